@@ -1,0 +1,52 @@
+# Everything a developer runs. Each target makes its own environment the first time and again
+# when pyproject.toml changes. `make help` lists the targets.
+#
+# VENV      where the environment goes
+# EDITABLE  empty to install a built wheel instead of the working tree (.ci/run does)
+PYTHON   ?= python3
+VENV     ?= .venv
+EDITABLE ?= --editable
+
+STAMP := $(VENV)/.installed
+BIN   := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test slow lint types layers clean
+
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# pip 25.1 is the first that installs dependency groups.
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet $(EDITABLE) . --group dev
+	@touch $@
+
+demo: $(STAMP)  ## Simulate 500 x 20,000 genotypes and select 50 of them
+	@mkdir -p demo
+	$(BIN)/dhsic simulate demo/genotypes.vcz --samples 500 --variants 20000 --seed 7 --force
+	$(BIN)/dhsic select demo/genotypes.vcz --target sample_trait -n 50 \
+	    --truth demo/genotypes.truth.tsv --out demo/selection.zarr --force
+
+test: $(STAMP)  ## Run the tests and the doctests (not the slow ones)
+	$(BIN)/python -m pytest
+
+slow: $(STAMP)  ## Run the slow tests: measured memory, large data, real clusters
+	$(BIN)/python -m pytest -m slow --timeout 1800
+
+lint: $(STAMP)  ## Check style, formatting and spelling
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/codespell dhsic tests *.md
+
+types: $(STAMP)  ## Check types (mypy --strict)
+	$(BIN)/mypy
+
+layers: $(STAMP)  ## Check that lower layers never import higher ones
+	$(BIN)/lint-imports --no-cache  # the cache misses modules that are new
+
+clean:  ## Remove the environment, the demo and every cache
+	rm -rf $(VENV) demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,6 @@
+"""`python -m dhsic` is the command `dhsic`."""
+
+from dhsic.cli import main
+
+if __name__ == "__main__":
+    main(prog_name="dhsic")

@@ -1,0 +1,14 @@
+"""The array types that signatures use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Float = NDArray[np.float64]
+Floating = NDArray[np.float32] | NDArray[np.float64]
+Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]

@@ -1,0 +1,331 @@
+"""A checkpoint: the state of a run after any round, kept so that any death loses one round.
+
+It is a plain Zarr v3 group on a local or mounted file system, with a single writer::
+
+    run.dhsic/
+      zarr.json       identity of the run, number of the last round; replaced atomically, last
+      start/          features: S before the first round
+      rounds/000001/  features, scores: what left in that round; its record in the attributes
+      lock            held by the process that writes
+
+A round is written once, made durable, and counts only when the root says so. Every digest covers
+the one before it, so rounds are read as a chain that ends where something is damaged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.durable import WriterLock, aside, canonical, plain, read_node, switch, write_node
+from dhsic.errors import CheckpointError
+from dhsic.selection.state import SelectionState
+
+FORMAT = 1
+ROOT = "zarr.json"
+KEY = "dhsic_checkpoint"
+
+logger = logging.getLogger("dhsic")
+
+
+def _sha(*parts: str | Array) -> str:
+    sha = hashlib.sha256()
+    for part in parts:
+        sha.update(part.encode() if isinstance(part, str) else np.ascontiguousarray(part))
+    return sha.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Root:
+    """What `zarr.json` of the root says; `last_round` is -1 before the start is stored."""
+
+    identity: Mapping[str, Any]
+    job: Any
+    last_round: int = -1
+    complete: bool = False
+    format: int = FORMAT
+
+    def write(self, folder: Path) -> None:
+        content = {name: getattr(self, name) for name in self.__slots__}
+        content["sha256"] = _sha(canonical(content))
+        node = {"zarr_format": 3, "node_type": "group", "attributes": {KEY: content}}
+        switch(folder / ROOT, json.dumps(node, indent=1).encode())
+
+    @classmethod
+    def read(cls, folder: Path) -> _Root:
+        try:
+            content = json.loads((folder / ROOT).read_bytes())["attributes"][KEY]
+            version = int(content["format"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(
+                f"{folder} is not a dhsic checkpoint, or its {ROOT} is damaged "
+                f"({type(error).__name__}: {error}). Pass the folder given as checkpoint=, or a "
+                "new one."
+            ) from error
+        if version > FORMAT:
+            raise CheckpointError(
+                f"{folder} has checkpoint format {version}, and this dhsic knows formats up to "
+                f"{FORMAT}. Upgrade dhsic, or start again in another folder."
+            )
+        if content.pop("sha256", None) != _sha(canonical(content)):
+            raise CheckpointError(
+                f"{folder / ROOT} is damaged: its content and its sha256 differ. Restore it from "
+                "a copy, or start again in another folder."
+            )
+        return cls(**content)
+
+
+class Checkpoint:
+    """The kept state of one run.
+
+    Parameters
+    ----------
+    path : path
+        Folder on a file system; made by `begin` where it is not there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dhsic.selection.bahsic import begin
+    >>> identity = {"source": "5f3a", "parameters": {"step": 0.1}, "versions": {}, "job": None}
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with Checkpoint(folder.name) as checkpoint:
+    ...     checkpoint.begin(identity)
+    ...     checkpoint.start(begin(np.arange(4)))
+    >>> Checkpoint(folder.name).load().survivors
+    array([0, 1, 2, 3])
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        if "://" in str(path):
+            raise CheckpointError(
+                f"checkpoint={str(path)!r} is not a folder. A checkpoint needs atomic renames; "
+                "pass a folder on a local or mounted file system."
+            )
+        self.path = Path(path)
+        self._lock = WriterLock(self.path)
+        self._root: _Root | None = None
+        self._digest = ""  # of the last round, which the next one covers
+        self._n_eliminated = 0
+
+    def begin(self, identity: Mapping[str, Any]) -> SelectionState | None:
+        """Take the checkpoint for writing; return where its run stopped, None for a new one.
+
+        Parameters
+        ----------
+        identity : mapping
+            ``source`` (fingerprint), ``parameters`` and ``versions`` (mappings) must be those of
+            the run that made the checkpoint; ``job`` is kept for `job` and not compared.
+
+        Raises
+        ------
+        CheckpointError
+            The folder is something else, belongs to another run, has a writer, or is damaged.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock.take()
+        try:
+            return self._open(plain(dict(identity)))
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _open(self, identity: dict[str, Any]) -> SelectionState | None:
+        job = identity.pop("job", None)
+        if not (self.path / ROOT).exists():
+            others = {p.name for p in self.path.iterdir()} - {
+                self._lock.path.name,
+                aside(self.path / ROOT).name,
+            }
+            if others:
+                raise CheckpointError(
+                    f"{self.path} holds other things ({', '.join(sorted(others)[:3])}) and is not "
+                    "a dhsic checkpoint. Pass a new or an empty folder."
+                )
+            self._root = _Root(identity, job)
+            self._root.write(self.path)
+            return None
+        self._root = _Root.read(self.path)
+        _compare(self.path, self._root.identity, identity)
+        recovered = _recover(self.path, self._root)
+        if recovered is None:
+            return None
+        state, self._digest = recovered
+        self._n_eliminated = state.eliminated.size
+        self._root = replace(self._root, last_round=state.round)
+        return state
+
+    def start(self, state: SelectionState) -> None:
+        """Keep the state before the first round."""
+        features = state.survivors.astype(np.int64)
+        digest = _sha("start", features)
+        write_node(self.path / "rounds", {}, {})
+        write_node(self.path / "start", {"sha256": digest}, {"features": features})
+        self._kept(state, digest)
+
+    def save(self, state: SelectionState) -> None:
+        """Keep a round: what left in it is written, then the root is switched to it."""
+        root = self._writable()
+        if state.round != root.last_round + 1:
+            raise CheckpointError(
+                f"{self.path} holds round {root.last_round} and was given round {state.round}. "
+                "Keep every round once, in order, from the state that begin() returned."
+            )
+        features = state.eliminated[self._n_eliminated :].astype(np.int64)
+        scores = state.scores[self._n_eliminated :].astype(np.float64)
+        record = plain(state.history[-1])
+        digest = _sha(self._digest, canonical(record), features, scores)
+        write_node(
+            _round_folder(self.path, state.round),
+            {"round": state.round, "history": record, "sha256": digest},
+            {"features": features, "scores": scores},
+        )
+        self._kept(state, digest)
+
+    def _kept(self, state: SelectionState, digest: str) -> None:
+        self._root = replace(self._writable(), last_round=state.round, complete=False)
+        self._root.write(self.path)
+        self._digest = digest
+        self._n_eliminated = state.eliminated.size
+
+    def finish(self) -> None:
+        """Mark the run as complete."""
+        self._root = replace(self._writable(), complete=True)
+        self._root.write(self.path)
+
+    def load(self) -> SelectionState | None:
+        """Return the last valid state without taking the checkpoint; None before the start."""
+        recovered = _recover(self.path, _Root.read(self.path))
+        return None if recovered is None else recovered[0]
+
+    def job(self) -> Any:
+        """Return what was given as ``identity["job"]``: what a resumed command starts from."""
+        return _Root.read(self.path).job
+
+    def is_complete(self) -> bool:
+        """Return whether the run that is kept here has ended."""
+        return _Root.read(self.path).complete
+
+    def _writable(self) -> _Root:
+        if self._root is None or not self._lock.held:
+            raise CheckpointError(f"{self.path} is not open for writing. Call begin() first.")
+        return self._root
+
+    def close(self) -> None:
+        """Let another process write."""
+        self._lock.release()
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _round_folder(path: Path, number: int) -> Path:
+    return path / "rounds" / f"{number:06d}"
+
+
+def _recover(path: Path, root: _Root) -> tuple[SelectionState, str] | None:
+    """Return the last state whose whole chain of rounds is valid, and the digest it ends with."""
+    if root.last_round < 0:
+        return None
+    start, digest = _read_start(path)
+    removed: list[Index] = [np.empty(0, np.int64)]
+    scores: list[Float] = [np.empty(0)]
+    history: list[dict[str, Any]] = []
+    for number in range(1, root.last_round + 1):
+        try:
+            record, features, score, digest = _read_round(path, number, digest)
+        except Exception as error:  # damage shows in as many ways as there are bytes
+            reason = f"{type(error).__name__}: {error}"
+            logger.warning(
+                "%s: round %d of %d is damaged (%s). Going on from round %d.",
+                *(path, number, root.last_round, reason, number - 1),
+            )
+            break
+        removed.append(features)
+        scores.append(score)
+        history.append(record)
+    eliminated = np.concatenate(removed)
+    rounds = np.arange(len(removed), dtype=np.int64)
+    state = SelectionState(
+        round=len(history),
+        survivors=np.setdiff1d(start, eliminated, assume_unique=True),
+        eliminated=eliminated,
+        scores=np.concatenate(scores),
+        removed_in=np.repeat(rounds, [features.size for features in removed]),
+        history=tuple(history),
+    )
+    return state, digest
+
+
+def _read_start(path: Path) -> tuple[Index, str]:
+    try:
+        attributes, (start,) = read_node(path / "start", "features")
+        intact = attributes["sha256"] == _sha("start", start)
+        reason = "" if intact else "its sha256 differs"
+    except Exception as error:  # as above
+        intact, reason = False, f"{type(error).__name__}: {error}"
+    if not intact:
+        raise CheckpointError(
+            f"Nothing valid is left in {path}: its list of features is damaged ({reason}). "
+            "Restore the folder from a copy, or start again in another one."
+        )
+    return start, _sha("start", start)
+
+
+def _read_round(path: Path, number: int, previous: str) -> tuple[dict[str, Any], Index, Float, str]:
+    attributes, (features, scores) = read_node(_round_folder(path, number), "features", "scores")
+    record = attributes["history"]
+    digest = _sha(previous, canonical(record), features, scores)
+    if (attributes["round"], attributes["sha256"]) != (number, digest):
+        raise ValueError("its sha256 differs, or it does not follow from the round before")
+    return record, features, scores, digest
+
+
+def _compare(path: Path, kept: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    if kept["source"] != given["source"]:
+        raise CheckpointError(
+            f"{path} belongs to other data: their fingerprint is {kept['source']!r}, that of this "
+            f"source {given['source']!r}. Pass the same data, or another folder."
+        )
+    differ = _differences(kept["parameters"], given["parameters"])
+    if differ:
+        raise CheckpointError(
+            f"{path} belongs to a run with other parameters: {differ}. Pass those, or another "
+            "folder."
+        )
+    differ = _differences(kept["versions"], given["versions"])
+    if differ:
+        raise CheckpointError(
+            f"{path} was begun with other versions: {differ}. Scores round differently between "
+            "versions; finish it with those, or start again in another folder."
+        )
+
+
+def _differences(kept: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+    def shown(values: Mapping[str, Any], name: str) -> str:
+        return canonical(values[name]) if name in values else "absent"
+
+    return "; ".join(
+        f"{name} is {shown(kept, name)} there and {shown(given, name)} here"
+        for name in sorted({*kept, *given})
+        if shown(kept, name) != shown(given, name)
+    )

@@ -1,0 +1,107 @@
+"""How commands end: exit codes, and errors as one sentence."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import traceback
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dhsic.cli.talk import shown
+from dhsic.errors import (
+    CheckpointError,
+    ClusterError,
+    DataError,
+    InputError,
+    MemoryBudgetError,
+)
+
+#: What the caller can mend, by exit code; anything else is 1, Ctrl-C is 130.
+CODES: dict[type[BaseException], tuple[int, str]] = {
+    InputError: (2, "input"),
+    DataError: (3, "data"),
+    CheckpointError: (4, "checkpoint"),
+    MemoryError: (5, "memory"),  # MemoryBudgetError is one
+    ClusterError: (6, "cluster"),
+    KeyboardInterrupt: (130, "interrupted"),
+}
+
+EPILOG = """\b
+Exit codes:
+    0  done
+    1  unexpected error (a bug, a full disk): see it with dhsic -v
+    2  wrong usage or input; the message says what to change
+    3  the data are damaged or outside their domain
+    4  the checkpoint belongs to another run, or is damaged
+    5  more memory needed than there is or --memory allows
+    6  the cluster cannot run the job
+  130  interrupted (Ctrl-C); a checkpoint stays valid
+"""
+
+#: Where a command leaves the path of its checkpoint, for the message of an interruption.
+CHECKPOINT = "dhsic.checkpoint"
+
+
+class Command(click.Command):
+    """A command whose errors become a sentence and an exit code."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; a wrong option is told in JSON too where JSON is wanted."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if "--json" in given:
+                echo_json({"error": {"kind": "usage", "message": error.format_message()}})
+            raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            ctx.exit(_tell(ctx, error))
+
+
+def _tell(ctx: click.Context, error: BaseException) -> int:
+    """Print what went wrong; return the exit code."""
+    code, kind = next(
+        (known for type_, known in CODES.items() if isinstance(error, type_)), (1, "unexpected")
+    )
+    if ctx.find_root().params.get("verbose"):
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    message = _message(error, code)
+    if code in (1, 3, 6, 130):
+        message = f"{message} {_hint(ctx)}".strip()
+    if ctx.params.get("as_json"):
+        echo_json({"error": {"kind": kind, "message": message}})
+    click.echo(message if code == 130 else f"{click.style('Error:', fg='red')} {message}", err=True)
+    return code
+
+
+def _message(error: BaseException, code: int) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "Interrupted."
+    if code == 1 or (isinstance(error, MemoryError) and not isinstance(error, MemoryBudgetError)):
+        return f"{type(error).__name__}: {error}".rstrip(": .") + "."
+    return str(error)
+
+
+def _hint(ctx: click.Context) -> str:
+    """How to go on after a run that did not end."""
+    path = ctx.meta.get(CHECKPOINT)
+    if path is not None and (Path(path) / "zarr.json").exists():
+        return f"The checkpoint is valid; go on with: dhsic resume {shlex.quote(shown(path))}"
+    if ctx.info_name == "select":
+        return "Nothing was kept; with --checkpoint PATH a run can be resumed."
+    return ""
+
+
+def echo_json(value: Any) -> None:
+    """Print one JSON object on stdout."""
+    click.echo(json.dumps(value, indent=2, allow_nan=False))

@@ -1,0 +1,165 @@
+"""`dhsic inspect`: what a store holds, how it is laid out, and what a selection would need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import zarr
+
+from dhsic._typing import Array
+from dhsic.cli.exits import Command, echo_json
+from dhsic.cli.labels import describe
+from dhsic.cli.layout import Layout, advice, better_chunks, layout_of
+from dhsic.cli.tables import is_missing, typed
+from dhsic.cli.talk import paragraph, some
+from dhsic.engines.memory import Promise, human
+from dhsic.errors import InputError
+from dhsic.run import Parameters, Run
+from dhsic.runtime.choosing import choose_runtime
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.chunked import ChunkedArray, dimension_names
+from dhsic.sources.opening import open_source
+
+#: Names of 1-D arrays that name samples rather than describe them.
+IDENTIFIERS = frozenset({"sample_id", "samples", "sample"})
+
+
+@click.command(cls=Command)
+@click.argument("path", type=click.Path())
+@click.option("--variable", metavar="NAME", help="Variable of the store that holds the features.")
+@click.option("--sample-dim", metavar="DIM", help="Name or number of the samples' dimension.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def inspect(*, path: str, variable: str | None, sample_dim: str | None, as_json: bool) -> None:
+    """Say what PATH holds, how well it is laid out, and what a selection would need.
+
+    Reads no features, only metadata, names and candidate labels.
+    """
+    axis = int(sample_dim) if sample_dim is not None and sample_dim.isdigit() else sample_dim
+    source = open_source(path, variable=variable, sample_dim=axis)
+    data = getattr(source, "_data", None)
+    if not isinstance(data, ChunkedArray):
+        raise InputError(f"{path} is no Zarr store; inspect looks at the layout of one.")
+    layout = layout_of(source, data)
+    promise = _promise(source)
+    targets = dict(_targets(data, source.n_samples))
+    if as_json:
+        echo_json(_plain(source, layout, promise, targets))
+    else:
+        click.echo("\n".join(_lines(path, source, layout, promise, targets)))
+
+
+def _promise(source: AbstractSource) -> Promise:
+    """What a `select` with default options would promise to need."""
+    run = Run(source, np.empty(0), Parameters(), choose_runtime("threads"))
+    return run.promised_for(source.n_samples)
+
+
+def _targets(data: ChunkedArray, m: int) -> Iterator[tuple[str, str]]:
+    """Arrays along the samples that could be labels, and what is in them."""
+    parent = str(Path(data.path).parent) if data.path else None
+    if parent is None:
+        return
+    group = zarr.open_group(data.store, path="" if parent == "." else parent, mode="r")
+    for name, array in sorted(group.arrays()):
+        dims = dimension_names(array)
+        along = dims is None or dims[0] not in ("variants", "features", "contigs", "filters")
+        if array.ndim == 1 and array.shape[0] == m and along and name not in IDENTIFIERS:
+            yield name, _summary(np.asarray(array[...]))
+
+
+def _summary(values: Array) -> str:
+    column = typed(values)
+    missing = is_missing(column)
+    present = column[~missing]
+    if len(np.unique(present.astype(str))) < 2:
+        return "constant"
+    told = describe(present, "auto")
+    return f"{told}; {int(missing.sum()):,} missing" if missing.any() else told
+
+
+def _plain(
+    source: AbstractSource, layout: Layout, promise: Promise, targets: dict[str, str]
+) -> dict[str, Any]:
+    return {
+        "n_samples": source.n_samples,
+        "n_features": source.n_features,
+        "dtype": str(source.dtype),
+        "missing_code": source.missing_code,
+        "layout": asdict(layout),
+        "better_chunks": better_chunks(source, layout),
+        "advice": advice(source, layout),
+        "sample_names": _first(source.sample_names()),
+        "feature_names": _first(source.feature_names()),
+        "feature_coords": sorted(source.feature_coords()),
+        "targets": targets,
+        "promised_bytes": promise.total,
+    }
+
+
+def _lines(
+    path: str, source: AbstractSource, layout: Layout, promise: Promise, targets: dict[str, str]
+) -> Iterator[str]:
+    sizes = " x ".join(
+        f"{n:,} {axis}" for n, axis in zip(layout.shape, layout.axes, strict=True)
+    )
+    ratio = source.n_samples * source.n_features * source.dtype.itemsize / layout.stored_bytes
+    yield paragraph(
+        "data", f"{Path(path).name}: {source.n_samples:,} samples x {source.n_features:,} features"
+    )
+    yield paragraph("array", f"{layout.array}: {sizes}, {layout.dtype}, Zarr {layout.zarr_format}")
+    yield paragraph("values", f"{source.dtype}, missing: {_missing(source)}")
+    yield paragraph(
+        "stored", f"{human(layout.stored_bytes)}, {ratio:.1f} times smaller than the values"
+    )
+    yield paragraph("codecs", _codecs(layout))
+    yield paragraph("samples", _names(source.sample_names()))
+    yield paragraph("features", _names(source.feature_names()))
+    yield paragraph("chunks", _chunks(layout))
+    yield paragraph(
+        "reading",
+        f"{layout.n_blocks:,} blocks of up to {layout.block_features:,} features "
+        f"({human(layout.block_bytes)}), {_count(layout.sample_chunks, 'chunk')} across the "
+        f"samples; {layout.amplification:.2f} bytes decoded per byte of values",
+    )
+    for name, summary in targets.items() or {"": "no variable along the samples"}.items():
+        yield paragraph("target", f"{name}: {summary}".removeprefix(": "))
+    yield paragraph("memory", f"a selection of all samples: {promise}")
+    for line in advice(source, layout) or ["The layout is good for feature selection."]:
+        yield paragraph("advice", line)
+
+
+def _missing(source: AbstractSource) -> str:
+    if source.dtype.kind == "f":
+        return "NaN"
+    return "no code" if source.missing_code is None else str(source.missing_code)
+
+
+def _codecs(layout: Layout) -> str:
+    names = ", ".join(layout.codecs) or "none"
+    return f"{names}; {'checksummed' if layout.has_checksum else 'no checksum'}"
+
+
+def _chunks(layout: Layout) -> str:
+    def shown(sizes: tuple[int, ...]) -> str:
+        return " x ".join(f"{n:,} {axis}" for n, axis in zip(sizes, layout.axes, strict=True))
+
+    if layout.shards is None:
+        return shown(layout.chunks)
+    return f"{shown(layout.chunks)}, in shards of {shown(layout.shards)}"
+
+
+def _names(names: Array | None) -> str:
+    return "no names" if names is None else some(names, 3).replace("in all", "names")
+
+
+def _first(names: Array | None) -> list[str] | None:
+    return None if names is None else [str(name) for name in names[:3]]
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"

@@ -1,0 +1,136 @@
+"""A selection as plain values: what `select` was asked, what its checkpoint keeps for `resume`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from dhsic.checkpoint import Checkpoint
+from dhsic.errors import CheckpointError, InputError
+from dhsic.run import Parameters
+
+COMMAND = "dhsic select"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Options of ``dhsic select``, by the names they have there.
+
+    Attributes
+    ----------
+    path, labels, out, truth, checkpoint : str
+        Local paths are absolute, so that a job resumes from any folder.
+    progress : bool or None
+        None draws a bar on a terminal.
+    """
+
+    path: str
+    target: tuple[str, ...]
+    labels: str | None = None
+    sample_column: str | None = None
+    covariates: str | None = None
+    covariate: tuple[str, ...] = ()
+    drop_missing: bool = False
+    na: tuple[str, ...] = ()
+    variable: str | None = None
+    sample_dim: str | None = None
+    method: str = "bahsic"
+    n_features: int = 50
+    kernel: str = "gaussian"
+    bandwidth: Any = "dimension"
+    label_kernel: str = "auto"
+    estimator: str = "unbiased"
+    step: float | int = 0.1
+    approx: str = "auto"
+    dtype: str = "float32"
+    standardize: bool = True
+    missing: str = "mean"
+    checkpoint: str | None = None
+    out: str | None = None
+    force: bool = False
+    truth: str | None = None
+    scheduler: str | None = None
+    threads: int | None = None
+    memory: int | None = None
+    progress: bool | None = None
+    as_json: bool = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Job:
+        """Job of the options of the command line."""
+        given = dict(options)
+        for name in ("path", "labels", "covariates", "out", "truth", "checkpoint"):
+            given[name] = _absolute(given[name])
+        return cls(**given)
+
+    @classmethod
+    def kept_in(cls, path: str) -> Job:
+        """Job that a checkpoint keeps.
+
+        Raises
+        ------
+        CheckpointError
+            There is no checkpoint, or it keeps no job of this command.
+        """
+        if not Path(path).is_dir():
+            raise CheckpointError(
+                f"There is no checkpoint at {path}; pass the folder given as --checkpoint."
+            )
+        kept = Checkpoint(path).job() or {}
+        if kept.get("command") != COMMAND:
+            raise CheckpointError(
+                f"{path} was not made by `{COMMAND}`, so there is no command to go on with; "
+                "call fit again with the same arguments and this checkpoint."
+            )
+        known = {field.name for field in fields(cls)}
+        options = {k: tuple(v) if k in ("target", "covariate", "na") else v for k, v in kept.items()}
+        # The folder may have moved since.
+        return cls(**{k: v for k, v in options.items() if k in known} | {"checkpoint": path})
+
+    def plain(self) -> dict[str, Any]:
+        """Values for JSON."""
+        return {"command": COMMAND, **asdict(self)}
+
+    def parameters(self) -> Parameters:
+        """Parameters of the run."""
+        shared: dict[str, Any] = {
+            "label_kernel": self.label_kernel,
+            "estimator": self.estimator,
+            "standardize": self.standardize,
+            "missing": self.missing,
+        }
+        if self.method == "linear":
+            return Parameters(step=None, kernel="linear", **shared)
+        return Parameters(
+            step=self.step,
+            kernel=self.kernel,
+            bandwidth=self.bandwidth,
+            approx=self.approx,
+            dtype=self.dtype,
+            **shared,
+        )
+
+    def check(self) -> Job:
+        """Refuse what can be seen to fail before any work."""
+        self.parameters().check()
+        if self.out is not None and Path(self.out).exists() and not self.force:
+            raise InputError(
+                f"{self.out} exists already. Choose another --out, or overwrite it (--force)."
+            )
+        if self.sample_column is not None and self.labels is None and self.covariates is None:
+            raise InputError(
+                "--sample-column names a column of a table, and there is none; pass --labels FILE."
+            )
+        if self.scheduler is not None and self.threads is not None:
+            raise InputError(
+                "--threads is for runs in this process, and --scheduler gives the work to its "
+                "workers; pass one of them."
+            )
+        return self
+
+
+def _absolute(path: str | None) -> str | None:
+    return path if path is None or "://" in path else os.path.abspath(path)  # noqa: PTH100  # keeps links

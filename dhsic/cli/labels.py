@@ -1,0 +1,216 @@
+"""What `dhsic select` learns from: labels and covariates, from the store or from tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.cli.tables import Alignment, Table, align, is_missing, read_table, typed
+from dhsic.cli.talk import some
+from dhsic.errors import InputError
+from dhsic.kernels.labels import CLASS_KERNELS, MOST_CLASSES, auto_kernel
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.opening import open_source
+from dhsic.sources.target import read_target
+
+if TYPE_CHECKING:
+    from dhsic.cli.job import Job
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Labels and covariates of the samples that take part.
+
+    Attributes
+    ----------
+    y : (m,) or (m, t) array
+        Labels.
+    covariates : (m, q) float64 or None
+        Covariates.
+    rows : (m,) int64 or None
+        Which samples of the data; None for all.
+    n_dropped : int
+        Samples left out because a label or covariate is missing.
+    notes : tuple of str
+        Where it came from, for people.
+    """
+
+    y: Array
+    covariates: Float | None
+    rows: Index | None
+    n_dropped: int
+    notes: tuple[str, ...]
+
+
+def open_with_labels(job: Job) -> tuple[AbstractSource, Taken]:
+    """Open the data of a job and take its labels, one a sample of the data."""
+    table = None if job.labels is None else read_table(job.labels)
+    # The number of labels tells the samples' axis where the store does not. A table may hold
+    # more samples than the data, so its length is used only when nothing else helps.
+    n_labels = len(read_target(job.path, job.target[0])) if table is None else None
+    try:
+        source = _open(job, n_labels)
+    except InputError:
+        if table is None:
+            raise
+        source = _open(job, table.n_rows)
+    return source, take(job, source, table)
+
+
+def _open(job: Job, n_samples: int | None) -> AbstractSource:
+    axis = job.sample_dim
+    sample_dim = int(axis) if axis is not None and axis.lstrip("-").isdigit() else axis
+    return open_source(
+        job.path, variable=job.variable, sample_dim=sample_dim, n_samples=n_samples
+    )
+
+
+def take(job: Job, source: AbstractSource, table: Table | None) -> Taken:
+    """Labels and covariates, aligned with the samples, without those that lack a value."""
+    notes: list[str] = []
+    labels, covariates = _columns(job, source, table, notes)
+    absent = {name: is_missing(values) for name, values in (*labels, *covariates)}
+    incomplete = np.logical_or.reduce(list(absent.values()))
+    if incomplete.any() and not job.drop_missing:
+        worst = {name: int(mask.sum()) for name, mask in absent.items() if mask.any()}
+        told = ", ".join(f"{name} of {count}" for name, count in worst.items())
+        raise InputError(
+            f"{int(incomplete.sum())} of {len(incomplete)} samples lack a value ({told}); leave "
+            "them out with --drop-missing, or fill them in."
+        )
+    keep = np.flatnonzero(~incomplete)
+    if keep.size == 0:
+        raise InputError(f"No sample has a value of all of {', '.join(absent)}.")
+    if incomplete.any():
+        notes.append(
+            f"{int(incomplete.sum()):,} of {len(incomplete):,} samples left out, they lack a value"
+        )
+    design = [part for name, values in covariates for part in _design(name, values[keep])]
+    return Taken(
+        _stacked([values[keep] for _, values in labels]),
+        np.column_stack(design) if design else None,
+        keep if incomplete.any() else None,
+        int(incomplete.sum()),
+        tuple(notes),
+    )
+
+
+Columns = list[tuple[str, Array]]
+
+
+def _columns(
+    job: Job, source: AbstractSource, table: Table | None, notes: list[str]
+) -> tuple[Columns, Columns]:
+    """Typed columns of labels and of covariates, (m,) each."""
+    wanted = (*job.target, *job.covariate)
+    if table is None:
+        found = {name: read_target(job.path, name) for name in wanted}
+        where = "the store"
+    else:
+        where = Path(table.path).name
+        aligned = align(table, source.sample_names(), source.n_samples, job.sample_column, wanted)
+        found = {name: table.column(name)[aligned.rows] for name in job.target}
+        found |= {name: _covariate(job, table, aligned, name) for name in job.covariate}
+        notes.append(aligned.note)
+    notes.insert(0, f"{', '.join(job.target)} of {where}")
+    columns = {name: _checked(typed(values, job.na), name, source.n_samples) for name, values in found.items()}
+    covariates = [(name, columns[name]) for name in job.covariate]
+    if job.covariates is not None:
+        covariates += _covariate_table(job, source, notes)
+    if covariates:
+        notes.append(f"covariates {', '.join(name for name, _ in covariates)}")
+    return [(name, columns[name]) for name in job.target], covariates
+
+
+def _covariate(job: Job, table: Table, aligned: Alignment, name: str) -> Array:
+    """A covariate by name: a column of the table, else a variable of the store."""
+    if name in table.columns:
+        return table.column(name)[aligned.rows]
+    return read_target(job.path, name)
+
+
+def _checked(values: Array, name: str, m: int) -> Array:
+    if values.shape != (m,):
+        raise InputError(
+            f"{name!r} has shape {values.shape} and the data have {m} samples; pass a variable "
+            "with one value a sample."
+        )
+    return values
+
+
+def _covariate_table(job: Job, source: AbstractSource, notes: list[str]) -> Columns:
+    """Columns of ``--covariates FILE[:cols]``; all but names of samples where none are named."""
+    path, chosen = _split(job.covariates or "")
+    table = read_table(path)
+    names = source.sample_names()
+    aligned = align(table, names, source.n_samples, job.sample_column, chosen)
+    notes.append(f"{Path(path).name}: {aligned.note}")
+    out = []
+    for name in chosen or tuple(table.columns):
+        values = table.column(name)[aligned.rows]
+        repeats = aligned.key is not None and (values == table.column(aligned.key)[aligned.rows]).all()
+        if chosen or not repeats:  # PLINK's FID and IID are often the same
+            out.append((name, typed(values, job.na)))
+    return out
+
+
+def _split(spec: str) -> tuple[str, tuple[str, ...]]:
+    """Path and columns of ``FILE[:a,b]``; a file whose name holds a colon is still found."""
+    path, colon, columns = spec.rpartition(":")
+    if not colon or Path(spec).is_file():
+        return spec, ()
+    return path, tuple(column for column in columns.split(",") if column)
+
+
+def _design(name: str, values: Array) -> Iterator[Array]:
+    """Numeric columns of a covariate: itself, or an indicator per group but the first."""
+    if values.dtype.kind != "O":
+        yield values.astype(np.float64)
+        return
+    groups = np.unique(values.astype(str))
+    if len(groups) > MOST_CLASSES:
+        raise InputError(
+            f"Covariate {name!r} is text with {len(groups)} different values ({some(groups, 3)}), "
+            "more like names than groups; choose columns with --covariates FILE:a,b."
+        )
+    for group in groups[1:]:
+        yield (values == group).astype(np.float64)
+
+
+def _stacked(columns: list[Array]) -> Array:
+    """One column as it is, several side by side."""
+    if len(columns) == 1:
+        return columns[0]
+    if all(values.dtype.kind in "iufb" for values in columns):
+        return np.column_stack([values.astype(np.float64) for values in columns])
+    return np.column_stack([values.astype(object) for values in columns])
+
+
+def describe(y: Array, label_kernel: str) -> str:
+    """What the labels are and which kernel they get, for people."""
+    columns = [y] if y.ndim == 1 else list(y.T)
+    return "; ".join(_describe(column, label_kernel) for column in columns)
+
+
+def _describe(column: Array, label_kernel: str) -> str:
+    kernel = auto_kernel(column) if label_kernel == "auto" else label_kernel
+    if kernel in CLASS_KERNELS:
+        names, counts = np.unique(
+            column.astype(str) if column.dtype.kind == "O" else column, return_counts=True
+        )
+        sizes = some((f"{_plain(n)} ({c:,})" for n, c in zip(names, counts, strict=True)), 6)
+        return f"{len(names)} classes {sizes}, kernel {kernel!r}"
+    values = column.astype(np.float64)
+    return (
+        f"{values.size:,} real values from {values.min():.4g} to {values.max():.4g}, "
+        f"kernel {kernel!r}"
+    )
+
+
+def _plain(name: object) -> str:
+    return f"{name:g}" if isinstance(name, float) else str(name)

@@ -1,0 +1,115 @@
+"""The selected features as a table for people, and as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import click
+import numpy as np
+import xarray as xr
+
+from dhsic._typing import Array
+from dhsic.cli.planted import Comparison
+
+#: Rows that a table shows; --json and --out have all.
+MOST_ROWS = 200
+GAP = "  "
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a run took; bytes as stored, memory in bytes."""
+
+    rounds: int
+    seconds: float
+    bytes_read: int
+    peak_bytes: int
+    promised_bytes: int
+
+
+def as_json(
+    chosen: xr.Dataset, label_kernel: str, costs: Costs, planted: Comparison | None
+) -> dict[str, Any]:
+    """Everything as plain values; what is not a number is null."""
+    columns = {
+        "rank": chosen["rank"].to_numpy().tolist(),
+        "index": chosen["index"].to_numpy().tolist(),
+        **{name: values.tolist() for name, values in _names(chosen).items()},
+        "score": [float(s) if np.isfinite(s) else None for s in chosen["score"].to_numpy()],
+    }
+    if planted is not None:
+        columns["planted"] = [marker or None for marker in planted.markers]
+    rows = zip(*columns.values(), strict=True)
+    out = {
+        "n_samples": int(chosen.attrs["n_samples"]),
+        "n_samples_left_out": int(chosen.attrs["n_samples_left_out"]),
+        "n_features": int(chosen.attrs["n_features"]),
+        "n_constant": int(chosen.attrs["n_constant"]),
+        "label_kernel": label_kernel,
+        "selected": [dict(zip(columns, row, strict=True)) for row in rows],
+        **asdict(costs),
+    }
+    return out if planted is None else out | {"recovered": planted.plain()}
+
+
+def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
+    """The table, at most `width` characters wide."""
+    n = min(chosen.sizes["features"], MOST_ROWS)
+    names = {key: values[:n] for key, values in _names(chosen).items()}
+    columns = {"rank": [str(r) for r in chosen["rank"].to_numpy()[:n]]}
+    for key, values in names.items():
+        columns[key] = [f"{v:,}" if key == "position" else str(v) for v in values]
+    columns["score"] = [_score(s) for s in chosen["score"].to_numpy()[:n]]
+    if planted is not None:
+        columns["planted"] = list(planted.markers[:n])
+    lines = _aligned(columns, width)
+    if n < chosen.sizes["features"]:
+        lines.append(f"... {chosen.sizes['features'] - n:,} more (--out keeps all, --json lists all)")
+    if planted is not None:
+        lines += ["", planted.sentence()]
+    return "\n".join(lines)
+
+
+def _names(chosen: xr.Dataset) -> dict[str, Array]:
+    """Columns that name the features: what the store has, or their numbers."""
+    out = {}
+    index = chosen["index"].to_numpy()
+    out["name"] = chosen["feature"].to_numpy() if "feature" in chosen.coords else index
+    for column in ("contig", "position"):
+        if f"variant_{column}" in chosen.coords:
+            out[column] = chosen[f"variant_{column}"].to_numpy()
+    return out
+
+
+def _score(value: float) -> str:
+    return f"{value:.3e}" if np.isfinite(value) else "constant"
+
+
+def _aligned(columns: dict[str, list[str]], width: int) -> list[str]:
+    """Lines of a table: numbers to the right, long names shortened to what fits."""
+    left = ("name", "planted")
+    sizes = {key: max(len(v) for v in (key, *values)) for key, values in columns.items()}
+    excess = sum(sizes.values()) + len(GAP) * (len(sizes) - 1) - width
+    sizes["name"] = max(12, sizes["name"] - max(0, excess))
+    rows = [list(columns), *(list(row) for row in zip(*columns.values(), strict=True))]
+    lines = []
+    for number, row in enumerate(rows):
+        cells = [
+            f"{_short(v, sizes[k]):<{sizes[k]}}" if k in left else f"{v:>{sizes[k]}}"
+            for k, v in zip(columns, row, strict=True)
+        ]
+        lines.append(_coloured(GAP.join(cells).rstrip(), number, row[-1] if "planted" in columns else ""))
+    return lines
+
+
+def _short(text: str, size: int) -> str:
+    return text if len(text) <= size else text[: size - 1] + "…"
+
+
+def _coloured(line: str, number: int, marker: str) -> str:
+    if number == 0:
+        return click.style(line, bold=True)
+    if not marker:
+        return line
+    return click.style(line, fg="yellow" if marker.startswith("near") else "green")

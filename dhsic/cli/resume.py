@@ -1,0 +1,38 @@
+"""`dhsic resume`: go on with a selection that was stopped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+
+from dhsic.cli.exits import Command
+from dhsic.cli.job import Job
+from dhsic.cli.selecting import perform
+from dhsic.cli.types import Bytes
+
+
+@click.command(cls=Command)
+@click.argument("checkpoint", type=click.Path())
+@click.option("--scheduler", metavar="ADDRESS", help="Run on this Dask cluster.")
+@click.option("--threads", type=click.IntRange(1), help="Run in this process on so many threads.")
+@click.option("--memory", type=Bytes(), help="Refuse to start if more may be needed, like 2GB.")
+@click.option("-f", "--force", is_flag=True, default=None, help="Overwrite --out of the run.")
+@click.option("--progress/--no-progress", default=None, help="Progress bar.")
+@click.option("--json", "as_json", is_flag=True, default=None, help="Print one JSON object.")
+@click.pass_context
+def resume(ctx: click.Context, /, checkpoint: str, **options: Any) -> None:
+    """Go on with a `dhsic select` from its CHECKPOINT.
+
+    What was asked then is asked again; the options below replace what was said about the
+    machine. The result is the one that the run would have had, bit for bit.
+    """
+    job = Job.kept_in(checkpoint)
+    if options["threads"] is not None:
+        job = replace(job, scheduler=None)
+    if options["scheduler"] is not None:
+        job = replace(job, threads=None)
+    job = replace(job, **{name: value for name, value in options.items() if value is not None})
+    ctx.params["as_json"] = job.as_json
+    perform(ctx, job)

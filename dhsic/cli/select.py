@@ -1,0 +1,133 @@
+"""`dhsic select`: the selection, from the command line to the table of features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from dhsic.cli.exits import Command
+from dhsic.cli.job import Job
+from dhsic.cli.selecting import perform
+from dhsic.cli.types import Bandwidth, Bytes, Step
+from dhsic.errors import InputError
+from dhsic.hsic import ESTIMATORS
+from dhsic.kernels.choosing import KERNELS
+from dhsic.kernels.labels import LABEL_KERNELS
+from dhsic.run import APPROX
+
+#: Options that say how rounds are done, and mean nothing without rounds.
+OF_ROUNDS = ("kernel", "bandwidth", "step", "approx", "dtype")
+
+option = click.option
+
+
+@click.command(cls=Command)
+@click.argument("path", type=click.Path())
+@option(
+    "--target",
+    required=True,
+    multiple=True,
+    metavar="NAME",
+    help="Labels: a variable of the store along the samples, or a column of --labels. Several "
+    "are selected for jointly.",
+)
+@option("--labels", type=click.Path(), metavar="FILE", help="Table of labels (TSV, CSV).")
+@option("--sample-column", metavar="NAME", help="Column of the tables with the sample names.")
+@option(
+    "--covariates",
+    metavar="FILE[:COLS]",
+    help="Table of covariates whose linear effect is taken out of the labels; COLS as a,b.",
+)
+@option(
+    "--covariate",
+    multiple=True,
+    metavar="NAME",
+    help="A covariate: a column of --labels or a variable of the store. May be repeated.",
+)
+@option("--drop-missing", is_flag=True, help="Leave out samples without a label or covariate.")
+@option(
+    "--na",
+    multiple=True,
+    metavar="TEXT",
+    help='Read this as missing besides NA, NaN, "." and nothing, for instance -9.',
+)
+@option("-n", "--n-features", default=50, show_default=True, type=click.IntRange(1))
+@option(
+    "--method",
+    default="bahsic",
+    show_default=True,
+    type=click.Choice(["bahsic", "linear"]),
+    help="Backward elimination, or a ranking by the linear kernel in one pass.",
+)
+@option("--kernel", default="gaussian", show_default=True, type=click.Choice(list(KERNELS)))
+@option(
+    "--bandwidth",
+    default="dimension",
+    show_default=True,
+    type=Bandwidth(),
+    help="dimension, which is 1/(2|S|) for |S| features left; median; a number, sigma in "
+    "exp(-sigma d^2); or several between commas to choose from.",
+)
+@option(
+    "--label-kernel",
+    default="auto",
+    show_default=True,
+    type=click.Choice([name for name in LABEL_KERNELS if name != "precomputed"]),
+)
+@option("--estimator", default="unbiased", show_default=True, type=click.Choice(ESTIMATORS))
+@option(
+    "--step",
+    default=0.1,
+    show_default=True,
+    type=Step(),
+    help="What a round removes: a fraction of the features left, or a count.",
+)
+@option(
+    "--approx",
+    default="auto",
+    show_default=True,
+    type=click.Choice(APPROX),
+    help="How candidates are scored: by the expansion, exact in its result, or by definition.",
+)
+@option(
+    "--dtype", default="float32", show_default=True, type=click.Choice(["float32", "float64"])
+)
+@option("--standardize/--no-standardize", default=True, help="Features to unit deviation.")
+@option(
+    "--missing",
+    default="mean",
+    show_default=True,
+    type=click.Choice(["mean", "error"]),
+    help="Missing values of features: the mean of the feature, or an error.",
+)
+@option("--variable", metavar="NAME", help="Variable of the store that holds the features.")
+@option("--sample-dim", metavar="DIM", help="Name or number of the samples' dimension.")
+@option("--checkpoint", type=click.Path(), help="Keep the state here, for `dhsic resume`.")
+@option("--out", type=click.Path(), help="Write the result here, a Zarr store for xarray.")
+@option("-f", "--force", is_flag=True, help="Overwrite --out.")
+@option("--truth", type=click.Path(), metavar="FILE", help="Compare with what was planted.")
+@option("--scheduler", metavar="ADDRESS", help="Run on a Dask cluster, tcp://... or tls://...")
+@option("--threads", type=click.IntRange(1), help="Threads; all usable cores by default.")
+@option("--memory", type=Bytes(), help="Refuse to start if more may be needed, like 2GB.")
+@option("--progress/--no-progress", default=None, help="Progress bar; default: on a terminal.")
+@option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def select(ctx: click.Context, /, **options: Any) -> None:
+    """Select the features of PATH on which the labels depend most.
+
+    PATH is a Zarr store (a matrix, or VCF Zarr), a folder or a URL. The table of selected
+    features goes to stdout, everything else to stderr.
+    """
+    if options["method"] == "linear":
+        _refuse_options_of_rounds(ctx)
+    perform(ctx, Job.of(options))
+
+
+def _refuse_options_of_rounds(ctx: click.Context) -> None:
+    for name in OF_ROUNDS:
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise InputError(
+                f"--{name} says how rounds are done, and --method linear has none; leave it out."
+            )

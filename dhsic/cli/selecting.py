@@ -1,0 +1,138 @@
+"""What `select` and `resume` do: open, run, and show."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+import numpy as np
+import xarray as xr
+
+from dhsic.checkpoint import Checkpoint
+from dhsic.cli.exits import CHECKPOINT, echo_json
+from dhsic.cli.job import Job
+from dhsic.cli.labels import Taken, describe, open_with_labels
+from dhsic.cli.planted import Comparison, compare
+from dhsic.cli.report import Costs, as_json, as_text
+from dhsic.cli.talk import say, seconds, shown
+from dhsic.engines.memory import Promise, available_bytes, human, resident_bytes
+from dhsic.results import save, selected_features, to_dataset
+from dhsic.run import Outcome, Run
+from dhsic.runtime.base import AbstractRuntime
+from dhsic.runtime.choosing import choose_runtime
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.truth import read_truth
+
+
+def perform(ctx: click.Context, job: Job) -> None:
+    """Run a job and print its result."""
+    started = time.perf_counter()
+    ctx.meta[CHECKPOINT] = job.checkpoint
+    job.check()
+    truth = None if job.truth is None else read_truth(job.truth)
+    source, taken = open_with_labels(job)
+    _say_data(job, source, taken)
+    with ExitStack() as stack:
+        runtime = choose_runtime("auto", scheduler=job.scheduler, n_threads=job.threads)
+        stack.callback(getattr(runtime, "close", lambda: None))
+        outcome = _run(job, source, taken, runtime).execute()
+    count = min(job.n_features, source.n_features)
+    result = to_dataset(outcome, count).assign_attrs(_provenance(job, taken))
+    if job.out is not None:
+        save(result, job.out, overwrite=job.force)
+    costs = Costs(
+        rounds=outcome.state.round,
+        seconds=time.perf_counter() - started,
+        bytes_read=int(sum(int(record.get("bytes_read", 0)) for record in outcome.state.history)),
+        peak_bytes=peak_bytes(),
+        promised_bytes=outcome.promise.total,
+    )
+    _show(job, outcome, result, costs, None if truth is None else compare(result, truth))
+
+
+def _run(job: Job, source: AbstractSource, taken: Taken, runtime: AbstractRuntime) -> Run:
+    def announce(promise: Promise) -> None:
+        allowed = available_bytes() + resident_bytes() if job.memory is None else job.memory
+        where = f"{runtime.n_workers} threads" if runtime.name == "threads" else runtime.name
+        say("run", f"{_method(job)} on {where}{_kept(job)}")
+        say("memory", f"{promise}; allowed {human(allowed)}")
+
+    return Run(
+        source,
+        taken.y,
+        job.parameters(),
+        runtime,
+        covariates=taken.covariates,
+        rows=taken.rows,
+        checkpoint=job.checkpoint,
+        job=job.plain(),
+        progress="auto" if job.progress is None else job.progress,
+        memory=job.memory,
+        announce=announce,
+    )
+
+
+def _say_data(job: Job, source: AbstractSource, taken: Taken) -> None:
+    kind = np.dtype(source.dtype).name
+    say(
+        "data",
+        f"{Path(job.path).name}: {source.n_samples:,} samples x {source.n_features:,} features, "
+        f"{kind}",
+    )
+    say("labels", f"{describe(taken.y, job.label_kernel)}; {'; '.join(taken.notes)}")
+
+
+def _method(job: Job) -> str:
+    if job.method == "linear":
+        return f"linear kernel in one pass, {job.estimator} HSIC"
+    return f"BAHSIC with the {job.kernel} kernel, {job.estimator} HSIC, step {job.step:g},"
+
+
+def _kept(job: Job) -> str:
+    if job.checkpoint is None:
+        return ""
+    if not (Path(job.checkpoint) / "zarr.json").exists():
+        return f", checkpoint {shown(job.checkpoint)}"
+    state = Checkpoint(job.checkpoint).load()
+    done = 0 if state is None else state.round
+    return f", going on after round {done} of {shown(job.checkpoint)}"
+
+
+def _provenance(job: Job, taken: Taken) -> dict[str, str | int]:
+    """What the labels were, for the attributes of the result."""
+    return {
+        "data": job.path,
+        "target": ", ".join(job.target),
+        "labels": "; ".join(taken.notes),
+        "n_samples_left_out": taken.n_dropped,
+    }
+
+
+def _show(
+    job: Job, outcome: Outcome, result: xr.Dataset, costs: Costs, planted: Comparison | None
+) -> None:
+    numbered = result.assign(index=("features", np.arange(result.sizes["features"])))
+    chosen = selected_features(numbered)
+    if job.as_json:
+        echo_json(as_json(chosen, outcome.labels.description, costs, planted) | {"out": job.out})
+        return
+    width = max(80, min(shutil.get_terminal_size((100, 24)).columns, 120))
+    click.echo(as_text(chosen, planted, width))
+    click.echo(
+        f"{costs.rounds} round{'s' if costs.rounds != 1 else ''} in {seconds(costs.seconds)}, "
+        f"{human(costs.bytes_read)} read, peak memory {human(costs.peak_bytes)} of "
+        f"{human(costs.promised_bytes)} promised"
+    )
+    if job.out is not None:
+        click.echo(f"result in {shown(job.out)}")
+
+
+def peak_bytes() -> int:
+    """Largest resident memory that this process has had."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak) * (1 if sys.platform == "darwin" else 1024)

@@ -1,0 +1,201 @@
+"""Tables of labels and covariates (TSV, CSV, white space), and which row is which sample."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dhsic._typing import Array, Index, Mask
+from dhsic.cli.talk import some
+from dhsic.errors import InputError
+
+#: What stands for a missing value, in any case.
+NA = frozenset({"", ".", "na", "nan"})
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of text: columns by name, (rows,) each, in the order of the file."""
+
+    path: str
+    columns: Mapping[str, Array]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self.columns.values())))
+
+    def column(self, name: str) -> Array:
+        """Text of a column, (rows,)."""
+        if name not in self.columns:
+            raise InputError(
+                f"{self.path} has no column {name!r}; its columns are "
+                f"{some((repr(c) for c in self.columns), 20)}."
+            )
+        return self.columns[name]
+
+
+def read_table(path: str) -> Table:
+    """Read a table with a header; the separator is taken from it.
+
+    A header that lacks a name for the first column (as R writes it) is understood.
+    """
+    import pandas as pd
+
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"There is no table at {path}; pass a TSV or CSV file with a header.")
+    try:
+        frame = pd.read_csv(file, sep=_separator(file), dtype=str, keep_default_na=False)
+    except (ValueError, UnicodeDecodeError) as error:  # pandas' own errors are ValueErrors
+        raise InputError(f"{path} cannot be read as a table: {error}") from error
+    if not isinstance(frame.index, pd.RangeIndex):
+        frame = frame.reset_index(names="")
+    if frame.shape[0] == 0 or frame.shape[1] == 0:
+        raise InputError(f"{path} holds no rows; pass a table with a header and a row a sample.")
+    names = [name.removeprefix("#") for name in frame.columns.astype(str)]
+    names[0] = "" if names[0].startswith("Unnamed: ") else names[0]
+    columns = (frame.iloc[:, i].fillna("").to_numpy(dtype=object) for i in range(len(names)))
+    return Table(path, dict(zip(names, columns, strict=True)))
+
+
+def _separator(file: Path) -> str:
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        header = lines.readline()
+    return next((mark for mark in ("\t", ",", ";") if mark in header), r"\s+")
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Which row of a table is which sample.
+
+    Attributes
+    ----------
+    rows : (m,) int64
+        Row of every sample, in the order of the samples.
+    key : str or None
+        Column with the sample names; None where rows were taken in order.
+    note : str
+        How it came about, for people.
+    """
+
+    rows: Index
+    key: str | None
+    note: str
+
+
+def align(
+    table: Table, names: Array | None, m: int, sample_column: str | None, wanted: tuple[str, ...]
+) -> Alignment:
+    """Match the rows of a table to the m samples of the data.
+
+    Parameters
+    ----------
+    names : (m,) object array or None
+        Sample names of the data.
+    sample_column : str or None
+        Column with sample names, when the user says so; otherwise the first one is tried,
+        unless it is among `wanted`.
+    wanted : tuple of str
+        Columns that hold labels or covariates, so no names.
+    """
+    if sample_column is not None:
+        if names is None:
+            raise InputError(
+                f"--sample-column {sample_column!r} was given, and the data have no sample names "
+                "to compare with; leave it out to take the rows in order."
+            )
+        return _by_name(table, names, sample_column)
+    first = next(iter(table.columns))
+    if names is not None and first not in wanted and set(table.column(first)) & set(_text(names)):
+        return _by_name(table, names, first)
+    if table.n_rows != m:
+        raise InputError(
+            f"{table.path} has {table.n_rows} rows and the data have {m} samples, and its first "
+            f"column ({first!r}) holds none of their names; name the column that does with "
+            "--sample-column, or pass one row a sample."
+        )
+    return Alignment(
+        np.arange(m, dtype=np.int64),
+        None,
+        "rows taken in order, by position: the table names no samples of the data",
+    )
+
+
+def _by_name(table: Table, names: Array, key: str) -> Alignment:
+    listed, ours = table.column(key), _text(names)
+    for what, values in ((f"Column {key!r} of {table.path}", listed), ("The data", ours)):
+        unique, counts = np.unique(values.astype(str), return_counts=True)
+        if (counts > 1).any():
+            raise InputError(
+                f"{what} names {int((counts > 1).sum())} samples more than once "
+                f"({some(unique[counts > 1])}); make sample names unique."
+            )
+    row_of = {name: i for i, name in enumerate(listed)}
+    lacking = [name for name in ours if name not in row_of]
+    if lacking:
+        raise InputError(
+            f"Column {key!r} of {table.path} lacks {len(lacking)} of the {len(ours)} samples of "
+            f"the data ({some(lacking)}) and names {len(row_of) - len(ours) + len(lacking)} that "
+            "they do not have; add rows for them (with NA and --drop-missing they are left out), "
+            "or name another column with --sample-column."
+        )
+    rows = np.array([row_of[name] for name in ours], dtype=np.int64)
+    more = len(row_of) - len(ours)
+    note = f"rows matched by sample name ({key!r})" if key else "rows matched by sample name"
+    if not more and (rows == np.arange(len(rows))).all():
+        note += ", in the same order"
+    elif not more:
+        note += ", in another order"
+    else:
+        note += f"; {more:,} rows of samples that the data do not have were passed over"
+    return Alignment(rows, key, note)
+
+
+def _text(names: Array) -> Array:
+    return np.array([str(name) for name in names], dtype=object)
+
+
+def typed(values: Array, na: tuple[str, ...] = ()) -> Array:
+    """Numbers as float64 with NaN where missing; text as objects, "" where missing.
+
+    Numbers and booleans of a store stay as they are, unless `na` names one of them.
+
+    Examples
+    --------
+    >>> typed(np.array(["1", "NA", "2.5"], dtype=object))
+    array([1. , nan, 2.5])
+    >>> typed(np.array(["case", ".", "-9"], dtype=object), na=("-9",))
+    array(['case', '', ''], dtype=object)
+    """
+    if values.dtype.kind not in "OSUT":
+        coded = [float(code) for code in na if _is_number(code)]
+        missing = np.isin(values, coded) if coded else np.zeros(values.shape, dtype=bool)
+        return np.where(missing, np.nan, values) if missing.any() else values
+    text = _text(np.char.decode(values) if values.dtype.kind == "S" else values)
+    missing = np.array([t.strip().lower() in NA or t.strip() in na for t in text], dtype=bool)
+    if missing.all() or not all(_is_number(t) for t in text[~missing]):
+        return np.where(missing, "", text)
+    numbers = np.full(text.shape, np.nan)
+    numbers[~missing] = text[~missing].astype(np.float64)
+    return numbers
+
+
+def is_missing(values: Array) -> Mask:
+    """Where a typed column has no value, (m,)."""
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind == "O":
+        return np.asarray(values == "", dtype=bool)
+    return np.zeros(values.shape, dtype=bool)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

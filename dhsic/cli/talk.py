@@ -1,0 +1,83 @@
+"""What commands say on stderr while they work, and how numbers are written."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import click
+
+LABEL_WIDTH = 10
+
+
+class _Echo(logging.Handler):
+    """Log records as lines on whatever stderr is when they come."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = record.levelname.capitalize()
+        click.echo(f"{level}: {record.getMessage()}", err=True)
+
+
+def listen(*, verbose: bool) -> None:
+    """Show what dhsic logs: warnings, or everything."""
+    logger = logging.getLogger("dhsic")
+    if not any(isinstance(handler, _Echo) for handler in logger.handlers):
+        logger.addHandler(_Echo())
+        logger.propagate = False
+    logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
+
+
+def say(label: str, text: str) -> None:
+    """One fact on stderr, a label and a paragraph beside it."""
+    click.echo(paragraph(label, text), err=True)
+
+
+def paragraph(label: str, text: str) -> str:
+    """`text` wrapped to the terminal beside `label`."""
+    indent = " " * LABEL_WIDTH
+    whole = re.sub(r"(\d) ([kMGT]?B)\b", "\\1\u00a0\\2", text)  # a number stays with its unit
+    wrapped = textwrap.fill(
+        whole,
+        width=max(60, min(shutil.get_terminal_size((100, 24)).columns, 120)),
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    wrapped = wrapped.replace("\u00a0", " ")
+    return click.style(f"{label:<{LABEL_WIDTH}}", bold=True) + wrapped[LABEL_WIDTH:]
+
+
+def shown(path: str) -> str:
+    """A path as short as can be: from the folder we are in, where it lies there."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
+
+
+def some(items: Any, most: int = 5) -> str:
+    """First few of many, as text.
+
+    >>> some(["a", "b", "c"], most=2)
+    'a, b, ... (3 in all)'
+    """
+    shown = [str(item) for item in items]
+    if len(shown) <= most:
+        return ", ".join(shown)
+    return ", ".join(shown[:most]) + f", ... ({len(shown):,} in all)"
+
+
+def seconds(value: float) -> str:
+    """Time for people.
+
+    >>> seconds(3.21), seconds(250)
+    ('3.2 s', '4 min 10 s')
+    """
+    if value < 120:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -1,0 +1,130 @@
+"""An engine prepares a state from a round's question and scores blocks of features with it.
+
+The question of a round (line 4 of Algorithm 1) is, for every surviving feature j,
+
+    ``HSIC(sigma, S without j) - HSIC(sigma, S) = <W, K(S without j) - K(S)>``;
+
+the difference, never the value: the values agree to 1/|S| and would drown it in rounding. It is
+called the *gain* of removing j; the features with the largest gain leave.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.kernels.bandwidth import hsic_value
+from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.statistic import Statistic
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of c features besides their values, each (c,).
+
+    Attributes
+    ----------
+    peak, fourth : float64
+        ``max_i |x_i|`` and ``mean_i x_i^4`` of the standardised feature.
+    n_levels : uint8
+        Number of distinct values, 0 where there are many.
+    """
+
+    peak: Float
+    fourth: Float
+    n_levels: Array
+
+    def take(self, which: Index | Array) -> Facts:
+        """Facts of some of the features."""
+        return Facts(self.peak[which], self.fourth[which], self.n_levels[which])
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """``A = W o base`` and what is asked of it.
+
+    Attributes
+    ----------
+    A : (m, m) float64
+        Symmetric.
+    row_sums : (m,) float64
+        ``A 1``.
+    norm : float
+        ``||A||_F``.
+    """
+
+    A: Float
+    row_sums: Float
+    norm: float
+
+
+@dataclass(frozen=True)
+class Question:
+    """Everything a round fixes: kernel, sigma, W (m, m) and the statistic."""
+
+    kernel: AbstractKernel
+    sigma: float
+    W: Float
+    statistic: Statistic
+    _weighted: dict[int, Weighted] = field(default_factory=dict, repr=False)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples m."""
+        return len(self.W)
+
+    @cached_property
+    def hsic(self) -> float:
+        """``<W, K>``."""
+        if self.kernel.has_bandwidth:  # the base of every such kernel is K itself
+            return float(self.weighted(0).row_sums.sum())
+        return hsic_value(self.kernel, self.sigma, self.W, self.statistic)
+
+    def weighted(self, base: int) -> Weighted:
+        """``W o base``, computed once, tile by tile over the upper triangle."""
+        if base not in self._weighted:
+            self._weighted[base] = self._weigh(base)
+        return self._weighted[base]
+
+    def _weigh(self, base: int) -> Weighted:
+        A = np.empty_like(self.W)
+        row_sums = np.zeros(self.n_samples)
+        squares = 0.0
+        norms = self.statistic.diagonal
+        for rows, columns, inner in self.statistic.tiles():
+            tile = self.kernel.base(base, inner, norms[rows], norms[columns], self.sigma)
+            tile *= self.W[rows, columns]
+            A[rows, columns] = tile
+            row_sums[rows] += tile.sum(axis=1)
+            if rows == columns:
+                squares += float(np.vdot(tile, tile))
+            else:
+                A[columns, rows] = tile.T
+                row_sums[columns] += tile.sum(axis=0)
+                squares += 2 * float(np.vdot(tile, tile))
+        return Weighted(A, row_sums, float(np.sqrt(squares)))
+
+
+class AbstractEngine(ABC):
+    """Turns a question into scores of features; a value, cheap to make."""
+
+    @abstractmethod
+    def prepare(self, question: Question) -> Any:
+        """State for a round: what is broadcast to the workers."""
+
+    @abstractmethod
+    def score(self, state: Any, X: Array, facts: Facts) -> Float:
+        """Gains of c features, float64 (c,); X is (c, m), a feature a row, standardised."""
+
+    @abstractmethod
+    def error(self, question: Question, facts: Facts, gains: Float) -> Float:
+        """Bound on the error of `score` for each feature, given (a guess of) the gains, (c,)."""
+
+    @abstractmethod
+    def products(self, question: Question, facts: Facts) -> int:
+        """Columns of m x m matrix products that scoring these features takes, all told."""

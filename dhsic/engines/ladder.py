@@ -1,0 +1,116 @@
+"""Which engine scores next: the one that settles the places for the least work.
+
+A round scores all features with a cheap engine and then only those whose place is still open
+with dearer ones, the last of which converges. How far the expansion goes follows from error
+bounds: given (a guess of) the gains, the number of places that an engine would leave open can be
+counted before it runs. The guess is the last round's gains, then the gains so far.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Float, Index, Mask
+from dhsic.engines.base import AbstractEngine, Facts, Question
+from dhsic.engines.converged import Converged
+from dhsic.engines.decide import undecided
+from dhsic.engines.dense import Dense
+
+#: With this few features left a round is a matter of milliseconds: converge at once.
+FEW_FEATURES = 64
+#: Neglected part that the first engine of a run may have, over the spread of gains by chance.
+FIRST_NEGLECTED = 0.02
+#: Highest orders worth a pass of their own, by precision.
+HIGHEST_ORDER = {"float32": 4, "float64": 6}
+#: Time of a column in float64 over one in float32.
+DOUBLE_COST = 2.0
+#: What a pass costs besides its products, in columns of one product.
+PASS_COST = 200.0
+
+
+def first_engine(question: Question, facts: Facts, dtype: Any) -> AbstractEngine:
+    """Engine for the first pass of the first round, when nothing is known of the gains."""
+    kernel = question.kernel
+    single = np.dtype(dtype) == np.float32
+    if len(facts.peak) <= FEW_FEATURES or not single:
+        return Converged.for_features(question, facts)
+    if kernel.exact_order is not None:
+        return Dense(kernel.exact_order, dtype)
+    spread = 2 * np.sqrt(2) * question.sigma  # of gains by chance, over ||A||_F
+    for order in range(1, HIGHEST_ORDER["float32"] + 1):
+        remainder = kernel.expansion(order, question.sigma).remainder
+        assert remainder is not None, "a kernel without exact order bounds its remainder"
+        neglected = question.n_samples * remainder(facts.peak, facts.fourth)
+        if np.quantile(neglected, 0.9) <= FIRST_NEGLECTED * spread:
+            return Dense(order, dtype)
+    return Converged.for_features(question, facts)
+
+
+def next_engine(
+    question: Question,
+    facts: Facts,
+    gains: Float,
+    errors: Float,
+    open_: Index,
+    n: int,
+    dtype: Any,
+    caution: float = 1.0,
+) -> AbstractEngine:
+    """Engine that should score the open features.
+
+    Parameters
+    ----------
+    question : Question
+        The round's.
+    facts : Facts
+        Of all features, (d,).
+    gains, errors : (d,) float64
+        What is known or guessed of the gains, and bounds on how far they may be off.
+    open_ : int array
+        Features to score.
+    n : int
+        How many of the largest gains matter, in order.
+    dtype : float32 or float64
+        Working precision.
+    caution : float
+        Factor on error bounds, once one was found too small.
+    """
+    some = facts.take(open_)
+    last = Converged.for_features(question, some)
+    if open_.size <= FEW_FEATURES:
+        return last
+    last_cost = DOUBLE_COST * last.products(question, some) / open_.size
+    best: AbstractEngine = last
+    least = last_cost * open_.size + PASS_COST
+    for engine, cost in _candidates(question, dtype, last_cost):
+        work = cost * open_.size + PASS_COST
+        if work >= least:
+            continue
+        tried = errors.copy()
+        tried[open_] = caution * engine.error(question, some, gains[open_])
+        n_left = int(_still_open(gains, tried, open_, n).sum())
+        work += last_cost * n_left + (PASS_COST if n_left else 0.0)
+        if work < least:
+            best, least = engine, work
+    return best
+
+
+def _still_open(gains: Float, errors: Float, open_: Index, n: int) -> Mask:
+    return undecided(gains, errors, n)[open_]
+
+
+def _candidates(
+    question: Question, dtype: Any, last_cost: float
+) -> list[tuple[AbstractEngine, float]]:
+    """Dense engines cheaper than converging, with their cost per column."""
+    exact = question.kernel.exact_order
+    single = np.dtype(dtype) == np.float32
+    out: list[tuple[AbstractEngine, float]] = []
+    for name, factor in (("float32", 1.0), ("float64", DOUBLE_COST)):
+        if name == "float32" and not single:
+            continue
+        orders = range(1, HIGHEST_ORDER[name] + 1) if exact is None else [exact]
+        out += [(Dense(o, np.dtype(name)), factor * o) for o in orders if factor * o < last_cost]
+    return out

@@ -1,0 +1,180 @@
+"""Memory is promised before the work: the peak of a run, computed from its sizes alone."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from dhsic.errors import MemoryBudgetError
+
+#: Copies of an m x m float64 matrix that the exact engine holds at its peak: L, W, G, K, D or a
+#: temporary of it, and A.
+SQUARES = 6
+#: float64 arrays per feature: the scaling (9), scores, order and what sorting them takes.
+VECTORS = 24
+#: Room for the allocator, buffers of BLAS and what libraries load on first use.
+SLACK_BYTES = 192 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Peak memory of a run in this process, bytes by purpose.
+
+    Attributes
+    ----------
+    process : int
+        What the process holds before the run.
+    squares : int
+        m x m matrices of the driver.
+    tasks : int
+        Blocks, tiles and partial statistics of the tasks in flight.
+    survivors : int
+        Survivors kept in memory.
+    vectors : int
+        Per-feature arrays.
+    """
+
+    process: int
+    squares: int
+    tasks: int
+    survivors: int
+    vectors: int
+
+    @property
+    def total(self) -> int:
+        """Sum of all."""
+        parts = (self.process, self.squares, self.tasks, self.survivors, self.vectors)
+        return sum(parts) + SLACK_BYTES
+
+    def __str__(self) -> str:
+        return (
+            f"peak memory at most {human(self.total)} ({human(self.squares)} for m x m matrices, "
+            f"{human(self.tasks)} for tasks in flight, {human(self.survivors)} for survivors, "
+            f"{human(self.vectors)} for features, "
+            f"{human(self.process + SLACK_BYTES)} for the process)"
+        )
+
+    def check(self, limit: int | None) -> None:
+        """Refuse what does not fit.
+
+        Raises
+        ------
+        MemoryBudgetError
+            The promise exceeds `limit`, or without one what this process may still get.
+        """
+        allowed = available_bytes() + self.process if limit is None else limit
+        if self.total > allowed:
+            remedy = (
+                "use fewer samples or fewer threads"
+                if self.squares + self.tasks > self.survivors
+                else "use fewer threads"
+            )
+            raise MemoryBudgetError(
+                f"This run needs {self}, and there are {human(allowed)}; {remedy}, or raise the "
+                "limit (memory=)."
+            )
+
+
+def promise(
+    *,
+    n_samples: int,
+    n_features: int,
+    n_bases: int,
+    block_bytes: int,
+    tile_bytes: int,
+    n_threads: int,
+    survivor_bytes: int,
+) -> Promise:
+    """Peak of the exact engine on threads.
+
+    Parameters
+    ----------
+    n_samples, n_features : int
+        m and d.
+    n_bases : int
+        Base matrices of the kernel's expansion.
+    block_bytes : int
+        Stored bytes of one block; decoding and folding hold it about five times.
+    tile_bytes : int
+        Temporaries of one tile.
+    n_threads : int
+        Tasks at once.
+    survivor_bytes : int
+        Budget for survivors, or the whole matrix if it is less.
+    """
+    square = n_samples * n_samples * 8
+    in_flight = n_threads + 2
+    return Promise(
+        process=resident_bytes(),
+        squares=square * (SQUARES + n_bases) + square // 2 * n_bases,
+        tasks=n_threads * (5 * block_bytes + tile_bytes) + in_flight * square,
+        survivors=survivor_bytes,
+        vectors=VECTORS * 8 * n_features,
+    )
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process now."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:  # no /proc: the peak so far, which is not less
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return int(peak) * (1 if sys.platform == "darwin" else 1024)
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def available_bytes() -> int:
+    """Memory that this process may still get: the least of machine, container and limit."""
+    found = [_machine(), *_containers()]
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY:
+        found.append(limit - _virtual_bytes())
+    return max(0, min(found))
+
+
+def _machine() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass  # not Linux: physical memory is the best that is known
+    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def _containers() -> list[int]:
+    """What control groups (version 2 and 1) leave."""
+    out = []
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        root = Path("/sys/fs/cgroup")
+        try:
+            out.append(int((root / limit).read_text()) - int((root / used).read_text()))
+        except (OSError, ValueError):  # not mounted, or "max"
+            continue
+    return out
+
+
+def _virtual_bytes() -> int:
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return resident_bytes()
+
+
+def human(n: float) -> str:
+    """Bytes for people, in powers of ten.
+
+    >>> human(1_234_000_000)
+    '1.2 GB'
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if n < 999.5:
+            return f"{n:.0f} {unit}" if unit == "B" or n >= 100 else f"{n:.1f} {unit}"
+        n /= 1000
+    return f"{n:.1f} TB"

@@ -1,0 +1,151 @@
+"""Policies for the kernel width: line 3 of Algorithms 1 and 2, ``sigma <- Xi`` (JMLR 4.1).
+
+A policy is a value; called with what a round knows, it answers sigma.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dhsic._typing import Float
+from dhsic.errors import InputError
+from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.gaussian import squared_distances
+from dhsic.kernels.statistic import Statistic
+
+#: Above this many samples the median is taken over every so-many-th sample.
+MEDIAN_SAMPLES = 4096
+#: Squared distances below this part of the largest squared norm are none.
+EQUAL = 1e-10
+
+
+class AbstractBandwidth(ABC):
+    """Chooses sigma for the surviving features."""
+
+    @abstractmethod
+    def __call__(
+        self, kernel: AbstractKernel, W: Float, statistic: Statistic, n_features: int
+    ) -> float:
+        """Sigma for ``|S| = n_features`` with weights W, (m, m)."""
+
+
+@dataclass(frozen=True)
+class Fixed(AbstractBandwidth):
+    """Policy 1: one sigma throughout."""
+
+    sigma: float
+
+    def __call__(
+        self, kernel: AbstractKernel, W: Float, statistic: Statistic, n_features: int
+    ) -> float:
+        """Return the given sigma."""
+        return self.sigma
+
+
+@dataclass(frozen=True)
+class Dimension(AbstractBandwidth):
+    """Policy 3: ``1 / (2 |S|)``, the expected squared distance of standardised data being 2d."""
+
+    def __call__(
+        self, kernel: AbstractKernel, W: Float, statistic: Statistic, n_features: int
+    ) -> float:
+        """``1 / (2 |S|)``."""
+        return 1.0 / (2.0 * n_features)
+
+
+@dataclass(frozen=True)
+class Median(AbstractBandwidth):
+    """``1 / (2 median D_ij)`` over pairs i < j: the width is the median distance."""
+
+    def __call__(
+        self, kernel: AbstractKernel, W: Float, statistic: Statistic, n_features: int
+    ) -> float:
+        """Median rule; pairs at distance 0 count only if they are not the majority."""
+        some = every_so_many(statistic.whole())
+        norms = np.diagonal(some)
+        D = squared_distances(some, norms, norms)
+        D[EQUAL * norms.max() >= D] = 0.0  # equal samples, but for the rounding of G
+        return median_sigma(D)
+
+
+@dataclass(frozen=True)
+class Grid(AbstractBandwidth):
+    """Policy 2: ``argmax_sigma HSIC(sigma, S)`` over given values; the smallest of equals."""
+
+    sigmas: tuple[float, ...]
+
+    def __call__(
+        self, kernel: AbstractKernel, W: Float, statistic: Statistic, n_features: int
+    ) -> float:
+        """Evaluate HSIC at every sigma of the grid."""
+        values = [hsic_value(kernel, sigma, W, statistic) for sigma in self.sigmas]
+        return self.sigmas[int(np.argmax(values))]
+
+
+def hsic_value(kernel: AbstractKernel, sigma: float, W: Float, statistic: Statistic) -> float:
+    """``<W, K>``."""
+    norms = statistic.diagonal
+    total = 0.0
+    for rows, columns, inner in statistic.tiles():
+        K = kernel.gram(inner, norms[rows], norms[columns], sigma)
+        total += (1 if rows == columns else 2) * float(np.vdot(W[rows, columns], K))
+    return total
+
+
+def every_so_many(G: Float) -> Float:
+    """Rows and columns of G at a fixed stride, at most `MEDIAN_SAMPLES` of them."""
+    stride = -(-G.shape[0] // MEDIAN_SAMPLES)
+    return np.ascontiguousarray(G[::stride, ::stride])
+
+
+def median_sigma(D: Float) -> float:
+    """``1 / (2 median)`` of the squared distances over pairs i < j, (m, m)."""
+    pairs = D[np.triu_indices_from(D, k=1)]
+    middle = float(np.median(pairs))
+    if middle <= 0:
+        positive = pairs[pairs > 0]
+        middle = float(np.median(positive)) if positive.size else 1.0
+    return 1.0 / (2.0 * middle)
+
+
+def resolve_bandwidth(bandwidth: object) -> AbstractBandwidth:
+    """Translate what users write: a name, a number or a grid of numbers.
+
+    Raises
+    ------
+    InputError
+        An unknown name, or a sigma that is not positive and finite.
+    """
+    if isinstance(bandwidth, AbstractBandwidth):
+        return bandwidth
+    if isinstance(bandwidth, str):
+        named = {"dimension": Dimension(), "median": Median()}
+        if bandwidth not in named:
+            raise InputError(
+                f"bandwidth={bandwidth!r} is unknown; pass 'dimension', 'median', a positive "
+                "number (sigma) or a list of positive numbers to choose from."
+            )
+        return named[bandwidth]
+    if isinstance(bandwidth, (Sequence, np.ndarray)):
+        grid = tuple(sorted({_positive(sigma) for sigma in bandwidth}))
+        if not grid:
+            raise InputError("bandwidth is an empty grid; pass at least one positive sigma.")
+        return Grid(grid)
+    return Fixed(_positive(bandwidth))
+
+
+def _positive(sigma: object) -> float:
+    try:
+        value = float(sigma)  # type: ignore[arg-type]  # whatever has no float is refused below
+    except (TypeError, ValueError):
+        value = float("nan")
+    if isinstance(sigma, (bool, str)) or not (np.isfinite(value) and value > 0):
+        raise InputError(
+            f"bandwidth holds {sigma!r}, which is no width; sigma in exp(-sigma d^2) must be a "
+            "positive, finite number."
+        )
+    return value

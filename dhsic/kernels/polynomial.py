@@ -1,0 +1,88 @@
+"""The polynomial kernel ``k(x, x') = (<x, x'> + a)^b`` (JMLR 5.1.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb
+from typing import ClassVar
+
+import numpy as np
+
+from dhsic._typing import Array, Float
+from dhsic.errors import InputError
+from dhsic.kernels.base import AbstractKernel, Expansion, Term
+
+
+@dataclass(frozen=True)
+class Polynomial(AbstractKernel):
+    """``(G + offset)^degree``; sees interactions of up to `degree` features.
+
+    Parameters
+    ----------
+    degree : int
+        b, at least 1.
+    offset : float
+        a, at least 0; positive, it brings in the lower degrees.
+    """
+
+    name: ClassVar[str] = "polynomial"
+    degree: int = 2
+    offset: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.degree < 1 or int(self.degree) != self.degree:
+            raise InputError(f"Polynomial degree={self.degree!r}; pass a whole number >= 1.")
+        if not (np.isfinite(self.offset) and self.offset >= 0):
+            raise InputError(f"Polynomial offset={self.offset!r}; pass a number >= 0.")
+
+    @property
+    def exact_order(self) -> int | None:
+        """The binomial series ends at b."""
+        return self.degree
+
+    def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
+        """``(G + a)^b``."""
+        del rows, columns, sigma
+        return self._power(inner, self.degree)
+
+    def loss(
+        self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
+    ) -> Float:
+        """``v^b - u^b`` with ``v = u - x y'``, factored: ``-x y' sum_k v^k u^(b-1-k)``."""
+        del rows, columns, sigma
+        t = np.outer(x, y)
+        u = inner + self.offset
+        v = u - t
+        total = np.zeros_like(u)
+        for k in range(self.degree):
+            total += v**k * u ** (self.degree - 1 - k)
+        return -t * total
+
+    def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
+        """``(G + a)^(b - p)`` for term p."""
+        del rows, columns, sigma
+        return self._power(inner, self.degree - key)
+
+    def expansion(self, order: int, sigma: float) -> Expansion:
+        """``sum_p (-1)^p C(b, p) (G + a)^(b-p) (x x')^p``, exact."""
+        del order, sigma
+        b = self.degree
+
+        def functions(X: Array) -> tuple[list[Array], list[Array | None]]:
+            powers: list[Array | None] = [X**p for p in range(1, b + 1)]
+            return [(-1) ** p * comb(b, p) * X**p for p in range(1, b + 1)], powers
+
+        def magnitudes(peak: Float, fourth: Float) -> list[Float]:
+            moments = [np.sqrt(fourth)]  # mean of x^(2p) is at most mean(x^4) peak^(2p-4)
+            moments += [fourth * peak ** (2 * p - 4) for p in range(2, b + 1)]
+            return [comb(b, p) * moment for p, moment in enumerate(moments, start=1)]
+
+        return Expansion(tuple(Term(p) for p in range(1, b + 1)), functions, magnitudes)
+
+    def parameters(self) -> dict[str, float]:
+        """Degree and offset."""
+        return {"degree": float(self.degree), "offset": float(self.offset)}
+
+    def _power(self, G: Float, exponent: int) -> Float:
+        u = G + self.offset
+        return u**exponent if exponent > 1 else (u if exponent else np.ones_like(u))

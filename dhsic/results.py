@@ -1,0 +1,143 @@
+"""The result: an `xarray.Dataset` with one row per feature and one per round."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+import zarr
+
+from dhsic._typing import Array, Index
+from dhsic.run import Outcome
+from dhsic.sources.writing import write_array, written_aside
+from dhsic.versions import VERSION, versions
+
+#: Version of the layout below.
+FORMAT = 1
+
+DESCRIPTIONS = {
+    "rank": "rank of the feature, 1 is the most relevant",
+    "score": "by how much HSIC falls without the feature, in the round in which it left",
+    "selected": "whether the feature is among those asked for",
+    "round_removed": "round in which the feature left, 0 for constant features",
+    "n_missing": "missing values of the feature, filled in with its mean",
+    "constant": "whether the feature does not vary",
+    "round_n_features": "features left at the start of the round",
+    "round_n_removed": "features removed in the round",
+    "round_sigma": "kernel parameter of the round",
+    "round_hsic": "HSIC of the features left at the start of the round",
+    "round_seconds": "seconds that the round took",
+    "round_bytes_read": "stored bytes read in the round",
+    "round_engine": "engines that scored the round, and how many features each",
+}
+
+
+def ranking(order: Index) -> Index:
+    """Rank of every feature, 1 the best, from the order of leaving (the worst first)."""
+    ranks = np.empty(order.size, dtype=np.int64)
+    ranks[order] = np.arange(order.size, 0, -1)
+    return ranks
+
+
+def to_dataset(outcome: Outcome, n_selected: int) -> xr.Dataset:
+    """Dataset of an outcome of which the first `n_selected` features count as selected."""
+    d = outcome.order.size
+    state = outcome.state
+    ranks = ranking(outcome.order)
+    scores, rounds = np.full(d, np.nan), np.zeros(d, dtype=np.int64)
+    scores[state.eliminated] = state.scores
+    rounds[state.eliminated] = state.removed_in
+    per_feature: dict[str, Array] = {
+        "rank": ranks,
+        "score": scores,
+        "selected": ranks <= n_selected,
+        "round_removed": rounds,
+        "n_missing": outcome.scaling.n_missing,
+        "constant": outcome.scaling.constant,
+    }
+    data = {k: ("features", v, {"long_name": DESCRIPTIONS[k]}) for k, v in per_feature.items()}
+    for key, values in _history(outcome).items():
+        name = f"round_{key}"
+        data[name] = ("rounds", values, {"long_name": DESCRIPTIONS.get(name, key)})
+    return xr.Dataset(data, coords=_coords(outcome), attrs=_attributes(outcome, n_selected))
+
+
+def _history(outcome: Outcome) -> dict[str, Array]:
+    records = outcome.state.history
+    keys = list(dict.fromkeys(key for record in records for key in record))
+    out: dict[str, Array] = {}
+    for key in keys:
+        values = [record.get(key, 0) for record in records]
+        text = any(isinstance(v, str) for v in values)
+        out[key] = np.array([str(v) for v in values], dtype=object) if text else np.array(values)
+    return out
+
+
+def _coords(outcome: Outcome) -> dict[str, Any]:
+    names = outcome.source.feature_names()
+    coords = {k: ("features", v) for k, v in outcome.source.feature_coords().items()}
+    if names is not None:
+        coords["feature"] = ("features", np.asarray(names, dtype=object))
+    return coords
+
+
+def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
+    constant = outcome.scaling.constant
+    return {
+        "source": f"dhsic-{VERSION}",
+        "dhsic_format": FORMAT,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "n_samples": outcome.n_samples,
+        "n_features": int(constant.size),
+        "n_selected": int(min(n_selected, constant.size)),
+        "n_constant": int(constant.sum()),
+        "n_missing_values": int(outcome.scaling.n_missing.sum()),
+        "n_features_with_missing": int((outcome.scaling.n_missing > 0).sum()),
+        "label_kernel_used": outcome.labels.description,
+        "n_targets": outcome.labels.n_targets,
+        "runtime": outcome.runtime,
+        "promised_bytes": outcome.promise.total,
+        "fingerprint": outcome.source.fingerprint(),
+        "parameters": json.dumps(outcome.parameters),
+        "versions": json.dumps(versions()),
+    }
+
+
+def selected_features(result: xr.Dataset) -> xr.Dataset:
+    """The selected features alone, the best first."""
+    chosen = np.flatnonzero(result["selected"].to_numpy())
+    best_first = chosen[np.argsort(result["rank"].to_numpy()[chosen])]
+    return result.isel(features=best_first)
+
+
+def save(result: xr.Dataset, path: str | Path, *, overwrite: bool = False) -> None:
+    """Write a result as a Zarr store (format 3) that `xarray.open_zarr` reads.
+
+    Every array carries crc32c and a fill value outside its domain.
+
+    Raises
+    ------
+    InputError
+        Something is at `path` and `overwrite` is off.
+    """
+    with written_aside(Path(path), overwrite=overwrite) as part:
+        group = zarr.open_group(part, mode="w", zarr_format=3, attributes=dict(result.attrs))
+        for name, variable in result.variables.items():
+            values = variable.to_numpy()
+            if values.dtype.kind in "OUT":
+                values = np.array([str(v) for v in values], dtype=object)
+            write_array(group, str(name), values, tuple(map(str, variable.dims)))
+            group[str(name)].attrs.update(variable.attrs)
+        coordinates = " ".join(map(str, result.coords))
+        if coordinates:
+            group.attrs["coordinates"] = coordinates
+
+
+def load(path: str | Path) -> xr.Dataset:
+    """Read a result back, into memory."""
+    lazy: xr.Dataset = xr.open_zarr(path, consolidated=False, mask_and_scale=False)
+    return lazy.load()

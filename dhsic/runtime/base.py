@@ -1,0 +1,45 @@
+"""A runtime: an ordered map over jobs, with a state that every job sees.
+
+A job is a few blocks of features and a payload; a task turns (source, job, state) into a small
+result. Runtimes differ in where tasks run, never in what they compute or in the order of the
+results, so every sum over them is the same bit for bit.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dhsic.sources.base import AbstractSource, Block
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Blocks that one task reads, and what else it needs to know (plain data, small)."""
+
+    blocks: tuple[Block, ...]
+    payload: Any = None
+
+
+Task = Callable[[AbstractSource, Job, Any], Any]
+
+
+class AbstractRuntime(ABC):
+    """Runs tasks over jobs; `map` is the whole contract."""
+
+    name: str
+    n_workers: int
+    #: Tasks run in other processes: what this one holds in memory is not at hand there.
+    is_remote: bool = False
+
+    @abstractmethod
+    def map(
+        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any
+    ) -> Iterator[Any]:
+        """Yield ``task(source, job, state)`` for every job, in the order of `jobs`.
+
+        Work in flight is bounded. `task` is a module-level function, `state` is broadcast once.
+        BLAS runs one thread per task. The first error of a task is raised as it was.
+        """

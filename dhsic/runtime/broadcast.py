@@ -1,0 +1,172 @@
+"""How a state reaches every worker: pickled once, named by its content, loaded once per process.
+
+A parcel is one value in pickle protocol 5 with its arrays beside the pickle, 64-byte aligned:
+
+    number of buffers n | n + 1 lengths (pickle first) | pickle | buffer | buffer ...
+
+so that a worker reads a file of it through mmap without a copy, and all workers of a machine
+share its pages. It travels in one of three ways: with the task (small), as a file that workers
+see, or as the result of a task that can be run again (never by `scatter`, whose data is lost
+for good with a worker).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import pickle
+import struct
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+
+ALIGNMENT = 64
+SMALL = 256 * 1024  # bytes that may go along with every task
+KEPT = 3  # values a worker process keeps: the source, the state of this round and of the last
+
+
+class StateUnreachableError(Exception):
+    """A worker does not see the file of a parcel, or reads other bytes than were written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """What a task is told about a value: its sha256, and its bytes or its file if it has them."""
+
+    digest: str
+    data: bytes | None = None
+    path: str | None = None
+
+
+def pack(value: Any) -> list[memoryview]:
+    """Cut `value` into the pieces of a parcel; arrays are viewed, not copied."""
+    buffers: list[pickle.PickleBuffer] = []
+    head = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    parts = [memoryview(head), *(buffer.raw() for buffer in buffers)]
+    index = struct.pack(f"<{len(parts) + 1}Q", len(buffers), *(part.nbytes for part in parts))
+    pieces: list[memoryview] = []
+    for part in (memoryview(index), *parts):
+        pieces += [part, memoryview(bytes(-part.nbytes % ALIGNMENT))]
+    return pieces
+
+
+def unpack(data: memoryview) -> Any:
+    """Rebuild the value of a parcel; its arrays are read-only views of `data`."""
+    (n_buffers,) = struct.unpack_from("<Q", data)
+    lengths = (8 * (n_buffers + 2), *struct.unpack_from(f"<{n_buffers + 1}Q", data, 8))
+    parts, at = [], 0
+    for length in lengths:
+        parts.append(data[at : at + length])
+        at += length + -length % ALIGNMENT
+    return pickle.loads(parts[1], buffers=parts[2:])
+
+
+def digest(pieces: Iterable[memoryview]) -> str:
+    """Sha256 of a parcel, its name everywhere."""
+    sha = hashlib.sha256()
+    for piece in pieces:
+        sha.update(piece)
+    return sha.hexdigest()
+
+
+def write(pieces: Iterable[memoryview], path: Path) -> None:
+    """Write a parcel beside `path`, then rename, so that no worker sees half of it."""
+    aside = path.with_suffix(f".{os.getpid()}.tmp")
+    with aside.open("wb") as file:
+        for piece in pieces:
+            file.write(piece)
+    aside.replace(path)
+
+
+class Broadcast:
+    """A value on its way to the workers: with the task, as a file, or as a task's result.
+
+    Parameters
+    ----------
+    value : object
+        What every task gets.
+    folder : Path or None
+        A folder that workers see, if there is one.
+    send : callable
+        Turns bytes into a future of them, for when there is none.
+    """
+
+    def __init__(self, value: Any, folder: Path | None, send: Callable[[bytes], Any]) -> None:
+        self._pieces = pack(value)
+        self._send = send
+        self._future: Any = None
+        self._parcel = Parcel(digest(self._pieces))
+        if sum(piece.nbytes for piece in self._pieces) <= SMALL:
+            self._parcel = replace(self._parcel, data=b"".join(self._pieces))
+        elif folder is not None:
+            path = folder / f"state-{self._parcel.digest}.pkl"
+            write(self._pieces, path)
+            self._parcel = replace(self._parcel, path=str(path))
+
+    def arguments(self) -> tuple[Parcel, Any]:
+        """Return what a task gets: the parcel, and the future of its bytes where it has none."""
+        if self._parcel.data is not None or self._parcel.path is not None:
+            return self._parcel, None
+        if self._future is None or self._future.cancelled():
+            self._future = self._send(b"".join(self._pieces))
+        return self._parcel, self._future
+
+    def give_up_file(self) -> None:
+        """Send bytes from now on: a worker does not see the file."""
+        self._parcel = replace(self._parcel, path=None)
+
+    def discard(self) -> None:
+        """Remove the file, if there is one."""
+        if self._parcel.path is not None:
+            Path(self._parcel.path).unlink(missing_ok=True)
+
+
+class _Loaded:
+    """The last values that this process unpacked, so that its tasks share one copy."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: OrderedDict[str, Any] = OrderedDict()
+
+    def get(self, parcel: Parcel, held: bytes | None) -> Any:
+        with self._lock:  # tasks of one process wait for the first to load, then share
+            if parcel.digest not in self._values:
+                self._values[parcel.digest] = _load(parcel, held)
+                while len(self._values) > KEPT:
+                    self._values.popitem(last=False)
+            self._values.move_to_end(parcel.digest)
+            return self._values[parcel.digest]
+
+
+_LOADED = _Loaded()
+
+
+def receive(parcel: Parcel, held: bytes | None = None) -> Any:
+    """Return the value of a parcel on a worker; `held` are its bytes if they came as a result.
+
+    Raises
+    ------
+    StateUnreachableError
+        The parcel is a file that this worker cannot read, or that was damaged.
+    """
+    return _LOADED.get(parcel, held)
+
+
+def _load(parcel: Parcel, held: bytes | None) -> Any:
+    data = parcel.data if held is None else held
+    if data is not None:
+        return unpack(memoryview(data))
+    try:
+        with Path(str(parcel.path)).open("rb") as file:
+            pages = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except (OSError, ValueError) as error:
+        raise StateUnreachableError(f"{parcel.path} cannot be read: {error}") from error
+    if digest([pages]) != parcel.digest:
+        raise StateUnreachableError(f"{parcel.path} holds other bytes than were written")
+    return unpack(pages)

@@ -1,0 +1,125 @@
+"""The default runtime: a pool of threads in this process.
+
+NumPy's products and the decoders of Zarr release the GIL, so threads are enough, and the source
+and the state are shared without a copy.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dhsic.errors import InputError
+from dhsic.runtime.base import AbstractRuntime, Job, Task
+from dhsic.runtime.blas import single_blas_thread
+from dhsic.sources.base import AbstractSource
+
+
+def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """Cores that this process may use: its affinity, cut by the quota of its container."""
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    try:
+        allowed, period = quota.read_text().split()
+        cores = min(cores, int(allowed) // int(period))
+    except (OSError, ValueError):  # no control group, or "max": no quota
+        pass
+    return max(cores, 1)
+
+
+def _run(task: Task, source: AbstractSource, job: Job, state: Any) -> Any:
+    with single_blas_thread():  # again: some libraries count separately in every thread
+        return task(source, job, state)
+
+
+class Threads(AbstractRuntime):
+    """Ordered map over a pool of threads.
+
+    Parameters
+    ----------
+    n_threads : int, optional
+        Tasks that run at once; the cores this process may use by default. The results do not
+        depend on it.
+
+    Attributes
+    ----------
+    window : int
+        Jobs begun whose results are still needed, the one in the hands of the consumer included;
+        never more than this. The memory that a map promises is computed from it.
+
+    Examples
+    --------
+    >>> with Threads(2) as runtime:
+    ...     jobs = [Job((), payload=i) for i in range(4)]
+    ...     list(runtime.map(lambda source, job, state: job.payload * state, None, jobs, 10))
+    [0, 10, 20, 30]
+    """
+
+    name = "threads"
+
+    def __init__(self, n_threads: int | None = None) -> None:
+        if n_threads is not None and n_threads < 1:
+            raise InputError(
+                f"n_threads={n_threads} runs nothing. Pass 1 or more, or leave it out for all "
+                f"{usable_cores()} usable cores."
+            )
+        self.n_workers = n_threads or usable_cores()
+        self.window = self.n_workers + 2
+        self._executor: ThreadPoolExecutor | None = None
+
+    def map(
+        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any
+    ) -> Iterator[Any]:
+        """Yield ``task(source, job, state)`` for every job, in the order of `jobs`.
+
+        When a task fails or the iterator is closed, jobs that have not begun are dropped and
+        those that run are waited for.
+        """
+        with single_blas_thread():
+            if self.n_workers == 1 or len(jobs) == 1:
+                for job in jobs:
+                    yield task(source, job, state)
+            else:
+                yield from self._in_pool(task, source, jobs, state)
+
+    def _in_pool(
+        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any
+    ) -> Iterator[Any]:
+        if self._executor is None:  # kept between maps: a round may last only milliseconds
+            self._executor = ThreadPoolExecutor(self.n_workers, "dhsic")
+        pending: deque[Future[Any]] = deque()
+        try:
+            for job in jobs:
+                if len(pending) == self.window - 1:
+                    yield pending.popleft().result()
+                pending.append(self._executor.submit(_run, task, source, job, state))
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
+            wait(pending)
+
+    def close(self) -> None:
+        """End the threads; another `map` starts new ones."""
+        if self._executor is not None:
+            self._executor.shutdown()
+            self._executor = None
+
+    def __enter__(self) -> Threads:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,61 @@
+"""What runs on a worker of a cluster. Plain functions, importable by scheduler and workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dhsic.errors import ClusterError
+from dhsic.runtime.base import Job, Task
+from dhsic.runtime.blas import single_blas_thread
+from dhsic.runtime.broadcast import Parcel, receive
+from dhsic.versions import VERSION
+
+
+def versions() -> dict[str, str]:
+    """Return the versions on which the last bit of a score depends."""
+    return {"dhsic": VERSION, "numpy": np.__version__}
+
+
+def other_versions(who: str, theirs: dict[str, str], ours: dict[str, str]) -> str:
+    """Sentence of the error when a worker has not the versions of the client."""
+    differ = "; ".join(f"{k} {theirs[k]}, client {ours[k]}" for k in ours if theirs[k] != ours[k])
+    return (
+        f"{who} has other versions: {differ}. Scores round differently between versions. "
+        "Install the same versions on client, scheduler and workers."
+    )
+
+
+def greet(path: str) -> tuple[dict[str, str], str | None]:
+    """Say which versions this worker has and what it reads in a file of the client."""
+    try:
+        return versions(), Path(path).read_text()
+    except OSError:
+        return versions(), None
+
+
+def hold(data: bytes) -> bytes:
+    """Keep `data` as a result: a task that can be run again."""
+    return data
+
+
+def run(
+    task: Task,
+    job: Job,
+    expected: dict[str, str],
+    source: Parcel,
+    state: Parcel,
+    source_bytes: bytes | None,
+    state_bytes: bytes | None,
+    *pieces: Any,
+) -> Any:
+    """Run one job; `pieces` are the blocks of a source that is itself a graph on the cluster."""
+    if versions() != expected:  # this worker joined after the check at the start
+        raise ClusterError(other_versions("A worker that joined the run", versions(), expected))
+    opened = receive(source, source_bytes)
+    if pieces:
+        opened = opened.with_pieces(job.blocks, pieces)
+    with single_blas_thread():
+        return task(opened, job, receive(state, state_bytes))

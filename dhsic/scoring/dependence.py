@@ -1,0 +1,318 @@
+"""HSIC(sigma, S) of the features in a source: what Algorithm 1 asks, answered by engines."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from dhsic._typing import Float, Index
+from dhsic.engines.base import AbstractEngine, Facts, Question
+from dhsic.engines.converged import Converged
+from dhsic.engines.decide import largest, tie_width, undecided
+from dhsic.engines.direct import Direct
+from dhsic.engines.ladder import first_engine, next_engine
+from dhsic.errors import DhsicError
+from dhsic.kernels.bandwidth import AbstractBandwidth
+from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.statistic import zero_upper
+from dhsic.runtime.base import AbstractRuntime
+from dhsic.scoring.reader import Reader, grouped
+from dhsic.scoring.running import RunningStatistic
+from dhsic.scoring.tasks import Wanted, measure_blocks, score_columns
+from dhsic.selection.bahsic import Removal
+from dhsic.selection.state import SelectionState
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.scaling import Scaling
+
+
+#: Engines that have the last word on a gain.
+FINAL = (Converged, Direct)
+
+
+class Reporter(Protocol):
+    """Hears of progress."""
+
+    def scored(self, n_features: int) -> None:
+        """So many more features have been scored in the first pass of a round."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What does not change during a run.
+
+    Attributes
+    ----------
+    kernel, bandwidth
+        Kernel on the data and the policy for its width.
+    W : (m, m) float64
+        Weights of the estimator.
+    standardize : bool
+        Features to unit standard deviation.
+    dtype : float32 or float64
+        Of the products.
+    by_definition : bool
+        Score with the direct engine alone.
+    """
+
+    kernel: AbstractKernel
+    bandwidth: AbstractBandwidth
+    W: Float
+    standardize: bool = True
+    dtype: Any = np.float32
+    by_definition: bool = False
+
+
+class SourceDependence:
+    """`dhsic.selection.bahsic.Dependence` over a source."""
+
+    def __init__(
+        self,
+        source: AbstractSource,
+        choices: Choices,
+        runtime: AbstractRuntime,
+        *,
+        rows: Index | None = None,
+        reporter: Reporter | None = None,
+    ) -> None:
+        self.choices = choices
+        self.reporter = reporter
+        kernel = choices.kernel
+        wanted = Wanted(
+            rows=rows,
+            n_samples=len(choices.W),
+            standardize=choices.standardize,
+            centre=kernel.has_bandwidth,
+            statistic=not kernel.is_additive,
+        )
+        self._reader = Reader(source, runtime, wanted)
+        self.scaling: Scaling | None = None
+        self.bytes_read = 0
+        self._running: RunningStatistic | None = None
+        self._additive: tuple[Index, Float] | None = None
+        self._last: tuple[Index, Float] | None = None
+        self._started = time.perf_counter()
+
+    def measure(self) -> Scaling:
+        """Pass over all features: their scaling and, with it, the statistic."""
+        everything = np.arange(self._reader.source.n_features, dtype=np.int64)
+        self.bytes_read += self._reader.bytes_of(self._reader.jobs(everything))
+        self._reader = self._reader.compacted(everything)
+        jobs = grouped(self._reader.jobs(everything))
+        if self._reader.held is None:
+            self.bytes_read += self._reader.bytes_of(jobs)
+        parts = []
+        upper = zero_upper(len(self.choices.W))
+        for scaling, partial in self._reader.map(measure_blocks, jobs):
+            parts.append(scaling)
+            if partial is not None:
+                upper += partial
+        self.scaling = Scaling.join(parts)
+        alive = np.flatnonzero(~self.scaling.constant)
+        self._running = RunningStatistic(self._reader, self.scaling, alive, upper)
+        return self.scaling
+
+    def resume(self, state: SelectionState) -> None:
+        """Go to where `state` left off, after `measure`."""
+        if self.choices.kernel.is_additive or state.round == 0:
+            return
+        self._known()[0].replay(state)
+
+    def bandwidth(self, S: Index) -> float:
+        """Line 3: sigma for S; the statistic moves on to S."""
+        self._started = time.perf_counter()
+        kernel = self.choices.kernel
+        if kernel.is_additive:
+            return 1.0
+        statistic = self._known()[0].at(S)
+        if not kernel.has_bandwidth:
+            return 1.0
+        return self.choices.bandwidth(kernel, self.choices.W, statistic, S.size)
+
+    def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
+        """Line 4: the n features whose removal leaves the largest HSIC."""
+        running, scaling = self._known()
+        question = Question(self.choices.kernel, sigma, self.choices.W, running.statistic)
+        if self.choices.kernel.is_additive:
+            gains, record = self._additive_gains(question, S)
+            hsic = -float(gains.sum())
+        else:
+            climb = Climb(question, S, n, running.reader, scaling, self.reporter)
+            gains, record = climb.run(
+                self._first(question, S), self._guess(question, S), self.choices.dtype
+            )
+            self._last = S, gains / _size(question)
+            hsic = question.hsic
+        if not np.isfinite(gains).all():
+            raise DhsicError(
+                f"{int((~np.isfinite(gains)).sum())} of {S.size} scores are not finite at "
+                f"sigma={sigma:.4g}: the kernel overflows on these data; scale them down, or "
+                "pass standardize=True."
+            )
+        first = largest(gains, n, tie_width(gains))
+        bytes_read = self.bytes_read + running.bytes_read + int(record.pop("bytes", 0))
+        self.bytes_read = running.bytes_read = 0
+        facts = {
+            "n_features": S.size,
+            "n_removed": first.size,
+            "sigma": float(sigma),
+            "hsic": hsic,
+            "seconds": time.perf_counter() - self._started,
+            "bytes_read": bytes_read,
+            **record,
+        }
+        return Removal(S[first], -gains[first], facts)
+
+    def _known(self) -> tuple[RunningStatistic, Scaling]:
+        if self._running is None or self.scaling is None:
+            self.measure()
+        assert self._running is not None and self.scaling is not None, "measure sets both"  # noqa: PT018
+        return self._running, self.scaling
+
+    def _first(self, question: Question, S: Index) -> AbstractEngine | None:
+        """Engine for the first pass, where it is not for the ladder to choose."""
+        if self.choices.by_definition:
+            return Direct()
+        if self._last is None:
+            facts = facts_of(self._known()[1], S)
+            return first_engine(question, facts, self.choices.dtype)
+        return None
+
+    def _guess(self, question: Question, S: Index) -> Float:
+        """Gains of S as the last round had them."""
+        if self._last is None:
+            return np.zeros(S.size)
+        before, gains = self._last
+        return gains[np.searchsorted(before, S)] * _size(question)
+
+    def _additive_gains(self, question: Question, S: Index) -> tuple[Float, dict[str, Any]]:
+        """Gains that do not depend on S: scored once, then looked up."""
+        record: dict[str, Any] = {"engine": "as in round 1"}
+        if self._additive is None:
+            running, scaling = self._known()
+            everyone = running.features
+            climb = Climb(question, everyone, everyone.size, running.reader, scaling, None)
+            engine = Direct() if self.choices.by_definition else Converged(with_direct=False)
+            gains, record = climb.run(engine, np.zeros(everyone.size), np.float64)
+            self._additive = everyone, gains
+        everyone, gains = self._additive
+        if self.reporter is not None:
+            self.reporter.scored(S.size)
+        return gains[np.searchsorted(everyone, S)], record
+
+
+@dataclass
+class Climb:
+    """One round's way up the ladder: all features first, then those still undecided."""
+
+    question: Question
+    S: Index
+    n: int
+    reader: Reader
+    scaling: Scaling
+    reporter: Reporter | None
+
+    def run(
+        self, first: AbstractEngine | None, guess: Float, dtype: Any
+    ) -> tuple[Float, dict[str, Any]]:
+        """Gains of S, good enough to place the n largest, and a record of what it took."""
+        d = self.S.size
+        facts = facts_of(self.scaling, self.S)
+        gains, errors = guess, np.zeros(d)
+        settled = np.zeros(d, dtype=bool)
+        open_, engine = np.arange(d), first
+        log = _Log()
+        while open_.size:
+            if engine is None:
+                engine = next_engine(
+                    self.question, facts, gains, errors, open_, self.n, dtype, log.caution
+                )
+            some = facts.take(open_)
+            new = self._score(engine, open_, log)
+            error = log.caution * engine.error(self.question, some, new)
+            log.compare(new - gains[open_], errors[open_])
+            # What no number holds at this order and precision is for a dearer engine.
+            final = isinstance(engine, FINAL)
+            lost = np.zeros_like(settled[open_]) if final else ~np.isfinite(new)
+            gains[open_] = np.where(lost, 0.0, new)
+            errors[open_] = np.where(lost, np.inf, error)
+            settled[open_] = final
+            errors[settled] = tie_width(gains) / 2
+            log.add(engine, open_.size, engine.products(self.question, some))
+            open_ = np.flatnonzero(undecided(gains, errors, self.n) & ~settled)
+            engine = None
+        return gains, log.record()
+
+    def _score(self, engine: AbstractEngine, open_: Index, log: _Log) -> Float:
+        jobs = self.reader.jobs(self.S[open_], self.scaling)
+        log.bytes += self.reader.bytes_of(jobs)
+        parts = []
+        state = engine.prepare(self.question)
+        for part in self.reader.map(
+            score_columns, jobs, engine=engine, engine_state=state, dtype=_dtype(engine)
+        ):
+            parts.append(part)
+            if not log.passes and self.reporter is not None:
+                self.reporter.scored(len(part))
+        return np.concatenate(parts)
+
+
+@dataclass
+class _Log:
+    """What a round's passes took, and how well the error bounds held."""
+
+    passes: list[str] = field(default_factory=list)
+    products: dict[str, int] = field(default_factory=lambda: {"float32": 0, "float64": 0})
+    bytes: int = 0
+    used: float = 0.0
+    caution: float = 1.0
+
+    def compare(self, difference: Float, errors: Float) -> None:
+        """Hold a second score against the bound of the first; be wary if it was too small."""
+        if self.passes:
+            self.used = max(self.used, _share(difference, errors))
+            self.caution = max(self.caution, 2 * self.used if self.used > 1 else 1.0)
+
+    def add(self, engine: AbstractEngine, n: int, products: int) -> None:
+        """Write down a pass over n features."""
+        self.passes.append(f"{_name(engine)}: {n}")
+        self.products[_dtype(engine)] += products
+
+    def record(self) -> dict[str, Any]:
+        """For the history of rounds."""
+        return {
+            "engine": ", ".join(self.passes),
+            "products_float32": self.products["float32"],
+            "products_float64": self.products["float64"],
+            "error_bound_used": self.used,
+            "bytes": self.bytes,
+        }
+
+
+def facts_of(scaling: Scaling, features: Index) -> Facts:
+    """Facts of some features."""
+    return Facts(scaling.peak[features], scaling.fourth[features], scaling.n_levels[features])
+
+
+def _size(question: Question) -> float:
+    """Scale of the gains of a round: what they are by chance."""
+    norm = question.weighted(0 if question.kernel.has_bandwidth else 1).norm
+    return question.sigma * norm or 1.0
+
+
+def _dtype(engine: AbstractEngine) -> str:
+    return str(np.dtype(getattr(engine, "dtype", np.float64)))
+
+
+def _name(engine: AbstractEngine) -> str:
+    order = getattr(engine, "order", None)
+    name = type(engine).__name__.lower()
+    return name if order is None else f"order {order} {_dtype(engine)}"
+
+
+def _share(difference: Float, errors: Float) -> float:
+    """Largest part of its error bound that a score turned out to be off."""
+    known = np.isfinite(errors) & (errors > 0)
+    return float((np.abs(difference[known]) / errors[known]).max(initial=0.0))

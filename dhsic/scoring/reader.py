@@ -1,0 +1,130 @@
+"""Passes over chosen features of a source: which blocks, in which jobs, by which runtime.
+
+As features leave, blocks thin out. While the survivors fit a fixed budget they are kept, as
+stored, in memory (compaction); the cut into jobs depends on sizes alone, so every run over the
+same data sums in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Index
+from dhsic.runtime.base import AbstractRuntime, Job, Task
+from dhsic.scoring.held import HeldSource
+from dhsic.scoring.tasks import Columns, Wanted, gather
+from dhsic.sources.base import AbstractSource, Block
+from dhsic.sources.scaling import Scaling
+
+#: Stored bytes of a block that a task reads at a time.
+BLOCK_BYTES = 8 << 20
+#: Blocks in a pass, at least: work for several threads.
+MANY_BLOCKS = 16
+#: Narrowest block: below, products lose their speed.
+NARROWEST = 128
+#: Tasks of a statistic, at most: each returns an m x m matrix.
+MOST_PARTIALS = 32
+#: Stored bytes of survivors that are kept in memory.
+COMPACT_BYTES = 256 << 20
+
+
+def block_width(m: int, d: int, itemsize: int) -> int:
+    """Features of a block: about 8 MiB as stored, 16 blocks or more, 128 features or more."""
+    by_bytes = max(1, BLOCK_BYTES // max(1, m * itemsize))
+    return max(NARROWEST, min(by_bytes, -(-d // MANY_BLOCKS)))
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads features (numbered as in the whole source) through a runtime.
+
+    Attributes
+    ----------
+    source : AbstractSource
+        Where they are read from.
+    runtime : AbstractRuntime
+        Where tasks run.
+    wanted : Wanted
+        What every task needs to know.
+    held : (s,) int64 or None
+        Features that the source holds, ascending, when it was compacted; None for all.
+    """
+
+    source: AbstractSource
+    runtime: AbstractRuntime
+    wanted: Wanted
+    held: Index | None = None
+
+    @property
+    def bytes_per_feature(self) -> int:
+        """Stored bytes of one feature."""
+        return int(self.wanted.n_samples * np.dtype(self.source.dtype).itemsize)
+
+    def jobs(self, features: Index, scaling: Scaling | None = None) -> list[Job]:
+        """Jobs whose results, joined, are in the order of `features` (ascending)."""
+        at = features if self.held is None else np.searchsorted(self.held, features)
+        width = block_width(
+            self.wanted.n_samples, features.size, np.dtype(self.source.dtype).itemsize
+        )
+        out = []
+        for block, part in self._cut(at, width):
+            known = None if scaling is None else scaling.take(features[part])
+            out.append(Job((block,), (Columns(at[part] - block.start, known),)))
+        return out
+
+    def _cut(self, at: Index, width: int) -> Iterator[tuple[Block, slice]]:
+        """Blocks to read and which of the positions `at` (ascending) lie in each."""
+        if self.held is not None:  # reading costs nothing: any cut will do
+            for index, a in enumerate(range(0, at.size, width)):
+                b = min(a + width, at.size)
+                yield Block(index, int(at[a]), int(at[b - 1]) + 1), slice(a, b)
+            return
+        for block in self.source.blocks(self._stored_width()):
+            a, b = np.searchsorted(at, [block.start, block.stop])
+            if b > a:
+                yield block, slice(int(a), int(b))
+
+    def _stored_width(self) -> int:
+        d = self.source.n_features
+        return block_width(self.wanted.n_samples, d, np.dtype(self.source.dtype).itemsize)
+
+    def map(self, task: Task, jobs: Sequence[Job], **state: Any) -> Iterator[Any]:
+        """Results of the task over the jobs, in order."""
+        return self.runtime.map(task, self.source, jobs, replace(self.wanted, **state))
+
+    def bytes_of(self, jobs: Sequence[Job]) -> int:
+        """Stored bytes that the jobs read, 0 from memory."""
+        if self.source.in_memory:
+            return 0
+        return self.bytes_per_feature * sum(b.width for job in jobs for b in job.blocks)
+
+    def compacted(self, features: Index) -> Reader:
+        """Reader of `features` alone: from memory where they fit, else as it is."""
+        if features.size * self.bytes_per_feature > COMPACT_BYTES or self.runtime.is_remote:
+            return self
+        m = self.wanted.n_samples
+        kept = np.empty((features.size, m), dtype=self.source.dtype)  # (s, m)
+        start = 0
+        for part in self.map(gather, self.jobs(features)):
+            kept[start : start + len(part)] = part
+            start += len(part)
+        source = HeldSource(kept, self.source.missing_code)
+        return replace(self, source=source, held=features, wanted=replace(self.wanted, rows=None))
+
+
+def grouped(jobs: Sequence[Job]) -> list[Job]:
+    """The same jobs in at most `MOST_PARTIALS`, consecutive ones together."""
+    n = min(len(jobs), MOST_PARTIALS)
+    edges = [len(jobs) * i // n for i in range(n + 1)] if n else []
+    out = []
+    for a, b in pairwise(edges):
+        some = jobs[a:b]
+        out.append(
+            Job(tuple(x for j in some for x in j.blocks), tuple(x for j in some for x in j.payload))
+        )
+    return out

@@ -1,0 +1,111 @@
+"""What runs on a worker: read a few blocks, return something small.
+
+Module-level functions of (source, job, state), so that they travel by name. The payload of a job
+says, for each of its blocks, which columns are wanted and what is known of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.engines.base import AbstractEngine, Facts
+from dhsic.kernels.statistic import add_features, zero_upper
+from dhsic.runtime.base import Job
+from dhsic.sources.base import AbstractSource, Block
+from dhsic.sources.scaling import Scaling, measure, standardise
+
+#: Features of a tile: standardised values, product and left functions stay in the cache.
+TILE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns of one block, by position in it, with their scaling (None before it is known)."""
+
+    local: Index
+    scaling: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What every task of a pass needs besides its job: how to turn raw values into data."""
+
+    rows: Index | None
+    n_samples: int
+    standardize: bool = True
+    centre: bool = True
+    statistic: bool = True
+    dtype: Any = np.float64
+    engine: AbstractEngine | None = None
+    engine_state: Any = None
+
+
+def raw_columns(source: AbstractSource, block: Block, columns: Columns, wanted: Wanted) -> Array:
+    """Stored values of the columns, (c, m)."""
+    raw = source.read(block, wanted.rows).T  # (c, m), a feature contiguous
+    local = columns.local
+    if local.size == block.width:
+        return raw
+    if local.size and local[-1] - local[0] + 1 == local.size:
+        return raw[local[0] : local[-1] + 1]
+    return raw[local]
+
+
+def gather(source: AbstractSource, job: Job, wanted: Wanted) -> Array:
+    """Stored values of the columns of all blocks of the job, (c, m)."""
+    parts = [
+        raw_columns(source, block, columns, wanted)
+        for block, columns in zip(job.blocks, job.payload, strict=True)
+    ]
+    return np.ascontiguousarray(np.concatenate(parts))
+
+
+def measure_blocks(
+    source: AbstractSource, job: Job, wanted: Wanted
+) -> tuple[Scaling, Float | None]:
+    """Scaling of the blocks and the upper triangle of their statistic."""
+    G = zero_upper(wanted.n_samples) if wanted.statistic else None
+    parts = []
+    for block, columns in zip(job.blocks, job.payload, strict=True):
+        raw = raw_columns(source, block, columns, wanted)
+        for a in range(0, len(raw), 2 * TILE):
+            scaling, Z = measure(
+                raw[a : a + 2 * TILE],
+                source.missing_code,
+                standardize=wanted.standardize,
+                centre=wanted.centre,
+            )
+            parts.append(scaling)
+            if G is not None:
+                G = add_features(G, Z)
+    return Scaling.join(parts), G
+
+
+def statistic_of(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
+    """Upper triangle of the statistic of the columns, (m, m)."""
+    G = zero_upper(wanted.n_samples)
+    for block, columns in zip(job.blocks, job.payload, strict=True):
+        raw = raw_columns(source, block, columns, wanted)
+        for a in range(0, len(raw), 2 * TILE):
+            part = columns.scaling.take(slice(a, a + 2 * TILE))
+            Z = standardise(raw[a : a + 2 * TILE], source.missing_code, part, np.float64)
+            G = add_features(G, Z)
+    return G
+
+
+def score_columns(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
+    """Gains of the columns of the job, in their order, (c,)."""
+    assert wanted.engine is not None, "a scoring pass carries its engine"
+    gains = []
+    for block, columns in zip(job.blocks, job.payload, strict=True):
+        raw = raw_columns(source, block, columns, wanted)
+        for a in range(0, len(raw), TILE):
+            part = columns.scaling.take(slice(a, a + TILE))
+            X = standardise(raw[a : a + TILE], source.missing_code, part, wanted.dtype)
+            facts = Facts(part.peak, part.fourth, part.n_levels)
+            gains.append(wanted.engine.score(wanted.engine_state, X, facts))
+    return np.concatenate(gains)

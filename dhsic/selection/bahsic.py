@@ -1,0 +1,74 @@
+r"""Backward elimination using HSIC: Algorithm 1 of Song et al. 2012 (JMLR 13, section 4.1).
+
+    Input: the full set of features S
+    Output: an ordered set of features S-dagger
+    1: S-dagger <- {}
+    2: repeat
+    3:     sigma <- Xi
+    4:     I <- argmax_I  sum_{j in I} HSIC(sigma, S \ {j}),   I subset of S
+    5:     S <- S \ I
+    6:     S-dagger <- (S-dagger, I)
+    7: until S is empty
+
+The features wanted are the last ones of S-dagger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dhsic._typing import Float, Index
+from dhsic.selection.policies import removed
+from dhsic.selection.state import SelectionState
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Answer to line 4: features I, the first to go first, with the fall of HSIC for each."""
+
+    features: Index
+    scores: Float
+    record: Mapping[str, float | int | str]
+
+
+class Dependence(Protocol):
+    """HSIC(sigma, S) as far as the algorithm asks about it."""
+
+    def bandwidth(self, S: Index) -> float:
+        """Sigma for the surviving features S: the policy Xi."""
+
+    def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
+        r"""The n features j with the largest HSIC(sigma, S \ {j})."""
+
+
+def bahsic(
+    dependence: Dependence, state: SelectionState, step: float | int
+) -> Iterator[SelectionState]:
+    """Run Algorithm 1 from `state`, yielding the state after every round."""
+    S, S_dagger = state.survivors, state.eliminated  # 1
+    while S.size:  # 2 and 7
+        sigma = dependence.bandwidth(S)  # 3
+        I = dependence.least_relevant(sigma, S, removed(step, S.size))  # noqa: E741  # 4
+        S = np.setdiff1d(S, I.features, assume_unique=True)  # 5
+        S_dagger = np.concatenate([S_dagger, I.features])  # 6
+        state = SelectionState(
+            round=state.round + 1,
+            survivors=S,
+            eliminated=S_dagger,
+            scores=np.concatenate([state.scores, I.scores]),
+            removed_in=np.concatenate(
+                [state.removed_in, np.full(I.features.size, state.round + 1)]
+            ),
+            history=(*state.history, I.record),
+        )
+        yield state
+
+
+def begin(features: Index) -> SelectionState:
+    """State before the first round: all `features` survive, S-dagger is empty."""
+    none = np.empty(0, dtype=np.int64)
+    return SelectionState(0, np.sort(features), none, np.empty(0), none, ())

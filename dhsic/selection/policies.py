@@ -1,0 +1,44 @@
+"""How many features leave in a round: the step of Algorithm 1, line 4."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dhsic.errors import InputError
+
+
+def check_step(step: object) -> float | int:
+    """Return `step` as a fraction (float) or a count (int).
+
+    Raises
+    ------
+    InputError
+        Anything but a fraction in (0, 1) or a whole number >= 1.
+    """
+    if isinstance(step, (bool, np.bool_)) or not isinstance(
+        step, (int, float, np.integer, np.floating)
+    ):
+        raise InputError(f"step={step!r}; pass a fraction in (0, 1) or a whole number >= 1.")
+    if isinstance(step, (int, np.integer)) and step >= 1:
+        return int(step)
+    if 0 < step < 1:
+        return float(step)
+    raise InputError(f"step={step!r}; pass a fraction in (0, 1) or a whole number >= 1.")
+
+
+def removed(step: float | int, n: int) -> int:
+    """Features that leave when n are left: ``max(1, floor(step n))``, or `step` of them."""
+    if isinstance(step, int):
+        return min(step, n)
+    return max(1, math.floor(step * n))
+
+
+def sizes(step: float | int, n: int) -> list[int]:
+    """``|S|`` at the start of every round, from n until none is left."""
+    out = []
+    while n > 0:
+        out.append(n)
+        n -= removed(step, n)
+    return out

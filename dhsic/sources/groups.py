@@ -1,0 +1,121 @@
+"""Zarr arrays and groups as sources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import zarr
+
+from dhsic.errors import InputError
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.chunked import dimension_names
+from dhsic.sources.orientation import feature_axis
+from dhsic.sources.request import Request
+from dhsic.sources.vcz import VczSource, member
+from dhsic.sources.zarr import ZarrSource
+
+
+def open_group(group: zarr.Group, request: Request) -> AbstractSource:
+    """Open the matrix of a group: VCF Zarr, a dataset of xarray, or one plain array."""
+    where = str(group.store_path)
+    arrays = {name: array for name, array in group.arrays() if array.dtype.kind in "biufc"}
+    if group.attrs.get("encoding-type") == "anndata" and request.variable is None:
+        return _open_anndata(group, request)
+    variable = request.choose({name: array.shape for name, array in arrays.items()}, where)
+    if _holds_calls(arrays[variable]):
+        return _open_calls(group, variable, request)
+    return _open_matrix(arrays[variable], group, request)
+
+
+def open_array(array: zarr.Array[Any], request: Request) -> AbstractSource:
+    """Open an array, with the names that its group has for it, where it is in one."""
+    group = _parent(array)
+    if group is not None and _holds_calls(array):
+        return _open_calls(group, array.basename, request)
+    return _open_matrix(array, group, request)
+
+
+def _open_calls(group: zarr.Group, variable: str, request: Request) -> VczSource:
+    source = VczSource(
+        group,
+        variable,
+        ploidy_policy=request.ploidy_policy,
+        missing_chunks=request.missing_chunks,
+    )
+    request.check_length(source.n_samples, f"{group.store_path}/{variable}")
+    return source
+
+
+def _open_matrix(array: zarr.Array[Any], group: zarr.Group | None, request: Request) -> ZarrSource:
+    what, dims = str(array.store_path), dimension_names(array)
+    if array.ndim != 2:
+        raise InputError(
+            f"{what} has shape {array.shape}; a matrix has two axes, samples and features. Open "
+            "the group that it is in, or choose another variable."
+        )
+    axis = feature_axis(array.shape, dims, request.sample_dim, request.n_samples, what=what)
+    return ZarrSource(
+        array,
+        axis,
+        missing_code=request.code_of(array.attrs, array.dtype, array.fill_value),
+        missing_chunks=request.missing_chunks,
+        features=_coordinate(array, group, axis),
+        samples=_coordinate(array, group, 1 - axis),
+    )
+
+
+def _open_anndata(group: zarr.Group, request: Request) -> ZarrSource:
+    """Open X (n_obs, n_var): samples first by AnnData's format, which names no dimensions."""
+    X = group.get("X")
+    if not isinstance(X, zarr.Array):
+        raise InputError(
+            f"{group.store_path} is AnnData whose X is sparse or absent; dhsic reads dense "
+            "matrices. Write X densely, or pass variable= with the name of another array."
+        )
+    axis = feature_axis(
+        X.shape, None, request.sample_dim, request.n_samples, what=str(X.store_path), convention=1
+    )
+    obs, var = (_index_of(group, name) for name in ("obs", "var"))
+    return ZarrSource(
+        X,
+        axis,
+        missing_code=request.code_of(X.attrs),
+        missing_chunks=request.missing_chunks,
+        features=var,
+        samples=obs,
+    )
+
+
+def _index_of(group: zarr.Group, name: str) -> zarr.Array[Any] | None:
+    frame = group.get(name)
+    if not isinstance(frame, zarr.Group):
+        return None
+    return member(frame, str(frame.attrs.get("_index", "_index")))
+
+
+def _holds_calls(array: zarr.Array[Any]) -> bool:
+    dims = dimension_names(array)
+    named = dims is None or set(dims[:2]) == {"variants", "samples"}
+    return array.basename.startswith("call_") and array.ndim >= 2 and named
+
+
+def _parent(array: zarr.Array[Any]) -> zarr.Group | None:
+    """Open the group that an array is in; none for an array at the root of its store."""
+    if not array.path:
+        return None
+    try:
+        path = array.path.rpartition("/")[0]
+        return zarr.open_group(array.store, path=path, mode="r")
+    except FileNotFoundError:
+        return None
+
+
+def _coordinate(
+    array: zarr.Array[Any], group: zarr.Group | None, axis: int
+) -> zarr.Array[Any] | None:
+    """Find the array that names an axis: as xarray does, one with the name of the dimension."""
+    dims = dimension_names(array)
+    name = dims[axis] if dims else None
+    found = member(group, name) if group is not None and name else None
+    fits = found is not None and found.shape == (array.shape[axis],)
+    return found if fits else None

@@ -1,0 +1,123 @@
+"""xarray objects as sources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from dhsic._typing import Array
+from dhsic.errors import DataError, InputError
+from dhsic.sources.arrays import ArraySource, DaskSource, Names
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.dosage import MISSING, NO_COPY, PloidyPolicy, check_policy, fold
+from dhsic.sources.naming import text, variant_coords, variant_names
+from dhsic.sources.orientation import feature_axis
+from dhsic.sources.request import Request
+
+
+def open_xarray(X: xr.DataArray | xr.Dataset, request: Request) -> AbstractSource:
+    """Open a DataArray, or the variable of a Dataset that holds the matrix."""
+    if isinstance(X, xr.Dataset):
+        numeric = {str(n): v.shape for n, v in X.data_vars.items() if v.dtype.kind in "biufc"}
+        array = X[request.choose(numeric, "The Dataset")]
+        names = _names_in(X) if {"variants", "samples"} <= set(array.dims) else None
+    elif isinstance(X, xr.DataArray):
+        array, names = X, None
+    else:
+        raise InputError(f"X is a {type(X).__name__} of xarray. Pass a DataArray or a Dataset.")
+    _refuse_masked_zeros(array)
+    if "ploidy" in array.dims:
+        return _open_genotypes(array, names or _names_of(array, "variants", "samples"), request)
+    return _open_matrix(array, names, request)
+
+
+def _open_matrix(array: xr.DataArray, names: Names | None, request: Request) -> AbstractSource:
+    what = _title(array)
+    if array.ndim != 2:
+        raise InputError(
+            f"{what} has dimensions {array.dims} and shape {array.shape}; a matrix has two, "
+            "samples and features. Select one element of the others (.isel), or stack them."
+        )
+    dims = tuple(str(dim) for dim in array.dims)
+    axis = feature_axis(array.shape, dims, request.sample_dim, request.n_samples, what=what)
+    features, samples = array.dims[axis], array.dims[1 - axis]
+    code = request.code_of(array.encoding | array.attrs)
+    if array.name in ("call_dosage", "call_DS") and request.missing_code == "auto":
+        code = MISSING if array.dtype.kind == "i" else None
+    return _source(
+        array.transpose(samples, features),
+        code,
+        names or _names_of(array, features, samples),
+    )
+
+
+def _open_genotypes(array: xr.DataArray, names: Names, request: Request) -> AbstractSource:
+    check_policy(request.ploidy_policy)
+    calls = array.transpose("variants", "samples", "ploidy")
+    request.check_length(calls.sizes["samples"], _title(array))
+    policy = request.ploidy_policy
+    loaded = _lazy_or_loaded(calls)
+    if isinstance(loaded, np.ndarray):
+        return ArraySource(_dosage(loaded, policy).T, missing_code=MISSING, names=names)
+    dosage = loaded.rechunk({2: -1}).map_blocks(
+        _dosage, policy, drop_axis=2, dtype=np.int8, meta=np.empty((0, 0), np.int8)
+    )
+    return DaskSource(dosage.T, missing_code=MISSING, names=names)
+
+
+def _dosage(genotypes: Array, policy: PloidyPolicy) -> Array:
+    lowest = int(genotypes.min(initial=0))
+    if lowest < (MISSING if policy == "error" else NO_COPY):
+        raise DataError(
+            f"Genotypes hold allele index {lowest}; -1 is missing and -2 a copy that is not there "
+            f"(ploidy_policy={policy!r}). Mend the data, or choose another ploidy_policy."
+        )
+    return fold(genotypes, policy)
+
+
+def _source(array: xr.DataArray, code: int | None, names: Names) -> AbstractSource:
+    data = _lazy_or_loaded(array)
+    if isinstance(data, np.ndarray):
+        return ArraySource(data, missing_code=code, names=names)
+    return DaskSource(data, missing_code=code, names=names)
+
+
+def _lazy_or_loaded(array: xr.DataArray) -> Any:
+    """Give the dask or NumPy array behind; one that a file backs is read in its own chunks."""
+    backed = array.chunks is None and not array._in_memory
+    return (array.chunk({}) if backed else array).data
+
+
+def _names_in(ds: xr.Dataset) -> Names:
+    def get(name: str) -> Array | None:
+        return np.asarray(ds[name].values) if name in ds else None
+
+    samples = get("sample_id")
+    return Names(
+        variant_names(get), None if samples is None else text(samples), variant_coords(get)
+    )
+
+
+def _names_of(array: xr.DataArray, features: Any, samples: Any) -> Names:
+    def labels(dim: Any) -> Array | None:
+        return text(array[dim].values) if dim in array.coords else None
+
+    return Names(labels(features), labels(samples))
+
+
+def _refuse_masked_zeros(array: xr.DataArray) -> None:
+    """Refuse integers whose zeros xarray made NaN, taking a fill value 0 for a mask."""
+    stored = array.encoding.get("dtype")
+    fill = array.encoding.get("_FillValue")
+    masked = stored is not None and np.dtype(stored).kind in "iu" and array.dtype.kind == "f"
+    if masked and fill is not None and fill == 0:
+        raise InputError(
+            f"{_title(array)} was stored as {stored} with fill value 0, and xarray made every 0 a "
+            "NaN. Open it again with mask_and_scale=False, or pass its path."
+        )
+
+
+def _title(array: xr.DataArray) -> str:
+    return f"The DataArray {array.name!r}" if array.name is not None else "The DataArray"

@@ -1,0 +1,152 @@
+"""Genotypes with linkage and population structure, any part of them drawn on its own.
+
+Each population has `FOUNDERS` founder haplotypes. Along a founder runs a Gaussian AR(1) process
+that is cut at the variant's allele frequency, so neighbouring variants are linked and the
+linkage decays. Allele frequencies of the populations drift from a common ancestor
+(Balding and Nichols 1995). A sample's haplotype copies one founder of its population for a while,
+then another (Li and Stephens 2003).
+
+Variants are drawn in segments of 512, each from its own seed, and called in tracts of 32, so
+what a variant holds depends on the seed and on its index, not on how the variants are cut into
+blocks. Linkage ends where a segment does, as at a strong recombination hotspot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from dhsic._typing import Array
+from dhsic.errors import InputError
+
+SEGMENT = 512
+TRACT = 32  # a multiple of it is a segment; copying switches founders only between tracts
+FOUNDERS = 200  # per population
+FST = 0.05
+LINKAGE = 0.97  # AR(1) coefficient: r2 of 0.20, 0.09, 0.04, 0.01 at 1, 10, 20, 50 variants
+SWITCH = 0.1  # chance to copy another founder from the next tract on
+RAREST = 0.02  # ancestral allele frequency, log-uniform from here to 1/2
+
+Calls = NDArray[np.int8]
+
+
+def generator(seed: int, *key: int) -> np.random.Generator:
+    """Return the random generator of one part of the simulation: `key` says which."""
+    return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=key)))
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """The m samples: their populations, and how often a call is missing."""
+
+    n_samples: int
+    n_populations: int
+    missing: float
+    seed: int
+    population: Calls = field(init=False, repr=False)  # (m,)
+
+    def __post_init__(self) -> None:
+        if self.n_samples < 10:
+            raise InputError(f"n_samples={self.n_samples} is too few; pass 10 or more.")
+        if not 1 <= self.n_populations <= min(100, self.n_samples):
+            raise InputError(
+                f"n_populations={self.n_populations} for {self.n_samples} samples; pass 1 to "
+                "100, and no more than there are samples."
+            )
+        if not 0 <= self.missing < 1:
+            raise InputError(f"missing={self.missing} is a fraction; pass 0 <= missing < 1.")
+        if self.seed < 0:
+            raise InputError(f"seed={self.seed} is negative; pass 0 or more.")
+        members = np.arange(self.n_samples) % self.n_populations
+        shuffled = generator(self.seed, 0).permutation(members).astype(np.int8)
+        object.__setattr__(self, "population", shuffled)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What 512 variants are made of: founders, and which founder each haplotype copies."""
+
+    founders: Calls  # (SEGMENT, populations * FOUNDERS), 0 or 1
+    copied: NDArray[np.int16]  # (SEGMENT / TRACT, 2m), a column of founders
+
+
+class Mosaic:
+    """Draws genotypes of a cohort; keeps the last segment, so read forwards and per thread."""
+
+    def __init__(self, cohort: Cohort) -> None:
+        self.cohort = cohort
+        self._last: tuple[int, Segment] | None = None
+
+    def genotypes(self, start: int, stop: int, *, complete: bool = False) -> Calls:
+        """Calls of variants start:stop, (c, m, 2), -1 where missing unless `complete`."""
+        first, last = start // TRACT, -(-stop // TRACT)
+        calls = np.empty(((last - first) * TRACT, 2 * self.cohort.n_samples), np.int8)
+        for tract in range(first, last):
+            rows = calls[(tract - first) * TRACT :][:TRACT]
+            self._copy_founders(tract, rows)
+            if not complete:
+                _lose_calls(self.cohort, tract, rows)
+        wanted = calls[start - first * TRACT : stop - first * TRACT]
+        return wanted.reshape(stop - start, self.cohort.n_samples, 2)
+
+    def dosage(self, start: int, stop: int, *, complete: bool = False) -> Calls:
+        """Alternative alleles of variants start:stop, (c, m): 0, 1, 2, or -1 where missing."""
+        calls = self.genotypes(start, stop, complete=complete)
+        # Both alleles are missing or neither is, so the sum is -2 where a call is missing.
+        total: Calls = calls[..., 0] + calls[..., 1]
+        return np.maximum(total, -1, out=total)
+
+    def _copy_founders(self, tract: int, rows: Calls) -> None:
+        segment = self._segment(tract * TRACT // SEGMENT)
+        inside = tract % (SEGMENT // TRACT)
+        founders = segment.founders[inside * TRACT :][:TRACT]
+        # mode="clip" skips the bounds check of every index; copied is in range by construction.
+        np.take(founders, segment.copied[inside].astype(np.intp), 1, out=rows, mode="clip")
+
+    def _segment(self, index: int) -> Segment:
+        if self._last is None or self._last[0] != index:
+            self._last = (index, draw_segment(self.cohort, index))
+        return self._last[1]
+
+
+def draw_segment(cohort: Cohort, index: int) -> Segment:
+    """Draw the founders of a segment and the mosaics copied from them."""
+    rng = generator(cohort.seed, 1, index)
+    frequencies = _drifted_frequencies(rng, cohort.n_populations)  # (SEGMENT, populations)
+    threshold = np.repeat(ndtri(frequencies), FOUNDERS, axis=1)
+    founders = (_linked_normals(rng, threshold.shape[1]) < threshold).view(np.int8)
+    return Segment(founders, _mosaics(rng, cohort.population))
+
+
+def _drifted_frequencies(rng: np.random.Generator, n_populations: int) -> Array:
+    ancestral = np.exp(rng.uniform(np.log(RAREST), np.log(0.5), size=(SEGMENT, 1)))
+    spread = (1 - FST) / FST
+    return rng.beta(ancestral * spread, (1 - ancestral) * spread, size=(SEGMENT, n_populations))
+
+
+def _linked_normals(rng: np.random.Generator, n_haplotypes: int) -> Array:
+    z = rng.standard_normal((SEGMENT, n_haplotypes), dtype=np.float32)
+    z[1:] *= np.float32(np.sqrt(1 - LINKAGE**2))
+    for row in range(1, SEGMENT):
+        z[row] += np.float32(LINKAGE) * z[row - 1]
+    return z
+
+
+def _mosaics(rng: np.random.Generator, population: Calls) -> NDArray[np.int16]:
+    shape = (SEGMENT // TRACT, 2 * len(population))
+    copied = rng.integers(FOUNDERS, size=shape, dtype=np.int16)
+    stay = rng.random(shape, dtype=np.float32) >= SWITCH
+    for tract in range(1, len(copied)):
+        np.copyto(copied[tract], copied[tract - 1], where=stay[tract])
+    copied += np.repeat(population, 2).astype(np.int16) * np.int16(FOUNDERS)
+    return copied
+
+
+def _lose_calls(cohort: Cohort, tract: int, rows: Calls) -> None:
+    rng = generator(cohort.seed, 2, tract)
+    pairs = rows.reshape(-1, 2)
+    n_lost = rng.binomial(len(pairs), cohort.missing)
+    pairs[rng.integers(len(pairs), size=n_lost)] = -1

@@ -1,0 +1,165 @@
+"""Scaling: mean and standard deviation of every feature, and how raw values become data.
+
+One pass, in float64. Missing values become the mean of their feature; features that do not vary
+are marked, they take part in nothing. JMLR section 3: the population standard deviation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index, Mask
+
+#: Features with at most this many distinct values are few-valued.
+MOST_LEVELS = 8
+#: Values that decide, cheaply, that a feature has many levels.
+PROBE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """What one pass learns of d features, each (d,).
+
+    Attributes
+    ----------
+    shift, scale : float64
+        Standardised data are ``(x - shift) * scale``; scale is 0 where the feature is constant.
+    fill : float64
+        What a missing value becomes once standardised: 0, the mean, unless nothing is shifted.
+    mean, std : float64
+        Of the values present, and of the feature with its missing values filled in.
+    n_missing : int64
+        Missing values.
+    peak, fourth : float64
+        Largest magnitude and mean fourth power of the standardised feature.
+    n_levels : uint8
+        Distinct values (the filled-in mean counts as one), 0 for more than 8.
+    """
+
+    shift: Float
+    scale: Float
+    fill: Float
+    mean: Float
+    std: Float
+    n_missing: Index
+    peak: Float
+    fourth: Float
+    n_levels: Array
+
+    @property
+    def constant(self) -> Mask:
+        """Features that do not vary, (d,)."""
+        return self.std == 0
+
+    def take(self, which: Any) -> Scaling:
+        """Scaling of some of the features."""
+        return Scaling(*(getattr(self, f.name)[which] for f in fields(self)))
+
+    @staticmethod
+    def join(parts: Sequence[Scaling]) -> Scaling:
+        """Scaling of consecutive blocks as one."""
+        return Scaling(
+            *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Scaling))
+        )
+
+
+def missing_mask(raw: Array, missing_code: int | None) -> Mask | None:
+    """Where values are missing, or None where none can be; raw is (c, m)."""
+    if raw.dtype.kind == "f":
+        mask = np.isnan(raw)
+    elif missing_code is not None:
+        mask = raw == missing_code
+    else:
+        return None
+    return mask if mask.any() else None
+
+
+def measure(
+    raw: Array, missing_code: int | None, *, standardize: bool, centre: bool
+) -> tuple[Scaling, Float]:
+    """Scaling of a block and the block standardised with it.
+
+    Parameters
+    ----------
+    raw : (c, m) array
+        Stored values, a feature a row.
+    missing_code : int or None
+        What stands for missing among integers.
+    standardize : bool
+        To unit standard deviation (and zero mean).
+    centre : bool
+        Subtract the mean even where `standardize` is off: kernels of distances do not see it.
+
+    Returns
+    -------
+    Scaling, (c, m) float64
+        The facts and the standardised block.
+    """
+    Z = raw.astype(np.float64)
+    mask = missing_mask(raw, missing_code)
+    m = Z.shape[1]
+    n_missing = np.zeros(len(Z), dtype=np.int64) if mask is None else mask.sum(axis=1)
+    if mask is not None:
+        Z[mask] = 0.0
+    mean = Z.sum(axis=1) / np.maximum(m - n_missing, 1)
+    varies = _varies(raw, mask)
+    Z -= mean[:, None]
+    if mask is not None:
+        Z[mask] = 0.0
+    std = np.sqrt(np.einsum("ij,ij->i", Z, Z) / m)
+    std[~varies] = 0.0
+    alive = np.where(std > 0, 1.0, 0.0)
+    scale = np.divide(alive, std, out=alive.copy(), where=(std > 0)) if standardize else alive
+    shift = mean if standardize or centre else np.zeros_like(mean)
+    fill = (mean - shift) * scale
+    Z += (mean - shift)[:, None]
+    Z *= scale[:, None]
+    squares = Z * Z
+    peak = np.sqrt(squares.max(axis=1, initial=0.0))
+    fourth = np.einsum("ij,ij->i", squares, squares) / m
+    levels = _count_levels(Z)
+    return Scaling(shift, scale, fill, mean, std, n_missing, peak, fourth, levels), Z
+
+
+def standardise(raw: Array, missing_code: int | None, scaling: Scaling, dtype: Any) -> Array:
+    """Standardised block in `dtype`, (c, m), from stored values (c, m).
+
+    float32 is computed in float32 where the stored values are exact in it; what the rounded mean
+    then shifts, it shifts for all samples alike.
+    """
+    mask = missing_mask(raw, missing_code)
+    narrow = raw.dtype.itemsize <= 2 or raw.dtype == np.float32
+    work = np.dtype(dtype) if narrow else np.dtype(np.float64)
+    Z = np.ascontiguousarray(raw, dtype=work)
+    if Z is raw or Z.base is not None:
+        Z = Z.copy()
+    Z -= scaling.shift.astype(work)[:, None]
+    Z *= scaling.scale.astype(work)[:, None]
+    if mask is not None:
+        where, _ = np.nonzero(mask)
+        Z[mask] = scaling.fill[where]
+    return Z.astype(dtype, copy=False)
+
+
+def _varies(raw: Array, mask: Mask | None) -> Mask:
+    """Two different values at least among those present."""
+    if mask is None:
+        return np.asarray(raw.max(axis=1) != raw.min(axis=1))
+    first = np.argmin(mask, axis=1)  # the first value present
+    reference = raw[np.arange(len(raw)), first]
+    return np.asarray(((raw != reference[:, None]) & ~mask).any(axis=1))
+
+
+def _count_levels(Z: Float) -> Array:
+    """Distinct values of each row, 0 for more than `MOST_LEVELS`."""
+    out = np.zeros(len(Z), dtype=np.uint8)
+    probe = np.sort(Z[:, :PROBE], axis=1)
+    few = 1 + (np.diff(probe, axis=1) != 0).sum(axis=1) <= MOST_LEVELS
+    for j in np.flatnonzero(few):
+        n = len(np.unique(Z[j]))
+        out[j] = n if n <= MOST_LEVELS else 0
+    return out

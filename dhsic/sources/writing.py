@@ -1,0 +1,148 @@
+"""Arrays as dhsic writes them: damage and loss are seen when they are read again.
+
+Zarr's default codecs let most bit flips pass and read a chunk that is gone as zeros. So every
+array ends its codecs with crc32c, writes every chunk (an absent one is then lost, not empty)
+and has a fill value outside its domain: -1 for integers, NaN for floats.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+
+from dhsic.errors import InputError
+
+BLOSC_LEVEL = 5  # 7.4 x on genotypes, against 7.1 x at level 1 and 7.6 x at level 7, twice as slow
+
+
+def create_array(
+    group: zarr.Group,
+    name: str,
+    *,
+    shape: tuple[int, ...],
+    dtype: Any,
+    chunks: tuple[int, ...],
+    dims: tuple[str, ...],
+) -> Any:
+    """Create an empty array with dhsic's codecs in `group`, whose Zarr format it takes.
+
+    Parameters
+    ----------
+    dtype : data type
+        An integer, a float, or `str` for text of any length.
+    dims : tuple of str
+        Names of the dimensions: `dimension_names` in format 3, `_ARRAY_DIMENSIONS` in format 2.
+    """
+    itemsize = 1 if dtype is str else np.dtype(dtype).itemsize
+    options: dict[str, Any] = {
+        "shape": shape,
+        "dtype": dtype,
+        "chunks": tuple(max(1, c) for c in chunks),
+        "fill_value": _fill_value(dtype),
+        "config": {"write_empty_chunks": True},
+    }
+    if group.metadata.zarr_format == 2:
+        options |= _codecs_v2(dtype)
+        return group.create_array(name, attributes={"_ARRAY_DIMENSIONS": list(dims)}, **options)
+    return group.create_array(
+        name, dimension_names=dims, compressors=_codecs_v3(itemsize), **options
+    )
+
+
+def write_array(
+    group: zarr.Group, name: str, values: Any, dims: tuple[str, ...], chunk: int = 65536
+) -> None:
+    """Write a whole small array, `chunk` elements of its first dimension at a time.
+
+    Text is given as an object array.
+    """
+    dtype = str if values.dtype == object else values.dtype
+    chunks = (*(min(chunk, n) for n in values.shape[:1]), *values.shape[1:])
+    array = create_array(group, name, shape=values.shape, dtype=dtype, chunks=chunks, dims=dims)
+    array[...] = values
+
+
+def chunk_width(n_features: int, bytes_per_feature: int) -> int:
+    """Features per chunk: a power of two with 4 to 16 MiB raw, but at least eight chunks or so.
+
+    Reading is fastest per core from 2 MiB on; a small matrix is cut finer (never below 256
+    features for that reason alone) so that there is something to spread over cores.
+    """
+    least = -(-4 * 2**20 // bytes_per_feature)
+    width = 1 << (least - 1).bit_length()
+    small = 1 << max(8, (n_features // 8).bit_length() - 1)
+    return max(1, min(width, small, n_features))
+
+
+@contextmanager
+def written_aside(path: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Give a path to write a store at; rename it to `path` when the block ends well.
+
+    A run that is killed leaves `path` as it was.
+    """
+    if path.exists():
+        _refuse_unless_store(path, overwrite=overwrite)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.partial")
+    shutil.rmtree(aside, ignore_errors=True)
+    try:
+        yield aside
+        _replace(path, aside)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _refuse_unless_store(path: Path, *, overwrite: bool) -> None:
+    if not overwrite:
+        raise InputError(
+            f"{path} exists already. Choose another path, or overwrite it "
+            "(overwrite=True, --force)."
+        )
+    if not any((path / name).is_file() for name in ("zarr.json", ".zgroup")):
+        raise InputError(
+            f"{path} is not a Zarr store, so it is not overwritten. Choose another path, "
+            "or remove it yourself."
+        )
+
+
+def _replace(path: Path, aside: Path) -> None:
+    """Put `aside` in the place of `path`; a folder cannot be renamed onto one with content."""
+    old = path.with_name(f".{path.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if path.exists():
+        path.rename(old)
+    aside.rename(path)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _fill_value(dtype: Any) -> Any:
+    if dtype is str:
+        return ""
+    kind = np.dtype(dtype).kind
+    return {"f": np.nan, "i": -1}.get(kind, 0)
+
+
+def _codecs_v3(itemsize: int) -> tuple[Any, ...]:
+    from zarr.codecs import BloscCodec, Crc32cCodec
+
+    shuffle: Any = "bitshuffle" if itemsize == 1 else "shuffle"
+    blosc = BloscCodec(cname="zstd", clevel=BLOSC_LEVEL, shuffle=shuffle, typesize=itemsize)
+    return (blosc, Crc32cCodec())
+
+
+def _codecs_v2(dtype: Any) -> dict[str, Any]:
+    """Codecs of format 2, where the compressor comes last: the checksum is of the raw bytes."""
+    from numcodecs import CRC32, Blosc, VLenUTF8
+
+    text = dtype is str
+    shuffle = Blosc.SHUFFLE if not text and np.dtype(dtype).itemsize > 1 else Blosc.BITSHUFFLE
+    return {
+        "filters": [VLenUTF8(), CRC32()] if text else [CRC32()],
+        "compressors": Blosc("zstd", BLOSC_LEVEL, shuffle),
+    }

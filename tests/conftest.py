@@ -1,0 +1,19 @@
+"""Hypothesis profiles: quick by default, thorough with ``--hypothesis-profile=thorough``."""
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "derandomize": True}
+settings.register_profile("default", max_examples=25, **common)
+settings.register_profile("thorough", max_examples=500, **common)
+settings.load_profile("default")
+
+
+@pytest.fixture
+def rng(request):
+    """Generator seeded by the test's name: the same draws in every run."""
+    import zlib
+
+    import numpy as np
+
+    return np.random.default_rng(zlib.crc32(request.node.nodeid.encode()))

@@ -1,0 +1,224 @@
+"""The definitions, as plain loops: the one slow truth that everything else is compared with.
+
+Nothing here is shared with the package. Formulas are those of Song et al. 2012 (JMLR 13); the
+number of each stands beside it. Lists and floats, float64 throughout.
+"""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+
+TIE = 1e-10  # gains closer than this, relative to the round's largest, are equal
+
+
+# -- kernels on data (JMLR 5.1) -----------------------------------------------------------------
+
+
+def linear(x, z, sigma):
+    return sum(a * b for a, b in zip(x, z, strict=True))
+
+
+def polynomial(x, z, sigma, degree=2, offset=1.0):
+    return (linear(x, z, sigma) + offset) ** degree
+
+
+def gaussian(x, z, sigma):
+    return math.exp(-sigma * sum((a - b) ** 2 for a, b in zip(x, z, strict=True)))
+
+
+KERNELS = {"linear": linear, "polynomial": polynomial, "gaussian": gaussian}
+
+
+def gram(X, kernel, sigma):
+    """K_ij = k(x_i, x_j); X is a list of samples."""
+    return [[KERNELS[kernel](x, z, sigma) for z in X] for x in X]
+
+
+# -- kernels on labels (JMLR 5.2) ---------------------------------------------------------------
+
+
+def label_gram(y, kernel):
+    m = len(y)
+    size = {c: sum(1 for v in y if v == c) for c in y}
+    if kernel in ("binary", "balanced"):
+        positive = max(size)
+        sign = [1.0 if v == positive else -1.0 for v in y]
+        if kernel == "balanced":  # eq. 17
+            sign = [s / size[v] for s, v in zip(sign, y, strict=True)]
+        return [[a * b for b in sign] for a in sign]  # eq. 16
+    if kernel == "multiclass":  # eq. 18
+        return [[1.0 / size[a] if a == b else 0.0 for b in y] for a in y]
+    if kernel == "one-vs-rest":  # eq. 19
+        classes = sorted(size)
+
+        def psi(v):
+            return [
+                (m / (size[v] * (m - size[v])) if c == v else 0.0) - 1.0 / (m - size[c])
+                for c in classes
+            ]
+
+        return [[sum(p * q for p, q in zip(psi(a), psi(b), strict=True)) for b in y] for a in y]
+    if kernel == "linear":
+        return [[a * b for b in y] for a in y]
+    if kernel == "gaussian":  # eq. 20, the width w being the median distance
+        squares = sorted((y[i] - y[j]) ** 2 for i in range(m) for j in range(i + 1, m))
+        sigma = 1.0 / (2.0 * _median_or_positive(squares))
+        return [[math.exp(-sigma * (a - b) ** 2) for b in y] for a in y]
+    raise KeyError(kernel)
+
+
+def _median(values):
+    values = sorted(values)
+    n = len(values)
+    return values[n // 2] if n % 2 else (values[n // 2 - 1] + values[n // 2]) / 2
+
+
+def _median_or_positive(squares):
+    middle = _median(squares)
+    return middle if middle > 0 else _median([s for s in squares if s > 0])
+
+
+# -- HSIC (JMLR 2.2) ----------------------------------------------------------------------------
+
+
+def hsic(K, L, estimator):
+    return {"biased": biased, "unbiased": unbiased}[estimator](K, L)
+
+
+def biased(K, L):
+    """Eq. 4: tr(K H L H) / (m - 1)^2."""
+    m = len(K)
+    H = [[(1.0 if i == j else 0.0) - 1.0 / m for j in range(m)] for i in range(m)]
+    HLH = _product(_product(H, L), H)
+    return sum(K[i][j] * HLH[j][i] for i in range(m) for j in range(m)) / (m - 1) ** 2
+
+
+def unbiased(K, L):
+    """Eq. 5, with Kt and Lt the matrices without their diagonals."""
+    m = len(K)
+    Kt = [[0.0 if i == j else K[i][j] for j in range(m)] for i in range(m)]
+    Lt = [[0.0 if i == j else L[i][j] for j in range(m)] for i in range(m)]
+    trace = sum(Kt[i][j] * Lt[j][i] for i in range(m) for j in range(m))
+    sum_K = sum(map(sum, Kt))
+    sum_L = sum(map(sum, Lt))
+    cross = sum(sum(Kt[i]) * sum(Lt[i]) for i in range(m))  # 1' Kt Lt 1
+    inner = trace + sum_K * sum_L / ((m - 1) * (m - 2)) - 2.0 / (m - 2) * cross
+    return inner / (m * (m - 3))
+
+
+def _product(A, B):
+    columns = list(zip(*B, strict=True))
+    return [[sum(a * b for a, b in zip(row, col, strict=True)) for col in columns] for row in A]
+
+
+# -- the data (JMLR 3) --------------------------------------------------------------------------
+
+
+def standardise(X):
+    """Zero mean and unit population standard deviation; NaN becomes the mean, that is 0."""
+    m, d = len(X), len(X[0])
+    out = [[0.0] * d for _ in range(m)]
+    for j in range(d):
+        known = [X[i][j] for i in range(m) if not math.isnan(X[i][j])]
+        mean = sum(known) / len(known)
+        full = [mean if math.isnan(X[i][j]) else X[i][j] for i in range(m)]
+        spread = math.sqrt(sum((v - mean) ** 2 for v in full) / m)
+        for i in range(m):
+            out[i][j] = (full[i] - mean) / spread
+    return out
+
+
+# -- Algorithm 1 (JMLR 4.1) ---------------------------------------------------------------------
+
+
+def median_sigma(X):
+    m = len(X)
+    squares = [
+        sum((a - b) ** 2 for a, b in zip(X[i], X[j], strict=True))
+        for i in range(m)
+        for j in range(i + 1, m)
+    ]
+    return 1.0 / (2.0 * _median_or_positive(squares))
+
+
+def choose_sigma(bandwidth, X, L, kernel, estimator):
+    """Line 3: the three policies, and the median."""
+    if bandwidth == "dimension":
+        return 1.0 / (2.0 * len(X[0]))
+    if bandwidth == "median":
+        return median_sigma(X)
+    if isinstance(bandwidth, (list, tuple)):
+        return max(sorted(bandwidth), key=lambda s: hsic(gram(X, kernel, s), L, estimator))
+    return bandwidth
+
+
+def bahsic(X, L, kernel="gaussian", bandwidth="dimension", estimator="unbiased", step=0.1):
+    """S-dagger: all features, the least relevant first. X is standardised, a list of samples."""
+    S = list(range(len(X[0])))
+    S_dagger = []  # 1
+    while S:  # 2 and 7
+        XS = columns(X, S)
+        sigma = choose_sigma(bandwidth, XS, L, kernel, estimator)  # 3
+        whole = hsic(gram(XS, kernel, sigma), L, estimator)
+        gains = []
+        for j in S:
+            rest = [k for k in S if k != j]
+            gains.append(hsic(gram(columns(X, rest), kernel, sigma), L, estimator) - whole)
+        n = max(1, math.floor(step * len(S))) if isinstance(step, float) else min(step, len(S))
+        chosen = [S[p] for p in largest(gains, n)]  # 4
+        S = [j for j in S if j not in chosen]  # 5
+        S_dagger += chosen  # 6
+    return S_dagger
+
+
+def columns(X, S):
+    return [[row[j] for j in S] for row in X]
+
+
+def largest(gains, n):
+    """Positions of the n largest gains; a chain of ties goes by position."""
+    tie = TIE * max(abs(g) for g in gains)
+    by_gain = sorted(range(len(gains)), key=lambda p: -gains[p])
+    chains = [[by_gain[0]]]
+    for before, after in pairwise(by_gain):
+        if gains[before] - gains[after] > tie:
+            chains.append([])
+        chains[-1].append(after)
+    return [p for chain in chains for p in sorted(chain)][:n]
+
+
+def bahsic_gaussian_in_arrays(X, L, estimator="unbiased", step=0.1):
+    """`bahsic` for the Gaussian with sigma = 1/(2|S|), loops over features only.
+
+    The same definition with NumPy inside, for hundreds of features; a test holds it to the
+    plain loops above.
+    """
+    X, L = np.asarray(X, dtype=float), np.asarray(L, dtype=float)
+    value = {"biased": _biased_array, "unbiased": _unbiased_array}[estimator]
+    squares = [np.subtract.outer(x, x) ** 2 for x in X.T]
+    S = list(range(X.shape[1]))
+    S_dagger = []
+    while S:
+        sigma = 1.0 / (2.0 * len(S))
+        D = sum(squares[j] for j in S)
+        whole = value(np.exp(-sigma * D), L)
+        gains = [value(np.exp(-sigma * (D - squares[j])), L) - whole for j in S]
+        n = max(1, math.floor(step * len(S)))
+        chosen = [S[p] for p in largest(gains, n)]
+        S = [j for j in S if j not in chosen]
+        S_dagger += chosen
+    return S_dagger
+
+
+def _biased_array(K, L):
+    m = len(K)
+    H = np.eye(m) - 1.0 / m
+    return float(np.sum(K * (H @ L @ H))) / (m - 1) ** 2
+
+
+def _unbiased_array(K, L):
+    m = len(K)
+    Kt, Lt = K - np.diag(np.diag(K)), L - np.diag(np.diag(L))
+    inner = np.sum(Kt * Lt) + Kt.sum() * Lt.sum() / ((m - 1) * (m - 2))
+    return float(inner - 2 / (m - 2) * (Kt.sum(0) @ Lt.sum(0))) / (m * (m - 3))

@@ -1,0 +1,110 @@
+"""What every kernel on data must do: `KernelSuite`, subclassed per kernel."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from dhsic.kernels.statistic import Statistic, add_features, zero_upper
+
+
+class KernelSuite:
+    """Subclasses set `kernel` and `value(x, z, sigma)`, the definition for two samples."""
+
+    kernel = None
+    sigma = 0.03
+    orders = (1, 2, 3, 4, 5, 6, 7, 9, 12)
+
+    def value(self, x, z, sigma):
+        raise NotImplementedError
+
+    @pytest.fixture
+    def X(self, rng):
+        X = rng.standard_normal((9, 6))
+        X[:, 1] = rng.integers(0, 3, 9)
+        return X
+
+    def gram_of(self, X):
+        statistic = Statistic.of(X @ X.T)
+        G, norms = statistic.whole(), statistic.diagonal
+        return G, self.kernel.gram(G, norms, norms, self.sigma)
+
+    def test_gram_is_the_definition(self, X):
+        _, K = self.gram_of(X)
+        expected = [[self.value(x, z, self.sigma) for z in X] for x in X]
+
+        np.testing.assert_allclose(K, expected, rtol=1e-11)
+
+    def test_statistic_is_additive_and_can_be_downdated(self, X):
+        upper = zero_upper(9)
+        for a, b in ((0, 2), (2, 5), (5, 6)):
+            upper = add_features(upper, np.ascontiguousarray(X[:, a:b].T))
+        upper -= add_features(zero_upper(9), np.ascontiguousarray(X[:, 2:5].T))
+        rest = X[:, [0, 1, 5]]
+
+        np.testing.assert_allclose(Statistic(upper).whole(), rest @ rest.T, atol=1e-12)
+
+    def test_loss_is_the_difference(self, X):
+        G, K = self.gram_of(X)
+        for j in range(X.shape[1]):
+            _, without = self.gram_of(np.delete(X, j, axis=1))
+            loss = self.kernel.loss(G, np.diag(G), np.diag(G), X[:, j], X[:, j], self.sigma)
+
+            np.testing.assert_allclose(loss, without - K, atol=1e-12 * np.abs(K).max())
+
+    def test_expansion_reaches_the_loss_within_its_remainder(self, X, rng):
+        G, K = self.gram_of(X)
+        W = rng.standard_normal((9, 9))
+        W += W.T
+        peak, fourth = np.abs(X).max(axis=0), (X**4).mean(axis=0)
+        exact = np.array(
+            [np.vdot(W, self.kernel.loss(G, np.diag(G), np.diag(G), x, x, self.sigma)) for x in X.T]
+        )
+        for order in self.orders:
+            expansion = self.kernel.expansion(order, self.sigma)
+            gains, size = self.evaluate(expansion, X, G, W)
+            bound = 1e-12 * size
+            if expansion.remainder is not None:
+                bound = bound + 9 * size * expansion.remainder(peak, fourth)
+            assert (np.abs(gains - exact) <= bound).all(), order
+        np.testing.assert_allclose(gains, exact, rtol=1e-7, atol=1e-9 * size)
+
+    def evaluate(self, expansion, X, G, W):
+        """Gains by an expansion, in plain loops over its terms; and the norm of its A."""
+        norms = np.diag(G)
+        lefts, rights = expansion.functions(np.ascontiguousarray(X.T))
+        gains, size = np.zeros(X.shape[1]), 0.0
+        for term, left, right in zip(expansion.terms, lefts, rights, strict=True):
+            A = W * self.kernel.base(term.base, G, norms, norms, self.sigma)
+            size = max(size, np.linalg.norm(A))
+            other = np.ones_like(left) if right is None else right
+            gains += np.einsum("ci,ij,cj->c", left, A, other)
+        return gains, size
+
+    def test_exact_order_is_exact(self):
+        exact = self.kernel.exact_order
+        if exact is not None:
+            assert self.kernel.expansion(exact, self.sigma).remainder is None
+
+    def test_magnitudes_bound_each_term(self, X):
+        peak, fourth = np.abs(X).max(axis=0), (X**4).mean(axis=0)
+        for order in self.orders[:4]:
+            expansion = self.kernel.expansion(order, self.sigma)
+            lefts, rights = expansion.functions(np.ascontiguousarray(X.T))
+            sizes = expansion.magnitudes(peak, fourth)
+            assert len(sizes) == len(expansion.terms)
+            for left, right, size in zip(lefts, rights, sizes, strict=True):
+                if right is not None:
+                    actual = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1) / 9
+                    assert (actual <= 1.5 * size + 1e-15).all()
+
+    def test_factor_is_loss_over_gram(self, X):
+        G, K = self.gram_of(X)
+        x = X[:, 1]
+        factor = self.kernel.factor(np.subtract.outer(x, x) ** 2, self.sigma)
+        if factor is not None:
+            loss = self.kernel.loss(G, np.diag(G), np.diag(G), x, x, self.sigma)
+            np.testing.assert_allclose(factor * K, loss, rtol=1e-12)
+
+    def test_pickles(self):
+        assert pickle.loads(pickle.dumps(self.kernel)) == self.kernel

@@ -1,0 +1,194 @@
+"""What every runtime must do: subclass, and provide a `runtime` fixture."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from dhsic.errors import DataError
+from dhsic.runtime.base import AbstractRuntime, Job
+from dhsic.runtime.threads import Threads
+from dhsic.sources.base import AbstractSource, Block
+
+
+class Ramp(AbstractSource):
+    """A source that makes its blocks up: nothing to open, nothing to ship."""
+
+    def __init__(self, n_samples: int = 40, n_features: int = 600) -> None:
+        self.n_samples = n_samples
+        self.n_features = n_features
+        self.dtype = np.dtype("float32")
+
+    def blocks(self, width: int) -> tuple[Block, ...]:
+        starts = range(0, self.n_features, width)
+        return tuple(
+            Block(i, start, min(start + width, self.n_features)) for i, start in enumerate(starts)
+        )
+
+    def read(self, block, rows=None):
+        rng = np.random.default_rng(block.index)
+        X = np.asfortranarray(rng.normal(size=(self.n_samples, block.width)).astype("float32"))
+        return X if rows is None else X[rows]
+
+    def fingerprint(self) -> str:
+        return f"ramp-{self.n_samples}-{self.n_features}"
+
+
+def numbered(n: int) -> list[Job]:
+    return [Job((), payload=i) for i in range(n)]
+
+
+def gram(source, job, state):
+    """A result whose last bits depend on the order and on the threads of BLAS."""
+    X = source.read(job.blocks[0])
+    return X.astype(np.float64) @ (X.T @ state)
+
+
+def tell(source, job, state):
+    return job.payload, source.n_features, state["shift"], float(state["array"].sum())
+
+
+def out_of_order(source, job, state):
+    time.sleep(0.02 if job.payload % 3 == 0 else 0.0)
+    return job.payload
+
+
+def fail(source, job, state):
+    time.sleep(0.02 if job.payload == 3 else 0.0)  # a later error comes first, and is not raised
+    if job.payload >= 3:
+        raise DataError(f"Chunk {job.payload} of 'call_genotype' is missing. Write it again.")
+    return job.payload
+
+
+def time_out(source, job, state):
+    raise TimeoutError(f"The store did not answer job {job.payload}.")
+
+
+class Gauge:
+    """Counts tasks that began; only for runtimes whose tasks run in this process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.begun = 0
+        self.running = 0
+
+    def reset(self) -> None:
+        self.begun = self.running = 0
+
+
+GAUGE = Gauge()
+
+
+def count(source, job, state):
+    with GAUGE.lock:
+        GAUGE.begun += 1
+        GAUGE.running += 1
+    time.sleep(0.002)
+    with GAUGE.lock:
+        GAUGE.running -= 1
+    return job.payload
+
+
+class RuntimeSuite:
+    @pytest.fixture
+    def runtime(self) -> Iterator[AbstractRuntime]:
+        raise NotImplementedError
+
+    def test_results_come_in_the_order_of_the_jobs(self, runtime):
+        assert list(runtime.map(out_of_order, Ramp(), numbered(30), None)) == list(range(30))
+
+    def test_every_job_sees_source_and_state(self, runtime):
+        for size in (10, 100_000):  # a state that goes along, and one that does not
+            state = {"shift": 5, "array": np.ones(size)}
+            got = list(runtime.map(tell, Ramp(), numbered(7), state))
+            assert got == [(i, 600, 5, size) for i in range(7)]
+
+    def test_state_of_every_map_is_its_own(self, runtime):
+        for shift in range(6):
+            state = {"shift": shift, "array": np.full(50_000, float(shift))}
+            assert list(runtime.map(tell, Ramp(), numbered(2), state)) == [
+                (i, 600, shift, 50_000.0 * shift) for i in range(2)
+            ]
+
+    def test_no_jobs_no_results(self, runtime):
+        assert list(runtime.map(tell, Ramp(), [], None)) == []
+
+    def test_one_job(self, runtime):
+        assert list(runtime.map(out_of_order, Ramp(), numbered(1), None)) == [0]
+
+    def test_first_error_is_raised_as_it_was(self, runtime):
+        results = runtime.map(fail, Ramp(), numbered(12), None)
+        assert [next(results) for _ in range(3)] == [0, 1, 2]
+        with pytest.raises(DataError) as caught:
+            next(results)
+        assert type(caught.value) is DataError
+        assert str(caught.value) == "Chunk 3 of 'call_genotype' is missing. Write it again."
+        assert list(runtime.map(out_of_order, Ramp(), numbered(3), None)) == [0, 1, 2]
+
+    def test_an_error_that_looks_like_the_machinery_is_raised_too(self, runtime):
+        with pytest.raises(TimeoutError, match="did not answer job 0"):
+            list(runtime.map(time_out, Ramp(), numbered(2), None))
+
+    def test_sums_are_the_same_bit_for_bit(self, runtime):
+        source, state = Ramp(), np.random.default_rng(0).normal(size=(40, 900)).astype("float32")
+        jobs = [Job((block,)) for block in source.blocks(64)]
+        with Threads(1) as reference:
+            expected = sum(reference.map(gram, source, jobs, state))
+        assert np.array_equal(sum(runtime.map(gram, source, jobs, state)), expected)
+
+    def test_n_workers_is_a_count(self, runtime):
+        assert isinstance(runtime.n_workers, int)
+        assert runtime.n_workers >= 1
+
+
+class InProcessRuntimeSuite(RuntimeSuite):
+    """Also what can only be seen when tasks run in this process."""
+
+    def test_work_in_flight_is_bounded(self, runtime):
+        GAUGE.reset()
+        for taken, _ in enumerate(runtime.map(count, Ramp(), numbered(60), None)):
+            if taken % 7 == 0:
+                time.sleep(0.02)  # a slow consumer
+            assert GAUGE.begun - taken <= runtime.window
+        assert GAUGE.begun == 60
+
+    def test_closed_early_begins_nothing_more(self, runtime):
+        GAUGE.reset()
+        results = runtime.map(count, Ramp(), numbered(200), None)
+        next(results)
+        results.close()
+        time.sleep(0.5)  # all 200 would have ended by now
+        assert GAUGE.running == 0
+        assert GAUGE.begun <= runtime.window + 1
+        assert list(runtime.map(out_of_order, Ramp(), numbered(4), None)) == [0, 1, 2, 3]
+
+    def test_blas_runs_one_thread_in_tasks_and_is_restored(self, runtime):
+        before = blas_threads(None, None, None)
+        assert set(runtime.map(blas_threads, Ramp(), numbered(8), None)) == {(1,) * len(before)}
+        assert blas_threads(None, None, None) == before
+
+    def test_blas_is_limited_whoever_else_limits_it(self, runtime):
+        from threadpoolctl import threadpool_limits
+
+        n_libraries = len(blas_threads(None, None, None))
+        with threadpool_limits(2):  # from now on threadpoolctl obeys this thread alone
+            for _ in range(3):
+                seen = set(runtime.map(blas_threads, Ramp(), numbered(8), None))
+                assert seen == {(1,) * n_libraries}
+            assert blas_threads(None, None, None) == (2,) * n_libraries
+
+    def test_maps_side_by_side(self, runtime):
+        first = runtime.map(out_of_order, Ramp(), numbered(20), None)
+        second = runtime.map(out_of_order, Ramp(), numbered(20), None)
+        pairs = list(zip(first, second, strict=True))
+        assert pairs == [(i, i) for i in range(20)]
+
+
+def blas_threads(source, job, state):
+    from threadpoolctl import threadpool_info
+
+    return tuple(info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas")

@@ -1,0 +1,417 @@
+"""Checkpoint: what is kept comes back, whatever dies or rots, or is refused with a sentence."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dhsic import durable
+from dhsic.checkpoint import Checkpoint
+from dhsic.errors import CheckpointError
+from dhsic.selection.state import SelectionState
+
+IDENTITY = {
+    "source": "5f3a",
+    "parameters": {"step": 0.1, "kernel": "gaussian", "bandwidth": np.float64(0.25)},
+    "versions": {"dhsic": "0.1.0", "numpy": "2.4.6"},
+    "job": {"path": "data.zarr", "arguments": ["--step", "0.1"]},
+}
+
+
+def states(order, sizes, start=None):
+    """The states of a run that removes the features of `order`, `sizes` of them each round."""
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=len(order))
+    ends = np.cumsum([0, *sizes])
+    for k, end in enumerate(ends):
+        gone = order[:end]
+        yield SelectionState(
+            round=k,
+            survivors=np.setdiff1d(order if start is None else start, gone),
+            eliminated=gone,
+            scores=scores[:end],
+            removed_in=np.repeat(np.arange(1, k + 1), sizes[:k]),
+            history=tuple(
+                {"n_removed": int(n), "sigma": 0.1 * n, "hsic": float("nan"), "engine": "dense"}
+                for n in sizes[:k]
+            ),
+        )
+
+
+RUN = list(states(np.random.default_rng(1).permutation(40), [20, 10, 5, 3, 1, 1]))
+
+
+def keep(path, run, identity=IDENTITY, done=None):
+    """Run from where the checkpoint is to the end of `run`; return the state begun from."""
+    done = [] if done is None else done
+    with Checkpoint(path) as checkpoint:
+        begun = checkpoint.begin(identity)
+        if begun is None:
+            checkpoint.start(run[0])
+            done.append(0)
+        for state in run[(0 if begun is None else begun.round) + 1 :]:
+            checkpoint.save(state)
+            done.append(state.round)
+        checkpoint.finish()
+    return begun
+
+
+def same(a, b):
+    return (
+        a.round == b.round
+        and all(
+            np.array_equal(x, y, equal_nan=x.dtype.kind == "f") and x.dtype == y.dtype
+            for x, y in (
+                (getattr(a, name), getattr(b, name))
+                for name in ("survivors", "eliminated", "scores", "removed_in")
+            )
+        )
+        and repr(a.history) == repr(b.history)
+    )
+
+
+def assert_prefix(state, run):
+    assert same(state, run[state.round])
+
+
+@st.composite
+def runs(draw):
+    features = draw(st.lists(st.integers(0, 10**9), min_size=1, max_size=40, unique=True))
+    sizes, left = [], len(features)
+    while left:
+        sizes.append(draw(st.integers(1, left)))
+        left -= sizes[-1]
+    return list(states(np.array(features), sizes))
+
+
+@settings(deadline=None, max_examples=15)
+@given(runs(), st.data())
+def test_any_state_comes_back(tmp_path_factory, run, data):
+    path = tmp_path_factory.mktemp("kept") / "run"
+    until = data.draw(st.integers(0, len(run) - 1))
+    keep(path, run[: until + 1])
+    assert same(Checkpoint(path).load(), run[until])
+    assert same(keep(path, run), run[until])
+    assert same(Checkpoint(path).load(), run[-1])
+
+
+def test_scores_of_every_kind_and_numpy_records_come_back(tmp_path):
+    first = SelectionState(
+        0, np.arange(4), np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64), ()
+    )
+    record = {"sigma": np.float64(0.1), "n_features": np.int64(4), "hsic": np.float32(0.1)}
+    last = SelectionState(
+        1,
+        np.empty(0, np.int64),
+        np.array([3, 1, 0, 2]),
+        np.array([np.nan, np.nan, -np.inf, 1e-300]),
+        np.ones(4, np.int64),
+        (record,),
+    )
+    keep(tmp_path / "run", [first, last])
+    kept = Checkpoint(tmp_path / "run").load()
+    assert np.array_equal(kept.scores, last.scores, equal_nan=True)
+    assert kept.history == ({"sigma": 0.1, "n_features": 4, "hsic": float(np.float32(0.1))},)
+
+
+def test_a_new_checkpoint_has_no_state_and_knows_its_job(tmp_path):
+    path = tmp_path / "deep" / "run"
+    with Checkpoint(path) as checkpoint:
+        assert checkpoint.begin(IDENTITY) is None
+        assert checkpoint.load() is None
+    assert Checkpoint(path).job() == IDENTITY["job"]
+    assert keep(path, RUN) is None
+    assert Checkpoint(path).is_complete()
+
+
+def test_a_job_may_differ_and_is_not_compared(tmp_path):
+    keep(tmp_path, RUN[:3])
+    assert same(keep(tmp_path, RUN[:4], {**IDENTITY, "job": "another"}), RUN[2])
+    assert Checkpoint(tmp_path).job() == IDENTITY["job"]
+
+
+def test_a_round_writes_only_itself(tmp_path):
+    keep(tmp_path, RUN[:3])
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*") if p.is_file()}
+    keep(tmp_path, RUN[:4])
+    after = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*") if p.is_file()}
+    touched = {str(p.relative_to(tmp_path)) for p in after if after[p] != before.get(p)}
+    assert {name for name in touched if not name.startswith("rounds/000003/")} == {
+        "zarr.json",
+        "lock",
+    }
+
+
+def test_it_is_a_zarr_group(tmp_path):
+    import zarr
+
+    keep(tmp_path, RUN)
+    group = zarr.open_group(tmp_path, mode="r")
+    assert np.array_equal(group["rounds/000001/features"][:], RUN[1].eliminated)
+    assert group["start/features"].fill_value == -1
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"source": "77"}, r"other data: their fingerprint is '5f3a', .* '77'\. Pass the same"),
+        (
+            {"parameters": {"step": 0.2, "kernel": "gaussian", "alpha": None}},
+            r"other parameters: alpha is absent there and null here; bandwidth is 0\.25 there .*",
+        ),
+        (
+            {"versions": {"dhsic": "0.1.0", "numpy": "3.0"}},
+            r'other versions: numpy is "2\.4\.6" there and "3\.0" here.* finish it with those',
+        ),
+    ],
+)
+def test_another_run_is_refused(tmp_path, change, sentence):
+    keep(tmp_path, RUN[:3])
+    with pytest.raises(CheckpointError, match=sentence):
+        keep(tmp_path, RUN, {**IDENTITY, **change})
+    assert same(keep(tmp_path, RUN), RUN[2])
+
+
+def test_a_newer_format_is_refused(tmp_path):
+    keep(tmp_path, RUN[:3])
+    root = tmp_path / "zarr.json"
+    root.write_text(root.read_text().replace('"format": 1', '"format": 7'))
+    sentence = r"has checkpoint format 7, and this dhsic knows formats up to 1\. Upgrade"
+    with pytest.raises(CheckpointError, match=sentence):
+        keep(tmp_path, RUN)
+    with pytest.raises(CheckpointError, match=sentence):
+        Checkpoint(tmp_path).load()
+
+
+def test_other_folders_are_refused(tmp_path):
+    with pytest.raises(CheckpointError, match="is not a dhsic checkpoint"):
+        Checkpoint(tmp_path / "nowhere").load()
+    (tmp_path / "thesis.tex").write_text("all of it")
+    with pytest.raises(CheckpointError, match=r"holds other things \(thesis\.tex\)"):
+        keep(tmp_path, RUN)
+    (tmp_path / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
+    with pytest.raises(CheckpointError, match=r"is not a dhsic checkpoint.*Pass the folder"):
+        keep(tmp_path, RUN)
+    with pytest.raises(CheckpointError, match=r"checkpoint='s3://bucket/run' is not a folder"):
+        Checkpoint("s3://bucket/run")
+
+
+def test_rounds_are_kept_in_order_by_who_began(tmp_path):
+    with pytest.raises(CheckpointError, match=r"not open for writing\. Call begin"):
+        Checkpoint(tmp_path).save(RUN[1])
+    with Checkpoint(tmp_path) as checkpoint:
+        checkpoint.begin(IDENTITY)
+        checkpoint.start(RUN[0])
+        with pytest.raises(CheckpointError, match="holds round 0 and was given round 2"):
+            checkpoint.save(RUN[2])
+
+
+def test_a_second_writer_is_refused(tmp_path):
+    with Checkpoint(tmp_path) as checkpoint:
+        checkpoint.begin(IDENTITY)
+        holder = rf"written by process {os.getpid()} on {socket.gethostname()}\. Wait"
+        with pytest.raises(CheckpointError, match=holder):
+            Checkpoint(tmp_path).begin(IDENTITY)
+    Checkpoint(tmp_path).begin(IDENTITY)
+
+
+def files_of(path: Path) -> list[Path]:
+    return sorted(p for p in path.rglob("*") if p.is_file() and p.name != "lock")
+
+
+@pytest.fixture(scope="module")
+def intact(tmp_path_factory):
+    path = tmp_path_factory.mktemp("intact") / "run"
+    keep(path, RUN)
+    return path
+
+
+def harm(file, how, data):
+    content = bytearray(file.read_bytes())
+    if how == "flip":
+        content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    elif how == "cut":
+        del content[len(content) // 2 :]
+    elif how == "empty":
+        content.clear()
+    file.write_bytes(content)
+    if how == "unlink":
+        file.unlink()
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data())
+def test_damage_anywhere_leaves_a_valid_round_or_a_sentence(intact, tmp_path_factory, data):
+    path = shutil.copytree(intact, tmp_path_factory.mktemp("harmed") / "run")
+    file = data.draw(st.sampled_from(files_of(path)))
+    harm(file, data.draw(st.sampled_from(["flip", "cut", "empty", "unlink"])), data)
+    if "rounds" not in file.parts:
+        with suppress(CheckpointError):  # or the bit did not matter
+            assert same(Checkpoint(path).load(), RUN[-1])
+        return
+    state = Checkpoint(path).load()
+    assert_prefix(state, RUN)
+    assert state.round in (len(RUN) - 1, int(file.relative_to(path).parts[1] or 1) - 1)
+    keep(path, RUN)
+    assert same(Checkpoint(path).load(), RUN[-1])
+
+
+@pytest.mark.parametrize("name", ["start/zarr.json", "start/features/zarr.json", "zarr.json"])
+@pytest.mark.parametrize("how", ["cut", "empty", "unlink"])
+def test_nothing_valid_is_a_sentence(intact, tmp_path, name, how):
+    path = shutil.copytree(intact, tmp_path / "run")
+    harm(path / name, how, None)
+    with pytest.raises(
+        CheckpointError, match=rf"{path}.*another one|{path} is not a dhsic.*or its"
+    ):
+        Checkpoint(path).load()
+
+
+def test_a_damaged_round_is_told(tmp_path, caplog):
+    keep(tmp_path, RUN)
+    (tmp_path / "rounds" / "000004" / "scores" / "0").write_bytes(b"torn")
+    with caplog.at_level(logging.WARNING, "dhsic"):
+        assert same(Checkpoint(tmp_path).load(), RUN[3])
+    assert "round 4 of 6 is damaged" in caplog.text
+    assert "Going on from round 3." in caplog.text
+
+
+def test_rounds_of_an_abandoned_chain_are_not_taken_up(tmp_path):
+    """After a fallback the run may go another way; later rounds of the first way are void."""
+    keep(tmp_path, RUN)
+    (tmp_path / "rounds" / "000003" / "scores" / "0").unlink()
+    other = list(states(RUN[-1].eliminated[::-1], [40]))[-1]
+    another_third = SelectionState(
+        3,
+        RUN[3].survivors,
+        RUN[3].eliminated,
+        np.concatenate([RUN[2].scores, other.scores[:5]]),
+        RUN[3].removed_in,
+        RUN[3].history,
+    )
+    with Checkpoint(tmp_path) as checkpoint:
+        assert same(checkpoint.begin(IDENTITY), RUN[2])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("dhsic.checkpoint.switch", lambda path, data: None)  # dies before it
+            checkpoint.save(another_third)
+    assert same(Checkpoint(tmp_path).load(), another_third)
+
+
+class Killed(BaseException):
+    pass
+
+
+class Fate:
+    """Counts writes and kills at the one numbered `fatal`, leaving half of the file if `torn`."""
+
+    def __init__(self, monkeypatch, *, torn):
+        self.torn = torn
+        self.fatal = self.n_writes = 0
+        self.sync, self.rename = os.fsync, Path.replace
+        monkeypatch.setattr(durable.os, "fsync", self.fsync)
+        bound = lambda path, target: self.replace(path, target)  # noqa: E731, PLW0108  # binds path
+        monkeypatch.setattr(Path, "replace", bound)
+
+    def fsync(self, handle):
+        self.n_writes += 1
+        if self.n_writes == self.fatal:
+            if self.torn and stat.S_ISREG(os.fstat(handle).st_mode):
+                os.ftruncate(handle, os.fstat(handle).st_size // 2)
+            raise Killed
+        self.sync(handle)
+
+    def replace(self, path, target):
+        self.n_writes += 1
+        if self.n_writes == self.fatal:
+            raise Killed
+        return self.rename(path, target)
+
+    def strikes(self, n, work):
+        self.fatal, self.n_writes = n, 0
+        try:
+            work()
+        except Killed:
+            return True
+        finally:
+            self.fatal = 0
+        return False
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_death_at_every_write_leaves_a_valid_round(tmp_path, monkeypatch, torn):
+    run, fate = RUN[:4], Fate(monkeypatch, torn=torn)
+    for n in range(1, 1000):
+        path, done = tmp_path / f"run-{n}", []
+        if not fate.strikes(n, lambda: keep(path, run, done=done)):  # noqa: B023
+            break
+        begun = keep(path, run)
+        if begun is not None:
+            assert_prefix(begun, run)
+        assert (-1 if begun is None else begun.round) >= max(done, default=-1)
+        assert same(Checkpoint(path).load(), run[-1])
+    assert n > 30
+    assert done == [0, 1, 2, 3]
+
+
+CHILD = """
+import sys, time, numpy as np
+sys.path[:0] = {path!r}
+import test_checkpoint as t
+run = t.RUN
+with t.Checkpoint(sys.argv[1]) as checkpoint:
+    state = checkpoint.begin(t.IDENTITY)
+    print(-1 if state is None else state.round, flush=True)
+    if state is None:
+        checkpoint.start(run[0])
+    else:
+        t.assert_prefix(state, run)
+    for state in run[(0 if state is None else state.round) + 1:]:
+        checkpoint.save(state)
+        time.sleep(0.03)
+    checkpoint.finish()
+    print("finished", flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+def child(path, linger=0.0):
+    here = str(Path(__file__).parent)
+    code = CHILD.format(path=[here, *sys.path])
+    command = [sys.executable, "-c", code, str(path), str(linger)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def test_killed_processes_are_resumed_by_the_next(tmp_path):
+    begun = []
+    for delay in (0.0, 0.02, 0.06, 0.1):
+        with child(tmp_path) as process:
+            begun.append(int(process.stdout.readline()))
+            time.sleep(delay)
+            process.send_signal(signal.SIGKILL)
+    keep(tmp_path, RUN)
+    assert begun == sorted(begun)
+    assert same(Checkpoint(tmp_path).load(), RUN[-1])
+
+
+def test_the_lock_of_a_live_process_holds_and_that_of_a_dead_one_does_not(tmp_path):
+    with child(tmp_path, linger=60) as process:
+        assert [process.stdout.readline() for _ in range(2)] == ["-1\n", "finished\n"]
+        with pytest.raises(CheckpointError, match=rf"written by process {process.pid} on "):
+            Checkpoint(tmp_path).begin(IDENTITY)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert same(keep(tmp_path, RUN), RUN[-1])

@@ -1,0 +1,183 @@
+"""Engines: each against the definition, which is held to the plain loops."""
+
+import naive
+import numpy as np
+import pytest
+from cases import ESTIMATORS, PLAIN_KERNELS
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import matrices
+from suites.engine import EngineSuite, facts_of, question_of
+
+from dhsic.engines.converged import Converged
+from dhsic.engines.decide import largest, tie_width, undecided
+from dhsic.engines.dense import Dense
+from dhsic.engines.direct import Direct
+from dhsic.engines.ladder import first_engine, next_engine
+from dhsic.kernels import Gaussian, Linear, Polynomial
+
+
+class TestDirect(EngineSuite):
+    def engine(self, question, facts):
+        return Direct()
+
+
+class TestConverged(EngineSuite):
+    def engine(self, question, facts):
+        return Converged.for_features(question, facts)
+
+
+class TestDenseSingle(EngineSuite):
+    def engine(self, question, facts):
+        return Dense(question.kernel.exact_order or 2, np.dtype(np.float32))
+
+
+class TestDenseDouble(EngineSuite):
+    def engine(self, question, facts):
+        return Dense(question.kernel.exact_order or 3, np.dtype(np.float64))
+
+
+@given(matrices(), st.sampled_from(PLAIN_KERNELS), st.sampled_from(ESTIMATORS))
+def test_direct_is_the_plain_loops(X, name, estimator):
+    m, d = X.shape
+    X = np.array(naive.standardise(X.tolist()))
+    kernel = {"gaussian": Gaussian(), "linear": Linear(), "polynomial": Polynomial()}[name]
+    y = np.arange(m) % 2
+    question = question_of(X, y, kernel, estimator)
+    L = naive.label_gram(y.tolist(), "balanced")
+    K = naive.gram(X.tolist(), name, question.sigma)
+    whole = naive.hsic(K, L, estimator)
+    size = np.abs(K).max() * np.abs(L).max()
+
+    gains = Direct().score(Direct().prepare(question), X.T, facts_of(X))
+
+    assert question.hsic == pytest.approx(whole, rel=1e-9, abs=1e-12 * size)
+    for j in range(d):
+        rest = naive.columns(X.tolist(), [k for k in range(d) if k != j])
+        without = naive.hsic(naive.gram(rest, name, question.sigma), L, estimator)
+        assert gains[j] == pytest.approx(without - whole, rel=1e-7, abs=1e-11 * size)
+
+
+def test_few_valued_features_are_exact_where_the_series_is_not(rng):
+    """A variant that three samples in 300 carry: sigma x^2 is large, two products do."""
+    X = rng.standard_normal((300, 12))
+    X[:, 0] = 0
+    X[:3, 0] = [1, 1, 2]
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    question = question_of(X, rng.integers(0, 2, 300), Gaussian(), "unbiased")
+    facts = facts_of(X).take(np.array([0]))
+    engine = Converged.for_features(question, facts)
+    rare = X.T[:1]
+
+    gain = engine.score(engine.prepare(question), rare, facts)
+
+    assert engine.products(question, facts) == 2
+    direct = Direct().score(Direct().prepare(question), rare, facts)
+    np.testing.assert_allclose(gain, direct, rtol=1e-12)
+
+
+def test_converged_falls_back_to_the_definition(rng):
+    """Outliers so far out that no series is short: the engine says so and is right."""
+    X = rng.standard_normal((40, 3)) ** 7
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    question = question_of(X, rng.integers(0, 2, 40), Gaussian(), "biased")
+    facts = facts_of(X)
+    engine = Converged.for_features(question, facts)
+
+    assert engine.with_direct
+    direct = Direct().score(Direct().prepare(question), X.T, facts)
+    np.testing.assert_allclose(
+        engine.score(engine.prepare(question), X.T, facts), direct, rtol=1e-9
+    )
+
+
+class TestDecide:
+    def test_nothing_is_open_between_far_gains(self):
+        gains = np.array([5.0, 1.0, 3.0, 2.0])
+
+        assert not undecided(gains, np.full(4, 0.4), 2).any()
+
+    def test_overlap_at_the_cut_and_above_is_open_below_it_is_not(self):
+        gains = np.array([9.0, 8.9, 5.0, 4.9, 1.0, 0.9])
+
+        open_ = undecided(gains, np.full(6, 0.1), 3)
+
+        assert open_.tolist() == [True, True, True, True, False, False]
+
+    def test_a_wide_interval_opens_all_it_reaches(self):
+        gains, errors = np.array([4.0, 3.0, 2.0, 1.0]), np.array([0.0, 0.0, 0.0, 2.5])
+
+        assert undecided(gains, errors, 1).tolist() == [False, False, False, False]
+        assert undecided(gains, errors, 2).tolist() == [False, True, False, True]
+
+    def test_ties_go_by_position_in_chains(self):
+        gains = np.array([1.0, 2.0, 2.0 + 1e-13, 1.0 - 1e-13, 3.0])
+
+        order = largest(gains, 5, tie_width(gains))
+
+        assert order.tolist() == [4, 1, 2, 0, 3]
+
+    @given(
+        st.lists(st.integers(-5, 5), min_size=1, max_size=12),
+        st.integers(1, 12),
+        st.integers(0, 2**31),
+    )
+    def test_decided_places_survive_any_change_within_the_errors(self, values, n, seed):
+        rng = np.random.default_rng(seed)
+        gains = np.array(values, dtype=float) + rng.uniform(-0.01, 0.01, len(values))
+        errors = rng.uniform(0, 1.5, len(values))
+        closed = ~undecided(gains, errors, n)
+        before = largest(gains, n, 0.0)
+        for _ in range(5):
+            moved = np.where(closed | True, gains + rng.uniform(-1, 1, len(gains)) * errors, gains)
+            after = largest(moved, n, 0.0)
+            place_before = {f: i for i, f in enumerate(before)}
+            place_after = {f: i for i, f in enumerate(after)}
+            for f in np.flatnonzero(closed):
+                assert place_before.get(f) == place_after.get(f)
+
+
+class TestLadder:
+    def question(self, rng, d=300, kernel=None):
+        X = rng.standard_normal((50, d))
+        X = (X - X.mean(axis=0)) / X.std(axis=0)
+        question = question_of(X, rng.integers(0, 2, 50), kernel or Gaussian(), "unbiased")
+        return question, facts_of(X)
+
+    def test_few_features_converge_at_once(self, rng):
+        question, facts = self.question(rng, d=20)
+
+        assert isinstance(first_engine(question, facts, np.float32), Converged)
+
+    def test_double_precision_on_request(self, rng):
+        question, facts = self.question(rng)
+
+        engine = first_engine(question, facts, np.float64)
+
+        assert getattr(engine, "dtype", np.float64) == np.float64
+
+    def test_exact_kernels_take_their_order(self, rng):
+        question, facts = self.question(rng, kernel=Polynomial(degree=3))
+
+        assert first_engine(question, facts, np.float32).order == 3
+
+    def test_equal_gains_are_not_worth_a_cheap_pass(self, rng):
+        """All places open whatever the precision: converge at once."""
+        question, facts = self.question(rng)
+        d = len(facts.peak)
+
+        engine = next_engine(
+            question, facts, np.zeros(d), np.zeros(d), np.arange(d), 30, np.float32
+        )
+
+        assert isinstance(engine, Converged)
+
+    def test_distant_gains_are_settled_cheaply(self, rng):
+        question, facts = self.question(rng)
+        d = len(facts.peak)
+        size = question.sigma * question.weighted(0).norm
+        gains = 1e3 * size * np.arange(d)
+
+        engine = next_engine(question, facts, gains, np.zeros(d), np.arange(d), 30, np.float32)
+
+        assert (engine.order, engine.dtype) == (1, np.float32)

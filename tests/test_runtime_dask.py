@@ -1,0 +1,275 @@
+"""DaskRuntime: the suite in one process, what it refuses, and clusters that lose workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from suites.runtime import (
+    InProcessRuntimeSuite,
+    Ramp,
+    RuntimeSuite,
+    count,
+    gram,
+    numbered,
+    out_of_order,
+    tell,
+)
+
+from dhsic.errors import ClusterError
+from dhsic.runtime import broadcast, worker
+from dhsic.runtime.base import Job
+from dhsic.runtime.choosing import choose_runtime
+from dhsic.runtime.dask import DaskRuntime
+from dhsic.runtime.threads import Threads
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+class TestDaskInProcess(InProcessRuntimeSuite):
+    @pytest.fixture(params=["workers see the folder", "workers do not"])
+    def runtime(self, request, client, tmp_path):
+        with DaskRuntime(client, scratch=tmp_path) as runtime:
+            assert runtime.workers_see_folder
+            runtime.workers_see_folder = request.param == "workers see the folder"
+            yield runtime
+        assert not list(tmp_path.iterdir())
+        assert client.status == "running"
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_file_of_a_state_goes_when_its_map_ends(client, tmp_path):
+    state = {"shift": 1, "array": np.ones(10**5)}
+    with DaskRuntime(client, scratch=tmp_path) as runtime:
+        results = runtime.map(tell, Ramp(), numbered(3), state)
+        next(results)
+        assert [name[:6] for name in names_in(runtime.folder)] == ["sign.t", "state-"]
+        list(results)
+        assert names_in(runtime.folder) == ["sign.txt"]
+
+
+def test_a_state_whose_file_is_lost_or_damaged_is_sent(client, tmp_path):
+    for harm in ("lost", "damaged"):
+        state = {"shift": harm, "array": np.ones(10**5)}
+        with DaskRuntime(client, scratch=tmp_path, window=2) as runtime:
+            runtime._greet_workers()
+            results = runtime.map(tell_late, Ramp(), numbered(8), state)
+            write = broadcast.write
+
+            def writes_badly(pieces, path, harm=harm, write=write):
+                write(pieces, path)
+                path.unlink() if harm == "lost" else path.write_bytes(b"x" * 1000)
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(broadcast, "write", writes_badly)
+                assert list(results) == [(i, 600, harm, 1e5) for i in range(8)]
+            assert not runtime.workers_see_folder
+
+
+def tell_late(source, job, state):
+    time.sleep(0.01)
+    return tell(source, job, state)
+
+
+class Pieces(Ramp):
+    """A source that is a dask array: its blocks are computed on the cluster."""
+
+    def __init__(self, X):
+        super().__init__(*X.shape)
+        self.X = X
+        self.at_hand = {}
+
+    def __getstate__(self):
+        return {**self.__dict__, "X": None}
+
+    def pieces(self, blocks):
+        return tuple(self.X[:, block.start : block.stop] for block in blocks)
+
+    def with_pieces(self, blocks, arrays):
+        other = Pieces(np.empty((self.n_samples, self.n_features)))
+        other.at_hand = {block.index: X for block, X in zip(blocks, arrays, strict=True)}
+        return other
+
+    def read(self, block, rows=None):
+        return self.at_hand[block.index]
+
+
+def total(source, job, state):
+    return [float(source.read(block).sum()) for block in job.blocks]
+
+
+def test_a_lazy_source_is_computed_on_the_cluster(client):
+    X = np.arange(40 * 60, dtype=float).reshape(40, 60)
+    source = Pieces(da.from_array(X, chunks=(20, 10)))
+    blocks = source.blocks(10)
+    jobs = [Job(blocks[i : i + 2]) for i in range(0, 6, 2)]
+    with DaskRuntime(client) as runtime:
+        sums = list(runtime.map(total, source, jobs, None))
+    assert sums == [[X[:, b.start : b.stop].sum() for b in job.blocks] for job in jobs]
+
+
+def test_data_of_this_process_are_not_shipped(client):
+    source = Ramp()
+    source.client_bytes = 65 * 2**20
+    refused = pytest.raises(ClusterError, match=r"65 MiB.* at most 64 MiB .* runtime='threads'")
+    with DaskRuntime(client) as runtime, refused:
+        list(runtime.map(tell, source, numbered(2), None))
+
+
+def test_other_versions_are_refused(client, monkeypatch):
+    with DaskRuntime(client) as runtime:
+        theirs = {"dhsic": "0.0.1", "numpy": "1.0"}
+        results = runtime.map(tell, Ramp(), numbered(2), {"shift": 0, "array": np.ones(1)})
+        monkeypatch.setattr(worker, "versions", lambda: theirs)  # as of a worker that joins now
+        with pytest.raises(ClusterError, match=r"A worker that joined .* dhsic 0\.0\.1, client"):
+            list(results)
+        with pytest.raises(ClusterError, match=r"Worker inproc.* numpy 1\.0, client"):
+            DaskRuntime(client)
+
+
+def test_a_worker_without_dhsic_is_refused(client, monkeypatch):
+    def greet(path):
+        raise ModuleNotFoundError("No module named 'dhsic'")
+
+    monkeypatch.setattr("dhsic.runtime.dask.greet", greet)
+    with pytest.raises(ClusterError, match=r"cannot run dhsic .*No module named 'dhsic'"):
+        DaskRuntime(client)
+
+
+def test_a_cluster_without_workers_is_refused():
+    with (
+        LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+        pytest.raises(ClusterError, match=r"has had no worker to run on for 0\.3 s"),
+    ):
+        DaskRuntime(client, timeout=0.3)
+
+
+def test_no_scheduler_and_no_client_are_refused():
+    with pytest.raises(ClusterError, match=r"No Dask scheduler answers at 'tcp://127.0.0.1:9'"):
+        DaskRuntime(scheduler="tcp://127.0.0.1:9", timeout=0.5)
+    with pytest.raises(ClusterError, match="no Dask client in this process"):
+        DaskRuntime()
+
+
+def test_cancelled_futures_are_submitted_again(client):
+    with DaskRuntime(client, window=4) as runtime:
+        results = runtime.map(out_of_order, Ramp(), numbered(12), None)
+        assert next(results) == 0
+        client.cancel([f for f in list(client.futures) if "out-of-order" in f], force=True)
+        assert list(results) == list(range(1, 12))
+
+
+def test_a_worker_that_joins_takes_part():
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        Client(cluster, set_as_default=False) as own,
+        DaskRuntime(own) as runtime,
+    ):
+        assert (runtime.n_workers, runtime.window) == (1, 2)
+        results = runtime.map(out_of_order, Ramp(), numbered(30), None)
+        next(results)
+        cluster.scale(3)
+        own.wait_for_workers(3)
+        assert list(results) == list(range(1, 30))
+        assert list(runtime.map(count, Ramp(), numbered(9), None)) == list(range(9))
+        assert (runtime.n_workers, runtime.window) == (3, 6)
+
+
+def test_choosing_a_cluster(client):
+    assert choose_runtime().name == "threads"
+    with choose_runtime(client=client) as runtime:
+        assert runtime.name == "dask"
+    with client.as_current(), choose_runtime() as runtime, choose_runtime("dask") as same:
+        assert runtime.client is same.client is client
+
+
+@pytest.fixture(scope="module")
+def processes():
+    with LocalCluster(
+        n_workers=2, threads_per_worker=2, processes=True, dashboard_address="127.0.0.1:0"
+    ) as cluster:
+        yield cluster
+
+
+@pytest.mark.slow
+class TestDaskProcesses(RuntimeSuite):
+    @pytest.fixture(params=["workers see the folder", "workers do not"])
+    def runtime(self, request, processes):
+        with DaskRuntime(scheduler=processes.scheduler_address) as runtime:
+            assert runtime.workers_see_folder
+            runtime.workers_see_folder = request.param == "workers see the folder"
+            yield runtime
+        assert runtime.client.status == "closed"
+
+
+def slow_gram(source, job, state):
+    time.sleep(0.05)
+    return gram(source, job, state)
+
+
+def pid(source, job, state):
+    time.sleep(0.05)
+    return os.getpid()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_worker_killed_in_a_map_changes_nothing(processes, seen):
+    source, state = Ramp(), np.random.default_rng(0).normal(size=(40, 9000)).astype("float32")
+    jobs = [Job((block,)) for block in source.blocks(20)]
+    with Threads(1) as reference:
+        expected = sum(reference.map(gram, source, jobs, state))
+    with DaskRuntime(scheduler=processes.scheduler_address) as runtime:
+        runtime.workers_see_folder = seen
+        victims = list(set(runtime.map(pid, source, numbered(16), None)))
+        results = runtime.map(slow_gram, source, jobs, state)
+        got = [next(results), next(results)]
+        os.kill(victims[0], signal.SIGKILL)
+        began = time.monotonic()
+        got += results
+        assert np.array_equal(sum(got), expected)
+        assert time.monotonic() - began < 60
+
+
+def die(source, job, state):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_job_that_kills_workers_is_an_error_about_memory(processes):
+    with DaskRuntime(scheduler=processes.scheduler_address) as runtime:
+        jobs = [Job(Ramp().blocks(100)[:2])]
+        with pytest.raises(ClusterError, match=r"4 workers in a row .* features 0 to 200.*memory"):
+            list(runtime.map(die, Ramp(), jobs, None))
+        assert list(runtime.map(out_of_order, Ramp(), numbered(5), None)) == list(range(5))
+
+
+@pytest.mark.slow
+def test_a_lost_scheduler_is_an_error_about_the_checkpoint():
+    cluster = LocalCluster(n_workers=1, processes=True, dashboard_address="127.0.0.1:0")
+    with DaskRuntime(scheduler=cluster.scheduler_address, timeout=2) as runtime:
+        results = runtime.map(pid, Ramp(), numbered(50), None)
+        next(results)
+        cluster.close()
+        with pytest.raises(ClusterError, match="go on from the checkpoint"):
+            list(results)
