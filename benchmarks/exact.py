@@ -63,19 +63,17 @@ def passes(result):
     """(rows, dtype) of every product of the run, from its history."""
     products = zip(
         result["round_engine"].values,
-        result["round_products_float32"].values,
         result["round_products_float64"].values,
         strict=True,
     )
-    for engine, single, double in products:
+    for engine, double in products:
+        left = int(double)
         for order, dtype, n in PASS.findall(engine):
             rows = int(order) * int(n)
             yield rows, dtype
-            single, double = (
-                (single - rows, double) if dtype == "float32" else (single, double - rows)
-            )
-        if double:  # passes to convergence, of several orders
-            yield int(double), "float64"
+            left -= rows if dtype == "float64" else 0
+        if left:  # passes to convergence, of several orders
+            yield left, "float64"
 
 
 def bare_products(m, shapes):
@@ -86,18 +84,17 @@ def bare_products(m, shapes):
     total = 0.0
     for rows, dtype in shapes:
         key = "f4" if dtype == "float32" else "f8"
-        while rows > 0:
-            n = min(rows, ROWS)
+        for done in range(0, rows, ROWS):
+            n = min(rows - done, ROWS)
             start = time.perf_counter()
             np.matmul(X[key][:n], A[key], out=out[key][:n])
             total += time.perf_counter() - start
-            rows -= n
     return total
 
 
 def definition_round(X, y, label_kernel, n_timed):
     """Seconds that one round of the definition takes, from `n_timed` features."""
-    m, d = X.shape
+    d = X.shape[1]
     Z = ((X - X.mean(axis=0)) / X.std(axis=0)).astype(np.float64)
     W = weights(label_matrix(y, label_kernel).L)
     norms = (Z * Z).sum(axis=1)

@@ -41,7 +41,7 @@ logger = logging.getLogger("dhsic")
 def _sha(*parts: str | Array) -> str:
     sha = hashlib.sha256()
     for part in parts:
-        sha.update(part.encode() if isinstance(part, str) else np.ascontiguousarray(part))
+        sha.update(part.encode() if isinstance(part, str) else part.tobytes())
     return sha.hexdigest()
 
 

@@ -93,7 +93,7 @@ def write_node(folder: Path, attributes: Mapping[str, Any], arrays: Mapping[str,
 
 def read_node(folder: Path, *names: str) -> tuple[dict[str, Any], list[Array]]:
     """Read the attributes of a group and its arrays called `names`."""
-    group = zarr.open_group(folder, mode="r")
+    group: Any = zarr.open_group(folder, mode="r")
     return dict(group.attrs), [np.asarray(group[name][:]) for name in names]
 
 

@@ -46,18 +46,22 @@ def weights(L: Float, estimator: str = "unbiased", covariates: Array | None = No
     InputError
         Unknown estimator, fewer than 4 samples (unbiased) or 2 (biased), bad covariates.
     """
-    m = len(L)
+    check_estimator(estimator, len(L))
+    if covariates is not None:
+        L = _project_out(L, covariates)
+    return _biased(L) if estimator == "biased" else _unbiased(L)
+
+
+def check_estimator(estimator: str, m: int) -> None:
+    """Refuse an unknown estimator, or one that m samples are too few for."""
     if estimator not in ESTIMATORS:
         raise InputError(f"estimator={estimator!r} is unknown; pass 'unbiased' or 'biased'.")
     least = 4 if estimator == "unbiased" else 2
     if m < least:
         raise InputError(
-            f"The {estimator} estimator needs at least {least} samples and got {m}; collect "
-            "more" + (", or pass estimator='biased'." if m >= 2 else ".")
+            f"The {estimator} estimator needs at least {least} samples and got n_samples={m}; "
+            "collect more" + (", or pass estimator='biased'." if m >= 2 else ".")
         )
-    if covariates is not None:
-        L = _project_out(L, covariates)
-    return _biased(L) if estimator == "biased" else _unbiased(L)
 
 
 def _biased(L: Float) -> Float:

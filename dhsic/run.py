@@ -17,7 +17,7 @@ from dhsic._typing import Array, Float, Index
 from dhsic.checkpoint import Checkpoint
 from dhsic.engines.memory import Promise, promise
 from dhsic.errors import InputError
-from dhsic.hsic import weights
+from dhsic.hsic import check_estimator, weights
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.choosing import resolve_kernel
@@ -133,6 +133,7 @@ class Run:
         self.parameters.check()
         m = self.source.n_samples if self.rows is None else len(self.rows)
         self._check_sizes(m)
+        check_estimator(self.parameters.estimator, m)
         promised = self.promised_for(m)
         promised.check(self.memory)
         if self.announce is not None:

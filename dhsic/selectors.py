@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +19,7 @@ from dhsic.errors import InputError
 from dhsic.results import ranking, to_dataset
 from dhsic.run import Outcome, Parameters, Run
 from dhsic.runtime.choosing import choose_runtime
+from dhsic.sources.arrays import ArraySource, Names
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
 from dhsic.sources.target import read_target
@@ -66,32 +68,32 @@ class _Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-l
                 "y is None. Pass one label a sample."
             )
         source, labels = self._open(X, y, sample_dim, variable)
+        count = self._count(source.n_features)
+        runtime = choose_runtime(self.runtime)
         run = Run(
             source,
             labels,
             self._parameters(),
-            choose_runtime(self.runtime),
+            runtime,
             covariates=None if covariates is None else np.asarray(covariates),
             checkpoint=None if self.checkpoint is None else str(self.checkpoint),
             progress=self.progress,
             memory=self.memory,
         )
-        count = self._count(source.n_features)
-        self._keep(run.execute(), count)
+        try:
+            self._keep(run.execute(), count)
+        finally:
+            if runtime is not self.runtime:
+                runtime.close()
         return self
 
     def _open(
         self, X: Any, y: Any, sample_dim: str | int | None, variable: str | None
     ) -> tuple[AbstractSource, Array]:
-        if _is_array_like(X):
-            X, y = (
-                validate_data(
-                    self, X, y, ensure_all_finite="allow-nan", multi_output=True, dtype=None
-                )
-                if sample_dim is None
-                else (np.asarray(X), np.asarray(y))
-            )
-            return open_source(_numeric(X), sample_dim=sample_dim, n_samples=len(y)), y
+        if sample_dim is None and _is_array_like(X):
+            X, y = validate_data(self, X, y, ensure_all_finite="allow-nan", multi_output=True)
+            known = Names(features=getattr(self, "feature_names_in_", None))
+            return ArraySource(X, names=known), y
         labels = np.asarray(y)
         source = open_source(X, variable=variable, sample_dim=sample_dim, n_samples=len(labels))
         self.n_features_in_ = source.n_features
@@ -100,8 +102,9 @@ class _Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-l
             self.feature_names_in_ = np.asarray(names, dtype=object)
         return source, labels
 
+    @abstractmethod
     def _parameters(self) -> Parameters:
-        raise NotImplementedError
+        """Parameters of the run that `fit` makes."""
 
     def _count(self, d: int) -> int:
         return how_many(self.n_features_to_select, d)
@@ -349,17 +352,6 @@ def _is_array_like(X: Any) -> bool:
     lazy = (str, Path, xr.DataArray, xr.Dataset, AbstractSource)
     module = type(X).__module__.split(".")[0]
     return not isinstance(X, lazy) and module not in ("dask", "zarr")
-
-
-def _numeric(X: Array) -> Array:
-    if X.dtype.kind in "OSU":
-        try:
-            return X.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"X holds values that are no numbers ({error}); encode them first."
-            ) from error
-    return X
 
 
 def select(

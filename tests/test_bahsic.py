@@ -1,21 +1,21 @@
 """The main job against the definition: the ranking is that of tests/naive.py, whatever the way."""
 
 import dask.array as da
+import naive
 import numpy as np
 import pytest
 import xarray as xr
 import zarr
+from cases import BANDWIDTHS, CLASS_KERNELS, ESTIMATORS, PLAIN_KERNELS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from strategies import labels, matrices
 
 import dhsic
-import naive
-from cases import BANDWIDTHS, CLASS_KERNELS, ESTIMATORS, PLAIN_KERNELS
 from dhsic.kernels.labels import label_matrix
 from dhsic.runtime.threads import Threads
 from dhsic.selection.policies import check_step, removed, sizes
-from strategies import labels, matrices
 
 SOURCES = ("numpy", "dask", "xarray", "zarr 2", "zarr 3", "sharded", "features first")
 
@@ -53,9 +53,19 @@ def order_of(model):
     return np.argsort(-model.ranking_, kind="stable").tolist()
 
 
+@pytest.fixture(scope="module")
+def client():
+    from distributed import Client
+
+    with Client(
+        processes=False, n_workers=2, threads_per_worker=2, dashboard_address="127.0.0.1:0"
+    ) as client:
+        yield client
+
+
 @given(data=st.data())
-@settings(max_examples=120)
-def test_ranking_is_that_of_the_definition(data, tmp_path_factory):
+@settings(max_examples=100)
+def test_ranking_is_that_of_the_definition(data, client, tmp_path_factory):
     X = data.draw(matrices(missing=True))
     y, label_kernel = data.draw(labels(len(X)))
     kernel = data.draw(st.sampled_from(PLAIN_KERNELS))
@@ -65,6 +75,7 @@ def test_ranking_is_that_of_the_definition(data, tmp_path_factory):
     kind = data.draw(st.sampled_from(SOURCES))
     folder = tmp_path_factory.mktemp("source")
     source = as_source(X, kind, data.draw(st.integers(1, 4)), folder)
+    runtime = data.draw(st.sampled_from([Threads(1), Threads(3), "dask"]))
     L = naive.label_gram(y.tolist(), label_kernel)
     Z = naive.standardise(X.tolist())
 
@@ -78,7 +89,7 @@ def test_ranking_is_that_of_the_definition(data, tmp_path_factory):
         approx=data.draw(st.sampled_from(["exact", "direct"])),
         dtype=data.draw(st.sampled_from(["float32", "float64"])),
         progress=False,
-        runtime=Threads(data.draw(st.integers(1, 3))),
+        runtime=runtime,
     ).fit(source, y, sample_dim="samples" if kind not in ("numpy", "dask") else None)
 
     assert order_of(model) == naive.bahsic(Z, L, kernel, bandwidth, estimator, step)
@@ -148,6 +159,17 @@ def test_block_splitting_does_not_change_the_ranking(problem, kernel, tmp_path, 
         assert_array_equal(fit(source, y, kernel=kernel).ranking_, expected)
     monkeypatch.setattr("dhsic.scoring.reader.COMPACT_BYTES", 0)  # read from the store for ever
     assert_array_equal(fit(source, y, kernel=kernel).ranking_, expected)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "dask", "sharded", "features first"])
+@pytest.mark.parametrize("kernel", PLAIN_KERNELS)
+def test_a_cluster_gives_the_same_ranking(problem, kernel, kind, client, tmp_path):
+    X, y = problem
+    source = as_source(X, kind, 100, tmp_path)
+    on_cluster = fit(source, y, kernel=kernel, step=0.5, runtime="dask")
+
+    assert on_cluster.result_.attrs["runtime"] == "dask"
+    assert_array_equal(on_cluster.ranking_, fit(X, y, kernel=kernel, step=0.5).ranking_)
 
 
 @pytest.mark.parametrize("kernel", PLAIN_KERNELS)

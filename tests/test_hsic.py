@@ -161,7 +161,7 @@ def test_bad_input_gets_a_sentence(y, options, sentence):
 
 
 def test_too_few_samples():
-    with pytest.raises(InputError, match="at least 4 samples and got 3"):
+    with pytest.raises(InputError, match="at least 4 samples and got n_samples=3"):
         dhsic.hsic(np.arange(3.0), [0, 1, 0])
 
 

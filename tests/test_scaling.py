@@ -1,13 +1,13 @@
 """Scaling: one pass in float64, missing values, constants, few-valued features."""
 
+import naive
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-import naive
-from dhsic.sources.scaling import Scaling, measure, standardise
 from strategies import matrices
+
+from dhsic.sources.scaling import Scaling, measure, standardise
 
 
 @given(matrices(missing=True))

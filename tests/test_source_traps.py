@@ -382,6 +382,31 @@ def test_a_group_with_several_matrices_lists_them(tmp_path):
     np.testing.assert_array_equal(whole(open_source(tmp_path / "x", variable="b")), X)
 
 
+def test_a_damaged_zip(tmp_path):
+    (tmp_path / "x.zip").write_bytes(b"PK half")
+    with pytest.raises(DataError, match=r"x\.zip is not a zip file"):
+        open_source(tmp_path / "x.zip")
+
+
+def test_a_plain_matrix_of_variants_has_their_names(tmp_path):
+    group = write_vcz(tmp_path / "x", draw_genotypes(23, 11))
+    write(group, "dosage", X.T, ("variants", "samples"), fill_value=-1)
+    source = open_source(tmp_path / "x", variable="dosage")
+    assert (source.feature_names()[3], source.sample_names()[2]) == ("rs3", "s2")
+    assert list(source.feature_coords()["variant_position"][:2]) == [5, 15]
+
+
+def test_opening_computes_nothing():
+    """Trap 9: a matrix that is not in memory stays out of it until blocks are read."""
+
+    def explode(chunk):
+        raise AssertionError
+
+    lazy = da.zeros((11, 23)).map_blocks(explode, dtype=float, meta=np.empty((0, 0)))
+    for data in (lazy, xr.DataArray(lazy, dims=("samples", "features"))):
+        assert open_source(data, n_samples=11).n_features == 23
+
+
 def test_anndata_is_samples_first_without_names(tmp_path):
     group = zarr.open_group(tmp_path / "x", mode="w", attributes={"encoding-type": "anndata"})
     write(group, "X", X, None)

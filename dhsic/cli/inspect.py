@@ -104,9 +104,7 @@ def _plain(
 def _lines(
     path: str, source: AbstractSource, layout: Layout, promise: Promise, targets: dict[str, str]
 ) -> Iterator[str]:
-    sizes = " x ".join(
-        f"{n:,} {axis}" for n, axis in zip(layout.shape, layout.axes, strict=True)
-    )
+    sizes = " x ".join(f"{n:,} {axis}" for n, axis in zip(layout.shape, layout.axes, strict=True))
     ratio = source.n_samples * source.n_features * source.dtype.itemsize / layout.stored_bytes
     yield paragraph(
         "data", f"{Path(path).name}: {source.n_samples:,} samples x {source.n_features:,} features"

@@ -86,9 +86,10 @@ class Job:
                 "call fit again with the same arguments and this checkpoint."
             )
         known = {field.name for field in fields(cls)}
-        options = {k: tuple(v) if k in ("target", "covariate", "na") else v for k, v in kept.items()}
-        # The folder may have moved since.
-        return cls(**{k: v for k, v in options.items() if k in known} | {"checkpoint": path})
+        options: dict[str, Any] = {k: v for k, v in kept.items() if k in known}
+        for name in ("target", "covariate", "na"):  # JSON has no tuples
+            options[name] = tuple(options.get(name, ()))
+        return cls(**options | {"checkpoint": path})  # the folder may have moved since
 
     def plain(self) -> dict[str, Any]:
         """Values for JSON."""

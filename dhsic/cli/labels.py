@@ -65,9 +65,7 @@ def open_with_labels(job: Job) -> tuple[AbstractSource, Taken]:
 def _open(job: Job, n_samples: int | None) -> AbstractSource:
     axis = job.sample_dim
     sample_dim = int(axis) if axis is not None and axis.lstrip("-").isdigit() else axis
-    return open_source(
-        job.path, variable=job.variable, sample_dim=sample_dim, n_samples=n_samples
-    )
+    return open_source(job.path, variable=job.variable, sample_dim=sample_dim, n_samples=n_samples)
 
 
 def take(job: Job, source: AbstractSource, table: Table | None) -> Taken:
@@ -118,7 +116,10 @@ def _columns(
         found |= {name: _covariate(job, table, aligned, name) for name in job.covariate}
         notes.append(aligned.note)
     notes.insert(0, f"{', '.join(job.target)} of {where}")
-    columns = {name: _checked(typed(values, job.na), name, source.n_samples) for name, values in found.items()}
+    columns = {
+        name: _checked(typed(values, job.na), name, source.n_samples)
+        for name, values in found.items()
+    }
     covariates = [(name, columns[name]) for name in job.covariate]
     if job.covariates is not None:
         covariates += _covariate_table(job, source, notes)
@@ -153,7 +154,9 @@ def _covariate_table(job: Job, source: AbstractSource, notes: list[str]) -> Colu
     out = []
     for name in chosen or tuple(table.columns):
         values = table.column(name)[aligned.rows]
-        repeats = aligned.key is not None and (values == table.column(aligned.key)[aligned.rows]).all()
+        repeats = (
+            aligned.key is not None and (values == table.column(aligned.key)[aligned.rows]).all()
+        )
         if chosen or not repeats:  # PLINK's FID and IID are often the same
             out.append((name, typed(values, job.na)))
     return out

@@ -65,7 +65,9 @@ def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
         columns["planted"] = list(planted.markers[:n])
     lines = _aligned(columns, width)
     if n < chosen.sizes["features"]:
-        lines.append(f"... {chosen.sizes['features'] - n:,} more (--out keeps all, --json lists all)")
+        lines.append(
+            f"... {chosen.sizes['features'] - n:,} more (--out keeps all, --json lists all)"
+        )
     if planted is not None:
         lines += ["", planted.sentence()]
     return "\n".join(lines)
@@ -99,7 +101,9 @@ def _aligned(columns: dict[str, list[str]], width: int) -> list[str]:
             f"{_short(v, sizes[k]):<{sizes[k]}}" if k in left else f"{v:>{sizes[k]}}"
             for k, v in zip(columns, row, strict=True)
         ]
-        lines.append(_coloured(GAP.join(cells).rstrip(), number, row[-1] if "planted" in columns else ""))
+        lines.append(
+            _coloured(GAP.join(cells).rstrip(), number, row[-1] if "planted" in columns else "")
+        )
     return lines
 
 

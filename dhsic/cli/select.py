@@ -10,7 +10,7 @@ from click.core import ParameterSource
 from dhsic.cli.exits import Command
 from dhsic.cli.job import Job
 from dhsic.cli.selecting import perform
-from dhsic.cli.types import Bandwidth, Bytes, Step
+from dhsic.cli.types import number, sigma, size
 from dhsic.errors import InputError
 from dhsic.hsic import ESTIMATORS
 from dhsic.kernels.choosing import KERNELS
@@ -66,7 +66,7 @@ option = click.option
     "--bandwidth",
     default="dimension",
     show_default=True,
-    type=Bandwidth(),
+    type=sigma,
     help="dimension, which is 1/(2|S|) for |S| features left; median; a number, sigma in "
     "exp(-sigma d^2); or several between commas to choose from.",
 )
@@ -81,7 +81,7 @@ option = click.option
     "--step",
     default=0.1,
     show_default=True,
-    type=Step(),
+    type=number,
     help="What a round removes: a fraction of the features left, or a count.",
 )
 @option(
@@ -91,10 +91,14 @@ option = click.option
     type=click.Choice(APPROX),
     help="How candidates are scored: by the expansion, exact in its result, or by definition.",
 )
+@option("--dtype", default="float32", show_default=True, type=click.Choice(["float32", "float64"]))
 @option(
-    "--dtype", default="float32", show_default=True, type=click.Choice(["float32", "float64"])
+    "--standardize/--no-standardize",
+    default=True,
+    show_default=True,
+    help="Features to unit deviation. With it, variants that few samples carry weigh most in a "
+    "kernel; without it, dosages count as they are.",
 )
-@option("--standardize/--no-standardize", default=True, help="Features to unit deviation.")
 @option(
     "--missing",
     default="mean",
@@ -110,7 +114,7 @@ option = click.option
 @option("--truth", type=click.Path(), metavar="FILE", help="Compare with what was planted.")
 @option("--scheduler", metavar="ADDRESS", help="Run on a Dask cluster, tcp://... or tls://...")
 @option("--threads", type=click.IntRange(1), help="Threads; all usable cores by default.")
-@option("--memory", type=Bytes(), help="Refuse to start if more may be needed, like 2GB.")
+@option("--memory", type=size, help="Refuse to start if more may be needed, like 2GB.")
 @option("--progress/--no-progress", default=None, help="Progress bar; default: on a terminal.")
 @option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context

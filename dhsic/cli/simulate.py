@@ -55,9 +55,7 @@ from dhsic.sources.truth import truth_path
 @click.option("--zarr-format", default="3", show_default=True, type=click.Choice(["2", "3"]))
 @click.option("-f", "--force", is_flag=True, help="Overwrite a store that is there.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def simulate(
-    *, path: str, zarr_format: str, force: bool, as_json: bool, **options: Any
-) -> None:
+def simulate(*, path: str, zarr_format: str, force: bool, as_json: bool, **options: Any) -> None:
     """Write a Zarr store of simulated genotypes to PATH, and the truth beside it.
 
     Genotypes have linkage, populations and missing calls; the store has a variable sample_trait,
@@ -91,6 +89,6 @@ def simulate(
         f"{seconds(time.perf_counter() - started)})\n"
         f"truth  {truth_path(path)} ({len(truth.variant_index)} planted variants: "
         f"{options['n_causal']} additive, {options['n_pairs']} pairs)\n"
-        f"next   dhsic select {shlex.quote(path)} --target sample_trait "
+        f"next   dhsic select {shlex.quote(path)} --target sample_trait --no-standardize "
         f"--truth {shlex.quote(str(truth_path(path)))}"
     )

@@ -43,3 +43,6 @@ class AbstractRuntime(ABC):
         Work in flight is bounded. `task` is a module-level function, `state` is broadcast once.
         BLAS runs one thread per task. The first error of a task is raised as it was.
         """
+
+    def close(self) -> None:  # noqa: B027  # nothing to let go of is the common case
+        """Let go of threads and connections that the runtime made for itself."""

@@ -27,7 +27,6 @@ from dhsic.selection.state import SelectionState
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
 
-
 #: Engines that have the last word on a gain.
 FINAL = (Converged, Direct)
 

@@ -9,9 +9,10 @@ import zarr
 from dhsic.errors import InputError
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import dimension_names
+from dhsic.sources.labels import DimensionLabels, Labels, VariantLabels, member
 from dhsic.sources.orientation import feature_axis
 from dhsic.sources.request import Request
-from dhsic.sources.vcz import VczSource, member
+from dhsic.sources.vcz import VczSource
 from dhsic.sources.zarr import ZarrSource
 
 
@@ -59,8 +60,7 @@ def _open_matrix(array: zarr.Array[Any], group: zarr.Group | None, request: Requ
         axis,
         missing_code=request.code_of(array.attrs, array.dtype, array.fill_value),
         missing_chunks=request.missing_chunks,
-        features=_coordinate(array, group, axis),
-        samples=_coordinate(array, group, 1 - axis),
+        labels=_labels(array, group, axis),
     )
 
 
@@ -81,8 +81,7 @@ def _open_anndata(group: zarr.Group, request: Request) -> ZarrSource:
         axis,
         missing_code=request.code_of(X.attrs),
         missing_chunks=request.missing_chunks,
-        features=var,
-        samples=obs,
+        labels=DimensionLabels.of(var, obs),
     )
 
 
@@ -108,6 +107,14 @@ def _parent(array: zarr.Array[Any]) -> zarr.Group | None:
         return zarr.open_group(array.store, path=path, mode="r")
     except FileNotFoundError:
         return None
+
+
+def _labels(array: zarr.Array[Any], group: zarr.Group | None, axis: int) -> Labels:
+    dims = dimension_names(array)
+    if group is not None and dims and dims[axis] == "variants" and "variant_position" in group:
+        return VariantLabels.of(group)
+    features, samples = (_coordinate(array, group, k) for k in (axis, 1 - axis))
+    return DimensionLabels.of(features, samples)
 
 
 def _coordinate(

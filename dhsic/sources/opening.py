@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from zipfile import BadZipFile
 
 import numpy as np
 import zarr
 
-from dhsic.errors import InputError
+from dhsic.errors import DataError, InputError
 from dhsic.sources.arrays import ArraySource, DaskSource, Names
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.dosage import PloidyPolicy
@@ -147,6 +148,10 @@ def _open_store(path: str, storage_options: Mapping[str, Any] | None) -> Any:
             return zarr.open(zarr.storage.ZipStore(Path(path), mode="r"), mode="r")
         options = dict(storage_options) if storage_options and is_url else None
         return zarr.open(path, mode="r", storage_options=options)
+    except BadZipFile as error:
+        raise DataError(
+            f"{path} is not a zip file, or its end is lost ({error}). Copy or write it again."
+        ) from error
     except FileNotFoundError as error:  # zarr's own not-found errors are among them
         raise InputError(
             f"There is no Zarr array or group at {path}. Check the path, and the credentials "

@@ -53,7 +53,7 @@ class Scaling:
     @property
     def constant(self) -> Mask:
         """Features that do not vary, (d,)."""
-        return self.std == 0
+        return np.equal(self.std, 0.0)
 
     def take(self, which: Any) -> Scaling:
         """Scaling of some of the features."""

@@ -11,11 +11,11 @@ import zarr
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError, InputError
 from dhsic.sources.base import AbstractSource, Block
-from dhsic.sources.chunked import ChunkedArray, dimension_names, portable
+from dhsic.sources.chunked import ChunkedArray, dimension_names
 from dhsic.sources.domain import check_finite, first_bad
 from dhsic.sources.dosage import MISSING, NO_COPY, PloidyPolicy, check_policy, fold
 from dhsic.sources.fingerprint import fingerprint
-from dhsic.sources.naming import Getter, text, variant_coords, variant_names
+from dhsic.sources.labels import VariantLabels, member
 from dhsic.sources.watched import MissingChunks
 
 
@@ -51,7 +51,7 @@ class VczSource(AbstractSource):
         if array is None:
             raise InputError(f"{group.store_path} holds no {variable}. It holds {contents(group)}.")
         axis = calls_axis(array, f"{group.store_path}/{variable}")
-        self._store, self._path = portable(group.store), group.path
+        self._labels = VariantLabels.of(group)
         self._data = ChunkedArray(array, axis, missing_chunks)
         self._is_genotype = is_genotype(array)
         _check_third_axis(array, self._data.label, is_genotype=self._is_genotype)
@@ -120,33 +120,20 @@ class VczSource(AbstractSource):
 
     def fingerprint(self) -> str:
         """Hex digest of shape, dtype, layout, positions, samples and a sample of the data."""
-        get = self._getter()
         layout = (self._data.layout, self._policy, self._mask is not None)
-        # Positions name variants as well as ids do and are read 100 times as fast.
-        names = get("variant_position"), get("variant_contig"), self.sample_names()
-        return fingerprint(self, self._data.edges, layout, *names)
+        return fingerprint(self, self._data.edges, layout, *self._labels.identity())
 
     def feature_names(self) -> Array | None:
         """Ids of the variants, or "contig:position[:ref:alt]"."""
-        return variant_names(self._getter())
+        return self._labels.feature_names()
 
     def sample_names(self) -> Array | None:
         """Ids of the samples, or None."""
-        ids = self._getter()("sample_id")
-        return None if ids is None else text(ids)
+        return self._labels.sample_names()
 
     def feature_coords(self) -> Mapping[str, Array]:
         """Contigs, positions and ids of the variants."""
-        return variant_coords(self._getter())
-
-    def _getter(self) -> Getter:
-        group = zarr.open_group(self._store, path=self._path, mode="r")
-
-        def get(name: str) -> Array | None:
-            array = member(group, name)
-            return None if array is None else np.asarray(array[...])
-
-        return get
+        return self._labels.feature_coords()
 
 
 def _missing_code(dtype: Any, mask: ChunkedArray | None) -> int | None:
@@ -159,12 +146,6 @@ def _missing_code(dtype: Any, mask: ChunkedArray | None) -> int | None:
     if dtype.kind == "u" and mask is not None:
         return int(np.iinfo(dtype).max)
     return MISSING if dtype.kind == "i" else None
-
-
-def member(group: zarr.Group, name: str) -> zarr.Array[Any] | None:
-    """Return an array of a group, or None where there is none of that name."""
-    found = group.get(name)
-    return found if isinstance(found, zarr.Array) else None
 
 
 def contents(group: zarr.Group) -> str:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import zarr
-from zarr.storage import StorePath
 
 from dhsic._typing import Array, Index
 from dhsic.sources.base import AbstractSource, Block
-from dhsic.sources.chunked import ChunkedArray, portable
+from dhsic.sources.chunked import ChunkedArray
 from dhsic.sources.domain import check_finite, check_shape
 from dhsic.sources.fingerprint import fingerprint
-from dhsic.sources.naming import text
+from dhsic.sources.labels import DimensionLabels, Labels
 from dhsic.sources.watched import MissingChunks
 
 
@@ -30,8 +29,8 @@ class ZarrSource(AbstractSource):
         Integer that stands for a missing value.
     missing_chunks : {"error", "fill"}
         Whether a chunk that is not stored is an error or fill values.
-    features, samples : zarr.Array, optional
-        Names, (d,) and (m,), read when they are asked for.
+    labels : DimensionLabels or VariantLabels, optional
+        Names, read when they are asked for.
     """
 
     def __init__(
@@ -41,8 +40,7 @@ class ZarrSource(AbstractSource):
         *,
         missing_code: int | None = None,
         missing_chunks: MissingChunks = "error",
-        features: zarr.Array[Any] | None = None,
-        samples: zarr.Array[Any] | None = None,
+        labels: Labels | None = None,
     ) -> None:
         check_shape(array.shape, str(array.store_path))
         self._data = ChunkedArray(array, feature_axis, missing_chunks)
@@ -50,7 +48,7 @@ class ZarrSource(AbstractSource):
         self.dtype = self._data.dtype
         self.missing_code = missing_code
         self.client_bytes = self._data.client_bytes
-        self._features, self._samples = _portable(features), _portable(samples)
+        self._labels = labels or DimensionLabels()
 
     def blocks(self, width: int) -> tuple[Block, ...]:
         """Group whole chunks (or shards) into blocks of up to `width` features."""
@@ -64,21 +62,17 @@ class ZarrSource(AbstractSource):
 
     def fingerprint(self) -> str:
         """Hex digest of shape, dtype, layout, names and a sample of the data."""
-        names = self.feature_names(), self.sample_names()
+        names = self._labels.identity()
         return fingerprint(self, self._data.edges, self._data.layout, *names)
 
     def feature_names(self) -> Array | None:
         """Names of the features, or None."""
-        return _read_text(self._features)
+        return self._labels.feature_names()
 
     def sample_names(self) -> Array | None:
         """Names of the samples, or None."""
-        return _read_text(self._samples)
+        return self._labels.sample_names()
 
-
-def _portable(names: zarr.Array[Any] | None) -> StorePath | None:
-    return None if names is None else StorePath(portable(names.store), names.path)
-
-
-def _read_text(names: StorePath | None) -> Array | None:
-    return None if names is None else text(np.asarray(zarr.open_array(names, mode="r")[...]))
+    def feature_coords(self) -> Mapping[str, Array]:
+        """Coordinates of the features, those that the store keeps."""
+        return self._labels.feature_coords()

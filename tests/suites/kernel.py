@@ -53,7 +53,7 @@ class KernelSuite:
             np.testing.assert_allclose(loss, without - K, atol=1e-12 * np.abs(K).max())
 
     def test_expansion_reaches_the_loss_within_its_remainder(self, X, rng):
-        G, K = self.gram_of(X)
+        G, _ = self.gram_of(X)
         W = rng.standard_normal((9, 9))
         W += W.T
         peak, fourth = np.abs(X).max(axis=0), (X**4).mean(axis=0)

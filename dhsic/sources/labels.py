@@ -1,0 +1,102 @@
+"""Labels that a store keeps beside a matrix, read when they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.storage import StorePath
+
+from dhsic._typing import Array
+from dhsic.sources.chunked import portable
+from dhsic.sources.naming import Getter, text, variant_coords, variant_names
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DimensionLabels:
+    """One array of names per dimension, as xarray and AnnData keep them; either may be absent."""
+
+    features: StorePath | None = None
+    samples: StorePath | None = None
+
+    @classmethod
+    def of(
+        cls, features: zarr.Array[Any] | None, samples: zarr.Array[Any] | None
+    ) -> DimensionLabels:
+        """Return labels that two arrays hold."""
+        return cls(_where(features), _where(samples))
+
+    def feature_names(self) -> Array | None:
+        """Names of the features, or None."""
+        return _read(self.features)
+
+    def sample_names(self) -> Array | None:
+        """Names of the samples, or None."""
+        return _read(self.samples)
+
+    def feature_coords(self) -> Mapping[str, Array]:
+        """Return no coordinates: there are only names."""
+        return {}
+
+    def identity(self) -> tuple[Array | None, ...]:
+        """What a fingerprint takes for the names."""
+        return self.feature_names(), self.sample_names()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VariantLabels:
+    """The arrays ``variant_*``, ``sample_id`` and ``contig_id`` of a VCF Zarr group."""
+
+    group: StorePath
+
+    @classmethod
+    def of(cls, group: zarr.Group) -> VariantLabels:
+        """Return the labels of a group."""
+        return cls(StorePath(portable(group.store), group.path))
+
+    def feature_names(self) -> Array | None:
+        """Ids of the variants, or "contig:position[:ref:alt]"."""
+        return variant_names(self._getter())
+
+    def sample_names(self) -> Array | None:
+        """Ids of the samples, or None."""
+        ids = self._getter()("sample_id")
+        return None if ids is None else text(ids)
+
+    def feature_coords(self) -> Mapping[str, Array]:
+        """Contigs, positions and ids of the variants."""
+        return variant_coords(self._getter())
+
+    def identity(self) -> tuple[Array | None, ...]:
+        """Positions name variants as well as ids do, and are read 100 times as fast."""
+        get = self._getter()
+        return get("variant_position"), get("variant_contig"), self.sample_names()
+
+    def _getter(self) -> Getter:
+        group = zarr.open_group(self.group, mode="r")
+
+        def get(name: str) -> Array | None:
+            array = member(group, name)
+            return None if array is None else np.asarray(array[...])
+
+        return get
+
+
+Labels = DimensionLabels | VariantLabels
+
+
+def member(group: zarr.Group, name: str) -> zarr.Array[Any] | None:
+    """Return an array of a group, or None where there is none of that name."""
+    found = group.get(name)
+    return found if isinstance(found, zarr.Array) else None
+
+
+def _where(array: zarr.Array[Any] | None) -> StorePath | None:
+    return None if array is None else StorePath(portable(array.store), array.path)
+
+
+def _read(names: StorePath | None) -> Array | None:
+    return None if names is None else text(np.asarray(zarr.open_array(names, mode="r")[...]))

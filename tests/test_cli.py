@@ -1,0 +1,426 @@
+"""The command line: a round trip, its output, and how it fails."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+import zarr
+from click.testing import CliRunner
+
+from dhsic.cli import main, selecting
+from dhsic.cli.tables import NA
+from dhsic.errors import ClusterError
+from dhsic.results import load
+from dhsic.sources.truth import read_truth
+
+M, D = 60, 1200
+QUICK = ("--target", "sample_trait", "-n", "8", "--threads", "2", "--no-progress")
+
+
+def run(*args, code=0):
+    """Result of a command, whose exit code must be `code`."""
+    result = CliRunner().invoke(main, [str(a) for a in args], prog_name="dhsic")
+    assert result.exit_code == code, result.output
+    return result
+
+
+def selected(*args):
+    return json.loads(run("select", *args, "--json").stdout)
+
+
+def without_times(result):
+    """Content of a result that does not depend on when and how it ran."""
+    kept = result.drop_vars(["round_seconds", "round_bytes_read"])
+    kept.attrs = {k: v for k, v in kept.attrs.items() if k not in ("created", "promised_bytes")}
+    return kept
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cli") / "g.vcz"
+    run("simulate", path, "--samples", M, "--variants", D, "--causal", 4, "--pairs", 1, "--seed", 3)
+    return path
+
+
+@pytest.fixture
+def table(store, tmp_path):
+    """Labels by sample name in another order than the store's, with NA and a covariate."""
+    group = zarr.open_group(store, mode="r")
+    frame = pd.DataFrame(
+        {
+            "name": group["sample_id"][:].astype(object),
+            "trait": np.where(group["sample_trait"][:] == 1, "case", "control"),
+            "age": np.linspace(30, 70, M).round(1).astype(str),
+        }
+    )
+    path = tmp_path / "labels.tsv"
+    shuffled = frame.sample(frac=1, random_state=1)
+    shuffled.to_csv(path, sep="\t", index=False)
+    return path, shuffled
+
+
+def write(path, frame, **options):
+    frame.to_csv(path, **{"sep": "\t", "index": False} | options)
+    return path
+
+
+# A round trip ------------------------------------------------------------------------------
+
+
+def test_simulate_says_where_things_are(tmp_path):
+    path = tmp_path / "s.vcz"
+    out = run("simulate", path, "--samples", 20, "--variants", 600).stdout
+    assert str(path) in out
+    assert str(tmp_path / "s.truth.tsv") in out
+    assert run("simulate", path, "--samples", 20, code=2).stderr.startswith("Error: ")
+    again = run("simulate", path, "--samples", 20, "--variants", 600, "--force", "--json")
+    planted = json.loads(again.stdout)["planted"]
+    assert planted == read_truth(tmp_path / "s.truth.tsv").variant_index.tolist()
+
+
+def test_inspect_tells_shape_layout_and_targets(store):
+    facts = json.loads(run("inspect", store, "--json").stdout)
+    assert (facts["n_samples"], facts["n_features"], facts["missing_code"]) == (M, D, -1)
+    layout = facts["layout"]
+    assert layout["axes"] == ["features", "samples", "ploidy"]
+    assert layout["has_checksum"]
+    assert layout["sample_chunks"] == 1
+    assert set(facts["targets"]) == {"sample_trait", "sample_population"}
+    assert "2 classes" in facts["targets"]["sample_trait"]
+    assert facts["promised_bytes"] > 0
+    text = run("inspect", store).stdout
+    assert "crc32c; checksummed" in text
+    assert "60 samples x 1,200 features" in text
+
+
+def test_inspect_gives_the_exact_fix_of_a_bad_layout(tmp_path):
+    zarr.create_array(
+        tmp_path / "bad.zarr",
+        shape=(40_000, 1000),
+        chunks=(100, 100),
+        dtype="i1",
+        dimension_names=("variants", "samples"),
+    )
+    facts = json.loads(run("inspect", tmp_path / "bad.zarr", "--json").stdout)
+    advice = " ".join(facts["advice"])
+    assert "split over 10 chunks" in advice
+    assert "4,000 of them" in advice
+    assert "chunks=(4096, 1000) along (variants, samples)" in advice
+    assert "No checksum" in advice
+    assert facts["targets"] == {}
+
+
+def test_select_prints_a_table_and_writes_a_result(store, tmp_path):
+    out = tmp_path / "sel.zarr"
+    result = run("select", store, *QUICK, "--out", out)
+    lines = result.stdout.splitlines()
+    assert lines[0].split() == ["rank", "name", "contig", "position", "score"]
+    assert [line.split()[0] for line in lines[1:9]] == [str(i) for i in range(1, 9)]
+    assert "peak memory" in lines[9]
+    assert "2 classes 0 (30), 1 (30), kernel 'balanced'" in " ".join(result.stderr.split())
+    assert "peak memory at most" in result.stderr
+    with xr.open_zarr(out, consolidated=False) as opened:
+        assert int(opened["selected"].sum()) == 8
+        best = opened["feature"].to_numpy()[int(opened["rank"].argmin())]
+        assert opened.attrs["target"] == "sample_trait"
+    assert lines[1].split()[1] == best
+
+
+def test_json_is_one_object_and_nothing_else_on_stdout(store):
+    facts = selected(store, *QUICK)
+    assert [row["rank"] for row in facts["selected"]] == list(range(1, 9))
+    assert facts["label_kernel"] == "balanced"
+    assert facts["peak_bytes"] > 0
+    assert set(facts["selected"][0]) == {"rank", "index", "name", "contig", "position", "score"}
+
+
+def test_threads_and_method(store):
+    one = selected(store, *QUICK[:-3], "--threads", 1)
+    assert one["selected"] == selected(store, *QUICK)["selected"]
+    assert selected(store, *QUICK, "--method", "linear")["rounds"] == 1
+    assert (
+        "--step" in run("select", store, *QUICK, "--method", "linear", "--step", 2, code=2).stderr
+    )
+
+
+def test_truth_marks_planted_variants(store):
+    truth = store.with_name("g.truth.tsv")
+    args = (store, *QUICK[:2], "-n", D, "--truth", truth)
+    facts = selected(*args)
+    exactly = {row["index"] for row in facts["selected"] if row["planted"] in ("additive", "pair")}
+    assert exactly == set(read_truth(truth).variant_index.tolist())
+    assert facts["recovered"] | {"near_bases": 0} == {
+        "planted": 6,
+        "recovered": 6,
+        "exactly": 6,
+        "by_neighbour": 0,
+        "near_bases": 0,
+    }
+    near = [row for row in facts["selected"] if str(row["planted"]).startswith("near")]
+    places = read_truth(truth).frame()
+    for row in near:
+        same = places[places.contig == row["contig"]]
+        assert (same.position - row["position"]).abs().min() <= facts["recovered"]["near_bases"]
+    text = run("select", *args).stdout
+    assert "recovered 6 of 6 planted variants (6 exactly, 0 by a neighbour in linkage" in text
+    assert "1,000 more" in text
+
+
+def test_truth_of_another_store_is_refused(store, tmp_path):
+    run("simulate", tmp_path / "o.vcz", "--samples", M, "--variants", D, "--seed", 9)
+    other = tmp_path / "o.truth.tsv"
+    message = run("select", store, *QUICK, "--truth", other, code=2).stderr
+    assert "pass that of this store" in message
+
+
+# Resuming ----------------------------------------------------------------------------------
+
+
+def test_a_killed_selection_resumes_to_the_same_result(store, tmp_path):
+    args = [store, *QUICK, "--step", "9"]
+    run("select", *args, "--out", tmp_path / "whole.zarr")
+    out, checkpoint = tmp_path / "resumed.zarr", tmp_path / "ck"
+    command = [sys.executable, "-m", "dhsic", "select", *args]
+    process = subprocess.Popen(
+        [str(a) for a in (*command, "--checkpoint", checkpoint, "--out", out)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 60
+    while not (checkpoint / "rounds" / "000010").exists() and time.monotonic() < deadline:
+        time.sleep(0.002)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    assert not out.exists()
+    result = run("resume", checkpoint, "--threads", 1)
+    assert "going on after round" in " ".join(result.stderr.split())
+    resumed, whole = load(out), load(tmp_path / "whole.zarr")
+    xr.testing.assert_identical(without_times(resumed), without_times(whole))
+    assert "exists already" in run("resume", checkpoint, code=2).stderr
+    assert (
+        run("resume", checkpoint, "--force").stdout.splitlines()[:9]
+        == result.stdout.splitlines()[:9]
+    )
+
+
+def test_an_interruption_says_how_to_go_on(store, tmp_path, monkeypatch):
+    def interrupted(self, state):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("dhsic.checkpoint.Checkpoint.save", interrupted)
+        checkpoint = tmp_path / "a folder"
+        args = ("select", store, *QUICK, "--checkpoint", checkpoint)
+        assert f"dhsic resume '{checkpoint}'" in run(*args, code=130).stderr
+        error = json.loads(run(*args, "--json", code=130).stdout)["error"]
+        assert error["kind"] == "interrupted"
+    assert json.loads(run("resume", checkpoint, "--json").stdout)["rounds"] > 1
+
+
+def test_python_m_dhsic():
+    done = subprocess.run(
+        [sys.executable, "-m", "dhsic", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("dhsic, version ")
+
+
+# How it fails ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("--target", "nothing"), "sample_trait"),
+        (("--target", "sample_id"), "class of its own"),
+        (("--target", "sample_trait", "--sample-column", "x"), "--labels"),
+        (("--target", "sample_trait", "--scheduler", "tcp://x:1", "--threads", 1), "--threads"),
+        (("--target", "sample_trait", "--step", "1.5"), "step=1.5"),
+        (("--target", "sample_trait", "--memory", "much"), "2GB"),
+        (("--target", "sample_trait", "--bandwidth", "wide"), "median"),
+        (("--target", "sample_trait", "--kernel", "sigmoid"), "gaussian"),
+        (("--target", "variant_position"), "60 samples"),
+        (("--target", "t", "--labels", "absent.tsv"), "no table"),
+    ],
+)
+def test_bad_input_ends_with_2_and_a_sentence(store, args, words):
+    result = run("select", store, *args, "--json", code=2)
+    error = json.loads(result.stdout)["error"]
+    assert error["kind"] in ("input", "usage")
+    assert words in error["message"]
+    assert "Error: " in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_absent_store_ends_with_2(tmp_path):
+    assert "no Zarr" in run("inspect", tmp_path / "none.vcz", code=2).stderr
+    assert "no Zarr" in run("select", tmp_path / "none.vcz", "--target", "t", code=2).stderr
+
+
+def test_verbose_shows_the_traceback(tmp_path):
+    assert "Traceback" in run("-v", "inspect", tmp_path / "none.vcz", code=2).stderr
+
+
+def test_damaged_data_end_with_3(tmp_path):
+    path = tmp_path / "d.vcz"
+    run("simulate", path, "--samples", 30, "--variants", 600)
+    chunk = next(p for p in (path / "call_genotype" / "c").rglob("*") if p.is_file())
+    content = bytearray(chunk.read_bytes())
+    content[len(content) // 2] ^= 1
+    chunk.write_bytes(content)
+    result = run("select", path, *QUICK, "--json", code=3)
+    error = json.loads(result.stdout)["error"]
+    assert error["kind"] == "data"
+    assert "call_genotype" in error["message"]
+    chunk.unlink()
+    assert "missing" in run("select", path, *QUICK, code=3).stderr
+
+
+def test_foreign_checkpoints_end_with_4(store, tmp_path):
+    assert "no checkpoint" in run("resume", tmp_path / "none", code=4).stderr
+    kept = tmp_path / "ck"
+    run("select", store, *QUICK, "--checkpoint", kept)
+    message = run("select", store, *QUICK, "--step", 5, "--checkpoint", kept, code=4).stderr
+    assert "other parameters" in message
+
+
+def test_checkpoint_of_the_estimator_has_no_command(tmp_path, rng):
+    import dhsic
+
+    X = rng.standard_normal((20, 5))
+    dhsic.LinearHSIC(2, checkpoint=tmp_path / "ck").fit(X, X[:, 0] > 0)
+    assert "call fit again" in run("resume", tmp_path / "ck", code=4).stderr
+
+
+def test_too_much_memory_ends_with_5(store):
+    result = run("select", store, *QUICK, "--memory", "1MB", "--json", code=5)
+    assert json.loads(result.stdout)["error"]["kind"] == "memory"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "kind"),
+    [
+        (ClusterError("No worker."), 6, "cluster"),
+        (RuntimeError("a bug"), 1, "unexpected"),
+        (MemoryError(), 5, "memory"),
+    ],
+)
+def test_other_errors(store, monkeypatch, error, code, kind):
+    def fail(*args, **options):
+        raise error
+
+    monkeypatch.setattr(selecting, "choose_runtime", fail)
+    result = run("select", store, *QUICK, "--json", code=code)
+    assert json.loads(result.stdout)["error"]["kind"] == kind
+    assert result.stderr.splitlines()[-1].startswith("Error: ")
+
+
+# Labels ------------------------------------------------------------------------------------
+
+
+def test_a_table_is_matched_by_sample_name(store, table, tmp_path):
+    path, frame = table
+    expected = selected(store, *QUICK)["selected"]
+    options = ("--target", "trait", "-n", 8)
+    result = run("select", store, *options, "--labels", path)
+    assert "rows matched by sample name" in " ".join(result.stderr.split())
+    for file in (
+        path,
+        write(tmp_path / "a.csv", frame, sep=","),
+        write(tmp_path / "spaces.txt", frame, sep=" "),
+        write(tmp_path / "index.tsv", frame.rename(columns={"name": ""})),
+    ):
+        assert selected(store, *options, "--labels", file)["selected"] == expected
+    other = write(tmp_path / "last.tsv", frame[["trait", "age", "name"]])
+    by_column = selected(store, *options, "--labels", other, "--sample-column", "name")
+    assert by_column["selected"] == expected
+
+
+def test_a_table_with_more_samples_is_cut(store, table, tmp_path):
+    path, frame = table
+    more = pd.concat([frame, pd.DataFrame({"name": ["z"], "trait": ["NA"], "age": ["1"]})])
+    result = run(
+        "select",
+        store,
+        "--labels",
+        write(tmp_path / "more.tsv", more),
+        "--target",
+        "trait",
+        "-n",
+        3,
+    )
+    assert "1 rows of samples that the data do not have" in " ".join(result.stderr.split())
+
+
+def test_partial_overlap_is_an_error_that_counts(store, table, tmp_path):
+    _, frame = table
+    changed = frame.assign(name=frame.name.where(np.arange(M) >= 3, "other_" + frame.name))
+    message = run(
+        "select", store, "--labels", write(tmp_path / "p.tsv", changed), "--target", "trait", code=2
+    ).stderr
+    assert "lacks 3 of the 60 samples" in message
+    assert frame.name.iloc[0] in message
+    twice = frame.assign(name=frame.name.iloc[0])
+    message = run(
+        "select", store, "--labels", write(tmp_path / "t.tsv", twice), "--target", "trait", code=2
+    ).stderr
+    assert "more than once" in message
+
+
+def test_without_names_rows_are_taken_by_position_and_it_is_said(store, table, tmp_path):
+    _, frame = table
+    in_order = frame.sort_index()
+    nameless = write(tmp_path / "n.tsv", in_order[["trait", "age"]])
+    result = run("select", store, "--labels", nameless, "--target", "trait", "-n", 8, "--json")
+    assert "by position" in " ".join(result.stderr.split())
+    assert json.loads(result.stdout)["selected"] == selected(store, *QUICK)["selected"]
+    short = write(tmp_path / "s.tsv", in_order[["trait"]].iloc[:50])
+    message = run("select", store, "--labels", short, "--target", "trait", code=2).stderr
+    assert "50 rows and the data have 60 samples" in message
+
+
+def test_samples_without_a_label_are_left_out_only_when_asked(store, table, tmp_path):
+    _, frame = table
+    spoiled = frame.assign(
+        trait=frame.trait.where(np.arange(M) >= 4, list("    ") + ["-9"] * (M - 4))
+    )
+    spoiled.loc[spoiled.index[:4], "trait"] = ["NA", ".", "", "-9"]
+    path = write(tmp_path / "na.tsv", spoiled)
+    options = (store, "--labels", path, "--target", "trait", "-n", 8)
+    assert "3 of 60 samples lack a value" in run("select", *options, code=2).stderr
+    facts = selected(*options, "--drop-missing", "--na", "-9")
+    assert (facts["n_samples"], facts["n_samples_left_out"]) == (M - 4, 4)
+    assert "-9" not in NA
+    told = " ".join(run("select", *options, "--drop-missing", "--na", "-9").stderr.split())
+    assert "4 of 60 samples left out" in told
+    assert "2 classes" in told
+    told = " ".join(run("select", *options, "--drop-missing").stderr.split())
+    assert "3 classes -9 (1)" in told  # not asked to read it as missing
+
+
+def test_covariates_from_store_labels_and_table(store, table):
+    path, _ = table
+    plain = selected(store, *QUICK)["selected"]
+    by_name = selected(
+        store, "--labels", path, "--target", "trait", "-n", 8, "--covariate", "age",
+        "--covariate", "sample_population",
+    )["selected"]  # fmt: skip
+    from_table = (store, *QUICK, "--covariate", "sample_population", "--covariates")
+    assert [r["score"] for r in by_name] != [r["score"] for r in plain]
+    reordered = selected(*from_table, f"{path}:age")["selected"]
+    assert [r["index"] for r in reordered] == [r["index"] for r in by_name]
+    message = run("select", *from_table, f"{path}:height", code=2).stderr
+    assert "no column 'height'" in message
+    grouped = selected(*from_table, path)["selected"]  # all but the names: trait (text) and age
+    assert len(grouped) == 8
+
+
+def test_several_targets_are_selected_for_jointly(store, table):
+    path, _ = table
+    facts = selected(store, "--labels", path, "--target", "trait", "--target", "age", "-n", 3)
+    assert facts["label_kernel"] == "balanced + gaussian"

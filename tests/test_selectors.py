@@ -1,0 +1,189 @@
+"""The selectors in scikit-learn's manner, and `select`."""
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+import zarr
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import dhsic
+
+pytestmark = pytest.mark.filterwarnings("ignore:n_features_to_select=.*exceeds")
+
+
+@parametrize_with_checks(
+    [
+        dhsic.BAHSIC(2, progress=False, runtime="threads"),
+        dhsic.LinearHSIC(2, progress=False, runtime="threads"),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def problem(rng):
+    X = rng.standard_normal((80, 30))
+    y = (X[:, 4] + 0.3 * rng.standard_normal(80) > 0).astype(int)
+    return X, y
+
+
+def test_parameters_are_stored_untouched():
+    grid, path = [0.1, 1.0], "somewhere"
+    model = dhsic.BAHSIC(bandwidth=grid, checkpoint=path)
+
+    assert model.get_params()["bandwidth"] is grid
+    assert clone(model).get_params()["checkpoint"] == path
+
+
+def test_selects_and_transforms(problem):
+    X, y = problem
+    model = dhsic.BAHSIC(3, progress=False).fit(X, y)
+
+    assert sorted(model.ranking_) == list(range(1, 31))
+    assert model.ranking_[4] == 1
+    assert model.support_.sum() == model.n_features_ == 3
+    assert_array_equal(model.get_support(indices=True), np.flatnonzero(model.ranking_ <= 3))
+    assert_array_equal(model.transform(X), X[:, model.support_])
+
+
+@pytest.mark.parametrize(("n", "expected"), [(7, 7), (0.2, 6), (None, 15), (30, 30)])
+def test_how_many(problem, n, expected):
+    assert dhsic.BAHSIC(n, progress=False).fit(*problem).support_.sum() == expected
+
+
+def test_more_than_there_are_is_said(problem):
+    with pytest.warns(UserWarning, match="exceeds the 30 features"):
+        dhsic.BAHSIC(31, progress=False).fit(*problem)
+
+
+def test_in_a_pipeline_with_names(problem):
+    X, y = problem
+    frame = pd.DataFrame(X, columns=[f"gene{j}" for j in range(30)])
+    pipe = make_pipeline(dhsic.BAHSIC(2, progress=False), LogisticRegression())
+    pipe.set_output(transform="pandas")
+
+    assert pipe.fit(frame, y).score(frame, y) > 0.8
+    assert "gene4" in pipe[0].get_feature_names_out()
+    assert pipe[0].result_["feature"].values[4] == "gene4"
+
+
+def test_lazy_input_stays_lazy(problem, tmp_path):
+    X, y = problem
+    lazy = da.from_array(X, chunks=(80, 7))
+    model = dhsic.BAHSIC(3, progress=False).fit(lazy, y)
+    chosen = X[:, model.support_]
+
+    out = model.transform(lazy)
+    assert isinstance(out, da.Array)
+    assert_array_equal(out.compute(), chosen)
+    named = xr.DataArray(lazy, dims=("samples", "features"))
+    assert isinstance(model.transform(named).data, da.Array)
+    assert_array_equal(model.transform(named.to_dataset(name="x"))["x"], chosen)
+    stored = zarr.create_array(tmp_path / "x.zarr", data=X)
+    assert_array_equal(model.transform(stored), chosen)
+    with pytest.raises(dhsic.InputError, match="30 features"):
+        model.transform(lazy[:, :5])
+    with pytest.raises(dhsic.InputError, match="open a store first"):
+        model.transform(str(tmp_path / "x.zarr"))
+
+
+def test_all_sources_give_the_same(problem, tmp_path):
+    X, y = problem
+    expected = dhsic.BAHSIC(3, progress=False).fit(X, y).ranking_
+    stored = zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(80, 8))
+    named = xr.DataArray(X.T, dims=("variants", "samples"), name="dosage")
+    for source in (
+        X.tolist(),
+        pd.DataFrame(X),
+        da.from_array(X, chunks=(40, 7)),
+        named,
+        named.to_dataset(),
+        stored,
+        str(tmp_path / "x.zarr"),
+        tmp_path / "x.zarr",
+        dhsic.open_source(X),
+    ):
+        model = dhsic.BAHSIC(3, progress=False).fit(source, y)
+        assert_array_equal(model.ranking_, expected, err_msg=str(type(source)))
+
+
+def test_select_by_name_of_the_target(problem):
+    X, y = problem
+    dataset = xr.Dataset({"x": (("samples", "features"), X), "trait": ("samples", y)})
+
+    result = dhsic.select(dataset, "trait", variable="x", n_features_to_select=3, progress=False)
+
+    assert_array_equal(result["rank"], dhsic.BAHSIC(3, progress=False).fit(X, y).ranking_)
+    linear = dhsic.select(X, y, method="linear", n_features_to_select=1, progress=False)
+    assert linear["selected"].values[4]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"method": "lasso"}, "method='lasso' is unknown"),
+        ({"kernal": "linear"}, "kernal: no parameter of method 'bahsic'"),
+        ({"n_features_to_select": 0}, "n_features_to_select=0"),
+        ({"n_features_to_select": 1.5}, "n_features_to_select=1.5"),
+        ({"n_features_to_select": True}, "n_features_to_select=True"),
+        ({"approx": "lowrank"}, "approx='lowrank' is unknown"),
+        ({"missing": "drop"}, "missing='drop' is unknown"),
+        ({"dtype": "int8"}, "dtype='int8'"),
+        ({"standardize": "yes"}, "standardize='yes'"),
+        ({"progress": "loud"}, "progress='loud'"),
+        ({"runtime": "spark"}, "runtime='spark'"),
+        ({"target": "trait"}, "names a variable"),
+        ({"target": [0, 1, 1]}, "3"),
+        ({"memory": 1000}, "This run needs peak memory"),
+    ],
+)
+def test_bad_parameters_get_a_sentence(problem, options, sentence):
+    X, y = problem
+    options = {"target": y, "progress": False, **options}
+    error = dhsic.MemoryBudgetError if "memory" in options else (dhsic.InputError, ValueError)
+
+    with pytest.raises(error, match=sentence):
+        dhsic.select(X, **options)
+
+
+def test_progress_hook_hears_every_round(problem):
+    heard = []
+    model = dhsic.BAHSIC(3, progress=heard.append).fit(*problem)
+
+    assert [h["round"] for h in heard] == list(range(1, model.n_iter_ + 1))
+    assert heard[-1]["features_done"] == heard[-1]["features_total"]
+
+
+def test_checkpointed_fit_resumes(problem, tmp_path):
+    X, y = problem
+
+    class StopError(Exception):
+        pass
+
+    def stop(record):
+        if record["round"] == 9:
+            raise StopError
+
+    whole = dhsic.BAHSIC(3, progress=False).fit(X, y)
+    with pytest.raises(StopError):
+        dhsic.BAHSIC(3, progress=stop, checkpoint=tmp_path / "run").fit(X, y)
+    heard = []
+    resumed = dhsic.BAHSIC(3, progress=heard.append, checkpoint=tmp_path / "run").fit(X, y)
+
+    assert heard[0]["round"] == 10
+    assert_array_equal(resumed.ranking_, whole.ranking_)
+    assert_array_equal(resumed.scores_, whole.scores_)
+    assert_array_equal(resumed.result_["round_hsic"], whole.result_["round_hsic"])
+    with pytest.raises(dhsic.CheckpointError, match="step"):
+        dhsic.BAHSIC(3, step=0.2, progress=False, checkpoint=tmp_path / "run").fit(X, y)
+    with pytest.raises(dhsic.CheckpointError):
+        dhsic.BAHSIC(3, progress=False, checkpoint=tmp_path / "run").fit(X, 1 - y)
+    with pytest.raises(dhsic.CheckpointError):
+        dhsic.BAHSIC(3, progress=False, checkpoint=tmp_path / "run").fit(X + 1, y)
