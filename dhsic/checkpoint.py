@@ -18,6 +18,7 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +29,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.durable import WriterLock, aside, canonical, plain, read_node, switch, write_node
-from dhsic.errors import CheckpointError
+from dhsic.errors import CheckpointError, DataError, InputError
 from dhsic.selection.state import SelectionState
 
 FORMAT = 1
@@ -108,12 +109,15 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        _check_path(path)
         if "://" in str(path):
             raise CheckpointError(
                 f"checkpoint={str(path)!r} is not a folder. A checkpoint needs atomic renames; "
                 "pass a folder on a local or mounted file system."
             )
         self.path = Path(path)
+        self._is_own = False  # `begin` made the folder
+        self._is_new = False  # `begin` found no run in it
         self._lock = WriterLock(self.path)
         self._root: _Root | None = None
         self._digest = ""  # of the last round, which the next one covers
@@ -133,7 +137,7 @@ class Checkpoint:
         CheckpointError
             The folder is something else, belongs to another run, has a writer, or is damaged.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
+        self._make_folder()
         self._lock.take()
         try:
             return self._open(plain(dict(identity)))
@@ -141,18 +145,38 @@ class Checkpoint:
             self._lock.release()
             raise
 
+    def _make_folder(self) -> None:
+        """Make the folder where there is none; refuse one that holds something else."""
+        self._is_own = not self.path.exists()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise CheckpointError(
+                f"checkpoint={str(self.path)!r} is, or is in, a file. Pass a new folder."
+            ) from error
+        if (self.path / ROOT).exists():
+            return
+        own = {self._lock.path.name, aside(self.path / ROOT).name}
+        others = sorted({p.name for p in self.path.iterdir()} - own)
+        if others:
+            raise CheckpointError(
+                f"{self.path} holds other things ({', '.join(others[:3])}) and is not a dhsic "
+                "checkpoint. Pass a new or an empty folder."
+            )
+
+    def _discard(self) -> None:
+        """Remove what was written for a run that was refused before its first round."""
+        for name in ("start", "rounds"):
+            shutil.rmtree(self.path / name, ignore_errors=True)
+        for path in (self.path / ROOT, aside(self.path / ROOT), self._lock.path):
+            path.unlink(missing_ok=True)
+        if self._is_own and not any(self.path.iterdir()):
+            self.path.rmdir()
+
     def _open(self, identity: dict[str, Any]) -> SelectionState | None:
         job = identity.pop("job", None)
         if not (self.path / ROOT).exists():
-            others = {p.name for p in self.path.iterdir()} - {
-                self._lock.path.name,
-                aside(self.path / ROOT).name,
-            }
-            if others:
-                raise CheckpointError(
-                    f"{self.path} holds other things ({', '.join(sorted(others)[:3])}) and is not "
-                    "a dhsic checkpoint. Pass a new or an empty folder."
-                )
+            self._is_new = True
             self._root = _Root(identity, job)
             self._root.write(self.path)
             return None
@@ -235,7 +259,17 @@ class Checkpoint:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        refused = isinstance(error, InputError | DataError)  # the caller mends it: another run
+        if refused and self._is_new and self._root is not None and self._root.last_round <= 0:
+            self._discard()
         self.close()
+
+
+def _check_path(path: Any) -> None:
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise CheckpointError(
+            f"checkpoint={path!r} is no path. Pass the name of a folder, such as 'run.dhsic'."
+        )
 
 
 def _round_folder(path: Path, number: int) -> Path:

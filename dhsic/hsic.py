@@ -14,10 +14,12 @@ from __future__ import annotations
 import numpy as np
 
 from dhsic._typing import Array, Float
+from dhsic.alignment import check_order, names_of
 from dhsic.errors import InputError
+from dhsic.given import as_array, as_numbers
 from dhsic.kernels.bandwidth import hsic_value, resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.choosing import resolve_kernel
+from dhsic.kernels.choosing import check_reach, resolve_kernel
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
 
@@ -88,19 +90,13 @@ def _unbiased(L: Float) -> Float:
 
 def _project_out(L: Float, covariates: Array) -> Float:
     """``R L R`` with ``R = I - Q Q'``, Q an orthonormal basis of ``[1, C]``."""
-    C = np.asarray(covariates, dtype=np.float64)
+    C = as_numbers(covariates, "covariates")
     C = C[:, None] if C.ndim == 1 else C
     m = len(L)
     if C.ndim != 2 or len(C) != m:
         raise InputError(
             f"covariates have shape {np.shape(covariates)} and there are {m} samples; pass one "
             "row a sample."
-        )
-    if not np.isfinite(C).all():
-        row = int(np.flatnonzero(~np.isfinite(C).all(axis=1))[0])
-        raise InputError(
-            f"covariates hold NaN or infinite values (first at sample {row}); fill them in or "
-            "drop those samples."
         )
     spread = C.std(axis=0)
     C = (C - C.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
@@ -156,19 +152,21 @@ def hsic(
     >>> dhsic.hsic(x, x**2) > 10 * abs(dhsic.hsic(x, np.tile([0, 1], 25)))
     True
     """
-    X = np.asarray(X, dtype=np.float64)
+    check_order(names_of(X), Y, "Y")
+    check_order(names_of(X), covariates, "covariates")
+    X = as_numbers(X, "X")
     X = X[:, None] if X.ndim == 1 else X
-    labels = label_matrix(np.asarray(Y), label_kernel)
-    if X.ndim != 2 or len(X) != len(labels.L):
+    labels = label_matrix(as_array(Y, "Y"), label_kernel)
+    if X.ndim != 2 or len(X) != len(labels.L) or X.shape[1] == 0:
         raise InputError(
-            f"X has shape {X.shape} and Y {len(labels.L)} samples; pass one row a sample in both."
+            f"X has shape {X.shape} and Y {len(labels.L)} samples; pass one row a sample in both, "
+            "and one feature or more."
         )
-    if not np.isfinite(X).all():
-        raise InputError("X holds NaN or infinite values; fill them in or drop those samples.")
     W = weights(labels.L, estimator, covariates)
     chosen = resolve_kernel(kernel)
     X = X - X.mean(axis=0) if chosen.has_bandwidth else X  # distances keep their digits
     statistic = Statistic.of(X @ X.T)
+    check_reach(chosen, float(statistic.diagonal.max()))
     sigma = 1.0
     if chosen.has_bandwidth:
         sigma = resolve_bandwidth(bandwidth)(chosen, W, statistic, X.shape[1])

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 from tqdm.auto import tqdm
 
 from dhsic.errors import InputError
@@ -31,14 +32,11 @@ class Progress:
     """
 
     def __init__(self, progress: Any, total: int) -> None:
-        if not (progress in ("auto", True, False) or callable(progress)):
-            raise InputError(
-                f"progress={progress!r}; pass 'auto', True, False or a function of one mapping."
-            )
+        check_progress(progress)
         self.total = total
         self.done = 0
         self._hook = progress if callable(progress) else None
-        draw = _is_watched() if progress == "auto" else progress is True
+        draw = _is_watched() if progress == "auto" else not self._hook and bool(progress)
         self._bar = (
             tqdm(total=total, unit=" features", unit_scale=True, desc="dhsic", leave=False)
             if draw
@@ -70,6 +68,17 @@ class Progress:
         """Take the bar away."""
         if self._bar is not None:
             self._bar.close()
+
+
+def check_progress(progress: Any) -> None:
+    """Refuse what neither draws nor hears."""
+    known = isinstance(progress, (bool, np.bool_)) or (
+        isinstance(progress, str) and progress == "auto"
+    )
+    if not (known or callable(progress)):
+        raise InputError(
+            f"progress={progress!r}; pass 'auto', True, False or a function of one mapping."
+        )
 
 
 def _is_watched() -> bool:

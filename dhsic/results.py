@@ -32,6 +32,10 @@ DESCRIPTIONS = {
     "round_hsic": "HSIC of the features left at the start of the round",
     "round_seconds": "seconds that the round took",
     "round_bytes_read": "stored bytes read in the round",
+    "round_products_float32": "columns of m x m matrix products in float32",
+    "round_products_float64": "columns of m x m matrix products in float64",
+    "round_error_bound_used": "largest part of its error bound that a score was found to be off",
+    "round_advice": "engine for the first pass of the next round",
     "round_engine": "engines that scored the round, and how many features each",
 }
 

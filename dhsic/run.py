@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -22,22 +23,29 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.choosing import resolve_kernel
 from dhsic.kernels.labels import Labels, label_matrix
-from dhsic.progress import Hook, Progress
+from dhsic.progress import Hook, Progress, check_progress
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.blas import single_blas_thread
 from dhsic.scoring import SourceDependence
 from dhsic.scoring.dependence import Choices
 from dhsic.scoring.reader import COMPACT_BYTES, block_width
+from dhsic.scoring.running import EPOCH
 from dhsic.scoring.tasks import TILE
 from dhsic.selection.bahsic import bahsic, begin
 from dhsic.selection.onepass import one_pass
 from dhsic.selection.policies import check_step, sizes
 from dhsic.selection.state import SelectionState
 from dhsic.sources.base import AbstractSource
+from dhsic.sources.domain import warn_of_codes
 from dhsic.sources.scaling import Scaling
 from dhsic.versions import versions
 
 APPROX = ("auto", "exact", "direct")
+
+#: Values of features up to here, as scaled, have powers that are numbers.
+LARGEST_PEAK = 1e15
+#: Data all below this ask for a sigma whose powers are none.
+SMALLEST_PEAK = 1e-4
 
 
 @dataclass(frozen=True)
@@ -131,6 +139,8 @@ class Run:
     def execute(self) -> Outcome:
         """Do it, from the start or from where the checkpoint left off."""
         self.parameters.check()
+        check_progress(self.progress)
+        check_memory(self.memory)
         m = self.source.n_samples if self.rows is None else len(self.rows)
         self._check_sizes(m)
         check_estimator(self.parameters.estimator, m)
@@ -138,6 +148,7 @@ class Run:
         promised.check(self.memory)
         if self.announce is not None:
             self.announce(promised)
+        warn_of_codes(self.source, self.rows)
         with single_blas_thread():
             labels = label_matrix(self.y, self.parameters.label_kernel)
             W = self._weights(labels, m)
@@ -198,7 +209,7 @@ class Run:
             block_bytes=widest * self.source.n_samples * itemsize,
             tile_bytes=12 * TILE * m * 8,
             n_threads=self.runtime.n_workers,
-            survivor_bytes=2 * held,
+            survivor_bytes=held + held // EPOCH,  # the next are gathered from the last,
         )
 
     def _select(self, W: Float) -> tuple[SelectionState, Scaling]:
@@ -226,6 +237,7 @@ class Run:
         state = begin(np.flatnonzero(~scaling.constant)) if previous is None else previous
         if kept is not None and previous is None:
             kept.start(state)
+        dependence.check_reach()
         dependence.resume(state)
         step = self.parameters.step
         ahead = [state.survivors.size] if step is None else sizes(step, state.survivors.size)
@@ -250,10 +262,28 @@ class Run:
                 f"{int(scaling.n_missing.sum())} values are missing in {n} features (first: "
                 f"feature {first}) and missing='error'; fill them in, or pass missing='mean'."
             )
+        self._check_range(scaling)
         if scaling.constant.all():
             raise InputError(
                 f"All {scaling.constant.size} features are constant over the samples; there is "
                 "nothing to rank. Check the orientation and the choice of samples."
+            )
+
+    def _check_range(self, scaling: Scaling) -> None:
+        """Refuse features whose squares or products no number holds."""
+        beyond = np.flatnonzero(~np.isfinite(scaling.std) | ~(scaling.peak < LARGEST_PEAK))
+        if beyond.size:
+            raise InputError(
+                f"{beyond.size} features (first: feature {beyond[0]}, of mean "
+                f"{scaling.mean[beyond[0]]:.3g}) hold values so large, or vary by so little, that "
+                "squares leave the range of floating-point numbers. Rescale them, take logarithms"
+                + ("." if self.parameters.standardize else ", or pass standardize=True.")
+            )
+        highest = float(scaling.peak.max())
+        if resolve_kernel(self.parameters.kernel).has_bandwidth and 0 < highest < SMALLEST_PEAK:
+            raise InputError(
+                f"No feature is further than {highest:.3g} from its mean, which asks for a sigma "
+                "beyond numbers. Pass standardize=True, or rescale the data."
             )
 
     def _identity(self) -> dict[str, Any]:
@@ -266,6 +296,16 @@ class Run:
             "versions": versions(),
             "job": dict(self.job),
         }
+
+
+def check_memory(memory: object) -> None:
+    """Refuse what is no number of bytes."""
+    is_number = isinstance(memory, Real) and not isinstance(memory, bool)
+    if memory is not None and not (is_number and float(memory) > 0):  # type: ignore[arg-type]
+        raise InputError(
+            f"memory={memory!r}; pass a number of bytes, such as 8 * 2**30, or None for what the "
+            "machine has."
+        )
 
 
 def _loop(

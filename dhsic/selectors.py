@@ -14,15 +14,18 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dhsic._typing import Array, Index, Mask
+from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
+from dhsic.given import as_array
 from dhsic.results import ranking, to_dataset
 from dhsic.run import Outcome, Parameters, Run
 from dhsic.runtime.choosing import choose_runtime
 from dhsic.sources.arrays import ArraySource, Names
 from dhsic.sources.base import AbstractSource
+from dhsic.sources.inmemory import check_in_memory, check_turned
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import read_target
+from dhsic.sources.taking import take_features
+from dhsic.sources.target import as_labels, check_names
 
 
 class _Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -44,8 +47,10 @@ class _Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-l
         X : (m, d) array or store
             NumPy array, dask array, `xarray.DataArray` or `Dataset`, `zarr.Array`, or the path
             or URL of a plain Zarr array or of a VCF Zarr store.
-        y : (m,) or (m, t) array
-            Labels, one row a sample; (m, m) for ``label_kernel="precomputed"``.
+        y : (m,) or (m, t) array, or str
+            Labels, one row a sample; (m, m) for ``label_kernel="precomputed"``; or the name of
+            the variable of X that holds them. Where y and X both name their samples, the names
+            must be in one order.
         covariates : (m, q) array, optional
             Linear effects to take out of the labels (age, sex, principal components).
         sample_dim : str or int, optional
@@ -67,7 +72,9 @@ class _Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-l
                 f"This {type(self).__name__} estimator requires y to be passed, but the target "
                 "y is None. Pass one label a sample."
             )
-        source, labels = self._open(X, y, sample_dim, variable)
+        labels = as_labels(y, X)
+        source = self._open(X, len(labels), sample_dim, variable)
+        check_names(source, X, y=y, covariates=covariates)
         count = self._count(source.n_features)
         runtime = choose_runtime(self.runtime)
         run = Run(
@@ -75,8 +82,8 @@ class _Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-l
             labels,
             self._parameters(),
             runtime,
-            covariates=None if covariates is None else np.asarray(covariates),
-            checkpoint=None if self.checkpoint is None else str(self.checkpoint),
+            covariates=None if covariates is None else as_array(covariates, "covariates"),
+            checkpoint=self.checkpoint,
             progress=self.progress,
             memory=self.memory,
         )
@@ -88,19 +95,30 @@ class _Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-l
         return self
 
     def _open(
-        self, X: Any, y: Any, sample_dim: str | int | None, variable: str | None
-    ) -> tuple[AbstractSource, Array]:
+        self, X: Any, n_labels: int, sample_dim: str | int | None, variable: str | None
+    ) -> AbstractSource:
         if sample_dim is None and _is_array_like(X):
-            X, y = validate_data(self, X, y, ensure_all_finite="allow-nan", multi_output=True)
+            matrix = self._validated(X, variable)
+            check_turned(matrix.shape, n_labels)
             known = Names(features=getattr(self, "feature_names_in_", None))
-            return ArraySource(X, names=known), y
-        labels = np.asarray(y)
-        source = open_source(X, variable=variable, sample_dim=sample_dim, n_samples=len(labels))
+            return ArraySource(matrix, names=known)
+        source = open_source(X, variable=variable, sample_dim=sample_dim, n_samples=n_labels)
         self.n_features_in_ = source.n_features
         names = source.feature_names()
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
-        return source, labels
+        return source
+
+    def _validated(self, X: Any, variable: str | None) -> Array:
+        """X as scikit-learn takes it; what NumPy would spoil or refuse gets a sentence."""
+        check_in_memory(X, variable)
+        try:
+            return np.asarray(validate_data(self, X, ensure_all_finite=False))
+        except ValueError as error:
+            raise InputError(
+                f"X cannot be read: {str(error).splitlines()[0].rstrip('.:')}. Pass a matrix of "
+                "numbers, samples as rows."
+            ) from error
 
     @abstractmethod
     def _parameters(self) -> Parameters:
@@ -325,28 +343,6 @@ def how_many(n_features_to_select: Any, d: int) -> int:
     )
 
 
-def take_features(X: Any, chosen: Index, d: int) -> Any:
-    """Features of a dask array, DataArray, Dataset or Zarr array, without computing."""
-    if isinstance(X, (xr.DataArray, xr.Dataset)):
-        sizes = [dim for dim, size in X.sizes.items() if size == d]
-        if len(sizes) != 1:
-            raise InputError(
-                f"The data have dimensions {dict(X.sizes)} and the selector was fitted on {d} "
-                "features; pass data with exactly one such dimension."
-            )
-        return X.isel({sizes[0]: chosen})
-    shape = getattr(X, "shape", None)
-    if shape is None or len(shape) != 2 or d not in shape:
-        raise InputError(
-            f"transform takes arrays with {d} features and got "
-            f"{type(X).__name__ if shape is None else shape}; open a store first, for instance "
-            "with xarray.open_zarr(path, mask_and_scale=False)."
-        )
-    axis = 1 if shape[1] == d else 0
-    index = (slice(None), chosen) if axis == 1 else (chosen, slice(None))
-    return X.oindex[index] if hasattr(X, "oindex") else X[index]
-
-
 def _is_array_like(X: Any) -> bool:
     """Whether scikit-learn's validation may see it: it would load anything lazy."""
     lazy = (str, Path, xr.DataArray, xr.Dataset, AbstractSource)
@@ -396,8 +392,7 @@ def select(
         raise InputError(
             f"{', '.join(unknown)}: no parameter of method {method!r}; it has {', '.join(known)}."
         )
-    labels = read_target(data, target) if isinstance(target, str) else np.asarray(target)
     model = methods[method](n_features_to_select, **parameters)
-    model.fit(data, labels, covariates=covariates, sample_dim=sample_dim, variable=variable)
+    model.fit(data, target, covariates=covariates, sample_dim=sample_dim, variable=variable)
     result: xr.Dataset = model.result_
     return result

@@ -312,10 +312,11 @@ def test_a_killed_run_leaves_no_store_and_the_next_clears_up(tmp_path):
 
 
 MEASURED = """
-import resource, sys
+import sys
+from dhsic.engines.memory import peak_bytes
 from dhsic.sources.simulate import simulate_genotypes
 simulate_genotypes(sys.argv[1], n_samples=2000, n_variants=int(sys.argv[2]))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(peak_bytes() // 1024)
 """
 
 

@@ -339,13 +339,13 @@ def test_infinity_is_named_and_nan_is_missing(tmp_path, kind):
 
 @pytest.mark.parametrize("dtype", ["c8", "U3", "O", "M8[s]"])
 def test_what_is_no_number_is_refused(dtype):
-    with pytest.raises(InputError, match=r"dtype .*\.astype"):
+    with pytest.raises(InputError, match=r"dtype .*(astype|abs|timedelta64)"):
         open_source(np.zeros((3, 4), dtype))
 
 
 def test_complex_zarr_is_refused(tmp_path):
     write_matrix(tmp_path / "x", X.astype("c8"))
-    with pytest.raises(InputError, match=r"dtype complex64"):
+    with pytest.raises(InputError, match=r"dtype of .* complex64"):
         open_source(tmp_path / "x", n_samples=11)
 
 

@@ -120,7 +120,7 @@ def _lines(
     yield paragraph("chunks", _chunks(layout))
     yield paragraph(
         "reading",
-        f"{layout.n_blocks:,} blocks of up to {layout.block_features:,} features "
+        f"{_count(layout.n_blocks, 'block')} of up to {layout.block_features:,} features "
         f"({human(layout.block_bytes)}), {_count(layout.sample_chunks, 'chunk')} across the "
         f"samples; {layout.amplification:.2f} bytes decoded per byte of values",
     )

@@ -11,6 +11,7 @@ from typing import Any
 from dhsic.checkpoint import Checkpoint
 from dhsic.errors import CheckpointError, InputError
 from dhsic.run import Parameters
+from dhsic.sources.writing import check_free
 
 COMMAND = "dhsic select"
 
@@ -117,10 +118,8 @@ class Job:
     def check(self) -> Job:
         """Refuse what can be seen to fail before any work."""
         self.parameters().check()
-        if self.out is not None and Path(self.out).exists() and not self.force:
-            raise InputError(
-                f"{self.out} exists already. Choose another --out, or overwrite it (--force)."
-            )
+        if self.out is not None:
+            _check_out(Path(self.out), force=self.force)
         if self.sample_column is not None and self.labels is None and self.covariates is None:
             raise InputError(
                 "--sample-column names a column of a table, and there is none; pass --labels FILE."
@@ -131,6 +130,17 @@ class Job:
                 "workers; pass one of them."
             )
         return self
+
+
+def _check_out(path: Path, *, force: bool) -> None:
+    """Refuse before the work what could not be written after it."""
+    check_free(path, overwrite=force)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {path} cannot be written ({error}); choose another.") from error
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"--out {path}: its folder cannot be written to; choose another.")
 
 
 def _absolute(path: str | None) -> str | None:

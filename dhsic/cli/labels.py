@@ -50,16 +50,23 @@ class Taken:
 def open_with_labels(job: Job) -> tuple[AbstractSource, Taken]:
     """Open the data of a job and take its labels, one a sample of the data."""
     table = None if job.labels is None else read_table(job.labels)
-    # The number of labels tells the samples' axis where the store does not. A table may hold
-    # more samples than the data, so its length is used only when nothing else helps.
-    n_labels = len(read_target(job.path, job.target[0])) if table is None else None
     try:
-        source = _open(job, n_labels)
-    except InputError:
-        if table is None:
+        source = _open(job, None)
+    except InputError:  # perhaps the number of labels tells which axis the samples are
+        n_labels = _n_labels(job, table)
+        if n_labels is None:
             raise
-        source = _open(job, table.n_rows)
+        source = _open(job, n_labels)
     return source, take(job, source, table)
+
+
+def _n_labels(job: Job, table: Table | None) -> int | None:
+    if table is not None:
+        return table.n_rows
+    try:
+        return len(read_target(job.path, job.target[0]))
+    except (OSError, InputError):
+        return None
 
 
 def _open(job: Job, n_samples: int | None) -> AbstractSource:

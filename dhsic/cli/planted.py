@@ -40,7 +40,7 @@ class Comparison:
     kinds: Array
 
     def sentence(self) -> str:
-        """One line for people."""
+        """Two lines for people."""
         exact, near = int(self.exact.sum()), int(self.near.sum())
         kinds = ", ".join(
             f"{kind} {int((self.exact | self.near)[self.kinds == kind].sum())} of "
@@ -49,7 +49,8 @@ class Comparison:
         )
         return (
             f"recovered {exact + near} of {len(self.exact)} planted variants ({exact} exactly, "
-            f"{near} by a neighbour in linkage, within {NEAR_BASES // 1000} kb): {kinds}"
+            f"{near} by a neighbour in linkage)\n"
+            f"{kinds}; near: within {NEAR_BASES // 1000} kb of a planted variant"
         )
 
     def plain(self) -> dict[str, object]:

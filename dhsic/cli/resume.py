@@ -26,7 +26,7 @@ def resume(ctx: click.Context, /, checkpoint: str, **options: Any) -> None:
     """Go on with a `dhsic select` from its CHECKPOINT.
 
     What was asked then is asked again; the options below replace what was said about the
-    machine. The result is the one that the run would have had, bit for bit.
+    machine. The ranking is the one that the run would have had.
     """
     job = Job.kept_in(checkpoint)
     if options["threads"] is not None:

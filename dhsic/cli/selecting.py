@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import resource
 import shutil
-import sys
 import time
-from contextlib import ExitStack
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -20,7 +18,7 @@ from dhsic.cli.labels import Taken, describe, open_with_labels
 from dhsic.cli.planted import Comparison, compare
 from dhsic.cli.report import Costs, as_json, as_text
 from dhsic.cli.talk import say, seconds, shown
-from dhsic.engines.memory import Promise, available_bytes, human, resident_bytes
+from dhsic.engines.memory import Promise, available_bytes, human, peak_bytes, resident_bytes
 from dhsic.results import save, selected_features, to_dataset
 from dhsic.run import Outcome, Run
 from dhsic.runtime.base import AbstractRuntime
@@ -37,9 +35,8 @@ def perform(ctx: click.Context, job: Job) -> None:
     truth = None if job.truth is None else read_truth(job.truth)
     source, taken = open_with_labels(job)
     _say_data(job, source, taken)
-    with ExitStack() as stack:
-        runtime = choose_runtime("auto", scheduler=job.scheduler, n_threads=job.threads)
-        stack.callback(getattr(runtime, "close", lambda: None))
+    runtime = choose_runtime("auto", scheduler=job.scheduler, n_threads=job.threads)
+    with closing(runtime):
         outcome = _run(job, source, taken, runtime).execute()
     count = min(job.n_features, source.n_features)
     result = to_dataset(outcome, count).assign_attrs(_provenance(job, taken))
@@ -130,9 +127,3 @@ def _show(
     )
     if job.out is not None:
         click.echo(f"result in {shown(job.out)}")
-
-
-def peak_bytes() -> int:
-    """Largest resident memory that this process has had."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(peak) * (1 if sys.platform == "darwin" else 1024)

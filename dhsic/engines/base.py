@@ -11,6 +11,7 @@ called the *gain* of removing j; the features with the largest gain leave.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -65,12 +66,16 @@ class Weighted:
 
 @dataclass(frozen=True)
 class Question:
-    """Everything a round fixes: kernel, sigma, W (m, m) and the statistic."""
+    """Everything a round fixes: kernel, sigma, W (m, m) and the statistic.
+
+    `each` maps a function over tiles, in order; several at a time where it can.
+    """
 
     kernel: AbstractKernel
     sigma: float
     W: Float
     statistic: Statistic
+    each: Callable[..., Iterable[Any]] = map
     _weighted: dict[int, Weighted] = field(default_factory=dict, repr=False)
 
     @property
@@ -96,17 +101,23 @@ class Question:
         row_sums = np.zeros(self.n_samples)
         squares = 0.0
         norms = self.statistic.diagonal
-        for rows, columns, inner in self.statistic.tiles():
+
+        def weigh(place: tuple[slice, slice, Float]) -> tuple[slice, slice, Float]:
+            rows, columns, inner = place
             tile = self.kernel.base(base, inner, norms[rows], norms[columns], self.sigma)
             tile *= self.W[rows, columns]
             A[rows, columns] = tile
-            row_sums[rows] += tile.sum(axis=1)
-            if rows == columns:
-                squares += float(np.vdot(tile, tile))
-            else:
+            if rows != columns:
                 A[columns, rows] = tile.T
+            return rows, columns, tile
+
+        for rows, columns, tile in self.each(weigh, self.statistic.tiles()):
+            row_sums[rows] += tile.sum(axis=1)
+            square = float(np.einsum("ij,ij->", tile, tile))
+            if rows != columns:
                 row_sums[columns] += tile.sum(axis=0)
-                squares += 2 * float(np.vdot(tile, tile))
+                square *= 2
+            squares += square
         return Weighted(A, row_sums, float(np.sqrt(squares)))
 
 

@@ -18,7 +18,7 @@ from dhsic.engines.direct import Direct, DirectState
 from dhsic.engines.levels import level_gains
 from dhsic.kernels.base import AbstractKernel
 
-#: Neglected part of a gain over ``sigma ||A||_F``, the size of a gain by chance.
+#: Neglected part of a gain over its size by chance: ``sigma ||A||_F``, for small features less.
 TOLERANCE = 1e-12
 #: Longest series: beyond it the definition is cheaper, and powers lose digits.
 LONGEST = 32
@@ -121,13 +121,14 @@ def _ways(
 def _sufficient_orders(kernel: AbstractKernel, sigma: float, facts: Facts, m: int) -> Float:
     """Least order whose remainder is within the tolerance, (c,); above `LONGEST` none is."""
     orders = np.full(len(facts.peak), LONGEST + 1.0)
+    tolerance = TOLERANCE * sigma * np.minimum(1.0, np.sqrt(facts.fourth))
     open_ = np.flatnonzero(4 * sigma * facts.peak**2 <= STEEPEST)
     for order in range(1, LONGEST + 1):
         if not open_.size:
             break
         remainder = kernel.expansion(order, sigma).remainder
         assert remainder is not None, "a kernel without exact order bounds its remainder"
-        good = m * remainder(facts.peak[open_], facts.fourth[open_]) <= TOLERANCE * sigma
+        good = m * remainder(facts.peak[open_], facts.fourth[open_]) <= tolerance[open_]
         orders[open_[good]] = order
         open_ = open_[~good]
     return orders

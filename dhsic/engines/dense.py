@@ -62,12 +62,12 @@ class Dense(AbstractEngine):
         terms = self.expansion(question).terms
         bases = sorted({t.base for t in terms})
         weighted = {base: question.weighted(base) for base in bases}
-        scale = max(w.norm for w in weighted.values()) / question.n_samples or 1.0
-        A = {base: (w.A / scale).astype(self.dtype, copy=False) for base, w in weighted.items()}
-        row_sums = {
-            base: (w.row_sums / scale).astype(self.dtype, copy=False)
-            for base, w in weighted.items()
-        }
+        if np.dtype(self.dtype) == np.float64:
+            scale = 1.0
+        else:
+            scale = max(w.norm for w in weighted.values()) / question.n_samples or 1.0
+        A = {base: _scaled(w.A, scale, self.dtype) for base, w in weighted.items()}
+        row_sums = {base: _scaled(w.row_sums, scale, self.dtype) for base, w in weighted.items()}
         return DenseState(question.kernel, question.sigma, self.order, A, row_sums, scale)
 
     def score(self, state: DenseState, X: Array, facts: Facts) -> Float:
@@ -117,6 +117,14 @@ class Dense(AbstractEngine):
     def products(self, question: Question, facts: Facts) -> int:
         """One column per feature and product of the expansion."""
         return len(facts.peak) * self.expansion(question).n_products
+
+
+def _scaled(values: Float, scale: float, dtype: Any) -> Array:
+    """``values / scale`` in one pass; the values themselves where there is nothing to do."""
+    if scale == 1.0 and values.dtype == dtype:
+        return values
+    out = np.empty(values.shape, dtype=dtype)
+    return np.multiply(values, 1 / scale, out=out, casting="same_kind")
 
 
 def _products(

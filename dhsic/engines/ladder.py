@@ -3,7 +3,8 @@
 A round scores all features with a cheap engine and then only those whose place is still open
 with dearer ones, the last of which converges. How far the expansion goes follows from error
 bounds: given (a guess of) the gains, the number of places that an engine would leave open can be
-counted before it runs. The guess is the last round's gains, then the gains so far.
+counted before it runs. The guess is the gains so far; for the first
+pass of a round, the gains of the round before it.
 """
 
 from __future__ import annotations
@@ -95,6 +96,21 @@ def next_engine(
         if work < least:
             best, least = engine, work
     return best
+
+
+def name_of(engine: AbstractEngine) -> str:
+    """Name of an engine, for the history of rounds: ``"order 2 float32"``, ``"converged"``."""
+    if isinstance(engine, Dense):
+        return f"order {engine.order} {np.dtype(engine.dtype)}"
+    return type(engine).__name__.lower()
+
+
+def engine_named(name: str, question: Question, facts: Facts) -> AbstractEngine:
+    """Engine of that name for these features."""
+    if name == "converged":
+        return Converged.for_features(question, facts)
+    _, order, dtype = name.split()
+    return Dense(int(order), np.dtype(dtype))
 
 
 def _still_open(gains: Float, errors: Float, open_: Index, n: int) -> Mask:

@@ -121,9 +121,23 @@ def resident_bytes() -> int:
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:  # no /proc: the peak so far, which is not less
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return int(peak) * (1 if sys.platform == "darwin" else 1024)
+        return peak_bytes()
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak_bytes() -> int:
+    """Largest resident memory of this process so far.
+
+    From /proc where there is one: what `getrusage` says includes the process that started it.
+    """
+    try:
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass  # no /proc
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak) * (1 if sys.platform == "darwin" else 1024)
 
 
 def available_bytes() -> int:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.linear import Linear
 from dhsic.kernels.polynomial import Polynomial
+
+#: Values of a kernel up to here may be multiplied by weights and summed.
+LARGEST_VALUE = 1e150
 
 KERNELS: dict[str, type[AbstractKernel]] = {
     "gaussian": Gaussian,
@@ -31,3 +36,20 @@ def resolve_kernel(kernel: object) -> AbstractKernel:
             "such as dhsic.kernels.Polynomial(degree=3)."
         )
     return KERNELS[kernel]()
+
+
+def check_reach(kernel: AbstractKernel, squared_norm: float) -> None:
+    """Refuse data on which the kernel leaves the range of floating-point numbers.
+
+    By Cauchy and Schwarz no value of a kernel of inner products exceeds that of the longest
+    sample with itself, whose squared norm is given.
+    """
+    n = np.array([squared_norm])
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = float(kernel.gram(n[:, None], n, n, 1.0)[0, 0])
+    if not (squared_norm < LARGEST_VALUE and abs(value) < LARGEST_VALUE):
+        raise InputError(
+            f"The {kernel.name} kernel overflows: the longest sample has norm "
+            f"{squared_norm**0.5:.3g}, and the kernel of it with itself is {value:.3g}. Pass "
+            "standardize=True, rescale the data, or take a lower degree."
+        )

@@ -132,15 +132,21 @@ def _monomials(X: Array, order: int, sigma: float) -> tuple[list[Array], list[Ar
     ``e h_0`` stands for ``e - 1``.
     """
     squares = X * X
-    current = np.expm1(sigma * squares)
-    lefts = [2 * current]
-    previous, current = np.zeros_like(X), current + 1
+    left = squares * sigma  # becomes 2 e h_b less the surplus, b = 0, 1, ...
+    np.expm1(left, out=left)
+    left *= 2
+    lefts = [left]
+    previous, current = None, left + 2  # 2 e h_(b-1), 2 e h_b
     powers: list[Array | None] = [None, X, squares][: order + 1]
     for b, surplus in enumerate(_surplus(order)[1:], start=1):
-        previous, current = current, (2 * sigma / b) * (previous - X * current)
-        left = 2 * current
+        following = X * current
+        if previous is not None:
+            np.subtract(previous, following, out=following)
+        following *= (2 if b > 1 else -2) * sigma / b
+        previous, current = current, following
         if b == len(powers):
             powers.append(powers[b - 1] * X)
+        left = current.copy()
         for a, n, coefficient in surplus:
             factor, power = coefficient * sigma**n, powers[a]
             left -= factor if power is None else factor * power

@@ -22,6 +22,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
+from dhsic.given import LARGEST, as_array, as_numbers, refuse_dtype
 from dhsic.kernels.bandwidth import every_so_many, median_sigma
 
 #: Whole-numbered labels with more distinct values than this are taken for measurements.
@@ -100,7 +101,11 @@ def label_matrix(y: Array, label_kernel: str = "auto") -> Labels:
 
 def _columns(y: Array) -> Array:
     """Y as (m, t); refuse what is empty, missing or infinite."""
-    Y = np.asarray(y)
+    Y = as_array(y, "y")
+    if Y.dtype.kind in "cmMV":
+        refuse_dtype(Y.dtype, "y")
+    if Y.dtype.kind == "T":  # text of any width, which NumPy compares and casts in part only
+        Y = Y.astype(object)
     if Y.ndim == 1:
         Y = Y[:, None]
     if Y.ndim != 2 or Y.shape[0] == 0 or Y.shape[1] == 0:
@@ -108,7 +113,7 @@ def _columns(y: Array) -> Array:
     for t in range(Y.shape[1]):
         bad = (
             np.array([_is_missing(v) for v in Y[:, t]])
-            if Y.dtype.kind in "OSUT"
+            if Y.dtype.kind in "OSU"
             else (~np.isfinite(Y[:, t]) if Y.dtype.kind == "f" else np.zeros(len(Y), dtype=bool))
         )
         if bad.any():
@@ -121,7 +126,12 @@ def _columns(y: Array) -> Array:
 
 
 def _is_missing(value: object) -> bool:
-    return value is None or value == "" or (isinstance(value, float) and not np.isfinite(value))
+    if isinstance(value, float):
+        return not np.isfinite(value)
+    try:
+        return value is None or bool(value in ("", b"") or value != value)
+    except TypeError:  # pandas.NA is neither true nor false
+        return True
 
 
 def _as_real(column: Array) -> Float | None:
@@ -157,13 +167,14 @@ def _class_matrix(column: Array, kernel: str) -> Float:
     m, n = len(codes), len(names)
     if n == 1:
         raise InputError(
-            f"All {m} labels are {names[0]!r}: one class has nothing to depend on; pass labels "
-            "of at least two classes."
+            f"All {m} labels are {names[0].item()!r}: one class has nothing to depend on; pass "
+            "labels of at least two classes."
         )
     if n == m and m > 2:
         raise InputError(
-            f"Every one of the {m} samples is a class of its own; with real values pass "
-            "label_kernel='gaussian' or 'linear'."
+            f"Every one of the {m} samples is a class of its own ({names[0].item()!r}, "
+            f"{names[1].item()!r}, ...). Pass labels that samples share, not names of samples; "
+            "with real values pass label_kernel='gaussian' or 'linear'."
         )
     if kernel in ("binary", "balanced") and n != 2:
         raise InputError(
@@ -211,15 +222,22 @@ def _real_matrix(Y: Array, kernel: str) -> Float:
     known = [c for c in columns if c is not None]
     if len(known) < len(columns):
         raise InputError(
-            f"label_kernel={kernel!r} takes numbers and y holds {Y.flat[0]!r}; pass numbers, or "
-            "label_kernel='auto' for class names."
+            f"label_kernel={kernel!r} takes numbers and y holds {str(Y.flat[0])!r}; pass numbers, "
+            "or label_kernel='auto' for class names."
         )
     values = np.column_stack(known)  # (m, t)
+    largest = float(np.abs(values).max())
+    if largest > LARGEST:
+        raise InputError(
+            f"Labels reach {largest:.3g}, whose powers no number holds; rescale them, for instance "
+            "y / y.std(), or take logarithms."
+        )
     spread = values.std(axis=0)
     if (spread <= 1e-12 * np.abs(values).max(axis=0)).any():
         t = int(np.argmin(spread))
         raise InputError(
-            f"Target {t} is constant ({values[0, t]!r}): nothing depends on it; leave it out."
+            f"Target {t} is constant ({float(values[0, t])!r}): nothing depends on it; leave it "
+            "out."
         )
     if values.shape[1] > 1:
         values = (values - values.mean(axis=0)) / spread
@@ -241,11 +259,9 @@ def _distances(values: Float) -> Float:
 
 
 def _precomputed(L: Array) -> Labels:
-    L = np.asarray(L, dtype=np.float64)
+    L = as_numbers(L, "the precomputed L")
     if L.ndim != 2 or L.shape[0] != L.shape[1]:
         raise InputError(f"A precomputed L has shape {L.shape}; pass (m, m), one row a sample.")
-    if not np.isfinite(L).all():
-        raise InputError("The precomputed L holds NaN or infinite values; pass finite numbers.")
     worst = float(np.abs(L - L.T).max())
     if worst > 1e-8 * max(float(np.abs(L).max()), 1e-300):
         raise InputError(

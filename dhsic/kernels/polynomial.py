@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import comb
-from typing import ClassVar
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel, Expansion, Term
+
+
+def _is_number(value: Any) -> bool:
+    is_real = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    return is_real and bool(np.isfinite(float(value)))
 
 
 @dataclass(frozen=True)
@@ -30,9 +36,9 @@ class Polynomial(AbstractKernel):
     offset: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.degree < 1 or int(self.degree) != self.degree:
+        if not (_is_number(self.degree) and self.degree >= 1 and self.degree % 1 == 0):
             raise InputError(f"Polynomial degree={self.degree!r}; pass a whole number >= 1.")
-        if not (np.isfinite(self.offset) and self.offset >= 0):
+        if not (_is_number(self.offset) and self.offset >= 0):
             raise InputError(f"Polynomial offset={self.offset!r}; pass a number >= 0.")
 
     @property

@@ -25,9 +25,9 @@ def zero_upper(m: int) -> Float:
     return np.zeros((m, m), order="F")
 
 
-def add_features(upper: Float, Z: Float) -> Float:
-    """Add ``Z' Z`` to the upper triangle in place; Z is (c, m) float64, C-ordered."""
-    return np.asarray(dsyrk(1.0, Z.T, beta=1.0, c=upper, overwrite_c=1))
+def add_features(upper: Float, Z: Float, sign: float = 1.0) -> Float:
+    """Add (or subtract) ``Z' Z`` in place, upper triangle; Z is (c, m) float64, C-ordered."""
+    return np.asarray(dsyrk(sign, Z.T, beta=1.0, c=upper, overwrite_c=1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ results, so every sum over them is the same bit for bit.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,10 @@ class AbstractRuntime(ABC):
         Work in flight is bounded. `task` is a module-level function, `state` is broadcast once.
         BLAS runs one thread per task. The first error of a task is raised as it was.
         """
+
+    def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        """Results of the function over the items, in order: the driver's own work, done here."""
+        return map(function, items)
 
     def close(self) -> None:  # noqa: B027  # nothing to let go of is the common case
         """Let go of threads and connections that the runtime made for itself."""

@@ -32,11 +32,12 @@ def choose_runtime(
         Threads of ``"threads"``.
     """
     on_dask = client is not None or scheduler is not None
-    if not isinstance(runtime, str):
+    if isinstance(runtime, AbstractRuntime):
         return runtime
     if runtime not in ("auto", "threads", "dask"):
         raise InputError(
-            f"runtime={runtime!r} is not known. Pass 'auto', 'threads', 'dask' or a runtime."
+            f"runtime={runtime!r} is not known. Pass 'auto', 'threads', 'dask' or a runtime, such "
+            "as dhsic.runtime.dask.DaskRuntime(client)."
         )
     if runtime == "threads" and on_dask:
         raise InputError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import TracebackType
@@ -92,20 +92,28 @@ class Threads(AbstractRuntime):
     def _in_pool(
         self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any
     ) -> Iterator[Any]:
-        if self._executor is None:  # kept between maps: a round may last only milliseconds
-            self._executor = ThreadPoolExecutor(self.n_workers, "dhsic")
+        executor = self._pool()
         pending: deque[Future[Any]] = deque()
         try:
             for job in jobs:
                 if len(pending) == self.window - 1:
                     yield pending.popleft().result()
-                pending.append(self._executor.submit(_run, task, source, job, state))
+                pending.append(executor.submit(_run, task, source, job, state))
             while pending:
                 yield pending.popleft().result()
         finally:
             for future in pending:
                 future.cancel()
             wait(pending)
+
+    def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        """Results of the function over the items, in order, from the pool."""
+        return map(function, items) if self.n_workers == 1 else self._pool().map(function, items)
+
+    def _pool(self) -> ThreadPoolExecutor:
+        if self._executor is None:  # kept between maps: a round may last only milliseconds
+            self._executor = ThreadPoolExecutor(self.n_workers, "dhsic")
+        return self._executor
 
     def close(self) -> None:
         """End the threads; another `map` starts new ones."""

@@ -13,10 +13,11 @@ from dhsic.engines.base import AbstractEngine, Facts, Question
 from dhsic.engines.converged import Converged
 from dhsic.engines.decide import largest, tie_width, undecided
 from dhsic.engines.direct import Direct
-from dhsic.engines.ladder import first_engine, next_engine
-from dhsic.errors import DhsicError
+from dhsic.engines.ladder import engine_named, first_engine, name_of, next_engine
+from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import AbstractBandwidth
 from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.choosing import check_reach
 from dhsic.kernels.statistic import zero_upper
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.scoring.reader import Reader, grouped
@@ -91,7 +92,7 @@ class SourceDependence:
         self.bytes_read = 0
         self._running: RunningStatistic | None = None
         self._additive: tuple[Index, Float] | None = None
-        self._last: tuple[Index, Float] | None = None
+        self._advice: str | None = None
         self._started = time.perf_counter()
 
     def measure(self) -> Scaling:
@@ -113,10 +114,17 @@ class SourceDependence:
         self._running = RunningStatistic(self._reader, self.scaling, alive, upper)
         return self.scaling
 
+    def check_reach(self) -> None:
+        """Refuse data that the kernel overflows on, after `measure`."""
+        if not self.choices.kernel.is_additive:
+            longest = float(self._known()[0].statistic.diagonal.max())
+            check_reach(self.choices.kernel, longest)
+
     def resume(self, state: SelectionState) -> None:
         """Go to where `state` left off, after `measure`."""
         if self.choices.kernel.is_additive or state.round == 0:
             return
+        self._advice = str(state.history[-1]["advice"])
         self._known()[0].replay(state)
 
     def bandwidth(self, S: Index) -> float:
@@ -133,24 +141,34 @@ class SourceDependence:
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
         """Line 4: the n features whose removal leaves the largest HSIC."""
         running, scaling = self._known()
-        question = Question(self.choices.kernel, sigma, self.choices.W, running.statistic)
+        question = Question(
+            self.choices.kernel,
+            sigma,
+            self.choices.W,
+            running.statistic,
+            running.reader.runtime.each,
+        )
         if self.choices.kernel.is_additive:
             gains, record = self._additive_gains(question, S)
             hsic = -float(gains.sum())
         else:
             climb = Climb(question, S, n, running.reader, scaling, self.reporter)
-            gains, record = climb.run(
-                self._first(question, S), self._guess(question, S), self.choices.dtype
-            )
-            self._last = S, gains / _size(question)
+            gains, record = climb.run(self._first(question, S), self.choices.dtype)
             hsic = question.hsic
         if not np.isfinite(gains).all():
-            raise DhsicError(
+            raise InputError(
                 f"{int((~np.isfinite(gains)).sum())} of {S.size} scores are not finite at "
                 f"sigma={sigma:.4g}: the kernel overflows on these data; scale them down, or "
                 "pass standardize=True."
             )
+        if kernel_is_flat(self.choices.kernel, hsic, gains):
+            raise InputError(
+                f"HSIC and all {S.size} scores are 0: at sigma={sigma:.4g} no two samples are "
+                "alike to the kernel, or all are. Pass bandwidth='median', or standardize=True."
+            )
         first = largest(gains, n, tie_width(gains))
+        if not self.choices.kernel.is_additive:
+            self._advice = record["advice"] = self._advise(question, S, gains, first, n)
         bytes_read = self.bytes_read + running.bytes_read + int(record.pop("bytes", 0))
         self.bytes_read = running.bytes_read = 0
         facts = {
@@ -170,21 +188,26 @@ class SourceDependence:
         assert self._running is not None and self.scaling is not None, "measure sets both"  # noqa: PT018
         return self._running, self.scaling
 
-    def _first(self, question: Question, S: Index) -> AbstractEngine | None:
-        """Engine for the first pass, where it is not for the ladder to choose."""
+    def _first(self, question: Question, S: Index) -> AbstractEngine:
+        """Engine for the first pass: as the last round advised, which a resumed run knows too."""
         if self.choices.by_definition:
             return Direct()
-        if self._last is None:
-            facts = facts_of(self._known()[1], S)
+        facts = facts_of(self._known()[1], S)
+        if self._advice is None:
             return first_engine(question, facts, self.choices.dtype)
-        return None
+        return engine_named(self._advice, question, facts)
 
-    def _guess(self, question: Question, S: Index) -> Float:
-        """Gains of S as the last round had them."""
-        if self._last is None:
-            return np.zeros(S.size)
-        before, gains = self._last
-        return gains[np.searchsorted(before, S)] * _size(question)
+    def _advise(self, question: Question, S: Index, gains: Float, gone: Index, n: int) -> str:
+        """Engine for the first pass of the next round, from the gains of this one."""
+        if self.choices.by_definition or gone.size == S.size:
+            return ""
+        stay = np.ones(S.size, dtype=bool)
+        stay[gone] = False
+        left = np.flatnonzero(stay)
+        facts = facts_of(self._known()[1], S[left])
+        errors, everyone = np.zeros(left.size), np.arange(left.size)
+        dtype = self.choices.dtype
+        return name_of(next_engine(question, facts, gains[left], errors, everyone, n, dtype))
 
     def _additive_gains(self, question: Question, S: Index) -> tuple[Float, dict[str, Any]]:
         """Gains that do not depend on S: scored once, then looked up."""
@@ -194,7 +217,7 @@ class SourceDependence:
             everyone = running.features
             climb = Climb(question, everyone, everyone.size, running.reader, scaling, None)
             engine = Direct() if self.choices.by_definition else Converged(with_direct=False)
-            gains, record = climb.run(engine, np.zeros(everyone.size), np.float64)
+            gains, record = climb.run(engine, np.float64)
             self._additive = everyone, gains
         everyone, gains = self._additive
         if self.reporter is not None:
@@ -213,21 +236,15 @@ class Climb:
     scaling: Scaling
     reporter: Reporter | None
 
-    def run(
-        self, first: AbstractEngine | None, guess: Float, dtype: Any
-    ) -> tuple[Float, dict[str, Any]]:
+    def run(self, first: AbstractEngine, dtype: Any) -> tuple[Float, dict[str, Any]]:
         """Gains of S, good enough to place the n largest, and a record of what it took."""
         d = self.S.size
         facts = facts_of(self.scaling, self.S)
-        gains, errors = guess, np.zeros(d)
+        gains, errors = np.zeros(d), np.zeros(d)
         settled = np.zeros(d, dtype=bool)
         open_, engine = np.arange(d), first
         log = _Log()
         while open_.size:
-            if engine is None:
-                engine = next_engine(
-                    self.question, facts, gains, errors, open_, self.n, dtype, log.caution
-                )
             some = facts.take(open_)
             new = self._score(engine, open_, log)
             error = log.caution * engine.error(self.question, some, new)
@@ -241,7 +258,10 @@ class Climb:
             errors[settled] = tie_width(gains) / 2
             log.add(engine, open_.size, engine.products(self.question, some))
             open_ = np.flatnonzero(undecided(gains, errors, self.n) & ~settled)
-            engine = None
+            if open_.size:
+                engine = next_engine(
+                    self.question, facts, gains, errors, open_, self.n, dtype, log.caution
+                )
         return gains, log.record()
 
     def _score(self, engine: AbstractEngine, open_: Index, log: _Log) -> Float:
@@ -276,7 +296,7 @@ class _Log:
 
     def add(self, engine: AbstractEngine, n: int, products: int) -> None:
         """Write down a pass over n features."""
-        self.passes.append(f"{_name(engine)}: {n}")
+        self.passes.append(f"{name_of(engine)}: {n}")
         self.products[_dtype(engine)] += products
 
     def record(self) -> dict[str, Any]:
@@ -290,25 +310,18 @@ class _Log:
         }
 
 
+def kernel_is_flat(kernel: AbstractKernel, hsic: float, gains: Float) -> bool:
+    """Whether the kernel tells nothing: its matrix is the identity, or constant."""
+    return kernel.has_bandwidth and gains.size > 1 and hsic == 0 and not gains.any()
+
+
 def facts_of(scaling: Scaling, features: Index) -> Facts:
     """Facts of some features."""
     return Facts(scaling.peak[features], scaling.fourth[features], scaling.n_levels[features])
 
 
-def _size(question: Question) -> float:
-    """Scale of the gains of a round: what they are by chance."""
-    norm = question.weighted(0 if question.kernel.has_bandwidth else 1).norm
-    return question.sigma * norm or 1.0
-
-
 def _dtype(engine: AbstractEngine) -> str:
     return str(np.dtype(getattr(engine, "dtype", np.float64)))
-
-
-def _name(engine: AbstractEngine) -> str:
-    order = getattr(engine, "order", None)
-    name = type(engine).__name__.lower()
-    return name if order is None else f"order {order} {_dtype(engine)}"
 
 
 def _share(difference: Float, errors: Float) -> float:

@@ -23,20 +23,23 @@ from dhsic.sources.scaling import Scaling
 
 #: Stored bytes of a block that a task reads at a time.
 BLOCK_BYTES = 8 << 20
-#: Blocks in a pass, at least: work for several threads.
-MANY_BLOCKS = 16
-#: Narrowest block: below, products lose their speed.
-NARROWEST = 128
-#: Tasks of a statistic, at most: each returns an m x m matrix.
+#: Blocks of a pass over features in memory: this many where each has 128 features or more,
+#: else 16 where each has 32; always an even number, for threads come in even numbers too.
+MANY_BLOCKS, WIDE = 64, 128
+SOME_BLOCKS, NARROW = 16, 32
+#: Tasks of a statistic, at most, and features for each, at least: it returns an m x m matrix.
 MOST_PARTIALS = 32
+WORTH_A_PARTIAL = 256
 #: Stored bytes of survivors that are kept in memory.
-COMPACT_BYTES = 256 << 20
+COMPACT_BYTES = 160 << 20
 
 
 def block_width(m: int, d: int, itemsize: int) -> int:
-    """Features of a block: about 8 MiB as stored, 16 blocks or more, 128 features or more."""
-    by_bytes = max(1, BLOCK_BYTES // max(1, m * itemsize))
-    return max(NARROWEST, min(by_bytes, -(-d // MANY_BLOCKS)))
+    """Features of a block: about 8 MiB as stored or less, so that there are enough blocks."""
+    n_blocks = max(min(SOME_BLOCKS, d // NARROW), min(MANY_BLOCKS, d // WIDE))
+    n_blocks = max(n_blocks // 2 * 2, 2 if d >= NARROW // 2 else 1)
+    by_bytes = max(NARROW, BLOCK_BYTES // max(1, m * itemsize))
+    return min(by_bytes, -(-d // n_blocks))
 
 
 @dataclass(frozen=True)
@@ -118,9 +121,11 @@ class Reader:
 
 
 def grouped(jobs: Sequence[Job]) -> list[Job]:
-    """The same jobs in at most `MOST_PARTIALS`, consecutive ones together."""
-    n = min(len(jobs), MOST_PARTIALS)
-    edges = [len(jobs) * i // n for i in range(n + 1)] if n else []
+    """The same jobs in a few, consecutive ones together, for results that are m x m."""
+    n_features = sum(columns.local.size for job in jobs for columns in job.payload)
+    n = max(1, min(len(jobs), MOST_PARTIALS, n_features // WORTH_A_PARTIAL))
+    n = n // 2 * 2 if n > 1 else n
+    edges = [len(jobs) * i // n for i in range(n + 1)]
     out = []
     for a, b in pairwise(edges):
         some = jobs[a:b]

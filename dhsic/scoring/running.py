@@ -7,15 +7,20 @@ from the sizes of S alone, so a resumed run repeats them and gets the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from dhsic._typing import Float, Index
-from dhsic.kernels.statistic import Statistic, zero_upper
+from dhsic.kernels.statistic import Statistic, add_features, zero_upper
+from dhsic.runtime.base import Task
 from dhsic.scoring.reader import Reader, grouped
-from dhsic.scoring.tasks import statistic_of
+from dhsic.scoring.tasks import standardised_columns, statistic_of
 from dhsic.selection.state import SelectionState
 from dhsic.sources.scaling import Scaling
 
+#: As many features are worth less than the m x m matrix of their statistic.
+FEW = 128
 #: A new epoch begins when this fraction of the features of the last one is left.
 EPOCH = 8
 
@@ -51,7 +56,7 @@ class RunningStatistic:
             self._begin_epoch(S)
         else:
             gone = np.setdiff1d(self.features, S, assume_unique=True)
-            self._upper -= self._sum(gone)
+            self._take_away(gone)
         self.features = S
         return self.statistic
 
@@ -75,13 +80,24 @@ class RunningStatistic:
         self._upper = self._sum(S)
         self._base = S.size
 
+    def _take_away(self, gone: Index) -> None:
+        """Down-date G; a few features come here themselves, many as their statistic."""
+        if gone.size > FEW:
+            self._upper -= self._sum(gone)
+            return
+        for Z in self._results(standardised_columns, gone):
+            self._upper = add_features(self._upper, Z, -1.0)
+
     def _sum(self, features: Index) -> Float:
-        jobs = grouped(self.reader.jobs(features, self.scaling))
-        self.bytes_read += self.reader.bytes_of(jobs)
         total: Float | None = None
-        for part in self.reader.map(statistic_of, jobs):
+        for part in self._results(statistic_of, features):
             total = part if total is None else np.add(total, part, out=total)
         return zero_upper(len(self._upper)) if total is None else total
+
+    def _results(self, task: Task, features: Index) -> Iterator[Float]:
+        jobs = grouped(self.reader.jobs(features, self.scaling))
+        self.bytes_read += self.reader.bytes_of(jobs)
+        return self.reader.map(task, jobs)
 
 
 def survivors_after_rounds(state: SelectionState) -> list[Index]:

@@ -6,6 +6,7 @@ says, for each of its blocks, which columns are wanted and what is known of them
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,16 +86,26 @@ def measure_blocks(
     return Scaling.join(parts), G
 
 
-def statistic_of(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
-    """Upper triangle of the statistic of the columns, (m, m)."""
-    G = zero_upper(wanted.n_samples)
+def standardised(source: AbstractSource, job: Job, wanted: Wanted) -> Iterator[Float]:
+    """Standardised columns of the job, float64, a tile (c, m) at a time."""
     for block, columns in zip(job.blocks, job.payload, strict=True):
         raw = raw_columns(source, block, columns, wanted)
         for a in range(0, len(raw), 2 * TILE):
             part = columns.scaling.take(slice(a, a + 2 * TILE))
-            Z = standardise(raw[a : a + 2 * TILE], source.missing_code, part, np.float64)
-            G = add_features(G, Z)
-    return G
+            yield standardise(raw[a : a + 2 * TILE], source.missing_code, part, np.float64)
+
+
+def standardised_columns(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
+    """Standardised columns of the job, (c, m) float64."""
+    return np.concatenate(list(standardised(source, job, wanted)))
+
+
+def statistic_of(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
+    """Upper triangle of the statistic of the columns, (m, m)."""
+    upper = zero_upper(wanted.n_samples)
+    for Z in standardised(source, job, wanted):
+        upper = add_features(upper, Z)
+    return upper
 
 
 def score_columns(source: AbstractSource, job: Job, wanted: Wanted) -> Float:

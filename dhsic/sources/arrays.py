@@ -99,11 +99,7 @@ class DaskSource(AbstractNamedSource):
     def __init__(
         self, X: da.Array, *, missing_code: int | None = None, names: Names | None = None
     ) -> None:
-        if any(np.isnan(size) for size in X.shape):
-            raise InputError(
-                f"The dask array X has chunks of unknown size (shape {X.shape}). Call "
-                "X.compute_chunk_sizes() first, or write it to Zarr."
-            )
+        check_sizes(X)
         if not isinstance(X._meta, np.ndarray):
             raise InputError(
                 f"Chunks of the dask array X are {type(X._meta).__module__} arrays. Make them "
@@ -139,6 +135,15 @@ class DaskSource(AbstractNamedSource):
     def with_pieces(self, blocks: tuple[Block, ...], arrays: tuple[Array, ...]) -> AbstractSource:
         """Return a source that serves the computed `blocks`."""
         return PiecesSource(self, blocks, arrays)
+
+
+def check_sizes(X: da.Array) -> None:
+    """Refuse a dask array that does not know its shape."""
+    if any(np.isnan(size) for size in X.shape):
+        raise InputError(
+            f"The dask array X has chunks of unknown size (shape {X.shape}). Call "
+            "X.compute_chunk_sizes() first, or write it to Zarr."
+        )
 
 
 class PiecesSource(AbstractNamedSource):

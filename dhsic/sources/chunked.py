@@ -151,6 +151,24 @@ class ChunkedArray:
             yield coords, tuple(slice(k * n, min((k + 1) * n, size)) for k, n, size in part)
 
 
+def read_array(array: zarr.Array[Any], missing_chunks: MissingChunks = "error") -> Array:
+    """All of an array of labels or names, of any dtype; damage is named as that of a matrix."""
+    label = str(array.store_path)
+    store = WatchedStore(array.store, array, label, missing_chunks)
+    path = StorePath(store, array.path)
+    try:
+        return np.asarray(zarr.Array.from_dict(path, array.metadata.to_dict())[...])
+    except DataError:
+        raise
+    except StoreFailedError as error:
+        raise (error.__cause__ or error) from None
+    except Exception as error:  # a codec may raise anything
+        raise DataError(
+            f"{label} does not decode ({type(error).__name__}: {error}); it is damaged: write it "
+            "again, or restore it."
+        ) from error
+
+
 def portable(store: Store) -> Store:
     """Make a store that opens anywhere: local paths absolute, since workers run elsewhere."""
     if isinstance(store, LocalStore):

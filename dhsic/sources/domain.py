@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -9,10 +10,17 @@ import numpy as np
 
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError, InputError
-from dhsic.sources.base import Block
+from dhsic.given import refuse_dtype
+from dhsic.sources.base import AbstractSource, Block
 
 #: Says where a value is stored: (feature, sample) -> " in chunk 'c/0/0' of ...", or "".
 Place = Callable[[int, int], str]
+
+#: Numbers that genotype tools write for a missing call, and what calls are otherwise: 0 to 2.
+CODES = (-1, -9)
+MOST_COPIES = 2
+#: Features and samples that are looked at for such a code.
+PROBE = (256, 4096)
 
 
 def in_memory(_feature: int, _sample: int) -> str:
@@ -23,21 +31,23 @@ def in_memory(_feature: int, _sample: int) -> str:
 def check_dtype(dtype: Any, what: str) -> None:
     """Refuse what is not a number on a line: complex, text, dates, objects."""
     if np.dtype(dtype).kind not in "biuf":
-        raise InputError(
-            f"{what} has dtype {dtype}; a matrix of features holds booleans, integers or floats. "
-            "Convert it (.astype('float32')), or choose another variable."
-        )
+        refuse_dtype(dtype, what)
 
 
 def check_shape(shape: tuple[int, ...], what: str) -> None:
     """Refuse what is not a matrix, or is an empty one."""
+    check_matrix(shape, what)
+    if 0 in shape:
+        raise InputError(f"{what} has shape {shape}, so it is empty. Pass a matrix with values.")
+
+
+def check_matrix(shape: tuple[int, ...], what: str) -> None:
+    """Refuse what has not two axes."""
     if len(shape) != 2:
         raise InputError(
             f"{what} has shape {shape}; a matrix has two axes, samples and features. Select or "
-            "reshape the others away."
+            "reshape the others away; a single feature is X.reshape(-1, 1)."
         )
-    if 0 in shape:
-        raise InputError(f"{what} has shape {shape}, so it is empty. Pass a matrix with values.")
 
 
 def check_finite(values: Array, block: Block, rows: Index | None, place: Place) -> None:
@@ -57,3 +67,26 @@ def first_bad(bad: Mask, values: Array, block: Block, rows: Index | None, place:
     c, i = (int(k) for k in np.argwhere(bad)[0])
     feature, sample = block.start + c, i if rows is None else int(rows[i])
     return f"Feature {feature} of sample {sample} is {values[c, i]}{place(feature, sample)}"
+
+
+def warn_of_codes(source: AbstractSource, rows: Index | None = None) -> None:
+    """Warn where the first features look like genotypes whose missing calls count as values."""
+    if source.missing_code is not None or np.dtype(source.dtype).kind not in "if":
+        return
+    taken = np.arange(source.n_samples, dtype=np.int64) if rows is None else rows
+    values = source.read(source.blocks(PROBE[0])[0], taken[: PROBE[1]])
+    outside = values[(values < 0) | (values > MOST_COPIES)]
+    if outside.size == 0 or outside[0] not in CODES or values.max(initial=0) != MOST_COPIES:
+        return
+    code = int(outside[0])
+    if (outside == code).all():
+        warnings.warn(
+            f"X holds 0 to {MOST_COPIES} and otherwise only {code}, which counts as a value here, "
+            f"though genotypes often have {code} for missing. If it is missing, pass "
+            + (
+                f"dhsic.open_source(X, missing_code={code})."
+                if values.dtype.kind == "i"
+                else f"NaN instead: np.where(X == {code}, np.nan, X)."
+            ),
+            stacklevel=4,
+        )

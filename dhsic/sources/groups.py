@@ -12,6 +12,7 @@ from dhsic.sources.chunked import dimension_names
 from dhsic.sources.labels import DimensionLabels, Labels, VariantLabels, member
 from dhsic.sources.orientation import feature_axis
 from dhsic.sources.request import Request
+from dhsic.sources.stores import metadata_of
 from dhsic.sources.vcz import VczSource
 from dhsic.sources.zarr import ZarrSource
 
@@ -19,7 +20,8 @@ from dhsic.sources.zarr import ZarrSource
 def open_group(group: zarr.Group, request: Request) -> AbstractSource:
     """Open the matrix of a group: VCF Zarr, a dataset of xarray, or one plain array."""
     where = str(group.store_path)
-    arrays = {name: array for name, array in group.arrays() if array.dtype.kind in "biufc"}
+    with metadata_of(where):
+        arrays = {name: array for name, array in group.arrays() if array.dtype.kind in "biufc"}
     if group.attrs.get("encoding-type") == "anndata" and request.variable is None:
         return _open_anndata(group, request)
     variable = request.choose({name: array.shape for name, array in arrays.items()}, where)

@@ -41,6 +41,11 @@ def _open_matrix(array: xr.DataArray, names: Names | None, request: Request) -> 
             "samples and features. Select one element of the others (.isel), or stack them."
         )
     dims = tuple(str(dim) for dim in array.dims)
+    if dims[0] == dims[1]:
+        raise InputError(
+            f"{what} has dimensions {dims}, two of one name, so neither can be told. Rename them: "
+            "xarray.DataArray(X.values, dims=('samples', 'features'))."
+        )
     axis = feature_axis(array.shape, dims, request.sample_dim, request.n_samples, what=what)
     features, samples = array.dims[axis], array.dims[1 - axis]
     code = request.code_of(array.encoding | array.attrs)

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import zarr
 from zarr.storage import StorePath
 
 from dhsic._typing import Array
-from dhsic.sources.chunked import portable
+from dhsic.sources.chunked import portable, read_array
 from dhsic.sources.naming import Getter, text, variant_coords, variant_names
 
 
@@ -80,7 +79,7 @@ class VariantLabels:
 
         def get(name: str) -> Array | None:
             array = member(group, name)
-            return None if array is None else np.asarray(array[...])
+            return None if array is None else read_array(array, "fill")
 
         return get
 
@@ -99,4 +98,4 @@ def _where(array: zarr.Array[Any] | None) -> StorePath | None:
 
 
 def _read(names: StorePath | None) -> Array | None:
-    return None if names is None else text(np.asarray(zarr.open_array(names, mode="r")[...]))
+    return None if names is None else text(read_array(zarr.open_array(names, mode="r"), "fill"))

@@ -18,6 +18,9 @@ from dhsic._typing import Array, Float, Index, Mask
 MOST_LEVELS = 8
 #: Values that decide, cheaply, that a feature has many levels.
 PROBE = 64
+#: Standard deviations between 1 / RANGE and RANGE can be divided by in float32, and, the wider
+#: ones, be told from squares in float64.
+RANGE, RANGE_WIDE = 1e30, 1e140
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,8 @@ class Scaling:
     fill : float64
         What a missing value becomes once standardised: 0, the mean, unless nothing is shifted.
     mean, std : float64
-        Of the values present, and of the feature with its missing values filled in.
+        Of the values present, and of the feature with its missing values filled in; `std` is NaN
+        where its square, or its inverse, leaves the range of the numbers that it is computed in.
     n_missing : int64
         Missing values.
     peak, fourth : float64
@@ -99,6 +103,13 @@ def measure(
     Scaling, (c, m) float64
         The facts and the standardised block.
     """
+    with np.errstate(over="ignore", invalid="ignore"):  # marked by a `std` of NaN
+        return _measure(raw, missing_code, standardize=standardize, centre=centre)
+
+
+def _measure(
+    raw: Array, missing_code: int | None, *, standardize: bool, centre: bool
+) -> tuple[Scaling, Float]:
     Z = raw.astype(np.float64)
     mask = missing_mask(raw, missing_code)
     m = Z.shape[1]
@@ -112,12 +123,18 @@ def measure(
         Z[mask] = 0.0
     std = np.sqrt(np.einsum("ij,ij->i", Z, Z) / m)
     std[~varies] = 0.0
+    narrowest = RANGE if raw.dtype == np.float32 else RANGE_WIDE
+    std[varies & ~((std > 1 / narrowest) & (std < narrowest))] = np.nan
     alive = np.where(std > 0, 1.0, 0.0)
     scale = np.divide(alive, std, out=alive.copy(), where=(std > 0)) if standardize else alive
     shift = mean if standardize or centre else np.zeros_like(mean)
     fill = (mean - shift) * scale
-    Z += (mean - shift)[:, None]
-    Z *= scale[:, None]
+    if not (standardize or centre):
+        Z += mean[:, None]
+    if standardize:
+        Z *= scale[:, None]
+    else:
+        Z[~varies] = 0.0
     squares = Z * Z
     peak = np.sqrt(squares.max(axis=1, initial=0.0))
     fourth = np.einsum("ij,ij->i", squares, squares) / m
@@ -131,18 +148,16 @@ def standardise(raw: Array, missing_code: int | None, scaling: Scaling, dtype: A
     float32 is computed in float32 where the stored values are exact in it; what the rounded mean
     then shifts, it shifts for all samples alike.
     """
-    mask = missing_mask(raw, missing_code)
+    mask = missing_mask(raw, missing_code) if scaling.n_missing.any() else None
     narrow = raw.dtype.itemsize <= 2 or raw.dtype == np.float32
     work = np.dtype(dtype) if narrow else np.dtype(np.float64)
-    Z = np.ascontiguousarray(raw, dtype=work)
-    if Z is raw or Z.base is not None:
-        Z = Z.copy()
-    Z -= scaling.shift.astype(work)[:, None]
+    values = raw if raw.dtype == work else raw.astype(work)
+    Z = np.subtract(values, scaling.shift.astype(work)[:, None], order="C")
     Z *= scaling.scale.astype(work)[:, None]
     if mask is not None:
         where, _ = np.nonzero(mask)
         Z[mask] = scaling.fill[where]
-    return Z.astype(dtype, copy=False)
+    return np.asarray(Z, dtype=dtype)
 
 
 def _varies(raw: Array, mask: Mask | None) -> Mask:
@@ -158,8 +173,14 @@ def _count_levels(Z: Float) -> Array:
     """Distinct values of each row, 0 for more than `MOST_LEVELS`."""
     out = np.zeros(len(Z), dtype=np.uint8)
     probe = np.sort(Z[:, :PROBE], axis=1)
-    few = 1 + (np.diff(probe, axis=1) != 0).sum(axis=1) <= MOST_LEVELS
-    for j in np.flatnonzero(few):
-        n = len(np.unique(Z[j]))
-        out[j] = n if n <= MOST_LEVELS else 0
+    few = np.flatnonzero(1 + (np.diff(probe, axis=1) != 0).sum(axis=1) <= MOST_LEVELS)
+    values, seen = Z[few], 0
+    open_ = np.ones(values.shape, dtype=bool)  # not yet counted as one of the levels seen
+    while few.size and seen < MOST_LEVELS:
+        level = values[np.arange(few.size), np.argmax(open_, axis=1)]
+        open_ &= values != level[:, None]
+        seen += 1
+        more = open_.any(axis=1)
+        out[few[~more]] = seen
+        few, values, open_ = few[more], values[more], open_[more]
     return out

@@ -86,8 +86,7 @@ def written_aside(path: Path, *, overwrite: bool) -> Iterator[Path]:
 
     A run that is killed leaves `path` as it was.
     """
-    if path.exists():
-        _refuse_unless_store(path, overwrite=overwrite)
+    check_free(path, overwrite=overwrite)
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.partial")
     shutil.rmtree(aside, ignore_errors=True)
@@ -98,7 +97,10 @@ def written_aside(path: Path, *, overwrite: bool) -> Iterator[Path]:
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _refuse_unless_store(path: Path, *, overwrite: bool) -> None:
+def check_free(path: Path, *, overwrite: bool) -> None:
+    """Refuse to write where something is, unless it is a Zarr store to overwrite."""
+    if not path.exists():
+        return
     if not overwrite:
         raise InputError(
             f"{path} exists already. Choose another path, or overwrite it "

@@ -1,0 +1,99 @@
+"""What callers hand over, as NumPy arrays; refused where something would be lost on the way."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from dhsic._typing import Array
+from dhsic.errors import InputError
+
+#: Squares, products and sums of numbers up to here stay far from the end of float64.
+LARGEST = 1e60
+
+
+def as_array(given: Any, what: str) -> Array:
+    """NumPy array of what a caller passed as `what`.
+
+    Raises
+    ------
+    InputError
+        Sparse or masked, a scalar, ragged, or nothing that NumPy takes for an array.
+    """
+    refuse_lossy(given, what)
+    try:
+        array = np.asarray(given)
+    except (TypeError, ValueError) as error:  # ragged lists, arrays of another device
+        raise InputError(
+            f"{what} is no array ({str(error).rstrip('.')}). Pass a NumPy array, or lists of equal "
+            "length."
+        ) from error
+    if array.ndim == 0:
+        raise InputError(
+            f"{what}={str(given)[:40]!r} ({type(given).__name__}) is no array. Pass one with one "
+            "row a sample."
+        )
+    return array
+
+
+def refuse_lossy(given: Any, what: str) -> None:
+    """Refuse sparse and masked arrays, of which NumPy would make something else."""
+    if hasattr(given, "tocsc") or type(given).__module__.partition(".")[0] in ("scipy", "sparse"):
+        raise InputError(
+            f"For {what} came a sparse {type(given).__name__} of shape {given.shape}; dhsic reads "
+            f"dense matrices. Pass {what}.toarray() if it fits in memory, else write it to Zarr, "
+            "densely."
+        )
+    if isinstance(given, np.ma.MaskedArray):
+        raise InputError(
+            f"For {what} came a masked array, whose mask would be lost. Pass "
+            f"{what}.astype(float).filled(np.nan)."
+        )
+
+
+def as_numbers(given: Any, what: str) -> Array:
+    """NumPy array of real, finite numbers, float64.
+
+    Raises
+    ------
+    InputError
+        As of `as_array`; text, dates, complex numbers; NaN, infinite or huge values.
+    """
+    array = as_array(given, what)
+    if array.dtype.kind not in "biufO":
+        refuse_dtype(array.dtype, what)
+    try:
+        numbers = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"In {what} there is what is no number ({error}). Pass numbers; encode text, for "
+            "instance with pandas.get_dummies."
+        ) from error
+    bad = np.argwhere(~(np.abs(numbers) < LARGEST))
+    if len(bad):
+        at = tuple(int(i) for i in bad[0])
+        raise InputError(
+            f"In {what} {len(bad)} values are NaN, infinite or huge (first at sample {at[0]}: "
+            f"{numbers[at]}). Fill them in, rescale them, or drop those samples."
+        )
+    return np.asarray(numbers)
+
+
+def refuse_dtype(dtype: Any, what: str) -> NoReturn:
+    """Refuse what is not a number on a line: complex, text, dates, objects."""
+    kind = np.dtype(dtype).kind
+    if kind == "c":
+        raise InputError(
+            f"The dtype of {what} is {dtype}. Complex data not supported: pass its magnitude "
+            "(numpy.abs), or its real and imaginary parts as columns of their own."
+        )
+    if kind in "mM":
+        raise InputError(
+            f"The dtype of {what} is {dtype}, dates or durations. Pass numbers, for instance days: "
+            f"({what} - {what}.min()) / np.timedelta64(1, 'D')."
+        )
+    raise InputError(
+        f"The dtype of {what} is {dtype}; numbers are booleans, integers or floats. Convert it "
+        "(.astype('float32')), encode text (pandas.get_dummies), or choose another variable."
+    )

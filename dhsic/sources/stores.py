@@ -1,0 +1,109 @@
+"""Paths and URLs as Zarr arrays and groups, and what to do with files of other formats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from json import JSONDecodeError
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import zarr
+from zarr.errors import MetadataValidationError
+
+from dhsic.errors import DataError, InputError
+
+#: What ends the name of a file that is not Zarr, what it is, and how it becomes readable.
+FOREIGN = (
+    ((".vcf", ".vcf.gz", ".vcf.bgz", ".bcf"), "VCF", "vcf2zarr convert {path} out.vcz"),
+    ((".bed", ".bim", ".fam"), "PLINK", "plink2zarr convert {stem} out.vcz"),
+    ((".pgen", ".pvar", ".psam"), "PLINK 2", "plink2 --export vcf bgz, then vcf2zarr convert"),
+    ((".bgen",), "BGEN", "plink2 --export vcf bgz, then vcf2zarr convert"),
+    ((".h5ad",), "AnnData", "anndata.read_h5ad(path).write_zarr('out.zarr'), with a dense X"),
+    ((".loom",), "Loom", "anndata.read_loom(path).write_zarr('out.zarr'), with a dense X"),
+    ((".h5", ".hdf5", ".nc"), "HDF5", "xarray.open_dataset(path, chunks={{}}).to_zarr('out.zarr')"),
+    ((".csv", ".csv.gz"), "CSV", "X = pandas.read_csv(path, index_col=0)"),
+    ((".tsv", ".tsv.gz", ".txt", ".txt.gz"), "text", "X = pandas.read_csv(path, sep='\\t')"),
+    ((".parquet",), "Parquet", "X = pandas.read_parquet(path)"),
+    ((".xlsx", ".xls"), "Excel", "X = pandas.read_excel(path, index_col=0)"),
+    ((".npy", ".npz"), "NumPy", "X = numpy.load(path)"),
+    ((".mtx", ".mtx.gz"), "Matrix Market", "X = scipy.io.mmread(path).toarray()"),
+)
+
+
+def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> Any:
+    """Open the Zarr array or group at a path or URL.
+
+    Raises
+    ------
+    InputError
+        There is none, or something else; the message says how to make one of it.
+    DataError
+        Its metadata, or the zip file that it is in, are damaged.
+    """
+    is_url = "://" in path
+    try:
+        with metadata_of(path):
+            if path.endswith(".zip") and not is_url:
+                return zarr.open(zarr.storage.ZipStore(Path(path), mode="r"), mode="r")
+            options = dict(storage_options) if storage_options and is_url else None
+            return zarr.open(path, mode="r", storage_options=options)
+    except BadZipFile as error:
+        raise DataError(
+            f"{path} is not a zip file, or its end is lost ({error}). Copy or write it again."
+        ) from error
+    except (FileNotFoundError, NotADirectoryError) as error:  # zarr's own not-found errors too
+        raise InputError(_nothing_at(path, is_url=is_url)) from error
+    except (ImportError, ValueError) as error:
+        if not is_url or isinstance(error, DataError):
+            raise
+        raise InputError(
+            f"{path} cannot be opened: {str(error).rstrip('.')}. Check the scheme (s3://, gs://, "
+            "https://, ...), install its package, or copy the store to a local folder."
+        ) from error
+
+
+@contextmanager
+def metadata_of(path: object) -> Iterator[None]:
+    """Tell damaged metadata (zarr.json, .zarray, ...) of a store from other mistakes."""
+    try:
+        yield
+    except (JSONDecodeError, UnicodeDecodeError, MetadataValidationError) as error:
+        raise DataError(
+            f"The metadata of {path} do not read ({error}); they are damaged: restore zarr.json "
+            "(or .zarray, .zgroup, .zmetadata) from a copy, or write the store again."
+        ) from error
+
+
+def _filled(remedy: str, path: str) -> str:
+    return remedy.format(path=path, stem=path.rpartition(".")[0])
+
+
+def _nothing_at(path: str, *, is_url: bool) -> str:
+    for suffixes, name, remedy in FOREIGN:
+        if path.lower().endswith(suffixes):
+            is_there = is_url or Path(path).exists()
+            there = "is" if is_there else "is not there, and would be"
+            return (
+                f"{path} {there} a file in {name} format, and dhsic reads Zarr. Read or convert it "
+                f"first: {_filled(remedy, path)}."
+            )
+    if is_url:
+        return (
+            f"There is no Zarr array or group at {path}. Check the path, and the credentials "
+            "(storage_options)."
+        )
+    if Path(path).is_file():
+        return (
+            f"There is no Zarr array or group at {path}: it is a file of another format. Pass the "
+            "folder or the .zip file of a Zarr store, or read it and pass the array."
+        )
+    if Path(path).is_dir():
+        held = sorted(p.name for p in Path(path).iterdir())
+        some = ", ".join(held[:5]) + (", ..." if len(held) > 5 else "")
+        return (
+            f"There is no Zarr array or group at {path}: it is a folder with {some or 'nothing'} "
+            "in it. Pass the folder that holds zarr.json (or .zgroup, .zarray) itself."
+        )
+    return f"There is no Zarr array or group at {path}, nor anything else. Check the path."

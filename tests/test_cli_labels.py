@@ -1,0 +1,149 @@
+"""Labels and covariates of `dhsic select`: from the store, or from tables of any order."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import zarr
+from commands import QUICK, SIMULATE, M, run, selected, told
+
+from dhsic.cli.tables import NA
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cli") / "g.vcz"
+    run("simulate", path, *SIMULATE)
+    return path
+
+
+@pytest.fixture
+def table(store, tmp_path):
+    """Labels by sample name in another order than the store's, with NA and a covariate."""
+    group = zarr.open_group(store, mode="r")
+    frame = pd.DataFrame(
+        {
+            "name": group["sample_id"][:].astype(object),
+            "trait": np.where(group["sample_trait"][:] == 1, "case", "control"),
+            "age": np.linspace(30, 70, M).round(1).astype(str),
+        }
+    )
+    path = tmp_path / "labels.tsv"
+    shuffled = frame.sample(frac=1, random_state=1)
+    shuffled.to_csv(path, sep="\t", index=False)
+    return path, shuffled
+
+
+def write(path, frame, **options):
+    frame.to_csv(path, **{"sep": "\t", "index": False} | options)
+    return path
+
+
+def test_a_table_is_matched_by_sample_name(store, table, tmp_path):
+    path, frame = table
+    expected = selected(store, *QUICK)["selected"]
+    options = ("--target", "trait", "-n", 8)
+    result = run("select", store, *options, "--labels", path)
+    assert "rows matched by sample name" in told(result)
+    for file in (
+        path,
+        write(tmp_path / "a.csv", frame, sep=","),
+        write(tmp_path / "spaces.txt", frame, sep=" "),
+        write(tmp_path / "index.tsv", frame.rename(columns={"name": ""})),
+    ):
+        assert selected(store, *options, "--labels", file)["selected"] == expected
+    other = write(tmp_path / "last.tsv", frame[["trait", "age", "name"]])
+    by_column = selected(store, *options, "--labels", other, "--sample-column", "name")
+    assert by_column["selected"] == expected
+
+
+def test_a_table_with_more_samples_is_cut(store, table, tmp_path):
+    _, frame = table
+    more = pd.concat([frame, pd.DataFrame({"name": ["z"], "trait": ["NA"], "age": ["1"]})])
+    result = run(
+        "select",
+        store,
+        "--labels",
+        write(tmp_path / "more.tsv", more),
+        "--target",
+        "trait",
+        "-n",
+        3,
+    )
+    assert "1 rows of samples that the data do not have" in told(result)
+
+
+def test_partial_overlap_is_an_error_that_counts(store, table, tmp_path):
+    _, frame = table
+    changed = frame.assign(name=frame.name.where(np.arange(M) >= 3, "other_" + frame.name))
+    message = run(
+        "select", store, "--labels", write(tmp_path / "p.tsv", changed), "--target", "trait", code=2
+    ).stderr
+    assert "lacks 3 of the 60 samples" in message
+    assert frame.name.iloc[0] in message
+    twice = frame.assign(name=frame.name.iloc[0])
+    message = run(
+        "select", store, "--labels", write(tmp_path / "t.tsv", twice), "--target", "trait", code=2
+    ).stderr
+    assert "more than once" in message
+
+
+def test_without_names_rows_are_taken_by_position_and_it_is_said(store, table, tmp_path):
+    _, frame = table
+    in_order = frame.sort_index()
+    nameless = write(tmp_path / "n.tsv", in_order[["trait", "age"]])
+    result = run("select", store, "--labels", nameless, "--target", "trait", "-n", 8, "--json")
+    assert "by position" in told(result)
+    assert json.loads(result.stdout)["selected"] == selected(store, *QUICK)["selected"]
+    short = write(tmp_path / "s.tsv", in_order[["trait"]].iloc[:50])
+    message = run("select", store, "--labels", short, "--target", "trait", code=2).stderr
+    assert "50 rows and the data have 60 samples" in message
+
+
+def test_samples_without_a_label_are_left_out_only_when_asked(store, table, tmp_path):
+    _, frame = table
+    spoiled = frame.assign(
+        trait=frame.trait.where(np.arange(M) >= 4, list("    ") + ["-9"] * (M - 4))
+    )
+    spoiled.loc[spoiled.index[:4], "trait"] = ["NA", ".", "", "-9"]
+    path = write(tmp_path / "na.tsv", spoiled)
+    options = (store, "--labels", path, "--target", "trait", "-n", 8)
+    assert "3 of 60 samples lack a value" in run("select", *options, code=2).stderr
+    facts = selected(*options, "--drop-missing", "--na", "-9")
+    assert (facts["n_samples"], facts["n_samples_left_out"]) == (M - 4, 4)
+    assert "-9" not in NA
+    said = told(run("select", *options, "--drop-missing", "--na", "-9"))
+    assert "4 of 60 samples left out" in said
+    assert "2 classes" in said
+    said = told(run("select", *options, "--drop-missing"))
+    assert "3 classes -9 (1)" in said  # not asked to read it as missing
+
+
+def test_covariates_from_store_labels_and_table(store, table):
+    path, frame = table
+    plain = selected(store, *QUICK)["selected"]
+    by_name = selected(
+        store, "--labels", path, "--target", "trait", "-n", 8, "--covariate", "age",
+        "--covariate", "sample_population",
+    )["selected"]  # fmt: skip
+    from_table = (store, *QUICK, "--covariate", "sample_population", "--covariates")
+    assert [r["score"] for r in by_name] != [r["score"] for r in plain]
+    reordered = selected(*from_table, f"{path}:age")["selected"]
+    assert [r["index"] for r in reordered] == [r["index"] for r in by_name]
+    message = run("select", *from_table, f"{path}:height", code=2).stderr
+    assert "no column 'height'" in message
+    frame["site"] = np.tile(["north", "south", "west"], M // 3)
+    three = write(path.with_name("three.tsv"), frame[["name", "age", "site"]])
+    result = run("select", *from_table, three)  # all columns but the names, text as groups
+    assert "covariates sample_population, age, site" in told(result)
+    message = run("select", *from_table, f"{path}:name", code=2).stderr
+    assert "more like names than groups" in message
+    message = run("select", *from_table, f"{path}:trait", code=2).stderr
+    assert "Nothing is left of the labels" in message
+
+
+def test_several_targets_are_selected_for_jointly(store, table):
+    path, _ = table
+    facts = selected(store, "--labels", path, "--target", "trait", "--target", "age", "-n", 3)
+    assert facts["label_kernel"] == "balanced + gaussian"

@@ -1,0 +1,108 @@
+"""Memory: what is promised before a run is kept, measured in a process of its own."""
+
+import json
+import resource
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dhsic
+from dhsic.engines.memory import Promise, available_bytes, human, promise
+from dhsic.errors import MemoryBudgetError
+
+GB = 10**9
+#: A selection in a process of its own: prints its peak and its promise, in bytes.
+RUN = """
+import json, sys
+import dhsic
+from dhsic.engines.memory import peak_bytes
+path, options = sys.argv[1], json.loads(sys.argv[2])
+y = dhsic.read_target(path, "sample_trait")
+result = dhsic.select(path, y, n_features_to_select=10, progress=False, **options)
+peak = peak_bytes()
+print(json.dumps([peak, result.attrs["promised_bytes"]]))
+"""
+
+
+def simulate(path, m, d):
+    command = ["simulate", path, "--samples", m, "--variants", d, "--layout", "plain"]
+    subprocess.run([sys.executable, "-m", "dhsic", *map(str, command)], check=True)
+
+
+def select(path, limit=None, **options):
+    """(peak, promise) of a selection under an address-space limit."""
+
+    def limited():
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+    out = subprocess.run(
+        [sys.executable, "-c", RUN, str(path), json.dumps({"variable": "dosage", **options})],
+        check=True,
+        capture_output=True,
+        text=True,
+        preexec_fn=limited,
+    ).stdout
+    return json.loads(out.splitlines()[-1])
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "polynomial", "linear"])
+def test_peak_stays_below_the_promise(tmp_path, kernel):
+    simulate(tmp_path / "x.zarr", 600, 6000)
+
+    peak, promised = select(tmp_path / "x.zarr", kernel=kernel, step=0.5)
+
+    assert peak < promised
+
+
+@pytest.mark.slow
+def test_a_gigabyte_under_two(tmp_path):
+    """2,000 x 500,000 int8 under an address-space limit of 2 GB."""
+    simulate(tmp_path / "x.zarr", 2000, 500_000)
+
+    peak, promised = select(tmp_path / "x.zarr", limit=2 * GB, step=0.9)
+
+    assert peak < promised < 2 * GB
+
+
+def test_promise_grows_with_what_it_is_for():
+    sizes = {
+        "n_samples": 1000,
+        "n_features": 10_000,
+        "n_bases": 1,
+        "block_bytes": 8 << 20,
+        "tile_bytes": 1 << 20,
+        "n_threads": 2,
+        "survivor_bytes": 1 << 20,
+    }
+    base = promise(**sizes).total
+    for name, size in sizes.items():
+        assert promise(**{**sizes, name: 2 * size}).total > base - (1 << 22), name
+    assert promise(**{**sizes, "n_samples": 4000}).squares == 16 * promise(**sizes).squares
+
+
+def test_what_does_not_fit_is_refused_with_both_numbers():
+    with pytest.raises(MemoryBudgetError, match=r"1\.2 GB.*there are 1\.0 GB; use fewer"):
+        Promise(0, GB, 0, 0, 0).check(GB)
+
+
+def test_a_refused_run_reads_nothing(monkeypatch):
+    """40,000 samples make matrices of 12.8 GB: refused before the first block is read."""
+    source = dhsic.open_source(np.zeros((40_000, 3), dtype=np.int8))
+    monkeypatch.setattr(type(source), "read", lambda *args: pytest.fail("it was read"))
+
+    with pytest.raises(MemoryBudgetError, match="This run needs"):
+        dhsic.BAHSIC(1, progress=False, memory=8 * GB).fit(source, np.arange(40_000) % 2)
+
+
+def test_sizes_for_people():
+    assert [human(n) for n in (7, 1500, 2_340_000, 1.2e9, 3e12)] == [
+        "7 B",
+        "1.5 kB",
+        "2.3 MB",
+        "1.2 GB",
+        "3.0 TB",
+    ]
+    assert 0 < available_bytes() < 1 << 50
