@@ -72,6 +72,12 @@ def test_large_offsets_keep_their_digits(rng):
     Z = standardise((x + 1e6)[None], None, scaling, np.float32)
 
     np.testing.assert_allclose(Z[0], (x - x.mean()) / x.std(), atol=1e-5)
+    single = (x + 1e4).astype(np.float32)[None]
+    exact = single[0].astype(np.float64)
+    Z = standardise(
+        single, None, measure(single, None, standardize=True, centre=True)[0], np.float32
+    )
+    np.testing.assert_allclose(Z[0], (exact - exact.mean()) / exact.std(), atol=1e-6)
 
 
 @given(st.booleans())

@@ -146,7 +146,7 @@ def _monomials(X: Array, order: int, sigma: float) -> tuple[list[Array], list[Ar
         previous, current = current, following
         if b == len(powers):
             powers.append(powers[b - 1] * X)
-        left = current.copy()
+        left = current if b == order else current.copy()
         for a, n, coefficient in surplus:
             factor, power = coefficient * sigma**n, powers[a]
             left -= factor if power is None else factor * power

@@ -18,6 +18,8 @@ from dhsic._typing import Array, Float, Index, Mask
 MOST_LEVELS = 8
 #: Values that decide, cheaply, that a feature has many levels.
 PROBE = 64
+#: Mean over standard deviation up to which float32 is as good as float64 for standardising.
+FAR_FROM_ZERO = 16.0
 #: Standard deviations between 1 / RANGE and RANGE can be divided by in float32, and, the wider
 #: ones, be told from squares in float64.
 RANGE, RANGE_WIDE = 1e30, 1e140
@@ -145,11 +147,12 @@ def _measure(
 def standardise(raw: Array, missing_code: int | None, scaling: Scaling, dtype: Any) -> Array:
     """Standardised block in `dtype`, (c, m), from stored values (c, m).
 
-    float32 is computed in float32 where the stored values are exact in it; what the rounded mean
-    then shifts, it shifts for all samples alike.
+    float32 is computed in float32 where the stored values are exact in it and their mean is not
+    many deviations from 0, so that its rounding shifts nothing to speak of.
     """
     mask = missing_mask(raw, missing_code) if scaling.n_missing.any() else None
-    narrow = raw.dtype.itemsize <= 2 or raw.dtype == np.float32
+    offset = np.abs(scaling.shift * scaling.scale).max(initial=0.0)
+    narrow = (raw.dtype.itemsize <= 2 or raw.dtype == np.float32) and offset < FAR_FROM_ZERO
     work = np.dtype(dtype) if narrow else np.dtype(np.float64)
     values = raw if raw.dtype == work else raw.astype(work)
     Z = np.subtract(values, scaling.shift.astype(work)[:, None], order="C")
