@@ -29,7 +29,7 @@ from dhsic.runtime.blas import single_blas_thread
 from dhsic.scoring import SourceDependence
 from dhsic.scoring.dependence import Choices
 from dhsic.scoring.reader import COMPACT_BYTES, block_width
-from dhsic.scoring.running import EPOCH
+from dhsic.scoring.running import EPOCH, FEW
 from dhsic.scoring.tasks import TILE
 from dhsic.selection.bahsic import bahsic, begin
 from dhsic.selection.onepass import one_pass
@@ -209,7 +209,7 @@ class Run:
             block_bytes=widest * self.source.n_samples * itemsize,
             tile_bytes=12 * TILE * m * 8,
             n_threads=self.runtime.n_workers,
-            survivor_bytes=held + held // EPOCH,  # the next are gathered from the last,
+            survivor_bytes=held + held // EPOCH + FEW * m * 8,  # and those that leave
         )
 
     def _select(self, W: Float) -> tuple[SelectionState, Scaling]:

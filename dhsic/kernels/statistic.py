@@ -8,8 +8,9 @@ cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
@@ -25,9 +26,21 @@ def zero_upper(m: int) -> Float:
     return np.zeros((m, m), order="F")
 
 
-def add_features(upper: Float, Z: Float, sign: float = 1.0) -> Float:
-    """Add (or subtract) ``Z' Z`` in place, upper triangle; Z is (c, m) float64, C-ordered."""
-    return np.asarray(dsyrk(sign, Z.T, beta=1.0, c=upper, overwrite_c=1))
+def add_features(upper: Float, Z: Float) -> Float:
+    """Add ``Z' Z`` in place, upper triangle; Z is (c, m) float64, C-ordered."""
+    return np.asarray(dsyrk(1.0, Z.T, beta=1.0, c=upper, overwrite_c=1))
+
+
+def take_away(upper: Float, Z: Float, each: Callable[..., Iterable[Any]]) -> None:
+    """Subtract ``Z' Z`` in place, upper triangle, in strips that `each` may share out."""
+    m = len(upper)
+
+    def strip(a: int) -> None:
+        rows = slice(a, min(a + TILE, m))
+        upper[rows, a:] -= Z[:, rows].T @ Z[:, a:]
+
+    for _ in each(strip, range(0, m, TILE)):
+        pass
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,13 @@ from dhsic.sources.scaling import Scaling
 #: Stored bytes of a block that a task reads at a time.
 BLOCK_BYTES = 8 << 20
 #: Blocks of a pass over features in memory: this many where each has 128 features or more,
-#: else 16 where each has 32; always an even number, for threads come in even numbers too.
+#: else 4 where each has 32; always an even number, for threads come in even numbers too.
 MANY_BLOCKS, WIDE = 64, 128
-SOME_BLOCKS, NARROW = 16, 32
-#: Tasks of a statistic, at most, and features for each, at least: it returns an m x m matrix.
-MOST_PARTIALS = 32
-WORTH_A_PARTIAL = 256
+SOME_BLOCKS, NARROW = 4, 32
+#: Tasks of a statistic, each of which returns an m x m matrix: so many where each has this many
+#: features.
+FEW_PARTIALS, WORTH_FEW = 4, 256
+MANY_PARTIALS, WORTH_MANY = 32, 2048
 #: Stored bytes of survivors that are kept in memory.
 COMPACT_BYTES = 160 << 20
 
@@ -123,8 +124,10 @@ class Reader:
 def grouped(jobs: Sequence[Job]) -> list[Job]:
     """The same jobs in a few, consecutive ones together, for results that are m x m."""
     n_features = sum(columns.local.size for job in jobs for columns in job.payload)
-    n = max(1, min(len(jobs), MOST_PARTIALS, n_features // WORTH_A_PARTIAL))
-    n = n // 2 * 2 if n > 1 else n
+    n = max(
+        min(FEW_PARTIALS, n_features // WORTH_FEW), min(MANY_PARTIALS, n_features // WORTH_MANY)
+    )
+    n = max(1, min(n // 2 * 2, len(jobs)))
     edges = [len(jobs) * i // n for i in range(n + 1)]
     out = []
     for a, b in pairwise(edges):

@@ -7,20 +7,17 @@ from the sizes of S alone, so a resumed run repeats them and gets the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from dhsic._typing import Float, Index
-from dhsic.kernels.statistic import Statistic, add_features, zero_upper
-from dhsic.runtime.base import Task
+from dhsic.kernels.statistic import Statistic, take_away, zero_upper
 from dhsic.scoring.reader import Reader, grouped
 from dhsic.scoring.tasks import standardised_columns, statistic_of
 from dhsic.selection.state import SelectionState
 from dhsic.sources.scaling import Scaling
 
-#: As many features are worth less than the m x m matrix of their statistic.
-FEW = 128
+#: Down to how many features G is down-dated by their values, (c, m), here or from a cluster.
+FEW, FEW_FROM_AFAR = 2048, 128
 #: A new epoch begins when this fraction of the features of the last one is left.
 EPOCH = 8
 
@@ -81,23 +78,23 @@ class RunningStatistic:
         self._base = S.size
 
     def _take_away(self, gone: Index) -> None:
-        """Down-date G; a few features come here themselves, many as their statistic."""
-        if gone.size > FEW:
+        """Down-date G: by the features themselves where they are few, else by their statistic."""
+        runtime = self.reader.runtime
+        if gone.size > (FEW_FROM_AFAR if runtime.is_remote else FEW):
             self._upper -= self._sum(gone)
             return
-        for Z in self._results(standardised_columns, gone):
-            self._upper = add_features(self._upper, Z, -1.0)
+        jobs = self.reader.jobs(gone, self.scaling)
+        self.bytes_read += self.reader.bytes_of(jobs)
+        parts = list(self.reader.map(standardised_columns, jobs))
+        take_away(self._upper, np.concatenate(parts), runtime.each)
 
     def _sum(self, features: Index) -> Float:
         total: Float | None = None
-        for part in self._results(statistic_of, features):
-            total = part if total is None else np.add(total, part, out=total)
-        return zero_upper(len(self._upper)) if total is None else total
-
-    def _results(self, task: Task, features: Index) -> Iterator[Float]:
         jobs = grouped(self.reader.jobs(features, self.scaling))
         self.bytes_read += self.reader.bytes_of(jobs)
-        return self.reader.map(task, jobs)
+        for part in self.reader.map(statistic_of, jobs):
+            total = part if total is None else np.add(total, part, out=total)
+        return zero_upper(len(self._upper)) if total is None else total
 
 
 def survivors_after_rounds(state: SelectionState) -> list[Index]:
