@@ -10,6 +10,7 @@ from dhsic.errors import (
     MemoryBudgetError,
 )
 from dhsic.hsic import hsic
+from dhsic.results import load, save, selected_features
 from dhsic.selectors import BAHSIC, LinearHSIC, select
 from dhsic.sources.opening import open_source
 from dhsic.sources.target import read_target
@@ -29,7 +30,10 @@ __all__ = [
     "__version__",
     "hsic",
     "kernels",
+    "load",
     "open_source",
     "read_target",
+    "save",
     "select",
+    "selected_features",
 ]

@@ -112,10 +112,10 @@ def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
 
 
 def selected_features(result: xr.Dataset) -> xr.Dataset:
-    """The selected features alone, the best first."""
+    """The selected features alone, the best first, without the history of rounds."""
     chosen = np.flatnonzero(result["selected"].to_numpy())
     best_first = chosen[np.argsort(result["rank"].to_numpy()[chosen])]
-    return result.isel(features=best_first)
+    return result.drop_dims("rounds").isel(features=best_first)
 
 
 def save(result: xr.Dataset, path: str | Path, *, overwrite: bool = False) -> None:

@@ -333,7 +333,7 @@ def how_many(n_features_to_select: Any, d: int) -> int:
         if n > d:
             warnings.warn(
                 f"n_features_to_select={n} exceeds the {d} features there are; all are selected.",
-                stacklevel=3,
+                stacklevel=4,
             )
         return min(int(n), d)
     if isinstance(n, (float, np.floating)) and 0 < n < 1:

@@ -31,7 +31,7 @@ class TestGaussian(KernelSuite):
         bounds = []
         for order in range(1, 20):
             expansion = self.kernel.expansion(order, 0.01)
-            lefts, rights = expansion.functions(x[None])
+            lefts, rights = expansion.lefts(x[None]), expansion.rights(x[None])
             gain = sum(
                 left[0] @ A @ (np.ones(m) if right is None else right[0])
                 for left, right in zip(lefts, rights, strict=True)

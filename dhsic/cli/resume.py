@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
 
+from dhsic.checkpoint import Checkpoint
 from dhsic.cli.exits import Command
 from dhsic.cli.job import Job
 from dhsic.cli.selecting import perform
@@ -35,4 +37,12 @@ def resume(ctx: click.Context, /, checkpoint: str, **options: Any) -> None:
         job = replace(job, threads=None)
     job = replace(job, **{name: value for name, value in options.items() if value is not None})
     ctx.params["as_json"] = job.as_json
+    if not job.force and job.out is not None and Path(job.out).exists() and _is_done(checkpoint):
+        click.echo(f"The run of {checkpoint} is complete; its result is in {job.out}.", err=True)
+        return
     perform(ctx, job)
+
+
+def _is_done(checkpoint: str) -> bool:
+    with Checkpoint(checkpoint) as kept:
+        return kept.is_complete()

@@ -123,7 +123,8 @@ def _show(
     click.echo(
         f"{costs.rounds} round{'s' if costs.rounds != 1 else ''} in {seconds(costs.seconds)}, "
         f"{human(costs.bytes_read)} read, peak memory {human(costs.peak_bytes)} of "
-        f"{human(costs.promised_bytes)} promised"
+        f"{human(costs.promised_bytes)} promised",
+        err=True,
     )
     if job.out is not None:
-        click.echo(f"result in {shown(job.out)}")
+        click.echo(f"result in {shown(job.out)}", err=True)

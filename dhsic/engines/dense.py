@@ -20,6 +20,8 @@ from dhsic.kernels.base import AbstractKernel, Expansion
 PARTIAL_SUM = 512
 #: Rows of a product: right functions of all terms of a tile, one above the other.
 STACKED_ROWS = 1024
+#: Bytes of a left function at a time: a few of them stay in the cache of a core.
+CACHE_BYTES = 1 << 17
 #: Standard deviations of the accumulated rounding that the error bound covers.
 DEVIATIONS = 8.0
 
@@ -83,16 +85,21 @@ class Dense(AbstractEngine):
         return np.concatenate(parts) * state.scale
 
     def _score_tile(self, state: DenseState, expansion: Expansion, X: Array) -> Float:
-        lefts, rights = expansion.functions(X)
-        products = _products(expansion, rights, state.A)
-        total: Array | None = None
-        for term, left, product in zip(expansion.terms, lefts, products, strict=True):
-            summand = np.multiply(
-                left, state.row_sums[term.base] if product is None else product, out=left
-            )
-            total = summand if total is None else np.add(total, summand, out=total)
-        assert total is not None, "an expansion has at least one term"
-        return np.asarray(total.sum(axis=1, dtype=np.float64))
+        products = _products(expansion, expansion.rights(X), state.A)
+        rows = max(1, CACHE_BYTES // X[0].nbytes)
+        gains = np.empty(len(X))
+        for a in range(0, len(X), rows):
+            part = slice(a, a + rows)
+            total: Array | None = None
+            for term, left, product in zip(
+                expansion.terms, expansion.lefts(X[part]), products, strict=True
+            ):
+                other = state.row_sums[term.base] if product is None else product[part]
+                summand = np.multiply(left, other, out=left)
+                total = summand if total is None else np.add(total, summand, out=total)
+            assert total is not None, "an expansion has at least one term"
+            gains[part] = total.sum(axis=1, dtype=np.float64)
+        return gains
 
     def error(self, question: Question, facts: Facts, gains: Float) -> Float:
         """Neglected terms (a bound) plus accumulated rounding (8 standard deviations).

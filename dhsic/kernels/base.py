@@ -44,10 +44,10 @@ class Expansion:
     ----------
     terms : tuple of Term
         The summands.
-    functions : callable
-        ``functions(X)``, X (c, m) with a feature a row, gives the left functions and the right
-        functions, two lists of arrays like X in the order of the terms (None for a right
-        function that is 1).
+    lefts, rights : callable
+        ``lefts(X)`` and ``rights(X)``, X (c, m) with a feature a row, give the functions of each
+        side, lists of arrays like X in the order of the terms; None for a right function that
+        is 1. Left functions are new arrays.
     magnitudes : callable
         ``magnitudes(peak, fourth)``: per term, the size of ``||left|| ||right|| / m``, (c,),
         where ``peak = max_i |x_i|`` and ``fourth = mean_i x_i^4``: the scale of its rounding.
@@ -57,7 +57,8 @@ class Expansion:
     """
 
     terms: tuple[Term, ...]
-    functions: Callable[[Array], tuple[list[Array], list[Array | None]]]
+    lefts: Callable[[Array], list[Array]]
+    rights: Callable[[Array], list[Array | None]]
     magnitudes: Callable[[Float, Float], list[Float]]
     remainder: Callable[[Float, Float], Float] | None = None
 

@@ -113,8 +113,11 @@ class Gaussian(AbstractKernel):
         """`order` products: of monomials, or for high orders of ``e x^q``."""
         monomial = order <= MOST_MONOMIALS
 
-        def functions(X: Array) -> tuple[list[Array], list[Array | None]]:
-            return _monomials(X, order, sigma) if monomial else _product_form(X, order, sigma)
+        def lefts(X: Array) -> list[Array]:
+            return _monomial_lefts(X, order, sigma) if monomial else _form_lefts(X, order, sigma)
+
+        def rights(X: Array) -> list[Array | None]:
+            return _monomial_rights(X, order) if monomial else _form_rights(X, order, sigma)
 
         def magnitudes(peak: Float, fourth: Float) -> list[Float]:
             return _magnitudes(order, sigma, peak, fourth)
@@ -123,21 +126,28 @@ class Gaussian(AbstractKernel):
             bound = _monomial_remainder if monomial else _product_remainder
             return bound(order, sigma, peak, fourth)
 
-        return Expansion(_terms(order), functions, magnitudes, remainder)
+        return Expansion(_terms(order), lefts, rights, magnitudes, remainder)
 
 
-def _monomials(X: Array, order: int, sigma: float) -> tuple[list[Array], list[Array | None]]:
-    """Left functions ``2 e h_b`` less the surplus against ``x^b``, b = 0..P.
+def _monomial_rights(X: Array, order: int) -> list[Array | None]:
+    """``x^b`` for b = 0..P."""
+    powers: list[Array | None] = [None, X]
+    power = X
+    for _ in range(2, order + 1):
+        power = power * X
+        powers.append(power)
+    return powers
 
-    ``e h_0`` stands for ``e - 1``.
-    """
+
+def _monomial_lefts(X: Array, order: int, sigma: float) -> list[Array]:
+    """``2 e h_b`` less the surplus, b = 0..P; ``e - 1`` stands for ``e h_0``."""
     squares = X * X
-    left = squares * sigma  # becomes 2 e h_b less the surplus, b = 0, 1, ...
+    left = squares * sigma
     np.expm1(left, out=left)
     left *= 2
     lefts = [left]
     previous, current = None, left + 2  # 2 e h_(b-1), 2 e h_b
-    powers: list[Array | None] = [None, X, squares][: order + 1]
+    powers = [np.ones((), dtype=X.dtype), X, squares]
     for b, surplus in enumerate(_surplus(order)[1:], start=1):
         following = X * current
         if previous is not None:
@@ -148,24 +158,30 @@ def _monomials(X: Array, order: int, sigma: float) -> tuple[list[Array], list[Ar
             powers.append(powers[b - 1] * X)
         left = current if b == order else current.copy()
         for a, n, coefficient in surplus:
-            factor, power = coefficient * sigma**n, powers[a]
-            left -= factor if power is None else factor * power
+            left -= coefficient * sigma**n * powers[a]
         lefts.append(left)
-    return lefts, powers
+    return lefts
 
 
-def _product_form(X: Array, order: int, sigma: float) -> tuple[list[Array], list[Array | None]]:
-    """``v_q = e x^q`` on both sides for q < P; ``e - 1`` stands for ``v_0``."""
-    squares = X * X
-    e1 = np.expm1(sigma * squares)
-    lefts, rights = [2 * e1, e1], [None, e1.copy()]
-    v, coefficient = e1 + 1, 1.0
-    for q in range(1, order):
+def _form_rights(X: Array, order: int, sigma: float) -> list[Array | None]:
+    """``v_q = e x^q`` for q < P behind the 1; ``e - 1`` stands for ``v_0``."""
+    e1 = np.expm1(sigma * (X * X))
+    rights: list[Array | None] = [None, e1]
+    v = e1 + 1
+    for _ in range(1, order):
         v = v * X
-        coefficient *= -2 * sigma / q
         rights.append(v)
+    return rights
+
+
+def _form_lefts(X: Array, order: int, sigma: float) -> list[Array]:
+    """``2 (e - 1)`` against 1, then ``(-2 sigma)^q / q! v_q`` against ``v_q``."""
+    e1, *others = (v for v in _form_rights(X, order, sigma) if v is not None)
+    lefts, coefficient = [2 * e1, e1], 1.0
+    for q, v in enumerate(others, start=1):
+        coefficient *= -2 * sigma / q
         lefts.append(coefficient * v)
-    return lefts, rights
+    return lefts
 
 
 def _magnitudes(order: int, sigma: float, peak: Float, fourth: Float) -> list[Float]:

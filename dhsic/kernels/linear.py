@@ -11,8 +11,12 @@ from dhsic._typing import Array, Float
 from dhsic.kernels.base import AbstractKernel, Expansion, Term
 
 
-def _functions(X: Array) -> tuple[list[Array], list[Array | None]]:
-    return [-X], [X]
+def _lefts(X: Array) -> list[Array]:
+    return [-X]
+
+
+def _rights(X: Array) -> list[Array | None]:
+    return [X]
 
 
 def _magnitudes(peak: Float, fourth: Float) -> list[Float]:
@@ -52,4 +56,4 @@ class Linear(AbstractKernel):
     def expansion(self, order: int, sigma: float) -> Expansion:
         """``-x' W x``."""
         del order, sigma
-        return Expansion((Term(1),), _functions, _magnitudes)
+        return Expansion((Term(1),), _lefts, _rights, _magnitudes)

@@ -62,7 +62,7 @@ def gather(source: AbstractSource, job: Job, wanted: Wanted) -> Array:
         raw_columns(source, block, columns, wanted)
         for block, columns in zip(job.blocks, job.payload, strict=True)
     ]
-    return np.ascontiguousarray(np.concatenate(parts))
+    return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
 def measure_blocks(

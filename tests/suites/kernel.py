@@ -72,7 +72,8 @@ class KernelSuite:
     def evaluate(self, expansion, X, G, W):
         """Gains by an expansion, in plain loops over its terms; and the norm of its A."""
         norms = np.diag(G)
-        lefts, rights = expansion.functions(np.ascontiguousarray(X.T))
+        rows = np.ascontiguousarray(X.T)
+        lefts, rights = expansion.lefts(rows), expansion.rights(rows)
         gains, size = np.zeros(X.shape[1]), 0.0
         for term, left, right in zip(expansion.terms, lefts, rights, strict=True):
             A = W * self.kernel.base(term.base, G, norms, norms, self.sigma)
@@ -90,7 +91,8 @@ class KernelSuite:
         peak, fourth = np.abs(X).max(axis=0), (X**4).mean(axis=0)
         for order in self.orders[:4]:
             expansion = self.kernel.expansion(order, self.sigma)
-            lefts, rights = expansion.functions(np.ascontiguousarray(X.T))
+            rows = np.ascontiguousarray(X.T)
+            lefts, rights = expansion.lefts(rows), expansion.rights(rows)
             sizes = expansion.magnitudes(peak, fourth)
             assert len(sizes) == len(expansion.terms)
             for left, right, size in zip(lefts, rights, sizes, strict=True):
