@@ -102,22 +102,22 @@ class Question:
         squares = 0.0
         norms = self.statistic.diagonal
 
-        def weigh(place: tuple[slice, slice, Float]) -> tuple[slice, slice, Float]:
+        def weigh(place: tuple[slice, slice, Float]) -> tuple[slice, slice, Float, Float, float]:
             rows, columns, inner = place
             tile = self.kernel.base(base, inner, norms[rows], norms[columns], self.sigma)
             tile *= self.W[rows, columns]
             A[rows, columns] = tile
             if rows != columns:
                 A[columns, rows] = tile.T
-            return rows, columns, tile
-
-        for rows, columns, tile in self.each(weigh, self.statistic.tiles()):
-            row_sums[rows] += tile.sum(axis=1)
             square = float(np.einsum("ij,ij->", tile, tile))
-            if rows != columns:
-                row_sums[columns] += tile.sum(axis=0)
-                square *= 2
+            return rows, columns, tile.sum(axis=1), tile.sum(axis=0), square
+
+        for rows, columns, across, down, square in self.each(weigh, self.statistic.tiles()):
+            row_sums[rows] += across
             squares += square
+            if rows != columns:
+                row_sums[columns] += down
+                squares += square
         return Weighted(A, row_sums, float(np.sqrt(squares)))
 
 

@@ -20,8 +20,9 @@ from dhsic.kernels.base import AbstractKernel, Expansion
 PARTIAL_SUM = 512
 #: Rows of a product: right functions of all terms of a tile, one above the other.
 STACKED_ROWS = 1024
-#: Bytes of a left function at a time: a few of them stay in the cache of a core.
-CACHE_BYTES = 1 << 17
+#: Bytes of a left function at a time: little enough for the cache, enough that threads, which
+#: take turns between operations, seldom wait for each other.
+CACHE_BYTES = 1 << 19
 #: Standard deviations of the accumulated rounding that the error bound covers.
 DEVIATIONS = 8.0
 

@@ -113,10 +113,16 @@ class Reader:
             return self
         m = self.wanted.n_samples
         kept = np.empty((features.size, m), dtype=self.source.dtype)  # (s, m)
-        start = 0
-        for part in self.map(gather, self.jobs(features)):
+        jobs = self.jobs(features)
+        starts = np.cumsum([0, *(job.payload[0].local.size for job in jobs)])
+
+        def fill(place: tuple[int, Job]) -> None:
+            start, job = place
+            part = gather(self.source, job, self.wanted)
             kept[start : start + len(part)] = part
-            start += len(part)
+
+        for _ in self.runtime.each(fill, zip(starts, jobs, strict=False)):
+            pass
         source = HeldSource(kept, self.source.missing_code)
         return replace(self, source=source, held=features, wanted=replace(self.wanted, rows=None))
 

@@ -73,9 +73,9 @@ def measure_blocks(
     parts = []
     for block, columns in zip(job.blocks, job.payload, strict=True):
         raw = raw_columns(source, block, columns, wanted)
-        for a in range(0, len(raw), 2 * TILE):
+        for a in range(0, len(raw), TILE):
             scaling, Z = measure(
-                raw[a : a + 2 * TILE],
+                raw[a : a + TILE],
                 source.missing_code,
                 standardize=wanted.standardize,
                 centre=wanted.centre,
