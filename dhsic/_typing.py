@@ -9,6 +9,5 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Float = NDArray[np.float64]
-Floating = NDArray[np.float32] | NDArray[np.float64]
 Index = NDArray[np.int64]
 Mask = NDArray[np.bool_]

@@ -300,8 +300,8 @@ class Run:
 
 def check_memory(memory: object) -> None:
     """Refuse what is no number of bytes."""
-    is_number = isinstance(memory, Real) and not isinstance(memory, bool)
-    if memory is not None and not (is_number and float(memory) > 0):  # type: ignore[arg-type]
+    size = float(memory) if isinstance(memory, Real) else 0.0
+    if memory is not None and (memory is True or not size > 0):
         raise InputError(
             f"memory={memory!r}; pass a number of bytes, such as 8 * 2**30, or None for what the "
             "machine has."

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import cloudpickle  # type: ignore[import-untyped]
+import cloudpickle  # type: ignore[import-untyped]  # no stubs
 
 ALIGNMENT = 64
 SMALL = 256 * 1024  # bytes that may go along with every task
