@@ -28,13 +28,24 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.durable import WriterLock, aside, canonical, plain, read_node, switch, write_node
+from dhsic.durable import (
+    WriterLock,
+    aside,
+    canonical,
+    check_place,
+    plain,
+    read_node,
+    switch,
+    write_node,
+)
 from dhsic.errors import CheckpointError, DataError, InputError
 from dhsic.selection.state import SelectionState
 
 FORMAT = 1
 ROOT = "zarr.json"
 KEY = "dhsic_checkpoint"
+#: Parameters that are kept as a digest, which tells nobody anything: what to say of them.
+DIGESTS = {"labels": "the labels differ (y, its covariates, or which samples take part)"}
 
 logger = logging.getLogger("dhsic")
 
@@ -64,26 +75,46 @@ class _Root:
 
     @classmethod
     def read(cls, folder: Path) -> _Root:
+        content = _content(folder)
         try:
-            content = json.loads((folder / ROOT).read_bytes())["attributes"][KEY]
             version = int(content["format"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(
-                f"{folder} is not a dhsic checkpoint, or its {ROOT} is damaged "
-                f"({type(error).__name__}: {error}). Pass the folder given as checkpoint=, or a "
-                "new one."
-            ) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(_damaged_root(folder, "it names no format")) from error
         if version > FORMAT:
             raise CheckpointError(
                 f"{folder} has checkpoint format {version}, and this dhsic knows formats up to "
                 f"{FORMAT}. Upgrade dhsic, or start again in another folder."
             )
         if content.pop("sha256", None) != _sha(canonical(content)):
-            raise CheckpointError(
-                f"{folder / ROOT} is damaged: its content and its sha256 differ. Restore it from "
-                "a copy, or start again in another folder."
-            )
+            raise CheckpointError(_damaged_root(folder, "its content and its sha256 differ"))
         return cls(**content)
+
+
+def _content(folder: Path) -> dict[str, Any]:
+    """What the root of a checkpoint holds for us; a sentence where it is none."""
+    remedy = "Pass the folder given as checkpoint=, or a new one."
+    try:
+        node = json.loads((folder / ROOT).read_bytes())
+    except OSError as error:
+        why = f"there is no {ROOT} in it" if folder.is_dir() else "there is no such folder"
+        raise CheckpointError(f"{folder} is not a dhsic checkpoint: {why}. {remedy}") from error
+    except ValueError as error:
+        raise CheckpointError(_damaged_root(folder, "it is no JSON")) from error
+    if not isinstance(node, dict) or not isinstance(node.get("attributes"), dict | None):
+        raise CheckpointError(_damaged_root(folder, "it describes no Zarr node"))
+    content = (node.get("attributes") or {}).get(KEY)
+    if not isinstance(content, dict):
+        raise CheckpointError(
+            f"{folder} is not a dhsic checkpoint: it is a Zarr store of something else. {remedy}"
+        )
+    return content
+
+
+def _damaged_root(folder: Path, why: str) -> str:
+    return (
+        f"{folder / ROOT} is damaged: {why}. Restore it from a copy, or start again in another "
+        "folder."
+    )
 
 
 class Checkpoint:
@@ -92,7 +123,8 @@ class Checkpoint:
     Parameters
     ----------
     path : path
-        Folder on a file system; made by `begin` where it is not there.
+        Folder on a file system; made by `begin` where it is not there, and the one that it is in,
+        if the one above that is there.
 
     Examples
     --------
@@ -147,6 +179,7 @@ class Checkpoint:
 
     def _make_folder(self) -> None:
         """Make the folder where there is none; refuse one that holds something else."""
+        check_place(self.path, "The checkpoint", CheckpointError)
         self._is_own = not self.path.exists()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -337,8 +370,8 @@ def _read_round(path: Path, number: int, previous: str) -> tuple[dict[str, Any],
 def _compare(path: Path, kept: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     if kept["source"] != given["source"]:
         raise CheckpointError(
-            f"{path} belongs to other data: their fingerprint is {kept['source']!r}, that of this "
-            f"source {given['source']!r}. Pass the same data, or another folder."
+            f"{path} belongs to other data: values, names, shape or chunks are not those of this "
+            "source. Pass the same data, or another folder."
         )
     differ = _differences(kept["parameters"], given["parameters"])
     if differ:
@@ -359,7 +392,7 @@ def _differences(kept: Mapping[str, Any], given: Mapping[str, Any]) -> str:
         return canonical(values[name]) if name in values else "absent"
 
     return "; ".join(
-        f"{name} is {shown(kept, name)} there and {shown(given, name)} here"
+        DIGESTS.get(name) or f"{name} is {shown(kept, name)} there and {shown(given, name)} here"
         for name in sorted({*kept, *given})
         if shown(kept, name) != shown(given, name)
     )

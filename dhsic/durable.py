@@ -17,7 +17,7 @@ from zarr.codecs import Crc32cCodec
 from zarr.storage import MemoryStore
 
 from dhsic._typing import Array
-from dhsic.errors import CheckpointError
+from dhsic.errors import CheckpointError, DhsicError
 
 logger = logging.getLogger("dhsic")
 
@@ -53,6 +53,24 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def check_place(path: Path, what: str, refusal: type[DhsicError]) -> None:
+    """Refuse a path for which more than one folder would have to be made: a slip, most likely.
+
+    Parameters
+    ----------
+    what : str
+        How the message calls the path.
+    refusal : type
+        Error to raise.
+    """
+    folder = path.absolute().parent
+    if not folder.exists() and not folder.parent.exists():
+        raise refusal(
+            f"{what} {str(path)!r} is to be in {folder}, and neither that folder nor the one "
+            "above is there. Make it first, or choose another path."
+        )
 
 
 def aside(path: Path) -> Path:

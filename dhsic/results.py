@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import xarray as xr
 import zarr
 
 from dhsic._typing import Array, Index
+from dhsic.durable import check_place
+from dhsic.errors import InputError
 from dhsic.run import Outcome
 from dhsic.sources.writing import write_array, written_aside
 from dhsic.versions import VERSION, versions
@@ -121,13 +124,15 @@ def selected_features(result: xr.Dataset) -> xr.Dataset:
 def save(result: xr.Dataset, path: str | Path, *, overwrite: bool = False) -> None:
     """Write a result as a Zarr store (format 3) that `xarray.open_zarr` reads.
 
-    Every array carries crc32c and a fill value outside its domain.
+    Every array carries crc32c and a fill value outside its domain. The folder that `path` is in
+    is made where it is not there, if the one above is.
 
     Raises
     ------
     InputError
-        Something is at `path` and `overwrite` is off.
+        Something is at `path` and `overwrite` is off, or there is no folder to write in.
     """
+    check_place(Path(path), "The result", InputError)
     with written_aside(Path(path), overwrite=overwrite) as part:
         group = zarr.open_group(part, mode="w", zarr_format=3, attributes=dict(result.attrs))
         for name, variable in result.variables.items():
@@ -139,6 +144,14 @@ def save(result: xr.Dataset, path: str | Path, *, overwrite: bool = False) -> No
         coordinates = " ".join(map(str, result.coords))
         if coordinates:
             group.attrs["coordinates"] = coordinates
+        _consolidate(part)
+
+
+def _consolidate(path: Path) -> None:
+    """Gather the metadata of all arrays in that of the group, where xarray looks for them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Consolidated metadata", UserWarning)  # of format 3
+        zarr.consolidate_metadata(str(path))
 
 
 def load(path: str | Path) -> xr.Dataset:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
 from dhsic.given import as_array
+from dhsic.kernels.choosing import check_bandwidth
 from dhsic.results import ranking, to_dataset
 from dhsic.run import Outcome, Parameters, Run
 from dhsic.runtime.choosing import choose_runtime
@@ -172,7 +173,8 @@ class BAHSIC(_Selector):
         Kernel on the data; ``"polynomial"`` is ``(<x, x'> + 1)^2``.
     bandwidth : "dimension", "median", float or sequence of floats
         Sigma of ``exp(-sigma ||x - x'||^2)``: ``1/(2|S|)`` for |S| features left, the median
-        rule, a fixed number, or the one of a grid that maximises HSIC (JMLR 4.1).
+        rule, a fixed number, or the one of a grid that maximises HSIC (JMLR 4.1). Kernels that
+        have no width refuse any but the default.
     label_kernel : str
         See `dhsic.kernels.labels.label_matrix`.
     estimator : {"unbiased", "biased"}
@@ -185,7 +187,8 @@ class BAHSIC(_Selector):
     missing : {"mean", "error"}
         Missing values become the mean of their feature, or are refused.
     checkpoint : path, optional
-        Keep the state here after every round; a run that finds it goes on from there.
+        Keep the state here after every round; a run that finds it goes on from there. The folder
+        that it is in is made where it is not there, if the one above is.
     dtype : {"float32", "float64"}
         Of the large matrix products; what stays undecided is computed in float64 anyway.
     progress : "auto", bool or callable
@@ -256,6 +259,7 @@ class BAHSIC(_Selector):
         self.memory = memory
 
     def _parameters(self) -> Parameters:
+        check_bandwidth(self.kernel, self.bandwidth)
         return Parameters(
             step=self.step,
             kernel=self.kernel,

@@ -154,11 +154,11 @@ SHAPES = {
     ),
     "unknown target": (
         lambda: select(xr.Dataset({"rna": CUBE, "trait": ("cells", Y)}), "traits"),
-        *(InputError, "'traits'", "cells, rna, trait", "Pass one of them"),
+        *(InputError, "along the samples; there are trait. Did you mean 'trait'? Pass one"),
     ),
     "unknown target in fit": (
         lambda: fit(xr.Dataset({"rna": CUBE}), "trait"),
-        *(InputError, "'trait'", "Pass one of them, or the labels themselves"),
+        *(InputError, "'trait' along the samples, nor any other; pass the labels themselves"),
     ),
     "target of an array": (lambda: select(X, "trait"), InputError, "ndarray has none", "one a sam"),
     "target of another length": (

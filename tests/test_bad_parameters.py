@@ -30,6 +30,18 @@ PARAMETERS = {
     "bandwidth, negative": (lambda: fit(bandwidth=-1), InputError, "-1", "positive, finite"),
     "bandwidth, in a grid": (lambda: fit(bandwidth=[1, 0]), InputError, "holds 0", "positive"),
     "bandwidth, no grid": (lambda: fit(bandwidth=[]), InputError, "empty grid", "at least one"),
+    "bandwidth of the linear kernel": (
+        lambda: fit(kernel="linear", bandwidth=2.0),
+        *(InputError, "bandwidth=2.0", "the linear kernel has none", "kernel='gaussian'"),
+    ),
+    "bandwidth of a kernel object": (
+        lambda: fit(kernel=Polynomial(), bandwidth="median"),
+        *(InputError, "bandwidth='median'", "the polynomial kernel has none", "leave it out"),
+    ),
+    "bandwidth of no kernel": (
+        lambda: fit(kernel="linear", bandwidth="wide"),
+        *(InputError, "'wide' is unknown", "'median'"),
+    ),
     "step": (lambda: fit(step=1.0), InputError, "step=1.0", "a fraction in (0, 1)"),
     "step, text": (lambda: fit(step="half"), InputError, "step='half'", "a whole number >= 1"),
     "approx": (lambda: fit(approx="fast"), InputError, "approx='fast'", "'exact'"),
@@ -190,6 +202,12 @@ def test_what_fits_is_taken(data, labels):
 def test_covariates_that_say_nothing_change_nothing():
     for nothing in (np.ones(12), np.ones((12, 0)), np.ones((12, 2))):
         assert_array_equal(ranking(covariates=nothing), ranking())
+
+
+def test_the_default_width_says_nothing():
+    for kernel in ("linear", "polynomial"):
+        given = ranking(kernel=kernel, bandwidth="dimension")
+        assert_array_equal(given, ranking(kernel=kernel))
 
 
 def test_a_feature_of_nan_is_ranked_last_and_reported():

@@ -137,7 +137,7 @@ CONTENTS = {
     ),
     "unknown target": (
         *(vcz, read(y="trait"), InputError),
-        *("'trait'", "donor_age", "sample_trait", "Pass one of them"),
+        *("'trait'", "there are sample_trait. Did you mean 'sample_trait'?", "Pass one of them"),
     ),
     "target of another length": (
         *(vcz, read(y="donor_age"), InputError),
@@ -252,7 +252,13 @@ ROOT = "run.dhsic/zarr.json"
 
 CHECKPOINTS = {
     "other data": (kept(), read(X + 1), CheckpointError, "other data", "Pass the same data"),
-    "other labels": (kept(), read(X, 1 - Y), CheckpointError, "labels is", "or another folder"),
+    "other labels": (
+        kept(),
+        read(X, 1 - Y),
+        CheckpointError,
+        "the labels differ",
+        "or another fold",
+    ),
     "other parameters": (
         *(kept(), read(X, step=0.5), CheckpointError),
         *("step is 0.1 there and 0.5 here", "Pass those, or another folder"),
@@ -269,7 +275,11 @@ CHECKPOINTS = {
     "a file": (file("run.dhsic"), read(X), CheckpointError, "'run.dhsic' is", "Pass a new folder"),
     "another folder": (
         *(checked, read(X, checkpoint="x"), CheckpointError),
-        *("x is not a dhsic checkpoint", "or a new one"),
+        *("x is not a dhsic checkpoint: it is a Zarr store of something else", "or a new one"),
+    ),
+    "a folder in a folder in none": (
+        *(nothing, read(X, checkpoint="a/b/run"), CheckpointError),
+        *("'a/b/run' is to be in", "neither that folder nor the one above", "Make it first"),
     ),
     "a folder with other things": (
         *(vcz, read(X, checkpoint="x/sample_trait/c"), CheckpointError),

@@ -168,7 +168,7 @@ def test_it_is_a_zarr_group(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"source": "77"}, r"other data: their fingerprint is '5f3a', .* '77'\. Pass the same"),
+        ({"source": "77"}, r"other data: values, names, shape or chunks .*\. Pass the same"),
         (
             {"parameters": {"step": 0.2, "kernel": "gaussian", "alpha": None}},
             r"other parameters: alpha is absent there and null here; bandwidth is 0\.25 there .*",
@@ -184,6 +184,31 @@ def test_another_run_is_refused(tmp_path, change, sentence):
     with pytest.raises(CheckpointError, match=sentence):
         keep(tmp_path, RUN, {**IDENTITY, **change})
     assert same(keep(tmp_path, RUN), RUN[2])
+
+
+def test_digests_are_not_shown(tmp_path):
+    def identity(digest):
+        return {**IDENTITY, "parameters": {**IDENTITY["parameters"], "labels": digest * 32}}
+
+    keep(tmp_path, RUN[:3], identity("ab"))
+    with pytest.raises(CheckpointError, match=r"parameters: the labels differ \(y,") as caught:
+        keep(tmp_path, RUN, identity("cd"))
+    assert "abab" not in str(caught.value)
+    assert "cdcd" not in str(caught.value)
+
+
+@pytest.mark.parametrize("root", ["[]", "{", '{"attributes": 3}'])
+def test_a_root_that_is_none_is_damage(tmp_path, root):
+    (tmp_path / "zarr.json").write_text(root)
+    with pytest.raises(CheckpointError, match=r"zarr\.json is damaged: it .*\. Restore it"):
+        Checkpoint(tmp_path).load()
+
+
+def test_one_folder_is_made_to_keep_it_in(tmp_path):
+    keep(tmp_path / "runs" / "today", RUN[:2])
+    with pytest.raises(CheckpointError, match=r"neither that folder nor the one above is there"):
+        keep(tmp_path / "more" / "runs" / "today", RUN[:2])
+    assert not (tmp_path / "more").exists()
 
 
 def test_a_newer_format_is_refused(tmp_path):
@@ -277,7 +302,8 @@ def test_nothing_valid_is_a_sentence(intact, tmp_path, name, how):
     path = shutil.copytree(intact, tmp_path / "run")
     harm(path / name, how, None)
     with pytest.raises(
-        CheckpointError, match=rf"{path}.*another one|{path} is not a dhsic.*or its"
+        CheckpointError,
+        match=rf"{path}.*another one|{path} is not a dhsic|{path}/zarr.json is damaged",
     ):
         Checkpoint(path).load()
 

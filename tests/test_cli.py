@@ -49,6 +49,7 @@ def store(tmp_path_factory):
 def test_simulate_says_where_things_are(tmp_path):
     path = tmp_path / "s.vcz"
     out = run("simulate", path, "--samples", 20, "--variants", 600).stdout
+    assert out.splitlines()[-1].startswith("dhsic select ")
     assert str(path) in out
     assert str(tmp_path / "s.truth.tsv") in out
     assert run("simulate", path, "--samples", 20, code=2).stderr.startswith("Error: ")
@@ -98,7 +99,7 @@ def test_select_prints_a_table_and_writes_a_result(store, tmp_path):
     assert "peak memory" in result.stderr
     assert "2 classes 0 (30), 1 (30), kernel 'balanced'" in told(result)
     assert "peak memory at most" in result.stderr
-    with xr.open_zarr(out, consolidated=False) as opened:
+    with xr.open_zarr(out) as opened:
         assert int(opened["selected"].sum()) == 8
         best = opened["feature"].to_numpy()[int(np.argmin(opened["rank"].to_numpy()))]
         assert opened.attrs["target"] == "sample_trait"
@@ -137,6 +138,45 @@ def test_truth_marks_planted_variants(store):
     text = run("select", *args).stdout
     assert "recovered 6 of 6 planted variants (6 exactly, 0 by a neighbour in linkage" in text
     assert "1,000 more" in text
+
+
+def test_scores_that_are_not_above_0_are_explained(store):
+    scores = np.array([row["score"] for row in selected(store, *QUICK[:2], "-n", 300)["selected"]])
+    low = np.flatnonzero(scores <= 0)
+    text = " ".join(run("select", store, *QUICK[:2], "-n", 300).stdout.split())
+    assert f"{low.size} features of these have a score of 0 or less (the first at rank" in text
+    assert f"at rank {low[0] + 1}): HSIC did not fall when it left" in text
+    assert "score of 0 or less" not in run("select", store, *QUICK[:2], "-n", low[0]).stdout
+
+
+def test_more_than_there_are_is_said(store):
+    said = told(run("select", store, *QUICK, "-n", D + 1))
+    assert "--n-features 1,201 exceeds the 1,200 features there are; all are selected" in said
+
+
+def test_the_result_names_the_data_as_they_were_typed(store, tmp_path, monkeypatch):
+    monkeypatch.chdir(store.parent)
+    kept, out = tmp_path / "ck", tmp_path / "r.zarr"
+    run("select", store.name, *QUICK, "--checkpoint", kept, "--out", out)
+    assert load(out).attrs["data"] == "g.vcz"
+    monkeypatch.chdir(tmp_path)
+    run("resume", kept, "--force")
+    assert load(out).attrs["data"] == "g.vcz"
+
+
+@pytest.mark.filterwarnings("default::UserWarning")
+def test_warnings_are_sentences(tmp_path):
+    calls = np.random.default_rng(3).choice(np.array([0, 0, 1, 2, -9], "i1"), size=(12, 8))
+    group = zarr.create_group(tmp_path / "g.zarr")
+    group.create_array("dosage", data=calls, dimension_names=("samples", "variants"))
+    trait = np.where(np.arange(12) < 2, -9, np.arange(12) % 2)
+    group.create_array("trait", data=trait, dimension_names=("samples",))
+    said = told(run("select", tmp_path / "g.zarr", "--target", "trait", "-n", "2"))
+    assert "2 labels are -9, which PLINK writes for missing ones" in said
+    assert "--na -9 --drop-missing" in said
+    assert "Warning: X holds 0 to 2 and otherwise only -9" in said
+    assert "The command line has no option for missing_code: see dhsic.open_source" in said
+    assert "UserWarning" not in said
 
 
 def test_truth_of_another_store_is_refused(store, tmp_path):
@@ -204,14 +244,18 @@ def test_python_m_dhsic():
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("--target", "nothing"), "sample_trait"),
+        (("--target", "nothing"), "there are sample_population, sample_trait. Pass one"),
+        (("--target", "sample_tarit"), "Did you mean 'sample_trait'?"),
+        (("--target", "nothing"), "or a table of labels with --labels FILE"),
         (("--target", "sample_id"), "class of its own"),
         (("--target", "sample_trait", "--sample-column", "x"), "--labels"),
         (("--target", "sample_trait", "--scheduler", "tcp://x:1", "--threads", 1), "--threads"),
-        (("--target", "sample_trait", "--step", "1.5"), "step=1.5"),
+        (("--target", "sample_trait", "--step", "1.5"), "--step 1.5"),
         (("--target", "sample_trait", "--memory", "much"), "2GB"),
         (("--target", "sample_trait", "--bandwidth", "wide"), "median"),
         (("--target", "sample_trait", "--kernel", "sigmoid"), "gaussian"),
+        (("--target", "sample_trait", "--kernel", "linear", "--bandwidth", 3), "--bandwidth 3.0"),
+        (("--target", "sample_trait", "--variable", "x"), "Pass --variable with"),
         (("--target", "variant_position"), "60 samples"),
         (("--target", "t", "--labels", "absent.tsv"), "no table"),
     ],
@@ -223,6 +267,13 @@ def test_bad_input_ends_with_2_and_a_sentence(store, args, words):
     assert words in error["message"]
     assert "Error: " in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_labels_that_name_the_samples_are_refused_first(store):
+    result = run("select", store, "--target", "sample_id", code=2)
+    assert result.stderr.startswith("Error: All 60 labels of 'sample_id' differ (sample_00, ")
+    real = ("--target", "sample_trait", "--label-kernel", "multiclass")
+    assert run("select", store, *QUICK, *real).stdout
 
 
 def test_absent_store_ends_with_2(tmp_path):
@@ -240,6 +291,19 @@ def test_what_could_not_be_written_is_refused_before_the_work(store, tmp_path):
         result = run("select", store, *QUICK, "--out", out, *force, code=2)
         assert "peak memory" not in result.stderr
     assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("option", ["--out", "--checkpoint"])
+def test_one_folder_is_made_to_write_in(store, tmp_path, option):
+    run("select", store, *QUICK, option, tmp_path / "runs" / "today")
+    assert (tmp_path / "runs" / "today" / "zarr.json").exists()
+    far = tmp_path / "more" / "runs" / "today"
+    message = run("select", store, *QUICK, option, far, code=2).stderr
+    assert message.startswith(f"Error: {option} '{far}' is to be in {far.parent}, and neither")
+    assert run("simulate", far, code=2).stderr.startswith(f"Error: The store '{far}' is to be in")
+    assert not (tmp_path / "more").exists()
+    help_text = " ".join(run("select", "--help").stdout.split())
+    assert "made where it is not there, if the one above is" in help_text
 
 
 def test_verbose_shows_the_traceback(tmp_path):
@@ -266,7 +330,13 @@ def test_foreign_checkpoints_end_with_4(store, tmp_path):
     kept = tmp_path / "ck"
     run("select", store, *QUICK, "--checkpoint", kept)
     message = run("select", store, *QUICK, "--step", 5, "--checkpoint", kept, code=4).stderr
-    assert "other parameters" in message
+    assert "other parameters: step is 0.1 there and 5 here" in message
+    other = (*QUICK, "--target", "sample_population", "--checkpoint", kept)
+    message = run("select", store, *other, code=4).stderr
+    assert "other parameters: the labels differ (y, its covariates" in message
+    message = run("resume", store, code=4).stderr
+    assert f"{store} is not a dhsic checkpoint: it is a Zarr store of something else" in message
+    assert "--checkpoint" in message
 
 
 def test_checkpoint_of_the_estimator_has_no_command(tmp_path, rng):
@@ -280,6 +350,22 @@ def test_checkpoint_of_the_estimator_has_no_command(tmp_path, rng):
 def test_too_much_memory_ends_with_5(store):
     result = run("select", store, *QUICK, "--memory", "1MB", "--json", code=5)
     assert json.loads(result.stdout)["error"]["kind"] == "memory"
+
+
+def test_a_scheduler_that_does_not_answer_ends_with_6(store, monkeypatch):
+    from dhsic.runtime import dask
+
+    monkeypatch.setattr(dask, "CONNECT", 0.3)
+    args = ("select", store, *QUICK[:4], "--scheduler", "tcp://127.0.0.1:9")
+    said = told(run(*args, code=6))
+    assert "connecting to tcp://127.0.0.1:9" in said
+    assert "No Dask scheduler answers at 'tcp://127.0.0.1:9' within 0.3 s. Check that" in said
+    assert said.endswith("or leave --scheduler out to run on threads.")
+    silent = run(*args, "--json", code=6)
+    assert json.loads(silent.stdout)["error"]["kind"] == "cluster"
+    assert "connecting" not in silent.stderr
+    said = told(run(*args[:-1], "nowhere", code=6))
+    assert "--scheduler nowhere cannot be connected to: missing port number" in said
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_what_is_saved_comes_back(result, saved):
 
 
 def test_xarray_opens_it_as_it_is(result, saved):
-    with xr.open_zarr(saved, consolidated=False) as opened:
+    with xr.open_zarr(saved) as opened:  # a warning would be an error
         np.testing.assert_array_equal(opened["rank"], result["rank"])
         np.testing.assert_array_equal(opened["score"], result["score"])
         assert opened["feature"].to_numpy()[:2].tolist() == ["f0", "f1"]
@@ -141,6 +141,77 @@ def test_a_result_is_not_overwritten_unless_asked(result, saved):
     save(result.assign_attrs(note="second"), saved, overwrite=True)
     assert load(saved).attrs["note"] == "second"
     assert [path.name for path in saved.parent.iterdir()] == [saved.name]
+
+
+def test_one_folder_is_made_to_write_in(result, tmp_path):
+    save(result, tmp_path / "runs" / "today.zarr")
+    with pytest.raises(InputError, match=r"today.zarr' is to be in .*runs, and neither"):
+        save(result, tmp_path / "more" / "runs" / "today.zarr")
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+
+
+def plain_group(**arrays):
+    """A group whose arrays have no names of dimensions."""
+    group = zarr.create_group({})
+    for name, values in arrays.items():
+        group.create_array(name, data=np.asarray(values))
+    return group
+
+
+def names_of(group):
+    source = open_source(group, variable="dosage", sample_dim=1)
+    features, samples = source.feature_names(), source.sample_names()
+    return (
+        None if features is None else features.tolist(),
+        None if samples is None else samples.tolist(),
+        dict(source.feature_coords()),
+    )
+
+
+DOSAGE = np.arange(12, dtype="i1").reshape(4, 3) % 3
+IDS, PEOPLE = np.array(list("abcd"), "U1"), np.array(list("xyz"), "U1")
+
+
+@pytest.mark.parametrize(
+    ("beside", "expected"),
+    [
+        ({"variant_id": IDS, "sample_id": PEOPLE}, (list("abcd"), list("xyz"))),
+        ({"gene_names": IDS, "cells": PEOPLE}, (list("abcd"), list("xyz"))),
+        ({"gene_id": IDS, "gene_name": IDS[::-1]}, (list("abcd"), None)),
+        ({"gene_name": IDS, "feature_name": IDS[::-1]}, (None, None)),
+        ({"gene_id": PEOPLE, "sample_id": IDS}, (None, None)),
+        ({"gene_biotype": IDS, "sample_group": PEOPLE}, (None, None)),
+        ({"gene_id": np.ones(4), "contig_id": IDS}, (None, None)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The data type")
+def test_arrays_beside_a_plain_matrix_name_its_axes(beside, expected):
+    group = plain_group(dosage=DOSAGE, **beside)
+    assert names_of(group) == (*expected, {})
+    along = {4: "loci", 3: "people"}
+    dataset = xr.Dataset(
+        {"dosage": (tuple(along.values()), DOSAGE)}
+        | {name: (along[len(values)], values) for name, values in beside.items()}
+    )
+    source = open_source(dataset, variable="dosage", sample_dim="people")
+    found = (source.feature_names(), source.sample_names())
+    assert tuple(None if v is None else v.tolist() for v in found) == expected
+
+
+@pytest.mark.filterwarnings("ignore:The data type")
+def test_variants_beside_a_plain_matrix_keep_their_places():
+    beside = {
+        "variant_position": [5, 6, 7, 8],
+        "variant_contig": [0, 0, 1, 1],
+        "contig_id": np.array(["1", "X"]),
+        "sample_id": PEOPLE,
+    }
+    features, samples, coords = names_of(plain_group(dosage=DOSAGE, **beside))
+    assert features == ["1:5", "1:6", "X:7", "X:8"]
+    assert samples == list("xyz")
+    assert coords["variant_contig"].tolist() == ["1", "1", "X", "X"]
+    turned = plain_group(dosage=DOSAGE.T, **beside)
+    assert open_source(turned, variable="dosage", sample_dim=0).feature_names().tolist() == features
 
 
 def test_coordinates_of_variants_travel_with_the_result(tmp_path):

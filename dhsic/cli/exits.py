@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import shlex
 import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
 from dhsic.cli.talk import shown
+from dhsic.cli.wording import in_options
 from dhsic.errors import (
     CheckpointError,
     ClusterError,
@@ -43,6 +47,8 @@ Exit codes:
 
 #: Where a command leaves the path of its checkpoint, for the message of an interruption.
 CHECKPOINT = "dhsic.checkpoint"
+#: Where a command notes that its work has begun, so that there is something to lose.
+BEGUN = "dhsic.begun"
 
 
 class Command(click.Command):
@@ -61,11 +67,28 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
-            return super().invoke(ctx)
+            with _warnings_as_sentences(ctx):
+                return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except (Exception, KeyboardInterrupt) as error:
             ctx.exit(_tell(ctx, error))
+
+
+@contextmanager
+def _warnings_as_sentences(ctx: click.Context) -> Iterator[None]:
+    """Show what users should know without the line of code that it comes from."""
+
+    def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, UserWarning):
+            told = in_options(str(message), ctx)
+            click.echo(f"{click.style('Warning:', fg='yellow')} {told}", err=True)
+        else:
+            usual(message, category, *where, **more)
+
+    with warnings.catch_warnings():
+        usual, warnings.showwarning = warnings.showwarning, show
+        yield
 
 
 def _tell(ctx: click.Context, error: BaseException) -> int:
@@ -75,7 +98,7 @@ def _tell(ctx: click.Context, error: BaseException) -> int:
     )
     if ctx.find_root().params.get("verbose"):
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
-    message = _message(error, code)
+    message = _message(ctx, error, code)
     if code in (1, 3, 6, 130):
         message = f"{message} {_hint(ctx)}".strip()
     if ctx.params.get("as_json"):
@@ -84,12 +107,12 @@ def _tell(ctx: click.Context, error: BaseException) -> int:
     return code
 
 
-def _message(error: BaseException, code: int) -> str:
+def _message(ctx: click.Context, error: BaseException, code: int) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "Interrupted."
     if code == 1 or (isinstance(error, MemoryError) and not isinstance(error, MemoryBudgetError)):
         return f"{type(error).__name__}: {error}".rstrip(": .") + "."
-    return str(error)
+    return in_options(str(error), ctx)
 
 
 def _hint(ctx: click.Context) -> str:
@@ -97,7 +120,7 @@ def _hint(ctx: click.Context) -> str:
     path = ctx.meta.get(CHECKPOINT)
     if path is not None and (Path(path) / "zarr.json").exists():
         return f"The checkpoint is valid; go on with: dhsic resume {shlex.quote(shown(path))}"
-    if ctx.info_name == "select":
+    if ctx.info_name == "select" and BEGUN in ctx.meta:
         return "Nothing was kept; with --checkpoint PATH a run can be resumed."
     return ""
 

@@ -16,7 +16,7 @@ from dhsic.cli.exits import Command, echo_json
 from dhsic.cli.labels import describe
 from dhsic.cli.layout import Layout, advice, better_chunks, layout_of
 from dhsic.cli.tables import is_missing, typed
-from dhsic.cli.talk import paragraph, some
+from dhsic.cli.talk import counted, paragraph, some
 from dhsic.engines.memory import Promise, human
 from dhsic.errors import InputError
 from dhsic.run import Parameters, Run
@@ -24,9 +24,7 @@ from dhsic.runtime.choosing import choose_runtime
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import ChunkedArray, dimension_names
 from dhsic.sources.opening import open_source
-
-#: Names of 1-D arrays that name samples rather than describe them.
-IDENTIFIERS = frozenset({"sample_id", "samples", "sample"})
+from dhsic.sources.target import IDENTIFIERS
 
 
 @click.command(cls=Command)
@@ -120,8 +118,8 @@ def _lines(
     yield paragraph("chunks", _chunks(layout))
     yield paragraph(
         "reading",
-        f"{_count(layout.n_blocks, 'block')} of up to {layout.block_features:,} features "
-        f"({human(layout.block_bytes)}), {_count(layout.sample_chunks, 'chunk')} across the "
+        f"{counted(layout.n_blocks, 'block')} of up to {layout.block_features:,} features "
+        f"({human(layout.block_bytes)}), {counted(layout.sample_chunks, 'chunk')} across the "
         f"samples; {layout.amplification:.2f} bytes decoded per byte of values",
     )
     for name, summary in targets.items() or {"": "no variable along the samples"}.items():
@@ -157,7 +155,3 @@ def _names(names: Array | None) -> str:
 
 def _first(names: Array | None) -> list[str] | None:
     return None if names is None else [str(name) for name in names[:3]]
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from dhsic.checkpoint import Checkpoint
+from dhsic.durable import check_place
 from dhsic.errors import CheckpointError, InputError
+from dhsic.kernels.choosing import check_bandwidth
 from dhsic.run import Parameters
 from dhsic.sources.writing import check_free
 
@@ -24,6 +26,8 @@ class Job:
     ----------
     path, labels, out, truth, checkpoint : str
         Local paths are absolute, so that a job resumes from any folder.
+    data : str
+        The path as it was typed, for people.
     progress : bool or None
         None draws a bar on a terminal.
     """
@@ -58,11 +62,12 @@ class Job:
     memory: int | None = None
     progress: bool | None = None
     as_json: bool = False
+    data: str = ""
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Job:
         """Job of the options of the command line."""
-        given = dict(options)
+        given = {**options, "data": options["path"]}
         for name in ("path", "labels", "covariates", "out", "truth", "checkpoint"):
             given[name] = _absolute(given[name])
         return cls(**given)
@@ -118,6 +123,9 @@ class Job:
     def check(self) -> Job:
         """Refuse what can be seen to fail before any work."""
         self.parameters().check()
+        check_bandwidth(self.kernel, self.bandwidth)
+        if self.checkpoint is not None and "://" not in self.checkpoint:
+            check_place(Path(self.checkpoint), "--checkpoint", InputError)
         if self.out is not None:
             _check_out(Path(self.out), force=self.force)
         if self.sample_column is not None and self.labels is None and self.covariates is None:
@@ -135,8 +143,9 @@ class Job:
 def _check_out(path: Path, *, force: bool) -> None:
     """Refuse before the work what could not be written after it."""
     check_free(path, overwrite=force)
+    check_place(path, "--out", InputError)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
     except OSError as error:
         raise InputError(f"--out {path} cannot be written ({error}); choose another.") from error
     if not os.access(path.parent, os.W_OK):

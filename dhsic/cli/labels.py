@@ -95,6 +95,9 @@ def take(job: Job, source: AbstractSource, table: Table | None) -> Taken:
         notes.append(
             f"{int(incomplete.sum()):,} of {len(incomplete):,} samples left out, they lack a value"
         )
+    if job.label_kernel == "auto" or job.label_kernel in CLASS_KERNELS:
+        for name, values in labels:
+            _refuse_names(name, values[keep], job.label_kernel)
     design = [part for name, values in covariates for part in _design(name, values[keep])]
     return Taken(
         _stacked([values[keep] for _, values in labels]),
@@ -103,6 +106,18 @@ def take(job: Job, source: AbstractSource, table: Table | None) -> Taken:
         int(incomplete.sum()),
         tuple(notes),
     )
+
+
+def _refuse_names(name: str, values: Array, label_kernel: str) -> None:
+    """Refuse labels that name the samples: there is a class for each of them."""
+    is_class = label_kernel != "auto" or auto_kernel(values) in CLASS_KERNELS
+    column = values.astype(str) if values.dtype.kind == "O" else values
+    if is_class and column.size > 2 and len(np.unique(column)) == column.size:
+        raise InputError(
+            f"All {column.size} labels of {name!r} differ ({column[0]}, {column[1]}, ...), so "
+            "every sample would be a class of its own; pass labels that samples share, not their "
+            "names, or --label-kernel gaussian for real values."
+        )
 
 
 Columns = list[tuple[str, Array]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import xarray as xr
 
 from dhsic._typing import Array
 from dhsic.cli.planted import Comparison
+from dhsic.cli.talk import counted
 
 #: Rows that a table shows; --json and --out have all.
 MOST_ROWS = 200
@@ -68,9 +70,23 @@ def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
         lines.append(
             f"... {chosen.sizes['features'] - n:,} more (--out keeps all, --json lists all)"
         )
+    lines += _without_dependence(chosen["score"].to_numpy(), width)
     if planted is not None:
         lines += ["", planted.sentence()]
     return "\n".join(lines)
+
+
+def _without_dependence(scores: Array, width: int) -> list[str]:
+    """What a score of 0 or less means, in lines below the table, where there is one."""
+    low = np.flatnonzero(scores <= 0)
+    if not low.size:
+        return []
+    note = (
+        f"{counted(low.size, 'feature')} of these {'has' if low.size == 1 else 'have'} a score of "
+        f"0 or less (the first at rank {low[0] + 1}): HSIC did not fall when it left, so it added "
+        "no dependence to that of the features left with it."
+    )
+    return ["", *textwrap.wrap(note, width)]
 
 
 def _names(chosen: xr.Dataset) -> dict[str, Array]:

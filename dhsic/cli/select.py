@@ -53,7 +53,15 @@ option = click.option
     metavar="TEXT",
     help='Read this as missing besides NA, NaN, "." and nothing, for instance -9.',
 )
-@option("-n", "--n-features", default=50, show_default=True, type=click.IntRange(1))
+@option(
+    "-n",
+    "--n-features",
+    default=50,
+    show_default="50, or all if fewer",
+    type=click.IntRange(1),
+    metavar="N",
+    help="How many to select; the ranking covers all.",
+)
 @option(
     "--method",
     default="bahsic",
@@ -68,7 +76,7 @@ option = click.option
     show_default=True,
     type=sigma,
     help="dimension, which is 1/(2|S|) for |S| features left; median; a number, sigma in "
-    "exp(-sigma d^2); or several between commas to choose from.",
+    "exp(-sigma d^2); or several between commas to choose from. Only the gaussian kernel has one.",
 )
 @option(
     "--label-kernel",
@@ -108,12 +116,23 @@ option = click.option
 )
 @option("--variable", metavar="NAME", help="Variable of the store that holds the features.")
 @option("--sample-dim", metavar="DIM", help="Name or number of the samples' dimension.")
-@option("--checkpoint", type=click.Path(), help="Keep the state here, for `dhsic resume`.")
-@option("--out", type=click.Path(), help="Write the result here, a Zarr store for xarray.")
+@option(
+    "--checkpoint",
+    type=click.Path(),
+    help="Keep the state here, for `dhsic resume`. The folder that it is in is made where it is "
+    "not there, if the one above is.",
+)
+@option(
+    "--out",
+    type=click.Path(),
+    help="Write the result here, a Zarr store for xarray; in a folder as of --checkpoint.",
+)
 @option("-f", "--force", is_flag=True, help="Overwrite --out.")
 @option("--truth", type=click.Path(), metavar="FILE", help="Compare with what was planted.")
 @option("--scheduler", metavar="ADDRESS", help="Run on a Dask cluster, tcp://... or tls://...")
-@option("--threads", type=click.IntRange(1), help="Threads; all usable cores by default.")
+@option(
+    "--threads", type=click.IntRange(1), metavar="N", help="Threads; all usable cores by default."
+)
 @option("--memory", type=size, help="Refuse to start if more may be needed, like 2GB.")
 @option("--progress/--no-progress", default=None, help="Progress bar; default: on a terminal.")
 @option("--json", "as_json", is_flag=True, help="Print one JSON object.")

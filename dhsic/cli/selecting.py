@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from dhsic.checkpoint import Checkpoint
-from dhsic.cli.exits import CHECKPOINT, echo_json
+from dhsic.cli.exits import BEGUN, CHECKPOINT, echo_json
 from dhsic.cli.job import Job
 from dhsic.cli.labels import Taken, describe, open_with_labels
 from dhsic.cli.planted import Comparison, compare
@@ -24,6 +24,7 @@ from dhsic.run import Outcome, Run
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.choosing import choose_runtime
 from dhsic.sources.base import AbstractSource
+from dhsic.sources.target import PLINK_MISSING, plink_missing
 from dhsic.sources.truth import read_truth
 
 
@@ -35,9 +36,11 @@ def perform(ctx: click.Context, job: Job) -> None:
     truth = None if job.truth is None else read_truth(job.truth)
     source, taken = open_with_labels(job)
     _say_data(job, source, taken)
+    if job.scheduler is not None and not job.as_json:
+        say("cluster", f"connecting to {job.scheduler}")
     runtime = choose_runtime("auto", scheduler=job.scheduler, n_threads=job.threads)
     with closing(runtime):
-        outcome = _run(job, source, taken, runtime).execute()
+        outcome = _run(ctx, job, source, taken, runtime).execute()
     count = min(job.n_features, source.n_features)
     result = to_dataset(outcome, count).assign_attrs(_provenance(job, taken))
     if job.out is not None:
@@ -52,8 +55,11 @@ def perform(ctx: click.Context, job: Job) -> None:
     _show(job, outcome, result, costs, None if truth is None else compare(result, truth))
 
 
-def _run(job: Job, source: AbstractSource, taken: Taken, runtime: AbstractRuntime) -> Run:
+def _run(
+    ctx: click.Context, job: Job, source: AbstractSource, taken: Taken, runtime: AbstractRuntime
+) -> Run:
     def announce(promise: Promise) -> None:
+        ctx.meta[BEGUN] = True
         allowed = available_bytes() + resident_bytes() if job.memory is None else job.memory
         where = f"{runtime.n_workers} threads" if runtime.name == "threads" else runtime.name
         say("run", f"{_method(job)} on {where}{_kept(job)}")
@@ -82,6 +88,19 @@ def _say_data(job: Job, source: AbstractSource, taken: Taken) -> None:
         f"{kind}",
     )
     say("labels", f"{describe(taken.y, job.label_kernel)}; {'; '.join(taken.notes)}")
+    n_coded = plink_missing(taken.y)
+    if n_coded:
+        say(
+            "note",
+            f"{n_coded:,} labels are {PLINK_MISSING}, which PLINK writes for missing ones, and are "
+            f"taken for values; if they are missing: --na {PLINK_MISSING} --drop-missing",
+        )
+    if job.n_features > source.n_features:
+        say(
+            "note",
+            f"--n-features {job.n_features:,} exceeds the {source.n_features:,} features there "
+            "are; all are selected",
+        )
 
 
 def _method(job: Job) -> str:
@@ -103,7 +122,7 @@ def _kept(job: Job) -> str:
 def _provenance(job: Job, taken: Taken) -> dict[str, str | int]:
     """What the labels were, for the attributes of the result."""
     return {
-        "data": job.path,
+        "data": job.data or job.path,
         "target": ", ".join(job.target),
         "labels": "; ".join(taken.notes),
         "n_samples_left_out": taken.n_dropped,

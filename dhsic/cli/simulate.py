@@ -12,8 +12,10 @@ import click
 from tqdm import tqdm
 
 from dhsic.cli.exits import Command, echo_json
-from dhsic.cli.talk import seconds
+from dhsic.cli.talk import counted, seconds
+from dhsic.durable import check_place
 from dhsic.engines.memory import human
+from dhsic.errors import InputError
 from dhsic.sources.simulate import simulate_genotypes
 from dhsic.sources.truth import truth_path
 
@@ -62,6 +64,7 @@ def simulate(*, path: str, zarr_format: str, force: bool, as_json: bool, **optio
     and the variants behind it are listed in a table, PATH without its suffix + .truth.tsv.
     """
     started = time.perf_counter()
+    check_place(Path(path), "The store", InputError)
     bar = tqdm(
         total=options["n_variants"],
         unit=" variants",
@@ -87,8 +90,9 @@ def simulate(*, path: str, zarr_format: str, force: bool, as_json: bool, **optio
     click.echo(
         f"store  {path} ({n_samples:,} samples x {n_variants:,} variants, {human(stored)} stored, "
         f"{seconds(time.perf_counter() - started)})\n"
-        f"truth  {truth_path(path)} ({len(truth.variant_index)} planted variants: "
-        f"{options['n_causal']} additive, {options['n_pairs']} pairs)\n"
-        f"next   dhsic select {shlex.quote(path)} --target sample_trait --no-standardize "
+        f"truth  {truth_path(path)} ({counted(len(truth.variant_index), 'planted variant')}: "
+        f"{options['n_causal']} additive, {counted(options['n_pairs'], 'pair')})\n"
+        "next\n"
+        f"dhsic select {shlex.quote(path)} --target sample_trait --no-standardize "
         f"--truth {shlex.quote(str(truth_path(path)))}"
     )

@@ -11,6 +11,7 @@ import numpy as np
 from dhsic._typing import Array, Index, Mask
 from dhsic.cli.talk import some
 from dhsic.errors import InputError
+from dhsic.sources.target import did_you_mean
 
 #: What stands for a missing value, in any case.
 NA = frozenset({"", ".", "na", "nan"})
@@ -33,7 +34,7 @@ class Table:
         if name not in self.columns:
             raise InputError(
                 f"{self.path} has no column {name!r}; its columns are "
-                f"{some((repr(c) for c in self.columns), 20)}."
+                f"{some((repr(c) for c in self.columns), 20)}.{did_you_mean(name, self.columns)}"
             )
         return self.columns[name]
 

@@ -70,6 +70,15 @@ def some(items: Any, most: int = 5) -> str:
     return ", ".join(shown[:most]) + f", ... ({len(shown):,} in all)"
 
 
+def counted(n: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "pair"), counted(2000, "pair")
+    ('1 pair', '2,000 pairs')
+    """
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
 def seconds(value: float) -> str:
     """Time for people.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dhsic.errors import InputError
+from dhsic.kernels.bandwidth import Dimension, resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.linear import Linear
@@ -36,6 +37,22 @@ def resolve_kernel(kernel: object) -> AbstractKernel:
             "such as dhsic.kernels.Polynomial(degree=3)."
         )
     return KERNELS[kernel]()
+
+
+def check_bandwidth(kernel: object, bandwidth: object) -> None:
+    """Refuse a width for a kernel that has none; ``"dimension"``, the default, says nothing.
+
+    Raises
+    ------
+    InputError
+        `bandwidth` is something else, and `kernel` (see `resolve_kernel`) has no width.
+    """
+    chosen = resolve_kernel(kernel)
+    if not chosen.has_bandwidth and resolve_bandwidth(bandwidth) != Dimension():
+        raise InputError(
+            f"bandwidth={bandwidth!r} is the width of a kernel, and the {chosen.name} kernel has "
+            "none; leave it out, or pass kernel='gaussian'."
+        )
 
 
 def check_reach(kernel: AbstractKernel, squared_norm: float) -> None:

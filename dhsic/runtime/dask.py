@@ -22,6 +22,7 @@ from typing import Any
 
 import distributed
 from distributed import CancelledError, Client, Future, KilledWorker
+from distributed.comm.addressing import resolve_address
 
 from dhsic.errors import ClusterError
 from dhsic.runtime.base import AbstractRuntime, Job, Task
@@ -31,18 +32,13 @@ from dhsic.sources.base import AbstractSource
 
 CLIENT_BYTES = 64 * 2**20  # data of this process that may travel to workers, once
 ATTEMPTS = 5  # of a job whose result was lost, not whose task failed
+CONNECT = 15.0  # seconds that a scheduler may take to answer at first
 PATIENCE = 10.0  # seconds between looks at the cluster while a result is awaited
 
 
 def _connect(client: Client | None, scheduler: str | None, timeout: float) -> Client:
     if client is None and scheduler is not None:
-        try:
-            return Client(scheduler, set_as_default=False, timeout=timeout)
-        except (OSError, ValueError) as error:
-            raise ClusterError(
-                f"No Dask scheduler answers at {scheduler!r} ({error}). Check the address and "
-                "that this machine reaches it, or leave it out to run on threads."
-            ) from error
+        return _client_at(scheduler, min(timeout, CONNECT))
     if client is None:
         try:
             client = distributed.get_client()
@@ -58,6 +54,25 @@ def _connect(client: Client | None, scheduler: str | None, timeout: float) -> Cl
             "Client(..., asynchronous=False) outside the event loop."
         )
     return client
+
+
+def _client_at(scheduler: str, timeout: float) -> Client:
+    try:
+        resolve_address(scheduler)  # a Client of what is no address takes minutes to close
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"scheduler={scheduler!r} cannot be connected to: {error}. Pass the address that the "
+            "scheduler prints when it starts, such as tcp://10.0.0.5:8786, or leave it out to run "
+            "on threads."
+        ) from error
+    try:
+        return Client(scheduler, set_as_default=False, timeout=timeout)
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"No Dask scheduler answers at {scheduler!r} within {timeout:g} s. Check that it runs, "
+            "that address and port are those it prints when it starts, and that no firewall is "
+            "between; or leave scheduler= out to run on threads."
+        ) from error
 
 
 class DaskRuntime(AbstractRuntime):
@@ -77,7 +92,8 @@ class DaskRuntime(AbstractRuntime):
         Folder for states that are too large to go along with every task; the folder for
         temporary files by default. Where workers do not see it, states are sent instead.
     timeout : float, optional
-        Seconds to wait for a scheduler and a first worker, at the start and after a loss.
+        Seconds to wait for a first worker, and for a scheduler that was lost; at the start a
+        scheduler gets at most `CONNECT` seconds of them.
 
     Raises
     ------

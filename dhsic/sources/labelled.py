@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,28 +13,32 @@ from dhsic.errors import DataError, InputError
 from dhsic.sources.arrays import ArraySource, DaskSource, Names
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.dosage import MISSING, NO_COPY, PloidyPolicy, check_policy, fold
-from dhsic.sources.naming import text, variant_coords, variant_names
+from dhsic.sources.naming import naming_array, text, variant_coords, variant_names
 from dhsic.sources.orientation import feature_axis
 from dhsic.sources.request import Request
 
 
 def open_xarray(X: xr.DataArray | xr.Dataset, request: Request) -> AbstractSource:
     """Open a DataArray, or the variable of a Dataset that holds the matrix."""
+    beside: Mapping[Any, Any]
     if isinstance(X, xr.Dataset):
         numeric = {str(n): v.shape for n, v in X.data_vars.items() if v.dtype.kind in "biufc"}
-        array = X[request.choose(numeric, "The Dataset")]
+        array, beside = X[request.choose(numeric, "The Dataset")], X.variables
         names = _names_in(X) if {"variants", "samples"} <= set(array.dims) else None
     elif isinstance(X, xr.DataArray):
-        array, names = X, None
+        array, beside, names = X, X.coords, None
     else:
         raise InputError(f"X is a {type(X).__name__} of xarray. Pass a DataArray or a Dataset.")
     _refuse_masked_zeros(array)
     if "ploidy" in array.dims:
-        return _open_genotypes(array, names or _names_of(array, "variants", "samples"), request)
-    return _open_matrix(array, names, request)
+        named = names or _names_of(array, "variants", "samples", beside)
+        return _open_genotypes(array, named, request)
+    return _open_matrix(array, names, beside, request)
 
 
-def _open_matrix(array: xr.DataArray, names: Names | None, request: Request) -> AbstractSource:
+def _open_matrix(
+    array: xr.DataArray, names: Names | None, beside: Mapping[Any, Any], request: Request
+) -> AbstractSource:
     what = _title(array)
     if array.ndim != 2:
         raise InputError(
@@ -54,7 +59,7 @@ def _open_matrix(array: xr.DataArray, names: Names | None, request: Request) -> 
     return _source(
         array.transpose(samples, features),
         code,
-        names or _names_of(array, features, samples),
+        names or _names_of(array, features, samples, beside),
     )
 
 
@@ -105,11 +110,19 @@ def _names_in(ds: xr.Dataset) -> Names:
     )
 
 
-def _names_of(array: xr.DataArray, features: Any, samples: Any) -> Names:
-    def labels(dim: Any) -> Array | None:
-        return text(array[dim].values) if dim in array.coords else None
+def _names_of(array: xr.DataArray, features: Any, samples: Any, beside: Mapping[Any, Any]) -> Names:
+    """Names that the dimensions have as coordinates, else in a variable called after them."""
+    described = {
+        str(name): (v.shape, tuple(map(str, v.dims)), v.dtype.kind) for name, v in beside.items()
+    }
 
-    return Names(labels(features), labels(samples))
+    def labels(dim: Any, *, of_features: bool) -> Array | None:
+        if dim in array.coords:
+            return text(array[dim].values)
+        name = naming_array(described, array.sizes[dim], str(dim), of_features=of_features)
+        return None if name is None else text(np.asarray(beside[name].values))
+
+    return Names(labels(features, of_features=True), labels(samples, of_features=False))
 
 
 def _refuse_masked_zeros(array: xr.DataArray) -> None:

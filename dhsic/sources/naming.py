@@ -1,16 +1,24 @@
-"""Names and coordinates of variants, from the arrays that VCF Zarr and sgkit keep."""
+"""Names of features and samples, from the arrays that stores keep beside a matrix.
+
+Variants have names and coordinates in the arrays of VCF Zarr and sgkit; another axis has names in
+the array that is called after what it names (``gene_id``), where there is one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 
 import numpy as np
 import pandas as pd
 
 from dhsic._typing import Array
+from dhsic.sources.orientation import FEATURE_DIMS, SAMPLE_DIMS
 
 #: Gives an array of the store by name, or None where there is none.
 Getter = Callable[[str], Array | None]
+
+#: Shape of an array, its dimensions (None where they have no names) and the kind of its dtype.
+Described = tuple[tuple[int, ...], tuple[str | None, ...] | None, str]
 
 
 def text(values: Array) -> Array:
@@ -20,6 +28,52 @@ def text(values: Array) -> Array:
     elif values.dtype.kind in "biuf":
         values = values.astype(str)
     return np.asarray(values, dtype=object)
+
+
+def naming_array(
+    arrays: Mapping[str, Described], length: int, dim: str | None, *, of_features: bool
+) -> str | None:
+    """Find the array that names an axis by what it is called, or None where that is ambiguous.
+
+    Parameters
+    ----------
+    arrays : mapping
+        Arrays beside the matrix, described.
+    length : int
+        Elements of the axis.
+    dim : str or None
+        Name of its dimension.
+    of_features : bool
+        Whether it is the axis of the features, else that of the samples.
+
+    Examples
+    --------
+    >>> beside = {"gene_id": ((9,), None, "T"), "gene_length": ((9,), None, "i")}
+    >>> naming_array(beside, 9, None, of_features=True)
+    'gene_id'
+    """
+    things = FEATURE_DIMS if of_features else SAMPLE_DIMS
+    found = [
+        name
+        for name, (shape, dims, kind) in arrays.items()
+        if shape == (length,)
+        and kind in "OSUTiu"
+        and (dims is None or dim is None or dims[0] == dim)
+        and _says_names(name, things)
+    ]
+    ids = [name for name in found if _stem_and_end(name)[1] == "id"]
+    chosen = ids or found
+    return chosen[0] if len(chosen) == 1 else None
+
+
+def _says_names(name: str, things: Set[str]) -> bool:
+    stem, end = _stem_and_end(name)
+    return name.lower() in things or (end in ("id", "name") and stem in things)
+
+
+def _stem_and_end(name: str) -> tuple[str, str]:
+    stem, _, end = name.lower().removesuffix("s").rpartition("_")
+    return stem, end
 
 
 def variant_names(get: Getter) -> Array | None:

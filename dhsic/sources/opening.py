@@ -15,6 +15,7 @@ from dhsic.sources.inmemory import open_in_memory
 from dhsic.sources.request import Request
 from dhsic.sources.stores import open_store
 from dhsic.sources.watched import MissingChunks
+from dhsic.sources.zarr import ZarrSource
 
 
 def open_source(
@@ -80,5 +81,6 @@ def open_source(
     if isinstance(X, zarr.Array):
         return open_array(X, request)
     if isinstance(X, zarr.Group):
-        return open_group(X, request)
+        source = open_group(X, request)
+        return source.named_by(X) if isinstance(source, ZarrSource) else source
     return open_in_memory(X, request)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from difflib import get_close_matches
 from os import PathLike, fspath
 from typing import Any
 
@@ -12,15 +15,19 @@ import zarr
 
 from dhsic._typing import Array
 from dhsic.alignment import check_order, names_of
-from dhsic.errors import InputError
+from dhsic.errors import DhsicError, InputError
 from dhsic.given import as_array
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.chunked import read_array
+from dhsic.sources.chunked import dimension_names, read_array
+from dhsic.sources.opening import open_source
+from dhsic.sources.orientation import FEATURE_DIMS, SAMPLE_DIMS
 from dhsic.sources.stores import metadata_of, open_store
 from dhsic.sources.watched import MissingChunks
 
 #: What PLINK writes for a phenotype that is missing.
 PLINK_MISSING = -9
+#: Arrays along the samples that name them rather than describe them.
+IDENTIFIERS = frozenset({"sample_id", "samples", "sample"})
 
 
 def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -> Array:
@@ -38,13 +45,18 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
     Raises
     ------
     InputError
-        `data` has no variables, or none of that name; the message lists those there are.
+        `data` has no variables, or none of that name; the message lists those that would do.
     DataError
         The variable is damaged.
     """
+    found: dict[str, Along]
     if isinstance(data, xr.Dataset):
-        names = [str(v) for v in data.variables if data[v].ndim in (1, 2)]
-        if name in names:
+        found = {
+            str(v): (data[v].shape, tuple(map(str, data[v].dims)))
+            for v in data.variables
+            if data[v].ndim in (1, 2)
+        }
+        if name in found:
             return np.asarray(data[name].to_numpy())
     elif isinstance(data, (str, PathLike, zarr.Group)):
         group = data if isinstance(data, zarr.Group) else open_store(fspath(data))
@@ -54,8 +66,12 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
                 "themselves, one a sample."
             )
         with metadata_of(group.store_path):
-            names = [key for key, array in group.arrays() if array.ndim == 1]
-        if name in names:
+            found = {
+                key: (array.shape, dimension_names(array))
+                for key, array in group.arrays()
+                if array.ndim == 1
+            }
+        if name in found:
             array: Any = group[name]
             return read_array(array, missing_chunks)
     else:
@@ -63,10 +79,51 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
             f"target={name!r} names a variable, and {type(data).__name__} has none; pass the "
             "labels themselves, one a sample."
         )
+    usable = sorted(_along_samples(data, found))
+    if not usable:
+        raise InputError(
+            f"There is no variable {name!r} along the samples, nor any other; pass the labels "
+            "themselves, one a sample."
+        )
     raise InputError(
-        f"There is no variable {name!r} along the samples; there are "
-        f"{', '.join(sorted(names)) or 'none'}. Pass one of them, or the labels themselves."
+        f"There is no variable {name!r} along the samples; there are {', '.join(usable)}."
+        f"{did_you_mean(name, usable)} Pass one of them, or the labels themselves."
     )
+
+
+#: Shape of a variable and the names of its dimensions, where it has any.
+Along = tuple[tuple[int, ...], tuple[str | None, ...] | None]
+
+
+def _along_samples(data: Any, found: Mapping[str, Along]) -> list[str]:
+    """Names of the variables that have one value, or row of values, a sample."""
+    source = None
+    with suppress(DhsicError):  # where it is not known which axis the samples are, names must tell
+        source = open_source(data)
+
+    def fits(name: str, shape: tuple[int, ...], dims: tuple[str, ...]) -> bool:
+        if name in (*IDENTIFIERS, *dims[:1]) or not FEATURE_DIMS.isdisjoint(dims):
+            return False
+        if source is None:
+            return bool(dims) and dims[0] in SAMPLE_DIMS
+        return shape[0] == source.n_samples and shape[1:] != (source.n_features,)
+
+    return [
+        name
+        for name, (shape, dims) in found.items()
+        if fits(name, shape, tuple(str(dim).lower() for dim in dims or ()))
+    ]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question that names what was meant, with a space before it; nothing if unlikely.
+
+    >>> did_you_mean("sampl_trait", ["sample_trait", "sample_sex"])
+    " Did you mean 'sample_trait'?"
+    """
+    listed = list(known)
+    likely = get_close_matches(name, listed, n=1) or [other for other in listed if name in other]
+    return f" Did you mean {likely[0]!r}?" if len(likely) == 1 else ""
 
 
 def as_labels(y: Any, data: Any) -> Array:
@@ -83,8 +140,14 @@ def as_labels(y: Any, data: Any) -> Array:
             f"y has shape {labels.shape}, one row of {labels.shape[1]}. Pass one row a sample: "
             "y.ravel(), or y.T."
         )
-    if labels.dtype.kind in "if":
-        _warn_of_plink(labels)
+    n_coded = plink_missing(labels)
+    if n_coded:
+        warnings.warn(
+            f"{n_coded} labels are {PLINK_MISSING}, which PLINK writes for missing ones, and all "
+            "others are 0 or more; they are taken for values. If they are missing, drop those "
+            "samples.",
+            stacklevel=3,
+        )
     return labels
 
 
@@ -100,11 +163,10 @@ def check_names(source: AbstractSource, X: Any, **given: Any) -> None:
         check_order(listed, values, what, by_hand)
 
 
-def _warn_of_plink(labels: Array) -> None:
+def plink_missing(labels: Array) -> int:
+    """Count labels that look like PLINK's missing ones: -9 where all others are 0 or more."""
+    if labels.dtype.kind not in "if":
+        return 0
     n = int((labels == PLINK_MISSING).sum())
-    if 0 < n < labels.size and (labels[labels != PLINK_MISSING] >= 0).all():
-        warnings.warn(
-            f"{n} labels are {PLINK_MISSING}, which PLINK writes for missing ones, and all others "
-            "are 0 or more; they are taken for values. If they are missing, drop those samples.",
-            stacklevel=4,
-        )
+    looks = 0 < n < labels.size and bool((labels[labels != PLINK_MISSING] >= 0).all())
+    return n if looks else 0

@@ -9,10 +9,11 @@ import zarr
 
 from dhsic._typing import Array, Index
 from dhsic.sources.base import AbstractSource, Block
-from dhsic.sources.chunked import ChunkedArray
+from dhsic.sources.chunked import ChunkedArray, dimension_names
 from dhsic.sources.domain import check_finite, check_shape
 from dhsic.sources.fingerprint import fingerprint
-from dhsic.sources.labels import DimensionLabels, Labels
+from dhsic.sources.labels import DimensionLabels, Labels, VariantLabels, member
+from dhsic.sources.naming import naming_array
 from dhsic.sources.watched import MissingChunks
 
 
@@ -44,11 +45,49 @@ class ZarrSource(AbstractSource):
     ) -> None:
         check_shape(array.shape, str(array.store_path))
         self._data = ChunkedArray(array, feature_axis, missing_chunks)
+        self._dims = dimension_names(array)
         self.n_samples, self.n_features = self._data.n_samples, self._data.n_features
         self.dtype = self._data.dtype
         self.missing_code = missing_code
         self.client_bytes = self._data.client_bytes
         self._labels = labels or DimensionLabels()
+
+    def named_by(self, group: zarr.Group) -> ZarrSource:
+        """Take the names that an axis lacks from the array of `group` that says it holds them.
+
+        Names of dimensions lead to names at once; a matrix without may still have ``variant_id``
+        or ``sample_id`` beside it.
+        """
+        if not isinstance(self._labels, DimensionLabels):
+            return self
+        dims = self._dims
+        if dims is None and self._has_variants(group):
+            self._labels = VariantLabels.of(group)
+            return self
+        beside = {
+            name: (array.shape, dimension_names(array), array.dtype.kind)
+            for name, array in group.arrays()
+        }
+        axis = self._data.feature_axis
+
+        def found(length: int, at: int, *, of_features: bool) -> zarr.Array[Any] | None:
+            dim = dims[at] if dims else None
+            name = naming_array(beside, length, dim, of_features=of_features)
+            return None if name is None else member(group, name)
+
+        near = DimensionLabels.of(
+            found(self.n_features, axis, of_features=True),
+            found(self.n_samples, 1 - axis, of_features=False),
+        )
+        own = self._labels
+        self._labels = DimensionLabels(own.features or near.features, own.samples or near.samples)
+        return self
+
+    def _has_variants(self, group: zarr.Group) -> bool:
+        """Whether the arrays of VCF Zarr are there for every feature, and none for others."""
+        position, ids = member(group, "variant_position"), member(group, "sample_id")
+        fits = position is not None and position.shape == (self.n_features,)
+        return fits and (ids is None or ids.shape == (self.n_samples,))
 
     def blocks(self, width: int) -> tuple[Block, ...]:
         """Group whole chunks (or shards) into blocks of up to `width` features."""

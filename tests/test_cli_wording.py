@@ -1,0 +1,52 @@
+"""Messages that name parameters, in the words of the command line."""
+
+import click
+import pytest
+
+from dhsic.cli import main
+from dhsic.cli.wording import in_options
+
+
+def said(message, name="select"):
+    parent = click.Context(main, info_name="dhsic")
+    return in_options(message, click.Context(main.commands[name], parent, info_name=name))
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("raise the limit (memory=).", "raise the limit (--memory)."),
+        ("overwrite it (overwrite=True, --force).", "overwrite it (--force)."),
+        ("sample_dim=0 or sample_dim='obs'.", "--sample-dim 0 or --sample-dim obs."),
+        ("Pass standardize=True, or rescale.", "Pass --standardize, or rescale."),
+        ("standardize=False keeps it.", "--no-standardize keeps it."),
+        ("bandwidth=[0.1, 1.0] and step=-1.5.", "--bandwidth 0.1,1.0 and --step -1.5."),
+        ("n_features_to_select=9 is much.", "--n-features 9 is much."),
+        ("missing='error'; pass missing='mean'.", "--missing error; pass --missing mean."),
+        ("given as checkpoint=, or a new one.", "given as --checkpoint, or a new one."),
+        ("or use runtime='threads'.", "or leave out --scheduler."),
+        ("It looks turned: pass X.T, or say sample_dim=1.", "It looks turned: say --sample-dim 1."),
+        ("and y has 3 labels.", "and the target has 3 labels."),
+        ("needs 4 samples and got n_samples=3.", "needs 4 samples and got n_samples=3."),
+        (
+            "There is nothing at /data/step=1/memory=2.",
+            "There is nothing at /data/step=1/memory=2.",
+        ),
+        ("at step=1/kernel=x/g.zarr.", "at step=1/kernel=x/g.zarr."),
+    ],
+)
+def test_parameters_become_options(message, expected):
+    assert said(message) == expected
+
+
+def test_each_command_has_its_options():
+    assert said("kernel='x' or variable=.", "inspect") == "kernel='x' or --variable."
+    assert said("kernel='x', n_threads=2.", "resume") == "--kernel x, --threads 2."
+    assert said("n_samples=1 is too few.", "simulate") == "--samples 1 is too few."
+
+
+def test_what_has_no_option_is_said():
+    assert said("pass missing_chunks='fill'.") == (
+        "pass missing_chunks='fill'. The command line has no option for missing_chunks: see "
+        "dhsic.open_source in Python."
+    )
