@@ -31,10 +31,9 @@ class TestGaussian(KernelSuite):
         bounds = []
         for order in range(1, 20):
             expansion = self.kernel.expansion(order, 0.01)
-            lefts, rights = expansion.lefts(x[None]), expansion.rights(x[None])
             gain = sum(
-                left[0] @ A @ (np.ones(m) if right is None else right[0])
-                for left, right in zip(lefts, rights, strict=True)
+                term.coefficient * (f[0] @ A @ (np.ones(m) if term.linear else f[0]))
+                for term, f in zip(expansion.terms, expansion.functions(x[None]), strict=True)
             )
             bounds.append(m * np.linalg.norm(A) * expansion.remainder(peak, fourth)[0])
             assert abs(gain - exact) <= bounds[-1] + 1e-9

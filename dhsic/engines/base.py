@@ -91,7 +91,7 @@ class Question:
         return hsic_value(self.kernel, self.sigma, self.W, self.statistic)
 
     def weighted(self, base: int) -> Weighted:
-        """``W o base``, computed once, tile by tile over the upper triangle."""
+        """``W o base``, computed once, tile by tile over one triangle."""
         if base not in self._weighted:
             self._weighted[base] = self._weigh(base)
         return self._weighted[base]
@@ -101,6 +101,7 @@ class Question:
         row_sums = np.zeros(self.n_samples)
         squares = 0.0
         norms = self.statistic.diagonal
+        ones = np.ones(self.n_samples)
 
         def weigh(place: tuple[slice, slice, Float]) -> tuple[slice, slice, Float, Float, float]:
             rows, columns, inner = place
@@ -109,8 +110,8 @@ class Question:
             A[rows, columns] = tile
             if rows != columns:
                 A[columns, rows] = tile.T
-            square = float(np.einsum("ij,ij->", tile, tile))
-            return rows, columns, tile.sum(axis=1), tile.sum(axis=0), square
+            across, down = tile @ ones[columns], ones[rows] @ tile
+            return rows, columns, across, down, float(np.vdot(tile, tile))
 
         for rows, columns, across, down, square in self.each(weigh, self.statistic.tiles()):
             row_sums[rows] += across
@@ -138,4 +139,4 @@ class AbstractEngine(ABC):
 
     @abstractmethod
     def products(self, question: Question, facts: Facts) -> int:
-        """Columns of m x m matrix products that scoring these features takes, all told."""
+        """Columns of products ``A X^p`` that the formulas take for these features, all told."""

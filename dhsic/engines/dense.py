@@ -1,7 +1,7 @@
-r"""The expansion with an m x m matrix: one product ``A X^p`` scores a whole block.
+r"""The expansion with an m x m matrix: quadratic forms score a whole block.
 
-With ``A = W o base`` the gain of feature j is ``sum_terms left(x)' (A x^p)``. The products run
-in the engine's dtype (float32 for speed), what is summed over samples is summed in float64.
+With ``A = W o base`` the gain of feature j is ``sum_terms coefficient f(x)' A f(x)``. The products
+run in the engine's dtype (float32 for speed), what is summed over samples is summed in float64.
 """
 
 from __future__ import annotations
@@ -13,16 +13,14 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.engines.base import AbstractEngine, Facts, Question
+from dhsic.engines.quadratic import Quadratic
 from dhsic.kernels.base import AbstractKernel, Expansion
 
 #: Rounding of an m-term product, in units of its last place times the root of this many terms:
 #: BLAS kernels sum at most so many in a row before they start a new partial sum.
 PARTIAL_SUM = 512
-#: Rows of a product: right functions of all terms of a tile, one above the other.
-STACKED_ROWS = 1024
-#: Bytes of a left function at a time: little enough for the cache, enough that threads, which
-#: take turns between operations, seldom wait for each other.
-CACHE_BYTES = 1 << 19
+#: Samples that an inner product sums in the working dtype; BLAS keeps 32 partial sums or more.
+LONGEST_SUM = 8192
 #: Standard deviations of the accumulated rounding that the error bound covers.
 DEVIATIONS = 8.0
 
@@ -33,7 +31,7 @@ class DenseState:
 
     Attributes
     ----------
-    A : dict of (m, m) arrays
+    A : dict of Quadratic
         Weighted base matrices, divided by `scale`.
     row_sums : dict of (m,) arrays
         Their row sums.
@@ -44,7 +42,7 @@ class DenseState:
     kernel: AbstractKernel
     sigma: float
     order: int
-    A: dict[int, Array]
+    A: dict[int, Quadratic]
     row_sums: dict[int, Array]
     scale: float
 
@@ -69,38 +67,23 @@ class Dense(AbstractEngine):
             scale = 1.0
         else:
             scale = max(w.norm for w in weighted.values()) / question.n_samples or 1.0
-        A = {base: _scaled(w.A, scale, self.dtype) for base, w in weighted.items()}
-        row_sums = {base: _scaled(w.row_sums, scale, self.dtype) for base, w in weighted.items()}
+        A = {base: Quadratic.of(w.A, scale, self.dtype) for base, w in weighted.items()}
+        row_sums = {base: (w.row_sums / scale).astype(self.dtype) for base, w in weighted.items()}
         return DenseState(question.kernel, question.sigma, self.order, A, row_sums, scale)
 
     def score(self, state: DenseState, X: Array, facts: Facts) -> Float:
-        """Sum over the terms of left(x)' A right(x)."""
+        """Sum over the terms."""
         del facts
         expansion = state.kernel.expansion(state.order, state.sigma)
         X = X.astype(self.dtype, copy=False)  # (c, m)
-        rows = max(1, STACKED_ROWS // max(1, expansion.n_products))
+        gains = np.zeros(len(X))
         with np.errstate(over="ignore", invalid="ignore"):  # outliers: their error is infinite
-            parts = [
-                self._score_tile(state, expansion, X[a : a + rows]) for a in range(0, len(X), rows)
-            ]
-        return np.concatenate(parts) * state.scale
-
-    def _score_tile(self, state: DenseState, expansion: Expansion, X: Array) -> Float:
-        products = _products(expansion, expansion.rights(X), state.A)
-        rows = max(1, CACHE_BYTES // X[0].nbytes)
-        gains = np.empty(len(X))
-        for a in range(0, len(X), rows):
-            part = slice(a, a + rows)
-            total: Array | None = None
-            for term, left, product in zip(
-                expansion.terms, expansion.lefts(X[part]), products, strict=True
-            ):
-                other = state.row_sums[term.base] if product is None else product[part]
-                summand = np.multiply(left, other, out=left)
-                total = summand if total is None else np.add(total, summand, out=total)
-            assert total is not None, "an expansion has at least one term"
-            gains[part] = total.sum(axis=1, dtype=np.float64)
-        return gains
+            for term, f in zip(expansion.terms, expansion.functions(X), strict=True):
+                if term.linear:
+                    gains += term.coefficient * _inner(f, state.row_sums[term.base])
+                else:
+                    gains += term.coefficient * state.A[term.base].forms(f)
+        return gains * state.scale
 
     def error(self, question: Question, facts: Facts, gains: Float) -> Float:
         """Neglected terms (a bound) plus accumulated rounding (8 standard deviations).
@@ -123,31 +106,14 @@ class Dense(AbstractEngine):
         return np.nan_to_num(error, nan=np.inf, posinf=np.inf)
 
     def products(self, question: Question, facts: Facts) -> int:
-        """One column per feature and product of the expansion."""
-        return len(facts.peak) * self.expansion(question).n_products
+        """One column per feature and order."""
+        return len(facts.peak) * (question.kernel.exact_order or self.order)
 
 
-def _scaled(values: Float, scale: float, dtype: Any) -> Array:
-    """``values / scale`` in one pass; the values themselves where there is nothing to do."""
-    if scale == 1.0 and values.dtype == dtype:
-        return values
-    out = np.empty(values.shape, dtype=dtype)
-    return np.multiply(values, 1 / scale, out=out, casting="same_kind")
-
-
-def _products(
-    expansion: Expansion, rights: list[Array | None], A: dict[int, Array]
-) -> list[Array | None]:
-    """``right A`` for every term, (c, m); terms on one base share one product (A = A')."""
-    out: list[Array | None] = [None] * len(rights)
-    for base in dict.fromkeys(t.base for t in expansion.terms):
-        at = [
-            i
-            for i, (term, right) in enumerate(zip(expansion.terms, rights, strict=True))
-            if term.base == base and right is not None
-        ]
-        stacked = [right for i in at if (right := rights[i]) is not None]
-        product = (np.concatenate(stacked) if len(stacked) > 1 else stacked[0]) @ A[base]
-        for i, part in zip(at, np.split(product, len(at)), strict=True):
-            out[i] = part
+def _inner(X: Array, vector: Array) -> Float:
+    """Inner product of every row with the vector, (c,) float64; short sums in the dtype."""
+    out = np.zeros(len(X))
+    for a in range(0, X.shape[1], LONGEST_SUM):
+        part = slice(a, a + LONGEST_SUM)
+        out += np.vecdot(X[:, part], vector[part])
     return out

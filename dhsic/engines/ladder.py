@@ -25,10 +25,10 @@ FEW_FEATURES = 64
 FIRST_NEGLECTED = 0.02
 #: Highest orders worth a pass of their own, by precision.
 HIGHEST_ORDER = {"float32": 4, "float64": 6}
-#: Time of a column in float64 over one in float32.
+#: Time of a quadratic form in float64 over one in float32.
 DOUBLE_COST = 2.0
-#: What a pass costs besides its products, in columns of one product.
-PASS_COST = 200.0
+#: What a pass costs besides its forms, in forms.
+PASS_COST = 400.0
 
 
 def first_engine(question: Question, facts: Facts, dtype: Any) -> AbstractEngine:
@@ -121,12 +121,15 @@ def _candidates(
     question: Question, dtype: Any, last_cost: float
 ) -> list[tuple[AbstractEngine, float]]:
     """Dense engines cheaper than converging, with their cost per column."""
-    exact = question.kernel.exact_order
+    kernel = question.kernel
+    exact = kernel.exact_order
     single = np.dtype(dtype) == np.float32
     out: list[tuple[AbstractEngine, float]] = []
     for name, factor in (("float32", 1.0), ("float64", DOUBLE_COST)):
         if name == "float32" and not single:
             continue
-        orders = range(1, HIGHEST_ORDER[name] + 1) if exact is None else [exact]
-        out += [(Dense(o, np.dtype(name)), factor * o) for o in orders if factor * o < last_cost]
+        for order in range(1, HIGHEST_ORDER[name] + 1) if exact is None else [exact]:
+            cost = factor * kernel.expansion(order, question.sigma).n_forms
+            if cost < last_cost:
+                out.append((Dense(order, np.dtype(name)), cost))
     return out

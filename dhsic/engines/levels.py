@@ -6,8 +6,9 @@ If the kernel is a product over features, removing feature j multiplies ``K_ii'`
 
     ``sum_kl F_kl N_kl``  with  ``N_kl = 1_k' A 1_l``  and  ``A = W o K``.
 
-Level 0 follows from the others, ``A 1_0 = A 1 - sum_l A 1_l``: q - 1 products, exact for any
-sigma.
+Level 0 follows from the others, ``A 1_0 = A 1 - sum_l A 1_l``: q - 1 products, of one triangle,
+exact for any sigma. For steep kernels, whose K and F range over many orders, that difference is
+lost in rounding; there level 0 has a product of its own.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ from __future__ import annotations
 import numpy as np
 
 from dhsic._typing import Array, Float
+from dhsic.engines.quadratic import Quadratic
 from dhsic.kernels.base import AbstractKernel
+
+#: Largest F for which differences of sums keep their digits.
+STEEP = 100.0
 
 
 def level_gains(
-    X: Array, n_levels: Array, A: Float, row_sums: Float, kernel: AbstractKernel, sigma: float
+    X: Array, n_levels: Array, A: Quadratic, row_sums: Float, kernel: AbstractKernel, sigma: float
 ) -> Float:
     """Gains of c few-valued features.
 
@@ -29,7 +34,7 @@ def level_gains(
         Features as rows.
     n_levels : (c,) int array
         Number of distinct values of each, at least 2.
-    A, row_sums : (m, m) and (m,) float64
+    A, row_sums : Quadratic and (m,) float64
         ``W o K`` and its row sums.
     kernel, sigma
         A kernel with a `factor`.
@@ -41,34 +46,40 @@ def level_gains(
     """
     gains = np.empty(len(X))
     for q in np.unique(n_levels):
-        which = n_levels == q
-        gains[which] = _gains(X[which], int(q), A, row_sums, kernel, sigma)
+        which = np.flatnonzero(n_levels == q)
+        levels, indicators = _indicators(X[which], int(q))  # (q, c), (q, c, m)
+        F = kernel.factor(np.square(levels[:, None] - levels[None, :]), sigma)  # (q, q, c)
+        assert F is not None, "callers ask only kernels that are products over features"
+        steep = F.max(axis=(0, 1)) > STEEP
+        for some, score in ((~steep, _by_row_sums), (steep, _by_all_pairs)):
+            if some.any():
+                gains[which[some]] = score(indicators[:, some], F[..., some], A, row_sums)
     return gains
 
 
-def _gains(
-    X: Array, q: int, A: Float, row_sums: Float, kernel: AbstractKernel, sigma: float
-) -> Float:
-    """Gains of features with q levels each."""
-    levels, others = _indicators(X, q)  # (q, c), (q - 1, c, m)
-    products = (others.reshape(-1, len(row_sums)) @ A).reshape(others.shape)
-    N = np.einsum("kci,lci->klc", others, products)  # levels from 1 on
-    N_0 = np.einsum("lci,i->lc", others, row_sums) - N.sum(axis=0)  # (q - 1, c)
-    F = kernel.factor(np.square(levels[:, None] - levels[None, :]), sigma)  # (q, q, c)
-    assert F is not None, "callers ask only kernels that are products over features"
+def _by_row_sums(indicators: Float, F: Float, A: Quadratic, row_sums: Float) -> Float:
+    """``sum_kl F_kl N_kl`` by products for the levels from 1 on."""
+    others = indicators[1:]
+    N = A.pairs(others)  # (q - 1, q - 1, c)
+    N_0 = np.vecdot(others, row_sums) - N.sum(axis=0)  # (q - 1, c)
     return np.asarray(2 * (F[0, 1:] * N_0).sum(axis=0) + (F[1:, 1:] * N).sum(axis=(0, 1)))
 
 
+def _by_all_pairs(indicators: Float, F: Float, A: Quadratic, row_sums: Float) -> Float:
+    """The same with every N_kl a sum of its own."""
+    del row_sums
+    return np.asarray((F * A.pairs(indicators)).sum(axis=(0, 1)))
+
+
 def _indicators(X: Array, q: int) -> tuple[Float, Float]:
-    """Levels in the order in which they occur, and where each feature has those but the first."""
+    """Levels in the order in which they occur, and where each feature has them."""
     c, m = X.shape
-    levels, indicators = np.empty((q, c)), np.empty((q - 1, c, m))
+    levels, indicators = np.empty((q, c)), np.empty((q, c, m))
     open_ = np.ones((c, m), dtype=bool)
     everyone = np.arange(c)
     for level in range(q):
         levels[level] = X[everyone, np.argmax(open_, axis=1)]
         here = levels[level][:, None] == X
         open_ &= ~here
-        if level:
-            indicators[level - 1] = here
+        indicators[level] = here
     return levels, indicators

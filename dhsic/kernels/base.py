@@ -6,14 +6,14 @@ All of them are functions of one statistic that is additive over features, the i
     ``loss = K(S \ j) - K(S)``                                              (m, m)
 
 and HSIC by ``<W, loss>``. Where that function of ``(x_i, x_i')`` is (nearly) a short sum of
-products ``left(x_i) right(x_i')`` times a matrix that does not depend on j, the kernel says so
-by an `Expansion`: then one matrix product scores a whole block of features.
+symmetric products ``f(x_i) f(x_i')`` times a matrix that does not depend on j, the kernel says so
+by an `Expansion`: then quadratic forms, half of a matrix product each, score a block of features.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,18 +22,21 @@ from dhsic._typing import Array, Float
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One summand ``sum_ab A_ab left(x_a) right(x_b)`` with ``A = W o base``.
+    """One summand ``coefficient f(x)' A f(x)`` with ``A = W o base``.
 
     Attributes
     ----------
     base : int
         Which base matrix; see `AbstractKernel.base`.
-    right_is_one : bool
-        The right function is 1: the row sums of A do, no product is needed.
+    coefficient : float
+        Factor of the summand.
+    linear : bool
+        The summand is ``coefficient f(x)' A 1``: the row sums of A do, no product is needed.
     """
 
     base: int
-    right_is_one: bool = False
+    coefficient: float
+    linear: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +47,27 @@ class Expansion:
     ----------
     terms : tuple of Term
         The summands.
-    lefts, rights : callable
-        ``lefts(X)`` and ``rights(X)``, X (c, m) with a feature a row, give the functions of each
-        side, lists of arrays like X in the order of the terms; None for a right function that
-        is 1. Left functions are new arrays.
+    functions : callable
+        ``functions(X)``, X (c, m) with a feature a row, gives f(X) for every term in turn, like
+        X. An array is valid until the next one is asked for.
     magnitudes : callable
-        ``magnitudes(peak, fourth)``: per term, the size of ``||left|| ||right|| / m``, (c,),
-        where ``peak = max_i |x_i|`` and ``fourth = mean_i x_i^4``: the scale of its rounding.
+        ``magnitudes(peak, fourth)``: per term, a bound on ``|coefficient| ||f||^2 / m``, or on
+        ``|coefficient| ||f|| / sqrt(m)`` where it is linear, (c,); ``peak = max_i |x_i|`` and
+        ``fourth = mean_i x_i^4``. It is the scale of the term's rounding.
     remainder : callable or None
         ``remainder(peak, fourth)``: a bound on the neglected part divided by ``m ||A||_F``,
         (c,). None where the expansion is exact.
     """
 
     terms: tuple[Term, ...]
-    lefts: Callable[[Array], list[Array]]
-    rights: Callable[[Array], list[Array | None]]
+    functions: Callable[[Array], Iterator[Array]]
     magnitudes: Callable[[Float, Float], list[Float]]
     remainder: Callable[[Float, Float], Float] | None = None
 
     @property
-    def n_products(self) -> int:
-        """Matrix products that a block costs."""
-        return sum(not t.right_is_one for t in self.terms)
+    def n_forms(self) -> int:
+        """Quadratic forms of a feature; each takes half of a matrix product."""
+        return sum(not t.linear for t in self.terms)
 
 
 class AbstractKernel(ABC):

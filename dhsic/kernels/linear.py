@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,12 +12,8 @@ from dhsic._typing import Array, Float
 from dhsic.kernels.base import AbstractKernel, Expansion, Term
 
 
-def _lefts(X: Array) -> list[Array]:
-    return [-X]
-
-
-def _rights(X: Array) -> list[Array | None]:
-    return [X]
+def _functions(X: Array) -> Iterator[Array]:
+    yield X
 
 
 def _magnitudes(peak: Float, fourth: Float) -> list[Float]:
@@ -56,4 +53,4 @@ class Linear(AbstractKernel):
     def expansion(self, order: int, sigma: float) -> Expansion:
         """``-x' W x``."""
         del order, sigma
-        return Expansion((Term(1),), _lefts, _rights, _magnitudes)
+        return Expansion((Term(1, -1.0),), _functions, _magnitudes)

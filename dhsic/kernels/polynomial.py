@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import comb
 from numbers import Real
@@ -74,18 +75,16 @@ class Polynomial(AbstractKernel):
         del order, sigma
         b = self.degree
 
-        def lefts(X: Array) -> list[Array]:
-            return [(-1) ** p * comb(b, p) * X**p for p in range(1, b + 1)]
-
-        def rights(X: Array) -> list[Array | None]:
-            return [X**p for p in range(1, b + 1)]
+        def functions(X: Array) -> Iterator[Array]:
+            return (X**p if p > 1 else X for p in range(1, b + 1))
 
         def magnitudes(peak: Float, fourth: Float) -> list[Float]:
             moments = [np.sqrt(fourth)]  # mean of x^(2p) is at most mean(x^4) peak^(2p-4)
             moments += [fourth * peak ** (2 * p - 4) for p in range(2, b + 1)]
             return [comb(b, p) * moment for p, moment in enumerate(moments, start=1)]
 
-        return Expansion(tuple(Term(p) for p in range(1, b + 1)), lefts, rights, magnitudes)
+        terms = tuple(Term(p, float((-1) ** p * comb(b, p))) for p in range(1, b + 1))
+        return Expansion(terms, functions, magnitudes)
 
     def parameters(self) -> dict[str, float]:
         """Degree and offset."""

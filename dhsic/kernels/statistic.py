@@ -10,15 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
 
-from dhsic._typing import Float
+from dhsic._typing import Array, Float
+from dhsic.kernels.symmetric import add_products, subtract_products
 
-#: Side of a tile: three of them in float64 fit the second-level cache of a core.
-TILE = 192
+#: Side of a tile: a few of them in float64 fit the cache, and threads, which take turns between
+#: operations, seldom wait for each other.
+TILE = 384
+
+#: Columns of G that are down-dated at a time.
+STRIP = 128
+
+
+@lru_cache(maxsize=8)
+def _lower(n: int) -> Array:
+    """Where an n x n matrix is on or below its diagonal."""
+    return np.tri(n, dtype=bool)
 
 
 def zero_upper(m: int) -> Float:
@@ -26,9 +37,9 @@ def zero_upper(m: int) -> Float:
     return np.zeros((m, m), order="F")
 
 
-def add_features(upper: Float, Z: Float) -> Float:
+def add_features(upper: Float, Z: Float) -> None:
     """Add ``Z' Z`` in place, upper triangle; Z is (c, m) float64, C-ordered."""
-    return np.asarray(dsyrk(1.0, Z.T, beta=1.0, c=upper, overwrite_c=1))
+    add_products(upper, Z)
 
 
 def take_away(upper: Float, Z: Float, each: Callable[..., Iterable[Any]]) -> None:
@@ -36,10 +47,9 @@ def take_away(upper: Float, Z: Float, each: Callable[..., Iterable[Any]]) -> Non
     m = len(upper)
 
     def strip(a: int) -> None:
-        rows = slice(a, min(a + TILE, m))
-        upper[rows, a:] -= Z[:, rows].T @ Z[:, a:]
+        subtract_products(upper, Z, slice(a, min(a + STRIP, m)))
 
-    for _ in each(strip, range(0, m, TILE)):
+    for _ in each(strip, range(0, m, STRIP)):
         pass
 
 
@@ -60,14 +70,15 @@ class Statistic:
         return np.asarray(np.diagonal(self.upper))
 
     def tiles(self) -> Iterator[tuple[slice, slice, Float]]:
-        """Rows, columns and values of every tile on and above the diagonal."""
+        """Rows, columns and values, C-ordered, of every tile on and below the diagonal."""
         m = self.n_samples
+        lower = self.upper.T
         edges = [slice(a, min(a + TILE, m)) for a in range(0, m, TILE)]
-        for i, rows in enumerate(edges):
-            corner = np.triu(self.upper[rows, rows])
-            yield rows, rows, corner + np.triu(corner, 1).T
-            for columns in edges[i + 1 :]:
-                yield rows, columns, self.upper[rows, columns]
+        for i, columns in enumerate(edges):
+            corner = lower[columns, columns]
+            yield columns, columns, np.where(_lower(len(corner)), corner, corner.T)
+            for rows in edges[i + 1 :]:
+                yield rows, columns, lower[rows, columns]
 
     def whole(self) -> Float:
         """Both triangles, a new (m, m) array."""

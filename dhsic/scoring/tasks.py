@@ -20,7 +20,7 @@ from dhsic.sources.base import AbstractSource, Block
 from dhsic.sources.scaling import Scaling, measure, standardise
 
 #: Features of a tile: standardised values, product and left functions stay in the cache.
-TILE = 256
+TILE = 384
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def measure_blocks(
             )
             parts.append(scaling)
             if G is not None:
-                G = add_features(G, Z)
+                add_features(G, Z)
     return Scaling.join(parts), G
 
 
@@ -104,7 +104,7 @@ def statistic_of(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
     """Upper triangle of the statistic of the columns, (m, m)."""
     upper = zero_upper(wanted.n_samples)
     for Z in standardised(source, job, wanted):
-        upper = add_features(upper, Z)
+        add_features(upper, Z)
     return upper
 
 

@@ -18,6 +18,9 @@ from dhsic._typing import Array, Float, Index, Mask
 MOST_LEVELS = 8
 #: Values that decide, cheaply, that a feature has many levels.
 PROBE = 64
+#: Bytes of float64 values that are measured at a time, and the fewest features: passes over them
+#: stay in the cache.
+CACHE_BYTES, FEWEST_ROWS = 1 << 20, 16
 #: Mean over standard deviation up to which float32 is as good as float64 for standardising.
 FAR_FROM_ZERO = 16.0
 #: Standard deviations between 1 / RANGE and RANGE can be divided by in float32, and, the wider
@@ -105,25 +108,33 @@ def measure(
     Scaling, (c, m) float64
         The facts and the standardised block.
     """
+    Z = np.empty(raw.shape)
+    rows = max(FEWEST_ROWS, CACHE_BYTES // max(1, Z[:1].nbytes))
+    parts = [slice(a, a + rows) for a in range(0, max(1, len(raw)), rows)]
     with np.errstate(over="ignore", invalid="ignore"):  # marked by a `std` of NaN
-        return _measure(raw, missing_code, standardize=standardize, centre=centre)
+        known = [
+            _measure(raw[p], missing_code, Z[p], standardize=standardize, centre=centre)
+            for p in parts
+        ]
+    return Scaling.join(known), Z
 
 
 def _measure(
-    raw: Array, missing_code: int | None, *, standardize: bool, centre: bool
-) -> tuple[Scaling, Float]:
-    Z = raw.astype(np.float64)
+    raw: Array, missing_code: int | None, Z: Float, *, standardize: bool, centre: bool
+) -> Scaling:
+    """Scaling of a few features; their standardised values go to Z."""
+    Z[...] = raw
     mask = missing_mask(raw, missing_code)
     m = Z.shape[1]
     n_missing = np.zeros(len(Z), dtype=np.int64) if mask is None else mask.sum(axis=1)
     if mask is not None:
         Z[mask] = 0.0
-    mean = Z.sum(axis=1) / np.maximum(m - n_missing, 1)
+    mean = np.asarray(Z.sum(axis=1) / np.maximum(m - n_missing, 1))
     varies = _varies(raw, mask)
     Z -= mean[:, None]
     if mask is not None:
         Z[mask] = 0.0
-    std = np.sqrt(np.einsum("ij,ij->i", Z, Z) / m)
+    std = np.sqrt(np.vecdot(Z, Z) / m)
     std[~varies] = 0.0
     narrowest = RANGE if raw.dtype == np.float32 else RANGE_WIDE
     std[varies & ~((std > 1 / narrowest) & (std < narrowest))] = np.nan
@@ -139,9 +150,9 @@ def _measure(
         Z[~varies] = 0.0
     squares = Z * Z
     peak = np.sqrt(squares.max(axis=1, initial=0.0))
-    fourth = np.einsum("ij,ij->i", squares, squares) / m
-    levels = _count_levels(Z)
-    return Scaling(shift, scale, fill, mean, std, n_missing, peak, fourth, levels), Z
+    fourth = np.vecdot(squares, squares) / m
+    levels = _count_levels(raw, mask, mean)
+    return Scaling(shift, scale, fill, mean, std, n_missing, peak, fourth, levels)
 
 
 def standardise(raw: Array, missing_code: int | None, scaling: Scaling, dtype: Any) -> Array:
@@ -172,18 +183,35 @@ def _varies(raw: Array, mask: Mask | None) -> Mask:
     return np.asarray(((raw != reference[:, None]) & ~mask).any(axis=1))
 
 
-def _count_levels(Z: Float) -> Array:
-    """Distinct values of each row, 0 for more than `MOST_LEVELS`."""
-    out = np.zeros(len(Z), dtype=np.uint8)
-    probe = np.sort(Z[:, :PROBE], axis=1)
-    few = np.flatnonzero(1 + (np.diff(probe, axis=1) != 0).sum(axis=1) <= MOST_LEVELS)
-    values, seen = Z[few], 0
-    open_ = np.ones(values.shape, dtype=bool)  # not yet counted as one of the levels seen
-    while few.size and seen < MOST_LEVELS:
+def _count_levels(raw: Array, mask: Mask | None, mean: Float) -> Array:
+    """Distinct values of each row, 0 for more than `MOST_LEVELS`; missing ones are the mean."""
+    out = np.zeros(len(raw), dtype=np.uint8)
+    probe = np.sort(raw[:, :PROBE], axis=1)
+    changes = probe[:, 1:] != probe[:, :-1]
+    if mask is not None:
+        changes &= ~np.isnan(probe[:, 1:])  # each NaN differs from the next
+    few = np.flatnonzero(changes.sum(axis=1) < MOST_LEVELS + 1)
+    values: Array = raw if few.size == len(raw) else raw[few]
+    # Not yet counted as one of the levels seen; what is missing is a level if no value is the mean.
+    open_ = np.ones(values.shape, dtype=bool)
+    if mask is not None:
+        open_ &= ~(mask if few.size == len(raw) else mask[few])
+    filled = np.asarray(~open_.all(axis=1))
+    seen = np.zeros(few.size, dtype=np.int64)
+    while few.size:
+        more = np.asarray(open_.any(axis=1)) & (seen <= MOST_LEVELS)
+        if not more.all():
+            out[few[~more]] = _few(seen[~more] + filled[~more])
+            few, values, open_ = few[more], values[more], open_[more]
+            seen, filled = seen[more], filled[more]
+            continue
         level = values[np.arange(few.size), np.argmax(open_, axis=1)]
         open_ &= values != level[:, None]
+        filled &= level != mean[few]
         seen += 1
-        more = open_.any(axis=1)
-        out[few[~more]] = seen
-        few, values, open_ = few[more], values[more], open_[more]
     return out
+
+
+def _few(n: Index) -> Array:
+    """Numbers of levels, 0 where there are too many."""
+    return np.where(n <= MOST_LEVELS, n, 0).astype(np.uint8)

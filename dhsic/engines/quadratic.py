@@ -1,0 +1,68 @@
+"""Quadratic forms ``x' A x`` of a symmetric matrix: one triangle of it, half of a product.
+
+With A in panels of columns, ``x' A x = sum_panels x_p' (T x)_p``, where T is A on and next to the
+diagonal, twice A below and nothing above. A panel of ``T x`` is used up while it is in the cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Float
+
+#: Columns of a panel: products of this width run at nearly full speed, little of the upper
+#: triangle comes along, and so few products are summed in the working dtype.
+PANEL = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Quadratic:
+    """A symmetric (m, m) matrix, ready for quadratic forms.
+
+    Attributes
+    ----------
+    panels : tuple of arrays
+        Panel p is (m - a, b - a), the columns a..b of T from row a on.
+    """
+
+    panels: tuple[Array, ...]
+
+    @staticmethod
+    def of(A: Float, scale: float, dtype: Any) -> Quadratic:
+        """``A / scale``, cast to the dtype."""
+        panels = []
+        for a in range(0, len(A), PANEL):
+            part = A[a:, a : a + PANEL]
+            panel = np.empty(part.shape, dtype=dtype)
+            np.multiply(part, 2 / scale, out=panel, casting="same_kind")
+            panel[: part.shape[1]] *= 0.5
+            panels.append(panel)
+        return Quadratic(tuple(panels))
+
+    def forms(self, X: Array) -> Float:
+        """``x' A x`` of every row of X (c, m), float64 (c,)."""
+        out = np.zeros(len(X))
+        a = 0
+        for panel in self.panels:
+            b = a + panel.shape[1]
+            out += np.vecdot(X[:, a:b], X[:, a:] @ panel)
+            a = b
+        return out
+
+    def pairs(self, X: Array) -> Float:
+        """``x_k' A x_l`` of the rows of X (n, c, m) with each other, float64 (n, n, c).
+
+        ``x_k' T x_l`` holds the entries of A below the diagonal twice, ``x_l' T x_k`` those above.
+        """
+        n, c, m = X.shape
+        out = np.zeros((n, n, c))
+        a = 0
+        for panel in self.panels:
+            b = a + panel.shape[1]
+            product = (X[..., a:].reshape(n * c, m - a) @ panel).reshape(n, c, b - a)
+            out += np.vecdot(X[:, None, :, a:b], product[None])
+            a = b
+        return np.asarray((out + out.transpose(1, 0, 2)) / 2)
