@@ -12,7 +12,7 @@ BIN   := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow lint types layers clean
+.PHONY: help demo test slow bench lint types layers clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,16 @@ test: $(STAMP)  ## Run the tests and the doctests (not the slow ones)
 slow: $(STAMP)  ## Run the slow tests: measured memory, large data, real clusters
 	$(BIN)/python -m pytest -m slow --timeout 1800
 
+# The other selectors that the suite measures stay out of the environment of the tests.
+$(VENV)-bench/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-bench
+	$(VENV)-bench/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(VENV)-bench/bin/python -m pip install --quiet $(EDITABLE) . --group bench
+	@touch $@
+
+bench: $(VENV)-bench/.installed  ## Measure: roofline, growth, peers (sized for 15 minutes)
+	$(VENV)-bench/bin/python benchmarks/suite.py
+
 lint: $(STAMP)  ## Check style, formatting and spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -48,5 +58,5 @@ layers: $(STAMP)  ## Check that lower layers never import higher ones
 	$(BIN)/lint-imports --no-cache  # the cache misses modules that are new
 
 clean:  ## Remove the environment, the demo and every cache
-	rm -rf $(VENV) demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-bench benchmarks/out demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
