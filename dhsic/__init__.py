@@ -1,5 +1,7 @@
 """Feature selection by kernel dependence (HSIC) for matrices that do not fit in memory."""
 
+from typing import TYPE_CHECKING, Any
+
 from dhsic import kernels
 from dhsic.errors import (
     CheckpointError,
@@ -9,12 +11,15 @@ from dhsic.errors import (
     InputError,
     MemoryBudgetError,
 )
-from dhsic.hsic import hsic
+from dhsic.estimate import hsic, hsic_variance
 from dhsic.results import load, save, selected_features
 from dhsic.selectors import BAHSIC, LinearHSIC, select
 from dhsic.sources.opening import open_source
 from dhsic.sources.target import read_target
 from dhsic.versions import VERSION
+
+if TYPE_CHECKING:
+    from dhsic.matrix import kernel_matrix
 
 __version__ = VERSION
 
@@ -29,6 +34,8 @@ __all__ = [
     "MemoryBudgetError",
     "__version__",
     "hsic",
+    "hsic_variance",
+    "kernel_matrix",
     "kernels",
     "load",
     "open_source",
@@ -37,3 +44,12 @@ __all__ = [
     "select",
     "selected_features",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`kernel_matrix`, which alone brings dask with it, when it is first asked for."""
+    if name != "kernel_matrix":
+        raise AttributeError(f"module 'dhsic' has no attribute {name!r}")
+    from dhsic.matrix import kernel_matrix
+
+    return kernel_matrix

@@ -5,7 +5,7 @@ number of each stands beside it. Lists and floats, float64 throughout.
 """
 
 import math
-from itertools import pairwise
+from itertools import combinations, pairwise, permutations
 
 import numpy as np
 
@@ -222,3 +222,99 @@ def _unbiased_array(K, L):
     Kt, Lt = K - np.diag(np.diag(K)), L - np.diag(np.diag(L))
     inner = np.sum(Kt * Lt) + Kt.sum() * Lt.sum() / ((m - 1) * (m - 2))
     return float(inner - 2 / (m - 2) * (Kt.sum(0) @ Lt.sum(0))) / (m * (m - 3))
+
+
+# -- HSIC in linear time and its variance (JMLR 2.5, 2.6) ---------------------------------------
+
+
+def h(K, L, quadruple):
+    """Eq. 11: the kernel of the U-statistic on four samples."""
+    return sum(
+        K[s][t] * (L[s][t] + L[u][v] - 2.0 * L[s][u]) for s, t, u, v in permutations(quadruple)
+    ) / math.factorial(4)
+
+
+def u_statistic(K, L):
+    """Eq. 10: HSIC_1 as the mean of h over all quadruples; h is symmetric, so each once."""
+    values = [h(K, L, quadruple) for quadruple in combinations(range(len(K)), 4)]
+    return sum(values) / len(values)
+
+
+def variance(K, L):
+    """Eq. 15: Theorem 5."""
+    m = len(K)
+    squares = []
+    for i in range(m):
+        others = [j for j in range(m) if j != i]
+        values = [h(K, L, (i, *triple)) for triple in combinations(others, 3)]
+        squares.append((sum(values) / len(values)) ** 2)
+    R = sum(squares) / m
+    return 16.0 / m * (R - unbiased(K, L) ** 2)
+
+
+def printed_variance(K, L):
+    """Eq. 15 by the vector h that stands, in matrices, above section 2.6."""
+    K, L = np.array(K, dtype=float), np.array(L, dtype=float)
+    np.fill_diagonal(K, 0.0)
+    np.fill_diagonal(L, 0.0)
+    m, one = len(K), np.ones(len(K))
+    vector = (
+        (m - 2) ** 2 * (K * L) @ one
+        + (m - 2) * (np.trace(K @ L) * one - K @ L @ one - L @ K @ one)
+        - m * (K @ one) * (L @ one)
+        + (one @ L @ one) * (K @ one)
+        + (one @ K @ one) * (L @ one)
+        - (one @ K @ L @ one) * one
+    )
+    R = vector @ vector / (4 * m * ((m - 1) * (m - 2) * (m - 3)) ** 2)
+    return 16.0 / m * (R - _unbiased_array(K, L) ** 2)
+
+
+# -- low-rank factors (JMLR 2.6.2) --------------------------------------------------------------
+
+
+def nystrom(K, landmarks):
+    """``K_mb K_bb^{-1} K_bm``; K_bb is regular."""
+    b = len(landmarks)
+    solved = _solve([[K[i][j] for j in landmarks] for i in landmarks], [K[i] for i in landmarks])
+    return [
+        [sum(row[landmarks[a]] * solved[a][j] for a in range(b)) for j in range(len(K))]
+        for row in K
+    ]
+
+
+def _solve(A, B):
+    """``A^{-1} B`` by Gaussian elimination, the largest pivot first."""
+    n = len(A)
+    rows = [list(a) + list(b) for a, b in zip(A, B, strict=True)]
+    for k in range(n):
+        largest_row = max(range(k, n), key=lambda i: abs(rows[i][k]))
+        rows[k], rows[largest_row] = rows[largest_row], rows[k]
+        rows[k] = [v / rows[k][k] for v in rows[k]]
+        for i in range(n):
+            if i != k:
+                rows[i] = [v - rows[i][k] * w for v, w in zip(rows[i], rows[k], strict=True)]
+    return [row[n:] for row in rows]
+
+
+def incomplete_cholesky(K, rank):
+    """What `rank` greedy pivots make of K, and the pivots (Fine and Scheinberg, 2000)."""
+    m = len(K)
+    residual = [list(row) for row in K]
+    pivots = []
+    for _ in range(rank):
+        p = max(range(m), key=lambda i: residual[i][i])
+        pivots.append(p)
+        pivot_row = list(residual[p])
+        for i in range(m):
+            for j in range(m):
+                residual[i][j] -= pivot_row[i] * pivot_row[j] / pivot_row[p]
+    approximation = [[K[i][j] - residual[i][j] for j in range(m)] for i in range(m)]
+    return approximation, pivots
+
+
+def off_diagonal_error(K, A):
+    """``||K - A||_F / ||K||_F`` without the diagonals."""
+    pairs = [(i, j) for i in range(len(K)) for j in range(len(K)) if i != j]
+    wrong = sum((K[i][j] - A[i][j]) ** 2 for i, j in pairs)
+    return math.sqrt(wrong / sum(K[i][j] ** 2 for i, j in pairs))

@@ -11,19 +11,23 @@ Classes with ``m_y`` samples each:
 
 Real values: ``linear`` ``<y, y'>`` and ``gaussian`` ``exp(-s ||y - y'||^2)`` (JMLR eq. 20) with
 ``s = 1 / (2 w^2)``, w the median distance between labels.
+
+The targets are read once, into parts that state a kernel without writing it out (`label_parts`);
+L is their sum, here as a matrix, in `dhsic.kernels.label_factors` as a product of thin ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.given import LARGEST, as_array, as_numbers, refuse_dtype
-from dhsic.kernels.bandwidth import every_so_many, median_sigma
+from dhsic.kernels.bandwidth import MEDIAN_SAMPLES, median_sigma
 
 #: Whole-numbered labels with more distinct values than this are taken for measurements.
 MOST_CLASSES = 50
@@ -52,6 +56,102 @@ class Labels:
     n_targets: int
 
 
+@dataclass(frozen=True)
+class ClassTarget:
+    """A target of n classes: ``L_ij = table[class of i, class of j]``, of rank g.
+
+    Attributes
+    ----------
+    codes : (m,) integers
+        Class of each sample.
+    maps : (n, g) float64 or None
+        A row for each class, ``table = maps diag(weights) maps'``; None for unit vectors.
+    weights : (g,) float64
+        See `maps`.
+    name : str
+        The kernel, one of `CLASS_KERNELS`.
+    """
+
+    codes: Array
+    maps: Float | None
+    weights: Float
+    name: str
+
+    @cached_property
+    def table(self) -> Float:
+        """Kernel between classes, (n, n)."""
+        if self.maps is None:
+            return np.diag(self.weights)
+        return np.asarray((self.maps * self.weights) @ self.maps.T)
+
+    def tile(self, rows: slice, columns: slice) -> Float:
+        """Part of L."""
+        return np.asarray(self.table[np.ix_(self.codes[rows], self.codes[columns])])
+
+
+@dataclass(frozen=True)
+class RealTargets:
+    """Real targets that share a kernel; `values` (m, t), `sigma` None for the linear kernel."""
+
+    values: Float
+    sigma: float | None
+
+    @property
+    def name(self) -> str:
+        """The kernel, one of `REAL_KERNELS`."""
+        return "linear" if self.sigma is None else "gaussian"
+
+    def tile(self, rows: slice, columns: slice) -> Float:
+        """Part of L."""
+        if self.sigma is None:
+            return np.asarray(self.values[rows] @ self.values[columns].T)
+        return np.exp(-self.sigma * label_distances(self.values[rows], self.values[columns]))
+
+
+@dataclass(frozen=True)
+class GivenMatrix:
+    """L as the caller computed it, (m, m)."""
+
+    L: Float
+    name: str = "precomputed"
+
+    def tile(self, rows: slice, columns: slice) -> Float:
+        """Part of L."""
+        return self.L[rows, columns]
+
+
+LabelPart = ClassTarget | RealTargets | GivenMatrix
+
+
+@dataclass(frozen=True, slots=True)
+class LabelParts:
+    """What L is the sum of.
+
+    Attributes
+    ----------
+    parts : tuple of LabelPart
+        Class targets in their order, then the real ones.
+    n_samples, n_targets : int
+        m, and the number of target columns.
+    """
+
+    parts: tuple[LabelPart, ...]
+    n_samples: int
+    n_targets: int
+
+    @property
+    def description(self) -> str:
+        """Which kernels on which targets, for people to read."""
+        return " + ".join(part.name for part in self.parts)
+
+    def tile(self, rows: slice, columns: slice) -> Float:
+        """Part of L, not to be written to."""
+        L = self.parts[0].tile(rows, columns)
+        for part in self.parts[1:]:
+            L = L + part.tile(rows, columns)
+        return L
+
+
 def label_matrix(y: Array, label_kernel: str = "auto") -> Labels:
     """L for the labels y.
 
@@ -75,28 +175,33 @@ def label_matrix(y: Array, label_kernel: str = "auto") -> Labels:
     InputError
         One class, a constant target, NaN, an unknown kernel, or labels that do not fit it.
     """
+    labels = label_parts(y, label_kernel)
+    everyone = slice(0, labels.n_samples)
+    return Labels(labels.tile(everyone, everyone), labels.description, labels.n_targets)
+
+
+def label_parts(y: Array, label_kernel: str = "auto") -> LabelParts:
+    """Read the labels and settle their kernels; parameters and errors as of `label_matrix`."""
     if label_kernel not in LABEL_KERNELS:
         raise InputError(
             f"label_kernel={label_kernel!r} is unknown; pass one of {', '.join(LABEL_KERNELS)}."
         )
     if label_kernel == "precomputed":
-        return _precomputed(y)
+        L = _precomputed(y)
+        return LabelParts((GivenMatrix(L),), len(L), 1)
     Y = _columns(y)
-    parts: list[tuple[Float, str]] = []
+    parts: list[LabelPart] = []
     real = []
     for t in range(Y.shape[1]):
         kernel = auto_kernel(Y[:, t]) if label_kernel == "auto" else label_kernel
         if kernel in REAL_KERNELS:
             real.append(t)
         else:
-            parts.append((_class_matrix(Y[:, t], kernel), kernel))
+            parts.append(_class_target(Y[:, t], kernel))
     if real:
         kernel = "gaussian" if label_kernel == "auto" else label_kernel
-        parts.append((_real_matrix(Y[:, real], kernel), kernel))
-    L = parts[0][0]
-    for other, _ in parts[1:]:
-        L = L + other
-    return Labels(L, " + ".join(name for _, name in parts), Y.shape[1])
+        parts.append(_real_targets(Y[:, real], kernel))
+    return LabelParts(tuple(parts), *Y.shape)
 
 
 def _columns(y: Array) -> Array:
@@ -158,7 +263,7 @@ def auto_kernel(column: Array) -> str:
     return "gaussian"
 
 
-def _class_matrix(column: Array, kernel: str) -> Float:
+def _class_target(column: Array, kernel: str) -> ClassTarget:
     if kernel not in CLASS_KERNELS:
         raise InputError(f"label_kernel={kernel!r} is no class kernel.")
     keys = column.astype(str) if column.dtype.kind in "OSUT" else column
@@ -181,35 +286,34 @@ def _class_matrix(column: Array, kernel: str) -> Float:
             f"label_kernel={kernel!r} takes two classes and y has {n}; pass 'multiclass' or "
             "'one-vs-rest'."
         )
-    return _CLASS_MATRIX[kernel](codes, sizes)
+    maps, weights = _CLASS_MAPS[kernel](sizes)
+    return ClassTarget(codes, maps, weights, kernel)
 
 
-def _binary(codes: Array, sizes: Float) -> Float:
+def _binary(sizes: Float) -> tuple[Float | None, Float]:
     """Eq. 16."""
     del sizes
-    y = 2.0 * codes - 1.0
-    return np.outer(y, y)
+    return np.array([[-1.0], [1.0]]), np.ones(1)
 
 
-def _balanced(codes: Array, sizes: Float) -> Float:
+def _balanced(sizes: Float) -> tuple[Float | None, Float]:
     """Eq. 17."""
-    y = (2.0 * codes - 1.0) / sizes[codes]
-    return np.outer(y, y)
+    return np.array([[-1.0], [1.0]]) / sizes[:, None], np.ones(1)
 
 
-def _multiclass(codes: Array, sizes: Float) -> Float:
+def _multiclass(sizes: Float) -> tuple[Float | None, Float]:
     """Eq. 18 with ``c_y = 1 / m_y``."""
-    return np.where(codes[:, None] == codes[None, :], 1.0 / sizes[codes][:, None], 0.0)
+    return None, 1.0 / sizes
 
 
-def _one_vs_rest(codes: Array, sizes: Float) -> Float:
+def _one_vs_rest(sizes: Float) -> tuple[Float | None, Float]:
     """Eq. 19."""
     m = sizes.sum()
     psi = np.diag(m / (sizes * (m - sizes))) - 1.0 / (m - sizes)  # row y is psi(y)
-    return np.asarray((psi @ psi.T)[np.ix_(codes, codes)])
+    return psi, np.ones(len(sizes))
 
 
-_CLASS_MATRIX: dict[str, Callable[[Array, Float], Float]] = {
+_CLASS_MAPS: dict[str, Callable[[Float], tuple[Float | None, Float]]] = {
     "binary": _binary,
     "balanced": _balanced,
     "multiclass": _multiclass,
@@ -217,7 +321,7 @@ _CLASS_MATRIX: dict[str, Callable[[Array, Float], Float]] = {
 }
 
 
-def _real_matrix(Y: Array, kernel: str) -> Float:
+def _real_targets(Y: Array, kernel: str) -> RealTargets:
     columns = [_as_real(Y[:, t]) for t in range(Y.shape[1])]
     known = [c for c in columns if c is not None]
     if len(known) < len(columns):
@@ -241,24 +345,23 @@ def _real_matrix(Y: Array, kernel: str) -> Float:
         )
     if values.shape[1] > 1:
         values = (values - values.mean(axis=0)) / spread
-    inner = values @ values.T
     if kernel == "linear":
-        return np.asarray(inner)
-    D = _distances(values)
-    return np.asarray(np.exp(-median_sigma(every_so_many(D)) * D))
+        return RealTargets(values, None)
+    some = values[:: -(-len(values) // MEDIAN_SAMPLES)]  # as `every_so_many` takes them
+    return RealTargets(values, median_sigma(label_distances(some, some)))
 
 
-def _distances(values: Float) -> Float:
-    """Squared distances, by differences: exact zeros where labels are equal."""
-    D = np.zeros((len(values), len(values)))
-    for column in values.T:
-        delta = np.subtract.outer(column, column)
+def label_distances(rows: Float, columns: Float) -> Float:
+    """Squared distances (r, c), by differences: exact zeros where labels are equal."""
+    D = np.zeros((len(rows), len(columns)))
+    for ours, theirs in zip(rows.T, columns.T, strict=True):
+        delta = np.subtract.outer(ours, theirs)
         delta *= delta
         D += delta
     return D
 
 
-def _precomputed(L: Array) -> Labels:
+def _precomputed(L: Array) -> Float:
     L = as_numbers(L, "the precomputed L")
     if L.ndim != 2 or L.shape[0] != L.shape[1]:
         raise InputError(f"A precomputed L has shape {L.shape}; pass (m, m), one row a sample.")
@@ -268,4 +371,4 @@ def _precomputed(L: Array) -> Labels:
             f"The precomputed L is not symmetric (largest difference {worst:.3g}); "
             "pass (L + L') / 2."
         )
-    return Labels(L, "precomputed", 1)
+    return L

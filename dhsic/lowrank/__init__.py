@@ -1,0 +1,18 @@
+"""Low-rank factors of the data kernel matrix, from inner products with landmarks."""
+
+from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks, measured_error
+from dhsic.lowrank.cholesky import Cholesky
+from dhsic.lowrank.nystrom import Nystrom
+from dhsic.lowrank.random_features import RandomFeatures
+from dhsic.lowrank.spectral import Spectral
+
+__all__ = [
+    "AbstractFactorizer",
+    "Cholesky",
+    "Factor",
+    "Landmarks",
+    "Nystrom",
+    "RandomFeatures",
+    "Spectral",
+    "measured_error",
+]

@@ -1,0 +1,85 @@
+"""Random Fourier features of the Gaussian kernel (CCM 5.2; Rahimi and Recht, 2007).
+
+``exp(-sigma ||x - y||^2)`` is the mean of ``2 cos(w'x + p) cos(w'y + p)`` over normal directions
+w of variance ``2 sigma`` and even phases p. The landmarks are such directions of variance 1: the
+statistic is again a sum over features, and sigma may change without another pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dhsic._typing import Float
+from dhsic.errors import InputError
+from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.gaussian import Gaussian
+from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks, relative
+
+#: Samples whose squares are taken at a time.
+STRIP = 4096
+
+
+@dataclass(frozen=True)
+class RandomFeatures(AbstractFactorizer):
+    """One cosine a landmark; the landmarks are standard normal directions of feature space.
+
+    The error is that of a mean of b independent values, from their own variance over all pairs
+    of samples; it falls as ``1 / sqrt(b)``, however simple K is. It is infinite where K drowns in
+    it, and for b = 1.
+    """
+
+    name: ClassVar[str] = "random_features"
+
+    def factor(
+        self,
+        kernel: AbstractKernel,
+        sigma: float,
+        landmarks: Landmarks,
+        *,
+        base: int = 0,
+        seed: int = 0,
+    ) -> Factor:
+        """``F = sqrt(2 / b) cos(sqrt(2 sigma) inner' + phase)``; weights are 1."""
+        if not isinstance(kernel, Gaussian):
+            raise InputError(
+                f"Random features are those of the Gaussian kernel, and kernel is {kernel.name!r}. "
+                "Take the 'nystrom' or 'cholesky' factorizer, which any kernel has."
+            )
+        if landmarks.rows is not None:
+            raise InputError(
+                f"Random features need random directions and these {landmarks.n_landmarks} "
+                "landmarks are samples. Pass inner products with random_directions(...) and "
+                "rows=None, or take the 'nystrom' factorizer."
+            )
+        b = landmarks.n_landmarks
+        phases = np.random.default_rng(seed).uniform(0.0, 2 * np.pi, size=b)
+        F = np.multiply(landmarks.inner.T, np.sqrt(2 * sigma), order="C")
+        F += phases
+        np.cos(F, out=F)
+        F *= np.sqrt(2 / b)
+        return Factor(F, np.ones(b), _sampling_error(F))
+
+
+def _sampling_error(F: Float) -> float:
+    """Standard error of the mean over features, relative to what it leaves of ``||F F'||``.
+
+    With ``z_k = b F_ik F_jk`` for pair ij the mean is ``A_ij = sum_k z_k / b``, its variance
+    ``(sum_k z_k^2 / b - A_ij^2) / (b - 1)``; both summed over all pairs i != j in O(m b^2).
+    """
+    b = F.shape[1]
+    if b == 1:
+        return float("inf")
+    squares = np.zeros(b)  # sum_i F_ik^2
+    own = fourths = 0.0  # sum_i A_ii^2, sum_ik F_ik^4
+    for a in range(0, len(F), STRIP):
+        S = F[a : a + STRIP] ** 2
+        squares += S.sum(axis=0)
+        own += float((S.sum(axis=1) ** 2).sum())
+        fourths += float(np.vdot(S, S))
+    G = F.T @ F
+    total = float(np.vdot(G, G)) - own  # sum of A_ij^2
+    variance = max((b * (float(squares @ squares) - fourths) - total) / (b - 1), 0.0)
+    return relative(variance, total - variance)

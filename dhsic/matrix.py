@@ -1,0 +1,319 @@
+"""Kernel matrices as dask arrays: block by block, lazily, never all in memory.
+
+A block of K sums its statistic over the feature chunks of the data, one after the other, so that
+a task holds one block and two chunks. Chunks are read again for every block rather than kept for
+all of them, so that data larger than memory stay where they are; only where a dask array shares
+work between its chunks (means of features, say) are they computed once and handed on. Blocks
+below the diagonal are transposes of those above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations_with_replacement
+from operator import index
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.base import optimize, tokenize
+from dask.core import get_dependencies
+from dask.highlevelgraph import HighLevelGraph
+from dask.local import get_sync
+from dask.typing import Key
+
+from dhsic._typing import Array, Float
+from dhsic.errors import InputError
+from dhsic.given import as_array, as_numbers, refuse_lossy
+from dhsic.kernels.bandwidth import MEDIAN_SAMPLES, Dimension, Fixed, Median, resolve_bandwidth
+from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.choosing import check_reach, resolve_kernel
+from dhsic.kernels.statistic import Statistic
+
+#: Features that are read together, about, where the data are no dask array.
+WIDTH = 4096
+
+#: Part of ``G = X X'``, (r, c), and of its diagonal for the rows (r,) and the columns (c,).
+Sums = tuple[Float, Float, Float]
+
+
+def kernel_matrix(
+    X: Any,
+    kernel: str | AbstractKernel = "gaussian",
+    bandwidth: object = "median",
+    block_size: int = 2048,
+) -> da.Array:
+    """K of the samples of X as a dask array, computed block by block when it is asked for.
+
+    Parameters
+    ----------
+    X : (m, d) or (m,) numpy, dask or zarr array, or xarray.DataArray with samples first
+        Data, used as they are; chunks along the features are never joined. Chunks of a dask
+        array are computed again for every block, unless they share work with each other or are
+        held by a cluster.
+    kernel : {"gaussian", "polynomial", "linear"} or kernel object
+        Kernel on the data.
+    bandwidth : "median", "dimension" or float
+        Sigma in ``exp(-sigma d^2)``. The median distance is a task of the graph: like
+        `dhsic.hsic` it takes every so-many-th sample, at most 4,096, whose distances (up to
+        128 MiB) are the one thing that may be larger than a block.
+    block_size : int
+        Side of a block of K. Larger blocks read the data less often: m / block_size times.
+
+    Returns
+    -------
+    dask.array.Array
+        (m, m) float64, symmetric to the last bit.
+
+    Raises
+    ------
+    InputError
+        X is no matrix, an unknown kernel or bandwidth, a block size below 1; at computation,
+        values that are no numbers.
+
+    Examples
+    --------
+    >>> import numpy as np, dhsic
+    >>> K = dhsic.kernel_matrix(np.eye(4), kernel="linear", block_size=3)
+    >>> K.chunks
+    ((3, 1), (3, 1))
+    >>> float(K.sum())
+    4.0
+    """
+    chosen = resolve_kernel(kernel)
+    X, block_size = _sliceable(X), _whole(block_size)
+    token = tokenize(X, chosen.name, chosen.parameters(), repr(bandwidth), block_size)
+    width = _sigma(X, chosen, bandwidth, f"sigma-{token}")
+    graph: dict[Key, Any] = {**width.graph}
+    blocks = _in_blocks(X, block_size)
+    name, sums = f"kernel-{token}", f"inner-{token}"
+    add = partial(_add_features, centred=chosen.has_bandwidth)
+    for i, j in combinations_with_replacement(range(len(blocks.heights)), 2):
+        total = _add_chain(graph, sums, blocks, (i, j), add)
+        if i < j:
+            graph[name, i, j] = (_gram, chosen, total, width.sigma)
+            graph[name, j, i] = (np.transpose, (name, i, j))
+        else:
+            graph[name, i, i] = (_symmetric_gram, chosen, total, width.sigma)
+    shared: list[Any] = [a for a in (blocks.shared, width.shared) if a is not None]
+    layers = HighLevelGraph.from_collections(name, graph, dependencies=shared)
+    return da.Array(layers, name, (blocks.heights, blocks.heights), dtype=np.dtype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class _Slice:
+    """Some rows and features of an array, read when they are needed."""
+
+    X: Any
+    rows: slice
+    features: slice
+
+    def read(self) -> Array:
+        return np.asarray(self.X[self.rows, self.features])
+
+
+@dataclass(frozen=True, eq=False)
+class _Chunk:
+    """A chunk of a dask array with all that it takes to compute it."""
+
+    graph: Mapping[Key, Any]
+    key: Key
+
+    def read(self) -> Array:
+        return np.asarray(get_sync(self.graph, self.key))
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """X cut into row blocks i and feature chunks f.
+
+    Attributes
+    ----------
+    heights : tuple of int
+        Samples in each row block.
+    chunks : list of lists
+        ``chunks[i][f]``: what reads the chunk, or its key in the graph of `shared`.
+    shared : dask array or None
+        Whose graph the keys are of.
+    """
+
+    heights: tuple[int, ...]
+    chunks: list[list[Any]]
+    shared: da.Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Width:
+    """Sigma, or its key in `graph`, which depends on `shared`."""
+
+    sigma: Any
+    graph: Mapping[Key, Any]
+    shared: da.Array | None = None
+
+
+def _whole(block_size: Any) -> int:
+    try:
+        size = index(block_size)
+    except TypeError:
+        size = 0
+    if size < 1 or block_size is True:
+        raise InputError(f"block_size={block_size!r}; pass a whole number of samples, at least 1.")
+    return size
+
+
+def _sliceable(X: Any) -> Any:
+    """X as something with a shape (m, d) that answers ``X[rows, features]``."""
+    refuse_lossy(X, "X")
+    if not (hasattr(X, "chunks") and len(X.shape) == 2):
+        X = as_array(X, "X")
+        X = X[:, None] if X.ndim == 1 else X
+    if isinstance(getattr(X, "data", None), da.Array):  # xarray
+        X = X.data
+    if len(X.shape) != 2 or 0 in X.shape:
+        raise InputError(
+            f"X has shape {X.shape}; pass (m, d), one row a sample and one feature or more."
+        )
+    if any(np.isnan(size) for size in X.shape):
+        raise InputError(
+            f"The dask array X has chunks of unknown size (shape {X.shape}). Call "
+            "X.compute_chunk_sizes() first, or write it to Zarr."
+        )
+    return X
+
+
+def _in_blocks(X: Any, block_size: int, step: int = 1) -> _Blocks:
+    """Every step-th sample of X in blocks of up to `block_size`, features as they are chunked."""
+    if isinstance(X, da.Array):
+        return _dask_blocks(X[::step].rechunk({0: block_size}))
+    m, d = X.shape
+    kept = range(0, m, step)
+    starts = range(0, len(kept), block_size)
+    chunk = WIDTH if getattr(X, "chunks", None) is None else int(np.max(X.chunks[1]))
+    width = chunk * max(1, WIDTH // chunk)
+    heights = tuple(min(block_size, len(kept) - a) for a in starts)
+    chunks = [
+        [
+            _part(X, slice(kept[a], kept[a + n - 1] + 1, step), slice(f, min(f + width, d)))
+            for f in range(0, d, width)
+        ]
+        for a, n in zip(starts, heights, strict=True)
+    ]
+    return _Blocks(heights, chunks)
+
+
+def _part(X: Any, rows: slice, features: slice) -> Any:
+    """Part of X: a view of what is in memory, else what reads it."""
+    return X[rows, features] if isinstance(X, np.ndarray) else _Slice(X, rows, features)
+
+
+def _dask_blocks(X: da.Array) -> _Blocks:
+    heights, widths = X.chunks
+    keys = [[(X.name, i, f) for f in range(len(widths))] for i in range(len(heights))]
+    held = (getattr(task, "value", task) for task in X.__dask_graph__().values())
+    if any(type(value).__module__.startswith("distributed") for value in held):
+        return _Blocks(heights, keys, X)  # a cluster has them
+    (simple,) = optimize(X)
+    graph = dict(simple.__dask_graph__())
+    if X.npartitions * len(_needed(graph, keys[0][0])) > 3 * len(graph):
+        return _Blocks(heights, keys, X)  # chunks share work
+    chunks = [[_Chunk(_needed(graph, key), key) for key in row] for row in keys]
+    return _Blocks(heights, chunks)
+
+
+def _needed(graph: Mapping[Key, Any], key: Key) -> dict[Key, Any]:
+    """Part of the graph that `key` depends on."""
+    part: dict[Key, Any] = {}
+    ahead = [key]
+    while ahead:
+        key = ahead.pop()
+        if key not in part:
+            part[key] = graph[key]
+            ahead.extend(get_dependencies(graph, key))
+    return part
+
+
+def _sigma(X: Any, kernel: AbstractKernel, bandwidth: object, name: str) -> _Width:
+    """Sigma by the policy: a number, or for the median distance a task."""
+    policy = resolve_bandwidth(bandwidth)
+    if not kernel.has_bandwidth:
+        return _Width(1.0, {})
+    if isinstance(policy, Fixed):
+        return _Width(policy.sigma, {})
+    m, d = X.shape
+    if isinstance(policy, Dimension):
+        return _Width(1.0 / (2.0 * d), {})
+    if not isinstance(policy, Median):
+        raise InputError(
+            f"bandwidth={bandwidth!r} needs labels to choose by; pass 'median', 'dimension' or one "
+            "positive number, such as the one that dhsic.hsic is largest for."
+        )
+    blocks = _in_blocks(X, MEDIAN_SAMPLES, -(-m // MEDIAN_SAMPLES))
+    graph: dict[Key, Any] = {}
+    total = _add_chain(graph, f"{name}-inner", blocks, (0, 0), partial(_add_features, centred=True))
+    graph[name] = (_median, kernel, total)
+    return _Width(name, graph, blocks.shared)
+
+
+def _add_chain(
+    graph: dict[Key, Any],
+    name: str,
+    blocks: _Blocks,
+    pair: tuple[int, int],
+    add: Callable[..., Sums],
+) -> Key:
+    """Add the tasks that sum the statistic of a block over the features; the key of the last."""
+    i, j = pair
+    before: Key | None = None
+    for f, (left, right) in enumerate(zip(blocks.chunks[i], blocks.chunks[j], strict=True)):
+        key = (name, i, j, f)
+        graph[key] = (add, before, left, right if i < j else None)
+        before = key
+    return name, i, j, len(blocks.chunks[i]) - 1
+
+
+def _add_features(before: Sums | None, left: Any, right: Any, *, centred: bool) -> Sums:
+    """Sums with one more chunk of features; `right` None for a block on the diagonal.
+
+    Distances do not change with the origin: it is put where the chunk is, for their digits.
+    """
+    x = _numbers(left)
+    y = x if right is None else _numbers(right)
+    if centred:
+        origin = x.mean(axis=0)
+        x = x - origin
+        y = x if right is None else y - origin
+    inner = x @ y.T
+    if right is None:
+        rows = columns = np.diagonal(inner).copy()
+    else:
+        rows, columns = np.einsum("ij,ij->i", x, x), np.einsum("ij,ij->i", y, y)
+    if before is None:
+        return inner, rows, columns
+    inner += before[0]
+    return inner, rows + before[1], columns + before[2]
+
+
+def _numbers(chunk: Any) -> Float:
+    given = chunk.read() if isinstance(chunk, (_Slice, _Chunk)) else chunk
+    return np.asarray(as_numbers(given, "X"))
+
+
+def _gram(kernel: AbstractKernel, sums: Sums, sigma: float) -> Float:
+    inner, rows, columns = sums
+    check_reach(kernel, float(max(rows.max(), columns.max())))
+    return kernel.gram(inner, rows, columns, sigma)
+
+
+def _symmetric_gram(kernel: AbstractKernel, sums: Sums, sigma: float) -> Float:
+    """A block on the diagonal, where sums of three terms round in another order below it."""
+    K = _gram(kernel, sums, sigma)
+    below = np.tril_indices_from(K, -1)
+    K[below] = K.T[below]
+    return K
+
+
+def _median(kernel: AbstractKernel, sums: Sums) -> float:
+    """The median rule on a sample of the statistic, as `dhsic.hsic` has it."""
+    return Median()(kernel, np.empty((0, 0)), Statistic.of(sums[0]), 1)
