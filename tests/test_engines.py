@@ -181,3 +181,21 @@ class TestLadder:
         engine = next_engine(question, facts, gains, np.zeros(d), np.arange(d), 30, np.float32)
 
         assert (engine.order, engine.dtype) == (1, np.float32)
+
+
+@pytest.mark.parametrize("estimator", ["biased", "unbiased"])
+def test_levels_keep_their_digits_where_the_kernel_is_steep(rng, estimator):
+    """One carrier among 12 and a wide sigma: F is e^55, and K as small between the samples."""
+    X = np.zeros((12, 2))
+    X[[4, 5], 0] = 1 / 11, 1  # a missing value, filled with the mean, and the carrier
+    X[[6, 7], 1] = 1, 1 / 11
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    question = question_of(X, rng.integers(0, 2, 12), Gaussian(), estimator, sigma=4.6)
+    facts = facts_of(X)
+    engine = Converged.for_features(question, facts)
+
+    gains = engine.score(engine.prepare(question), X.T, facts)
+
+    direct = Direct().score(Direct().prepare(question), X.T, facts)
+    assert engine.products(question, facts) == 4  # by levels, not by definition
+    np.testing.assert_allclose(gains, direct, rtol=1e-9, atol=1e-12 * np.abs(direct).max())

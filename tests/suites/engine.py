@@ -23,10 +23,10 @@ def facts_of(X):
     )
 
 
-def question_of(X, y, kernel, estimator):
-    """The question of a first round: standardised X, sigma = 1 / (2d)."""
+def question_of(X, y, kernel, estimator, sigma=None):
+    """The question of a first round: standardised X, sigma = 1 / (2d) unless given."""
     W = weights(label_matrix(y).L, estimator)
-    return Question(kernel, 1 / (2 * X.shape[1]), W, Statistic.of(X @ X.T))
+    return Question(kernel, sigma or 1 / (2 * X.shape[1]), W, Statistic.of(X @ X.T))
 
 
 class EngineSuite:
