@@ -16,7 +16,7 @@ def said(message, name="select"):
     ("message", "expected"),
     [
         ("raise the limit (memory=).", "raise the limit (--memory)."),
-        ("overwrite it (overwrite=True, --force).", "overwrite it (--force)."),
+        ("overwrite it (overwrite=True).", "overwrite it (--force)."),
         ("sample_dim=0 or sample_dim='obs'.", "--sample-dim 0 or --sample-dim obs."),
         ("Pass standardize=True, or rescale.", "Pass --standardize, or rescale."),
         ("standardize=False keeps it.", "--no-standardize keeps it."),

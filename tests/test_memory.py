@@ -84,7 +84,7 @@ def test_promise_grows_with_what_it_is_for():
 
 
 def test_what_does_not_fit_is_refused_with_both_numbers():
-    with pytest.raises(MemoryBudgetError, match=r"1\.2 GB.*there are 1\.0 GB; use fewer"):
+    with pytest.raises(MemoryBudgetError, match=r"1\.1 GB.*there are 1\.0 GB; use fewer"):
         Promise(0, GB, 0, 0, 0).check(GB)
 
 

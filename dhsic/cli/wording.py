@@ -16,7 +16,7 @@ ALIASES = {"n_features_to_select": "n_features", "overwrite": "force", "n_thread
 
 #: Turns of phrase, before names are looked at.
 PHRASES = (
-    ("(overwrite=True, --force)", "(--force)"),
+    ("(overwrite=True)", "(--force)"),
     ("use runtime='threads'", "leave out --scheduler"),
     ("pass X.T, or say", "say"),
     ("y has", "the target has"),

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from dhsic.errors import MemoryBudgetError
 
-#: Copies of an m x m float64 matrix that the exact engine holds at its peak: L, W, G, K, D or a
-#: temporary of it, and A.
-SQUARES = 6
+#: m x m float64 matrices of the exact engine at its peak: L, W, G, and G in full for the definition;
+#: per base of the expansion A, and half of it in float64 and in float32.
+SQUARES, SQUARES_PER_BASE = 4, 1.75
 #: float64 arrays per feature: the scaling (9), scores, order and what sorting them takes.
 VECTORS = 24
 #: Room for the allocator, buffers of BLAS and what libraries load on first use.
-SLACK_BYTES = 192 << 20
+SLACK_BYTES = 96 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def promise(
     in_flight = n_threads + 2
     return Promise(
         process=resident_bytes(),
-        squares=square * (SQUARES + n_bases) + square // 2 * n_bases,
+        squares=int(square * (SQUARES + SQUARES_PER_BASE * n_bases)),
         tasks=n_threads * (5 * block_bytes + tile_bytes) + in_flight * square,
         survivors=survivor_bytes,
         vectors=VECTORS * 8 * n_features,

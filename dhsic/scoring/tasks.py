@@ -20,7 +20,7 @@ from dhsic.sources.base import AbstractSource, Block
 from dhsic.sources.scaling import Scaling, measure, standardise
 
 #: Features of a tile: standardised values, product and left functions stay in the cache.
-TILE = 384
+TILE = 256
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,8 +103,7 @@ def check_free(path: Path, *, overwrite: bool) -> None:
         return
     if not overwrite:
         raise InputError(
-            f"{path} exists already. Choose another path, or overwrite it "
-            "(overwrite=True, --force)."
+            f"{path} exists already. Choose another path, or overwrite it (overwrite=True)."
         )
     if not any((path / name).is_file() for name in ("zarr.json", ".zgroup")):
         raise InputError(
