@@ -163,13 +163,13 @@ def test_directions_are_orthogonal_and_few(rng):
 
 
 def test_more_directions_are_nearer(rng):
-    case = genotypes(rng, m=300, d=600, order=1)
+    """On data of few directions; of all directions none is missing."""
+    case = genotypes(rng, m=300, d=900, order=1, factorizer=Spectral(5))
     exact = case.dense()
-    ranks = (1, 2, 4, 8, 16, 64, None)
-    errors = [np.linalg.norm(case.gains(rank=rank) - exact) for rank in ranks]
+    errors = [np.linalg.norm(case.gains(rank=rank) - exact) for rank in (1, 3, 10)]
 
-    assert errors[-1] < 1e-9 * np.linalg.norm(exact)
-    assert errors[0] > errors[2] > errors[4] > errors[5]
+    assert errors[0] > 1.5 * errors[1] > 2 * errors[2]
+    assert errors[2] < 0.1 * np.linalg.norm(exact)
 
 
 def test_a_handful_of_directions_chooses_the_same_tenth(rng):
@@ -190,7 +190,7 @@ def test_a_factor_of_nothing_leaves_the_diagonal(rng):
         for term, g in zip(case.expansion.terms, case.expansion.functions(case.rows), strict=True)
     )
 
-    np.testing.assert_allclose(case.gains(), whole, rtol=1e-12)
+    np.testing.assert_allclose(case.gains(), whole, rtol=1e-9)
 
 
 # -- how it is computed -------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dhsic.errors import MemoryBudgetError
 
-#: m x m float64 matrices of the exact engine at its peak: L, W, G, and G in full for the definition;
+#: m x m float64 matrices of the exact engine at its peak: L, W, G, and all of G for the definition;
 #: per base of the expansion A, and half of it in float64 and in float32.
 SQUARES, SQUARES_PER_BASE = 4, 1.75
 #: float64 arrays per feature: the scaling (9), scores, order and what sorting them takes.
