@@ -207,7 +207,7 @@ class Run:
             n_features=d,
             n_bases=kernel.exact_order or 1,
             block_bytes=widest * self.source.n_samples * itemsize,
-            tile_bytes=12 * TILE * m * 8,
+            tile_bytes=8 * TILE * m * 8,
             n_threads=self.runtime.n_workers,
             survivor_bytes=held + held // EPOCH + FEW * m * 8,  # and those that leave
         )

@@ -21,6 +21,8 @@ from dhsic.kernels.base import AbstractKernel
 
 #: Largest F for which differences of sums keep their digits.
 STEEP = 100.0
+#: Indicators at a time, so that many levels take no more memory than few.
+INDICATORS = 768
 
 
 def level_gains(
@@ -46,14 +48,28 @@ def level_gains(
     """
     gains = np.empty(len(X))
     for q in np.unique(n_levels):
-        which = np.flatnonzero(n_levels == q)
-        levels, indicators = _indicators(X[which], int(q))  # (q, c), (q, c, m)
-        F = kernel.factor(np.square(levels[:, None] - levels[None, :]), sigma)  # (q, q, c)
-        assert F is not None, "callers ask only kernels that are products over features"
-        steep = F.max(axis=(0, 1)) > STEEP
-        for some, score in ((~steep, _by_row_sums), (steep, _by_all_pairs)):
-            if some.any():
-                gains[which[some]] = score(indicators[:, some], F[..., some], A, row_sums)
+        same = np.flatnonzero(n_levels == q)
+        rows = max(1, INDICATORS // int(q))
+        for a in range(0, same.size, rows):
+            which = same[a : a + rows]
+            gains[which] = _gains(X[which], int(q), A, row_sums, kernel, sigma)
+    return gains
+
+
+def _gains(
+    X: Array, q: int, A: Quadratic, row_sums: Float, kernel: AbstractKernel, sigma: float
+) -> Float:
+    """Gains of features with q levels each."""
+    levels, indicators = _indicators(X, q)  # (q, c), (q, c, m)
+    F = kernel.factor(np.square(levels[:, None] - levels[None, :]), sigma)  # (q, q, c)
+    assert F is not None, "callers ask only kernels that are products over features"
+    gains = np.empty(len(X))
+    steep = F.max(axis=(0, 1)) > STEEP
+    for some, score in ((~steep, _by_row_sums), (steep, _by_all_pairs)):
+        if some.all():  # the common case, without a copy
+            return score(indicators, F, A, row_sums)
+        if some.any():
+            gains[some] = score(indicators[:, some], F[..., some], A, row_sums)
     return gains
 
 

@@ -20,7 +20,7 @@ from dhsic.sources.base import AbstractSource, Block
 from dhsic.sources.scaling import Scaling, measure, standardise
 
 #: Features of a tile: standardised values, product and left functions stay in the cache.
-TILE = 256
+TILE = 384
 
 
 @dataclass(frozen=True, slots=True)
