@@ -19,9 +19,10 @@ from dhsic.kernels.choosing import check_reach, resolve_kernel
 from dhsic.kernels.label_factors import factor_of
 from dhsic.kernels.labels import LabelParts, label_parts
 from dhsic.kernels.statistic import Statistic
-from dhsic.lowrank.base import Landmarks, is_count
+from dhsic.lowrank.base import Landmarks
 from dhsic.lowrank.choosing import FACTORIZERS, resolve_factorizer
 from dhsic.lowrank.landmarks import CHUNK, landmark_statistic, random_directions, uniform_rows
+from dhsic.lowrank.parameters import is_count
 from dhsic.lowrank.weights import factored_weights
 from dhsic.pairing import AbstractPairing, DensePairing, FactoredPairing, chosen_sigma
 from dhsic.panels import PanelledWeights, PanelPairing, SlicedData

@@ -18,7 +18,8 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.linear import Linear
 from dhsic.kernels.polynomial import Polynomial
 from dhsic.kernels.statistic import Statistic
-from dhsic.lowrank.base import AbstractFactorizer, BaseRows, Factor, Landmarks
+from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks
+from dhsic.lowrank.rows import BaseRows
 from dhsic.lowrank.weights import FactoredWeights
 
 

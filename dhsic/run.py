@@ -21,7 +21,7 @@ from dhsic.errors import InputError
 from dhsic.hsic import check_estimator, weights
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.choosing import resolve_kernel
+from dhsic.kernels.choosing import check_bandwidth, resolve_kernel
 from dhsic.kernels.labels import Labels, label_matrix
 from dhsic.progress import Hook, Progress, check_progress
 from dhsic.runtime.base import AbstractRuntime
@@ -68,6 +68,7 @@ class Parameters:
             check_step(self.step)
         resolve_kernel(self.kernel)
         resolve_bandwidth(self.bandwidth)
+        check_bandwidth(self.kernel, self.bandwidth)
         if self.approx not in APPROX:
             raise InputError(
                 f"approx={self.approx!r} is unknown; pass 'auto' or 'exact' (the expansion, "

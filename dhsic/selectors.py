@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
 from dhsic.given import as_array
-from dhsic.kernels.choosing import check_bandwidth
 from dhsic.results import ranking, to_dataset
 from dhsic.run import Outcome, Parameters, Run
 from dhsic.runtime.choosing import choose_runtime
@@ -259,7 +258,6 @@ class BAHSIC(_Selector):
         self.memory = memory
 
     def _parameters(self) -> Parameters:
-        check_bandwidth(self.kernel, self.bandwidth)
         return Parameters(
             step=self.step,
             kernel=self.kernel,

@@ -17,3 +17,9 @@ def rng(request):
     import numpy as np
 
     return np.random.default_rng(zlib.crc32(request.node.nodeid.encode()))
+
+
+def pytest_generate_tests(metafunc):
+    """Suites of factorizers run with the kernels that the factorizer is meant for."""
+    if "kernel_name" in metafunc.fixturenames:
+        metafunc.parametrize("kernel_name", sorted(metafunc.cls.kernels))

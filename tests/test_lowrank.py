@@ -29,9 +29,9 @@ from dhsic.lowrank import (
     Spectral,
     measured_error,
 )
-from dhsic.lowrank.base import BaseRows
 from dhsic.lowrank.choosing import FACTORIZERS, SPECTRAL_RANK, resolve_factorizer
 from dhsic.lowrank.landmarks import CHUNK, landmark_statistic, random_directions, uniform_rows
+from dhsic.lowrank.rows import BaseRows
 
 
 class TestNystrom(CompleteFactorizerSuite):

@@ -11,7 +11,6 @@ from typing import Any
 from dhsic.checkpoint import Checkpoint
 from dhsic.durable import check_place
 from dhsic.errors import CheckpointError, InputError
-from dhsic.kernels.choosing import check_bandwidth
 from dhsic.run import Parameters
 from dhsic.sources.writing import check_free
 
@@ -123,7 +122,6 @@ class Job:
     def check(self) -> Job:
         """Refuse what can be seen to fail before any work."""
         self.parameters().check()
-        check_bandwidth(self.kernel, self.bandwidth)
         if self.checkpoint is not None and "://" not in self.checkpoint:
             check_place(Path(self.checkpoint), "--checkpoint", InputError)
         if self.out is not None:

@@ -63,13 +63,12 @@ def _gains(
     levels, indicators = _indicators(X, q)  # (q, c), (q, c, m)
     F = kernel.factor(np.square(levels[:, None] - levels[None, :]), sigma)  # (q, q, c)
     assert F is not None, "callers ask only kernels that are products over features"
+    mild = F.max(axis=(0, 1)) <= STEEP
+    if mild.all():  # the common case, without a copy
+        return _by_row_sums(indicators, F, A, row_sums)
     gains = np.empty(len(X))
-    steep = F.max(axis=(0, 1)) > STEEP
-    for some, score in ((~steep, _by_row_sums), (steep, _by_all_pairs)):
-        if some.all():  # the common case, without a copy
-            return score(indicators, F, A, row_sums)
-        if some.any():
-            gains[some] = score(indicators[:, some], F[..., some], A, row_sums)
+    gains[mild] = _by_row_sums(indicators[:, mild], F[..., mild], A, row_sums)
+    gains[~mild] = (F[..., ~mild] * A.pairs(indicators[:, ~mild])).sum(axis=(0, 1))
     return gains
 
 
@@ -79,12 +78,6 @@ def _by_row_sums(indicators: Float, F: Float, A: Quadratic, row_sums: Float) -> 
     N = A.pairs(others)  # (q - 1, q - 1, c)
     N_0 = np.vecdot(others, row_sums) - N.sum(axis=0)  # (q - 1, c)
     return np.asarray(2 * (F[0, 1:] * N_0).sum(axis=0) + (F[1:, 1:] * N).sum(axis=(0, 1)))
-
-
-def _by_all_pairs(indicators: Float, F: Float, A: Quadratic, row_sums: Float) -> Float:
-    """The same with every N_kl a sum of its own."""
-    del row_sums
-    return np.asarray((F * A.pairs(indicators)).sum(axis=(0, 1)))
 
 
 def _indicators(X: Array, q: int) -> tuple[Float, Float]:

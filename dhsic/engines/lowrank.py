@@ -27,7 +27,9 @@ from dhsic._typing import Array, Float
 from dhsic.engines.base import Facts
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel, Expansion
-from dhsic.lowrank.base import BaseRows, Factor, Landmarks, check_rank, check_tolerance
+from dhsic.lowrank.base import Factor, Landmarks
+from dhsic.lowrank.parameters import check_rank, check_tolerance
+from dhsic.lowrank.rows import BaseRows
 from dhsic.lowrank.weights import FactoredWeights
 
 #: Entries of Z that are in memory at a time, 16 MiB; but never fewer rows than `LEAST_ROWS` n,

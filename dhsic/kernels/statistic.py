@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.kernels.symmetric import add_products, subtract_products
+from dhsic.kernels.symmetric import subtract_products
 
 #: Side of a tile: a few of them in float64 fit the cache, and threads, which take turns between
 #: operations, seldom wait for each other.
@@ -35,11 +35,6 @@ def _lower(n: int) -> Array:
 def zero_upper(m: int) -> Float:
     """Room for G: (m, m), Fortran-ordered, of which the upper triangle is used."""
     return np.zeros((m, m), order="F")
-
-
-def add_features(upper: Float, Z: Float) -> None:
-    """Add ``Z' Z`` in place, upper triangle; Z is (c, m) float64, C-ordered."""
-    add_products(upper, Z)
 
 
 def take_away(upper: Float, Z: Float, each: Callable[..., Iterable[Any]]) -> None:

@@ -1,9 +1,10 @@
 """Low-rank factors of the data kernel matrix, from inner products with landmarks."""
 
-from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks, measured_error
+from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks
 from dhsic.lowrank.cholesky import Cholesky
 from dhsic.lowrank.nystrom import Nystrom
 from dhsic.lowrank.random_features import RandomFeatures
+from dhsic.lowrank.residuals import measured_error
 from dhsic.lowrank.spectral import Spectral
 
 __all__ = [

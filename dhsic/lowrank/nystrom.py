@@ -20,19 +20,10 @@ import numpy as np
 from dhsic._typing import Float, Index
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
-from dhsic.lowrank.base import (
-    AbstractFactorizer,
-    BaseRows,
-    Factor,
-    HeldOut,
-    Landmarks,
-    check_rank,
-    check_tolerance,
-    estimated_error,
-    held_positions,
-    is_count,
-    signs,
-)
+from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks
+from dhsic.lowrank.parameters import check_rank, check_tolerance, is_count
+from dhsic.lowrank.residuals import HeldOut, estimated_error, held_positions
+from dhsic.lowrank.rows import BaseRows, signs
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from dhsic._typing import Float
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.gaussian import Gaussian
-from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks, relative
+from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks
+from dhsic.lowrank.residuals import relative
 
 #: Samples whose squares are taken at a time.
 STRIP = 4096

@@ -17,18 +17,10 @@ import numpy as np
 from dhsic._typing import Float, Index
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
-from dhsic.lowrank.base import (
-    MOST_HELD,
-    AbstractFactorizer,
-    BaseRows,
-    Factor,
-    HeldOut,
-    Landmarks,
-    check_rank,
-    estimated_error,
-    is_count,
-    signs,
-)
+from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks
+from dhsic.lowrank.parameters import check_rank, is_count
+from dhsic.lowrank.residuals import MOST_HELD, HeldOut, estimated_error
+from dhsic.lowrank.rows import BaseRows, signs
 
 #: Directions that are iterated besides those asked for: they make the iteration converge fast.
 SURPLUS = 8

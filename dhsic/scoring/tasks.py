@@ -14,7 +14,8 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.engines.base import AbstractEngine, Facts
-from dhsic.kernels.statistic import add_features, zero_upper
+from dhsic.kernels.statistic import zero_upper
+from dhsic.kernels.symmetric import add_products
 from dhsic.runtime.base import Job
 from dhsic.sources.base import AbstractSource, Block
 from dhsic.sources.scaling import Scaling, measure, standardise
@@ -82,7 +83,7 @@ def measure_blocks(
             )
             parts.append(scaling)
             if G is not None:
-                add_features(G, Z)
+                add_products(G, Z)
     return Scaling.join(parts), G
 
 
@@ -104,7 +105,7 @@ def statistic_of(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
     """Upper triangle of the statistic of the columns, (m, m)."""
     upper = zero_upper(wanted.n_samples)
     for Z in standardised(source, job, wanted):
-        add_features(upper, Z)
+        add_products(upper, Z)
     return upper
 
 

@@ -5,7 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
-from dhsic.kernels.statistic import Statistic, add_features, take_away, zero_upper
+from dhsic.kernels.statistic import Statistic, take_away, zero_upper
+from dhsic.kernels.symmetric import add_products
 
 
 class KernelSuite:
@@ -38,7 +39,7 @@ class KernelSuite:
     def test_statistic_is_additive_and_can_be_downdated(self, X):
         upper = zero_upper(9)
         for a, b in ((0, 2), (2, 5), (5, 6)):
-            add_features(upper, np.ascontiguousarray(X[:, a:b].T))
+            add_products(upper, np.ascontiguousarray(X[:, a:b].T))
         take_away(upper, np.ascontiguousarray(X[:, 2:5].T), map)
         rest = X[:, [0, 1, 5]]
 
