@@ -27,7 +27,14 @@ from dask.typing import Key
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.given import as_array, as_numbers, refuse_lossy
-from dhsic.kernels.bandwidth import MEDIAN_SAMPLES, Dimension, Fixed, Median, resolve_bandwidth
+from dhsic.kernels.bandwidth import (
+    MEDIAN_SAMPLES,
+    Dimension,
+    Fixed,
+    KnownStatistic,
+    Median,
+    resolve_bandwidth,
+)
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.choosing import check_reach, resolve_kernel
 from dhsic.kernels.statistic import Statistic
@@ -316,4 +323,4 @@ def _symmetric_gram(kernel: AbstractKernel, sums: Sums, sigma: float) -> Float:
 
 def _median(kernel: AbstractKernel, sums: Sums) -> float:
     """The median rule on a sample of the statistic, as `dhsic.hsic` has it."""
-    return Median()(kernel, np.empty((0, 0)), Statistic.of(sums[0]), 1)
+    return Median()(KnownStatistic(kernel, None, Statistic.of(sums[0])), 1)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from dhsic._typing import Float
-from dhsic.kernels.bandwidth import AbstractBandwidth, Dimension, Fixed, Grid, hsic_value
+from dhsic.kernels.bandwidth import AbstractBandwidth, Grid, KnownStatistic, hsic_value
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.linear import Linear
 from dhsic.kernels.polynomial import Polynomial
@@ -32,13 +32,10 @@ class AbstractPairing(ABC):
         Kernel on the data.
     n_features : int
         Number of features d.
-    W : (m, m) array
-        The weights, (0, 0) where they are never written out.
     """
 
     kernel: AbstractKernel
     n_features: int
-    W: Float
 
     @abstractmethod
     def values(self, sigmas: Sequence[float]) -> list[float]:
@@ -52,6 +49,14 @@ class AbstractPairing(ABC):
     def sample(self) -> Statistic:
         """Statistic of all samples, or of so many as a median distance takes."""
 
+    def pair_distances(self) -> Float:
+        """Squared distances of the pairs of `sample`, (n,)."""
+        return KnownStatistic(self.kernel, None, self.sample()).pair_distances()
+
+    def hsic(self, sigma: float) -> float:
+        """``<W, K>``."""
+        return self.values([sigma])[0]
+
 
 def chosen_sigma(pairing: AbstractPairing, policy: AbstractBandwidth) -> float:
     """Sigma by the policy; 1 for kernels that have none."""
@@ -59,9 +64,7 @@ def chosen_sigma(pairing: AbstractPairing, policy: AbstractBandwidth) -> float:
         return 1.0
     if isinstance(policy, Grid):
         return policy.sigmas[int(np.argmax(pairing.values(policy.sigmas)))]
-    asks_data = not isinstance(policy, (Fixed, Dimension))
-    statistic = pairing.sample() if asks_data else Statistic.of(np.empty((0, 0)))
-    return policy(pairing.kernel, pairing.W, statistic, pairing.n_features)
+    return policy(pairing, pairing.n_features)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +120,6 @@ class FactoredPairing(AbstractPairing):
 
     kernel: AbstractKernel
     n_features: int
-    W: Float = field(default_factory=lambda: np.empty((0, 0)), init=False)
     weights: FactoredWeights
     factorizer: AbstractFactorizer
     seed: int

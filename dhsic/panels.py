@@ -190,7 +190,7 @@ class PanelPairing(AbstractPairing):
     """W and K panel by panel, in O(m) memory times the height of a panel."""
 
     def __init__(self, kernel: AbstractKernel, data: SlicedData, weights: PanelledWeights) -> None:
-        self.kernel, self.n_features, self.W = kernel, data.n_features, np.empty((0, 0))
+        self.kernel, self.n_features = kernel, data.n_features
         self.data, self.weights = data, weights
 
     def values(self, sigmas: Sequence[float]) -> list[float]:

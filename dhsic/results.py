@@ -38,6 +38,11 @@ DESCRIPTIONS = {
     "round_products_float32": "columns of m x m matrix products in float32",
     "round_products_float64": "columns of m x m matrix products in float64",
     "round_error_bound_used": "largest part of its error bound that a score was found to be off",
+    "round_landmarks": "landmarks of low rank, rows of its check included; 0 in exact rounds",
+    "round_rank": "directions that low rank scored with",
+    "round_order": "longest series that a feature took in low rank",
+    "round_relative_error": "estimated error of scores in low rank, over their deviation",
+    "round_cut_error": "estimated part of the features leaving that are wrong ones",
     "round_advice": "engine for the first pass of the next round",
     "round_engine": "engines that scored the round, and how many features each",
 }

@@ -16,31 +16,30 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.checkpoint import Checkpoint
-from dhsic.engines.memory import Promise, promise
+from dhsic.engines.memory import Promise
 from dhsic.errors import InputError
 from dhsic.hsic import check_estimator, weights
 from dhsic.kernels.bandwidth import resolve_bandwidth
-from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.choosing import check_bandwidth, resolve_kernel
-from dhsic.kernels.labels import Labels, label_matrix
+from dhsic.kernels.choosing import resolve_kernel
+from dhsic.kernels.label_factors import factor_of
+from dhsic.kernels.labels import LabelParts, label_parts
+from dhsic.lowrank.weights import FactoredWeights, factored_weights
+from dhsic.parameters import Parameters, seed_of
 from dhsic.progress import Hook, Progress, check_progress
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.blas import single_blas_thread
-from dhsic.scoring import SourceDependence
-from dhsic.scoring.dependence import Choices
-from dhsic.scoring.reader import COMPACT_BYTES, block_width
-from dhsic.scoring.running import EPOCH, FEW
-from dhsic.scoring.tasks import TILE
+from dhsic.scoring.adaptive import AdaptiveDependence, Exact
+from dhsic.scoring.dependence import Choices, SourceDependence
+from dhsic.scoring.planning import Plan, promised
+from dhsic.scoring.thin import ThinChoices, ThinDependence
 from dhsic.selection.bahsic import bahsic, begin
 from dhsic.selection.onepass import one_pass
-from dhsic.selection.policies import check_step, sizes
+from dhsic.selection.policies import sizes
 from dhsic.selection.state import SelectionState
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.domain import warn_of_codes
 from dhsic.sources.scaling import Scaling
 from dhsic.versions import versions
-
-APPROX = ("auto", "exact", "direct")
 
 #: Values of features up to here, as scaled, have powers that are numbers.
 LARGEST_PEAK = 1e15
@@ -49,66 +48,12 @@ SMALLEST_PEAK = 1e-4
 
 
 @dataclass(frozen=True)
-class Parameters:
-    """What identifies a run besides its data; the same names as of the estimators."""
-
-    step: float | int | None = 0.1
-    kernel: str | AbstractKernel = "gaussian"
-    bandwidth: Any = "dimension"
-    label_kernel: str = "auto"
-    estimator: str = "unbiased"
-    approx: str = "auto"
-    standardize: bool = True
-    missing: str = "mean"
-    dtype: Any = "float32"
-
-    def check(self) -> Parameters:
-        """Refuse what is unknown before any work; ``step=None`` ranks in one pass."""
-        if self.step is not None:
-            check_step(self.step)
-        resolve_kernel(self.kernel)
-        resolve_bandwidth(self.bandwidth)
-        check_bandwidth(self.kernel, self.bandwidth)
-        if self.approx not in APPROX:
-            raise InputError(
-                f"approx={self.approx!r} is unknown; pass 'auto' or 'exact' (the expansion, "
-                "exact in its result) or 'direct' (the definition, slow)."
-            )
-        if self.missing not in ("mean", "error"):
-            raise InputError(
-                f"missing={self.missing!r} is unknown; pass 'mean' (fill in the mean of the "
-                "feature) or 'error'."
-            )
-        if not isinstance(self.standardize, (bool, np.bool_)):
-            raise InputError(f"standardize={self.standardize!r}; pass True or False.")
-        if str(self.dtype) not in ("float32", "float64"):
-            raise InputError(f"dtype={self.dtype!r}; pass 'float32' or 'float64'.")
-        return self
-
-    def identity(self) -> dict[str, Any]:
-        """Plain values that two runs must share to be the same run."""
-        kernel = resolve_kernel(self.kernel)
-        return {
-            "step": self.step,
-            "kernel": kernel.name,
-            **{f"kernel_{k}": v for k, v in kernel.parameters().items()},
-            "bandwidth": repr(resolve_bandwidth(self.bandwidth)),
-            "label_kernel": self.label_kernel,
-            "estimator": self.estimator,
-            "approx": self.approx,
-            "standardize": bool(self.standardize),
-            "missing": self.missing,
-            "dtype": str(self.dtype),
-        }
-
-
-@dataclass(frozen=True)
 class Outcome:
     """What a run found out; `dhsic.results.to_dataset` makes it presentable."""
 
     state: SelectionState
     scaling: Scaling
-    labels: Labels
+    labels: LabelParts
     parameters: Mapping[str, Any]
     source: AbstractSource
     n_samples: int
@@ -145,15 +90,19 @@ class Run:
         m = self.source.n_samples if self.rows is None else len(self.rows)
         self._check_sizes(m)
         check_estimator(self.parameters.estimator, m)
-        promised = self.promised_for(m)
-        promised.check(self.memory)
+        needed = self.promised_for(m)
+        needed.check(self.memory)
         if self.announce is not None:
-            self.announce(promised)
+            self.announce(needed)
         warn_of_codes(self.source, self.rows)
         with single_blas_thread():
-            labels = label_matrix(self.y, self.parameters.label_kernel)
-            W = self._weights(labels, m)
-            state, scaling = self._select(W)
+            labels = label_parts(self.y, self.parameters.label_kernel)
+            if labels.n_samples != m:
+                raise InputError(
+                    f"The label matrix is {labels.n_samples} x {labels.n_samples} and there are "
+                    f"{m} samples; pass one row a sample."
+                )
+            state, scaling = self._select(labels)
         return Outcome(
             state,
             scaling,
@@ -161,7 +110,7 @@ class Run:
             self.parameters.identity(),
             self.source,
             m,
-            promised,
+            needed,
             self.runtime.name,
         )
 
@@ -182,55 +131,85 @@ class Run:
                 f"sample, in the order of the samples.{hint}"
             )
 
-    def _weights(self, labels: Labels, m: int) -> Float:
-        if len(labels.L) != m:
-            raise InputError(
-                f"The label matrix is {len(labels.L)} x {len(labels.L)} and there are {m} "
-                "samples; pass one row a sample."
-            )
-        W = weights(labels.L, self.parameters.estimator, self.covariates)
-        if float(np.abs(W).max()) * m * m <= 1e-9 * float(np.abs(labels.L).max()):
+    def _weights(self, labels: LabelParts) -> Float:
+        """W, (m, m)."""
+        everyone = slice(0, labels.n_samples)
+        L = labels.tile(everyone, everyone)
+        W = weights(L, self.parameters.estimator, self.covariates)
+        self._check_left(float(np.abs(W).max()), float(np.abs(L).max()), labels.n_samples)
+        return W
+
+    def _factored(self, labels: LabelParts) -> FactoredWeights:
+        """W as a product of thin matrices."""
+        factor = factor_of(labels)
+        W = factored_weights(factor, self.parameters.estimator, self.covariates)
+        largest = float((np.square(factor.B) @ np.abs(factor.weights)).max())
+        self._check_left(W.norm / len(factor.B), largest, len(factor.B))
+        return W
+
+    def _check_left(self, largest_weight: float, largest_label: float, m: int) -> None:
+        if largest_weight * m * m <= 1e-9 * largest_label:
             raise InputError(
                 "Nothing is left of the labels once their mean and the covariates are taken "
                 "out; pass labels that vary, or fewer covariates."
             )
-        return W
 
     def promised_for(self, m: int) -> Promise:
         """Memory that the run will need at most, for m samples."""
         kernel = resolve_kernel(self.parameters.kernel)
-        itemsize = np.dtype(self.source.dtype).itemsize
-        d = self.source.n_features
-        widest = max(b.width for b in self.source.blocks(block_width(m, d, itemsize)))
-        held = 0 if self.runtime.is_remote else min(m * d * itemsize, COMPACT_BYTES)
-        return promise(
-            n_samples=m,
-            n_features=d,
-            n_bases=kernel.exact_order or 1,
-            block_bytes=widest * self.source.n_samples * itemsize,
-            tile_bytes=8 * TILE * m * 8,
-            n_threads=self.runtime.n_workers,
-            survivor_bytes=held + held // EPOCH + FEW * m * 8,  # and those that leave
-        )
+        plan = Plan.of(self.parameters.approx, kernel, m, self.source.n_features)
+        return promised(plan, self.source, self.runtime, kernel, m)
 
-    def _select(self, W: Float) -> tuple[SelectionState, Scaling]:
+    def _select(self, labels: LabelParts) -> tuple[SelectionState, Scaling]:
+        dependence = self._dependence(labels)
+        try:
+            if self.checkpoint is None:
+                return self._rounds(dependence, None)
+            with Checkpoint(self.checkpoint) as kept:
+                return self._rounds(dependence, kept)
+        finally:
+            dependence.close()
+
+    def _dependence(self, labels: LabelParts) -> SourceDependence | AdaptiveDependence:
+        """HSIC(sigma, S) by the engines that the plan says."""
         parameters = self.parameters
-        choices = Choices(
+        kernel, bandwidth = (
             resolve_kernel(parameters.kernel),
             resolve_bandwidth(parameters.bandwidth),
-            W,
-            bool(parameters.standardize),
-            np.dtype(str(parameters.dtype)),
-            parameters.approx == "direct",
         )
-        dependence = SourceDependence(self.source, choices, self.runtime, rows=self.rows)
-        if self.checkpoint is None:
-            return self._rounds(dependence, None)
-        with Checkpoint(self.checkpoint) as kept:
-            return self._rounds(dependence, kept)
+        standardize = bool(parameters.standardize)
+
+        def choices() -> Choices:
+            return Choices(
+                kernel,
+                bandwidth,
+                self._weights(labels),
+                standardize,
+                np.dtype(str(parameters.dtype)),
+                parameters.approx == "direct",
+            )
+
+        m, d = labels.n_samples, self.source.n_features
+        plan = Plan.of(parameters.approx, kernel, m, d, labels)
+        if not plan.begins_thin:
+            return SourceDependence(self.source, choices(), self.runtime, rows=self.rows)
+        thin = ThinChoices(
+            kernel,
+            bandwidth,
+            self._factored(labels),
+            standardize,
+            float(parameters.tolerance),
+            plan.may_square,
+            seed_of(parameters.random_state),
+        )
+        return AdaptiveDependence(
+            ThinDependence(self.source, thin, self.runtime, rows=self.rows),
+            Exact(choices, plan.may_square),
+            eager=plan.eager,
+        )
 
     def _rounds(
-        self, dependence: SourceDependence, kept: Checkpoint | None
+        self, dependence: SourceDependence | AdaptiveDependence, kept: Checkpoint | None
     ) -> tuple[SelectionState, Scaling]:
         previous = None if kept is None else kept.begin(self._identity())
         scaling = dependence.measure()
@@ -310,7 +289,9 @@ def check_memory(memory: object) -> None:
 
 
 def _loop(
-    dependence: SourceDependence, state: SelectionState, step: float | int | None
+    dependence: SourceDependence | AdaptiveDependence,
+    state: SelectionState,
+    step: float | int | None,
 ) -> Iterator[SelectionState]:
     if step is None:
         if state.survivors.size:

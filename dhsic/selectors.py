@@ -17,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
 from dhsic.given import as_array
+from dhsic.parameters import Parameters
 from dhsic.results import ranking, to_dataset
-from dhsic.run import Outcome, Parameters, Run
+from dhsic.run import Outcome, Run
 from dhsic.runtime.choosing import choose_runtime
 from dhsic.sources.arrays import ArraySource, Names
 from dhsic.sources.base import AbstractSource
@@ -178,9 +179,15 @@ class BAHSIC(_Selector):
         See `dhsic.kernels.labels.label_matrix`.
     estimator : {"unbiased", "biased"}
         JMLR eq. 5 or eq. 4.
-    approx : {"auto", "exact", "direct"}
-        How candidates are scored: by the kernel's expansion, right in its result (``"auto"``,
-        ``"exact"``), or by the definition (``"direct"``).
+    approx : {"auto", "exact", "lowrank", "direct"}
+        How candidates are scored: by the kernel's expansion, exact in its result (``"exact"``);
+        in linear time, by low-rank factors (``"lowrank"``); the one or the other by their cost
+        (``"auto"``: exact where a round takes seconds); or by the definition (``"direct"``).
+        Low rank comes with a certificate in every round, see `tolerance`.
+    tolerance : float
+        Part of the features leaving in a round that low rank may get wrong. Where its estimated
+        error is larger, more of the kernel matrix is computed; the history has the estimate
+        (``round_cut_error``). Has no effect on exact rounds.
     standardize : bool
         Scale features to zero mean and unit standard deviation.
     missing : {"mean", "error"}
@@ -193,7 +200,7 @@ class BAHSIC(_Selector):
     progress : "auto", bool or callable
         Progress bar, or a function called with a mapping after every round.
     random_state : int
-        Seed of random draws; the exact engine makes none.
+        Seed of random draws: landmarks and samples of low rank; exact rounds make none.
     runtime : {"auto", "threads", "dask"} or runtime object
         Where tasks run; ``"auto"`` takes the active Dask client if there is one.
     memory : int, optional
@@ -232,6 +239,7 @@ class BAHSIC(_Selector):
         label_kernel: str = "auto",
         estimator: str = "unbiased",
         approx: str = "auto",
+        tolerance: float = 0.02,
         standardize: bool = True,
         missing: str = "mean",
         checkpoint: str | Path | None = None,
@@ -248,6 +256,7 @@ class BAHSIC(_Selector):
         self.label_kernel = label_kernel
         self.estimator = estimator
         self.approx = approx
+        self.tolerance = tolerance
         self.standardize = standardize
         self.missing = missing
         self.checkpoint = checkpoint
@@ -265,9 +274,11 @@ class BAHSIC(_Selector):
             label_kernel=self.label_kernel,
             estimator=self.estimator,
             approx=self.approx,
+            tolerance=self.tolerance,
             standardize=self.standardize,
             missing=self.missing,
             dtype=self.dtype,
+            random_state=self.random_state,
         )
 
 

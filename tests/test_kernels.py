@@ -7,7 +7,14 @@ from suites.kernel import KernelSuite
 
 from dhsic.errors import InputError
 from dhsic.kernels import Gaussian, Linear, Polynomial
-from dhsic.kernels.bandwidth import Dimension, Fixed, Grid, Median, resolve_bandwidth
+from dhsic.kernels.bandwidth import (
+    Dimension,
+    Fixed,
+    Grid,
+    KnownStatistic,
+    Median,
+    resolve_bandwidth,
+)
 from dhsic.kernels.choosing import resolve_kernel
 from dhsic.kernels.statistic import TILE, Statistic
 
@@ -78,11 +85,11 @@ def test_bandwidth_policies_are_the_definitions(rng):
     L = naive.label_gram([i % 2 for i in range(11)], "balanced")
     from dhsic.hsic import weights
 
-    W, statistic = weights(np.array(L)), Statistic.of(X @ X.T)
+    known = KnownStatistic(Gaussian(), weights(np.array(L)), Statistic.of(X @ X.T))
     for given in ("dimension", "median", 0.2, [0.01, 0.1, 1.0, 5.0]):
         expected = naive.choose_sigma(given, X.tolist(), L, "gaussian", "unbiased")
 
-        actual = resolve_bandwidth(given)(Gaussian(), W, statistic, 5)
+        actual = resolve_bandwidth(given)(known, 5)
 
         assert actual == pytest.approx(expected, rel=1e-10)
 

@@ -9,7 +9,8 @@ import zarr
 
 from dhsic.errors import InputError
 from dhsic.results import FORMAT, load, ranking, save, selected_features, to_dataset
-from dhsic.run import Parameters, Run
+from dhsic.parameters import Parameters
+from dhsic.run import Run
 from dhsic.runtime.threads import Threads
 from dhsic.sources.arrays import ArraySource, Names
 from dhsic.sources.opening import open_source

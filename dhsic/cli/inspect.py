@@ -19,7 +19,8 @@ from dhsic.cli.tables import is_missing, typed
 from dhsic.cli.talk import counted, paragraph, some
 from dhsic.engines.memory import Promise, human
 from dhsic.errors import InputError
-from dhsic.run import Parameters, Run
+from dhsic.parameters import Parameters
+from dhsic.run import Run
 from dhsic.runtime.choosing import choose_runtime
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import ChunkedArray, dimension_names

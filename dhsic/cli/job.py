@@ -11,7 +11,7 @@ from typing import Any
 from dhsic.checkpoint import Checkpoint
 from dhsic.durable import check_place
 from dhsic.errors import CheckpointError, InputError
-from dhsic.run import Parameters
+from dhsic.parameters import Parameters
 from dhsic.sources.writing import check_free
 
 COMMAND = "dhsic select"
@@ -49,6 +49,8 @@ class Job:
     estimator: str = "unbiased"
     step: float | int = 0.1
     approx: str = "auto"
+    tolerance: float = 0.02
+    random_state: int = 0
     dtype: str = "float32"
     standardize: bool = True
     missing: str = "mean"
@@ -115,6 +117,8 @@ class Job:
             kernel=self.kernel,
             bandwidth=self.bandwidth,
             approx=self.approx,
+            tolerance=self.tolerance,
+            random_state=self.random_state,
             dtype=self.dtype,
             **shared,
         )

@@ -15,10 +15,10 @@ from dhsic.errors import InputError
 from dhsic.hsic import ESTIMATORS
 from dhsic.kernels.choosing import KERNELS
 from dhsic.kernels.labels import LABEL_KERNELS
-from dhsic.run import APPROX
+from dhsic.parameters import APPROX
 
 #: Options that say how rounds are done, and mean nothing without rounds.
-OF_ROUNDS = ("kernel", "bandwidth", "step", "approx", "dtype")
+OF_ROUNDS = ("kernel", "bandwidth", "step", "approx", "tolerance", "random_state", "dtype")
 
 option = click.option
 
@@ -97,7 +97,23 @@ option = click.option
     default="auto",
     show_default=True,
     type=click.Choice(APPROX),
-    help="How candidates are scored: by the expansion, exact in its result, or by definition.",
+    help="How candidates are scored: by the expansion, exact in its result; in linear time, by "
+    "low-rank factors; the cheaper of both (auto); or by definition.",
+)
+@option(
+    "--tolerance",
+    default=0.02,
+    show_default=True,
+    type=number,
+    help="Part of the features leaving in a round that low rank may get wrong.",
+)
+@option(
+    "--seed",
+    "random_state",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Of the random draws of low rank.",
 )
 @option("--dtype", default="float32", show_default=True, type=click.Choice(["float32", "float64"]))
 @option(

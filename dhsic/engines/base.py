@@ -6,6 +6,9 @@ The question of a round (line 4 of Algorithm 1) is, for every surviving feature 
 
 the difference, never the value: the values agree to 1/|S| and would drown it in rounding. It is
 called the *gain* of removing j; the features with the largest gain leave.
+
+States are prepared with NumPy, m x m work once a round, and score on any namespace of the array
+API standard whose arrays can be written: `state.on(xp, device)` is the same state there.
 """
 
 from __future__ import annotations
@@ -131,7 +134,10 @@ class AbstractEngine(ABC):
 
     @abstractmethod
     def score(self, state: Any, X: Array, facts: Facts) -> Float:
-        """Gains of c features, float64 (c,); X is (c, m), a feature a row, standardised."""
+        """Gains of c features, float64 (c,); X is (c, m), a feature a row, standardised.
+
+        X is of the namespace and on the device of the state; facts and gains are NumPy's.
+        """
 
     @abstractmethod
     def error(self, question: Question, facts: Facts, gains: Float) -> Float:

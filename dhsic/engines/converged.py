@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from dhsic.engines.dense import Dense, DenseState
 from dhsic.engines.direct import Direct, DirectState
 from dhsic.engines.levels import level_gains
 from dhsic.kernels.base import AbstractKernel
+from dhsic.namespace import taken
 
 #: Neglected part of a gain over its size by chance: ``sigma ||A||_F``, for small features less.
 TOLERANCE = 1e-12
@@ -34,6 +36,11 @@ class ConvergedState:
 
     dense: DenseState
     direct: DirectState | None
+
+    def on(self, xp: Any, device: Any = None) -> ConvergedState:
+        """The same state in another namespace, on one of its devices."""
+        direct = None if self.direct is None else self.direct.on(xp, device)
+        return ConvergedState(self.dense.on(xp, device), direct)
 
 
 @dataclass(frozen=True)
@@ -61,10 +68,10 @@ class Converged(AbstractEngine):
 
     def score(self, state: ConvergedState, X: Array, facts: Facts) -> Float:
         """Score each group of features in its own way."""
-        gains = np.empty(len(X))
+        gains = np.empty(X.shape[0])
         dense = state.dense
         for way, which in _ways(dense.kernel, dense.sigma, facts, X.shape[1]):
-            part, about = X[which], facts.take(which)
+            part, about = taken(X, which), facts.take(which)
             if way == "levels":
                 gains[which] = _by_levels(dense, part, about)
             elif way == "direct":

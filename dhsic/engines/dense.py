@@ -6,7 +6,7 @@ run in the engine's dtype (float32 for speed), what is summed over samples is su
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from dhsic._typing import Array, Float
 from dhsic.engines.base import AbstractEngine, Facts, Question
 from dhsic.engines.quadratic import Quadratic
 from dhsic.kernels.base import AbstractKernel, Expansion
+from dhsic.namespace import cast, host, moved, namespace_of, slices, zeros
 
 #: Rounding of an m-term product, in units of its last place times the root of this many terms:
 #: BLAS kernels sum at most so many in a row before they start a new partial sum.
@@ -46,6 +47,15 @@ class DenseState:
     row_sums: dict[int, Array]
     scale: float
 
+    def on(self, xp: Any, device: Any = None) -> DenseState:
+        """The same state in another namespace, on one of its devices."""
+        return replace(
+            self,
+            sigma=float(self.sigma),  # NumPy's scalars are strangers to other arrays
+            A={base: A.on(xp, device) for base, A in self.A.items()},
+            row_sums={base: moved(sums, xp, device) for base, sums in self.row_sums.items()},
+        )
+
 
 @dataclass(frozen=True)
 class Dense(AbstractEngine):
@@ -75,15 +85,15 @@ class Dense(AbstractEngine):
         """Sum over the terms."""
         del facts
         expansion = state.kernel.expansion(state.order, state.sigma)
-        X = X.astype(self.dtype, copy=False)  # (c, m)
-        gains = np.zeros(len(X))
+        X = cast(X, self.dtype)  # (c, m)
+        gains = zeros(X.shape[0], like=X)
         with np.errstate(over="ignore", invalid="ignore"):  # outliers: their error is infinite
             for term, f in zip(expansion.terms, expansion.functions(X), strict=True):
                 if term.linear:
                     gains += term.coefficient * _inner(f, state.row_sums[term.base])
                 else:
                     gains += term.coefficient * state.A[term.base].forms(f)
-        return gains * state.scale
+        return host(gains * state.scale)
 
     def error(self, question: Question, facts: Facts, gains: Float) -> Float:
         """Neglected terms (a bound) plus accumulated rounding (8 standard deviations).
@@ -112,8 +122,8 @@ class Dense(AbstractEngine):
 
 def _inner(X: Array, vector: Array) -> Float:
     """Inner product of every row with the vector, (c,) float64; short sums in the dtype."""
-    out = np.zeros(len(X))
-    for a in range(0, X.shape[1], LONGEST_SUM):
-        part = slice(a, a + LONGEST_SUM)
-        out += np.vecdot(X[:, part], vector[part])
+    xp = namespace_of(X)
+    out = zeros(X.shape[0], like=X)
+    for part in slices(X.shape[1], LONGEST_SUM):
+        out += xp.vecdot(X[:, part], vector[part])
     return out

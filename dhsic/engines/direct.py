@@ -6,13 +6,15 @@ fallback where an expansion would be long; cheap exactly when few features are l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.engines.base import AbstractEngine, Facts, Question
 from dhsic.kernels.base import AbstractKernel
+from dhsic.namespace import at_a_time, cast, host, moved, namespace_of, slices, zeros
 
 #: Rows of a tile: the temporaries of one feature stay in the cache and off the memory promise.
 TILE_ENTRIES = 1 << 18
@@ -27,6 +29,11 @@ class DirectState:
     W: Float
     G: Float
     norms: Float
+
+    def on(self, xp: Any, device: Any = None) -> DirectState:
+        """The same state in another namespace, on one of its devices."""
+        W, G, norms = (moved(a, xp, device) for a in (self.W, self.G, self.norms))
+        return replace(self, sigma=float(self.sigma), W=W, G=G, norms=norms)
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,10 @@ class Direct(AbstractEngine):
     def score(self, state: DirectState, X: Array, facts: Facts) -> Float:
         r"""``<W, K(S \ j) - K(S)>`` for each row of X."""
         del facts
-        return np.array([self._gain(state, x.astype(np.float64)) for x in X], dtype=np.float64)
+        gains = zeros(X.shape[0], like=X)
+        for j in range(X.shape[0]):
+            gains[j] = self._gain(state, cast(X[j, :], np.float64))
+        return host(gains)
 
     def error(self, question: Question, facts: Facts, gains: Float) -> Float:
         """None but rounding."""
@@ -55,16 +65,17 @@ class Direct(AbstractEngine):
         del question, facts
         return 0
 
-    def _gain(self, state: DirectState, x: Float) -> float:
+    def _gain(self, state: DirectState, x: Float) -> Float:
+        """Gain of the feature x (m,), an array without axes."""
         # The change of a pair depends on its two values of x, so rows go in tiles: the samples
         # of a tile against all others.
-        m = len(x)
-        rows = max(1, TILE_ENTRIES // m)
-        total = 0.0
-        for a in range(0, m, rows):
-            part = slice(a, min(a + rows, m))
+        xp = namespace_of(x)
+        m = x.shape[0]
+        rows = max(1, at_a_time(x, TILE_ENTRIES) // m)
+        gain = zeros((), like=x)
+        for part in slices(m, rows):
             loss = state.kernel.loss(  # (rows, m)
-                state.G[part], state.norms[part], state.norms, x[part], x, state.sigma
+                state.G[part, :], state.norms[part], state.norms, x[part], x, state.sigma
             )
-            total += float(np.vdot(state.W[part], loss))
-        return total
+            gain += xp.vecdot(xp.reshape(state.W[part, :], (-1,)), xp.reshape(loss, (-1,)))
+        return gain

@@ -18,6 +18,7 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.engines.quadratic import Quadratic
 from dhsic.kernels.base import AbstractKernel
+from dhsic.namespace import first_of, host, namespace_of, taken, write, zeros
 
 #: Largest F for which differences of sums keep their digits.
 STEEP = 100.0
@@ -46,49 +47,54 @@ def level_gains(
     (c,) float64
         Gains.
     """
-    gains = np.empty(len(X))
+    gains = np.empty(X.shape[0])
     for q in np.unique(n_levels):
         same = np.flatnonzero(n_levels == q)
         rows = max(1, INDICATORS // int(q))
         for a in range(0, same.size, rows):
             which = same[a : a + rows]
-            gains[which] = _gains(X[which], int(q), A, row_sums, kernel, sigma)
+            gains[which] = _gains(taken(X, which), int(q), A, row_sums, kernel, sigma)
     return gains
 
 
 def _gains(
     X: Array, q: int, A: Quadratic, row_sums: Float, kernel: AbstractKernel, sigma: float
 ) -> Float:
-    """Gains of features with q levels each."""
+    """Gains of features with q levels each; NumPy's, as those of `level_gains`."""
+    xp = namespace_of(X)
     levels, indicators = _indicators(X, q)  # (q, c), (q, c, m)
-    F = kernel.factor(np.square(levels[:, None] - levels[None, :]), sigma)  # (q, q, c)
+    F = kernel.factor(xp.square(levels[:, None, :] - levels[None, :, :]), sigma)  # (q, q, c)
     assert F is not None, "callers ask only kernels that are products over features"
-    mild = F.max(axis=(0, 1)) <= STEEP
+    mild = host(xp.max(F, axis=(0, 1)) <= STEEP)
     if mild.all():  # the common case, without a copy
         return _by_row_sums(indicators, F, A, row_sums)
-    gains = np.empty(len(X))
-    gains[mild] = _by_row_sums(indicators[:, mild], F[..., mild], A, row_sums)
-    gains[~mild] = (F[..., ~mild] * A.pairs(indicators[:, ~mild])).sum(axis=(0, 1))
+    gains = np.empty(X.shape[0])
+    gains[mild] = _by_row_sums(taken(indicators, mild, 1), taken(F, mild, 2), A, row_sums)
+    N = A.pairs(taken(indicators, ~mild, 1))  # (q, q, c)
+    gains[~mild] = host(xp.sum(taken(F, ~mild, 2) * N, axis=(0, 1)))
     return gains
 
 
 def _by_row_sums(indicators: Float, F: Float, A: Quadratic, row_sums: Float) -> Float:
     """``sum_kl F_kl N_kl`` by products for the levels from 1 on."""
-    others = indicators[1:]
+    xp = namespace_of(indicators)
+    others = indicators[1:, ...]
     N = A.pairs(others)  # (q - 1, q - 1, c)
-    N_0 = np.vecdot(others, row_sums) - N.sum(axis=0)  # (q - 1, c)
-    return np.asarray(2 * (F[0, 1:] * N_0).sum(axis=0) + (F[1:, 1:] * N).sum(axis=(0, 1)))
+    N_0 = xp.vecdot(others, row_sums) - xp.sum(N, axis=0)  # (q - 1, c)
+    gains = 2 * xp.sum(F[0, 1:, :] * N_0, axis=0) + xp.sum(F[1:, 1:, :] * N, axis=(0, 1))
+    return host(gains)
 
 
 def _indicators(X: Array, q: int) -> tuple[Float, Float]:
     """Levels in the order in which they occur, and where each feature has them."""
+    xp = namespace_of(X)
     c, m = X.shape
-    levels, indicators = np.empty((q, c)), np.empty((q, c, m))
-    open_ = np.ones((c, m), dtype=bool)
-    everyone = np.arange(c)
+    levels, indicators = zeros((q, c), like=X), zeros((q, c, m), like=X)
+    open_ = xp.ones((c, m), dtype=xp.bool, device=X.device)
+    everyone = xp.arange(c, device=X.device)
     for level in range(q):
-        levels[level] = X[everyone, np.argmax(open_, axis=1)]
-        here = levels[level][:, None] == X
+        levels[level, :] = X[everyone, first_of(open_)]
+        here = levels[level, :][:, None] == X
         open_ &= ~here
-        indicators[level] = here
+        write(indicators[level, ...], here)
     return levels, indicators

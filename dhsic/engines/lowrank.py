@@ -17,7 +17,7 @@ What the product says of the diagonal is taken away and the true diagonal put in
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +31,7 @@ from dhsic.lowrank.base import Factor, Landmarks
 from dhsic.lowrank.parameters import check_rank, check_tolerance
 from dhsic.lowrank.rows import BaseRows
 from dhsic.lowrank.weights import FactoredWeights
+from dhsic.namespace import at_a_time, cast, host, moved, namespace_of, slices, zeros
 
 #: Entries of Z that are in memory at a time, 16 MiB; but never fewer rows than `LEAST_ROWS` n,
 #: or the triangle R would be decomposed again more often than samples are.
@@ -209,6 +210,11 @@ class LowRankForms:
         correction = A.diagonal / scale - own_diagonal(Y, theta)
         return LowRankForms(Y, theta, correction.astype(dtype), (A.row_sums / scale).astype(dtype))
 
+    def on(self, xp: Any, device: Any = None) -> LowRankForms:
+        """The same forms in another namespace."""
+        arrays = (self.Y, self.theta, self.correction, self.row_sums)
+        return LowRankForms(*(moved(a, xp, device) for a in arrays))
+
 
 @dataclass(frozen=True, slots=True)
 class LowRankState:
@@ -237,7 +243,12 @@ class LowRankState:
     @property
     def rank(self) -> int:
         """Most directions of a base matrix."""
-        return max(len(forms.theta) for forms in self.A.values())
+        return int(max(forms.theta.shape[0] for forms in self.A.values()))
+
+    def on(self, xp: Any, device: Any = None) -> LowRankState:
+        """The same state in another namespace, on one of its devices."""
+        A = {base: forms.on(xp, device) for base, forms in self.A.items()}
+        return replace(self, sigma=float(self.sigma), A=A)
 
 
 @dataclass(frozen=True)
@@ -325,32 +336,35 @@ class LowRank:
         )
 
     def score(self, state: LowRankState, X: Array, facts: Facts) -> Float:
-        """Gains of c features, float64 (c,); X is (c, m), a feature a row, standardised."""
+        """Gains of c features, float64 (c,); X is (c, m), a feature a row, standardised.
+
+        X is of the namespace and on the device of the state; facts and gains are NumPy's.
+        """
         del facts
         expansion = state.kernel.expansion(state.order, state.sigma)
         c, m = X.shape
-        gains = np.empty(c)
-        width = max(1, TILE_ENTRIES // min(m, TILE_SAMPLES))
+        gains = zeros(c, like=X)
+        width = max(1, at_a_time(X, TILE_ENTRIES) // min(m, TILE_SAMPLES))
         with np.errstate(over="ignore", invalid="ignore"):  # outliers: no number, no rank
-            for a in range(0, c, width):
-                gains[a : a + width] = self._sum(state, expansion, X[a : a + width])
-        return gains * state.scale
+            for tile in slices(c, width):
+                gains[tile] = self._sum(state, expansion, X[tile, :])
+        return host(gains * state.scale)
 
     def _sum(self, state: LowRankState, expansion: Expansion, X: Array) -> Float:
         """Sum over the terms, for as many features as the cache holds of a tile of samples.
 
         A tile is read once: all functions of it are taken, and used up, while it is there.
         """
+        xp = namespace_of(X)
         c, m = X.shape
-        gains = np.zeros(c)
+        gains = zeros(c, like=X)
         along = {  # y_k' f per quadratic term, (c, R)
-            t: np.zeros((c, len(state.A[term.base].theta)))
+            t: zeros((c, state.A[term.base].theta.shape[0]), like=X)
             for t, term in enumerate(expansion.terms)
             if not term.linear
         }
-        for a in range(0, m, TILE_SAMPLES):
-            samples = slice(a, a + TILE_SAMPLES)
-            x = X[:, samples].astype(self.dtype, copy=False)
+        for samples in slices(m, TILE_SAMPLES):
+            x = cast(X[:, samples], self.dtype)
             functions = expansion.functions(x)
             for t, (term, f) in enumerate(zip(expansion.terms, functions, strict=True)):
                 forms = state.A[term.base]
@@ -358,8 +372,8 @@ class LowRank:
                     gains += term.coefficient * (f @ forms.row_sums[samples])
                 else:
                     along[t] += f @ forms.Y[:, samples].T
-                    gains += term.coefficient * (np.square(f) @ forms.correction[samples])
+                    gains += term.coefficient * (xp.square(f) @ forms.correction[samples])
         for t, projections in along.items():
             term = expansion.terms[t]
-            gains += term.coefficient * (np.square(projections) @ state.A[term.base].theta)
+            gains += term.coefficient * (xp.square(projections) @ state.A[term.base].theta)
         return gains

@@ -13,6 +13,8 @@ from dhsic.errors import MemoryBudgetError
 #: m x m float64 matrices of the exact engine at its peak: L, W, G, and all of G for the definition;
 #: per base of the expansion A, and half of it in float64 and in float32.
 SQUARES, SQUARES_PER_BASE = 4, 1.75
+#: b x m float64 matrices of low rank (statistic, kernel rows, factors), and samples in float32.
+THIN, SAMPLES = 4, 4
 #: float64 arrays per feature: the scaling (9), scores, order and what sorting them takes.
 VECTORS = 24
 #: Room for the allocator, buffers of BLAS and what libraries load on first use.
@@ -35,6 +37,8 @@ class Promise:
         Survivors kept in memory.
     vectors : int
         Per-feature arrays.
+    landmarks : int
+        Thin matrices and the sample of a run in low rank.
     """
 
     process: int
@@ -42,16 +46,19 @@ class Promise:
     tasks: int
     survivors: int
     vectors: int
+    landmarks: int = 0
 
     @property
     def total(self) -> int:
         """Sum of all."""
         parts = (self.process, self.squares, self.tasks, self.survivors, self.vectors)
-        return sum(parts) + SLACK_BYTES
+        return sum(parts) + self.landmarks + SLACK_BYTES
 
     def __str__(self) -> str:
+        thin = f"{human(self.landmarks)} for landmarks, " if self.landmarks else ""
         return (
             f"peak memory at most {human(self.total)} ({human(self.squares)} for m x m matrices, "
+            f"{thin}"
             f"{human(self.tasks)} for tasks in flight, {human(self.survivors)} for survivors, "
             f"{human(self.vectors)} for features, "
             f"{human(self.process + SLACK_BYTES)} for the process)"
@@ -78,24 +85,22 @@ class Promise:
             )
 
 
-def promise(
-    *,
-    n_samples: int,
-    n_features: int,
-    n_bases: int,
-    block_bytes: int,
-    tile_bytes: int,
-    n_threads: int,
-    survivor_bytes: int,
-) -> Promise:
-    """Peak of the exact engine on threads.
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Sizes that a promise is made from.
 
-    Parameters
+    Attributes
     ----------
     n_samples, n_features : int
         m and d.
     n_bases : int
         Base matrices of the kernel's expansion.
+    squares : bool
+        Whether m x m matrices are made.
+    landmarks : int
+        Most landmarks b of a run in low rank, 0 without.
+    sample_entries : int
+        Values that its certificate is made from.
     block_bytes : int
         Stored bytes of one block; decoding and folding hold it about five times.
     tile_bytes : int
@@ -105,14 +110,34 @@ def promise(
     survivor_bytes : int
         Budget for survivors, or the whole matrix if it is less.
     """
-    square = n_samples * n_samples * 8
-    in_flight = n_threads + 2
+
+    n_samples: int
+    n_features: int
+    n_bases: int
+    squares: bool
+    landmarks: int
+    sample_entries: int
+    block_bytes: int
+    tile_bytes: int
+    n_threads: int
+    survivor_bytes: int
+
+
+def promise(demand: Demand) -> Promise:
+    """Peak of a run."""
+    m, b = demand.n_samples, demand.landmarks
+    square, thin = m * m * 8, b * m * 8
+    in_flight = demand.n_threads + 2
+    squares = square * (SQUARES + SQUARES_PER_BASE * demand.n_bases) if demand.squares else 0
+    partial = max(square if demand.squares else 0, thin)
+    working = demand.n_threads * (5 * demand.block_bytes + demand.tile_bytes)
     return Promise(
         process=resident_bytes(),
-        squares=int(square * (SQUARES + SQUARES_PER_BASE * n_bases)),
-        tasks=n_threads * (5 * block_bytes + tile_bytes) + in_flight * square,
-        survivors=survivor_bytes,
-        vectors=VECTORS * 8 * n_features,
+        squares=int(squares),
+        tasks=working + in_flight * partial,
+        survivors=demand.survivor_bytes,
+        vectors=VECTORS * 8 * demand.n_features,
+        landmarks=THIN * thin + SAMPLES * 4 * demand.sample_entries if b else 0,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float
+from dhsic.namespace import moved, namespace_of, zeros
 
 #: Columns of a panel: products of this width run at nearly full speed, little of the upper
 #: triangle comes along, and so few products are summed in the working dtype.
@@ -42,13 +43,18 @@ class Quadratic:
             panels.append(panel)
         return Quadratic(tuple(panels))
 
+    def on(self, xp: Any, device: Any = None) -> Quadratic:
+        """The same matrix in another namespace."""
+        return Quadratic(tuple(moved(panel, xp, device) for panel in self.panels))
+
     def forms(self, X: Array) -> Float:
         """``x' A x`` of every row of X (c, m), float64 (c,)."""
-        out = np.zeros(len(X))
+        xp = namespace_of(X)
+        out = zeros(X.shape[0], like=X)
         a = 0
         for panel in self.panels:
             b = a + panel.shape[1]
-            out += np.vecdot(X[:, a:b], X[:, a:] @ panel)
+            out += xp.vecdot(X[:, a:b], X[:, a:] @ panel)
             a = b
         return out
 
@@ -57,12 +63,15 @@ class Quadratic:
 
         ``x_k' T x_l`` holds the entries of A below the diagonal twice, ``x_l' T x_k`` those above.
         """
+        xp = namespace_of(X)
         n, c, m = X.shape
-        out = np.zeros((n, n, c))
+        out = zeros((n, n, c), like=X)
         a = 0
         for panel in self.panels:
             b = a + panel.shape[1]
-            product = (X[..., a:].reshape(n * c, m - a) @ panel).reshape(n, c, b - a)
-            out += np.vecdot(X[:, None, :, a:b], product[None])
+            product = xp.reshape(X[..., a:], (n * c, m - a)) @ panel
+            product = xp.reshape(product, (1, n, c, b - a))
+            out += xp.vecdot(X[:, None, :, a:b], product)
             a = b
-        return np.asarray((out + out.transpose(1, 0, 2)) / 2)
+        pairs: Float = (out + xp.permute_dims(out, (1, 0, 2))) / 2
+        return pairs

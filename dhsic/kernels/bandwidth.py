@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -23,14 +24,42 @@ MEDIAN_SAMPLES = 4096
 EQUAL = 1e-10
 
 
+class Known(Protocol):
+    """What a policy may ask about the surviving features."""
+
+    def pair_distances(self) -> Float:
+        """Squared distances of pairs of different samples, (n,): all pairs, or a fair part."""
+
+    def hsic(self, sigma: float) -> float:
+        """HSIC(sigma, S)."""
+
+
+@dataclass(frozen=True)
+class KnownStatistic:
+    """`Known` from the statistic of all samples; W may be None where only distances are asked."""
+
+    kernel: AbstractKernel
+    W: Float | None
+    statistic: Statistic
+
+    def pair_distances(self) -> Float:
+        """Pairs i < j of at most `MEDIAN_SAMPLES` samples."""
+        some = every_so_many(self.statistic.whole())
+        norms = np.diagonal(some)
+        return pairs_of(without_rounding(squared_distances(some, norms, norms), norms))
+
+    def hsic(self, sigma: float) -> float:
+        """``<W, K>``."""
+        assert self.W is not None, "policies that compare HSIC come with weights"
+        return hsic_value(self.kernel, sigma, self.W, self.statistic)
+
+
 class AbstractBandwidth(ABC):
     """Chooses sigma for the surviving features."""
 
     @abstractmethod
-    def __call__(
-        self, kernel: AbstractKernel, W: Float, statistic: Statistic, n_features: int
-    ) -> float:
-        """Sigma for ``|S| = n_features`` with weights W, (m, m)."""
+    def __call__(self, known: Known, n_features: int) -> float:
+        """Sigma for ``|S| = n_features``."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +68,7 @@ class Fixed(AbstractBandwidth):
 
     sigma: float
 
-    def __call__(
-        self, kernel: AbstractKernel, W: Float, statistic: Statistic, n_features: int
-    ) -> float:
+    def __call__(self, known: Known, n_features: int) -> float:
         """Return the given sigma."""
         return self.sigma
 
@@ -50,9 +77,7 @@ class Fixed(AbstractBandwidth):
 class Dimension(AbstractBandwidth):
     """Policy 3: ``1 / (2 |S|)``, the expected squared distance of standardised data being 2d."""
 
-    def __call__(
-        self, kernel: AbstractKernel, W: Float, statistic: Statistic, n_features: int
-    ) -> float:
+    def __call__(self, known: Known, n_features: int) -> float:
         """``1 / (2 |S|)``."""
         return 1.0 / (2.0 * n_features)
 
@@ -61,15 +86,9 @@ class Dimension(AbstractBandwidth):
 class Median(AbstractBandwidth):
     """``1 / (2 median D_ij)`` over pairs i < j: the width is the median distance."""
 
-    def __call__(
-        self, kernel: AbstractKernel, W: Float, statistic: Statistic, n_features: int
-    ) -> float:
+    def __call__(self, known: Known, n_features: int) -> float:
         """Median rule; pairs at distance 0 count only if they are not the majority."""
-        some = every_so_many(statistic.whole())
-        norms = np.diagonal(some)
-        D = squared_distances(some, norms, norms)
-        D[EQUAL * norms.max() >= D] = 0.0  # equal samples, but for the rounding of G
-        return median_sigma(D)
+        return sigma_of_median(known.pair_distances())
 
 
 @dataclass(frozen=True)
@@ -78,12 +97,9 @@ class Grid(AbstractBandwidth):
 
     sigmas: tuple[float, ...]
 
-    def __call__(
-        self, kernel: AbstractKernel, W: Float, statistic: Statistic, n_features: int
-    ) -> float:
+    def __call__(self, known: Known, n_features: int) -> float:
         """Evaluate HSIC at every sigma of the grid."""
-        values = [hsic_value(kernel, sigma, W, statistic) for sigma in self.sigmas]
-        return self.sigmas[int(np.argmax(values))]
+        return self.sigmas[int(np.argmax([known.hsic(sigma) for sigma in self.sigmas]))]
 
 
 def hsic_value(kernel: AbstractKernel, sigma: float, W: Float, statistic: Statistic) -> float:
@@ -102,12 +118,27 @@ def every_so_many(G: Float) -> Float:
     return np.ascontiguousarray(G[::stride, ::stride])
 
 
+def without_rounding(D: Float, norms: Float) -> Float:
+    """Squared distances, changed in place: those of equal samples are 0, not rounding of G."""
+    D[EQUAL * norms.max() >= D] = 0.0
+    return D
+
+
+def pairs_of(D: Float) -> Float:
+    """Entries i < j of a square matrix, (n,)."""
+    return D[np.triu_indices_from(D, k=1)]
+
+
 def median_sigma(D: Float) -> float:
     """``1 / (2 median)`` of the squared distances over pairs i < j, (m, m)."""
-    pairs = D[np.triu_indices_from(D, k=1)]
-    middle = float(np.median(pairs))
+    return sigma_of_median(pairs_of(D))
+
+
+def sigma_of_median(distances: Float) -> float:
+    """``1 / (2 median)`` of squared distances, (n,); of the positive ones where most are 0."""
+    middle = float(np.median(distances))
     if middle <= 0:
-        positive = pairs[pairs > 0]
+        positive = distances[distances > 0]
         middle = float(np.median(positive)) if positive.size else 1.0
     return 1.0 / (2.0 * middle)
 

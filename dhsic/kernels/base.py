@@ -8,6 +8,9 @@ All of them are functions of one statistic that is additive over features, the i
 and HSIC by ``<W, loss>``. Where that function of ``(x_i, x_i')`` is (nearly) a short sum of
 symmetric products ``f(x_i) f(x_i')`` times a matrix that does not depend on j, the kernel says so
 by an `Expansion`: then quadratic forms, half of a matrix product each, score a block of features.
+
+Arrays may be of any namespace of the array API standard, all of one call of the same and on the
+same device; those that describe features (`magnitudes`, `remainder`) are NumPy's.
 """
 
 from __future__ import annotations

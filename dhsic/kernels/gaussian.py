@@ -22,6 +22,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.kernels.base import AbstractKernel, Expansion, Term
+from dhsic.namespace import into, namespace_of
 
 
 def squared_distances(inner: Float, rows: Float, columns: Float) -> Float:
@@ -29,7 +30,7 @@ def squared_distances(inner: Float, rows: Float, columns: Float) -> Float:
     D = inner * -2.0
     D += rows[:, None]
     D += columns[None, :]
-    return np.maximum(D, 0.0, out=D)
+    return into(D, namespace_of(D).maximum, D, 0.0)
 
 
 #: From this order on ``(e - 1)' A (e - 1)`` takes part.
@@ -42,7 +43,7 @@ def _terms(order: int, sigma: float) -> tuple[Term, ...]:
     terms += [Term(0, 1.0)] * (order >= SECOND)
     coefficient = 1.0
     for q in range(1, order + 1):
-        coefficient *= -2 * sigma / q
+        coefficient *= -2 * float(sigma) / q  # cached for a sigma of NumPy too
         terms.append(Term(0, coefficient))
     return tuple(terms)
 
@@ -64,8 +65,8 @@ class Gaussian(AbstractKernel):
         K = inner * (2 * sigma)
         K -= (sigma * rows)[:, None]
         K -= sigma * columns
-        np.minimum(K, 0.0, out=K)
-        return np.exp(K, out=K)
+        xp = namespace_of(K)
+        return into(K, xp.exp, into(K, xp.minimum, K, 0.0))
 
     def loss(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
@@ -74,21 +75,25 @@ class Gaussian(AbstractKernel):
 
         The second form is right also where K is too small for a number.
         """
-        t = np.subtract.outer(x, y)
+        xp = namespace_of(x)
+        t = x[:, None] - y[None, :]
         t *= t
         t *= sigma
         exponent = squared_distances(inner, rows, columns)
         exponent *= -sigma
-        K = np.exp(exponent)
-        if t.max(initial=0.0) < 1:
-            return np.multiply(K, np.expm1(t, out=t), out=K)
+        K: Float = xp.exp(exponent)
+        if xp.max(t) < 1:
+            K *= into(t, xp.expm1, t)
+            return K
         exponent += t
-        without = np.exp(np.minimum(exponent, 0.0, out=exponent), out=exponent)
-        return np.where(t < 1, K * np.expm1(np.minimum(t, 1.0)), without - K)
+        without = into(exponent, xp.exp, into(exponent, xp.minimum, exponent, 0.0))
+        loss: Float = xp.where(t < 1, K * xp.expm1(xp.minimum(t, 1.0)), without - K)
+        return loss
 
     def factor(self, squared_difference: Float, sigma: float) -> Float | None:
         """``exp(sigma delta^2) - 1``."""
-        return np.expm1(sigma * squared_difference)
+        ratio: Float = namespace_of(squared_difference).expm1(sigma * squared_difference)
+        return ratio
 
     def expansion(self, order: int, sigma: float) -> Expansion:
         """Terms up to ``(x y)^order``."""
@@ -109,7 +114,7 @@ def _functions(X: Array, order: int, sigma: float) -> Iterator[Array]:
     """``e - 1`` against 1, from order 2 on against itself, then ``e x^q`` for q = 1..P."""
     f = sigma * X
     f *= X
-    np.expm1(f, out=f)
+    f = into(f, namespace_of(f).expm1, f)
     yield f
     if order >= SECOND:
         yield f

@@ -10,6 +10,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.kernels.base import AbstractKernel, Expansion, Term
+from dhsic.namespace import namespace_of, zeros
 
 
 def _functions(X: Array) -> Iterator[Array]:
@@ -36,19 +37,20 @@ class Linear(AbstractKernel):
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """``K = G``."""
         del rows, columns, sigma
-        return inner.copy()
+        K: Float = namespace_of(inner).asarray(inner, copy=True)
+        return K
 
     def loss(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
         """``-x y'``."""
         del inner, rows, columns, sigma
-        return -np.outer(x, y)
+        return -(x[:, None] * y[None, :])
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """All ones: A is W itself."""
         del key, inner, sigma
-        return np.ones((rows.size, columns.size))
+        return zeros((rows.shape[0], columns.shape[0]), like=rows) + 1
 
     def expansion(self, order: int, sigma: float) -> Expansion:
         """``-x' W x``."""

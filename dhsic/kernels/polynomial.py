@@ -13,6 +13,7 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel, Expansion, Term
+from dhsic.namespace import namespace_of
 
 
 def _is_number(value: Any) -> bool:
@@ -57,13 +58,14 @@ class Polynomial(AbstractKernel):
     ) -> Float:
         """``v^b - u^b`` with ``v = u - x y'``, factored: ``-x y' sum_k v^k u^(b-1-k)``."""
         del rows, columns, sigma
-        t = np.outer(x, y)
-        u = inner + self.offset
+        t = x[:, None] * y[None, :]
+        u = inner + float(self.offset)
         v = u - t
-        total = np.zeros_like(u)
+        total = namespace_of(u).zeros_like(u)
         for k in range(self.degree):
             total += v**k * u ** (self.degree - 1 - k)
-        return -t * total
+        loss: Float = -t * total
+        return loss
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """``(G + a)^(b - p)`` for term p."""
@@ -91,5 +93,8 @@ class Polynomial(AbstractKernel):
         return {"degree": float(self.degree), "offset": float(self.offset)}
 
     def _power(self, G: Float, exponent: int) -> Float:
-        u = G + self.offset
-        return u**exponent if exponent > 1 else (u if exponent else np.ones_like(u))
+        u = G + float(self.offset)
+        if exponent == 0:
+            ones: Float = namespace_of(u).ones_like(u)
+            return ones
+        return u**exponent if exponent > 1 else u

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cython_blas
 
-from dhsic._typing import Float
+from dhsic._typing import Array, Float
 
 
 def _routine(name: str, n_arguments: int) -> Any:
@@ -30,27 +30,29 @@ def _routine(name: str, n_arguments: int) -> Any:
     return prototype(get_pointer(capsule, get_name(capsule)))
 
 
-_DSYRK = _routine("dsyrk", 10)
+_SYRK = {np.dtype(np.float64): _routine("dsyrk", 10), np.dtype(np.float32): _routine("ssyrk", 10)}
+_ONES = {np.dtype(np.float64): ctypes.c_double(1.0), np.dtype(np.float32): ctypes.c_float(1.0)}
 _DGEMM = _routine("dgemm", 13)
 _ONE = ctypes.c_double(1.0)
 _MINUS_ONE = ctypes.c_double(-1.0)
 _UPPER, _PLAIN, _TRANSPOSED = (ctypes.c_char(letter) for letter in (b"U", b"N", b"T"))
 
 
-def add_products(upper: Float, Z: Float) -> None:
+def add_products(upper: Array, Z: Array) -> None:
     """Add ``Z' Z`` to the upper triangle.
 
     Parameters
     ----------
-    upper : (m, m) float64, Fortran-ordered
+    upper : (m, m) float64 or float32, Fortran-ordered
         Changed in place.
-    Z : (c, m) float64, C-ordered
+    Z : (c, m) array of the same dtype, C-ordered
         Features as rows.
     """
     _check(upper, Z)
     c, m = (ctypes.c_int(n) for n in Z.shape)
-    _DSYRK(
-        *_at(_UPPER, _PLAIN, m, c, _ONE), Z.ctypes.data, *_at(m, _ONE), upper.ctypes.data, *_at(m)
+    one = _ONES[Z.dtype]
+    _SYRK[Z.dtype](
+        *_at(_UPPER, _PLAIN, m, c, one), Z.ctypes.data, *_at(m, one), upper.ctypes.data, *_at(m)
     )
 
 
@@ -75,12 +77,12 @@ def _at(*values: Any) -> list[Any]:
     return [ctypes.byref(value) for value in values]
 
 
-def _check(upper: Float, Z: Float) -> None:
+def _check(upper: Array, Z: Array) -> None:
     # What BLAS is handed are addresses: nothing else would notice a wrong shape or order.
     m = Z.shape[1]
     right = upper.shape == (m, m) and upper.flags.f_contiguous and Z.flags.c_contiguous
-    if not (right and upper.dtype == Z.dtype == np.float64):
+    if not (right and upper.dtype == Z.dtype and Z.dtype in _SYRK):
         raise ValueError(
             f"upper {upper.shape} {upper.dtype} and Z {Z.shape} {Z.dtype}: pass (m, m) in Fortran "
-            "order and (c, m) in C order, float64."
+            "order and (c, m) in C order, both float64 or both float32."
         )

@@ -7,9 +7,11 @@ results, so every sum over them is the same bit for bit.
 
 from __future__ import annotations
 
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dhsic.sources.base import AbstractSource, Block
@@ -33,6 +35,11 @@ class AbstractRuntime(ABC):
     n_workers: int
     #: Tasks run in other processes: what this one holds in memory is not at hand there.
     is_remote: bool = False
+
+    @property
+    def shared_folder(self) -> Path | None:
+        """Where files lie that this process and all workers read; None where there is no place."""
+        return Path(tempfile.gettempdir())
 
     @abstractmethod
     def map(

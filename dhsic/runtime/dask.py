@@ -89,8 +89,9 @@ class DaskRuntime(AbstractRuntime):
         Jobs in flight; twice the threads of the cluster by default. An adaptive cluster grows
         only as far as the window lets it see work: give ``2 * threads`` of its largest size.
     scratch : path, optional
-        Folder for states that are too large to go along with every task; the folder for
-        temporary files by default. Where workers do not see it, states are sent instead.
+        Folder for states that are too large to go along with every task, and for survivors that
+        are rewritten; the folder for temporary files by default. Where workers do not see it,
+        states are sent instead, and survivors stay where they are.
     timeout : float, optional
         Seconds to wait for a first worker, and for a scheduler that was lost; at the start a
         scheduler gets at most `CONNECT` seconds of them.
@@ -128,6 +129,11 @@ class DaskRuntime(AbstractRuntime):
         except BaseException:
             self.close()
             raise
+
+    @property
+    def shared_folder(self) -> Path | None:
+        """The folder that was given as `scratch`, if workers see it."""
+        return self.folder.parent if self.workers_see_folder else None
 
     def await_workers(self) -> None:
         """Count the threads of the cluster, waiting for a connection and a first worker."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,13 +16,13 @@ from dhsic.engines.decide import largest, tie_width, undecided
 from dhsic.engines.direct import Direct
 from dhsic.engines.ladder import engine_named, first_engine, name_of, next_engine
 from dhsic.errors import InputError
-from dhsic.kernels.bandwidth import AbstractBandwidth
+from dhsic.kernels.bandwidth import AbstractBandwidth, KnownStatistic
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.choosing import check_reach
 from dhsic.kernels.statistic import zero_upper
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.scoring.reader import Reader, grouped
-from dhsic.scoring.running import RunningStatistic
+from dhsic.scoring.running import RunningStatistic, survivors_after_rounds
 from dhsic.scoring.tasks import Wanted, measure_blocks, score_columns
 from dhsic.selection.bahsic import Removal
 from dhsic.selection.state import SelectionState
@@ -95,6 +96,19 @@ class SourceDependence:
         self._advice: str | None = None
         self._started = time.perf_counter()
 
+    @staticmethod
+    def from_survivors(
+        choices: Choices, reader: Reader, scaling: Scaling, S: Index
+    ) -> SourceDependence:
+        """In the middle of a run: S is left, and the scaling of all features is known."""
+        wanted = replace(reader.wanted, dtype=np.float64)
+        reader = replace(reader, wanted=wanted).compacted(S)
+        out = SourceDependence(reader.source, choices, reader.runtime, rows=wanted.rows)
+        out._reader, out.scaling = reader, scaling
+        out._running = RunningStatistic(reader, scaling, S, zero_upper(wanted.n_samples))
+        out._running.begin(S)
+        return out
+
     def measure(self) -> Scaling:
         """Pass over all features: their scaling and, with it, the statistic."""
         everything = np.arange(self._reader.source.n_features, dtype=np.int64)
@@ -114,6 +128,12 @@ class SourceDependence:
         self._running = RunningStatistic(self._reader, self.scaling, alive, upper)
         return self.scaling
 
+    def close(self) -> None:
+        """Let go of scratch."""
+        self._reader.close()
+        if self._running is not None:
+            self._running.reader.close()
+
     def check_reach(self) -> None:
         """Refuse data that the kernel overflows on, after `measure`."""
         if not self.choices.kernel.is_additive:
@@ -122,10 +142,14 @@ class SourceDependence:
 
     def resume(self, state: SelectionState) -> None:
         """Go to where `state` left off, after `measure`."""
+        self.replay(state, survivors_after_rounds(state))
+
+    def replay(self, state: SelectionState, survivors: Sequence[Index]) -> None:
+        """Repeat what was done for `survivors`, S after each of the rounds since the start."""
         if self.choices.kernel.is_additive or state.round == 0:
             return
         self._advice = str(state.history[-1]["advice"])
-        self._known()[0].replay(state)
+        self._known()[0].replay(survivors)
 
     def bandwidth(self, S: Index) -> float:
         """Line 3: sigma for S; the statistic moves on to S."""
@@ -136,7 +160,8 @@ class SourceDependence:
         statistic = self._known()[0].at(S)
         if not kernel.has_bandwidth:
             return 1.0
-        return self.choices.bandwidth(kernel, self.choices.W, statistic, S.size)
+        known = KnownStatistic(kernel, self.choices.W, statistic)
+        return self.choices.bandwidth(known, S.size)
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
         """Line 4: the n features whose removal leaves the largest HSIC."""

@@ -1,15 +1,19 @@
 """Passes over chosen features of a source: which blocks, in which jobs, by which runtime.
 
-As features leave, blocks thin out. While the survivors fit a fixed budget they are kept, as
-stored, in memory (compaction); the cut into jobs depends on sizes alone, so every run over the
-same data sums in the same order.
+As features leave, blocks thin out, and the survivors are compacted: kept in memory where they fit
+a fixed budget, else rewritten to scratch once half of what is stored has left, so that all passes
+together decode a small multiple of one. On a cluster they go to scratch in either case. Whether,
+and the cut into jobs, depends on sizes and the source alone, never on where survivors are kept, so
+every run over the same data sums in the same order.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +21,15 @@ import numpy as np
 from dhsic._typing import Index
 from dhsic.runtime.base import AbstractRuntime, Job, Task
 from dhsic.scoring.held import HeldSource
+from dhsic.scoring.packing import Form, Span, forms
+from dhsic.scoring.scratch import (
+    Folder,
+    NewArray,
+    UnwritableError,
+    chunk_width,
+    write_scratch,
+    writing_jobs,
+)
 from dhsic.scoring.tasks import Columns, Wanted, gather
 from dhsic.sources.base import AbstractSource, Block
 from dhsic.sources.scaling import Scaling
@@ -31,8 +44,10 @@ SOME_BLOCKS, NARROW = 4, 32
 #: features.
 FEW_PARTIALS, WORTH_FEW = 4, 256
 MANY_PARTIALS, WORTH_MANY = 32, 2048
-#: Stored bytes of survivors that are kept in memory.
-COMPACT_BYTES = 160 << 20
+#: Bytes of survivors, as they are kept (packed, if they can be), that are kept in memory.
+COMPACT_BYTES = 512 << 20
+#: Survivors are kept apart once what is stored is this many times as much.
+THINNED = 2
 
 
 def block_width(m: int, d: int, itemsize: int) -> int:
@@ -41,6 +56,22 @@ def block_width(m: int, d: int, itemsize: int) -> int:
     n_blocks = max(n_blocks // 2 * 2, 2 if d >= NARROW // 2 else 1)
     by_bytes = max(NARROW, BLOCK_BYTES // max(1, m * itemsize))
     return min(by_bytes, -(-d // n_blocks))
+
+
+def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
+    """Whether features are to be kept apart from the `n_stored` that they are read from.
+
+    All of them are where they fit in memory, some where they are few; by sizes alone, so that a
+    resumed run decides as the one before.
+
+    Parameters
+    ----------
+    n_bytes : int
+        What they take as they would be kept.
+    """
+    if n_features == n_stored:
+        return n_bytes <= COMPACT_BYTES
+    return THINNED * n_features <= n_stored
 
 
 @dataclass(frozen=True)
@@ -57,12 +88,19 @@ class Reader:
         What every task needs to know.
     held : (s,) int64 or None
         Features that the source holds, ascending, when it was compacted; None for all.
+    scratch : str or None
+        Place for scratch on this machine, the folder for temporary files by default; a cluster's
+        is that of its runtime.
+    folder : Folder or None
+        Where the source lies, if that is scratch.
     """
 
     source: AbstractSource
     runtime: AbstractRuntime
     wanted: Wanted
     held: Index | None = None
+    scratch: str | None = None
+    folder: Folder | None = None
 
     @property
     def bytes_per_feature(self) -> int:
@@ -71,35 +109,51 @@ class Reader:
 
     def jobs(self, features: Index, scaling: Scaling | None = None) -> list[Job]:
         """Jobs whose results, joined, are in the order of `features` (ascending)."""
-        at = features if self.held is None else np.searchsorted(self.held, features)
-        width = block_width(
-            self.wanted.n_samples, features.size, np.dtype(self.source.dtype).itemsize
-        )
+        at = self._places(features)
         out = []
-        for block, part in self._cut(at, width):
+        for block, part in self._stored(at) if self.held is None else self._even(at):
             known = None if scaling is None else scaling.take(features[part])
             out.append(Job((block,), (Columns(at[part] - block.start, known),)))
         return out
 
-    def _cut(self, at: Index, width: int) -> Iterator[tuple[Block, slice]]:
-        """Blocks to read and which of the positions `at` (ascending) lie in each."""
-        if self.held is not None:  # reading costs nothing: any cut will do
-            for index, a in enumerate(range(0, at.size, width)):
-                b = min(a + width, at.size)
-                yield Block(index, int(at[a]), int(at[b - 1]) + 1), slice(a, b)
-            return
+    def _places(self, features: Index) -> Index:
+        """Positions of features in the source, (s,)."""
+        return features if self.held is None else np.searchsorted(self.held, features)
+
+    def _stored(self, at: Index) -> Iterator[tuple[Block, slice]]:
+        """Stored blocks and which of the positions `at` (ascending) lie in each."""
         for block in self.source.blocks(self._stored_width()):
             a, b = np.searchsorted(at, [block.start, block.stop])
             if b > a:
                 yield block, slice(int(a), int(b))
 
+    def _even(self, at: Index) -> Iterator[tuple[Block, slice]]:
+        """Blocks with even numbers of the positions `at`, wherever those are kept."""
+        width = self._width(at.size)
+        for index, a in enumerate(range(0, at.size, width)):
+            b = min(a + width, at.size)
+            yield Block(index, int(at[a]), int(at[b - 1]) + 1), slice(a, b)
+
     def _stored_width(self) -> int:
-        d = self.source.n_features
+        return self._width(self.source.n_features)
+
+    def _width(self, d: int) -> int:
         return block_width(self.wanted.n_samples, d, np.dtype(self.source.dtype).itemsize)
 
     def map(self, task: Task, jobs: Sequence[Job], **state: Any) -> Iterator[Any]:
-        """Results of the task over the jobs, in order."""
-        return self.runtime.map(task, self.source, jobs, replace(self.wanted, **state))
+        """Results of the task over the jobs, in order; a failure ends the scratch too."""
+        try:
+            yield from self.runtime.map(task, self.source, jobs, replace(self.wanted, **state))
+        except GeneratorExit:
+            raise
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Remove the scratch that is read from, if there is one."""
+        if self.folder is not None:
+            self.folder.remove()
 
     def bytes_of(self, jobs: Sequence[Job]) -> int:
         """Stored bytes that the jobs read, 0 from memory."""
@@ -108,23 +162,78 @@ class Reader:
         return self.bytes_per_feature * sum(b.width for job in jobs for b in job.blocks)
 
     def compacted(self, features: Index) -> Reader:
-        """Reader of `features` alone: from memory where they fit, else as it is."""
-        if features.size * self.bytes_per_feature > COMPACT_BYTES or self.runtime.is_remote:
+        """Reader of `features` alone, from memory or scratch; as it is where nothing is gained.
+
+        This reader's own scratch is removed once the features are elsewhere. A disk that is full
+        is told of in a warning.
+        """
+        if self.held is not None and features.size == self.held.size:
             return self
-        m = self.wanted.n_samples
-        kept = np.empty((features.size, m), dtype=self.source.dtype)  # (s, m)
+        d, s = self.source.n_features, features.size
+        for form in forms(self.wanted.n_samples, self.source.dtype):
+            n_bytes = s * form.bytes_per_feature
+            if not worth_compacting(s, d, n_bytes):
+                continue
+            if self.runtime.is_remote and self.source.in_memory:  # it is at hand: cut alike
+                return replace(self, held=np.arange(d))
+            in_memory = n_bytes <= COMPACT_BYTES and not self.runtime.is_remote
+            try:
+                kept = self._held(features, form) if in_memory else self._written(features, form)
+            except UnwritableError as error:
+                warnings.warn(
+                    f"Survivors cannot be written to scratch ({error}), so the run goes on with "
+                    "what it read so far, which is slower. Make room there, or set TMPDIR to a "
+                    "place with more (on a cluster, scratch= of its runtime).",
+                    stacklevel=2,
+                )
+                return self
+            if kept is not None:
+                return kept
+        return self
+
+    def _moved(self, source: AbstractSource, features: Index, folder: Folder | None) -> Reader:
+        self.close()
+        wanted = replace(self.wanted, rows=None)
+        return replace(self, source=source, held=features, wanted=wanted, folder=folder)
+
+    def _held(self, features: Index, form: Form) -> Reader | None:
+        """Reader of features in memory, None where they do not pack."""
+        kept = np.empty((features.size, form.length), dtype=form.kept_dtype)
         jobs = self.jobs(features)
         starts = np.cumsum([0, *(job.payload[0].local.size for job in jobs)])
 
-        def fill(place: tuple[int, Job]) -> None:
+        def fill(place: tuple[int, Job]) -> Span:
             start, job = place
-            part = gather(self.source, job, self.wanted)
+            part, span = form.encode(gather(self.source, job, self.wanted))
             kept[start : start + len(part)] = part
+            return span
 
-        for _ in self.runtime.each(fill, zip(starts, jobs, strict=False)):
-            pass
-        source = HeldSource(kept, self.source.missing_code)
-        return replace(self, source=source, held=features, wanted=replace(self.wanted, rows=None))
+        settled = form.settled(self.runtime.each(fill, zip(starts, jobs, strict=False)))
+        if settled is None:
+            return None
+        source = HeldSource(kept, settled, self.source.missing_code)
+        return self._moved(source, features, None)
+
+    def _written(self, features: Index, form: Form) -> Reader | None:
+        """Reader of features in scratch; None where they do not pack, or there is no place."""
+        place = self._place()
+        if place is None:
+            return None
+        at = self._places(features)
+        chunk = chunk_width(self._width(at.size), form)
+        jobs = writing_jobs(list(self._stored(at)), at, chunk)
+        array = NewArray(place, at.size, form, chunk)
+        written = write_scratch(self.runtime, self.source, jobs, array, self.wanted)
+        return None if written is None else self._moved(written[0], features, written[1])
+
+    def _place(self) -> Path | None:
+        """Where scratch may be written; None where it would gain nothing, or workers differ."""
+        if self.source.in_memory:
+            return None
+        if not self.runtime.is_remote and self.scratch is not None:
+            return Path(self.scratch)
+        is_lazy = self.runtime.is_remote and self.source.pieces(()) is not None
+        return None if is_lazy else self.runtime.shared_folder
 
 
 def grouped(jobs: Sequence[Job]) -> list[Job]:

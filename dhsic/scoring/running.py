@@ -7,6 +7,8 @@ from the sizes of S alone, so a resumed run repeats them and gets the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from dhsic._typing import Float, Index
@@ -50,32 +52,32 @@ class RunningStatistic:
         if S.size == self.features.size:
             return self.statistic
         if S.size * EPOCH <= self._base:
-            self._begin_epoch(S)
+            self.begin(S)
         else:
             gone = np.setdiff1d(self.features, S, assume_unique=True)
             self._take_away(gone)
-        self.features = S
+            self.features = S
         return self.statistic
 
-    def replay(self, state: SelectionState) -> None:
-        """Repeat what an uninterrupted run did up to `state`: the same bits, not all the work."""
-        survivors = survivors_after_rounds(state)
+    def replay(self, survivors: Sequence[Index]) -> None:
+        """Repeat what an uninterrupted run did for these S: the same bits, not all the work."""
         base = self._base
         last = None
         for number, S in enumerate(survivors):
             if S.size * EPOCH <= base:
                 base, last = S.size, number
         if last is not None:
-            self._begin_epoch(survivors[last])
-            self.features = survivors[last]
+            self.begin(survivors[last])
             survivors = survivors[last + 1 :]
         for S in survivors:
             self.at(S)
 
-    def _begin_epoch(self, S: Index) -> None:
+    def begin(self, S: Index) -> None:
+        """Begin an epoch: the statistic of S is summed anew."""
         self.reader = self.reader.compacted(S)
         self._upper = self._sum(S)
         self._base = S.size
+        self.features = S
 
     def _take_away(self, gone: Index) -> None:
         """Down-date G: by the features themselves where they are few, else by their statistic."""

@@ -44,17 +44,12 @@ class Wanted:
     dtype: Any = np.float64
     engine: AbstractEngine | None = None
     engine_state: Any = None
+    landmarks: Index | None = None
 
 
 def raw_columns(source: AbstractSource, block: Block, columns: Columns, wanted: Wanted) -> Array:
     """Stored values of the columns, (c, m)."""
-    raw = source.read(block, wanted.rows).T  # (c, m), a feature contiguous
-    local = columns.local
-    if local.size == block.width:
-        return raw
-    if local.size and local[-1] - local[0] + 1 == local.size:
-        return raw[local[0] : local[-1] + 1]
-    return raw[local]
+    return source.read_columns(block, columns.local, wanted.rows)
 
 
 def gather(source: AbstractSource, job: Job, wanted: Wanted) -> Array:

@@ -14,6 +14,13 @@ from typing import Any
 from dhsic._typing import Array, Index
 
 
+def run_of(local: Index) -> slice | Index:
+    """Positions, ascending, as a slice where they follow each other: it copies nothing."""
+    if local.size and local[-1] - local[0] + 1 == local.size:
+        return slice(int(local[0]), int(local[-1]) + 1)
+    return local
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """Features ``start:stop`` of a source, a whole number of chunks (or shards)."""
@@ -79,6 +86,19 @@ class AbstractSource(ABC):
             A chunk is missing, does not decode, or holds a value outside the domain. The
             message names the array and the chunk.
         """
+
+    def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
+        """Read some features of a block: (c', m), features first, C-ordered.
+
+        By default the block is read and they are taken from it.
+
+        Parameters
+        ----------
+        local : (c',) int array
+            Which, by their position in the block, ascending.
+        """
+        values: Array = self.read(block, rows).T[run_of(local)]
+        return values
 
     @abstractmethod
     def fingerprint(self) -> str:

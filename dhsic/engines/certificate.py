@@ -1,0 +1,181 @@
+r"""How far fast gains are from the definition, and what that means for the features that leave.
+
+The gain of feature j is a sum over pairs of samples, so what a thin A misses of it,
+``E_j = <A - A_thin, loss_j>``, is estimated on rows i that its factor has not seen, where A is
+known exactly:
+
+    ``e_j = (m / n) sum_i t_ij``,  ``t_ij`` the part of row i.
+
+The error of a gain grows with the feature's mean square, so it is measured in units of that; and
+where all features have the same, an error that they share moves none of them in the order, so the
+mean over features is taken out. The rows are a sample, hence e_j has a variance
+``V_j`` that is estimated from the spread of its rows, and two estimates of the mean of ``E_j^2``
+follow: ``e_j^2 - V_j``, right whatever the error looks like but noisy where the rows are few; and
+``2 (n / m) V_j``, right where what A misses has no structure that the features share, and precise.
+The second is taken, and the first where it is larger by more than chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from dhsic._typing import Array, Float, Index, Mask
+from dhsic.engines.lowrank import LowRankForms, LowRankState
+from dhsic.lowrank.base import Landmarks
+from dhsic.lowrank.rows import BaseRows
+from dhsic.lowrank.weights import FactoredWeights
+
+#: Standard deviations that count as more than chance.
+CHANCE = 2.0
+#: Mean squares that differ by less, relative to the largest, are the same.
+SAME = 1e-3
+#: Features next to the cut that its error is estimated from: this part of the sample, and at least.
+NEAR, FEWEST = 0.25, 64
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Estimated error of the gains of a round.
+
+    Attributes
+    ----------
+    relative_error : float
+        Root mean square error of gains over their standard deviation.
+    cut_error : float
+        Part of the features that leave which the definition would keep, by expectation.
+    deviation : float
+        Root mean square error of the gains next to the cut, per mean square of a feature.
+    """
+
+    relative_error: float
+    cut_error: float
+    deviation: float
+
+    def at_cut(self, gains: Float, n: int, sizes: Float) -> Certificate:
+        """The same error for the gains of all features, of which the n largest leave."""
+        swaps = expected_swaps(gains, n, self.deviation * sizes)
+        return Certificate(self.relative_error, swaps, self.deviation)
+
+
+EXACT = Certificate(0.0, 0.0, 0.0)
+
+
+def residual_rows(
+    weights: FactoredWeights, check: Landmarks, state: LowRankState
+) -> dict[int, Float]:
+    """``(A - A_thin) / scale`` on the rows of `check`, (n, m), for every base."""
+    assert check.rows is not None, "rows to check on are samples"
+    W = weights.rows(check.rows)
+    every = np.arange(check.n_landmarks)
+    out = {}
+    for base, forms in state.A.items():
+        rows = BaseRows(state.kernel, state.sigma, check, base)
+        A = rows.part(every, slice(None)) * W
+        A /= state.scale
+        A -= _thin_rows(forms, check.rows)
+        A[every, check.rows] = 0.0  # the diagonal is exact
+        out[base] = A
+    return out
+
+
+def _thin_rows(forms: LowRankForms, which: Index) -> Float:
+    Y = np.asarray(forms.Y, dtype=np.float64)
+    return np.asarray((Y[:, which].T * forms.theta) @ Y)
+
+
+def row_errors(state: LowRankState, residual: Mapping[int, Float], rows: Index, X: Array) -> Array:
+    """``n e_j / m`` row by row, t (n, c), of features X (c, m) float32, to first order in sigma."""
+    expansion = state.kernel.expansion(state.order, state.sigma)
+    total = np.zeros((len(rows), len(X)))
+    missed = {base: R.astype(X.dtype) for base, R in residual.items()}
+    sums = {base: R.sum(axis=1) for base, R in residual.items()}
+    for term, f in zip(expansion.terms, expansion.functions(X), strict=True):
+        across = missed[term.base] @ f.T  # (n, c)
+        if term.linear:  # f' E 1, and as much of 1' E f
+            part = 0.5 * (f[:, rows].T * sums[term.base][:, None] + across)
+        else:
+            part = f[:, rows].T * across
+        total += term.coefficient * part
+    return np.asarray(total * state.scale)
+
+
+def certify(t: Float, gains: Float, n: float, m: int, sizes: Float) -> Certificate:
+    """Certificate from the errors of a sample of features.
+
+    Parameters
+    ----------
+    t : (r, c) float64
+        Errors row by row, as of `row_errors`.
+    gains : (c,) float64
+        Fast gains of these features.
+    n : float
+        How many of them would leave.
+    m : int
+        Number of samples.
+    sizes : (c,) float64
+        Mean squares of the features.
+    """
+    spread = float(gains.std()) or 1.0
+    same = bool(np.ptp(sizes) <= SAME * sizes.max())
+    everyone = np.sqrt(_mean_square(t, m, centre=same))
+    t = t / sizes
+    away = np.abs(gains - _threshold(gains, n)) / sizes
+    near = np.argsort(away, kind="stable")[: max(FEWEST, int(NEAR * len(gains)))]
+    deviation = float(np.sqrt(_mean_square(t[:, near], m, centre=same)))
+    swaps = expected_swaps(gains, n, deviation * sizes)
+    return Certificate(float(everyone / spread), swaps, deviation)
+
+
+def _mean_square(t: Float, m: int, *, centre: bool) -> float:
+    """Mean over features of the squared error; with `centre`, what they share aside."""
+    r, c = t.shape
+    if centre:
+        t = t - t.mean(axis=1, keepdims=True)
+    e = m * t.mean(axis=0)
+    if r == m:
+        return float(np.mean(e * e))
+    V = m * m / r * t.var(axis=0, ddof=1)
+    measured = e * e - (1 - r / m) * V
+    unstructured = float(V.mean())
+    mean, spread = float(measured.mean()), float(measured.std())
+    surplus = mean - CHANCE * spread / float(np.sqrt(c))
+    return float(max(2 * r / m * unstructured, surplus))
+
+
+def expected_swaps(gains: Float, n: float, deviations: Float, sure: Mask | None = None) -> float:
+    """Part of the n largest gains that belongs below the cut, errors being normal.
+
+    Parameters
+    ----------
+    gains, deviations : (c,) float64
+        Gains and standard deviations of their errors.
+    n : float
+        How many are the largest.
+    sure : (c,) bool, optional
+        Gains that have no error.
+    """
+    threshold = _threshold(gains, n)
+    leaving = gains >= threshold
+    open_ = leaving & (deviations > 0)
+    if sure is not None:
+        open_ &= ~sure
+    if leaving.all():
+        return 0.0
+    return float(ndtr((threshold - gains[open_]) / deviations[open_]).sum() / leaving.sum())
+
+
+def next_to_cut(gains: Float, n: int, widths: Float) -> Mask:
+    """Gains within their width of the cut below the n largest; all if those are most."""
+    near = np.abs(gains - _threshold(gains, n)) <= widths
+    return np.ones_like(near) if 2 * near.sum() > len(near) else near
+
+
+def _threshold(gains: Float, n: float) -> float:
+    """Half way between the n-th and the next largest gain."""
+    k = int(min(max(round(n), 1), len(gains) - 1)) if len(gains) > 1 else 0
+    ordered = np.partition(-gains, [max(k - 1, 0), k] if len(gains) > 1 else [0])
+    return -float(ordered[max(k - 1, 0)] + ordered[k]) / 2

@@ -1,0 +1,175 @@
+r"""A round in linear time: thin matrices score every feature, as far as the series needs to go.
+
+Three ways to the gain of a feature, all of them from the same ``A ~ Y' diag(theta) Y`` off the
+diagonal:
+
+- the series, to the order at which what it neglects is small against the spread of the gains;
+- sums over the levels of a feature, where its values are codes: exact for any sigma;
+- the definition on a sample of rows, for the few features that no series is short enough for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.engines.base import Facts
+from dhsic.engines.lowrank import LowRank, LowRankState
+from dhsic.kernels.base import AbstractKernel
+from dhsic.lowrank.base import Landmarks
+from dhsic.lowrank.weights import FactoredWeights
+
+#: Part of the spread of gains by chance that the series may neglect.
+NEGLECTED = 0.02
+#: Longest series.
+LONGEST = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows of K and W, for the definition on them.
+
+    Attributes
+    ----------
+    which : (n,) int64
+        Which samples.
+    inner : (n, m) float64
+        Their inner products with all samples.
+    W : (n, m) float64
+        Their weights.
+    norms : (m,) float64
+        Squared norms of all samples.
+    """
+
+    which: Index
+    inner: Float
+    W: Float
+    norms: Float
+
+    @staticmethod
+    def of(weights: FactoredWeights, landmarks: Landmarks) -> Rows:
+        """Rows of the landmarks."""
+        assert landmarks.rows is not None, "rows are samples"
+        W = weights.rows(landmarks.rows)
+        return Rows(landmarks.rows, landmarks.inner, W, landmarks.norms)
+
+    def gains(self, kernel: AbstractKernel, sigma: float, X: Array) -> Float:
+        """``(m / n) sum_i in rows sum_i' W_ii' loss_ii'``, unbiased; X is (c, m)."""
+        X = X.astype(np.float64)
+        own = self.norms[self.which]
+        factor = X.shape[1] / len(self.which)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.array(
+                [
+                    factor
+                    * np.vdot(
+                        self.W,
+                        kernel.loss(self.inner, own, self.norms, x[self.which], x, sigma),
+                    )
+                    for x in X
+                ]
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ThinState:
+    """State of a round: thin matrices, and rows where the definition is needed."""
+
+    forms: LowRankState
+    rows: Rows | None = None
+
+
+@dataclass(frozen=True)
+class Thin:
+    """Gains in O(m R) a feature."""
+
+    dtype: Any = "float32"
+
+    def score(self, state: ThinState, X: Array, facts: Facts) -> Float:
+        """Gains of c features, float64 (c,); X is (c, m), a feature a row, standardised."""
+        forms = state.forms
+        kernel, sigma = forms.kernel, forms.sigma
+        orders = orders_for(kernel, sigma, facts, X.shape[1])
+        gains = np.empty(len(X))
+        for order in np.unique(orders):
+            which = orders == order
+            if order > LONGEST and state.rows is not None:
+                gains[which] = state.rows.gains(kernel, sigma, X[which])
+            else:
+                engine = LowRank(int(min(order, LONGEST)), self.dtype)
+                to_order = replace(forms, order=engine.order)
+                some = X if which.all() else X[which]
+                gains[which] = engine.score(to_order, some, facts.take(which))
+        return gains
+
+
+def is_steep(kernel: AbstractKernel, sigma: float, facts: Facts, m: int) -> bool:
+    """Whether a feature needs the definition: its series is too long."""
+    return bool((orders_for(kernel, sigma, facts, m) > LONGEST).any())
+
+
+def orders_for(
+    kernel: AbstractKernel, sigma: float, facts: Facts, m: int, neglected: float = NEGLECTED
+) -> Index:
+    """Order of the series for each feature, (c,); above `LONGEST` none will do.
+
+    What is neglected stays below that part of ``2 sqrt(2) sigma ||A||_F``, the standard
+    deviation of the gain of a feature that is independent of A.
+    """
+    if kernel.exact_order is not None:
+        return np.full(len(facts.peak), kernel.exact_order)
+    orders = np.full(len(facts.peak), LONGEST + 1)
+    allowed = neglected * 2 * np.sqrt(2) * sigma * np.minimum(1.0, np.sqrt(facts.fourth))
+    open_ = np.arange(len(orders))
+    for order in range(1, LONGEST + 1):
+        remainder = kernel.expansion(order, sigma).remainder
+        assert remainder is not None, "a kernel without exact order bounds its remainder"
+        # Neglected parts of pairs add up with random signs: the root of their number.
+        missed = np.sqrt(m) * remainder(facts.peak[open_], facts.fourth[open_])
+        good = missed <= allowed[open_]
+        orders[open_[good]] = order
+        open_ = open_[~good]
+        if not open_.size:
+            break
+    return orders
+
+
+def level_gains(
+    U: Float, counts: Float, values: Float, theta: Float, kernel: AbstractKernel, sigma: float
+) -> Float:
+    r"""Gains of features with few levels, from sums over them.
+
+    With ``T_lk = K(S \ j) / K(S) - 1`` between levels l and k, 0 within a level, the gain is
+    ``sum_lk T_lk 1_l' A 1_k``: exact in the feature, and the diagonal of A takes no part.
+
+    Parameters
+    ----------
+    U : (q, c, R) float64
+        ``1_l' Y'`` for every level.
+    counts : (q, c) float64
+        Samples of each level.
+    values : (q, c) float64
+        Value of each level.
+    theta : (R,) float64
+        Weights of the rows of Y.
+    kernel, sigma
+        A kernel with a `factor`.
+
+    Returns
+    -------
+    (c,) float64
+        Gains.
+    """
+    gains = np.zeros(U.shape[1])
+    for low in range(len(U)):
+        for high in range(low + 1, len(U)):
+            both = np.flatnonzero((counts[low] > 0) & (counts[high] > 0))
+            if both.size:
+                apart = np.square(values[low, both] - values[high, both])
+                T = kernel.factor(apart, sigma)
+                assert T is not None, "callers ask only kernels that are products over features"
+                gains[both] += 2 * T * ((U[low, both] * U[high, both]) @ theta)
+    return gains

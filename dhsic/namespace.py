@@ -1,0 +1,103 @@
+"""The namespace of an array: the same lines run on NumPy and on arrays of a device.
+
+Engines and kernels ask an array for the functions of its kind, and use no others than those of
+the array API standard. Here stands what differs all the same: how arrays come to a device and
+back, and what NumPy's speed hangs on, operations that write where their operand was, in the cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, is_cupy_array, is_torch_array, to_device
+
+from dhsic._typing import Array, Index, Mask
+
+#: Entries of an array that a device works on at a time: enough to keep it busy, 64 MiB in float32.
+DEVICE_ENTRIES = 1 << 24
+
+
+def namespace_of(x: Any) -> Any:
+    """Functions for arrays like x: NumPy itself, or another namespace of the standard.
+
+    >>> namespace_of(np.zeros(2)).__name__
+    'numpy'
+    """
+    return np if isinstance(x, np.ndarray) else array_namespace(x)
+
+
+def moved(x: Any, xp: Any, device: Any = None) -> Array:
+    """Copy of an array in namespace `xp` (numpy, cupy, torch, ...), on one of its devices."""
+    standard = namespace_of(xp.empty(0))  # cupy's and torch's own functions differ from it
+    copy: Array = standard.asarray(np.ascontiguousarray(host(x)), device=device, copy=True)
+    return copy
+
+
+def host(x: Any) -> Array:
+    """The array as one of NumPy; waits for its device."""
+    if isinstance(x, np.ndarray):
+        return x
+    if is_cupy_array(x) or is_torch_array(x):  # from a GPU these give nothing to from_dlpack
+        return np.asarray(to_device(x, "cpu"))
+    return np.asarray(np.from_dlpack(x, device="cpu"))
+
+
+def zeros(shape: int | tuple[int, ...], like: Any) -> Array:
+    """Zeros in float64, of the kind and on the device of `like`."""
+    if isinstance(like, np.ndarray):
+        return np.zeros(shape)
+    xp = namespace_of(like)
+    new: Array = xp.zeros(shape, dtype=xp.float64, device=like.device)
+    return new
+
+
+def cast(x: Any, dtype: Any) -> Array:
+    """The array in the dtype that NumPy calls so; itself where it has that one."""
+    if isinstance(x, np.ndarray):
+        return x.astype(dtype, copy=False)
+    xp = namespace_of(x)
+    new: Array = xp.astype(x, getattr(xp, np.dtype(dtype).name), copy=False)
+    return new
+
+
+def taken(x: Any, which: Index | Mask, axis: int = 0) -> Array:
+    """Entries along an axis, a new array; `which`, NumPy's, are positions or a mask."""
+    xp = namespace_of(x)
+    where = np.flatnonzero(which) if which.dtype == np.bool_ else which
+    new: Array = xp.take(x, xp.asarray(where, device=x.device), axis=axis)
+    return new
+
+
+def into(out: Any, function: Any, *operands: Any) -> Array:
+    """``function(*operands)``, written over `out` where that is NumPy's; go on with the result."""
+    here = isinstance(out, np.ndarray)
+    result: Array = function(*operands, out=out) if here else function(*operands)
+    return result
+
+
+def write(out: Any, mask: Any) -> None:
+    """Write a mask over `out` (float64) as ones and zeros."""
+    out[...] = mask if isinstance(out, np.ndarray) else cast(mask, np.float64)
+
+
+def first_of(mask: Any) -> Array:
+    """Position of the first True of every row of a mask (c, m), (c,)."""
+    # NumPy stops at the first True; the standard knows the largest of numbers only.
+    numbers = mask if isinstance(mask, np.ndarray) else cast(mask, np.uint8)
+    first: Array = namespace_of(mask).argmax(numbers, axis=1)
+    return first
+
+
+def slices(n: int, width: int) -> list[slice]:
+    """Cut 0..n into pieces of `width`, the last one ragged; the standard has no end beyond n.
+
+    >>> slices(5, 3)
+    [slice(0, 3, None), slice(3, 5, None)]
+    """
+    return [slice(a, min(a + width, n)) for a in range(0, n, width)]
+
+
+def at_a_time(x: Any, cached: int) -> int:
+    """Entries to work on at a time: `cached`, which a cache holds, or what busies a device."""
+    return cached if isinstance(x, np.ndarray) else DEVICE_ENTRIES

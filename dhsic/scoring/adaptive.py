@@ -1,0 +1,130 @@
+"""Exact or low rank, round by round: the cheaper one that is good enough.
+
+A round by the exact engine costs ``2 m^2 |S|`` flops, and its statistic as many as half a round;
+in low rank both are nearly free. So a wide matrix begins in low rank, and the exact engine takes
+over where it has become cheap. From there on nothing is approximated any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dhsic._typing import Index
+from dhsic.scoring.dependence import Choices, Reporter, SourceDependence
+from dhsic.scoring.running import survivors_after_rounds
+from dhsic.scoring.thin import ThinDependence
+from dhsic.selection.bahsic import Removal
+from dhsic.selection.state import SelectionState
+from dhsic.sources.scaling import Scaling
+
+#: Flops of a round by the exact engine: up to here it is always taken, seconds at most.
+CHEAP = 1e11
+#: m x m matrices in the middle of a run: up to so many samples.
+MOST_SAMPLES = 6000
+#: With so few features left K has as many directions as samples.
+FEW_FEATURES = 256
+
+
+def flops_of_round(m: int, n_features: int) -> float:
+    """Of the exact engine, its share of the statistic included."""
+    return 2.3 * m * m * n_features
+
+
+@dataclass(frozen=True)
+class Exact:
+    """How to go on exactly: what is made once it is needed."""
+
+    choices: Callable[[], Choices]
+    possible: bool
+
+
+class AdaptiveDependence:
+    """`dhsic.selection.bahsic.Dependence` that begins in low rank.
+
+    Parameters
+    ----------
+    thin : ThinDependence
+        Low rank.
+    exact : Exact
+        What comes after it.
+    eager : bool
+        Go on exactly as soon as that is cheap; else only with a handful of features.
+    """
+
+    def __init__(self, thin: ThinDependence, exact: Exact, *, eager: bool) -> None:
+        self.thin = thin
+        self._how = exact
+        self._eager = eager
+        self._exact: SourceDependence | None = None
+
+    @property
+    def reporter(self) -> Reporter | None:
+        """Hears of progress."""
+        return self.thin.reporter
+
+    @reporter.setter
+    def reporter(self, reporter: Reporter | None) -> None:
+        self.thin.reporter = reporter
+        if self._exact is not None:
+            self._exact.reporter = reporter
+
+    def measure(self) -> Scaling:
+        """Pass over all features: their scaling and the statistic against landmarks."""
+        return self.thin.measure()
+
+    def close(self) -> None:
+        """Let go of scratch."""
+        self.thin.close()
+        if self._exact is not None:
+            self._exact.close()
+
+    def check_reach(self) -> None:
+        """Refuse data that the kernel overflows on, after `measure`."""
+        self.thin.check_reach()
+
+    def resume(self, state: SelectionState) -> None:
+        """Go to where `state` left off, after `measure`."""
+        survivors = survivors_after_rounds(state)
+        by_rank = [str(record["engine"]).startswith("low rank") for record in state.history]
+        n_thin = by_rank.index(False) if False in by_rank else len(by_rank)
+        everyone = np.sort(np.concatenate([state.survivors, state.eliminated]))
+        before = [everyone, *survivors][:n_thin]  # S of every round in low rank
+        self.thin.replay(before, state.history[:n_thin])
+        if n_thin < len(by_rank):
+            start = [everyone, *survivors][n_thin]
+            self._begin_exact(start).replay(state, survivors[n_thin:])
+
+    def bandwidth(self, S: Index) -> float:
+        """Line 3."""
+        if self._exact is None and self._prefers_exact(S.size):
+            self._begin_exact(S)
+        dependence = self._exact or self.thin
+        return dependence.bandwidth(S)
+
+    def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
+        """Line 4."""
+        if self._exact is None:
+            return self.thin.least_relevant(sigma, S, n)
+        removal = self._exact.least_relevant(sigma, S, n)
+        nothing: dict[str, float | int | str] = {"relative_error": 0.0, "cut_error": 0.0}
+        return replace(removal, record={**removal.record, **nothing})
+
+    def _prefers_exact(self, n_features: int) -> bool:
+        cheap = flops_of_round(self._m, n_features) <= CHEAP
+        few = n_features <= FEW_FEATURES
+        return self._how.possible and (few or (self._eager and cheap))
+
+    @property
+    def _m(self) -> int:
+        return self.thin.choices.weights.n_samples
+
+    def _begin_exact(self, S: Index) -> SourceDependence:
+        thin = self.thin
+        assert thin.scaling is not None, "measure comes first"
+        choices = self._how.choices()
+        self._exact = SourceDependence.from_survivors(choices, thin.running.reader, thin.scaling, S)
+        self._exact.reporter = thin.reporter
+        return self._exact

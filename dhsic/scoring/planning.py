@@ -1,0 +1,97 @@
+"""What a run will do and need, from its sizes alone: which engines, and how much memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dhsic.engines.memory import Demand, Promise, promise
+from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.label_factors import MOST_DECOMPOSED
+from dhsic.kernels.labels import GivenMatrix, LabelParts
+from dhsic.runtime.base import AbstractRuntime
+from dhsic.scoring.adaptive import CHEAP, FEW_FEATURES, MOST_SAMPLES, flops_of_round
+from dhsic.scoring.landmarks import CHECK_ENTRIES, FEWEST_CHECKS, MOST_CHECKS, first_number
+from dhsic.scoring.reader import COMPACT_BYTES, block_width
+from dhsic.scoring.running import EPOCH, FEW
+from dhsic.scoring.tasks import TILE
+from dhsic.scoring.thin import MOST_LANDMARKS, SAMPLE_ENTRIES
+from dhsic.scoring.thin_tasks import tile_height
+from dhsic.sources.base import AbstractSource
+
+#: Tiles of a task in low rank, in float32: codes, squares, products.
+TILES = 6
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Engines of a run.
+
+    Attributes
+    ----------
+    begins_thin : bool
+        Low rank at first.
+    eager : bool
+        Exact as soon as that is cheap.
+    may_square : bool
+        Whether m x m matrices may be made.
+    """
+
+    begins_thin: bool
+    eager: bool
+    may_square: bool
+
+    @staticmethod
+    def of(
+        approx: str, kernel: AbstractKernel, m: int, d: int, labels: LabelParts | None = None
+    ) -> Plan:
+        """Plan of a run with m samples and d features.
+
+        ``approx="auto"`` begins in low rank where a round by the exact engine is not cheap (for a
+        kernel that takes one round, ten of them), and where the labels can be factored.
+        """
+        rounds = 0.1 if kernel.is_additive else 1.0
+        wide = rounds * flops_of_round(m, d) > CHEAP and d > FEW_FEATURES
+        thin = approx == "lowrank" or (approx == "auto" and wide and _factors(labels, m))
+        return Plan(thin, approx == "auto", not thin or m <= MOST_SAMPLES)
+
+
+def _factors(labels: LabelParts | None, m: int) -> bool:
+    """Whether the labels have a thin factor."""
+    given = labels is not None and any(isinstance(part, GivenMatrix) for part in labels.parts)
+    return not given or m <= MOST_DECOMPOSED
+
+
+def promised(
+    plan: Plan, source: AbstractSource, runtime: AbstractRuntime, kernel: AbstractKernel, m: int
+) -> Promise:
+    """Memory that a run will need at most."""
+    itemsize = np.dtype(source.dtype).itemsize
+    d = source.n_features
+    widest = max(b.width for b in source.blocks(block_width(m, d, itemsize)))
+    held = 0 if runtime.is_remote else min(m * d * itemsize, COMPACT_BYTES)
+    demand = Demand(
+        n_samples=m,
+        n_features=d,
+        n_bases=kernel.exact_order or 1,
+        squares=plan.may_square,
+        landmarks=_landmarks(m, may_square=plan.may_square) if plan.begins_thin else 0,
+        sample_entries=SAMPLE_ENTRIES + CHECK_ENTRIES if plan.begins_thin else 0,
+        block_bytes=widest * source.n_samples * itemsize,
+        tile_bytes=TILES * 4 * tile_height(m) * m if plan.begins_thin else 8 * TILE * m * 8,
+        n_threads=runtime.n_workers,
+        survivor_bytes=held + held // EPOCH + FEW * m * 8,  # and those that leave
+    )
+    return promise(demand)
+
+
+def _landmarks(m: int, *, may_square: bool) -> int:
+    """Most landmarks of a run in low rank, check rows included."""
+    checks = int(np.clip(CHECK_ENTRIES // m, FEWEST_CHECKS, MOST_CHECKS))
+    if may_square:
+        return m
+    n = first_number(m)
+    while 2 * n <= MOST_LANDMARKS:
+        n *= 2
+    return min(m, n + checks)

@@ -1,0 +1,171 @@
+"""Tasks of a run in linear time: statistic against landmarks, scores by thin matrices.
+
+Genotypes are used as they are stored (`dhsic.sources.codes`), everything else is standardised
+tile by tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.engines.base import Facts
+from dhsic.engines.thin import Thin, ThinState, level_gains
+from dhsic.kernels.statistic import zero_upper
+from dhsic.kernels.symmetric import add_products
+from dhsic.runtime.base import Job
+from dhsic.scoring.tasks import Wanted, raw_columns
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.codes import Codes, code_values, scaling_of
+from dhsic.sources.scaling import Scaling, measure, standardise
+
+#: Entries of a tile, 4 MiB in float32, and the most features of one.
+TILE_ENTRIES, WIDEST = 1 << 20, 512
+#: Features whose products are added up in float32.
+IN_SINGLE = 2048
+Sums = tuple[Float, Float]
+
+
+def tile_height(m: int) -> int:
+    """Features of a tile."""
+    return max(1, min(WIDEST, TILE_ENTRIES // max(1, m)))
+
+
+def tiles(source: AbstractSource, job: Job, wanted: Wanted) -> Iterator[tuple[Array, Any]]:
+    """Stored values of a tile, (c, m), and the scaling of its features where it is known."""
+    height = tile_height(wanted.n_samples)
+    for block, columns in zip(job.blocks, job.payload, strict=True):
+        raw = raw_columns(source, block, columns, wanted)
+        for a in range(0, len(raw), height):
+            known = columns.scaling
+            part = None if known is None else known.take(slice(a, a + height))
+            yield raw[a : a + height], part
+
+
+def measure_thin(source: AbstractSource, job: Job, wanted: Wanted) -> tuple[Scaling, Sums]:
+    """Scaling of the job's features, and their statistic against the landmarks."""
+    statistic = _Statistic(wanted)
+    parts = []
+    for raw, _ in tiles(source, job, wanted):
+        codes = Codes.of(raw, source.missing_code)
+        if codes is None:
+            scaling, Z = measure(
+                raw, source.missing_code, standardize=wanted.standardize, centre=wanted.centre
+            )
+            statistic.add(Z.astype(np.float32))
+        else:
+            scaling = scaling_of(
+                codes.counts(), standardize=wanted.standardize, centre=wanted.centre
+            )
+            statistic.add_codes(codes, scaling)
+        parts.append(scaling)
+    return Scaling.join(parts), (statistic.inner, statistic.norms)
+
+
+def landmark_sums(source: AbstractSource, job: Job, wanted: Wanted) -> Sums:
+    """Inner products of landmarks and samples, (b, m), and norms, (m,), over the features."""
+    statistic = _Statistic(wanted)
+    for raw, scaling in tiles(source, job, wanted):
+        codes = Codes.of(raw, source.missing_code)
+        if codes is None:
+            statistic.add(standardise(raw, source.missing_code, scaling, np.float32))
+        else:
+            statistic.add_codes(codes, scaling)
+    return statistic.inner, statistic.norms
+
+
+def all_sums(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
+    """Upper triangle of the inner products of all samples, (m, m), over the features."""
+    m = wanted.n_samples
+    upper, part = zero_upper(m), np.zeros((m, m), dtype=np.float32, order="F")
+    n = 0
+    for raw, scaling in tiles(source, job, wanted):
+        X = standardise(raw, source.missing_code, scaling, np.float32)
+        add_products(part, np.ascontiguousarray(X))
+        n += len(X)
+        if n >= IN_SINGLE:
+            upper += part
+            part[:] = 0
+            n = 0
+    upper += part
+    return upper
+
+
+class _Statistic:
+    """Sums over tiles: products in float32, what is added up over tiles in float64."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        assert wanted.landmarks is not None, "a pass against landmarks names them"
+        self.landmarks: Index = wanted.landmarks
+        self.inner = np.zeros((len(self.landmarks), wanted.n_samples))
+        self.norms = np.zeros(wanted.n_samples)
+
+    def add(self, X: Array) -> None:
+        """Features X, (c, m) float32."""
+        self.inner += X[:, self.landmarks].T @ X
+        self.norms += np.einsum("ij,ij->j", X, X)
+
+    def add_codes(self, codes: Codes, scaling: Scaling) -> None:
+        """With ``x = s (g - h)``: ``sum_j s^2 (g - h) g'`` and what h takes from it."""
+        square, shift = scaling.scale**2, scaling.shift
+        g = codes.filled(scaling.shift + _over(scaling.fill, scaling.scale))
+        L = (g[:, self.landmarks] - shift[:, None]) * square[:, None]  # (c, b) float64
+        self.inner += L.astype(np.float32).T @ g
+        self.inner -= (shift @ L)[:, None]
+        squares = codes.squares if codes.missing is None else g * g
+        weights = np.stack([square, -2 * square * shift]).astype(np.float32)
+        self.norms += weights[0] @ squares
+        self.norms += weights[1] @ g
+        self.norms += float(square @ (shift * shift))
+
+
+def _over(fill: Float, scale: Float) -> Float:
+    """``fill / scale``, 0 where a feature is constant."""
+    return np.divide(fill, scale, out=np.zeros_like(fill), where=scale > 0)
+
+
+def score_thin(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
+    """Gains of the columns of the job, in their order, (c,)."""
+    state = wanted.engine_state
+    gains = []
+    for raw, scaling in tiles(source, job, wanted):
+        by_levels = _levels_apply(state)
+        codes = Codes.of(raw, source.missing_code) if by_levels is not None else None
+        if codes is not None and by_levels is not None:
+            gains.append(_code_gains(codes, scaling, state, by_levels))
+            continue
+        X = standardise(raw, source.missing_code, scaling, wanted.dtype)
+        facts = Facts(scaling.peak, scaling.fourth, scaling.n_levels)
+        gains.append(Thin(wanted.dtype).score(state, X, facts))
+    return np.concatenate(gains)
+
+
+def _levels_apply(state: ThinState) -> Array | None:
+    """Y and ones side by side, (m, R + 1), where sums over levels give the gain."""
+    kernel, sigma = state.forms.kernel, state.forms.sigma
+    if kernel.factor(np.zeros(1), sigma) is None:
+        return None
+    Y = state.forms.A[0].Y
+    return np.column_stack([Y.T, np.ones(Y.shape[1], dtype=Y.dtype)])
+
+
+def _code_gains(codes: Codes, scaling: Scaling, state: ThinState, Y: Array) -> Float:
+    forms = state.forms
+    U = codes.sums(Y)
+    counts = np.rint(U[..., -1])
+    values = code_values(scaling)
+    theta = forms.A[0].theta
+    gains = level_gains(U[..., :-1], counts, values, theta, forms.kernel, forms.sigma)
+    return gains * forms.scale
+
+
+def sample_columns(source: AbstractSource, job: Job, wanted: Wanted) -> Array:
+    """Standardised columns of the job, (c, m) float32."""
+    parts = [
+        standardise(raw, source.missing_code, scaling, np.float32)
+        for raw, scaling in tiles(source, job, wanted)
+    ]
+    return np.concatenate(parts)

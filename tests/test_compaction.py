@@ -1,0 +1,472 @@
+"""Survivors kept apart, packed or not, in memory or scratch: the same values, and no traces."""
+
+import contextlib
+import errno
+import gc
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import pytest
+import zarr
+from distributed import Client
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from stores import write_matrix
+
+import dhsic
+from dhsic.errors import DataError
+from dhsic.runtime.dask import DaskRuntime
+from dhsic.runtime.threads import Threads
+from dhsic.scoring import reader as reading
+from dhsic.scoring import scratch
+from dhsic.scoring.held import HeldSource
+from dhsic.scoring.packing import Form, forms, pack
+from dhsic.scoring.reader import Reader, worth_compacting
+from dhsic.scoring.scratch import Folder, ScratchSource, writing_jobs
+from dhsic.scoring.tasks import Wanted, gather
+from dhsic.sources.base import Block
+
+M, D = 30, 400
+
+
+@st.composite
+def few_valued(draw):
+    """Values (c, m) of at most four consecutive integers, int8 or uint8."""
+    dtype = np.dtype(draw(st.sampled_from(["i1", "u1"])))
+    info = np.iinfo(dtype)
+    lowest = draw(st.integers(info.min, info.max))
+    highest = draw(st.integers(lowest, min(info.max, lowest + 3)))
+    shape = draw(st.integers(1, 9)), draw(st.integers(1, 41))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    return rng.integers(lowest, highest + 1, shape, dtype=dtype)
+
+
+@given(few_valued(), st.integers(1, 4), st.sampled_from([8, 1 << 19]))
+def test_packed_values_are_read_again(values, n_parts, tile):
+    form = forms(values.shape[1], values.dtype)[0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dhsic.scoring.packing.TILE_VALUES", tile)
+        parts = [form.encode(part) for part in np.array_split(values, n_parts) if len(part)]
+        settled = form.settled(span for _, span in parts)
+        kept = np.concatenate([part for part, _ in parts])
+        assert kept.shape == (len(values), form.length)
+        assert kept.nbytes == len(values) * form.bytes_per_feature
+        got = settled.decode(kept)
+    assert got.dtype == values.dtype
+    assert got.flags.c_contiguous
+    assert_array_equal(got, values)
+
+
+def test_the_first_value_lies_lowest():
+    assert pack(np.array([[1, 2, 3, 0, -1]], dtype=np.int8)).tolist() == [[0b00_11_10_01, 3]]
+
+
+def test_too_many_values_are_not_packed():
+    form, plain = forms(5, np.int8)
+    assert form.encode(np.array([[0, 1, 2, 3, 4]], dtype=np.int8))[1] == (0, 4)
+    assert form.settled([(0, 2), (3, 4)]) is None
+    assert form.settled([(0, 2), (-1, 1)]) == Form(5, np.dtype(np.int8), packed=True, lowest=-1)
+    assert plain.settled([(0, 0)] * 2) == plain
+    assert [forms(5, dtype)[0].packed for dtype in ("u1", "i2", "f4", "?")] == [True, *[False] * 3]
+
+
+@pytest.mark.parametrize(
+    ("n_features", "n_stored", "n_bytes", "worth"),
+    [
+        (100, 100, 512 << 20, True),
+        (100, 100, (512 << 20) + 1, False),
+        (51, 100, 0, False),
+        (50, 100, 1 << 40, True),
+    ],
+)
+def test_what_is_worth_compacting(n_features, n_stored, n_bytes, worth):
+    assert worth_compacting(n_features, n_stored, n_bytes) == worth
+
+
+@given(st.data())
+def test_writers_share_the_work_by_whole_chunks(data):
+    d = data.draw(st.integers(1, 300))
+    width = data.draw(st.integers(1, 40))
+    at = np.array(sorted(data.draw(st.sets(st.integers(0, d - 1), min_size=1))))
+    chunk = data.draw(st.integers(1, 20))
+    blocks, n = [], 0
+    for i, a in enumerate(range(0, d, width)):
+        inside = int(((at >= a) & (at < a + width)).sum())
+        if inside:
+            blocks.append((Block(i, a, min(a + width, d)), slice(n, n + inside)))
+            n += inside
+
+    jobs = writing_jobs(blocks, at, chunk)
+
+    found, read = [], []
+    for job in jobs:
+        start, columns = job.payload
+        assert start == len(found)
+        assert start % chunk == 0
+        found += [b.start + k for b, c in zip(job.blocks, columns, strict=True) for k in c.local]
+        assert all(c.local.size for c in columns)
+        read += job.blocks
+    assert found == at.tolist()
+    assert len(read) <= len(blocks) + len(jobs) - 1
+
+
+def draw(kind, rng):
+    """X, (M, D), and its missing code."""
+    if kind == "genotypes":
+        return rng.integers(-1, 3, (M, D), dtype=np.int8), -1
+    if kind == "tetraploid":
+        return rng.integers(0, 5, (M, D), dtype=np.uint8), None
+    if kind == "calls":
+        return rng.integers(0, 4, (M, D), dtype=np.uint8), None
+    if kind == "nearly":  # one feature in the middle has one value too many
+        X = rng.integers(0, 3, (M, D), dtype=np.int8)
+        X[3, D // 2] = 7
+        return X, None
+    X = rng.standard_normal((M, D)).astype(np.float32)
+    X[rng.random((M, D)) < 0.1] = np.nan
+    return X, None
+
+
+KINDS = {"genotypes": True, "calls": True, "tetraploid": False, "nearly": False, "floats": False}
+
+
+@pytest.fixture(scope="module")
+def client():
+    with Client(
+        processes=False,
+        n_workers=2,
+        threads_per_worker=1,
+        dashboard_address="127.0.0.1:0",
+        set_as_default=False,
+    ) as client:
+        yield client
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """The folder for temporary files, empty."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(scratch, "CHUNK_BYTES", 1)  # several chunks of little data
+    return folder
+
+
+@pytest.fixture(params=["threads", "dask"])
+def runtime(request, client, place):
+    with (
+        Threads(2) if request.param == "threads" else DaskRuntime(client, scratch=place) as runtime
+    ):
+        yield runtime
+    assert not list(place.iterdir())
+
+
+def open_reader(tmp_path, X, code, runtime, rows=None, width=16):
+    write_matrix(tmp_path / "x.zarr", X, chunks=(width, M), dims=("features", "samples"))
+    source = dhsic.open_source(str(tmp_path / "x.zarr"), missing_code=code)
+    n = M if rows is None else len(rows)
+    return Reader(source, runtime, Wanted(rows=rows, n_samples=n))
+
+
+def values_of(reader, features):
+    return np.concatenate(list(reader.map(gather, reader.jobs(features)))).T
+
+
+@pytest.mark.parametrize(
+    ("budget", "chosen"), [(0, None), (0, [7, 0, 3, 3, 29]), (3000, None), (512 << 20, [4, 2, 9])]
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_compacted_readers_read_the_same(kind, budget, chosen, place, tmp_path, rng, monkeypatch):
+    with Threads(2) as runtime:
+        compact_and_read(kind, budget, chosen, runtime, tmp_path, rng, monkeypatch)
+    assert not list(place.iterdir())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_they_do_on_a_cluster(kind, client, place, tmp_path, rng, monkeypatch):
+    with DaskRuntime(client, scratch=place) as runtime:
+        compact_and_read(kind, 512 << 20, [4, 2, 9], runtime, tmp_path, rng, monkeypatch)
+    assert not list(place.iterdir())
+
+
+def compact_and_read(kind, budget, chosen, runtime, tmp_path, rng, monkeypatch):
+    monkeypatch.setattr(reading, "COMPACT_BYTES", budget)
+    X, code = draw(kind, rng)
+    rows = None if chosen is None else np.array(chosen)
+    expected = X if rows is None else X[rows]
+    reader = open_reader(tmp_path, X, code, runtime, rows)
+    S = np.arange(D)
+    for n in (D, D // 2, 11):
+        S = np.sort(rng.choice(S, n, replace=False))
+        reader = reader.compacted(S)
+        for some in (S, S[::3], S[-1:]):
+            assert_array_equal(values_of(reader, some), expected[:, some])
+    assert reader.held.size == 11
+    assert reader.source.missing_code == code
+    assert isinstance(
+        reader.source, ScratchSource if runtime.is_remote or not budget else HeldSource
+    )
+    reader.close()
+
+
+@pytest.mark.parametrize("kind", ["genotypes", "nearly", "floats"])
+def test_where_survivors_are_kept_does_not_change_the_jobs(
+    kind, client, place, tmp_path, rng, monkeypatch
+):
+    X, code = draw(kind, rng)
+    found = []
+    for is_remote, budget in ((False, 512 << 20), (False, 0), (True, 512 << 20)):
+        monkeypatch.setattr(reading, "COMPACT_BYTES", budget)
+        runtime = DaskRuntime(client, scratch=place) if is_remote else Threads(1)
+        with runtime:
+            S = np.arange(0, D, 3)
+            reader = open_reader(tmp_path, X, code, runtime).compacted(S)
+            assert (reader.folder is not None) == (is_remote or not budget)
+            is_packed = reader.source._form.packed
+            assert is_packed == (KINDS[kind] or (kind == "nearly" and D // 2 not in S))
+            found.append([job.payload[0].local.size for job in reader.jobs(S[5:])])
+            reader.close()
+    assert found[0] == found[1] == found[2]
+
+
+def test_the_budget_counts_what_is_kept(tmp_path, rng, monkeypatch):
+    with Threads(1) as runtime:
+        for kind, budget, is_held in (
+            ("genotypes", D * 8, True),
+            ("genotypes", D * 8 - 1, False),
+            ("nearly", D * 8, False),  # as stored it does not fit
+            ("nearly", D * M, True),
+        ):
+            monkeypatch.setattr(reading, "COMPACT_BYTES", budget)
+            reader = open_reader(tmp_path, *draw(kind, rng), runtime).compacted(np.arange(D))
+            assert (reader.held is not None) == is_held
+            if is_held:
+                assert reader.source.client_bytes == (D * 8 if kind == "genotypes" else D * M)
+
+
+@pytest.mark.usefixtures("to_scratch")
+@pytest.mark.parametrize(("dtype", "fill"), [("i1", 0), ("u1", 0), ("i2", -1), ("f4", np.nan)])
+def test_chunks_of_the_fill_value_are_written(dtype, fill, place, tmp_path):
+    X = np.full((M, D), fill, dtype=dtype)
+    S = np.arange(0, D, 2)
+    with Threads(1) as runtime:
+        reader = open_reader(tmp_path, X, None, runtime).compacted(S)
+        assert reader.folder is not None
+        assert_array_equal(values_of(reader, S), X[:, S])
+    reader.close()
+
+
+def test_what_is_at_hand_or_lazy_is_not_written(client, place):
+    X = np.random.default_rng(0).normal(size=(M, D))
+    S = np.arange(0, D, 4)
+    import dask.array as da
+
+    with DaskRuntime(client, scratch=place) as runtime:
+        for data in (X, da.from_array(X, chunks=(M, 50))):
+            source = dhsic.open_source(data)
+            reader = Reader(source, runtime, Wanted(rows=None, n_samples=M)).compacted(S)
+            assert reader.source is source
+            assert reader.folder is None
+            assert_array_equal(values_of(reader, S), X[:, S])
+        runtime.workers_see_folder = False
+        assert runtime.shared_folder is None
+
+
+def test_a_smaller_scratch_takes_the_place_of_the_last(runtime, place, tmp_path, rng, monkeypatch):
+    monkeypatch.setattr(reading, "COMPACT_BYTES", 0)
+    first = open_reader(tmp_path, *draw("genotypes", rng), runtime).compacted(np.arange(0, D, 2))
+    second = first.compacted(np.arange(0, D, 8))
+    assert not first.folder.path.exists()
+    assert second.folder.path.exists()
+    assert second.compacted(np.arange(0, D, 8)) is second
+    assert second.compacted(np.arange(0, D, 8)[:-1]) is second
+    second.close()
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory):
+    """Path of 120 samples x D genotypes with gaps, and labels."""
+    rng = np.random.default_rng(4)
+    X = rng.integers(0, 3, (120, D), dtype=np.int8)
+    y = (X[:, 5] + X[:, 310] * X[:, 320] + rng.standard_normal(120) > 2).astype(int)
+    X[rng.random(X.shape) < 0.02] = -1
+    path = tmp_path_factory.mktemp("problem") / "x.zarr"
+    write_matrix(path, X, chunks=(16, 120), dims=("features", "samples"))
+    return str(path), y
+
+
+def fit(problem, **options):
+    path, y = problem
+    options = {"progress": False, "step": 0.25, "runtime": "threads", **options}
+    return dhsic.BAHSIC(5, **options).fit(dhsic.open_source(path, missing_code=-1), y)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "linear"])
+def test_rankings_are_the_same(problem, kernel, place, client, monkeypatch):
+    memory = fit(problem, kernel=kernel)
+    with DaskRuntime(client, scratch=place) as on_cluster:
+        cluster = fit(problem, kernel=kernel, runtime=on_cluster)
+        assert len(list(place.iterdir())) == 1  # that of the runtime
+    monkeypatch.setattr(reading, "COMPACT_BYTES", 0)
+    written = fit(problem, kernel=kernel)
+    monkeypatch.setattr(reading, "worth_compacting", lambda *sizes: False)
+    never = fit(problem, kernel=kernel)
+
+    for other in (cluster, written, never):
+        assert_array_equal(other.ranking_, memory.ranking_)
+    assert_array_equal(cluster.scores_, memory.scores_)
+    assert not list(place.iterdir())
+
+
+def in_scratch(place, act):
+    """A hook that acts once there is scratch."""
+
+    def hook(_record):
+        if folders := [path for path in place.iterdir() if path.is_dir()]:
+            act(folders[0])
+
+    return hook
+
+
+@pytest.fixture
+def to_scratch(monkeypatch):
+    monkeypatch.setattr(reading, "COMPACT_BYTES", 0)
+
+
+@pytest.mark.usefixtures("to_scratch")
+def test_a_run_has_scratch_and_leaves_none(problem, place):
+    seen = []
+    fit(problem, progress=in_scratch(place, seen.append))
+    assert seen
+    assert not list(place.iterdir())
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.usefixtures("to_scratch")
+def test_damage_is_an_error_that_names_the_chunk(problem, place):
+    def damage(folder):
+        for chunk in folder.rglob("c/*/0"):
+            data = bytearray(chunk.read_bytes())
+            data[len(data) // 2] ^= 1
+            chunk.write_bytes(data)
+
+    with pytest.raises(DataError, match=r"Chunk 'c/\d+/0' of .*dhsic-scratch-.* is damaged"):
+        fit(problem, progress=in_scratch(place, damage))
+    assert not list(place.iterdir())
+
+
+@pytest.mark.usefixtures("to_scratch")
+def test_a_lost_chunk_is_an_error_that_names_it(problem, place):
+    def lose(folder):
+        next(folder.rglob("c/*/0")).unlink()
+
+    with pytest.raises(DataError, match=r"Chunk 'c/\d+/0' of .*dhsic-scratch-.* is missing"):
+        fit(problem, progress=in_scratch(place, lose))
+    assert not list(place.iterdir())
+
+
+@pytest.mark.usefixtures("to_scratch")
+def test_an_interrupted_run_leaves_no_scratch(problem, place):
+    def interrupt(folder):
+        raise KeyboardInterrupt
+
+    with contextlib.suppress(KeyboardInterrupt):
+        fit(problem, progress=in_scratch(place, interrupt))
+    gc.collect()  # frames of the run may refer to each other
+    assert not list(place.iterdir())
+
+
+@pytest.mark.usefixtures("to_scratch")
+@pytest.mark.parametrize("where", ["_put", "create_group"])
+def test_a_full_disk_is_told_of_and_the_run_goes_on(problem, place, where, monkeypatch):
+    expected = fit(problem).ranking_
+
+    def full(*args, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    if where == "_put":
+        put = zarr.storage._local._put
+        monkeypatch.setattr(
+            "zarr.storage._local._put",
+            lambda path, *args, **options: (
+                full() if path.parent.parent.name == "c" else put(path, *args, **options)
+            ),
+        )
+    else:
+        monkeypatch.setattr(zarr, "create_group", full)
+    with pytest.warns(UserWarning, match=r"cannot be written to scratch .*No space left.*TMPDIR"):
+        assert_array_equal(fit(problem).ranking_, expected)
+    assert not list(place.iterdir())
+
+
+def test_a_place_that_is_not_there_is_told_of(tmp_path, rng, monkeypatch):
+    monkeypatch.setattr(reading, "COMPACT_BYTES", 0)
+    with Threads(1) as runtime:
+        reader = open_reader(tmp_path, *draw("genotypes", rng), runtime)
+        lost = Reader(reader.source, runtime, reader.wanted, scratch=str(tmp_path / "none"))
+        with pytest.warns(UserWarning, match="No such file"):
+            assert lost.compacted(np.arange(9)) is lost
+
+
+RUN = """
+import sys, tempfile, time
+import dhsic, numpy as np
+from dhsic.scoring import reader
+reader.COMPACT_BYTES = 0
+tempfile.tempdir = place = sys.argv[2]
+def hook(record):
+    from pathlib import Path
+    if any(path.is_dir() for path in Path(place).iterdir()):
+        print("scratch", flush=True)
+        time.sleep(60)
+y = np.arange(120) % 2
+X = dhsic.open_source(sys.argv[1], missing_code=-1)
+dhsic.BAHSIC(5, progress=hook, step=0.5, runtime="threads").fit(X, y)
+"""
+
+
+def killed_with(number, path, place):
+    """Kill a run in a process of its own once it has scratch; return its exit code."""
+    command = [sys.executable, "-c", RUN, path, str(place)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "scratch\n"
+        process.send_signal(number)
+        return process.wait(timeout=30)
+
+
+def test_a_run_that_is_terminated_leaves_no_scratch(problem, place):
+    assert killed_with(signal.SIGTERM, problem[0], place) == -signal.SIGTERM
+    assert not list(place.iterdir())
+
+
+def test_the_next_run_removes_what_a_killed_one_left(problem, place):
+    assert killed_with(signal.SIGKILL, problem[0], place) == -signal.SIGKILL
+    assert len(list(place.iterdir())) == 2
+    mine = Folder(place)
+    (place / "dhsic-scratch-7-0123abcd").mkdir()  # of nobody
+    (place / "dhsic-scratch-of-mine").mkdir()
+    (place / "dhsic-scratch-8-0123abcd.lock").write_text("another machine")
+    (place / "dhsic-scratch-8-0123abcd").mkdir()
+    other = Folder(place)
+    left = {path.stem for path in place.iterdir()}
+    kept = {"dhsic-scratch-8-0123abcd", "dhsic-scratch-of-mine"}
+    assert left == {mine.path.name, other.path.name} | kept
+    mine.remove()
+    other.remove()
+    assert {path.stem for path in place.iterdir()} == kept
+
+
+def test_a_fork_leaves_the_scratch_of_its_parent(place):
+    folder = Folder(place)
+    if not (pid := os.fork()):
+        folder.remove()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert folder.path.exists()
+    folder.remove()
+    assert not folder.path.exists()
