@@ -21,7 +21,7 @@ from dhsic.selection.state import SelectionState
 from dhsic.sources.scaling import Scaling
 
 #: Flops of a round by the exact engine: up to here it is always taken, seconds at most.
-CHEAP = 1e11
+CHEAP = 3e10
 #: m x m matrices in the middle of a run: up to so many samples.
 MOST_SAMPLES = 6000
 #: With so few features left K has as many directions as samples.

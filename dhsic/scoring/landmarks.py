@@ -1,7 +1,7 @@
 """The statistic against landmarks, kept up to date as features leave.
 
-Like `dhsic.scoring.running`, in O(b m): down-dated by the features removed, summed anew when a
-quarter of the features is left or when more landmarks are asked for. A part of the landmarks,
+Like `dhsic.scoring.running`, in O(b m): down-dated by the features removed, summed anew when few
+are left of those it was summed from, or when more landmarks are asked for. A part of the landmarks,
 the *check rows*, serves no factor: what is estimated on them is honest.
 """
 
@@ -20,7 +20,7 @@ from dhsic.scoring.thin_tasks import Sums, all_sums, landmark_sums
 from dhsic.sources.scaling import Scaling
 
 #: The statistic is summed anew when this fraction of the features it was summed from is left.
-EPOCH = 4
+EPOCH = 32
 #: Landmarks that a run begins with, and the fewest where samples are many.
 LANDMARKS, FEWEST = 192, 64
 #: Check rows, at most and at least.
@@ -131,16 +131,17 @@ class RunningLandmarks:
         if S.size == self.features.size:
             return
         if S.size * EPOCH <= self._base:
+            self.reader = self.reader.thinned(S)
             self.restart(S, self.n_landmarks, everyone=self.chosen.is_everyone)
             return
         gone = np.setdiff1d(self.features, S, assume_unique=True)
         self._sums = _less(self._sums, self._summed(gone))
         self.features = S
+        self.reader = self.reader.thinned(S)
 
     def restart(self, S: Index, n: int, *, everyone: bool = False) -> None:
         """Sum the statistic of S anew, against `n` landmarks or all samples."""
         self.chosen = Chosen.of(self._m, n, self._seed, everyone=everyone)
-        self.reader = self.reader.compacted(S)
         self._begin(S, self._summed(S))
 
     def replay(self, survivors: Sequence[Index], n_rows: Sequence[int]) -> None:
@@ -158,7 +159,8 @@ class RunningLandmarks:
             if S.size * EPOCH <= base or n_rows[number] != len(self.chosen.rows):
                 base, last = S.size, number
                 self.chosen = self._chosen(n_rows[number])
-                self.reader = self.reader.compacted(S)
+        for S in survivors[: last + 1]:
+            self.reader = self.reader.thinned(S)
         if last >= 0:
             self._begin(survivors[last], self._summed(survivors[last]))
         for S in survivors[last + 1 :]:

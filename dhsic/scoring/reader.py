@@ -161,6 +161,11 @@ class Reader:
             return 0
         return self.bytes_per_feature * sum(b.width for job in jobs for b in job.blocks)
 
+    def thinned(self, features: Index) -> Reader:
+        """Reader of `features` alone once they are few of those that are stored; else this one."""
+        few = THINNED * features.size <= self.source.n_features
+        return self.compacted(features) if few else self
+
     def compacted(self, features: Index) -> Reader:
         """Reader of `features` alone, from memory or scratch; as it is where nothing is gained.
 

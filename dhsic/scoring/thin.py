@@ -59,12 +59,12 @@ AS_GOOD = 1.01
 COMPRESSION = 1e-4
 #: Most landmarks, unless that is every sample.
 MOST_LANDMARKS = 1024
-#: Standard deviations of the error next to the cut within which features are scored exactly.
-BANDS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
-#: An error seen to be this much larger than estimated widens the band.
-WORSE = 1.2
+#: Widths of the band next to the cut that is scored exactly, in deviations of the error.
+BANDS = tuple(0.25 * step for step in range(1, 17))
+#: The band is tried out at this part of the estimated error, and then drawn by the error seen.
+PROBE = 0.5
 #: Part of the tolerance that is left to features outside.
-LEFT = 0.25
+LEFT = 0.5
 #: Part of the spread of gains that their series may neglect, and its highest order in float32.
 EXACTLY, HIGHEST_ORDER = 1e-3, 6
 #: Features of the sample, at most and at least, and its entries.
@@ -302,32 +302,28 @@ class ThinDependence:
         """
         exact, sizes = gains.copy(), self._sizes(S)
         scored = np.zeros(S.size, dtype=bool)
-        deviation = certificate.deviation
-        while True:
-            band = self._band(gains, n, deviation * sizes) & ~scored
+        offset, deviation = np.zeros(S.size), certificate.deviation
+        band = self._band(gains, n, PROBE * deviation * sizes)
+        while band.any():
             which = np.flatnonzero(band)
-            if which.size:
-                exact[which] = self._score_exactly(sigma, S[which])
-                scored |= band
-            if not scored.any():
-                return gains, which, certificate.at_cut(gains, n, sizes)
+            exact[which] = self._score_exactly(sigma, S[which])
+            scored |= band
             off = (exact[scored] - gains[scored]) / sizes[scored]
-            seen = float(off.std())
-            if not which.size or seen <= WORSE * deviation or scored.all():
-                break
-            deviation = seen
-        exact[~scored] += float(off.mean()) * sizes[~scored]
-        swaps = expected_swaps(exact, n, seen * sizes, sure=scored)
-        left = Certificate(certificate.relative_error, swaps, seen)
+            offset, deviation = float(off.mean()) * sizes, float(off.std())
+            exact[~scored] = (gains + offset)[~scored]
+            band = self._band(exact, n, deviation * sizes, scored) & ~scored
+        swaps = expected_swaps(exact, n, deviation * sizes, sure=scored)
+        left = Certificate(certificate.relative_error, swaps, deviation)
         return exact, np.flatnonzero(scored), left
 
-    def _band(self, gains: Float, n: int, deviations: Float) -> Mask:
+    def _band(self, gains: Float, n: int, deviations: Float, sure: Mask | None = None) -> Mask:
         """Features next to the cut: as many as leave too few others for the tolerance to mind."""
-        band = np.zeros(len(gains), dtype=bool)
+        none = np.zeros(len(gains), dtype=bool)
+        sure = band = none if sure is None else sure
         for width in BANDS:
-            if expected_swaps(gains, n, deviations, sure=band) <= LEFT * self.choices.tolerance:
+            if expected_swaps(gains, n, deviations, band) <= LEFT * self.choices.tolerance:
                 break
-            band = next_to_cut(gains, n, width * deviations)
+            band = next_to_cut(gains, n, width * deviations) | sure
         return band
 
     def _score_exactly(self, sigma: float, features: Index) -> Float:

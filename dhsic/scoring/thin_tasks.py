@@ -24,6 +24,8 @@ from dhsic.sources.scaling import Scaling, measure, standardise
 
 #: Entries of a tile, 4 MiB in float32, and the most features of one.
 TILE_ENTRIES, WIDEST = 1 << 20, 512
+#: Entries of genotypes that are scored at a time: few calls, for threads take turns between them.
+CODE_ENTRIES = 1 << 23
 #: Features whose products are added up in float32.
 IN_SINGLE = 2048
 Sums = tuple[Float, Float]
@@ -34,9 +36,11 @@ def tile_height(m: int) -> int:
     return max(1, min(WIDEST, TILE_ENTRIES // max(1, m)))
 
 
-def tiles(source: AbstractSource, job: Job, wanted: Wanted) -> Iterator[tuple[Array, Any]]:
+def tiles(
+    source: AbstractSource, job: Job, wanted: Wanted, height: int | None = None
+) -> Iterator[tuple[Array, Any]]:
     """Stored values of a tile, (c, m), and the scaling of its features where it is known."""
-    height = tile_height(wanted.n_samples)
+    height = height or tile_height(wanted.n_samples)
     for block, columns in zip(job.blocks, job.payload, strict=True):
         raw = raw_columns(source, block, columns, wanted)
         for a in range(0, len(raw), height):
@@ -62,7 +66,7 @@ def measure_thin(source: AbstractSource, job: Job, wanted: Wanted) -> tuple[Scal
             )
             statistic.add_codes(codes, scaling)
         parts.append(scaling)
-    return Scaling.join(parts), (statistic.inner, statistic.norms)
+    return Scaling.join(parts), statistic.sums()
 
 
 def landmark_sums(source: AbstractSource, job: Job, wanted: Wanted) -> Sums:
@@ -74,7 +78,7 @@ def landmark_sums(source: AbstractSource, job: Job, wanted: Wanted) -> Sums:
             statistic.add(standardise(raw, source.missing_code, scaling, np.float32))
         else:
             statistic.add_codes(codes, scaling)
-    return statistic.inner, statistic.norms
+    return statistic.sums()
 
 
 def all_sums(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
@@ -95,31 +99,50 @@ def all_sums(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
 
 
 class _Statistic:
-    """Sums over tiles: products in float32, what is added up over tiles in float64."""
+    """Sums over tiles: in float32 over a few of them, from there in float64."""
 
     def __init__(self, wanted: Wanted) -> None:
         assert wanted.landmarks is not None, "a pass against landmarks names them"
         self.landmarks: Index = wanted.landmarks
-        self.inner = np.zeros((len(self.landmarks), wanted.n_samples))
-        self.norms = np.zeros(wanted.n_samples)
+        b, m = len(self.landmarks), wanted.n_samples
+        self._inner, self._norms = np.zeros((b, m)), np.zeros(m)
+        self._part = np.zeros((b, m), dtype=np.float32)
+        self._product = np.empty((b, m), dtype=np.float32)
+        self._n = 0
+
+    def sums(self) -> Sums:
+        """Inner products (b, m) and norms (m,) of all tiles."""
+        self._flush()
+        return self._inner, self._norms
 
     def add(self, X: Array) -> None:
         """Features X, (c, m) float32."""
-        self.inner += X[:, self.landmarks].T @ X
-        self.norms += np.einsum("ij,ij->j", X, X)
+        self._add(np.ascontiguousarray(X[:, self.landmarks]), X)
+        self._norms += np.einsum("ij,ij->j", X, X)
 
     def add_codes(self, codes: Codes, scaling: Scaling) -> None:
         """With ``x = s (g - h)``: ``sum_j s^2 (g - h) g'`` and what h takes from it."""
         square, shift = scaling.scale**2, scaling.shift
         g = codes.filled(scaling.shift + _over(scaling.fill, scaling.scale))
         L = (g[:, self.landmarks] - shift[:, None]) * square[:, None]  # (c, b) float64
-        self.inner += L.astype(np.float32).T @ g
-        self.inner -= (shift @ L)[:, None]
-        squares = codes.squares if codes.missing is None else g * g
+        self._inner -= (shift @ L)[:, None]
+        self._add(L.astype(np.float32), g)
         weights = np.stack([square, -2 * square * shift]).astype(np.float32)
-        self.norms += weights[0] @ squares
-        self.norms += weights[1] @ g
-        self.norms += float(square @ (shift * shift))
+        self._norms += weights[1] @ g
+        self._norms += weights[0] @ np.multiply(g, g, out=g)
+        self._norms += float(square @ (shift * shift))
+
+    def _add(self, L: Array, X: Array) -> None:
+        np.matmul(L.T, X, out=self._product)
+        self._part += self._product
+        self._n += len(X)
+        if self._n >= IN_SINGLE:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._inner += self._part
+        self._part[:] = 0
+        self._n = 0
 
 
 def _over(fill: Float, scale: Float) -> Float:
@@ -130,17 +153,28 @@ def _over(fill: Float, scale: Float) -> Float:
 def score_thin(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
     """Gains of the columns of the job, in their order, (c,)."""
     state = wanted.engine_state
+    by_levels = _levels_apply(state)
+    height = max(1, CODE_ENTRIES // wanted.n_samples)
     gains = []
-    for raw, scaling in tiles(source, job, wanted):
-        by_levels = _levels_apply(state)
+    for raw, scaling in tiles(source, job, wanted, height):
         codes = Codes.of(raw, source.missing_code) if by_levels is not None else None
         if codes is not None and by_levels is not None:
             gains.append(_code_gains(codes, scaling, state, by_levels))
-            continue
-        X = standardise(raw, source.missing_code, scaling, wanted.dtype)
-        facts = Facts(scaling.peak, scaling.fourth, scaling.n_levels)
-        gains.append(Thin(wanted.dtype).score(state, X, facts))
+        else:
+            gains += list(_standardised_gains(raw, source.missing_code, scaling, wanted))
     return np.concatenate(gains)
+
+
+def _standardised_gains(
+    raw: Array, missing_code: int | None, scaling: Scaling, wanted: Wanted
+) -> Iterator[Float]:
+    """Gains of features that are standardised, a tile at a time."""
+    height = tile_height(wanted.n_samples)
+    for a in range(0, len(raw), height):
+        part = scaling.take(slice(a, a + height))
+        X = standardise(raw[a : a + height], missing_code, part, wanted.dtype)
+        facts = Facts(part.peak, part.fourth, part.n_levels)
+        yield Thin(wanted.dtype).score(wanted.engine_state, X, facts)
 
 
 def _levels_apply(state: ThinState) -> Array | None:

@@ -19,21 +19,24 @@ CODES = (0, 1, 2)
 MISSING = -1
 
 
+#: Entries that are cast at a time: they stay in the cache.
+AT_A_TIME = 1 << 18
+
+
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """A tile of genotypes.
+    """Genotypes as stored, known to be codes.
 
     Attributes
     ----------
-    g, squares : (c, m) float32
-        Codes, 0 where missing, and their squares.
-    missing : (c, m) float32 or None
-        1 where missing; None where nothing is.
+    raw : (c, m) int8
+        Codes.
+    has_missing : bool
+        Whether a value is missing.
     """
 
-    g: Array
-    squares: Array
-    missing: Array | None
+    raw: Array
+    has_missing: bool
 
     @staticmethod
     def of(raw: Array, missing_code: int | None) -> Codes | None:
@@ -44,33 +47,54 @@ class Codes:
         has_missing = least == MISSING == missing_code
         if most > CODES[-1] or (least < 0 and not has_missing):
             return None
-        g = raw.astype(np.float32)
-        if not has_missing:
-            return Codes(g, g * g, None)
-        np.maximum(g, 0, out=g)
-        return Codes(g, g * g, (raw == MISSING).astype(np.float32))
+        return Codes(raw, has_missing)
 
     def sums(self, Y: Array) -> Float:
-        """``1_l' Y`` for the codes l = 0, 1, 2 and missing: (4, c, k) float64; Y is (m, k)."""
-        first = (self.g @ Y).astype(np.float64)
-        second = (self.squares @ Y).astype(np.float64)
-        out = np.zeros((4, *first.shape))
-        out[2] = (second - first) / 2
-        out[1] = first - 2 * out[2]
-        if self.missing is not None:
-            out[3] = self.missing @ Y
-        out[0] = Y.sum(axis=0, dtype=np.float64) - out[1] - out[2] - out[3]
+        """``1_l' Y`` for the codes l = 0, 1, 2 and missing: (4, c, k) float64; Y is (m, k).
+
+        An indicator of one of q codes is a polynomial in g of degree q - 1.
+        """
+        one, two, three = self._powers(Y)
+        out = np.empty((4, *one.shape))
+        if self.has_missing:
+            out[1] = one + (two - three) / 2
+            out[2] = (three - one) / 6
+            out[3] = (3 * two - 2 * one - three) / 6
+        else:
+            out[1] = 2 * one - two
+            out[2] = (two - one) / 2
+            out[3] = 0.0
+        out[0] = Y.sum(axis=0, dtype=np.float64) - out[1:].sum(axis=0)
         return out
+
+    def _powers(self, Y: Array) -> Float:
+        """``(g^p)' Y`` for p = 1, 2, 3, (3, c, k) float64; the third only where it is needed."""
+        c, m = self.raw.shape
+        sums = np.zeros((3, c, Y.shape[1]), dtype=Y.dtype)
+        rows = max(1, AT_A_TIME // m)
+        g, power = np.empty((2, min(rows, c), m), dtype=Y.dtype)
+        for a in range(0, c, rows):
+            part = self.raw[a : a + rows]
+            some, other = g[: len(part)], power[: len(part)]
+            np.copyto(some, part)
+            np.matmul(some, Y, out=sums[0, a : a + rows])
+            np.multiply(some, some, out=other)
+            np.matmul(other, Y, out=sums[1, a : a + rows])
+            if self.has_missing:
+                np.multiply(some, other, out=other)
+                np.matmul(other, Y, out=sums[2, a : a + rows])
+        return sums.astype(np.float64)
 
     def counts(self) -> Float:
         """How often each code occurs, and missing, (4, c) float64: whole numbers."""
-        return np.rint(self.sums(np.ones((self.g.shape[1], 1), dtype=np.float32))[..., 0])
+        return np.rint(self.sums(np.ones((self.raw.shape[1], 1), dtype=np.float32))[..., 0])
 
     def filled(self, means: Float) -> Array:
         """Codes with the mean of the feature in place of missing ones, (c, m) float32."""
-        if self.missing is None:
-            return self.g
-        return self.g + self.missing * means.astype(np.float32)[:, None]
+        g = self.raw.astype(np.float32)
+        if self.has_missing:
+            np.copyto(g, means.astype(np.float32)[:, None], where=self.raw == MISSING)
+        return g
 
 
 def code_values(scaling: Scaling) -> Float:

@@ -169,8 +169,7 @@ def standardise(raw: Array, missing_code: int | None, scaling: Scaling, dtype: A
     Z = np.subtract(values, scaling.shift.astype(work)[:, None], order="C")
     Z *= scaling.scale.astype(work)[:, None]
     if mask is not None:
-        where, _ = np.nonzero(mask)
-        Z[mask] = scaling.fill[where]
+        np.copyto(Z, scaling.fill.astype(work)[:, None], where=mask)
     return np.asarray(Z, dtype=dtype)
 
 
