@@ -30,7 +30,7 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.blas import single_blas_thread
 from dhsic.scoring.adaptive import AdaptiveDependence, Exact
 from dhsic.scoring.dependence import Choices, SourceDependence
-from dhsic.scoring.planning import Plan, promised
+from dhsic.scoring.planning import Plan, fitted
 from dhsic.scoring.thin import ThinChoices, ThinDependence
 from dhsic.selection.bahsic import bahsic, begin
 from dhsic.selection.onepass import one_pass
@@ -81,6 +81,7 @@ class Run:
     progress: str | bool | Hook = False
     memory: int | None = None
     announce: Callable[[Promise], object] | None = None
+    _budget: int = field(default=0, init=False)
 
     def execute(self) -> Outcome:
         """Do it, from the start or from where the checkpoint left off."""
@@ -90,7 +91,7 @@ class Run:
         m = self.source.n_samples if self.rows is None else len(self.rows)
         self._check_sizes(m)
         check_estimator(self.parameters.estimator, m)
-        needed = self.promised_for(m)
+        needed, self._budget = self._fitted(m)
         needed.check(self.memory)
         if self.announce is not None:
             self.announce(needed)
@@ -156,9 +157,13 @@ class Run:
 
     def promised_for(self, m: int) -> Promise:
         """Memory that the run will need at most, for m samples."""
+        return self._fitted(m)[0]
+
+    def _fitted(self, m: int) -> tuple[Promise, int]:
+        """The promise, and what of it is for survivors."""
         kernel = resolve_kernel(self.parameters.kernel)
         plan = Plan.of(self.parameters.approx, kernel, m, self.source.n_features)
-        return promised(plan, self.source, self.runtime, kernel, m)
+        return fitted(plan, self.source, self.runtime, kernel, m, self.memory)
 
     def _select(self, labels: LabelParts) -> tuple[SelectionState, Scaling]:
         dependence = self._dependence(labels)
@@ -192,7 +197,9 @@ class Run:
         m, d = labels.n_samples, self.source.n_features
         plan = Plan.of(parameters.approx, kernel, m, d, labels)
         if not plan.begins_thin:
-            return SourceDependence(self.source, choices(), self.runtime, rows=self.rows)
+            return SourceDependence(
+                self.source, choices(), self.runtime, rows=self.rows, memory=self._budget
+            )
         thin = ThinChoices(
             kernel,
             bandwidth,
@@ -203,7 +210,7 @@ class Run:
             seed_of(parameters.random_state),
         )
         return AdaptiveDependence(
-            ThinDependence(self.source, thin, self.runtime, rows=self.rows),
+            ThinDependence(self.source, thin, self.runtime, rows=self.rows, memory=self._budget),
             Exact(choices, plan.may_square),
             eager=plan.eager,
         )

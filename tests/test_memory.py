@@ -4,13 +4,19 @@ import json
 import resource
 import subprocess
 import sys
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
 import dhsic
-from dhsic.engines.memory import Promise, available_bytes, human, promise
+from dhsic.engines.memory import Demand, Promise, available_bytes, human, promise
 from dhsic.errors import MemoryBudgetError
+from dhsic.kernels.gaussian import Gaussian
+from dhsic.runtime.threads import Threads
+from dhsic.scoring.planning import Plan, fitted
+from dhsic.scoring.reader import COMPACT_BYTES
+from dhsic.sources.arrays import ArraySource
 
 GB = 10**9
 #: A selection in a process of its own: prints its peak and its promise, in bytes.
@@ -68,19 +74,37 @@ def test_a_gigabyte_under_two(tmp_path):
 
 
 def test_promise_grows_with_what_it_is_for():
-    sizes = {
-        "n_samples": 1000,
-        "n_features": 10_000,
-        "n_bases": 1,
-        "block_bytes": 8 << 20,
-        "tile_bytes": 1 << 20,
-        "n_threads": 2,
-        "survivor_bytes": 1 << 20,
-    }
-    base = promise(**sizes).total
-    for name, size in sizes.items():
-        assert promise(**{**sizes, name: 2 * size}).total > base - (1 << 22), name
-    assert promise(**{**sizes, "n_samples": 4000}).squares == 16 * promise(**sizes).squares
+    sizes = Demand(
+        n_samples=1000,
+        n_features=10_000,
+        n_bases=1,
+        squares=True,
+        landmarks=200,
+        sample_entries=1 << 20,
+        block_bytes=8 << 20,
+        tile_bytes=1 << 20,
+        n_threads=2,
+        survivor_bytes=1 << 20,
+    )
+    base = promise(sizes).total
+    for field in fields(sizes):
+        more = replace(sizes, **{field.name: 2 * getattr(sizes, field.name)})
+        assert promise(more).total > base - (1 << 22), field.name
+    assert promise(replace(sizes, n_samples=4000)).squares == 16 * promise(sizes).squares
+    assert promise(replace(sizes, squares=False)).squares == 0
+
+
+def test_survivors_get_what_the_limit_leaves_them():
+    source = ArraySource(np.zeros((1000, 600_000), dtype=np.int8))
+    plan, kernel = Plan.of("exact", Gaussian(), 1000, 600_000), Gaussian()
+    with Threads(2) as runtime:
+        ample, budget = fitted(plan, source, runtime, kernel, 1000, 1 << 40)
+        limit = ample.total - (200 << 20)
+        tight, less = fitted(plan, source, runtime, kernel, 1000, limit)
+
+    assert budget == COMPACT_BYTES
+    assert 0 < less < budget
+    assert tight.total <= limit + (16 << 20)  # this process may have grown meanwhile
 
 
 def test_what_does_not_fit_is_refused_with_both_numbers():

@@ -174,6 +174,14 @@ def next_to_cut(gains: Float, n: int, widths: Float) -> Mask:
     return np.ones_like(near) if 2 * near.sum() > len(near) else near
 
 
+def nearest_to_cut(gains: Float, n: int, number: int) -> Mask:
+    """So many gains next to the cut below the n largest."""
+    away = np.abs(gains - _threshold(gains, n))
+    near = np.zeros(len(gains), dtype=bool)
+    near[np.argsort(away, kind="stable")[:number]] = True
+    return near
+
+
 def _threshold(gains: Float, n: float) -> float:
     """Half way between the n-th and the next largest gain."""
     k = int(min(max(round(n), 1), len(gains) - 1)) if len(gains) > 1 else 0

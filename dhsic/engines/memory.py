@@ -64,6 +64,10 @@ class Promise:
             f"{human(self.process + SLACK_BYTES)} for the process)"
         )
 
+    def allowed(self, limit: int | None) -> int:
+        """Bytes that the process may have: `limit`, or what is available."""
+        return available_bytes() + self.process if limit is None else limit
+
     def check(self, limit: int | None) -> None:
         """Refuse what does not fit.
 
@@ -72,7 +76,7 @@ class Promise:
         MemoryBudgetError
             The promise exceeds `limit`, or without one what this process may still get.
         """
-        allowed = available_bytes() + self.process if limit is None else limit
+        allowed = self.allowed(limit)
         if self.total > allowed:
             remedy = (
                 "use fewer samples or fewer threads"

@@ -1,4 +1,4 @@
-"""How a state reaches every worker: pickled once, named by its content, loaded once per process.
+"""How a state reaches every worker: pickled once, named once, loaded once per process.
 
 A parcel is one value in pickle protocol 5 with its arrays beside the pickle, 64-byte aligned:
 
@@ -12,10 +12,10 @@ for good with a worker).
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 import os
 import pickle
+import secrets
 import struct
 import threading
 from collections import OrderedDict
@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]  # no stubs
+import google_crc32c
+import numpy as np
 
 ALIGNMENT = 64
 SMALL = 256 * 1024  # bytes that may go along with every task
@@ -37,11 +39,12 @@ class StateUnreachableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """What a task is told about a value: its sha256, and its bytes or its file if it has them."""
+    """What a task is told about a value: its name, and its bytes, or its file and its crc32c."""
 
-    digest: str
+    name: str
     data: bytes | None = None
     path: str | None = None
+    checksum: int = 0
 
 
 def pack(value: Any) -> list[memoryview]:
@@ -67,12 +70,13 @@ def unpack(data: memoryview) -> Any:
     return pickle.loads(parts[1], buffers=parts[2:])
 
 
-def digest(pieces: Iterable[memoryview]) -> str:
-    """Sha256 of a parcel, its name everywhere."""
-    sha = hashlib.sha256()
+def checksum(pieces: Iterable[memoryview]) -> int:
+    """Crc32c of a parcel."""
+    crc = 0
     for piece in pieces:
-        sha.update(piece)
-    return sha.hexdigest()
+        if piece.nbytes:  # as an array: it takes no other buffers than those and bytes
+            crc = google_crc32c.extend(crc, np.frombuffer(piece, dtype=np.uint8))
+    return int(crc)
 
 
 def write(pieces: Iterable[memoryview], path: Path) -> None:
@@ -82,6 +86,37 @@ def write(pieces: Iterable[memoryview], path: Path) -> None:
         for piece in pieces:
             file.write(piece)
     aside.replace(path)
+
+
+def shelved(value: Any, folder: Path) -> Any:
+    """Large values as a file in `folder`, small ones as they are."""
+    pieces = pack(value)
+    if sum(piece.nbytes for piece in pieces) <= SMALL:
+        return value
+    name = secrets.token_hex(8)
+    path = folder / f"result-{name}.pkl"
+    try:
+        write(pieces, path)
+    except OSError:  # no room: it travels
+        path.unlink(missing_ok=True)
+        return value
+    return Parcel(name, path=str(path), checksum=checksum(pieces))
+
+
+def fetched(result: Any) -> Any:
+    """What a task returned; the file it was left in, if it was, goes.
+
+    Raises
+    ------
+    StateUnreachableError
+        The file is not there, or damaged.
+    """
+    if not isinstance(result, Parcel):
+        return result
+    try:
+        return _load(result, None)
+    finally:
+        Path(str(result.path)).unlink(missing_ok=True)  # its pages stay as long as they are used
 
 
 class Broadcast:
@@ -101,11 +136,11 @@ class Broadcast:
         self._pieces = pack(value)
         self._send = send
         self._future: Any = None
-        self._parcel = Parcel(digest(self._pieces))
+        self._parcel = Parcel(secrets.token_hex(8), checksum=checksum(self._pieces))
         if sum(piece.nbytes for piece in self._pieces) <= SMALL:
             self._parcel = replace(self._parcel, data=b"".join(self._pieces))
         elif folder is not None:
-            path = folder / f"state-{self._parcel.digest}.pkl"
+            path = folder / f"state-{self._parcel.name}.pkl"
             write(self._pieces, path)
             self._parcel = replace(self._parcel, path=str(path))
 
@@ -136,12 +171,12 @@ class _Loaded:
 
     def get(self, parcel: Parcel, held: bytes | None) -> Any:
         with self._lock:  # tasks of one process wait for the first to load, then share
-            if parcel.digest not in self._values:
-                self._values[parcel.digest] = _load(parcel, held)
+            if parcel.name not in self._values:
+                self._values[parcel.name] = _load(parcel, held)
                 while len(self._values) > KEPT:
                     self._values.popitem(last=False)
-            self._values.move_to_end(parcel.digest)
-            return self._values[parcel.digest]
+            self._values.move_to_end(parcel.name)
+            return self._values[parcel.name]
 
 
 _LOADED = _Loaded()
@@ -167,6 +202,6 @@ def _load(parcel: Parcel, held: bytes | None) -> Any:
             pages = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError) as error:
         raise StateUnreachableError(f"{parcel.path} cannot be read: {error}") from error
-    if digest([pages]) != parcel.digest:
+    if checksum([pages]) != parcel.checksum:
         raise StateUnreachableError(f"{parcel.path} holds other bytes than were written")
     return unpack(pages)

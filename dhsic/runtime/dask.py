@@ -26,7 +26,7 @@ from distributed.comm.addressing import resolve_address
 
 from dhsic.errors import ClusterError
 from dhsic.runtime.base import AbstractRuntime, Job, Task
-from dhsic.runtime.broadcast import Broadcast, StateUnreachableError
+from dhsic.runtime.broadcast import Broadcast, StateUnreachableError, fetched
 from dhsic.runtime.worker import greet, hold, other_versions, run, versions
 from dhsic.sources.base import AbstractSource
 
@@ -295,6 +295,7 @@ class _Map:
             state,
             source_bytes,
             state_bytes,
+            str(self._runtime.folder) if self._runtime.workers_see_folder else None,
             *pieces,
             key=f"{self._key}-{i}" + (f"-{self._attempts[i]}" if self._attempts[i] > 1 else ""),
             pure=False,
@@ -304,7 +305,7 @@ class _Map:
         """Return the result of job i, submitting it again if it was lost on the way."""
         while True:
             try:
-                return self._await(future)
+                return fetched(self._await(future))
             except CancelledError as error:  # connection lost, scheduler restarted, data gone
                 lost: Exception = error
             except StateUnreachableError as error:

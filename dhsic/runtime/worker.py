@@ -10,7 +10,7 @@ import numpy as np
 from dhsic.errors import ClusterError
 from dhsic.runtime.base import Job, Task
 from dhsic.runtime.blas import single_blas_thread
-from dhsic.runtime.broadcast import Parcel, receive
+from dhsic.runtime.broadcast import Parcel, receive, shelved
 from dhsic.versions import VERSION
 
 
@@ -49,13 +49,19 @@ def run(
     state: Parcel,
     source_bytes: bytes | None,
     state_bytes: bytes | None,
+    folder: str | None,
     *pieces: Any,
 ) -> Any:
-    """Run one job; `pieces` are the blocks of a source that is itself a graph on the cluster."""
+    """Run one job; `pieces` are the blocks of a source that is itself a graph on the cluster.
+
+    A large result is left in `folder`, if there is one that the client sees, and returned as a
+    parcel: through the scheduler it would be copied four times.
+    """
     if versions() != expected:  # this worker joined after the check at the start
         raise ClusterError(other_versions("A worker that joined the run", versions(), expected))
     opened = receive(source, source_bytes)
     if pieces:
         opened = opened.with_pieces(job.blocks, pieces)
     with single_blas_thread():
-        return task(opened, job, receive(state, state_bytes))
+        result = task(opened, job, receive(state, state_bytes))
+    return result if folder is None else shelved(result, Path(folder))

@@ -24,8 +24,8 @@ from dhsic.sources.scaling import Scaling
 CHEAP = 3e10
 #: m x m matrices in the middle of a run: up to so many samples.
 MOST_SAMPLES = 6000
-#: With so few features left K has as many directions as samples.
-FEW_FEATURES = 256
+#: With so few features left K has many directions, one wrong feature counts, and exact is cheap.
+FEW_FEATURES = 1024
 
 
 def flops_of_round(m: int, n_features: int) -> float:

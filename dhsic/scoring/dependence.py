@@ -21,7 +21,7 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.choosing import check_reach
 from dhsic.kernels.statistic import zero_upper
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.scoring.reader import Reader, grouped
+from dhsic.scoring.reader import COMPACT_BYTES, Reader, grouped
 from dhsic.scoring.running import RunningStatistic, survivors_after_rounds
 from dhsic.scoring.tasks import Wanted, measure_blocks, score_columns
 from dhsic.selection.bahsic import Removal
@@ -77,6 +77,7 @@ class SourceDependence:
         *,
         rows: Index | None = None,
         reporter: Reporter | None = None,
+        memory: int = COMPACT_BYTES,
     ) -> None:
         self.choices = choices
         self.reporter = reporter
@@ -88,7 +89,7 @@ class SourceDependence:
             centre=kernel.has_bandwidth,
             statistic=not kernel.is_additive,
         )
-        self._reader = Reader(source, runtime, wanted)
+        self._reader = Reader(source, runtime, wanted, memory=memory)
         self.scaling: Scaling | None = None
         self.bytes_read = 0
         self._running: RunningStatistic | None = None
@@ -294,7 +295,7 @@ class Climb:
         log.bytes += self.reader.bytes_of(jobs)
         parts = []
         state = engine.prepare(self.question)
-        for part in self.reader.map(
+        for part in self.reader.joined(
             score_columns, jobs, engine=engine, engine_state=state, dtype=_dtype(engine)
         ):
             parts.append(part)

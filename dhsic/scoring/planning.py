@@ -16,7 +16,7 @@ from dhsic.scoring.landmarks import CHECK_ENTRIES, FEWEST_CHECKS, MOST_CHECKS, f
 from dhsic.scoring.reader import COMPACT_BYTES, block_width
 from dhsic.scoring.running import EPOCH, FEW
 from dhsic.scoring.tasks import TILE
-from dhsic.scoring.thin import MOST_LANDMARKS, SAMPLE_ENTRIES
+from dhsic.scoring.thin import MOST_LANDMARKS, sample_size
 from dhsic.scoring.thin_tasks import tile_height
 from dhsic.sources.base import AbstractSource
 
@@ -63,23 +63,52 @@ def _factors(labels: LabelParts | None, m: int) -> bool:
     return not given or m <= MOST_DECOMPOSED
 
 
+def fitted(
+    plan: Plan,
+    source: AbstractSource,
+    runtime: AbstractRuntime,
+    kernel: AbstractKernel,
+    m: int,
+    limit: int | None,
+) -> tuple[Promise, int]:
+    """Memory that a run will need at most, and how much of it is for survivors.
+
+    Survivors get what the limit leaves them; those that do not fit go to scratch, with the same
+    result.
+    """
+    needed = promised(plan, source, runtime, kernel, m, COMPACT_BYTES)
+    excess = needed.total - needed.allowed(limit)
+    if excess <= 0:
+        return needed, COMPACT_BYTES
+    budget = max(0, COMPACT_BYTES - excess * EPOCH // (EPOCH - 1))
+    return promised(plan, source, runtime, kernel, m, budget), budget
+
+
 def promised(
-    plan: Plan, source: AbstractSource, runtime: AbstractRuntime, kernel: AbstractKernel, m: int
+    plan: Plan,
+    source: AbstractSource,
+    runtime: AbstractRuntime,
+    kernel: AbstractKernel,
+    m: int,
+    budget: int,
 ) -> Promise:
-    """Memory that a run will need at most."""
+    """Memory that a run will need at most with `budget` bytes for survivors."""
     itemsize = np.dtype(source.dtype).itemsize
     d = source.n_features
     widest = max(b.width for b in source.blocks(block_width(m, d, itemsize)))
-    held = 0 if runtime.is_remote else min(m * d * itemsize, COMPACT_BYTES)
+    held = 0 if runtime.is_remote else min(m * d * itemsize, budget)
     demand = Demand(
         n_samples=m,
         n_features=d,
         n_bases=kernel.exact_order or 1,
         squares=plan.may_square,
         landmarks=_landmarks(m, may_square=plan.may_square) if plan.begins_thin else 0,
-        sample_entries=SAMPLE_ENTRIES + CHECK_ENTRIES if plan.begins_thin else 0,
+        sample_entries=sample_size(m) * m if plan.begins_thin else 0,
         block_bytes=widest * source.n_samples * itemsize,
-        tile_bytes=TILES * 4 * tile_height(m) * m if plan.begins_thin else 8 * TILE * m * 8,
+        tile_bytes=max(
+            TILES * 4 * tile_height(m) * m if plan.begins_thin else 0,
+            8 * TILE * m * 8 if plan.may_square else 0,
+        ),
         n_threads=runtime.n_workers,
         survivor_bytes=held + held // EPOCH + FEW * m * 8,  # and those that leave
     )
@@ -87,11 +116,9 @@ def promised(
 
 
 def _landmarks(m: int, *, may_square: bool) -> int:
-    """Most landmarks of a run in low rank, check rows included."""
+    """Most landmarks of a run in low rank, check rows included, before it is all samples."""
     checks = int(np.clip(CHECK_ENTRIES // m, FEWEST_CHECKS, MOST_CHECKS))
-    if may_square:
-        return m
     n = first_number(m)
-    while 2 * n <= MOST_LANDMARKS:
+    while 2 * n <= MOST_LANDMARKS and not may_square:
         n *= 2
     return min(m, n + checks)

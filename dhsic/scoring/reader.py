@@ -44,7 +44,10 @@ SOME_BLOCKS, NARROW = 4, 32
 #: features.
 FEW_PARTIALS, WORTH_FEW = 4, 256
 MANY_PARTIALS, WORTH_MANY = 32, 2048
-#: Bytes of survivors, as they are kept (packed, if they can be), that are kept in memory.
+#: Jobs of a pass for each thread of a cluster, where results are put one after the other.
+JOBS_PER_THREAD = 4
+#: Bytes of survivors, as they are kept (packed, if they can be), up to which all features are kept
+#: apart from the start: in memory where there is so much.
 COMPACT_BYTES = 512 << 20
 #: Survivors are kept apart once what is stored is this many times as much.
 THINNED = 2
@@ -93,6 +96,8 @@ class Reader:
         is that of its runtime.
     folder : Folder or None
         Where the source lies, if that is scratch.
+    memory : int
+        Bytes of survivors that are kept in memory; more go to scratch, which changes nothing else.
     """
 
     source: AbstractSource
@@ -101,6 +106,7 @@ class Reader:
     held: Index | None = None
     scratch: str | None = None
     folder: Folder | None = None
+    memory: int = COMPACT_BYTES
 
     @property
     def bytes_per_feature(self) -> int:
@@ -150,6 +156,15 @@ class Reader:
             self.close()
             raise
 
+    def joined(self, task: Task, jobs: Sequence[Job], **state: Any) -> Iterator[Any]:
+        """Results of a task that works block by block, in order: to be put one after the other.
+
+        A cluster gets a few jobs for each of its threads, since each takes it milliseconds.
+        """
+        if self.runtime.is_remote:
+            jobs = merged(jobs, JOBS_PER_THREAD * self.runtime.n_workers)
+        return self.map(task, jobs, **state)
+
     def close(self) -> None:
         """Remove the scratch that is read from, if there is one."""
         if self.folder is not None:
@@ -181,7 +196,7 @@ class Reader:
                 continue
             if self.runtime.is_remote and self.source.in_memory:  # it is at hand: cut alike
                 return replace(self, held=np.arange(d))
-            in_memory = n_bytes <= COMPACT_BYTES and not self.runtime.is_remote
+            in_memory = n_bytes <= self.memory and not self.runtime.is_remote
             try:
                 kept = self._held(features, form) if in_memory else self._written(features, form)
             except UnwritableError as error:
@@ -241,14 +256,22 @@ class Reader:
         return None if is_lazy else self.runtime.shared_folder
 
 
-def grouped(jobs: Sequence[Job]) -> list[Job]:
-    """The same jobs in a few, consecutive ones together, for results that are m x m."""
+def grouped(jobs: Sequence[Job], worth_many: int = WORTH_MANY) -> list[Job]:
+    """The same jobs in a few, consecutive ones together, for results that are large.
+
+    More than `FEW_PARTIALS` are made where each has `worth_many` features: results travel.
+    """
     n_features = sum(columns.local.size for job in jobs for columns in job.payload)
     n = max(
-        min(FEW_PARTIALS, n_features // WORTH_FEW), min(MANY_PARTIALS, n_features // WORTH_MANY)
+        min(FEW_PARTIALS, n_features // WORTH_FEW), min(MANY_PARTIALS, n_features // worth_many)
     )
-    n = max(1, min(n // 2 * 2, len(jobs)))
-    edges = [len(jobs) * i // n for i in range(n + 1)]
+    return merged(jobs, max(1, n // 2 * 2))
+
+
+def merged(jobs: Sequence[Job], n: int) -> list[Job]:
+    """The same jobs in at most n, consecutive ones together."""
+    n = min(n, len(jobs))
+    edges = [len(jobs) * i // max(n, 1) for i in range(n + 1)]
     out = []
     for a, b in pairwise(edges):
         some = jobs[a:b]

@@ -87,16 +87,16 @@ class RunningStatistic:
             return
         jobs = self.reader.jobs(gone, self.scaling)
         self.bytes_read += self.reader.bytes_of(jobs)
-        parts = list(self.reader.map(standardised_columns, jobs))
+        parts = list(self.reader.joined(standardised_columns, jobs))
         take_away(self._upper, np.concatenate(parts), runtime.each)
 
     def _sum(self, features: Index) -> Float:
-        total: Float | None = None
+        total = zero_upper(len(self._upper))
         jobs = grouped(self.reader.jobs(features, self.scaling))
         self.bytes_read += self.reader.bytes_of(jobs)
         for part in self.reader.map(statistic_of, jobs):
-            total = part if total is None else np.add(total, part, out=total)
-        return zero_upper(len(self._upper)) if total is None else total
+            total += part
+        return total
 
 
 def survivors_after_rounds(state: SelectionState) -> list[Index]:

@@ -18,10 +18,12 @@ import numpy as np
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.engines.base import AbstractEngine, Facts, Question
 from dhsic.engines.certificate import (
+    CHANCE,
     EXACT,
     Certificate,
     certify,
     expected_swaps,
+    nearest_to_cut,
     next_to_cut,
     residual_rows,
     row_errors,
@@ -44,7 +46,7 @@ from dhsic.lowrank.weights import FactoredWeights
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.scoring.dependence import Reporter, facts_of
 from dhsic.scoring.landmarks import RunningLandmarks
-from dhsic.scoring.reader import Reader, grouped
+from dhsic.scoring.reader import COMPACT_BYTES, Reader, grouped
 from dhsic.scoring.tasks import Wanted, score_columns
 from dhsic.scoring.thin_tasks import measure_thin, sample_columns, score_thin
 from dhsic.selection.bahsic import Removal
@@ -61,8 +63,9 @@ COMPRESSION = 1e-4
 MOST_LANDMARKS = 1024
 #: Widths of the band next to the cut that is scored exactly, in deviations of the error.
 BANDS = tuple(0.25 * step for step in range(1, 17))
-#: The band is tried out at this part of the estimated error, and then drawn by the error seen.
-PROBE = 0.5
+#: The band is tried out at this part of the estimated error, on so many features at least, and then
+#: drawn by the error seen.
+PROBE, PROBED = 0.5, 256
 #: Part of the tolerance that is left to features outside.
 LEFT = 0.5
 #: Part of the spread of gains that their series may neglect, and its highest order in float32.
@@ -134,6 +137,7 @@ class ThinDependence:
         *,
         rows: Index | None = None,
         reporter: Reporter | None = None,
+        memory: int = COMPACT_BYTES,
     ) -> None:
         self.choices = choices
         self.reporter = reporter
@@ -145,7 +149,7 @@ class ThinDependence:
             centre=choices.kernel.has_bandwidth,
             dtype=np.float64 if choices.kernel.is_additive else np.float32,
         )
-        self.reader = Reader(source, runtime, wanted)
+        self.reader = Reader(source, runtime, wanted, memory=memory)
         self.bytes_read = 0
         self.scaling: Scaling | None = None
         self._running: RunningLandmarks | None = None
@@ -304,6 +308,8 @@ class ThinDependence:
         scored = np.zeros(S.size, dtype=bool)
         offset, deviation = np.zeros(S.size), certificate.deviation
         band = self._band(gains, n, PROBE * deviation * sizes)
+        if band.any() and band.sum() < PROBED:  # too few to tell the error from
+            band = nearest_to_cut(gains, n, PROBED)
         while band.any():
             which = np.flatnonzero(band)
             exact[which] = self._score_exactly(sigma, S[which])
@@ -321,7 +327,8 @@ class ThinDependence:
         none = np.zeros(len(gains), dtype=bool)
         sure = band = none if sure is None else sure
         for width in BANDS:
-            if expected_swaps(gains, n, deviations, band) <= LEFT * self.choices.tolerance:
+            swaps = expected_swaps(gains, n, deviations, band)
+            if swaps + CHANCE * np.sqrt(swaps / n) <= LEFT * self.choices.tolerance:
                 break
             band = next_to_cut(gains, n, width * deviations) | sure
         return band
@@ -343,7 +350,7 @@ class ThinDependence:
             jobs = reader.jobs(features[which], self.scaling)
             self.bytes_read += reader.bytes_of(jobs)
             dtype = np.float32 if order <= HIGHEST_ORDER else np.float64
-            parts = reader.map(
+            parts = reader.joined(
                 score_columns,
                 jobs,
                 engine=engine,
@@ -399,7 +406,7 @@ class ThinDependence:
         doubled when half of the features are left. So the sample is a function of S alone.
         """
         d = len(self._lots)
-        share = min(1.0, self._sample_size() / d * 2.0 ** np.floor(np.log2(d / S.size)))
+        share = min(1.0, sample_size(self._m) / d * 2.0 ** np.floor(np.log2(d / S.size)))
         features = S[self._lots[S] < share]
         if features.size < min(S.size, FEWEST_SAMPLED):
             features = S[np.sort(np.argsort(self._lots[S], kind="stable")[:FEWEST_SAMPLED])]
@@ -408,21 +415,18 @@ class ThinDependence:
             reader = self.running.reader
             jobs = reader.jobs(features, self.scaling)
             self.bytes_read += reader.bytes_of(jobs)
-            X = np.concatenate(list(reader.map(sample_columns, jobs)))
+            X = np.concatenate(list(reader.joined(sample_columns, jobs)))
         else:
             X = X[np.searchsorted(held, features)]
         self._sample = features, X
         return features, X
-
-    def _sample_size(self) -> int:
-        return int(np.clip(SAMPLE_ENTRIES // self._m, FEWEST_SAMPLED, SAMPLE))
 
     def _score(self, state: ThinState, S: Index) -> Float:
         reader = self.running.reader
         jobs = reader.jobs(S, self.scaling)
         self.bytes_read += reader.bytes_of(jobs)
         parts = []
-        for part in reader.map(score_thin, jobs, engine_state=state):
+        for part in reader.joined(score_thin, jobs, engine_state=state):
             parts.append(part)
             if self.reporter is not None:
                 self.reporter.scored(len(part))
@@ -430,7 +434,7 @@ class ThinDependence:
 
     def _additive_removal(self, S: Index, n: int) -> Removal:
         """The linear kernel: A is W, exactly, and gains do not depend on S."""
-        record = {"engine": "as in round 1", "relative_error": 0.0, "cut_error": 0.0}
+        record = {"engine": "low rank: as in round 1", "relative_error": 0.0, "cut_error": 0.0}
         if self._additive is None:
             everyone, m = self.running.features, self._m
             nothing = Landmarks(np.zeros((1, m)), np.zeros(m), np.zeros(1, dtype=np.int64))
@@ -466,6 +470,11 @@ class ThinDependence:
     def _facts(self, features: Index) -> Facts:
         assert self.scaling is not None, "measure comes first"
         return facts_of(self.scaling, features)
+
+
+def sample_size(m: int) -> int:
+    """Features that a certificate is made from, about: half to all of them."""
+    return int(np.clip(SAMPLE_ENTRIES // m, FEWEST_SAMPLED, SAMPLE))
 
 
 def predictive(factor: Factor, rows: BaseRows) -> Factor:

@@ -197,9 +197,9 @@ def _code_gains(codes: Codes, scaling: Scaling, state: ThinState, Y: Array) -> F
 
 
 def sample_columns(source: AbstractSource, job: Job, wanted: Wanted) -> Array:
-    """Standardised columns of the job, (c, m) float32."""
+    """Standardised columns of the job, (c, m) float32; each the same whatever others there are."""
     parts = [
-        standardise(raw, source.missing_code, scaling, np.float32)
+        standardise(raw, source.missing_code, scaling, np.float64).astype(np.float32)
         for raw, scaling in tiles(source, job, wanted)
     ]
     return np.concatenate(parts)

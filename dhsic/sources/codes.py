@@ -43,6 +43,8 @@ class Codes:
         """Codes of stored values, (c, m); None where they are something else."""
         if raw.dtype.itemsize != 1 or raw.dtype.kind not in "iu" or not raw.size:
             return None
+        if missing_code in CODES:
+            return None
         least, most = int(raw.min()), int(raw.max())
         has_missing = least == MISSING == missing_code
         if most > CODES[-1] or (least < 0 and not has_missing):

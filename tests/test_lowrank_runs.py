@@ -1,0 +1,554 @@
+"""Runs in low rank: the sets that the exact engine removes, the same bits however they are run.
+
+The regimes of a run (few landmarks, all samples, exact) are made to come early: data here are
+small, and so are the constants.
+"""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import zarr
+from cases import ESTIMATORS
+from distributed import Client, LocalCluster
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from refusals import assert_refused
+from stores import write_matrix
+
+import dhsic
+from dhsic.errors import InputError
+from dhsic.kernels import Gaussian, Linear, Polynomial
+from dhsic.kernels.bandwidth import resolve_bandwidth
+from dhsic.kernels.choosing import resolve_kernel
+from dhsic.kernels.label_factors import factor_of
+from dhsic.kernels.labels import label_parts
+from dhsic.lowrank.weights import factored_weights
+from dhsic.runtime.dask import DaskRuntime
+from dhsic.runtime.threads import Threads
+from dhsic.scoring.planning import Plan
+from dhsic.scoring.thin import ThinChoices, ThinDependence
+
+#: Small numbers for what makes a run go from one regime to the next.
+FEW = {
+    "landmarks.LANDMARKS": 24,
+    "landmarks.FEWEST": 24,
+    "landmarks.MOST_CHECKS": 12,
+    "landmarks.FEWEST_CHECKS": 12,
+    "planning.MOST_CHECKS": 12,
+    "planning.FEWEST_CHECKS": 12,
+    "landmarks.EPOCH": 4,
+    "adaptive.FEW_FEATURES": 30,
+    "planning.FEW_FEATURES": 30,
+    "thin.PROBED": 16,
+    "thin.SAMPLE": 100,
+    "thin.FEWEST_SAMPLED": 30,
+    "thin.MOST_LANDMARKS": 60,
+}
+
+
+def patch(monkeypatch, constants):
+    for name, value in constants.items():
+        monkeypatch.setattr(f"dhsic.scoring.{name}", value)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    patch(monkeypatch, FEW)
+
+
+def populations(m, d, seed=0, *, missing=0.01):
+    """Genotypes (m, d) of three populations, int8 with -1 for missing; a trait of six of them."""
+    rng = np.random.default_rng(seed)
+    frequencies = np.clip(rng.uniform(0.1, 0.9, d) + 0.15 * rng.standard_normal((3, d)), 0.05, 0.95)
+    X = rng.binomial(2, frequencies[rng.integers(0, 3, m)]).astype("i1")
+    trait = X[:, :6].sum(axis=1) + 2 * rng.standard_normal(m)
+    X[rng.random(X.shape) < missing] = -1
+    return X, trait
+
+
+def measured(m, d, seed=0):
+    """Measurements (m, d) float32 of three groups, some of them far from 0; a trait."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((m, d)) + 0.7 * rng.standard_normal((3, d))[rng.integers(0, 3, m)]
+    X *= np.exp(0.3 * rng.standard_normal(d))
+    X[:, ::40] += 100
+    trait = X[:, 1:6].sum(axis=1) + 2 * rng.standard_normal(m)
+    return X.astype("f4"), trait
+
+
+def source_of(X):
+    return dhsic.open_source(X, missing_code=-1 if X.dtype.kind == "i" else None)
+
+
+def fit(X, y, approx="lowrank", *, covariates=None, **options):
+    options = {"progress": False, "runtime": Threads(1), **options}
+    source = source_of(X) if isinstance(X, np.ndarray) else X
+    return dhsic.BAHSIC(5, approx=approx, **options).fit(source, y, covariates=covariates)
+
+
+def history(model, *, but=("seconds",)):
+    """Records of all rounds."""
+    result = model.result_
+    names = [name for name in result if name.startswith("round_") and name != "round_removed"]
+    return {name: result[name].values.tolist() for name in names if name[6:] not in but}
+
+
+def assert_same(one, other, *, but=("seconds",)):
+    assert_array_equal(one.ranking_, other.ranking_)
+    assert_array_equal(one.scores_, other.scores_)
+    assert history(one, but=but) == history(other, but=but)
+
+
+# -- what is removed ----------------------------------------------------------------------------
+
+
+class Rounds:
+    """Low rank asked on the survivors of the exact run, round by round."""
+
+    def __init__(self, X, y, *, tolerance=0.02, may_square=True, fewest=30, **options):
+        names = {"kernel": "gaussian", "bandwidth": "dimension", "label_kernel": "auto"}
+        given = {**names, "estimator": "unbiased", "standardize": True, **options}
+        covariates = given.pop("covariates", None)
+        self.exact = fit(X, y, "exact", covariates=covariates, **given)
+        labels = label_parts(y, given["label_kernel"])
+        choices = ThinChoices(
+            resolve_kernel(given["kernel"]),
+            resolve_bandwidth(given["bandwidth"]),
+            factored_weights(factor_of(labels), given["estimator"], covariates),
+            standardize=given["standardize"],
+            tolerance=tolerance,
+            may_square=may_square,
+        )
+        self.thin = ThinDependence(source_of(X), choices, Threads(1))
+        self.sigmas = self.exact.result_["round_sigma"].values
+        self.shared, self.left, self.records, self.thin_sigmas = [], [], [], []
+        self._go(fewest)
+
+    def _go(self, fewest):
+        removed_in = self.exact.result_["round_removed"].values
+        S = np.flatnonzero(~self.thin.measure().constant)
+        for number in range(1, removed_in.max() + 1):
+            if S.size < fewest:
+                break
+            gone = np.flatnonzero(removed_in == number)
+            self.thin_sigmas.append(self.thin.bandwidth(S))
+            found = self.thin.least_relevant(self.sigmas[number - 1], S, gone.size)
+            self.shared.append(np.intersect1d(found.features, gone).size / gone.size)
+            self.left.append(S.size)
+            self.records.append(found.record)
+            S = np.setdiff1d(S, gone)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("n_landmarks", [40, 192])
+def test_rounds_of_wide_data_agree(monkeypatch, seed, n_landmarks):
+    """98 % of what leaves, or all but one feature, at the default tolerance."""
+    patch(monkeypatch, {"landmarks.LANDMARKS": n_landmarks, "landmarks.FEWEST": 40})
+    patch(monkeypatch, {"landmarks.MOST_CHECKS": 20, "landmarks.FEWEST_CHECKS": 20})
+    X, y = populations(150, 3000, seed)
+    rounds = Rounds(X, y > np.median(y), fewest=257)
+
+    for shared, left in zip(rounds.shared, rounds.left, strict=True):
+        assert shared >= min(0.98, 1 - 1 / (left // 10)), left
+    assert np.mean(rounds.shared) > 0.99
+    assert all(record["cut_error"] <= 0.02 for record in rounds.records)
+    assert all("low rank" in record["engine"] for record in rounds.records)
+
+
+@given(
+    st.sampled_from([populations, measured]),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(ESTIMATORS),
+    st.sampled_from(["classes", "three classes", "values"]),
+    st.sampled_from([0.1, 0.5, 7]),
+)
+@settings(max_examples=12)
+def test_at_tolerance_0_a_run_removes_what_the_exact_one_does(draw, seed, estimator, kind, step):
+    """All that is undecided is scored exactly; the sets are the same in every round."""
+    X, trait = draw(90, 250, seed)
+    y = labels_of(trait, kind)
+    options = {"estimator": estimator, "step": step}
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        patch(monkeypatch, FEW)
+        model = fit(X, y, tolerance=0.0, **options)
+    exact = fit(X, y, "exact", **options)
+
+    assert_array_equal(model.result_["round_removed"], exact.result_["round_removed"])
+    assert_allclose(model.result_["round_sigma"], exact.result_["round_sigma"])
+
+
+def labels_of(trait, kind):
+    return {
+        "classes": trait > np.median(trait),
+        "three classes": np.digitize(trait, np.quantile(trait, [0.3, 0.7])),
+        "values": trait,
+    }[kind]
+
+
+CASES = {
+    "dimension": {},
+    "median": {"bandwidth": "median"},
+    "fixed": {"bandwidth": 1e-3},
+    "grid": {"bandwidth": [1e-4, 1e-3, 1e-2]},
+    "polynomial": {"kernel": "polynomial"},
+    "polynomial 3": {"kernel": Polynomial(3, 0.5)},
+    "linear": {"kernel": "linear"},
+    "biased": {"estimator": "biased"},
+    "biased polynomial": {"estimator": "biased", "kernel": "polynomial"},
+    "covariates": {"covariates": True},
+    "biased, covariates": {"estimator": "biased", "covariates": True},
+    "as they are": {"standardize": False},
+    "as they are, polynomial": {"standardize": False, "kernel": "polynomial"},
+    "as they are, linear": {"standardize": False, "kernel": "linear"},
+    "as they are, median": {"standardize": False, "bandwidth": "median"},
+    "one against the rest": {"label_kernel": "one-vs-rest"},
+    "linear in the labels": {"label_kernel": "linear"},
+}
+
+
+@pytest.mark.parametrize("draw", [populations, measured])
+@pytest.mark.parametrize("name", CASES)
+def test_every_kind_of_round_agrees(small, draw, name):
+    options = dict(CASES[name])
+    X, trait = draw(100, 400)
+    if options.get("covariates"):
+        options["covariates"] = np.random.default_rng(5).standard_normal((100, 2))
+    if options.get("standardize") is False:
+        X = np.where(np.arange(400) % 40 == 0, X - 100, X).astype("f4") if draw is measured else X
+    by_kernel = {"one-vs-rest": "three classes", "linear": "values"}
+    kind = by_kernel.get(options.get("label_kernel"), "classes")
+    rounds = Rounds(X, labels_of(trait, kind), tolerance=0.0, **options)
+
+    assert np.mean(rounds.shared) > 0.995
+    for sigma, exact in zip(rounds.thin_sigmas, rounds.sigmas, strict=False):
+        assert sigma == pytest.approx(exact, rel=0.15 if "median" in name else 1e-12)
+
+
+def test_linear_scores_are_exact(small):
+    X, trait = populations(100, 400)
+    model, exact = (fit(X, trait, approx, kernel="linear") for approx in ("lowrank", "exact"))
+
+    assert_array_equal(model.ranking_, exact.ranking_)
+    assert_allclose(model.scores_, exact.scores_, rtol=1e-9)
+    assert_allclose(model.result_["round_hsic"], exact.result_["round_hsic"], rtol=1e-9)
+
+
+# -- what the history says ----------------------------------------------------------------------
+
+
+def test_landmarks_grow_to_all_samples_and_then_comes_the_exact_engine(small):
+    X, trait = populations(100, 400)
+    result = fit(X, trait > 0, tolerance=0.3).result_
+    landmarks = result["round_landmarks"].values
+    engines = [str(engine) for engine in result["round_engine"].values]
+    by_rank = [engine.startswith("low rank") for engine in engines]
+
+    assert landmarks[0] == 36  # 24 and 12 check rows
+    assert 100 in landmarks
+    assert set(landmarks) == {36, 100, 0}
+    assert by_rank == sorted(by_rank, reverse=True)
+    assert (result["round_n_features"].values[~np.array(by_rank)] <= 30).all()
+    assert not result["round_cut_error"].values[~np.array(by_rank)].any()
+    assert (result["round_cut_error"].values <= 0.3).all()
+
+
+def test_a_tolerance_that_is_missed_is_told(small, monkeypatch):
+    """Where no m x m matrix may be made landmarks are doubled, and what is left is said."""
+    monkeypatch.setattr("dhsic.scoring.planning.MOST_SAMPLES", 50)
+    X, trait = populations(200, 500)
+    result = fit(X, trait > np.median(trait), tolerance=0.01).result_
+    n, errors = result["round_n_features"].values, result["round_cut_error"].values
+
+    assert set(result["round_landmarks"].values) == {24 * 2 + 12}
+    assert all(str(e).startswith("low rank") for e in result["round_engine"].values)
+    assert (errors[n > 30] > 0.01).all()
+    assert (errors <= 1).all()
+    assert "exact" not in str(result["round_engine"].values)
+
+
+def test_what_is_told_is_so_without_squares(small):
+    """Estimated and true part of wrong features, over rounds and data."""
+    told, wrong = [], []
+    for seed in range(4):
+        X, trait = populations(200, 1000, seed)
+        rounds = Rounds(X, trait > np.median(trait), may_square=False, fewest=100)
+        told += [record["cut_error"] for record in rounds.records]
+        wrong += [1 - shared for shared in rounds.shared]
+
+    assert np.mean(wrong) > 0.03
+    assert 0.6 < np.mean(told) / np.mean(wrong) < 2
+
+
+# -- however it is run, the same bits -----------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(params=["populations", "measured"])
+def problem(request):
+    X, trait = {"populations": populations, "measured": measured}[request.param](130, 500)
+    return X, trait > np.median(trait)
+
+
+def stored(X, folder):
+    """X in a Zarr store, as a source."""
+    path = str(folder / "x.zarr")
+    write_matrix(path, X, chunks=(64, len(X)), dims=("features", "samples"))
+    code = -1 if X.dtype.kind == "i" else None
+    return dhsic.open_source(path, sample_dim="samples", missing_code=code)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "polynomial", "linear"])
+def test_threads_and_workers_give_the_same_bits(small, problem, kernel, client, tmp_path):
+    X, y = problem
+    one, three = (fit(X, y, kernel=kernel, runtime=Threads(n)) for n in (1, 3))
+    assert_same(one, three)
+    source = stored(X, tmp_path)
+    from_store = fit(source, y, kernel=kernel, runtime=Threads(3))
+    assert_same(one, from_store, but=("seconds", "bytes_read"))
+    (tmp_path / "scratch").mkdir()
+    with DaskRuntime(client, scratch=tmp_path / "scratch") as runtime:
+        on_cluster = fit(source, y, kernel=kernel, runtime=runtime)
+    assert on_cluster.result_.attrs["runtime"] == "dask"
+    assert_same(one, on_cluster, but=("seconds", "bytes_read"))
+
+
+def test_where_survivors_are_kept_changes_no_bit(small, problem, tmp_path, monkeypatch):
+    X, y = problem
+    source = stored(X, tmp_path)
+    kept = fit(source, y)
+    monkeypatch.setattr("dhsic.scoring.reader.COMPACT_BYTES", 0)
+    scratch = fit(source, y)
+
+    assert_same(kept, scratch, but=("seconds", "bytes_read"))
+
+
+def test_the_seed_chooses_landmarks(small, problem):
+    X, y = problem
+    one, again, other = (fit(X, y, random_state=seed, tolerance=0.5) for seed in (0, None, 1))
+
+    assert_same(one, again)
+    assert history(one) != history(other)
+
+
+class Stopped(Exception):
+    pass
+
+
+def resumed(X, y, place, after, **options):
+    """A run that is stopped after some round, and run again."""
+
+    def stop(record):
+        if record["round"] == after:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        fit(X, y, checkpoint=place, progress=stop, **options)
+    return fit(X, y, checkpoint=place, **options)
+
+
+#: Rounds to stop after, by what is different about them.
+REGIMES = {
+    "may square": {},
+    "few landmarks are enough": {"tolerance": 0.5},
+    "no squares": {"most samples": 50, "tolerance": 0.05},
+    "exact from the start": {"tolerance": 0.0},
+}
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+@pytest.mark.parametrize("kernel", ["gaussian", "polynomial", "linear"])
+def test_a_run_that_goes_on_gives_the_same_bits(
+    small, problem, regime, kernel, tmp_path, monkeypatch
+):
+    X, y = problem
+    options = {"kernel": kernel, "step": 0.2, **REGIMES[regime]}
+    if "most samples" in options:
+        monkeypatch.setattr("dhsic.scoring.planning.MOST_SAMPLES", options.pop("most samples"))
+    whole = fit(X, y, **options)
+    # which round scored the features of a linear kernel depends on where the run was stopped
+    but = ("seconds", "engine", "products_float64") if kernel == "linear" else ("seconds",)
+    for after in stops(whole):
+        assert_same(whole, resumed(X, y, tmp_path / f"{after}", after, **options), but=but)
+
+
+def stops(model):
+    """The first rounds, some later, and those before and after landmarks or engine change."""
+    result = model.result_
+    landmarks = result["round_landmarks"].values if "round_landmarks" in result else np.zeros(1)
+    by_rank = [str(e).startswith("low rank") for e in result["round_engine"].values]
+    changes = {int(i) + 1 for i in np.flatnonzero(np.diff(landmarks))}
+    if False in by_rank:
+        changes.add(by_rank.index(False))
+    last = len(by_rank) - 1
+    around = {i + step for i in changes for step in (0, 1, 2)}
+    return sorted({k for k in {1, 2, 3, 7, *around} if 1 <= k <= last})
+
+
+@pytest.mark.parametrize("budget", [0, 1 << 30])
+def test_it_does_from_a_store_with_and_without_scratch(
+    small, problem, budget, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("dhsic.scoring.reader.COMPACT_BYTES", budget)
+    X, y = problem
+    source = stored(X, tmp_path)
+    whole = fit(source, y)
+    for after in (1, 4, 8, 14, 25, 32):
+        again = resumed(source, y, tmp_path / f"{after}", after)
+        assert_same(whole, again, but=("seconds", "bytes_read"))
+
+
+def test_a_run_is_not_resumed_with_another_tolerance_or_seed(small, problem, tmp_path):
+    X, y = problem
+    with pytest.raises(Stopped):
+        fit(X, y, checkpoint=tmp_path / "run", progress=stop_at_once)
+    for other in ({"tolerance": 0.1}, {"random_state": 3}, {"approx": "exact"}):
+        with pytest.raises(dhsic.CheckpointError, match=next(iter(other)).replace("random_state", "seed")):
+            fit(X, y, checkpoint=tmp_path / "run", **other)
+
+
+def stop_at_once(record):
+    raise Stopped
+
+
+# -- memory -------------------------------------------------------------------------------------
+
+CHILD = """
+import json, sys
+import numpy as np
+import dhsic
+from dhsic.engines.memory import peak_bytes
+path, options = sys.argv[1], json.loads(sys.argv[2])
+source = dhsic.open_source(path, sample_dim="samples", missing_code=-1)
+y = np.load(sys.argv[3])
+if options.pop("no squares", False):
+    import dhsic.scoring.planning
+    dhsic.scoring.planning.MOST_SAMPLES = 50
+model = dhsic.BAHSIC(5, progress=False, **options).fit(source, y)
+result = model.result_
+print(json.dumps([peak_bytes(), result.attrs["promised_bytes"], str(result["round_engine"].values)]))
+"""
+
+
+def peak_and_promise(folder, m, d, **options):
+    X, trait = populations(m, d)
+    np.save(folder / "y.npy", trait > np.median(trait))
+    stored(X, folder)
+    arguments = [str(folder / "x.zarr"), json.dumps(options), str(folder / "y.npy")]
+    command = [sys.executable, "-c", CHILD, *arguments]
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return json.loads(out.splitlines()[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", ["gaussian", "polynomial"])
+@pytest.mark.parametrize("squares", [True, False])
+def test_peak_stays_below_the_promise(tmp_path, kernel, squares):
+    options = {"kernel": kernel, "approx": "lowrank", "step": 0.3, "no squares": not squares}
+    peak, promised, engines = peak_and_promise(tmp_path, 1500, 8000, **options, tolerance=1e-3)
+
+    assert peak < promised
+    assert "low rank" in engines
+    assert ("exact" in engines) == squares
+
+
+# -- which engine -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("approx", "kernel", "m", "d", "begins_thin", "eager", "may_square"),
+    [
+        ("auto", Gaussian(), 100, 20_000, False, True, True),
+        ("auto", Gaussian(), 2000, 2000, False, True, True),
+        ("auto", Gaussian(), 2000, 200_000, True, True, True),
+        ("auto", Gaussian(), 50_000, 200_000, True, True, False),
+        ("auto", Gaussian(), 50_000, 200, False, True, True),
+        ("auto", Polynomial(), 2000, 200_000, True, True, True),
+        ("auto", Linear(), 2000, 20_000, False, True, True),
+        ("auto", Linear(), 2000, 200_000, True, True, True),
+        ("lowrank", Gaussian(), 100, 50, True, False, True),
+        ("lowrank", Gaussian(), 10_000, 50, True, False, False),
+        ("exact", Gaussian(), 50_000, 200_000, False, False, True),
+        ("direct", Gaussian(), 50_000, 200_000, False, False, True),
+    ],
+)
+def test_plan(approx, kernel, m, d, begins_thin, eager, may_square):
+    plan = Plan.of(approx, kernel, m, d)
+    assert (plan.begins_thin, plan.eager, plan.may_square) == (begins_thin, eager, may_square)
+
+
+def test_given_labels_of_many_samples_stay_exact(monkeypatch):
+    """Their factor would take longer than the run."""
+    monkeypatch.setattr("dhsic.scoring.planning.MOST_DECOMPOSED", 30)
+    for m, thin in ((20, True), (40, False)):
+        given = label_parts(np.eye(m), "precomputed")
+        assert Plan.of("auto", Gaussian(), m, 10**9, given).begins_thin == thin
+        assert Plan.of("auto", Gaussian(), m, 10**9, label_parts(np.arange(m) % 2)).begins_thin
+
+
+def test_what_is_chosen_is_told(small, monkeypatch):
+    X, trait = populations(100, 400)
+    exact = fit(X, trait, "auto")
+    monkeypatch.setattr("dhsic.scoring.planning.CHEAP", 1e6)
+    monkeypatch.setattr("dhsic.scoring.adaptive.CHEAP", 3e6)
+    both = fit(X, trait, "auto")
+    by_rank = [str(e).startswith("low rank") for e in both.result_["round_engine"].values]
+    n = both.result_["round_n_features"].values
+
+    assert not any("low rank" in str(e) for e in exact.result_["round_engine"].values)
+    assert_array_equal(by_rank, 2.3 * 100 * 100 * n > 3e6)
+    assert np.mean(np.isin(np.flatnonzero(both.support_), np.flatnonzero(exact.support_))) >= 0.8
+
+
+# -- what is refused ----------------------------------------------------------------------------
+
+TINY = np.random.default_rng(0).standard_normal((12, 6))
+REFUSED = {
+    "tolerance, negative": ({"tolerance": -0.1}, "tolerance=-0.1", "from 0 to 1", "such as 0.02"),
+    "tolerance, above 1": ({"tolerance": 2}, "tolerance=2", "from 0 to 1"),
+    "tolerance, NaN": ({"tolerance": float("nan")}, "tolerance=nan", "from 0 to 1"),
+    "tolerance, text": ({"tolerance": "low"}, "tolerance='low'", "may be wrong ones"),
+    "tolerance, truth": ({"tolerance": True}, "tolerance=True", "a number"),
+    "tolerance, None": ({"tolerance": None}, "tolerance=None", "a number"),
+    "random_state, negative": ({"random_state": -1}, "random_state=-1", "whole number from 0"),
+    "random_state, a fraction": ({"random_state": 0.5}, "random_state=0.5", "whole number from 0"),
+    "random_state, text": ({"random_state": "a"}, "random_state='a'", "whole number from 0"),
+    "random_state, truth": ({"random_state": True}, "random_state=True", "whole number from 0"),
+    "approx": ({"approx": "nystrom"}, "approx='nystrom'", "'lowrank' (in linear time)"),
+    "approx, None": ({"approx": None}, "approx=None", "'auto'", "'exact'"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_bad_parameters_are_refused(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options, *words = REFUSED[kind]
+    model = dhsic.BAHSIC(2, **{"progress": False, "checkpoint": "run", **options})
+    assert_refused(lambda: model.fit(TINY, np.arange(12) % 2), InputError, words, tmp_path)
+
+
+@pytest.mark.parametrize("options", [{"tolerance": 0}, {"tolerance": np.float32(0.5)}])
+@pytest.mark.parametrize("seed", [7, np.int64(7), None, np.random.RandomState(7)])
+def test_what_is_meant_is_taken(options, seed):
+    model = dhsic.BAHSIC(2, approx="lowrank", random_state=seed, progress=False, **options)
+    assert model.fit(TINY, np.arange(12) % 2).n_features_ == 2
+
+
+def test_a_given_label_matrix_that_is_too_large_is_refused(monkeypatch):
+    monkeypatch.setattr("dhsic.kernels.label_factors.MOST_DECOMPOSED", 10)
+    model = dhsic.BAHSIC(2, approx="lowrank", label_kernel="precomputed", progress=False)
+    with pytest.raises(InputError, match=r"12 samples takes too long.*'exact'"):
+        model.fit(TINY, np.eye(12))
