@@ -41,7 +41,7 @@ class Round:
     """One round in both forms: A of all samples, and thin from some landmarks."""
 
     def __init__(self, X, y, kernel=None, *, estimator="unbiased", n_fit=100, n_check=48, **more):
-        m, d = X.shape
+        m = len(X)
         self.X, self.m, self.kernel = X, m, kernel or Gaussian()
         self.sigma = more.get("sigma", 1 / (2 * (X**2).mean(axis=0).sum()))
         self.features = np.ascontiguousarray(X.T)
@@ -250,12 +250,29 @@ def test_expected_swaps_by_plain_loops(case, some_sure):
     sure = rng.random(len(gains)) < 0.5 if some_sure else None
     ordered = sorted(gains, reverse=True)
     cut = (ordered[n - 1] + ordered[n]) / 2
-    total = 0.0
+    crossing = 0.0
     for j, (gain, deviation) in enumerate(zip(gains, deviations, strict=True)):
-        if gain > cut and deviation > 0 and not (some_sure and sure[j]):
-            total += 0.5 * math.erfc((gain - cut) / deviation / math.sqrt(2))
+        if deviation > 0 and not (some_sure and sure[j]):
+            crossing += 0.5 * math.erfc(abs(gain - cut) / deviation / math.sqrt(2))
+    wrong = crossing if some_sure and sure.any() else crossing / 2  # they swap in pairs
 
-    assert expected_swaps(gains, n, deviations, sure) == pytest.approx(total / n, abs=1e-12)
+    assert expected_swaps(gains, n, deviations, sure) == pytest.approx(wrong / n, abs=1e-12)
+
+
+def test_what_is_sure_gives_way_to_what_comes_from_below(rng):
+    """Gains above the band end soon, those below it are many: each that rises is a wrong one."""
+    n, wrong, expected = 200, [], []
+    for _ in range(20):
+        gains = -(np.abs(rng.standard_normal(2000)) ** 2)
+        deviations = np.full(2000, 0.02)
+        true = gains + deviations * rng.standard_normal(2000)
+        sure = next_to_cut(gains, n, deviations)
+        exact = np.where(sure, true, gains)
+        expected.append(expected_swaps(exact, n, deviations, sure))
+        wrong.append(1 - len(set(np.argsort(-exact)[:n]) & set(np.argsort(-true)[:n])) / n)
+
+    assert np.mean(wrong) > 0.005
+    assert 0.7 < np.mean(expected) / np.mean(wrong) < 1.5
 
 
 def test_expected_swaps_are_those_of_errors_drawn(rng):

@@ -43,7 +43,9 @@ def test_sums_are_those_over_the_samples_of_a_code(raw, k, dtype, at_a_time):
     Y = np.random.default_rng(raw.size).standard_normal((raw.shape[1], k)).astype(dtype)
     expected = by_level(
         raw.astype(int),
-        lambda feature, code: sum((y for y, g in zip(Y, feature, strict=True) if g == code), 0 * Y[0]),
+        lambda feature, code: sum(
+            (y for y, g in zip(Y, feature, strict=True) if g == code), 0 * Y[0]
+        ),
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(codes, "AT_A_TIME", at_a_time)

@@ -5,12 +5,12 @@ small, and so are the constants.
 """
 
 import json
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-import zarr
 from cases import ESTIMATORS
 from distributed import Client, LocalCluster
 from hypothesis import given, settings
@@ -143,17 +143,20 @@ class Rounds:
             S = np.setdiff1d(S, gone)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "n_landmarks", "least"),
+    [("gaussian", 40, 0.98), ("gaussian", 192, 0.98), ("polynomial", 40, 0.97)],
+)
 @pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize("n_landmarks", [40, 192])
-def test_rounds_of_wide_data_agree(monkeypatch, seed, n_landmarks):
+def test_rounds_of_wide_data_agree(monkeypatch, kernel, n_landmarks, least, seed):
     """98 % of what leaves, or all but one feature, at the default tolerance."""
     patch(monkeypatch, {"landmarks.LANDMARKS": n_landmarks, "landmarks.FEWEST": 40})
     patch(monkeypatch, {"landmarks.MOST_CHECKS": 20, "landmarks.FEWEST_CHECKS": 20})
     X, y = populations(150, 3000, seed)
-    rounds = Rounds(X, y > np.median(y), fewest=257)
+    rounds = Rounds(X, y > np.median(y), fewest=257, kernel=kernel)
 
     for shared, left in zip(rounds.shared, rounds.left, strict=True):
-        assert shared >= min(0.98, 1 - 1 / (left // 10)), left
+        assert shared >= min(least, 1 - 1 / (left // 10)), left
     assert np.mean(rounds.shared) > 0.99
     assert all(record["cut_error"] <= 0.02 for record in rounds.records)
     assert all("low rank" in record["engine"] for record in rounds.records)
@@ -166,10 +169,10 @@ def test_rounds_of_wide_data_agree(monkeypatch, seed, n_landmarks):
     st.sampled_from(["classes", "three classes", "values"]),
     st.sampled_from([0.1, 0.5, 7]),
 )
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_at_tolerance_0_a_run_removes_what_the_exact_one_does(draw, seed, estimator, kind, step):
     """All that is undecided is scored exactly; the sets are the same in every round."""
-    X, trait = draw(90, 250, seed)
+    X, trait = draw(70, 120, seed)
     y = labels_of(trait, kind)
     options = {"estimator": estimator, "step": step}
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -210,30 +213,40 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("draw", [populations, measured])
-@pytest.mark.parametrize("name", CASES)
+#: Those that measurements far from 0 and of unequal spread might be different for.
+MEASURED = ("dimension", "polynomial", *(name for name in CASES if name.startswith("as they are")))
+
+
+@pytest.mark.parametrize(
+    ("draw", "name"),
+    [*((populations, name) for name in CASES), *((measured, name) for name in MEASURED)],
+)
 def test_every_kind_of_round_agrees(small, draw, name):
     options = dict(CASES[name])
-    X, trait = draw(100, 400)
+    X, trait = draw(100, 240)
     if options.get("covariates"):
         options["covariates"] = np.random.default_rng(5).standard_normal((100, 2))
     if options.get("standardize") is False:
-        X = np.where(np.arange(400) % 40 == 0, X - 100, X).astype("f4") if draw is measured else X
+        X = np.where(np.arange(240) % 40 == 0, X - 100, X).astype("f4") if draw is measured else X
     by_kernel = {"one-vs-rest": "three classes", "linear": "values"}
     kind = by_kernel.get(options.get("label_kernel"), "classes")
-    rounds = Rounds(X, labels_of(trait, kind), tolerance=0.0, **options)
+    rounds = Rounds(X, labels_of(trait, kind), tolerance=0.0, step=0.25, **options)
 
-    assert np.mean(rounds.shared) > 0.995
-    for sigma, exact in zip(rounds.thin_sigmas, rounds.sigmas, strict=False):
-        assert sigma == pytest.approx(exact, rel=0.15 if "median" in name else 1e-12)
+    assert np.mean(rounds.shared) > 0.98
+    off = rounds.thin_sigmas / rounds.sigmas[: len(rounds.thin_sigmas)]
+    if name == "grid":  # by HSIC of the factor, which may be half of it: the next one at most
+        assert (np.abs(np.log10(off)) < 1.01).all()
+    else:
+        assert_allclose(off, 1, rtol=0.15 if "median" in name else 1e-12)
 
 
 def test_linear_scores_are_exact(small):
     X, trait = populations(100, 400)
-    model, exact = (fit(X, trait, approx, kernel="linear") for approx in ("lowrank", "exact"))
+    y = trait > 0
+    model, exact = (fit(X, y, approx, kernel="linear") for approx in ("lowrank", "exact"))
 
     assert_array_equal(model.ranking_, exact.ranking_)
-    assert_allclose(model.scores_, exact.scores_, rtol=1e-9)
+    assert_allclose(model.scores_, exact.scores_, rtol=0, atol=1e-12)
     assert_allclose(model.result_["round_hsic"], exact.result_["round_hsic"], rtol=1e-9)
 
 
@@ -299,7 +312,7 @@ def client():
 
 @pytest.fixture(params=["populations", "measured"])
 def problem(request):
-    X, trait = {"populations": populations, "measured": measured}[request.param](130, 500)
+    X, trait = {"populations": populations, "measured": measured}[request.param](130, 200)
     return X, trait > np.median(trait)
 
 
@@ -314,26 +327,17 @@ def stored(X, folder):
 @pytest.mark.parametrize("kernel", ["gaussian", "polynomial", "linear"])
 def test_threads_and_workers_give_the_same_bits(small, problem, kernel, client, tmp_path):
     X, y = problem
-    one, three = (fit(X, y, kernel=kernel, runtime=Threads(n)) for n in (1, 3))
+    options = {"kernel": kernel, "step": 0.35}
+    one, three = (fit(X, y, runtime=Threads(n), **options) for n in (1, 3))
     assert_same(one, three)
     source = stored(X, tmp_path)
-    from_store = fit(source, y, kernel=kernel, runtime=Threads(3))
+    from_store = fit(source, y, runtime=Threads(3), **options)
     assert_same(one, from_store, but=("seconds", "bytes_read"))
     (tmp_path / "scratch").mkdir()
     with DaskRuntime(client, scratch=tmp_path / "scratch") as runtime:
-        on_cluster = fit(source, y, kernel=kernel, runtime=runtime)
+        on_cluster = fit(source, y, runtime=runtime, **options)
     assert on_cluster.result_.attrs["runtime"] == "dask"
     assert_same(one, on_cluster, but=("seconds", "bytes_read"))
-
-
-def test_where_survivors_are_kept_changes_no_bit(small, problem, tmp_path, monkeypatch):
-    X, y = problem
-    source = stored(X, tmp_path)
-    kept = fit(source, y)
-    monkeypatch.setattr("dhsic.scoring.reader.COMPACT_BYTES", 0)
-    scratch = fit(source, y)
-
-    assert_same(kept, scratch, but=("seconds", "bytes_read"))
 
 
 def test_the_seed_chooses_landmarks(small, problem):
@@ -344,84 +348,96 @@ def test_the_seed_chooses_landmarks(small, problem):
     assert history(one) != history(other)
 
 
-class Stopped(Exception):
-    pass
-
-
-def resumed(X, y, place, after, **options):
-    """A run that is stopped after some round, and run again."""
-
-    def stop(record):
-        if record["round"] == after:
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        fit(X, y, checkpoint=place, progress=stop, **options)
-    return fit(X, y, checkpoint=place, **options)
-
-
-#: Rounds to stop after, by what is different about them.
+#: Regimes that a run may go through: few landmarks, then all samples, then exact; or not.
 REGIMES = {
-    "may square": {},
+    "all": {},
     "few landmarks are enough": {"tolerance": 0.5},
     "no squares": {"most samples": 50, "tolerance": 0.05},
-    "exact from the start": {"tolerance": 0.0},
+    "all samples from the start": {"tolerance": 0.0},
 }
+KINDS = [(draw, "gaussian", regime) for draw in (populations, measured) for regime in REGIMES]
+KINDS += [(populations, "polynomial", "all"), (measured, "polynomial", "no squares")]
+KINDS += [(populations, "linear", "all"), (measured, "linear", "no squares")]
 
 
-@pytest.mark.parametrize("regime", REGIMES)
-@pytest.mark.parametrize("kernel", ["gaussian", "polynomial", "linear"])
-def test_a_run_that_goes_on_gives_the_same_bits(
-    small, problem, regime, kernel, tmp_path, monkeypatch
-):
-    X, y = problem
-    options = {"kernel": kernel, "step": 0.2, **REGIMES[regime]}
+@pytest.mark.parametrize(("draw", "kernel", "regime"), KINDS)
+def test_a_run_that_goes_on_gives_the_same_bits(small, draw, kernel, regime, tmp_path, monkeypatch):
+    X, trait = draw(130, 200)
+    y = trait > np.median(trait)
+    options = {"kernel": kernel, "step": 0.35, **REGIMES[regime]}
     if "most samples" in options:
         monkeypatch.setattr("dhsic.scoring.planning.MOST_SAMPLES", options.pop("most samples"))
-    whole = fit(X, y, **options)
-    # which round scored the features of a linear kernel depends on where the run was stopped
+    # Which round it is that scores for a linear kernel depends on where the run was stopped.
     but = ("seconds", "engine", "products_float64") if kernel == "linear" else ("seconds",)
-    for after in stops(whole):
-        assert_same(whole, resumed(X, y, tmp_path / f"{after}", after, **options), but=but)
+    whole = fit(X, y, checkpoint=tmp_path / "run", progress=copy_rounds(tmp_path), **options)
+    by_rank = [str(e).startswith("low rank") for e in whole.result_["round_engine"].values]
+    assert all(by_rank) == (regime == "no squares")
+    for after in stops(whole, by_rank):
+        again = fit(X, y, checkpoint=tmp_path / f"{after}", **options)
+        assert again.n_iter_ == len(by_rank)
+        assert_same(whole, again, but=but)
 
 
-def stops(model):
-    """The first rounds, some later, and those before and after landmarks or engine change."""
-    result = model.result_
-    landmarks = result["round_landmarks"].values if "round_landmarks" in result else np.zeros(1)
-    by_rank = [str(e).startswith("low rank") for e in result["round_engine"].values]
+def copy_rounds(folder):
+    """Keep the checkpoint as it is after every round: what a run that dies there leaves."""
+
+    def copy(record):
+        shutil.copytree(folder / "run", folder / str(record["round"]))
+
+    return copy
+
+
+def stops(model, by_rank):
+    """The first rounds, one in the middle, and those around a change of landmarks or engine."""
+    landmarks = model.result_.get("round_landmarks", np.zeros(1))
     changes = {int(i) + 1 for i in np.flatnonzero(np.diff(landmarks))}
     if False in by_rank:
         changes.add(by_rank.index(False))
-    last = len(by_rank) - 1
-    around = {i + step for i in changes for step in (0, 1, 2)}
-    return sorted({k for k in {1, 2, 3, 7, *around} if 1 <= k <= last})
+    around = {i + step for i in changes for step in (0, 1)}
+    return sorted({k for k in {1, 3, *around} if 1 <= k < len(by_rank)})
 
 
-@pytest.mark.parametrize("budget", [0, 1 << 30])
-def test_it_does_from_a_store_with_and_without_scratch(
-    small, problem, budget, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("dhsic.scoring.reader.COMPACT_BYTES", budget)
-    X, y = problem
+@pytest.mark.parametrize("draw", [populations, measured])
+def test_it_does_from_a_store_with_scratch(small, draw, tmp_path, monkeypatch):
+    monkeypatch.setattr("dhsic.scoring.reader.COMPACT_BYTES", 0)
+    X, trait = draw(130, 200)
+    y = trait > np.median(trait)
     source = stored(X, tmp_path)
-    whole = fit(source, y)
-    for after in (1, 4, 8, 14, 25, 32):
-        again = resumed(source, y, tmp_path / f"{after}", after)
+    whole = fit(source, y, checkpoint=tmp_path / "run", progress=copy_rounds(tmp_path), step=0.35)
+    for after in (1, 3, 5):
+        again = fit(source, y, checkpoint=tmp_path / f"{after}", step=0.35)
         assert_same(whole, again, but=("seconds", "bytes_read"))
+
+
+def test_a_sample_is_the_same_whatever_was_read_with_it(small):
+    """Features far from 0 are standardised in float64; that of their neighbours stays as it is."""
+    X, trait = measured(130, 400)
+    source, y = source_of(X), label_parts(trait > 0)
+    choices = ThinChoices(
+        Gaussian(), resolve_bandwidth("dimension"), factored_weights(factor_of(y))
+    )
+    every, some = (ThinDependence(source, choices, Threads(1)) for _ in range(2))
+    near = np.flatnonzero(np.arange(400) % 40 > 0)
+    for dependence in (every, some):
+        dependence.measure()
+    features, values = every._sampled(np.arange(400))
+    left, alone = some._sampled(near)
+
+    held = np.isin(features, left)
+    assert held.sum() > 20
+    assert_array_equal(values[held], alone[np.isin(left, features)])
 
 
 def test_a_run_is_not_resumed_with_another_tolerance_or_seed(small, problem, tmp_path):
     X, y = problem
-    with pytest.raises(Stopped):
-        fit(X, y, checkpoint=tmp_path / "run", progress=stop_at_once)
-    for other in ({"tolerance": 0.1}, {"random_state": 3}, {"approx": "exact"}):
-        with pytest.raises(dhsic.CheckpointError, match=next(iter(other)).replace("random_state", "seed")):
+    fit(X, y, checkpoint=tmp_path / "run")
+    for other, name in (
+        ({"tolerance": 0.1}, "tolerance"),
+        ({"random_state": 3}, "seed"),
+        ({"approx": "exact"}, "approx"),
+    ):
+        with pytest.raises(dhsic.CheckpointError, match=rf"other parameters: {name} is"):
             fit(X, y, checkpoint=tmp_path / "run", **other)
-
-
-def stop_at_once(record):
-    raise Stopped
 
 
 # -- memory -------------------------------------------------------------------------------------
@@ -439,7 +455,8 @@ if options.pop("no squares", False):
     dhsic.scoring.planning.MOST_SAMPLES = 50
 model = dhsic.BAHSIC(5, progress=False, **options).fit(source, y)
 result = model.result_
-print(json.dumps([peak_bytes(), result.attrs["promised_bytes"], str(result["round_engine"].values)]))
+engines = str(result["round_engine"].values)
+print(json.dumps([peak_bytes(), result.attrs["promised_bytes"], engines]))
 """
 
 
@@ -454,11 +471,17 @@ def peak_and_promise(folder, m, d, **options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", ["gaussian", "polynomial"])
-@pytest.mark.parametrize("squares", [True, False])
-def test_peak_stays_below_the_promise(tmp_path, kernel, squares):
-    options = {"kernel": kernel, "approx": "lowrank", "step": 0.3, "no squares": not squares}
-    peak, promised, engines = peak_and_promise(tmp_path, 1500, 8000, **options, tolerance=1e-3)
+@pytest.mark.parametrize(
+    ("kernel", "m", "d", "squares"),
+    [
+        ("gaussian", 1500, 8000, True),
+        ("polynomial", 1500, 8000, True),
+        ("gaussian", 2600, 4000, False),
+    ],
+)
+def test_peak_stays_below_the_promise(tmp_path, kernel, m, d, squares):
+    options = {"kernel": kernel, "approx": "lowrank", "step": 0.4, "no squares": not squares}
+    peak, promised, engines = peak_and_promise(tmp_path, m, d, **options, tolerance=1e-3)
 
     assert peak < promised
     assert "low rank" in engines

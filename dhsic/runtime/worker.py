@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,9 @@ from dhsic.runtime.base import Job, Task
 from dhsic.runtime.blas import single_blas_thread
 from dhsic.runtime.broadcast import Parcel, receive, shelved
 from dhsic.versions import VERSION
+
+#: Parameters of glibc's allocator, and what a process may keep for later.
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT_BYTES = -1, -3, 64 << 20
 
 
 def versions() -> dict[str, str]:
@@ -41,6 +47,19 @@ def hold(data: bytes) -> bytes:
     return data
 
 
+@lru_cache(maxsize=1)
+def keep_pages() -> None:
+    """Have this process keep pages of temporary arrays for the next ones.
+
+    Dask's nanny sets ``MALLOC_TRIM_THRESHOLD_``, and with it glibc gives every array above 128 kB
+    new pages, and takes them away again: half of the time of a task.
+    """
+    with contextlib.suppress(OSError, AttributeError):  # no glibc
+        libc = ctypes.CDLL(None)
+        for parameter, size in ((M_MMAP_THRESHOLD, KEPT_BYTES), (M_TRIM_THRESHOLD, KEPT_BYTES)):
+            libc.mallopt(parameter, size)
+
+
 def run(
     task: Task,
     job: Job,
@@ -57,6 +76,7 @@ def run(
     A large result is left in `folder`, if there is one that the client sees, and returned as a
     parcel: through the scheduler it would be copied four times.
     """
+    keep_pages()
     if versions() != expected:  # this worker joined after the check at the start
         raise ClusterError(other_versions("A worker that joined the run", versions(), expected))
     opened = receive(source, source_bytes)

@@ -20,6 +20,7 @@ import numpy as np
 
 from dhsic._typing import Index
 from dhsic.runtime.base import AbstractRuntime, Job, Task
+from dhsic.runtime.threads import Threads
 from dhsic.scoring.held import HeldSource
 from dhsic.scoring.packing import Form, Span, forms
 from dhsic.scoring.scratch import (
@@ -49,6 +50,8 @@ JOBS_PER_THREAD = 4
 #: Bytes of survivors, as they are kept (packed, if they can be), up to which all features are kept
 #: apart from the start: in memory where there is so much.
 COMPACT_BYTES = 512 << 20
+#: Stored bytes of survivors that a cluster leaves to the process that asks.
+HOME_BYTES = 1 << 20
 #: Survivors are kept apart once what is stored is this many times as much.
 THINNED = 2
 
@@ -97,7 +100,8 @@ class Reader:
     folder : Folder or None
         Where the source lies, if that is scratch.
     memory : int
-        Bytes of survivors that are kept in memory; more go to scratch, which changes nothing else.
+        Bytes of survivors that are kept in memory here; more go to scratch, which changes nothing
+        else. Every worker of a cluster keeps up to `COMPACT_BYTES`.
     """
 
     source: AbstractSource
@@ -194,6 +198,8 @@ class Reader:
             n_bytes = s * form.bytes_per_feature
             if not worth_compacting(s, d, n_bytes):
                 continue
+            if self.runtime.is_remote and s * self.bytes_per_feature <= HOME_BYTES:
+                return self._brought_home(features, form) or self
             if self.runtime.is_remote and self.source.in_memory:  # it is at hand: cut alike
                 return replace(self, held=np.arange(d))
             in_memory = n_bytes <= self.memory and not self.runtime.is_remote
@@ -234,6 +240,18 @@ class Reader:
         source = HeldSource(kept, settled, self.source.missing_code)
         return self._moved(source, features, None)
 
+    def _brought_home(self, features: Index, form: Form) -> Reader | None:
+        """Reader of few features in this process, which scores them sooner than a cluster hears."""
+        if self.source.in_memory and self.held is None:
+            return None
+        parts = [form.encode(raw) for raw in self.joined(gather, self.jobs(features))]
+        settled = form.settled(iter([span for _, span in parts]))
+        if settled is None:
+            return None
+        kept = np.concatenate([part for part, _ in parts])
+        source = HeldSource(kept, settled, self.source.missing_code)
+        return replace(self._moved(source, features, None), runtime=Threads(1))
+
     def _written(self, features: Index, form: Form) -> Reader | None:
         """Reader of features in scratch; None where they do not pack, or there is no place."""
         place = self._place()
@@ -242,7 +260,8 @@ class Reader:
         at = self._places(features)
         chunk = chunk_width(self._width(at.size), form)
         jobs = writing_jobs(list(self._stored(at)), at, chunk)
-        array = NewArray(place, at.size, form, chunk)
+        memory = COMPACT_BYTES if self.runtime.is_remote else self.memory
+        array = NewArray(place, at.size, form, chunk, memory)
         written = write_scratch(self.runtime, self.source, jobs, array, self.wanted)
         return None if written is None else self._moved(written[0], features, written[1])
 

@@ -144,14 +144,22 @@ def _in_main_thread() -> bool:
 
 
 class ScratchSource(AbstractSource):
-    """Survivors in a scratch array, (s, length); workers open it by its path."""
+    """Survivors in a scratch array, (s, length); workers open it by its path.
 
-    def __init__(self, path: Path, form: Form, missing_code: int | None) -> None:
+    Up to `memory` bytes of it are kept in every process that reads them.
+    """
+
+    def __init__(self, path: Path, form: Form, missing_code: int | None, memory: int = 0) -> None:
         self._array = ChunkedArray(zarr.open_array(path, mode="r"), feature_axis=0)
         self.n_features, self.n_samples = self._array.n_features, form.n_samples
         self.dtype = form.dtype
         self.missing_code = missing_code
         self._form = form
+        self._most_kept = memory // (self._array.grid[0] * form.bytes_per_feature)
+        self._kept: dict[int, Array] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": {}}
 
     def blocks(self, width: int) -> tuple[Block, ...]:
         """Group whole chunks into blocks of up to `width` features."""
@@ -166,13 +174,25 @@ class ScratchSource(AbstractSource):
         out = np.empty((local.size, self.n_samples), dtype=self.dtype)
         at = block.start + local
         chunk = self._array.grid[0]
-        for start in range(block.start // chunk * chunk, block.stop, CHUNKS_PER_BLOCK * chunk):
-            a, b = np.searchsorted(at, [start, start + CHUNKS_PER_BLOCK * chunk])
+        for start in range(block.start // chunk * chunk, block.stop, chunk):
+            a, b = np.searchsorted(at, [start, start + chunk])
             if b > a:
-                first = int(at[a])
-                kept = self._read(Block(0, first, int(at[b - 1]) + 1))
-                out[a:b] = self._form.decode(kept[run_of(at[a:b] - first)])
+                out[a:b] = self._form.decode(self._chunk(start // chunk)[run_of(at[a:b] - start)])
         return out if rows is None else np.take(out, rows, axis=1)
+
+    def _chunk(self, number: int) -> Array:
+        """A chunk as it is kept in scratch; the first ones that are read stay in memory.
+
+        Others are not put in their place: of passes over more than fits they would serve none.
+        """
+        kept = self._kept.get(number)
+        if kept is None:
+            chunk = self._array.grid[0]
+            stop = min((number + 1) * chunk, self.n_features)
+            kept = self._read(Block(0, number * chunk, stop))
+            if len(self._kept) < self._most_kept:
+                self._kept[number] = kept
+        return kept
 
     def _read(self, block: Block) -> Array:
         try:
@@ -225,7 +245,7 @@ def write_scratch(
         writing = Writing(path, array.create(folder.path), array.form, wanted)
         form = array.form.settled(runtime.map(write_columns, source, jobs, writing))
         if form is not None:
-            return ScratchSource(path, form, source.missing_code), folder
+            return ScratchSource(path, form, source.missing_code, array.memory), folder
     except BaseException:
         folder.remove()
         raise
@@ -235,12 +255,17 @@ def write_scratch(
 
 @dataclass(frozen=True, slots=True)
 class NewArray:
-    """A scratch array to be: in which place, of how many features in which form and chunks."""
+    """A scratch array to be.
+
+    In which place, of how many features in which form and chunks; and how many bytes of it those
+    who read it may keep in memory.
+    """
 
     place: Path
     n_features: int
     form: Form
     chunk: int
+    memory: int = 0
 
     def create(self, folder: Path) -> Any:
         """Make it, empty; every chunk will end in its checksum."""
