@@ -37,7 +37,7 @@ def arguments():
     add("--samples", type=int, default=2000)
     add("--features", type=int, default=1_000_000)
     add("--scratch", type=Path, required=True, help="where stores are kept")
-    add("--approx", default="lowrank")
+    add("--approx", default="auto")
     add("--rank", type=int, help="of the low-rank engine; its own choice by default")
     add("--tolerance", type=float, help="of the low-rank engine; its own by default")
     add("--select", type=int, default=100, help="features to select")
@@ -45,29 +45,33 @@ def arguments():
     add("--layout", choices=["plain", "vcz"], default="plain", help="dosages, or call_genotype")
     add("--seed", type=int, default=7)
     add("--grow", action="store_true", help="also at d/8, d/4, d/2, with the fitted exponent")
+    add(
+        "--grow-samples",
+        action="store_true",
+        help="also with 4 and 16 times the samples, with the fitted exponent",
+    )
     add("--dask", action="store_true", help=f"also on a cluster of {N_WORKERS} processes")
     add("--timeout", type=float, help="seconds for one selection")
     add("--json", type=Path, metavar="FILE", help="write the results here too")
     return parser.parse_args()
 
 
-def measure_size(options, d):
-    """Bare passes and selection at d features, and on a cluster where asked."""
-    m = options.samples
+def measure_size(options, m, d):
+    """Bare passes and selection at m samples and d features, and on a cluster where asked."""
     store = genotypes(options.scratch, m, d, seed=options.seed, layout=options.layout)
     bare = []
     for i in range(N_BARE):
         say(f"{size(m, d)}: bare pass {i + 1} of {N_BARE}")
         bare.append(timed(lambda: bare_pass(store))[0])
     row = {"samples": m, "features": d, "bare_s": bare, "bare_median_s": float(np.median(bare))}
-    row["threads"] = _selection(options, store, d, 0)
+    row["threads"] = _selection(options, store, (m, d), 0)
     if options.dask:
-        row["dask"] = _selection(options, store, d, N_WORKERS)
+        row["dask"] = _selection(options, store, (m, d), N_WORKERS)
     return row
 
 
-def _selection(options, store, d, n_workers):
-    say(f"{size(options.samples, d)}: select, " + ("cluster" if n_workers else "threads"))
+def _selection(options, store, shape, n_workers):
+    say(f"{size(*shape)}: select, " + ("cluster" if n_workers else "threads"))
     scored = how_scored(options.approx, options.rank, options.tolerance)
     job = {"store": str(store), "scored": scored, "n_select": options.select}
     measured = measure(
@@ -121,36 +125,41 @@ def _show_cluster(cluster, threads):
     print(f"  peak of all processes    {cluster['peak_bytes'] / MIB:10,.0f} MiB")
 
 
-def show_growth(rows):
+def show_growth(rows, along):
     good = [row for row in rows if row["threads"]["status"] == "ok"]
-    d = [row["features"] for row in good]
+    d = [row[along] for row in good]
     time = exponent(d, [row["threads"]["median_s"] for row in good])
     memory = exponent(d, [row["threads"]["rise_bytes"] for row in good])
     cells = [
         (
-            f"{row['features']:,}",
+            f"{row[along]:,}",
             seconds(row["threads"]["median_s"]),
             seconds(row["bare_median_s"]),
             mebibytes(row["threads"]["peak_bytes"]),
         )
         for row in good
     ]
-    print("\n" + table(("features", "selection", "bare pass", "peak memory"), cells))
+    print("\n" + table((along, "selection", "bare pass", "peak memory"), cells))
     if time is not None and memory is not None:
-        print(f"time grows as d^{time:.2f}, memory of the run as d^{memory:.2f}")
+        letter = along[0].replace("s", "m").replace("f", "d")
+        print(f"time grows as {letter}^{time:.2f}, memory of the run as {letter}^{memory:.2f}")
     return {"time_exponent": time, "memory_exponent": memory}
 
 
 def main():
     options = arguments()
-    sizes = [options.features // k for k in ((8, 4, 2, 1) if options.grow else (1,))]
+    m, d = options.samples, options.features
+    wider = [(m, d // k) for k in ((8, 4, 2) if options.grow else ())]
+    longer = [(m * k, d) for k in ((4, 16) if options.grow_samples else ())]
     rows = []
-    for d in sizes:
-        rows.append(measure_size(options, d))
+    for shape in (*wider, (m, d), *longer):
+        rows.append(measure_size(options, *shape))
         show(rows[-1])
     results = {"rows": rows}
     if options.grow:
-        results |= show_growth(rows)
+        results["in_features"] = show_growth(rows[: len(wider) + 1], "features")
+    if options.grow_samples:
+        results["in_samples"] = show_growth(rows[len(wider) :], "samples")
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
 

@@ -6,6 +6,7 @@ Algorithm 1 follow, each kept by the checkpoint, until no feature is left.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -81,7 +82,7 @@ class Run:
     progress: str | bool | Hook = False
     memory: int | None = None
     announce: Callable[[Promise], object] | None = None
-    _budget: int = field(default=0, init=False)
+    _budget: int | None = field(default=None, init=False)
 
     def execute(self) -> Outcome:
         """Do it, from the start or from where the checkpoint left off."""
@@ -159,10 +160,11 @@ class Run:
         """Memory that the run will need at most, for m samples."""
         return self._fitted(m)[0]
 
-    def _fitted(self, m: int) -> tuple[Promise, int]:
-        """The promise, and what of it is for survivors."""
+    def _fitted(self, m: int) -> tuple[Promise, int | None]:
+        """The promise, and what survivors get if it is less than they could."""
         kernel = resolve_kernel(self.parameters.kernel)
-        plan = Plan.of(self.parameters.approx, kernel, m, self.source.n_features)
+        asked = self.parameters
+        plan = Plan.of(asked.approx, kernel, m, self.source.n_features, asked.label_kernel)
         return fitted(plan, self.source, self.runtime, kernel, m, self.memory)
 
     def _select(self, labels: LabelParts) -> tuple[SelectionState, Scaling]:
@@ -195,7 +197,7 @@ class Run:
             )
 
         m, d = labels.n_samples, self.source.n_features
-        plan = Plan.of(parameters.approx, kernel, m, d, labels)
+        plan = Plan.of(parameters.approx, kernel, m, d, parameters.label_kernel)
         if not plan.begins_thin:
             return SourceDependence(
                 self.source, choices(), self.runtime, rows=self.rows, memory=self._budget
@@ -239,7 +241,22 @@ class Run:
             progress.close()
         if kept is not None:
             kept.finish()
+        self._tell_of_error(state)
         return state, scaling
+
+    def _tell_of_error(self, state: SelectionState) -> None:
+        """Warn where low rank was not as good as asked for."""
+        errors = [float(record.get("cut_error", 0.0)) for record in state.history]
+        above = sum(error > self.parameters.tolerance for error in errors)
+        if above:
+            warnings.warn(
+                f"In {above} of {len(errors)} rounds more of the features that left are likely "
+                f"the wrong ones than tolerance={self.parameters.tolerance:g} allows, by estimate "
+                f"up to {max(errors):.2g} (round_cut_error in the result): with so many samples "
+                "low rank can do no better. Pass a higher tolerance=, or approx='exact' where the "
+                "memory is there.",
+                stacklevel=2,
+            )
 
     def _check_measured(self, scaling: Scaling) -> None:
         n = int((scaling.n_missing > 0).sum())

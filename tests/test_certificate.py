@@ -30,9 +30,9 @@ from dhsic.kernels.label_factors import label_factor
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
 from dhsic.lowrank import Landmarks, Spectral
+from dhsic.lowrank.predictive import predictive
 from dhsic.lowrank.rows import BaseRows
 from dhsic.lowrank.weights import factored_weights
-from dhsic.scoring.thin import predictive
 
 KERNELS = {"gaussian": Gaussian(), "polynomial": Polynomial(), "polynomial-3": Polynomial(3, 0.5)}
 

@@ -135,6 +135,12 @@ def draw(kind, rng):
 KINDS = {"genotypes": True, "calls": True, "tetraploid": False, "nearly": False, "floats": False}
 
 
+@pytest.fixture(autouse=True)
+def _far_from_home(monkeypatch):
+    """These data are so small that a cluster would leave them to the process that asks."""
+    monkeypatch.setattr(reading, "HOME_BYTES", 0)
+
+
 @pytest.fixture(scope="module")
 def client():
     with Client(

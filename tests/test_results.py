@@ -8,8 +8,8 @@ import xarray as xr
 import zarr
 
 from dhsic.errors import InputError
-from dhsic.results import FORMAT, load, ranking, save, selected_features, to_dataset
 from dhsic.parameters import Parameters
+from dhsic.results import FORMAT, load, ranking, save, selected_features, to_dataset
 from dhsic.run import Run
 from dhsic.runtime.threads import Threads
 from dhsic.sources.arrays import ArraySource, Names

@@ -28,6 +28,18 @@ class Costs:
     bytes_read: int
     peak_bytes: int
     promised_bytes: int
+    rounds_in_low_rank: int = 0
+    largest_cut_error: float = 0.0
+
+    def sentence(self) -> str:
+        """What low rank did, empty where there was none."""
+        if not self.rounds_in_low_rank:
+            return ""
+        return (
+            f"low rank in {counted(self.rounds_in_low_rank, 'round')}; estimated part of the "
+            f"features removed that an exact round would have kept: at most "
+            f"{self.largest_cut_error:.2%}"
+        )
 
 
 def as_json(

@@ -45,12 +45,15 @@ def perform(ctx: click.Context, job: Job) -> None:
     result = to_dataset(outcome, count).assign_attrs(_provenance(job, taken))
     if job.out is not None:
         save(result, job.out, overwrite=job.force)
+    history = outcome.state.history
     costs = Costs(
         rounds=outcome.state.round,
         seconds=time.perf_counter() - started,
-        bytes_read=int(sum(int(record.get("bytes_read", 0)) for record in outcome.state.history)),
+        bytes_read=int(sum(int(record.get("bytes_read", 0)) for record in history)),
         peak_bytes=peak_bytes(),
         promised_bytes=outcome.promise.total,
+        rounds_in_low_rank=sum(str(record["engine"]).startswith("low rank") for record in history),
+        largest_cut_error=max((float(r.get("cut_error", 0.0)) for r in history), default=0.0),
     )
     _show(job, outcome, result, costs, None if truth is None else compare(result, truth))
 
@@ -145,5 +148,7 @@ def _show(
         f"{human(costs.promised_bytes)} promised",
         err=True,
     )
+    if costs.sentence():
+        click.echo(costs.sentence(), err=True)
     if job.out is not None:
         click.echo(f"result in {shown(job.out)}", err=True)

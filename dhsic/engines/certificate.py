@@ -147,7 +147,7 @@ def _mean_square(t: Float, m: int, *, centre: bool) -> float:
 
 
 def expected_swaps(gains: Float, n: float, deviations: Float, sure: Mask | None = None) -> float:
-    """Part of the n largest gains that belongs below the cut, errors being normal.
+    """Part of the n largest gains that are the wrong ones, errors being normal.
 
     Parameters
     ----------
@@ -160,12 +160,13 @@ def expected_swaps(gains: Float, n: float, deviations: Float, sure: Mask | None 
     """
     threshold = _threshold(gains, n)
     leaving = gains >= threshold
-    open_ = leaving & (deviations > 0)
-    if sure is not None:
-        open_ &= ~sure
+    open_ = deviations > 0 if sure is None else (deviations > 0) & ~sure
     if leaving.all():
         return 0.0
-    return float(ndtr((threshold - gains[open_]) / deviations[open_]).sum() / leaving.sum())
+    crossing = float(ndtr(-np.abs(gains - threshold)[open_] / deviations[open_]).sum())
+    # Next to gains that are sure every crossing, up or down, is one wrong feature; else they pair.
+    together = 1.0 if sure is not None and sure.any() else 0.5
+    return float(together * crossing / leaving.sum())
 
 
 def next_to_cut(gains: Float, n: int, widths: Float) -> Mask:

@@ -37,6 +37,19 @@ def zero_upper(m: int) -> Float:
     return np.zeros((m, m), order="F")
 
 
+def packed(upper: Float) -> Float:
+    """Upper triangle column by column, (m (m + 1) / 2,): half as much to send."""
+    return np.concatenate([upper[: i + 1, i] for i in range(len(upper))])
+
+
+def add_packed(upper: Float, triangle: Float) -> None:
+    """Add a packed triangle in place."""
+    start = 0
+    for i in range(len(upper)):
+        upper[: i + 1, i] += triangle[start : start + i + 1]
+        start += i + 1
+
+
 def take_away(upper: Float, Z: Float, each: Callable[..., Iterable[Any]]) -> None:
     """Subtract ``Z' Z`` in place, upper triangle, in strips that `each` may share out."""
     m = len(upper)

@@ -21,7 +21,7 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.choosing import check_reach
 from dhsic.kernels.statistic import zero_upper
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.scoring.reader import COMPACT_BYTES, Reader, grouped
+from dhsic.scoring.reader import Reader, grouped
 from dhsic.scoring.running import RunningStatistic, survivors_after_rounds
 from dhsic.scoring.tasks import Wanted, measure_blocks, score_columns
 from dhsic.selection.bahsic import Removal
@@ -77,7 +77,7 @@ class SourceDependence:
         *,
         rows: Index | None = None,
         reporter: Reporter | None = None,
-        memory: int = COMPACT_BYTES,
+        memory: int | None = None,
     ) -> None:
         self.choices = choices
         self.reporter = reporter

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dhsic._typing import Float, Index
-from dhsic.kernels.statistic import zero_upper
+from dhsic.kernels.statistic import add_packed, zero_upper
 from dhsic.lowrank.base import Landmarks
 from dhsic.scoring.reader import WORTH_MANY, Reader, grouped
 from dhsic.scoring.thin_tasks import Sums, all_sums, landmark_sums
@@ -25,8 +25,8 @@ EPOCH = 32
 LANDMARKS, FEWEST = 192, 64
 #: Check rows, at most and at least.
 MOST_CHECKS, FEWEST_CHECKS = 96, 32
-#: Features whose products are worth an m x m matrix that travels: it takes a tenth of their time.
-WORTH_SQUARES = 8192
+#: Features whose products are worth a triangle that travels: it takes a twentieth of their time.
+WORTH_SQUARES = 16384
 #: Entries of the statistic, and of its check rows, that decide how many landmarks many samples get.
 ENTRIES, CHECK_ENTRIES = 1 << 25, 1 << 24
 
@@ -184,7 +184,7 @@ class RunningLandmarks:
             return self._added(self.reader.map(landmark_sums, jobs, landmarks=self.chosen.rows))
         upper = zero_upper(self._m)
         for part in self.reader.map(all_sums, jobs):
-            upper += part
+            add_packed(upper, part)
         return upper
 
     def _added(self, parts: Iterable[Sums]) -> Sums:

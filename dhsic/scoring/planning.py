@@ -9,14 +9,14 @@ import numpy as np
 from dhsic.engines.memory import Demand, Promise, promise
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_factors import MOST_DECOMPOSED
-from dhsic.kernels.labels import GivenMatrix, LabelParts
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.scoring.adaptive import CHEAP, FEW_FEATURES, MOST_SAMPLES, flops_of_round
 from dhsic.scoring.landmarks import CHECK_ENTRIES, FEWEST_CHECKS, MOST_CHECKS, first_number
 from dhsic.scoring.reader import COMPACT_BYTES, block_width
 from dhsic.scoring.running import EPOCH, FEW
+from dhsic.scoring.sample import sample_size
 from dhsic.scoring.tasks import TILE
-from dhsic.scoring.thin import MOST_LANDMARKS, sample_size
+from dhsic.scoring.thin import MOST_LANDMARKS
 from dhsic.scoring.thin_tasks import tile_height
 from dhsic.sources.base import AbstractSource
 
@@ -43,9 +43,7 @@ class Plan:
     may_square: bool
 
     @staticmethod
-    def of(
-        approx: str, kernel: AbstractKernel, m: int, d: int, labels: LabelParts | None = None
-    ) -> Plan:
+    def of(approx: str, kernel: AbstractKernel, m: int, d: int, label_kernel: str = "auto") -> Plan:
         """Plan of a run with m samples and d features.
 
         ``approx="auto"`` begins in low rank where a round by the exact engine is not cheap (for a
@@ -53,14 +51,13 @@ class Plan:
         """
         rounds = 0.1 if kernel.is_additive else 1.0
         wide = rounds * flops_of_round(m, d) > CHEAP and d > FEW_FEATURES
-        thin = approx == "lowrank" or (approx == "auto" and wide and _factors(labels, m))
+        thin = approx == "lowrank" or (approx == "auto" and wide and _factors(label_kernel, m))
         return Plan(thin, approx == "auto", not thin or m <= MOST_SAMPLES)
 
 
-def _factors(labels: LabelParts | None, m: int) -> bool:
+def _factors(label_kernel: str, m: int) -> bool:
     """Whether the labels have a thin factor."""
-    given = labels is not None and any(isinstance(part, GivenMatrix) for part in labels.parts)
-    return not given or m <= MOST_DECOMPOSED
+    return label_kernel != "precomputed" or m <= MOST_DECOMPOSED
 
 
 def fitted(
@@ -70,16 +67,15 @@ def fitted(
     kernel: AbstractKernel,
     m: int,
     limit: int | None,
-) -> tuple[Promise, int]:
-    """Memory that a run will need at most, and how much of it is for survivors.
+) -> tuple[Promise, int | None]:
+    """Memory that a run will need at most, and how much of it survivors get if that is less.
 
-    Survivors get what the limit leaves them; those that do not fit go to scratch, with the same
-    result.
+    They get what the limit leaves them; those that do not fit go to scratch, with the same result.
     """
     needed = promised(plan, source, runtime, kernel, m, COMPACT_BYTES)
     excess = needed.total - needed.allowed(limit)
     if excess <= 0:
-        return needed, COMPACT_BYTES
+        return needed, None
     budget = max(0, COMPACT_BYTES - excess * EPOCH // (EPOCH - 1))
     return promised(plan, source, runtime, kernel, m, budget), budget
 

@@ -99,9 +99,9 @@ class Reader:
         is that of its runtime.
     folder : Folder or None
         Where the source lies, if that is scratch.
-    memory : int
-        Bytes of survivors that are kept in memory here; more go to scratch, which changes nothing
-        else. Every worker of a cluster keeps up to `COMPACT_BYTES`.
+    memory : int, optional
+        Bytes of survivors that are kept in memory here, `COMPACT_BYTES` by default; more go to
+        scratch, which changes nothing else. Every worker of a cluster keeps as much of it.
     """
 
     source: AbstractSource
@@ -110,7 +110,7 @@ class Reader:
     held: Index | None = None
     scratch: str | None = None
     folder: Folder | None = None
-    memory: int = COMPACT_BYTES
+    memory: int | None = None
 
     @property
     def bytes_per_feature(self) -> int:
@@ -125,6 +125,10 @@ class Reader:
             known = None if scaling is None else scaling.take(features[part])
             out.append(Job((block,), (Columns(at[part] - block.start, known),)))
         return out
+
+    @property
+    def _room(self) -> int:
+        return COMPACT_BYTES if self.memory is None else self.memory
 
     def _places(self, features: Index) -> Index:
         """Positions of features in the source, (s,)."""
@@ -202,7 +206,7 @@ class Reader:
                 return self._brought_home(features, form) or self
             if self.runtime.is_remote and self.source.in_memory:  # it is at hand: cut alike
                 return replace(self, held=np.arange(d))
-            in_memory = n_bytes <= self.memory and not self.runtime.is_remote
+            in_memory = n_bytes <= self._room and not self.runtime.is_remote
             try:
                 kept = self._held(features, form) if in_memory else self._written(features, form)
             except UnwritableError as error:
@@ -260,8 +264,7 @@ class Reader:
         at = self._places(features)
         chunk = chunk_width(self._width(at.size), form)
         jobs = writing_jobs(list(self._stored(at)), at, chunk)
-        memory = COMPACT_BYTES if self.runtime.is_remote else self.memory
-        array = NewArray(place, at.size, form, chunk, memory)
+        array = NewArray(place, at.size, form, chunk, self._room)
         written = write_scratch(self.runtime, self.source, jobs, array, self.wanted)
         return None if written is None else self._moved(written[0], features, written[1])
 

@@ -9,69 +9,47 @@ can be had, and then features next to the cut are scored exactly; else against m
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Array, Float, Index, Mask
-from dhsic.engines.base import AbstractEngine, Facts, Question
-from dhsic.engines.certificate import (
-    CHANCE,
-    EXACT,
-    Certificate,
-    certify,
-    expected_swaps,
-    nearest_to_cut,
-    next_to_cut,
-    residual_rows,
-    row_errors,
-)
-from dhsic.engines.converged import Converged
+from dhsic._typing import Float, Index
+from dhsic.engines.base import Facts, Question
+from dhsic.engines.certificate import EXACT, Certificate, certify, residual_rows, row_errors
 from dhsic.engines.decide import largest, tie_width
-from dhsic.engines.dense import Dense
 from dhsic.engines.lowrank import LowRank, LowRankState
 from dhsic.engines.thin import Rows, Thin, ThinState, is_steep, orders_for
 from dhsic.errors import InputError
-from dhsic.kernels.bandwidth import EQUAL, AbstractBandwidth
+from dhsic.kernels.bandwidth import AbstractBandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.choosing import check_reach
-from dhsic.kernels.gaussian import squared_distances
 from dhsic.kernels.statistic import Statistic
 from dhsic.lowrank.base import Factor, Landmarks
+from dhsic.lowrank.known import KnownLandmarks
+from dhsic.lowrank.predictive import predictive
 from dhsic.lowrank.rows import BaseRows
 from dhsic.lowrank.spectral import Spectral
 from dhsic.lowrank.weights import FactoredWeights
 from dhsic.runtime.base import AbstractRuntime
+from dhsic.scoring.cut import Cut, sizes_of
 from dhsic.scoring.dependence import Reporter, facts_of
-from dhsic.scoring.landmarks import RunningLandmarks
-from dhsic.scoring.reader import COMPACT_BYTES, Reader, grouped
-from dhsic.scoring.tasks import Wanted, score_columns
-from dhsic.scoring.thin_tasks import measure_thin, sample_columns, score_thin
+from dhsic.scoring.landmarks import Chosen, RunningLandmarks
+from dhsic.scoring.reader import Reader, grouped
+from dhsic.scoring.sample import Sample
+from dhsic.scoring.tasks import Wanted
+from dhsic.scoring.thin_tasks import measure_thin, score_thin
 from dhsic.selection.bahsic import Removal
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
 
 #: Directions that a factor may have, of which those are kept that predict other rows.
 DIRECTIONS = 32
-#: Residual on check rows, relative to the least, that fewer directions may have.
-AS_GOOD = 1.01
 #: Part of ``W o K`` that compression may lose.
 COMPRESSION = 1e-4
 #: Most landmarks, unless that is every sample.
 MOST_LANDMARKS = 1024
-#: Widths of the band next to the cut that is scored exactly, in deviations of the error.
-BANDS = tuple(0.25 * step for step in range(1, 17))
-#: The band is tried out at this part of the estimated error, on so many features at least, and then
-#: drawn by the error seen.
-PROBE, PROBED = 0.5, 256
-#: Part of the tolerance that is left to features outside.
-LEFT = 0.5
-#: Part of the spread of gains that their series may neglect, and its highest order in float32.
-EXACTLY, HIGHEST_ORDER = 1e-3, 6
-#: Features of the sample, at most and at least, and its entries.
-SAMPLE, FEWEST_SAMPLED, SAMPLE_ENTRIES = 4096, 64, 1 << 25
 
 
 @dataclass(frozen=True)
@@ -103,29 +81,6 @@ class ThinChoices:
     seed: int = 0
 
 
-@dataclass(frozen=True)
-class _KnownLandmarks:
-    """`dhsic.kernels.bandwidth.Known` from landmarks."""
-
-    landmarks: Landmarks
-    value: Callable[[float], float]
-
-    def pair_distances(self) -> Float:
-        """Landmarks with all samples that come after them."""
-        rows, norms = self.landmarks.rows, self.landmarks.norms
-        assert rows is not None, "landmarks of a run are samples"
-        D = squared_distances(self.landmarks.inner, norms[rows], norms)
-        D[EQUAL * norms.max() >= D] = 0.0
-        is_landmark = np.zeros(len(norms), dtype=bool)
-        is_landmark[rows] = True
-        counted = ~is_landmark | (np.arange(len(norms)) > rows[:, None])
-        return np.asarray(D[counted])
-
-    def hsic(self, sigma: float) -> float:
-        """HSIC(sigma, S) by the factor."""
-        return self.value(sigma)
-
-
 class ThinDependence:
     """`dhsic.selection.bahsic.Dependence` in linear time, as long as it is good enough."""
 
@@ -137,7 +92,7 @@ class ThinDependence:
         *,
         rows: Index | None = None,
         reporter: Reporter | None = None,
-        memory: int = COMPACT_BYTES,
+        memory: int | None = None,
     ) -> None:
         self.choices = choices
         self.reporter = reporter
@@ -152,13 +107,12 @@ class ThinDependence:
         self.reader = Reader(source, runtime, wanted, memory=memory)
         self.bytes_read = 0
         self.scaling: Scaling | None = None
+        self._are_codes = False
         self._running: RunningLandmarks | None = None
-        d = source.n_features
-        self._lots = np.random.default_rng([choices.seed, d]).random(d, dtype=np.float32)
-        self._sample: tuple[Index, Array] = np.empty(0, dtype=np.int64), np.empty((0, self._m))
+        self._sample = Sample(source.n_features, self._m, choices.seed)
         self._additive: tuple[Index, Float] | None = None
         self._W: Float | None = None
-        self._question_of: Question | None = None
+        self._asked: Question | None = None
         self._started = time.perf_counter()
 
     @property
@@ -177,9 +131,13 @@ class ThinDependence:
             self.bytes_read += self.reader.bytes_of(jobs)
         running = RunningLandmarks(self.reader, self._m, self.choices.seed)
         scalings, sums = [], []
-        for scaling, part in self.reader.map(measure_thin, jobs, landmarks=running.chosen.rows):
+        self._are_codes = self.choices.kernel.factor(np.zeros(1), 1.0) is not None
+        for scaling, part, are_codes in self.reader.map(
+            measure_thin, jobs, landmarks=running.chosen.rows
+        ):
             scalings.append(scaling)
             sums.append(part)
+            self._are_codes &= are_codes
         self.scaling = Scaling.join(scalings)
         alive = np.flatnonzero(~self.scaling.constant)
         running.start(alive, self.scaling, sums)
@@ -213,14 +171,14 @@ class ThinDependence:
     def bandwidth(self, S: Index) -> float:
         """Line 3: sigma for S; the statistic moves on to S."""
         self._started = time.perf_counter()
-        self._question_of = None
+        self._asked = None
         kernel = self.choices.kernel
         if kernel.is_additive:
             return 1.0
         self.running.at(S)
         if not kernel.has_bandwidth:
             return 1.0
-        known = _KnownLandmarks(self.running.fit, self._hsic)
+        known = KnownLandmarks(self.running.fit, self._hsic)
         return self.choices.bandwidth(known, S.size)
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
@@ -228,7 +186,7 @@ class ThinDependence:
         if self.choices.kernel.is_additive:
             return self._additive_removal(S, n)
         forms, certificate = self._settle(sigma, S, n)
-        facts = self._facts(S)
+        facts, known = self._facts(S), self._known
         steep = is_steep(self.choices.kernel, sigma, facts, self._m)
         rows = Rows.of(self.choices.weights, self.running.check) if steep else None
         gains = self._score(ThinState(forms, rows), S)
@@ -237,9 +195,13 @@ class ThinDependence:
         if n == S.size:
             certificate = EXACT
         elif self.running.chosen.is_everyone:
-            gains, band, certificate = self._decide(gains, certificate, sigma, S, n)
+            cut = Cut(
+                self._question(sigma), self.running.reader, known, self.choices.tolerance, S, n
+            )
+            gains, band, certificate = cut.settle(gains, certificate)
+            self.bytes_read += cut.bytes_read
         else:
-            certificate = certificate.at_cut(gains, n, self._sizes(S))
+            certificate = certificate.at_cut(gains, n, sizes_of(known, S))
         exactly = f", exact: {band.size}" if band.size else ""
         record = {
             "engine": f"low rank {forms.rank}: {S.size}{exactly}",
@@ -262,8 +224,8 @@ class ThinDependence:
                 "pass standardize=True."
             )
         first = largest(gains, n, tie_width(gains))
-        bytes_read = self.bytes_read + self.running.bytes_read
-        self.bytes_read = self.running.bytes_read = 0
+        bytes_read = self.bytes_read + self.running.bytes_read + self._sample.bytes_read
+        self.bytes_read = self.running.bytes_read = self._sample.bytes_read = 0
         facts = {
             "n_features": S.size,
             "n_removed": first.size,
@@ -292,85 +254,22 @@ class ThinDependence:
             running.restart(S, running.n_landmarks, everyone=True)
             return True
         more = 2 * running.n_landmarks
-        if more > MOST_LANDMARKS:
+        if more > MOST_LANDMARKS or Chosen.of(self._m, more, self.choices.seed).is_everyone:
             return False
         running.restart(S, more)
         return True
 
-    def _decide(
-        self, gains: Float, certificate: Certificate, sigma: float, S: Index, n: int
-    ) -> tuple[Float, Index, Certificate]:
-        """Exact gains for features that the error could move across the cut.
-
-        The others are moved by the mean difference, which is no error of the order.
-        """
-        exact, sizes = gains.copy(), self._sizes(S)
-        scored = np.zeros(S.size, dtype=bool)
-        offset, deviation = np.zeros(S.size), certificate.deviation
-        band = self._band(gains, n, PROBE * deviation * sizes)
-        if band.any() and band.sum() < PROBED:  # too few to tell the error from
-            band = nearest_to_cut(gains, n, PROBED)
-        while band.any():
-            which = np.flatnonzero(band)
-            exact[which] = self._score_exactly(sigma, S[which])
-            scored |= band
-            off = (exact[scored] - gains[scored]) / sizes[scored]
-            offset, deviation = float(off.mean()) * sizes, float(off.std())
-            exact[~scored] = (gains + offset)[~scored]
-            band = self._band(exact, n, deviation * sizes, scored) & ~scored
-        swaps = expected_swaps(exact, n, deviation * sizes, sure=scored)
-        left = Certificate(certificate.relative_error, swaps, deviation)
-        return exact, np.flatnonzero(scored), left
-
-    def _band(self, gains: Float, n: int, deviations: Float, sure: Mask | None = None) -> Mask:
-        """Features next to the cut: as many as leave too few others for the tolerance to mind."""
-        none = np.zeros(len(gains), dtype=bool)
-        sure = band = none if sure is None else sure
-        for width in BANDS:
-            swaps = expected_swaps(gains, n, deviations, band)
-            if swaps + CHANCE * np.sqrt(swaps / n) <= LEFT * self.choices.tolerance:
-                break
-            band = next_to_cut(gains, n, width * deviations) | sure
-        return band
-
-    def _score_exactly(self, sigma: float, features: Index) -> Float:
-        """Gains by the exact engine in float32; by the definition where no series will do."""
-        reader, kernel = self.running.reader, self.choices.kernel
-        question = self._question(sigma)
-        facts = self._facts(features)
-        orders = orders_for(kernel, sigma, facts, self._m, EXACTLY)
-        gains = np.empty(features.size)
-        for order in np.unique(orders):
-            which = np.flatnonzero(orders == order)
-            engine: AbstractEngine = (
-                Dense(int(order), "float32")
-                if order <= HIGHEST_ORDER
-                else Converged.for_features(question, facts.take(which))
-            )
-            jobs = reader.jobs(features[which], self.scaling)
-            self.bytes_read += reader.bytes_of(jobs)
-            dtype = np.float32 if order <= HIGHEST_ORDER else np.float64
-            parts = reader.joined(
-                score_columns,
-                jobs,
-                engine=engine,
-                engine_state=engine.prepare(question),
-                dtype=dtype,
-            )
-            gains[which] = np.concatenate(list(parts))
-        return gains
-
     def _question(self, sigma: float) -> Question:
         """The round's, with K and W of all samples."""
-        if self._question_of is None or self._question_of.sigma != sigma:
+        if self._asked is None or self._asked.sigma != sigma:
             weights, running = self.choices.weights, self.running
             if self._W is None:
                 self._W = weights.rows(np.arange(self._m))
             statistic = Statistic(running.upper)
-            self._question_of = Question(
+            self._asked = Question(
                 self.choices.kernel, sigma, self._W, statistic, running.reader.runtime.each
             )
-        return self._question_of
+        return self._asked
 
     def _fit(self, sigma: float) -> LowRankState:
         """Factors of the bases of the expansion, and W with them."""
@@ -390,40 +289,18 @@ class ThinDependence:
         """Certificate from the sample of features that are left."""
         if n >= S.size:
             return EXACT
-        features, X = self._sampled(S)
+        features, X = self._sample.of(S, self.running.reader, self.scaling)
         check = self.running.check
         assert check.rows is not None, "check rows are samples"
         residual = residual_rows(self.choices.weights, check, forms)
         errors = row_errors(forms, residual, check.rows, X)
         gains = Thin().score(ThinState(forms), X, self._facts(features))
         n_sampled = n * len(features) / S.size
-        return certify(errors, gains, n_sampled, self._m, self._sizes(features))
-
-    def _sampled(self, S: Index) -> tuple[Index, Array]:
-        """Features of the sample that are in S, and their values (c, m).
-
-        Every feature has a random number; in the sample are those below a threshold, which is
-        doubled when half of the features are left. So the sample is a function of S alone.
-        """
-        d = len(self._lots)
-        share = min(1.0, sample_size(self._m) / d * 2.0 ** np.floor(np.log2(d / S.size)))
-        features = S[self._lots[S] < share]
-        if features.size < min(S.size, FEWEST_SAMPLED):
-            features = S[np.sort(np.argsort(self._lots[S], kind="stable")[:FEWEST_SAMPLED])]
-        held, X = self._sample
-        if not np.isin(features, held, assume_unique=True).all():
-            reader = self.running.reader
-            jobs = reader.jobs(features, self.scaling)
-            self.bytes_read += reader.bytes_of(jobs)
-            X = np.concatenate(list(reader.joined(sample_columns, jobs)))
-        else:
-            X = X[np.searchsorted(held, features)]
-        self._sample = features, X
-        return features, X
+        return certify(errors, gains, n_sampled, self._m, sizes_of(self._known, features))
 
     def _score(self, state: ThinState, S: Index) -> Float:
         reader = self.running.reader
-        jobs = reader.jobs(S, self.scaling)
+        jobs = reader.jobs(S, None if self._are_codes else self.scaling)
         self.bytes_read += reader.bytes_of(jobs)
         parts = []
         for part in reader.joined(score_thin, jobs, engine_state=state):
@@ -451,7 +328,9 @@ class ThinDependence:
         return self._removal(S, n, some, 1.0, -float(some.sum()), record)
 
     def _hsic(self, sigma: float, forms: LowRankState | None = None) -> float:
-        """``<W, K>`` by the factor."""
+        """``<W, K>``: by the factor, unless K is known."""
+        if self.running.chosen.is_everyone:
+            return self._question(sigma).hsic
         kernel, weights = self.choices.kernel, self.choices.weights
         if kernel.has_bandwidth:  # the base of every such kernel is K itself
             forms = self._fit(sigma) if forms is None else forms
@@ -460,34 +339,11 @@ class ThinDependence:
         diagonal = BaseRows(kernel, sigma, self.running.fit, 0).diagonal()
         return weights.inner(K.F, K.weights, diagonal)
 
-    def _sizes(self, features: Index) -> Float:
-        """Mean squares of standardised features, (c,)."""
+    @property
+    def _known(self) -> Scaling:
+        """Scaling of all features, after `measure`."""
         assert self.scaling is not None, "measure comes first"
-        known = self.scaling.take(features)
-        offset = (known.mean - known.shift) * known.scale
-        return np.asarray(np.square(known.std * known.scale) + np.square(offset))
+        return self.scaling
 
     def _facts(self, features: Index) -> Facts:
-        assert self.scaling is not None, "measure comes first"
-        return facts_of(self.scaling, features)
-
-
-def sample_size(m: int) -> int:
-    """Features that a certificate is made from, about: half to all of them."""
-    return int(np.clip(SAMPLE_ENTRIES // m, FEWEST_SAMPLED, SAMPLE))
-
-
-def predictive(factor: Factor, rows: BaseRows) -> Factor:
-    """Its leading directions, as many as predict rows that it was not made from."""
-    every = np.arange(rows.landmarks.n_landmarks)
-    R = rows.part(every, slice(None))
-    at = rows.rows
-    R[every, at] = 0.0
-    left = [float(np.vdot(R, R))]
-    for f, weight in zip(factor.F.T, factor.weights, strict=True):
-        own = weight * f[at] * f[at]
-        R -= np.outer(weight * f[at], f)
-        R[every, at] += own
-        left.append(float(np.vdot(R, R)))
-    kept = int(np.argmax(np.array(left) <= AS_GOOD * min(left)))
-    return Factor(factor.F[:, :kept], factor.weights[:kept], factor.error)
+        return facts_of(self._known, features)

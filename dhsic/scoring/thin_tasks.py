@@ -14,7 +14,7 @@ import numpy as np
 from dhsic._typing import Array, Float, Index
 from dhsic.engines.base import Facts
 from dhsic.engines.thin import Thin, ThinState, level_gains
-from dhsic.kernels.statistic import zero_upper
+from dhsic.kernels.statistic import packed, zero_upper
 from dhsic.kernels.symmetric import add_products
 from dhsic.runtime.base import Job
 from dhsic.scoring.tasks import Wanted, raw_columns
@@ -49,12 +49,14 @@ def tiles(
             yield raw[a : a + height], part
 
 
-def measure_thin(source: AbstractSource, job: Job, wanted: Wanted) -> tuple[Scaling, Sums]:
-    """Scaling of the job's features, and their statistic against the landmarks."""
+def measure_thin(source: AbstractSource, job: Job, wanted: Wanted) -> tuple[Scaling, Sums, bool]:
+    """Scaling of the job's features, their statistic against the landmarks; are all genotypes."""
     statistic = _Statistic(wanted)
     parts = []
+    are_codes = True
     for raw, _ in tiles(source, job, wanted):
         codes = Codes.of(raw, source.missing_code)
+        are_codes &= codes is not None
         if codes is None:
             scaling, Z = measure(
                 raw, source.missing_code, standardize=wanted.standardize, centre=wanted.centre
@@ -66,7 +68,7 @@ def measure_thin(source: AbstractSource, job: Job, wanted: Wanted) -> tuple[Scal
             )
             statistic.add_codes(codes, scaling)
         parts.append(scaling)
-    return Scaling.join(parts), statistic.sums()
+    return Scaling.join(parts), statistic.sums(), are_codes
 
 
 def landmark_sums(source: AbstractSource, job: Job, wanted: Wanted) -> Sums:
@@ -82,7 +84,7 @@ def landmark_sums(source: AbstractSource, job: Job, wanted: Wanted) -> Sums:
 
 
 def all_sums(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
-    """Upper triangle of the inner products of all samples, (m, m), over the features."""
+    """Upper triangle of the inner products of all samples over the features, packed."""
     m = wanted.n_samples
     upper, part = zero_upper(m), np.zeros((m, m), dtype=np.float32, order="F")
     n = 0
@@ -95,7 +97,7 @@ def all_sums(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
             part[:] = 0
             n = 0
     upper += part
-    return upper
+    return packed(upper)
 
 
 class _Statistic:
@@ -151,7 +153,10 @@ def _over(fill: Float, scale: Float) -> Float:
 
 
 def score_thin(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
-    """Gains of the columns of the job, in their order, (c,)."""
+    """Gains of the columns of the job, in their order, (c,).
+
+    Jobs of nothing but genotypes come without scaling, most of what would have to be sent.
+    """
     state = wanted.engine_state
     by_levels = _levels_apply(state)
     height = max(1, CODE_ENTRIES // wanted.n_samples)
@@ -159,7 +164,7 @@ def score_thin(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
     for raw, scaling in tiles(source, job, wanted, height):
         codes = Codes.of(raw, source.missing_code) if by_levels is not None else None
         if codes is not None and by_levels is not None:
-            gains.append(_code_gains(codes, scaling, state, by_levels))
+            gains.append(_code_gains(codes, state, by_levels, wanted))
         else:
             gains += list(_standardised_gains(raw, source.missing_code, scaling, wanted))
     return np.concatenate(gains)
@@ -186,10 +191,12 @@ def _levels_apply(state: ThinState) -> Array | None:
     return np.column_stack([Y.T, np.ones(Y.shape[1], dtype=Y.dtype)])
 
 
-def _code_gains(codes: Codes, scaling: Scaling, state: ThinState, Y: Array) -> Float:
+def _code_gains(codes: Codes, state: ThinState, Y: Array, wanted: Wanted) -> Float:
+    """Gains of genotypes; how often each code occurs says all of their scaling."""
     forms = state.forms
     U = codes.sums(Y)
     counts = np.rint(U[..., -1])
+    scaling = scaling_of(counts, standardize=wanted.standardize, centre=wanted.centre)
     values = code_values(scaling)
     theta = forms.A[0].theta
     gains = level_gains(U[..., :-1], counts, values, theta, forms.kernel, forms.sigma)
