@@ -200,6 +200,17 @@ def test_they_do_on_a_cluster(kind, client, place, tmp_path, rng, monkeypatch):
     assert not list(place.iterdir())
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_few_survivors_of_a_cluster_come_home(kind, client, place, tmp_path, rng, monkeypatch):
+    monkeypatch.setattr(reading, "HOME_BYTES", 1 << 20)
+    X, code = draw(kind, rng)
+    S = np.sort(rng.choice(D, D // 3, replace=False))
+    with DaskRuntime(client, scratch=place) as runtime:
+        reader = open_reader(tmp_path, X, code, runtime).compacted(S)
+        assert not reader.runtime.is_remote
+        assert_array_equal(values_of(reader, S[::2]), X[:, S[::2]])
+
+
 def compact_and_read(kind, budget, chosen, runtime, tmp_path, rng, monkeypatch):
     monkeypatch.setattr(reading, "COMPACT_BYTES", budget)
     X, code = draw(kind, rng)

@@ -16,7 +16,7 @@ from dhsic.kernels.bandwidth import (
     resolve_bandwidth,
 )
 from dhsic.kernels.choosing import resolve_kernel
-from dhsic.kernels.statistic import TILE, Statistic
+from dhsic.kernels.statistic import TILE, Statistic, add_packed, packed, zero_upper
 
 
 class TestGaussian(KernelSuite):
@@ -78,6 +78,17 @@ def test_statistic_tiles_cover_each_pair_once(rng):
 
     np.testing.assert_array_equal(statistic.whole(), (G := np.triu(X @ X.T)) + np.triu(G, 1).T)
     assert sum(t.size for _, _, t in statistic.tiles()) < 0.8 * m * m
+
+
+def test_a_packed_triangle_adds_up(rng):
+    X, Y = rng.standard_normal((2, 9, 9))
+    upper = zero_upper(9)
+    for matrix in (X, Y):
+        triangle = packed(np.asfortranarray(np.triu(matrix)))
+        assert triangle.shape == (45,)
+        add_packed(upper, triangle)
+
+    np.testing.assert_array_equal(np.triu(upper), np.triu(X) + np.triu(Y))
 
 
 def test_bandwidth_policies_are_the_definitions(rng):

@@ -46,7 +46,7 @@ FEW = {
     "cut.PROBED": 16,
     "sample.MOST": 100,
     "sample.FEWEST": 30,
-    "thin.MOST_LANDMARKS": 60,
+    "landmarks.MOST_LANDMARKS": 60,
 }
 
 

@@ -273,3 +273,38 @@ def test_a_lost_scheduler_is_an_error_about_the_checkpoint():
         cluster.close()
         with pytest.raises(ClusterError, match="go on from the checkpoint"):
             list(results)
+
+
+def test_a_large_result_is_a_file_for_a_moment(tmp_path):
+    values = np.arange(100_000.0), "and more"
+    parcel = broadcast.shelved(values, tmp_path)
+    assert isinstance(parcel, broadcast.Parcel)
+    assert len(list(tmp_path.iterdir())) == 1
+
+    array, text = broadcast.fetched(parcel)
+
+    np.testing.assert_array_equal(array, values[0])
+    assert text == "and more"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_small_result_travels_as_it_is(tmp_path):
+    assert broadcast.shelved([1, 2], tmp_path) == [1, 2]
+    assert broadcast.fetched([1, 2]) == [1, 2]
+
+
+def test_a_result_without_room_travels(tmp_path):
+    array = np.arange(100_000.0)
+    assert broadcast.shelved(array, tmp_path / "nowhere") is array
+
+
+def test_a_damaged_result_is_no_result(tmp_path):
+    parcel = broadcast.shelved(np.arange(100_000.0), tmp_path)
+    path = next(tmp_path.iterdir())
+    data = bytearray(path.read_bytes())
+    data[400_000] ^= 1
+    path.write_bytes(data)
+
+    with pytest.raises(broadcast.StateUnreachableError, match="other bytes"):
+        broadcast.fetched(parcel)
+    assert not list(tmp_path.iterdir())

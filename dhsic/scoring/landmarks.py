@@ -29,6 +29,8 @@ MOST_CHECKS, FEWEST_CHECKS = 96, 32
 WORTH_SQUARES = 16384
 #: Entries of the statistic, and of its check rows, that decide how many landmarks many samples get.
 ENTRIES, CHECK_ENTRIES = 1 << 25, 1 << 24
+#: Most landmarks, unless that is every sample, and most entries of the statistic with them.
+MOST_LANDMARKS, MOST_ENTRIES = 1024, 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,11 @@ class Chosen:
     def is_everyone(self) -> bool:
         """Every sample is a landmark: K is known."""
         return len(self.rows) == self.n_samples
+
+
+def most_number(m: int) -> int:
+    """Landmarks that a run over m samples may come to, short of all samples."""
+    return max(first_number(m), min(MOST_LANDMARKS, MOST_ENTRIES // m))
 
 
 def first_number(m: int) -> int:

@@ -11,12 +11,17 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_factors import MOST_DECOMPOSED
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.scoring.adaptive import CHEAP, FEW_FEATURES, MOST_SAMPLES, flops_of_round
-from dhsic.scoring.landmarks import CHECK_ENTRIES, FEWEST_CHECKS, MOST_CHECKS, first_number
+from dhsic.scoring.landmarks import (
+    CHECK_ENTRIES,
+    FEWEST_CHECKS,
+    MOST_CHECKS,
+    first_number,
+    most_number,
+)
 from dhsic.scoring.reader import COMPACT_BYTES, block_width
 from dhsic.scoring.running import EPOCH, FEW
 from dhsic.scoring.sample import sample_size
 from dhsic.scoring.tasks import TILE
-from dhsic.scoring.thin import MOST_LANDMARKS
 from dhsic.scoring.thin_tasks import tile_height
 from dhsic.sources.base import AbstractSource
 
@@ -115,6 +120,6 @@ def _landmarks(m: int, *, may_square: bool) -> int:
     """Most landmarks of a run in low rank, check rows included, before it is all samples."""
     checks = int(np.clip(CHECK_ENTRIES // m, FEWEST_CHECKS, MOST_CHECKS))
     n = first_number(m)
-    while 2 * n <= MOST_LANDMARKS and not may_square:
+    while 2 * n <= most_number(m) and not may_square:
         n *= 2
     return min(m, n + checks)

@@ -35,7 +35,7 @@ from dhsic.lowrank.weights import FactoredWeights
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.scoring.cut import Cut, sizes_of
 from dhsic.scoring.dependence import Reporter, facts_of
-from dhsic.scoring.landmarks import Chosen, RunningLandmarks
+from dhsic.scoring.landmarks import Chosen, RunningLandmarks, most_number
 from dhsic.scoring.reader import Reader, grouped
 from dhsic.scoring.sample import Sample
 from dhsic.scoring.tasks import Wanted
@@ -48,8 +48,6 @@ from dhsic.sources.scaling import Scaling
 DIRECTIONS = 32
 #: Part of ``W o K`` that compression may lose.
 COMPRESSION = 1e-4
-#: Most landmarks, unless that is every sample.
-MOST_LANDMARKS = 1024
 
 
 @dataclass(frozen=True)
@@ -254,7 +252,7 @@ class ThinDependence:
             running.restart(S, running.n_landmarks, everyone=True)
             return True
         more = 2 * running.n_landmarks
-        if more > MOST_LANDMARKS or Chosen.of(self._m, more, self.choices.seed).is_everyone:
+        if more > most_number(self._m) or Chosen.of(self._m, more, self.choices.seed).is_everyone:
             return False
         running.restart(S, more)
         return True
