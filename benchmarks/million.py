@@ -38,7 +38,6 @@ def arguments():
     add("--features", type=int, default=1_000_000)
     add("--scratch", type=Path, required=True, help="where stores are kept")
     add("--approx", default="auto")
-    add("--rank", type=int, help="of the low-rank engine; its own choice by default")
     add("--tolerance", type=float, help="of the low-rank engine; its own by default")
     add("--select", type=int, default=100, help="features to select")
     add("--step", type=float, default=0.1)
@@ -72,7 +71,7 @@ def measure_size(options, m, d):
 
 def _selection(options, store, shape, n_workers):
     say(f"{size(*shape)}: select, " + ("cluster" if n_workers else "threads"))
-    scored = how_scored(options.approx, options.rank, options.tolerance)
+    scored = how_scored(options.approx, options.tolerance)
     job = {"store": str(store), "scored": scored, "n_select": options.select}
     measured = measure(
         "selecting:job",

@@ -1,4 +1,4 @@
-"""A selection from a store: the job that growth, roofline and million measure."""
+"""Jobs on a store that benchmarks measure: a selection, and one pass in low rank."""
 
 from contextlib import contextmanager
 
@@ -6,19 +6,24 @@ import numpy as np
 from data import matrix_of
 
 import dhsic
+from dhsic import open_source, read_target
+from dhsic.engines.lowrank import LowRank
+from dhsic.engines.thin import ThinState
+from dhsic.kernels.bandwidth import resolve_bandwidth
+from dhsic.kernels.choosing import resolve_kernel
+from dhsic.kernels.label_factors import factor_of
+from dhsic.kernels.labels import label_parts
+from dhsic.lowrank import Nystrom
+from dhsic.lowrank.weights import factored_weights
+from dhsic.runtime.blas import single_blas_thread
+from dhsic.runtime.threads import Threads
+from dhsic.scoring.thin import ThinChoices, ThinDependence
+from dhsic.scoring.thin_tasks import score_thin
 
 
-def how_scored(approx, rank=None, tolerance=None):
-    """Arguments of BAHSIC that say how candidates are scored.
-
-    The only place that knows how a rank is asked for.
-    """
-    asked = {"approx": approx}
-    if rank is not None:
-        asked["rank"] = rank
-    if tolerance is not None:
-        asked["tolerance"] = tolerance
-    return asked
+def how_scored(approx, tolerance=None):
+    """Arguments of BAHSIC that say how candidates are scored."""
+    return {"approx": approx} | ({} if tolerance is None else {"tolerance": tolerance})
 
 
 def select(store, scored, *, n_select=100, step=0.1, runtime="threads"):
@@ -62,3 +67,31 @@ def job(store, scored, n_select=100, step=0.1, n_workers=0):
         DaskRuntime(client) as runtime,
     ):
         yield lambda: facts(select(store, scored, runtime=runtime, **options))
+
+
+@contextmanager
+def pass_job(store, rank):
+    """Scores of all features from R directions, the statistic being known."""
+    labels = label_parts(read_target(store, "sample_trait"))
+    kernel = resolve_kernel("gaussian")
+    choices = ThinChoices(
+        kernel,
+        resolve_bandwidth("dimension"),
+        factored_weights(factor_of(labels)),
+        standardize=False,
+    )
+    with Threads() as runtime, single_blas_thread():
+        source = open_source(store, variable=matrix_of(store))
+        thin = ThinDependence(source, choices, runtime)
+        S = np.flatnonzero(~thin.measure().constant)
+        running, sigma = thin.running, thin.bandwidth(S)
+        factor = Nystrom().factor(kernel, sigma, running.fit)
+        engine = LowRank(1, rank=rank, tolerance=0.0)
+        forms = engine.prepare(choices.weights, {0: factor}, running.fit, kernel, sigma)
+        jobs = running.reader.jobs(S)
+
+        def score():
+            parts = running.reader.joined(score_thin, jobs, engine_state=ThinState(forms))
+            return {"directions": forms.rank, "scored": sum(len(part) for part in parts)}
+
+        yield score
