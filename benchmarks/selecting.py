@@ -55,11 +55,15 @@ def job(store, scored, n_select=100, step=0.1, n_workers=0):
     if not n_workers:
         yield lambda: facts(select(store, scored, **options))
         return
+    import dask
     from distributed import Client, LocalCluster
 
     from dhsic.runtime.dask import DaskRuntime
 
+    # Dask's profiler looks at every thread of every worker a hundred times a second.
+    quiet = dask.config.set({"distributed.worker.profile.enabled": False})
     with (
+        quiet,
         LocalCluster(
             n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
         ) as cluster,

@@ -202,13 +202,10 @@ class Reader:
             n_bytes = s * form.bytes_per_feature
             if not worth_compacting(s, d, n_bytes):
                 continue
-            if self.runtime.is_remote and s * self.bytes_per_feature <= HOME_BYTES:
-                return self._brought_home(features, form) or self
             if self.runtime.is_remote and self.source.in_memory:  # it is at hand: cut alike
                 return replace(self, held=np.arange(d))
-            in_memory = n_bytes <= self._room and not self.runtime.is_remote
             try:
-                kept = self._held(features, form) if in_memory else self._written(features, form)
+                kept = self._kept(features, form)
             except UnwritableError as error:
                 warnings.warn(
                     f"Survivors cannot be written to scratch ({error}), so the run goes on with "
@@ -244,10 +241,16 @@ class Reader:
         source = HeldSource(kept, settled, self.source.missing_code)
         return self._moved(source, features, None)
 
+    def _kept(self, features: Index, form: Form) -> Reader | None:
+        """Reader of features where they belong; None where they do not pack, or have no place."""
+        if not self.runtime.is_remote:
+            fits = features.size * form.bytes_per_feature <= self._room
+            return self._held(features, form) if fits else self._written(features, form)
+        few = features.size * self.bytes_per_feature <= HOME_BYTES
+        return self._brought_home(features, form) if few else self._written(features, form)
+
     def _brought_home(self, features: Index, form: Form) -> Reader | None:
         """Reader of few features in this process, which scores them sooner than a cluster hears."""
-        if self.source.in_memory and self.held is None:
-            return None
         parts = [form.encode(raw) for raw in self.joined(gather, self.jobs(features))]
         settled = form.settled(iter([span for _, span in parts]))
         if settled is None:
