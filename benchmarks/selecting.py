@@ -42,6 +42,7 @@ def facts(model):
         "rounds": int(sizes.size),
         "passes": float(sizes.sum() / sizes[0]),
         "engine": str(result["round_engine"].values[0]),
+        "largest_cut_error": float(result.get("round_cut_error", np.zeros(1)).max()),
         "bytes_read": int(result["round_bytes_read"].sum()),
         "promised_bytes": int(result.attrs["promised_bytes"]),
         "selected": np.flatnonzero(model.support_).tolist(),
