@@ -85,8 +85,8 @@ def check_tolerance(tolerance: object) -> None:
     InputError
         Anything but a number from 0 to 1.
     """
-    is_number = isinstance(tolerance, Real) and not isinstance(tolerance, (bool, np.bool_))
-    if not (is_number and 0 <= float(tolerance) <= 1):  # type: ignore[arg-type]  # it is Real
+    part = float(tolerance) if isinstance(tolerance, Real) else -1.0
+    if isinstance(tolerance, (bool, np.bool_)) or not 0 <= part <= 1:
         raise InputError(
             f"tolerance={tolerance!r}; pass the part of the features leaving in a round that may "
             "be wrong ones, a number from 0 to 1, such as 0.02."

@@ -29,7 +29,7 @@ from dhsic.parameters import Parameters, seed_of
 from dhsic.progress import Hook, Progress, check_progress
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.blas import single_blas_thread
-from dhsic.scoring.adaptive import AdaptiveDependence, Exact
+from dhsic.scoring.adaptive import AdaptiveDependence
 from dhsic.scoring.dependence import Choices, SourceDependence
 from dhsic.scoring.planning import Plan, fitted
 from dhsic.scoring.thin import ThinChoices, ThinDependence
@@ -163,9 +163,12 @@ class Run:
     def _fitted(self, m: int) -> tuple[Promise, int | None]:
         """The promise, and what survivors get if it is less than they could."""
         kernel = resolve_kernel(self.parameters.kernel)
+        return fitted(self._plan(m), self.source, self.runtime, kernel, m, self.memory)
+
+    def _plan(self, m: int) -> Plan:
         asked = self.parameters
-        plan = Plan.of(asked.approx, kernel, m, self.source.n_features, asked.label_kernel)
-        return fitted(plan, self.source, self.runtime, kernel, m, self.memory)
+        kernel = resolve_kernel(asked.kernel)
+        return Plan.of(asked.approx, kernel, m, self.source.n_features, asked.label_kernel)
 
     def _select(self, labels: LabelParts) -> tuple[SelectionState, Scaling]:
         dependence = self._dependence(labels)
@@ -196,8 +199,7 @@ class Run:
                 parameters.approx == "direct",
             )
 
-        m, d = labels.n_samples, self.source.n_features
-        plan = Plan.of(parameters.approx, kernel, m, d, parameters.label_kernel)
+        plan = self._plan(labels.n_samples)
         if not plan.begins_thin:
             return SourceDependence(
                 self.source, choices(), self.runtime, rows=self.rows, memory=self._budget
@@ -213,7 +215,7 @@ class Run:
         )
         return AdaptiveDependence(
             ThinDependence(self.source, thin, self.runtime, rows=self.rows, memory=self._budget),
-            Exact(choices, plan.may_square),
+            choices,
             eager=plan.eager,
         )
 

@@ -23,3 +23,17 @@ def pytest_generate_tests(metafunc):
     """Suites of factorizers run with the kernels that the factorizer is meant for."""
     if "kernel_name" in metafunc.fixturenames:
         metafunc.parametrize("kernel_name", sorted(metafunc.cls.kernels))
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Client of a cluster of two workers in this process; not the default one."""
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client

@@ -12,7 +12,6 @@ import sys
 import numpy as np
 import pytest
 from cases import ESTIMATORS
-from distributed import Client, LocalCluster
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -38,8 +37,6 @@ FEW = {
     "landmarks.FEWEST": 24,
     "landmarks.MOST_CHECKS": 12,
     "landmarks.FEWEST_CHECKS": 12,
-    "planning.MOST_CHECKS": 12,
-    "planning.FEWEST_CHECKS": 12,
     "landmarks.EPOCH": 4,
     "adaptive.FEW_FEATURES": 30,
     "planning.FEW_FEATURES": 30,
@@ -298,17 +295,6 @@ def test_what_is_told_is_so_without_squares(small):
 
 
 # -- however it is run, the same bits -----------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def client():
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0"
-        ) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
 
 
 @pytest.fixture(params=["populations", "measured"])
@@ -580,3 +566,10 @@ def test_a_given_label_matrix_that_is_too_large_is_refused(monkeypatch):
     model = dhsic.BAHSIC(2, approx="lowrank", label_kernel="precomputed", progress=False)
     with pytest.raises(InputError, match=r"12 samples takes too long.*'exact'"):
         model.fit(TINY, np.eye(12))
+
+
+def test_a_kernel_that_tells_nothing_is_refused():
+    """At this sigma all samples are unlike each other: no rank would mean anything."""
+    X = np.random.default_rng(0).standard_normal((60, 1500))
+    with pytest.raises(InputError, match="no two samples are alike"):
+        fit(X, np.arange(60) % 2, bandwidth=1e9)

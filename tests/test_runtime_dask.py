@@ -29,17 +29,6 @@ from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 
 
-@pytest.fixture(scope="module")
-def client():
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0"
-        ) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
-
-
 class TestDaskInProcess(InProcessRuntimeSuite):
     @pytest.fixture(params=["workers see the folder", "workers do not"])
     def runtime(self, request, client, tmp_path):

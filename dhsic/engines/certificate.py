@@ -58,10 +58,12 @@ class Certificate:
     def at_cut(self, gains: Float, n: int, sizes: Float) -> Certificate:
         """The same error for the gains of all features, of which the n largest leave."""
         swaps = expected_swaps(gains, n, self.deviation * sizes)
-        return Certificate(self.relative_error, swaps, self.deviation)
+        return Certificate(self.relative_error, min(swaps, 1.0), self.deviation)
 
 
 EXACT = Certificate(0.0, 0.0, 0.0)
+#: Nothing can be told: some errors are no numbers.
+UNKNOWN = Certificate(float("inf"), 1.0, float("inf"))
 
 
 def residual_rows(
@@ -93,13 +95,14 @@ def row_errors(state: LowRankState, residual: Mapping[int, Float], rows: Index, 
     total = np.zeros((len(rows), len(X)))
     missed = {base: R.astype(X.dtype) for base, R in residual.items()}
     sums = {base: R.sum(axis=1) for base, R in residual.items()}
-    for term, f in zip(expansion.terms, expansion.functions(X), strict=True):
-        across = missed[term.base] @ f.T  # (n, c)
-        if term.linear:  # f' E 1, and as much of 1' E f
-            part = 0.5 * (f[:, rows].T * sums[term.base][:, None] + across)
-        else:
-            part = f[:, rows].T * across
-        total += term.coefficient * part
+    with np.errstate(over="ignore", invalid="ignore"):  # outliers: no number, no certificate
+        for term, f in zip(expansion.terms, expansion.functions(X), strict=True):
+            across = missed[term.base] @ f.T  # (n, c)
+            if term.linear:  # f' E 1, and as much of 1' E f
+                part = 0.5 * (f[:, rows].T * sums[term.base][:, None] + across)
+            else:
+                part = f[:, rows].T * across
+            total += term.coefficient * part
     return np.asarray(total * state.scale)
 
 
@@ -119,6 +122,8 @@ def certify(t: Float, gains: Float, n: float, m: int, sizes: Float) -> Certifica
     sizes : (c,) float64
         Mean squares of the features.
     """
+    if not (np.isfinite(t).all() and np.isfinite(gains).all()):
+        return UNKNOWN
     spread = float(gains.std()) or 1.0
     same = bool(np.ptp(sizes) <= SAME * sizes.max())
     everyone = np.sqrt(_mean_square(t, m, centre=same))

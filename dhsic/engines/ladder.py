@@ -44,6 +44,7 @@ def first_engine(question: Question, facts: Facts, dtype: Any) -> AbstractEngine
         remainder = kernel.expansion(order, question.sigma).remainder
         assert remainder is not None, "a kernel without exact order bounds its remainder"
         neglected = question.n_samples * remainder(facts.peak, facts.fourth)
+        neglected = np.minimum(neglected, np.finfo(np.float64).max)  # quantiles subtract
         if np.quantile(neglected, 0.9) <= FIRST_NEGLECTED * spread:
             return Dense(order, dtype)
     return Converged.for_features(question, facts)

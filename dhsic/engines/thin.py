@@ -106,11 +106,6 @@ class Thin:
         return gains
 
 
-def is_steep(kernel: AbstractKernel, sigma: float, facts: Facts, m: int) -> bool:
-    """Whether a feature needs the definition: its series is too long."""
-    return bool((orders_for(kernel, sigma, facts, m) > LONGEST).any())
-
-
 def orders_for(
     kernel: AbstractKernel, sigma: float, facts: Facts, m: int, neglected: float = NEGLECTED
 ) -> Index:
@@ -137,7 +132,7 @@ def orders_for(
     return orders
 
 
-def level_gains(
+def gains_from_sums(
     U: Float, counts: Float, values: Float, theta: Float, kernel: AbstractKernel, sigma: float
 ) -> Float:
     r"""Gains of features with few levels, from sums over them.

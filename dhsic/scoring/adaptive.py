@@ -8,7 +8,7 @@ over where it has become cheap. From there on nothing is approximated any more.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -33,14 +33,6 @@ def flops_of_round(m: int, n_features: int) -> float:
     return 2.3 * m * m * n_features
 
 
-@dataclass(frozen=True)
-class Exact:
-    """How to go on exactly: what is made once it is needed."""
-
-    choices: Callable[[], Choices]
-    possible: bool
-
-
 class AdaptiveDependence:
     """`dhsic.selection.bahsic.Dependence` that begins in low rank.
 
@@ -48,15 +40,16 @@ class AdaptiveDependence:
     ----------
     thin : ThinDependence
         Low rank.
-    exact : Exact
-        What comes after it.
+    exact : callable
+        Makes the choices of what comes after it, once that is needed; where m x m matrices may
+        be made.
     eager : bool
         Go on exactly as soon as that is cheap; else only with a handful of features.
     """
 
-    def __init__(self, thin: ThinDependence, exact: Exact, *, eager: bool) -> None:
+    def __init__(self, thin: ThinDependence, exact: Callable[[], Choices], *, eager: bool) -> None:
         self.thin = thin
-        self._how = exact
+        self._choices = exact
         self._eager = eager
         self._exact: SourceDependence | None = None
 
@@ -115,7 +108,7 @@ class AdaptiveDependence:
     def _prefers_exact(self, n_features: int) -> bool:
         cheap = flops_of_round(self._m, n_features) <= CHEAP
         few = n_features <= FEW_FEATURES
-        return self._how.possible and (few or (self._eager and cheap))
+        return self.thin.choices.may_square and (few or (self._eager and cheap))
 
     @property
     def _m(self) -> int:
@@ -124,7 +117,7 @@ class AdaptiveDependence:
     def _begin_exact(self, S: Index) -> SourceDependence:
         thin = self.thin
         assert thin.scaling is not None, "measure comes first"
-        choices = self._how.choices()
-        self._exact = SourceDependence.from_survivors(choices, thin.running.reader, thin.scaling, S)
+        reader = thin.running.reader
+        self._exact = SourceDependence.from_survivors(self._choices(), reader, thin.scaling, S)
         self._exact.reporter = thin.reporter
         return self._exact

@@ -86,7 +86,7 @@ class Cut:
 
     def _first_band(self, gains: Float, deviations: Float) -> Mask:
         """Enough features next to the cut to see the error by."""
-        if self.tolerance == 0:
+        if self.tolerance == 0 or not np.isfinite(deviations).all():
             return np.ones(len(gains), dtype=bool)
         band = self._band(gains, PROBE * deviations, np.zeros(len(gains), dtype=bool))
         too_few = band.any() and band.sum() < PROBED

@@ -15,13 +15,13 @@ from dhsic.engines.converged import Converged
 from dhsic.engines.decide import largest, tie_width, undecided
 from dhsic.engines.direct import Direct
 from dhsic.engines.ladder import engine_named, first_engine, name_of, next_engine
-from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import AbstractBandwidth, KnownStatistic
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.choosing import check_reach
 from dhsic.kernels.statistic import zero_upper
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.scoring.reader import Reader, grouped
+from dhsic.scoring.reader import Reader
+from dhsic.scoring.removal import check_gains, removal_of
 from dhsic.scoring.running import RunningStatistic, survivors_after_rounds
 from dhsic.scoring.tasks import Wanted, measure_blocks, score_columns
 from dhsic.selection.bahsic import Removal
@@ -112,12 +112,8 @@ class SourceDependence:
 
     def measure(self) -> Scaling:
         """Pass over all features: their scaling and, with it, the statistic."""
-        everything = np.arange(self._reader.source.n_features, dtype=np.int64)
-        self.bytes_read += self._reader.bytes_of(self._reader.jobs(everything))
-        self._reader = self._reader.compacted(everything)
-        jobs = grouped(self._reader.jobs(everything))
-        if self._reader.held is None:
-            self.bytes_read += self._reader.bytes_of(jobs)
+        self._reader, jobs, n_bytes = self._reader.first_pass()
+        self.bytes_read += n_bytes
         parts = []
         upper = zero_upper(len(self.choices.W))
         for scaling, partial in self._reader.map(measure_blocks, jobs):
@@ -181,32 +177,22 @@ class SourceDependence:
             climb = Climb(question, S, n, running.reader, scaling, self.reporter)
             gains, record = climb.run(self._first(question, S), self.choices.dtype)
             hsic = question.hsic
-        if not np.isfinite(gains).all():
-            raise InputError(
-                f"{int((~np.isfinite(gains)).sum())} of {S.size} scores are not finite at "
-                f"sigma={sigma:.4g}: the kernel overflows on these data; scale them down, or "
-                "pass standardize=True."
-            )
-        if kernel_is_flat(self.choices.kernel, hsic, gains):
-            raise InputError(
-                f"HSIC and all {S.size} scores are 0: at sigma={sigma:.4g} no two samples are "
-                "alike to the kernel, or all are. Pass bandwidth='median', or standardize=True."
-            )
+        check_gains(self.choices.kernel, sigma, hsic, gains)
         first = largest(gains, n, tie_width(gains))
         if not self.choices.kernel.is_additive:
             self._advice = record["advice"] = self._advise(question, S, gains, first, n)
         bytes_read = self.bytes_read + running.bytes_read + int(record.pop("bytes", 0))
         self.bytes_read = running.bytes_read = 0
-        facts = {
-            "n_features": S.size,
-            "n_removed": first.size,
-            "sigma": float(sigma),
-            "hsic": hsic,
-            "seconds": time.perf_counter() - self._started,
-            "bytes_read": bytes_read,
-            **record,
-        }
-        return Removal(S[first], -gains[first], facts)
+        return removal_of(
+            S,
+            first,
+            gains,
+            sigma=sigma,
+            hsic=hsic,
+            started=self._started,
+            bytes_read=bytes_read,
+            record=record,
+        )
 
     def _known(self) -> tuple[RunningStatistic, Scaling]:
         if self._running is None or self.scaling is None:
@@ -334,11 +320,6 @@ class _Log:
             "error_bound_used": self.used,
             "bytes": self.bytes,
         }
-
-
-def kernel_is_flat(kernel: AbstractKernel, hsic: float, gains: Float) -> bool:
-    """Whether the kernel tells nothing: its matrix is the identity, or constant."""
-    return kernel.has_bandwidth and gains.size > 1 and hsic == 0 and not gains.any()
 
 
 def facts_of(scaling: Scaling, features: Index) -> Facts:

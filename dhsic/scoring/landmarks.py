@@ -59,7 +59,7 @@ class Chosen:
         With `everyone` every sample is a landmark, and K is known, but as many make factors.
         """
         order = np.random.default_rng([seed, m]).permutation(m)
-        n_check = int(np.clip(CHECK_ENTRIES // m, FEWEST_CHECKS, MOST_CHECKS))
+        n_check = check_number(m)
         every = np.arange(m)
         if 2 * (n + n_check) > m:
             return Chosen(every, every, np.sort(order[: max(n_check, LANDMARKS)]), m)
@@ -71,6 +71,11 @@ class Chosen:
     def is_everyone(self) -> bool:
         """Every sample is a landmark: K is known."""
         return len(self.rows) == self.n_samples
+
+
+def check_number(m: int) -> int:
+    """Check rows of a run over m samples."""
+    return int(np.clip(CHECK_ENTRIES // m, FEWEST_CHECKS, MOST_CHECKS))
 
 
 def most_number(m: int) -> int:
@@ -94,6 +99,7 @@ class RunningLandmarks:
         self._m, self._seed = m, seed
         self._base = 0
         self._sums: Sums | Float = np.empty((0, m)), np.empty(m)
+        self._parts: dict[str, Landmarks] = {}
         self.chosen = Chosen.of(m, first_number(m), seed)
 
     @property
@@ -104,12 +110,12 @@ class RunningLandmarks:
     @property
     def fit(self) -> Landmarks:
         """Those that make factors."""
-        return self._some(self.chosen.fit)
+        return self._part("fit", self.chosen.fit)
 
     @property
     def check(self) -> Landmarks:
         """Those that check them."""
-        return self._some(self.chosen.check)
+        return self._part("check", self.chosen.check)
 
     @property
     def norms(self) -> Float:
@@ -132,7 +138,7 @@ class RunningLandmarks:
             self._begin(features, self._added(parts))
 
     def _begin(self, features: Index, sums: Sums | Float) -> None:
-        self._sums = sums
+        self._sums, self._parts = sums, {}
         self.features, self._base = features, features.size
 
     def at(self, S: Index) -> None:
@@ -144,7 +150,7 @@ class RunningLandmarks:
             self.restart(S, self.n_landmarks, everyone=self.chosen.is_everyone)
             return
         gone = np.setdiff1d(self.features, S, assume_unique=True)
-        self._sums = _less(self._sums, self._summed(gone))
+        self._sums, self._parts = _less(self._sums, self._summed(gone)), {}
         self.features = S
         self.reader = self.reader.thinned(S)
 
@@ -200,6 +206,12 @@ class RunningLandmarks:
             inner += part
             norms += part_norms
         return inner, norms
+
+    def _part(self, name: str, which: Index) -> Landmarks:
+        """Some of the landmarks, taken out once a round."""
+        if name not in self._parts:
+            self._parts[name] = self._some(which)
+        return self._parts[name]
 
     def _some(self, which: Index) -> Landmarks:
         known, rows = self._sums, self.chosen.rows[which]

@@ -11,14 +11,8 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_factors import MOST_DECOMPOSED
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.scoring.adaptive import CHEAP, FEW_FEATURES, MOST_SAMPLES, flops_of_round
-from dhsic.scoring.landmarks import (
-    CHECK_ENTRIES,
-    FEWEST_CHECKS,
-    MOST_CHECKS,
-    first_number,
-    most_number,
-)
-from dhsic.scoring.reader import COMPACT_BYTES, block_width
+from dhsic.scoring.landmarks import check_number, first_number, most_number
+from dhsic.scoring.reader import COMPACT_BYTES, THINNED, block_width
 from dhsic.scoring.running import EPOCH, FEW
 from dhsic.scoring.sample import sample_size
 from dhsic.scoring.tasks import TILE
@@ -81,7 +75,7 @@ def fitted(
     excess = needed.total - needed.allowed(limit)
     if excess <= 0:
         return needed, None
-    budget = max(0, COMPACT_BYTES - excess * EPOCH // (EPOCH - 1))
+    budget = max(0, min(COMPACT_BYTES, _stored(source, m)) - excess)
     return promised(plan, source, runtime, kernel, m, budget), budget
 
 
@@ -97,7 +91,9 @@ def promised(
     itemsize = np.dtype(source.dtype).itemsize
     d = source.n_features
     widest = max(b.width for b in source.blocks(block_width(m, d, itemsize)))
-    held = 0 if runtime.is_remote else min(m * d * itemsize, budget)
+    held = 0 if runtime.is_remote else min(_stored(source, m), budget)
+    # Survivors are copied when so few of them are left; those that leave are in memory besides.
+    copied = held // (THINNED if plan.begins_thin else EPOCH)
     demand = Demand(
         n_samples=m,
         n_features=d,
@@ -111,15 +107,19 @@ def promised(
             8 * TILE * m * 8 if plan.may_square else 0,
         ),
         n_threads=runtime.n_workers,
-        survivor_bytes=held + held // EPOCH + FEW * m * 8,  # and those that leave
+        survivor_bytes=held + copied + FEW * m * 8,
     )
     return promise(demand)
 
 
+def _stored(source: AbstractSource, m: int) -> int:
+    """Bytes of all features as stored, for m samples."""
+    return int(m * source.n_features * np.dtype(source.dtype).itemsize)
+
+
 def _landmarks(m: int, *, may_square: bool) -> int:
     """Most landmarks of a run in low rank, check rows included, before it is all samples."""
-    checks = int(np.clip(CHECK_ENTRIES // m, FEWEST_CHECKS, MOST_CHECKS))
     n = first_number(m)
     while 2 * n <= most_number(m) and not may_square:
         n *= 2
-    return min(m, n + checks)
+    return min(m, n + check_number(m))

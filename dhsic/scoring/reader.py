@@ -184,6 +184,16 @@ class Reader:
             return 0
         return self.bytes_per_feature * sum(b.width for job in jobs for b in job.blocks)
 
+    def first_pass(self) -> tuple[Reader, list[Job], int]:
+        """Reader of all features, kept apart where they fit; a few jobs over them; bytes read."""
+        everything = np.arange(self.source.n_features, dtype=np.int64)
+        n_bytes = self.bytes_of(self.jobs(everything))
+        reader = self.compacted(everything)
+        jobs = grouped(reader.jobs(everything))
+        if reader.held is None:
+            n_bytes += reader.bytes_of(jobs)
+        return reader, jobs, n_bytes
+
     def thinned(self, features: Index) -> Reader:
         """Reader of `features` alone once they are few of those that are stored; else this one."""
         few = THINNED * features.size <= self.source.n_features

@@ -20,8 +20,7 @@ from dhsic.engines.base import Facts, Question
 from dhsic.engines.certificate import EXACT, Certificate, certify, residual_rows, row_errors
 from dhsic.engines.decide import largest, tie_width
 from dhsic.engines.lowrank import LowRank, LowRankState
-from dhsic.engines.thin import Rows, Thin, ThinState, is_steep, orders_for
-from dhsic.errors import InputError
+from dhsic.engines.thin import LONGEST, Rows, Thin, ThinState, orders_for
 from dhsic.kernels.bandwidth import AbstractBandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.choosing import check_reach
@@ -36,7 +35,8 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.scoring.cut import Cut, sizes_of
 from dhsic.scoring.dependence import Reporter, facts_of
 from dhsic.scoring.landmarks import Chosen, RunningLandmarks, most_number
-from dhsic.scoring.reader import Reader, grouped
+from dhsic.scoring.reader import Reader
+from dhsic.scoring.removal import check_gains, removal_of
 from dhsic.scoring.sample import Sample
 from dhsic.scoring.tasks import Wanted
 from dhsic.scoring.thin_tasks import measure_thin, score_thin
@@ -121,12 +121,8 @@ class ThinDependence:
 
     def measure(self) -> Scaling:
         """Pass over all features: their scaling and, with it, the statistic."""
-        everything = np.arange(self.reader.source.n_features, dtype=np.int64)
-        self.bytes_read += self.reader.bytes_of(self.reader.jobs(everything))
-        self.reader = self.reader.compacted(everything)
-        jobs = grouped(self.reader.jobs(everything))
-        if self.reader.held is None:
-            self.bytes_read += self.reader.bytes_of(jobs)
+        self.reader, jobs, n_bytes = self.reader.first_pass()
+        self.bytes_read += n_bytes
         running = RunningLandmarks(self.reader, self._m, self.choices.seed)
         scalings, sums = [], []
         self._are_codes = self.choices.kernel.factor(np.zeros(1), 1.0) is not None
@@ -184,22 +180,20 @@ class ThinDependence:
         if self.choices.kernel.is_additive:
             return self._additive_removal(S, n)
         forms, certificate = self._settle(sigma, S, n)
-        facts, known = self._facts(S), self._known
-        steep = is_steep(self.choices.kernel, sigma, facts, self._m)
+        orders = orders_for(self.choices.kernel, sigma, self._facts(S), self._m)
+        steep = bool((orders > LONGEST).any())
         rows = Rows.of(self.choices.weights, self.running.check) if steep else None
         gains = self._score(ThinState(forms, rows), S)
-        orders = orders_for(self.choices.kernel, sigma, facts, self._m)
         band = np.empty(0, dtype=np.int64)
         if n == S.size:
             certificate = EXACT
         elif self.running.chosen.is_everyone:
-            cut = Cut(
-                self._question(sigma), self.running.reader, known, self.choices.tolerance, S, n
-            )
+            question, tolerance = self._question(sigma), self.choices.tolerance
+            cut = Cut(question, self.running.reader, self._known, tolerance, S, n)
             gains, band, certificate = cut.settle(gains, certificate)
             self.bytes_read += cut.bytes_read
         else:
-            certificate = certificate.at_cut(gains, n, sizes_of(known, S))
+            certificate = certificate.at_cut(gains, n, sizes_of(self._known, S))
         exactly = f", exact: {band.size}" if band.size else ""
         record = {
             "engine": f"low rank {forms.rank}: {S.size}{exactly}",
@@ -215,25 +209,20 @@ class ThinDependence:
     def _removal(
         self, S: Index, n: int, gains: Float, sigma: float, hsic: float, record: Mapping[str, Any]
     ) -> Removal:
-        if not np.isfinite(gains).all():
-            raise InputError(
-                f"{int((~np.isfinite(gains)).sum())} of {S.size} scores are not finite at "
-                f"sigma={sigma:.4g}: the kernel overflows on these data; scale them down, or "
-                "pass standardize=True."
-            )
+        check_gains(self.choices.kernel, sigma, hsic, gains)
         first = largest(gains, n, tie_width(gains))
         bytes_read = self.bytes_read + self.running.bytes_read + self._sample.bytes_read
         self.bytes_read = self.running.bytes_read = self._sample.bytes_read = 0
-        facts = {
-            "n_features": S.size,
-            "n_removed": first.size,
-            "sigma": float(sigma),
-            "hsic": hsic,
-            "seconds": time.perf_counter() - self._started,
-            "bytes_read": bytes_read,
-            **record,
-        }
-        return Removal(S[first], -gains[first], facts)
+        return removal_of(
+            S,
+            first,
+            gains,
+            sigma=sigma,
+            hsic=hsic,
+            started=self._started,
+            bytes_read=bytes_read,
+            record=record,
+        )
 
     def _settle(self, sigma: float, S: Index, n: int) -> tuple[LowRankState, Certificate]:
         """A fit within the tolerance, or the best there is, and its certificate."""

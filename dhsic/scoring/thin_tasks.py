@@ -13,7 +13,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.engines.base import Facts
-from dhsic.engines.thin import Thin, ThinState, level_gains
+from dhsic.engines.thin import Thin, ThinState, gains_from_sums
 from dhsic.kernels.statistic import packed, zero_upper
 from dhsic.kernels.symmetric import add_products
 from dhsic.runtime.base import Job
@@ -199,7 +199,7 @@ def _code_gains(codes: Codes, state: ThinState, Y: Array, wanted: Wanted) -> Flo
     scaling = scaling_of(counts, standardize=wanted.standardize, centre=wanted.centre)
     values = code_values(scaling)
     theta = forms.A[0].theta
-    gains = level_gains(U[..., :-1], counts, values, theta, forms.kernel, forms.sigma)
+    gains = gains_from_sums(U[..., :-1], counts, values, theta, forms.kernel, forms.sigma)
     return gains * forms.scale
 
 

@@ -1,6 +1,7 @@
 """What every engine must do: `EngineSuite`, subclassed per engine."""
 
 import pickle
+from abc import ABC, abstractmethod
 
 import numpy as np
 import pytest
@@ -29,13 +30,14 @@ def question_of(X, y, kernel, estimator, sigma=None):
     return Question(kernel, sigma or 1 / (2 * X.shape[1]), W, Statistic.of(X @ X.T))
 
 
-class EngineSuite:
+class EngineSuite(ABC):
     """Subclasses give `engine(question, facts)`."""
 
     kernels = tuple(KERNELS)
 
+    @abstractmethod
     def engine(self, question, facts):
-        raise NotImplementedError
+        """What subclasses give."""
 
     @pytest.fixture(params=ESTIMATORS)
     def estimator(self, request):

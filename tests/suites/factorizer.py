@@ -1,6 +1,7 @@
 """What every factorizer must do: `FactorizerSuite`, subclassed per factorizer."""
 
 import pickle
+from abc import abstractmethod
 
 import naive
 import numpy as np
@@ -197,8 +198,9 @@ class SampleFactorizerSuite(FactorizerSuite):
 class CompleteFactorizerSuite(SampleFactorizerSuite):
     """Also: with full rank and all samples K is reproduced off the diagonal."""
 
+    @abstractmethod
     def complete(self, m):
-        raise NotImplementedError
+        """What subclasses give."""
 
     def test_reproduces_the_base_matrix(self, rng, kernel_name):
         for X in (cloud(40, 6, rng), three_populations(40, 300, rng)):

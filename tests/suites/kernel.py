@@ -1,6 +1,7 @@
 """What every kernel on data must do: `KernelSuite`, subclassed per kernel."""
 
 import pickle
+from abc import ABC, abstractmethod
 
 import numpy as np
 import pytest
@@ -9,15 +10,16 @@ from dhsic.kernels.statistic import Statistic, take_away, zero_upper
 from dhsic.kernels.symmetric import add_products
 
 
-class KernelSuite:
+class KernelSuite(ABC):
     """Subclasses set `kernel` and `value(x, z, sigma)`, the definition for two samples."""
 
     kernel = None
     sigma = 0.03
     orders = (1, 2, 3, 4, 5, 6, 7, 9, 12)
 
+    @abstractmethod
     def value(self, x, z, sigma):
-        raise NotImplementedError
+        """What subclasses give."""
 
     @pytest.fixture
     def X(self, rng):

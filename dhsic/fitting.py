@@ -1,0 +1,188 @@
+"""What all selectors share: reading X, running, and what scikit-learn expects of them."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import xarray as xr
+from sklearn.base import BaseEstimator
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dhsic._typing import Array, Mask
+from dhsic.errors import InputError
+from dhsic.given import as_array
+from dhsic.parameters import Parameters
+from dhsic.results import ranking, to_dataset
+from dhsic.run import Outcome, Run
+from dhsic.runtime.choosing import choose_runtime
+from dhsic.sources.arrays import ArraySource, Names
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.inmemory import check_in_memory, check_turned
+from dhsic.sources.opening import open_source
+from dhsic.sources.taking import take_features
+from dhsic.sources.target import as_labels, check_names
+
+
+class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """What all selectors share: reading X, running, and the fitted attributes."""
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        covariates: Any = None,
+        sample_dim: str | int | None = None,
+        variable: str | None = None,
+    ) -> Self:
+        """Rank the features of X by the dependence of y on them.
+
+        Parameters
+        ----------
+        X : (m, d) array or store
+            NumPy array, dask array, `xarray.DataArray` or `Dataset`, `zarr.Array`, or the path
+            or URL of a plain Zarr array or of a VCF Zarr store.
+        y : (m,) or (m, t) array, or str
+            Labels, one row a sample; (m, m) for ``label_kernel="precomputed"``; or the name of
+            the variable of X that holds them. Where y and X both name their samples, the names
+            must be in one order.
+        covariates : (m, q) array, optional
+            Linear effects to take out of the labels (age, sex, principal components).
+        sample_dim : str or int, optional
+            Name or axis of the samples where X does not tell.
+        variable : str, optional
+            Which variable of a dataset or group holds the data.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError, DataError, CheckpointError, MemoryBudgetError
+            See `dhsic.errors`; each says what to do.
+        """
+        if y is None:
+            raise InputError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target "
+                "y is None. Pass one label a sample."
+            )
+        labels = as_labels(y, X)
+        source = self._open(X, len(labels), sample_dim, variable)
+        check_names(source, X, y=y, covariates=covariates)
+        count = self._count(source.n_features)
+        runtime = choose_runtime(self.runtime)
+        run = Run(
+            source,
+            labels,
+            self._parameters(),
+            runtime,
+            covariates=None if covariates is None else as_array(covariates, "covariates"),
+            checkpoint=self.checkpoint,
+            progress=self.progress,
+            memory=self.memory,
+        )
+        try:
+            self._keep(run.execute(), count)
+        finally:
+            if runtime is not self.runtime:
+                runtime.close()
+        return self
+
+    def _open(
+        self, X: Any, n_labels: int, sample_dim: str | int | None, variable: str | None
+    ) -> AbstractSource:
+        if sample_dim is None and _is_array_like(X):
+            matrix = self._validated(X, variable)
+            check_turned(matrix.shape, n_labels)
+            known = Names(features=getattr(self, "feature_names_in_", None))
+            return ArraySource(matrix, names=known)
+        source = open_source(X, variable=variable, sample_dim=sample_dim, n_samples=n_labels)
+        self.n_features_in_ = source.n_features
+        names = source.feature_names()
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        return source
+
+    def _validated(self, X: Any, variable: str | None) -> Array:
+        """X as scikit-learn takes it; what NumPy would spoil or refuse gets a sentence."""
+        check_in_memory(X, variable)
+        try:
+            return np.asarray(validate_data(self, X, ensure_all_finite=False))
+        except ValueError as error:
+            raise InputError(
+                f"X cannot be read: {str(error).splitlines()[0].rstrip('.:')}. Pass a matrix of "
+                "numbers, samples as rows."
+            ) from error
+
+    @abstractmethod
+    def _parameters(self) -> Parameters:
+        """Parameters of the run that `fit` makes."""
+
+    def _count(self, d: int) -> int:
+        return how_many(self.n_features_to_select, d)
+
+    def _keep(self, outcome: Outcome, count: int) -> None:
+        self.ranking_ = ranking(outcome.order)
+        self.support_ = self.ranking_ <= count
+        self.result_ = to_dataset(outcome, count)
+        self.scores_ = self.result_["score"].to_numpy()
+        self.n_features_ = int(self.support_.sum())
+        self.n_iter_ = outcome.state.round
+
+    def _get_support_mask(self) -> Mask:
+        check_is_fitted(self)
+        return np.asarray(self.support_)
+
+    def transform(self, X: Any) -> Any:
+        """Selected features of X, in their original order; lazy input stays lazy."""
+        check_is_fitted(self)
+        if _is_array_like(X):
+            return super().transform(X)
+        return take_features(X, np.flatnonzero(self.support_), self.n_features_in_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.two_d_labels = True
+        tags.input_tags.allow_nan = self.missing == "mean"
+        return tags
+
+
+def how_many(n_features_to_select: Any, d: int) -> int:
+    """Number of features to select of d.
+
+    Raises
+    ------
+    InputError
+        Neither a count >= 1, a fraction in (0, 1), nor None.
+    """
+    n = n_features_to_select
+    if n is None:
+        return max(1, d // 2)
+    whole = isinstance(n, (int, np.integer)) and not isinstance(n, (bool, np.bool_))
+    if whole and n >= 1:
+        if n > d:
+            warnings.warn(
+                f"n_features_to_select={n} exceeds the {d} features there are; all are selected.",
+                stacklevel=4,
+            )
+        return min(int(n), d)
+    if isinstance(n, (float, np.floating)) and 0 < n < 1:
+        return max(1, int(n * d))
+    raise InputError(
+        f"n_features_to_select={n!r}; pass a count >= 1, a fraction in (0, 1) or None for half."
+    )
+
+
+def _is_array_like(X: Any) -> bool:
+    """Whether scikit-learn's validation may see it: it would load anything lazy."""
+    lazy = (str, Path, xr.DataArray, xr.Dataset, AbstractSource)
+    module = type(X).__module__.split(".")[0]
+    return not isinstance(X, lazy) and module not in ("dask", "zarr")
