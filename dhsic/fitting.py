@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -16,9 +16,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
 from dhsic.given import as_array
-from dhsic.parameters import Parameters
+from dhsic.parameters import AbstractParameters
 from dhsic.results import ranking, to_dataset
-from dhsic.run import Outcome, Run
+from dhsic.runs.base import AbstractRun
+from dhsic.runs.outcome import Outcome
+from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.choosing import choose_runtime
 from dhsic.sources.arrays import ArraySource, Names
 from dhsic.sources.base import AbstractSource
@@ -30,6 +32,9 @@ from dhsic.sources.target import as_labels, check_names
 
 class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """What all selectors share: reading X, running, and the fitted attributes."""
+
+    #: What does the work.
+    _run: ClassVar[type[AbstractRun]]
 
     def fit(
         self,
@@ -77,10 +82,9 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         check_names(source, X, y=y, covariates=covariates)
         count = self._count(source.n_features)
         runtime = choose_runtime(self.runtime)
-        run = Run(
+        run = self.new_run(
             source,
             labels,
-            self._parameters(),
             runtime,
             covariates=None if covariates is None else as_array(covariates, "covariates"),
             checkpoint=self.checkpoint,
@@ -120,20 +124,26 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 "numbers, samples as rows."
             ) from error
 
+    def new_run(
+        self, source: AbstractSource, y: Array | None, runtime: AbstractRuntime, **options: Any
+    ) -> AbstractRun:
+        """Run of this method; `options` as of `AbstractRun`."""
+        return self._run(source, y, self.parameters(), runtime, **options)
+
     @abstractmethod
-    def _parameters(self) -> Parameters:
-        """Parameters of the run that `fit` makes."""
+    def parameters(self) -> AbstractParameters:
+        """What identifies the run that `fit` makes, besides the data."""
 
     def _count(self, d: int) -> int:
         return how_many(self.n_features_to_select, d)
 
     def _keep(self, outcome: Outcome, count: int) -> None:
-        self.ranking_ = ranking(outcome.order)
+        self.ranking_ = ranking(outcome.worst_first)
         self.support_ = self.ranking_ <= count
         self.result_ = to_dataset(outcome, count)
         self.scores_ = self.result_["score"].to_numpy()
         self.n_features_ = int(self.support_.sum())
-        self.n_iter_ = outcome.state.round
+        self.n_iter_ = outcome.n_rounds
 
     def _get_support_mask(self) -> Mask:
         check_is_fitted(self)

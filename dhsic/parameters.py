@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -17,9 +18,38 @@ from dhsic.selection.policies import check_step
 APPROX = ("auto", "exact", "lowrank", "direct")
 
 
+class AbstractParameters(ABC):
+    """What identifies a run besides its data; the same names as of the estimators.
+
+    Attributes
+    ----------
+    method : str
+        What the command line calls the method.
+    label_kernel : str
+        How labels are read, see `dhsic.kernels.labels.label_matrix`.
+    """
+
+    method: ClassVar[str]
+    label_kernel: str
+
+    @abstractmethod
+    def check(self) -> Self:
+        """Refuse what is unknown before any work."""
+
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """Plain values that two runs must share to be the same run."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """What is done, for people, such as "BAHSIC with the gaussian kernel"."""
+
+
 @dataclass(frozen=True)
-class Parameters:
-    """What identifies a run besides its data; the same names as of the estimators."""
+class Parameters(AbstractParameters):
+    """Of backward elimination, and of the linear kernel's one pass (``step=None``)."""
+
+    method: ClassVar[str] = "bahsic"
 
     step: float | int | None = 0.1
     kernel: str | AbstractKernel = "gaussian"
@@ -34,7 +64,7 @@ class Parameters:
     random_state: Any = 0
 
     def check(self) -> Parameters:
-        """Refuse what is unknown before any work; ``step=None`` ranks in one pass."""
+        """Refuse what is unknown before any work."""
         if self.step is not None:
             check_step(self.step)
         resolve_kernel(self.kernel)
@@ -45,13 +75,8 @@ class Parameters:
                 f"approx={self.approx!r} is unknown; pass 'auto', 'exact' (the expansion, exact "
                 "in its result), 'lowrank' (in linear time) or 'direct' (the definition, slow)."
             )
-        if self.missing not in ("mean", "error"):
-            raise InputError(
-                f"missing={self.missing!r} is unknown; pass 'mean' (fill in the mean of the "
-                "feature) or 'error'."
-            )
-        if not isinstance(self.standardize, (bool, np.bool_)):
-            raise InputError(f"standardize={self.standardize!r}; pass True or False.")
+        check_missing(self.missing)
+        check_flag("standardize", self.standardize)
         if str(self.dtype) not in ("float32", "float64"):
             raise InputError(f"dtype={self.dtype!r}; pass 'float32' or 'float64'.")
         check_tolerance(self.tolerance)
@@ -62,6 +87,7 @@ class Parameters:
         """Plain values that two runs must share to be the same run."""
         kernel = resolve_kernel(self.kernel)
         return {
+            "method": self.method,
             "step": self.step,
             "kernel": kernel.name,
             **{f"kernel_{k}": v for k, v in kernel.parameters().items()},
@@ -75,6 +101,40 @@ class Parameters:
             "tolerance": float(self.tolerance),
             "seed": seed_of(self.random_state),
         }
+
+    def __str__(self) -> str:
+        """In a few words."""
+        if self.step is None:
+            return f"linear kernel in one pass, {self.estimator} HSIC"
+        name = resolve_kernel(self.kernel).name
+        return f"BAHSIC with the {name} kernel, {self.estimator} HSIC, step {self.step:g},"
+
+
+def check_missing(missing: object) -> None:
+    """Refuse an unknown policy for missing values.
+
+    Raises
+    ------
+    InputError
+        Neither ``"mean"`` nor ``"error"``.
+    """
+    if missing not in ("mean", "error"):
+        raise InputError(
+            f"missing={missing!r} is unknown; pass 'mean' (fill in the mean of the feature) or "
+            "'error'."
+        )
+
+
+def check_flag(name: str, value: object) -> None:
+    """Refuse what is neither True nor False.
+
+    Raises
+    ------
+    InputError
+        Anything else.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name}={value!r}; pass True or False.")
 
 
 def check_tolerance(tolerance: object) -> None:

@@ -15,7 +15,7 @@ import zarr
 from dhsic._typing import Array, Index
 from dhsic.durable import check_place
 from dhsic.errors import InputError
-from dhsic.run import Outcome
+from dhsic.runs.outcome import Outcome
 from dhsic.sources.writing import write_array, written_aside
 from dhsic.versions import VERSION, versions
 
@@ -57,12 +57,12 @@ def ranking(order: Index) -> Index:
 
 def to_dataset(outcome: Outcome, n_selected: int) -> xr.Dataset:
     """Dataset of an outcome of which the first `n_selected` features count as selected."""
-    d = outcome.order.size
-    state = outcome.state
-    ranks = ranking(outcome.order)
+    order = outcome.order
+    ranks = ranking(outcome.worst_first)
+    d = ranks.size
     scores, rounds = np.full(d, np.nan), np.zeros(d, dtype=np.int64)
-    scores[state.eliminated] = state.scores
-    rounds[state.eliminated] = state.removed_in
+    scores[order.features] = order.scores
+    rounds[order.features] = order.rounds
     per_feature: dict[str, Array] = {
         "rank": ranks,
         "score": scores,
@@ -72,6 +72,8 @@ def to_dataset(outcome: Outcome, n_selected: int) -> xr.Dataset:
         "constant": outcome.scaling.constant,
     }
     data = {k: ("features", v, {"long_name": DESCRIPTIONS[k]}) for k, v in per_feature.items()}
+    for name, (values, meaning) in order.extra.items():
+        data[name] = ("features", values, {"long_name": meaning})
     for key, values in _history(outcome).items():
         name = f"round_{key}"
         data[name] = ("rounds", values, {"long_name": DESCRIPTIONS.get(name, key)})
@@ -79,7 +81,7 @@ def to_dataset(outcome: Outcome, n_selected: int) -> xr.Dataset:
 
 
 def _history(outcome: Outcome) -> dict[str, Array]:
-    records = outcome.state.history
+    records = outcome.order.history
     keys = list(dict.fromkeys(key for record in records for key in record))
     out: dict[str, Array] = {}
     for key in keys:
@@ -109,8 +111,8 @@ def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
         "n_constant": int(constant.sum()),
         "n_missing_values": int(outcome.scaling.n_missing.sum()),
         "n_features_with_missing": int((outcome.scaling.n_missing > 0).sum()),
-        "label_kernel_used": outcome.labels.description,
-        "n_targets": outcome.labels.n_targets,
+        "label_kernel_used": outcome.label_kernel,
+        "n_targets": outcome.n_targets,
         "runtime": outcome.runtime,
         "promised_bytes": outcome.promise.total,
         "fingerprint": outcome.source.fingerprint(),

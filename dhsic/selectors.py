@@ -11,6 +11,7 @@ import xarray as xr
 from dhsic.errors import InputError
 from dhsic.fitting import Selector
 from dhsic.parameters import Parameters
+from dhsic.runs.elimination import Elimination
 
 
 class BAHSIC(Selector):
@@ -86,6 +87,8 @@ class BAHSIC(Selector):
     [3, 7]
     """
 
+    _run = Elimination
+
     def __init__(
         self,
         n_features_to_select: int | float | None = 50,
@@ -123,7 +126,8 @@ class BAHSIC(Selector):
         self.runtime = runtime
         self.memory = memory
 
-    def _parameters(self) -> Parameters:
+    def parameters(self) -> Parameters:
+        """What identifies the run that `fit` makes, besides the data."""
         return Parameters(
             step=self.step,
             kernel=self.kernel,
@@ -153,6 +157,8 @@ class LinearHSIC(Selector):
     [4]
     """
 
+    _run = Elimination
+
     def __init__(
         self,
         n_features_to_select: int | float | None = 50,
@@ -176,7 +182,8 @@ class LinearHSIC(Selector):
         self.runtime = runtime
         self.memory = memory
 
-    def _parameters(self) -> Parameters:
+    def parameters(self) -> Parameters:
+        """What identifies the run that `fit` makes, besides the data."""
         return Parameters(
             step=None,
             kernel="linear",
@@ -185,6 +192,10 @@ class LinearHSIC(Selector):
             standardize=self.standardize,
             missing=self.missing,
         )
+
+
+#: Selectors by the names of their methods.
+METHODS: Mapping[str, type[Selector]] = {"bahsic": BAHSIC, "linear": LinearHSIC}
 
 
 def select(
@@ -220,16 +231,15 @@ def select(
     xarray.Dataset
         See `dhsic.results`.
     """
-    methods: Mapping[str, Any] = {"bahsic": BAHSIC, "linear": LinearHSIC}
-    if method not in methods:
-        raise InputError(f"method={method!r} is unknown; pass one of {', '.join(methods)}.")
-    known = methods[method]._get_param_names()
+    if method not in METHODS:
+        raise InputError(f"method={method!r} is unknown; pass one of {', '.join(METHODS)}.")
+    known = METHODS[method]._get_param_names()
     unknown = sorted(set(parameters) - set(known))
     if unknown:
         raise InputError(
             f"{', '.join(unknown)}: no parameter of method {method!r}; it has {', '.join(known)}."
         )
-    model = methods[method](n_features_to_select, **parameters)
+    model = METHODS[method](n_features_to_select, **parameters)
     model.fit(data, target, covariates=covariates, sample_dim=sample_dim, variable=variable)
     result: xr.Dataset = model.result_
     return result

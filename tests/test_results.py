@@ -10,7 +10,7 @@ import zarr
 from dhsic.errors import InputError
 from dhsic.parameters import Parameters
 from dhsic.results import FORMAT, load, ranking, save, selected_features, to_dataset
-from dhsic.run import Run
+from dhsic.runs.elimination import Elimination
 from dhsic.runtime.threads import Threads
 from dhsic.sources.arrays import ArraySource, Names
 from dhsic.sources.opening import open_source
@@ -28,7 +28,7 @@ def outcome():
     X[3, 7] = X[5, 7] = np.nan
     names = Names(np.array([f"f{j}" for j in range(D)], dtype=object))
     source = ArraySource(X, names=names)
-    return Run(source, X[:, 2] > 0, Parameters(step=0.3), Threads(1)).execute()
+    return Elimination(source, X[:, 2] > 0, Parameters(step=0.3), Threads(1)).execute()
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def saved(result, tmp_path):
 def test_ranks_are_a_permutation_that_begins_with_the_last_to_leave(outcome, result):
     ranks = result["rank"].to_numpy()
     assert sorted(ranks) == list(range(1, D + 1))
-    assert ranks[outcome.order[-1]] == 1
+    assert ranks[outcome.worst_first[-1]] == 1
     assert set(ranks[list(CONSTANT)]) == {D - 1, D}
     np.testing.assert_array_equal(ranking(np.array([2, 0, 1])), [2, 1, 3])
 
@@ -220,7 +220,7 @@ def test_coordinates_of_variants_travel_with_the_result(tmp_path):
     source = open_source(tmp_path / "g.vcz")
     y = zarr.open_group(tmp_path / "g.vcz", mode="r")["sample_trait"][:]
     result = to_dataset(
-        Run(source, y, Parameters(step=None, kernel="linear"), Threads(1)).execute(), 9
+        Elimination(source, y, Parameters(step=None, kernel="linear"), Threads(1)).execute(), 9
     )
     assert set(result.coords) == {"feature", "variant_contig", "variant_position", "variant_id"}
     save(result, tmp_path / "r.zarr")

@@ -20,7 +20,7 @@ from dhsic.cli.talk import counted, paragraph, some
 from dhsic.engines.memory import Promise, human
 from dhsic.errors import InputError
 from dhsic.parameters import Parameters
-from dhsic.run import Run
+from dhsic.runs.elimination import Elimination
 from dhsic.runtime.choosing import choose_runtime
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import ChunkedArray, dimension_names
@@ -54,8 +54,8 @@ def inspect(*, path: str, variable: str | None, sample_dim: str | None, as_json:
 
 def _promise(source: AbstractSource) -> Promise:
     """What a `select` with default options would promise to need."""
-    run = Run(source, np.empty(0), Parameters(), choose_runtime("threads"))
-    return run.promised_for(source.n_samples)
+    run = Elimination(source, np.empty(0), Parameters(), choose_runtime("threads"))
+    return run.promise_for(source.n_samples)
 
 
 def _targets(data: ChunkedArray, m: int) -> Iterator[tuple[str, str]]:

@@ -11,10 +11,25 @@ from typing import Any
 from dhsic.checkpoint import Checkpoint
 from dhsic.durable import check_place
 from dhsic.errors import CheckpointError, InputError
-from dhsic.parameters import Parameters
+from dhsic.fitting import Selector
+from dhsic.selectors import METHODS
 from dhsic.sources.writing import check_free
 
 COMMAND = "dhsic select"
+#: Options that say how a method does its work; None where its default is meant.
+OF_METHODS = (
+    "kernel",
+    "bandwidth",
+    "label_kernel",
+    "estimator",
+    "step",
+    "approx",
+    "tolerance",
+    "random_state",
+    "dtype",
+    "standardize",
+    "missing",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +58,17 @@ class Job:
     sample_dim: str | None = None
     method: str = "bahsic"
     n_features: int = 50
-    kernel: str = "gaussian"
-    bandwidth: Any = "dimension"
-    label_kernel: str = "auto"
-    estimator: str = "unbiased"
-    step: float | int = 0.1
-    approx: str = "auto"
-    tolerance: float = 0.02
-    random_state: int = 0
-    dtype: str = "float32"
-    standardize: bool = True
-    missing: str = "mean"
+    kernel: str | None = None
+    bandwidth: Any = None
+    label_kernel: str | None = None
+    estimator: str | None = None
+    step: float | int | None = None
+    approx: str | None = None
+    tolerance: float | None = None
+    random_state: int | None = None
+    dtype: str | None = None
+    standardize: bool | None = None
+    missing: str | None = None
     checkpoint: str | None = None
     out: str | None = None
     force: bool = False
@@ -102,30 +117,34 @@ class Job:
         """Values for JSON."""
         return {"command": COMMAND, **asdict(self)}
 
-    def parameters(self) -> Parameters:
-        """Parameters of the run."""
-        shared: dict[str, Any] = {
-            "label_kernel": self.label_kernel,
-            "estimator": self.estimator,
-            "standardize": self.standardize,
-            "missing": self.missing,
-        }
-        if self.method == "linear":
-            return Parameters(step=None, kernel="linear", **shared)
-        return Parameters(
-            step=self.step,
-            kernel=self.kernel,
-            bandwidth=self.bandwidth,
-            approx=self.approx,
-            tolerance=self.tolerance,
-            random_state=self.random_state,
-            dtype=self.dtype,
-            **shared,
-        )
+    @property
+    def labels_as(self) -> str:
+        """Kernel on the labels."""
+        return self.label_kernel or "auto"
+
+    def selector(self) -> Selector:
+        """Selector of the method, with what was said and defaults for the rest.
+
+        Raises
+        ------
+        InputError
+            An option that the method does not have.
+        """
+        kind = METHODS[self.method]
+        known = kind._get_param_names()
+        said = {name: getattr(self, name) for name in OF_METHODS}
+        given = {name: value for name, value in said.items() if value is not None}
+        for name in given:
+            if name not in known:
+                option = {"random_state": "seed"}.get(name, name.replace("_", "-"))
+                raise InputError(
+                    f"--{option} is no option of --method {self.method}; leave it out."
+                )
+        return kind(self.n_features, **given)
 
     def check(self) -> Job:
         """Refuse what can be seen to fail before any work."""
-        self.parameters().check()
+        self.selector().parameters().check()
         if self.checkpoint is not None and "://" not in self.checkpoint:
             check_place(Path(self.checkpoint), "--checkpoint", InputError)
         if self.out is not None:

@@ -95,9 +95,9 @@ def take(job: Job, source: AbstractSource, table: Table | None) -> Taken:
         notes.append(
             f"{int(incomplete.sum()):,} of {len(incomplete):,} samples left out, they lack a value"
         )
-    if job.label_kernel == "auto" or job.label_kernel in CLASS_KERNELS:
+    if job.labels_as == "auto" or job.labels_as in CLASS_KERNELS:
         for name, values in labels:
-            _refuse_names(name, values[keep], job.label_kernel)
+            _refuse_names(name, values[keep], job.labels_as)
     design = [part for name, values in covariates for part in _design(name, values[keep])]
     return Taken(
         _stacked([values[keep] for _, values in labels]),

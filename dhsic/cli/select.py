@@ -5,20 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from dhsic.cli.exits import Command
 from dhsic.cli.job import Job
 from dhsic.cli.selecting import perform
 from dhsic.cli.types import number, sigma, size
-from dhsic.errors import InputError
 from dhsic.hsic import ESTIMATORS
 from dhsic.kernels.choosing import KERNELS
 from dhsic.kernels.labels import LABEL_KERNELS
 from dhsic.parameters import APPROX
-
-#: Options that say how rounds are done, and mean nothing without rounds.
-OF_ROUNDS = ("kernel", "bandwidth", "step", "approx", "tolerance", "random_state", "dtype")
+from dhsic.selectors import METHODS
 
 option = click.option
 
@@ -66,67 +62,60 @@ option = click.option
     "--method",
     default="bahsic",
     show_default=True,
-    type=click.Choice(["bahsic", "linear"]),
+    type=click.Choice(list(METHODS)),
     help="Backward elimination, or a ranking by the linear kernel in one pass.",
 )
-@option("--kernel", default="gaussian", show_default=True, type=click.Choice(list(KERNELS)))
+@option("--kernel", show_default="gaussian", type=click.Choice(list(KERNELS)))
 @option(
     "--bandwidth",
-    default="dimension",
-    show_default=True,
+    show_default="dimension",
     type=sigma,
     help="dimension, which is 1/(2|S|) for |S| features left; median; a number, sigma in "
     "exp(-sigma d^2); or several between commas to choose from. Only the gaussian kernel has one.",
 )
 @option(
     "--label-kernel",
-    default="auto",
-    show_default=True,
+    show_default="auto",
     type=click.Choice([name for name in LABEL_KERNELS if name != "precomputed"]),
 )
-@option("--estimator", default="unbiased", show_default=True, type=click.Choice(ESTIMATORS))
+@option("--estimator", show_default="unbiased", type=click.Choice(ESTIMATORS))
 @option(
     "--step",
-    default=0.1,
-    show_default=True,
+    show_default="0.1",
     type=number,
     help="What a round removes: a fraction of the features left, or a count.",
 )
 @option(
     "--approx",
-    default="auto",
-    show_default=True,
+    show_default="auto",
     type=click.Choice(APPROX),
     help="How candidates are scored: by the expansion, exact in its result; in linear time, by "
     "low-rank factors; the cheaper of both (auto); or by definition.",
 )
 @option(
     "--tolerance",
-    default=0.02,
-    show_default=True,
+    show_default="0.02",
     type=number,
     help="Part of the features leaving in a round that low rank may get wrong.",
 )
 @option(
     "--seed",
     "random_state",
-    default=0,
-    show_default=True,
+    show_default="0",
     type=click.IntRange(min=0),
     help="Of the random draws of low rank.",
 )
-@option("--dtype", default="float32", show_default=True, type=click.Choice(["float32", "float64"]))
+@option("--dtype", show_default="float32", type=click.Choice(["float32", "float64"]))
 @option(
     "--standardize/--no-standardize",
-    default=True,
-    show_default=True,
+    default=None,
+    show_default="standardize",
     help="Features to unit deviation. With it, variants that few samples carry weigh most in a "
     "kernel; without it, dosages count as they are.",
 )
 @option(
     "--missing",
-    default="mean",
-    show_default=True,
+    show_default="mean",
     type=click.Choice(["mean", "error"]),
     help="Missing values of features: the mean of the feature, or an error.",
 )
@@ -159,14 +148,4 @@ def select(ctx: click.Context, /, **options: Any) -> None:
     PATH is a Zarr store (a matrix, or VCF Zarr), a folder or a URL. The table of selected
     features goes to stdout, everything else to stderr.
     """
-    if options["method"] == "linear":
-        _refuse_options_of_rounds(ctx)
     perform(ctx, Job.of(options))
-
-
-def _refuse_options_of_rounds(ctx: click.Context) -> None:
-    for name in OF_ROUNDS:
-        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise InputError(
-                f"--{name} says how rounds are done, and --method linear has none; leave it out."
-            )

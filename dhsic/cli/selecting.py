@@ -20,7 +20,8 @@ from dhsic.cli.report import Costs, as_json, as_text
 from dhsic.cli.talk import say, seconds, shown
 from dhsic.engines.memory import Promise, available_bytes, human, peak_bytes, resident_bytes
 from dhsic.results import save, selected_features, to_dataset
-from dhsic.run import Outcome, Run
+from dhsic.runs.base import AbstractRun
+from dhsic.runs.outcome import Outcome
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.choosing import choose_runtime
 from dhsic.sources.base import AbstractSource
@@ -45,9 +46,9 @@ def perform(ctx: click.Context, job: Job) -> None:
     result = to_dataset(outcome, count).assign_attrs(_provenance(job, taken))
     if job.out is not None:
         save(result, job.out, overwrite=job.force)
-    history = outcome.state.history
+    history = outcome.order.history
     costs = Costs(
-        rounds=outcome.state.round,
+        rounds=outcome.n_rounds,
         seconds=time.perf_counter() - started,
         bytes_read=int(sum(int(record.get("bytes_read", 0)) for record in history)),
         peak_bytes=peak_bytes(),
@@ -60,18 +61,19 @@ def perform(ctx: click.Context, job: Job) -> None:
 
 def _run(
     ctx: click.Context, job: Job, source: AbstractSource, taken: Taken, runtime: AbstractRuntime
-) -> Run:
+) -> AbstractRun:
+    selector = job.selector()
+
     def announce(promise: Promise) -> None:
         ctx.meta[BEGUN] = True
         allowed = available_bytes() + resident_bytes() if job.memory is None else job.memory
         where = f"{runtime.n_workers} threads" if runtime.name == "threads" else runtime.name
-        say("run", f"{_method(job)} on {where}{_kept(job)}")
+        say("run", f"{selector.parameters()} on {where}{_kept(job)}")
         say("memory", f"{promise}; allowed {human(allowed)}")
 
-    return Run(
+    return selector.new_run(
         source,
         taken.y,
-        job.parameters(),
         runtime,
         covariates=taken.covariates,
         rows=taken.rows,
@@ -90,7 +92,7 @@ def _say_data(job: Job, source: AbstractSource, taken: Taken) -> None:
         f"{Path(job.path).name}: {source.n_samples:,} samples x {source.n_features:,} features, "
         f"{kind}",
     )
-    say("labels", f"{describe(taken.y, job.label_kernel)}; {'; '.join(taken.notes)}")
+    say("labels", f"{describe(taken.y, job.labels_as)}; {'; '.join(taken.notes)}")
     n_coded = plink_missing(taken.y)
     if n_coded:
         say(
@@ -104,12 +106,6 @@ def _say_data(job: Job, source: AbstractSource, taken: Taken) -> None:
             f"--n-features {job.n_features:,} exceeds the {source.n_features:,} features there "
             "are; all are selected",
         )
-
-
-def _method(job: Job) -> str:
-    if job.method == "linear":
-        return f"linear kernel in one pass, {job.estimator} HSIC"
-    return f"BAHSIC with the {job.kernel} kernel, {job.estimator} HSIC, step {job.step:g},"
 
 
 def _kept(job: Job) -> str:
@@ -138,7 +134,7 @@ def _show(
     numbered = result.assign(index=("features", np.arange(result.sizes["features"])))
     chosen = selected_features(numbered)
     if job.as_json:
-        echo_json(as_json(chosen, outcome.labels.description, costs, planted) | {"out": job.out})
+        echo_json(as_json(chosen, outcome.label_kernel, costs, planted) | {"out": job.out})
         return
     width = max(80, min(shutil.get_terminal_size((100, 24)).columns, 120))
     click.echo(as_text(chosen, planted, width))

@@ -12,7 +12,7 @@ from dhsic.kernels.label_factors import MOST_DECOMPOSED
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.scoring.adaptive import CHEAP, FEW_FEATURES, MOST_SAMPLES, flops_of_round
 from dhsic.scoring.landmarks import check_number, first_number, most_number
-from dhsic.scoring.reader import COMPACT_BYTES, THINNED, block_width
+from dhsic.scoring.reader import COMPACT_BYTES, HOME_BYTES, THINNED, block_width
 from dhsic.scoring.running import EPOCH, FEW
 from dhsic.scoring.sample import sample_size
 from dhsic.scoring.tasks import TILE
@@ -91,7 +91,7 @@ def promised(
     itemsize = np.dtype(source.dtype).itemsize
     d = source.n_features
     widest = max(b.width for b in source.blocks(block_width(m, d, itemsize)))
-    held = 0 if runtime.is_remote else min(_stored(source, m), budget)
+    held = min(_stored(source, m), HOME_BYTES if runtime.is_remote else budget)
     # Survivors are copied when so few of them are left; those that leave are in memory besides.
     copied = held // (THINNED if plan.begins_thin else EPOCH)
     demand = Demand(

@@ -20,7 +20,7 @@ import numpy as np
 
 from dhsic._typing import Index
 from dhsic.runtime.base import AbstractRuntime, Job, Task
-from dhsic.runtime.threads import Threads
+from dhsic.runtime.threads import Threads, usable_cores
 from dhsic.scoring.held import HeldSource
 from dhsic.scoring.packing import Form, Span, forms
 from dhsic.scoring.scratch import (
@@ -50,8 +50,10 @@ JOBS_PER_THREAD = 4
 #: Bytes of survivors, as they are kept (packed, if they can be), up to which all features are kept
 #: apart from the start: in memory where there is so much.
 COMPACT_BYTES = 512 << 20
-#: Stored bytes of survivors that a cluster leaves to the process that asks.
-HOME_BYTES = 1 << 20
+#: Stored bytes of survivors that a cluster may leave to the process that asks.
+HOME_BYTES = 64 << 20
+#: Flops of an exact round for each thread here that take no longer than a cluster takes to answer.
+HOME_FLOPS = 2e9
 #: Survivors are kept apart once what is stored is this many times as much.
 THINNED = 2
 
@@ -102,6 +104,8 @@ class Reader:
     memory : int, optional
         Bytes of survivors that are kept in memory here, `COMPACT_BYTES` by default; more go to
         scratch, which changes nothing else. Every worker of a cluster keeps as much of it.
+    is_home : bool
+        Whether survivors of a cluster have come to this process.
     """
 
     source: AbstractSource
@@ -111,6 +115,7 @@ class Reader:
     scratch: str | None = None
     folder: Folder | None = None
     memory: int | None = None
+    is_home: bool = False
 
     @property
     def bytes_per_feature(self) -> int:
@@ -174,9 +179,11 @@ class Reader:
         return self.map(task, jobs, **state)
 
     def close(self) -> None:
-        """Remove the scratch that is read from, if there is one."""
+        """Remove the scratch that is read from, if there is one, and end threads of its own."""
         if self.folder is not None:
             self.folder.remove()
+        if self.is_home:
+            self.runtime.close()
 
     def bytes_of(self, jobs: Sequence[Job]) -> int:
         """Stored bytes that the jobs read, 0 from memory."""
@@ -256,18 +263,26 @@ class Reader:
         if not self.runtime.is_remote:
             fits = features.size * form.bytes_per_feature <= self._room
             return self._held(features, form) if fits else self._written(features, form)
-        few = features.size * self.bytes_per_feature <= HOME_BYTES
-        return self._brought_home(features, form) if few else self._written(features, form)
+        if self._belongs_home(features.size):
+            return self._brought_home(features, form)
+        return self._written(features, form)
+
+    def _belongs_home(self, n_features: int) -> bool:
+        """Whether so few features are scored sooner here, or as soon, as by the cluster."""
+        few = n_features * self.bytes_per_feature <= HOME_BYTES
+        n_here = usable_cores()
+        quick = 2.0 * self.wanted.n_samples**2 * n_features <= HOME_FLOPS * n_here
+        return few and (quick or n_here >= self.runtime.n_workers)
 
     def _brought_home(self, features: Index, form: Form) -> Reader | None:
-        """Reader of few features in this process, which scores them sooner than a cluster hears."""
+        """Reader of few features in this process."""
         parts = [form.encode(raw) for raw in self.joined(gather, self.jobs(features))]
         settled = form.settled(iter([span for _, span in parts]))
         if settled is None:
             return None
         kept = np.concatenate([part for part, _ in parts])
         source = HeldSource(kept, settled, self.source.missing_code)
-        return replace(self._moved(source, features, None), runtime=Threads(1))
+        return replace(self._moved(source, features, None), runtime=Threads(), is_home=True)
 
     def _written(self, features: Index, form: Form) -> Reader | None:
         """Reader of features in scratch; None where they do not pack, or there is no place."""

@@ -1,0 +1,140 @@
+"""A run: what every method does around its own work, from the first check to the outcome."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Index
+from dhsic.engines.memory import Promise
+from dhsic.errors import InputError
+from dhsic.kernels.labels import LabelParts, label_parts
+from dhsic.parameters import AbstractParameters
+from dhsic.progress import Hook, check_progress
+from dhsic.runs.outcome import Order, Outcome
+from dhsic.runtime.base import AbstractRuntime
+from dhsic.runtime.blas import single_blas_thread
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.domain import warn_of_codes
+from dhsic.sources.scaling import Scaling
+from dhsic.versions import versions
+
+
+@dataclass
+class AbstractRun(ABC):
+    """One run, ready to go; `announce` hears the memory promise before the work begins.
+
+    A method implements `promise_for`, `select` and, where it asks for more samples than two or
+    reads its labels in another way, `check_samples` and `labels`.
+    """
+
+    source: AbstractSource
+    y: Array | None
+    parameters: AbstractParameters
+    runtime: AbstractRuntime
+    covariates: Array | None = None
+    rows: Index | None = None
+    checkpoint: str | None = None
+    job: Mapping[str, Any] = field(default_factory=dict)
+    progress: str | bool | Hook = False
+    memory: int | None = None
+    announce: Callable[[Promise], object] | None = None
+
+    @abstractmethod
+    def promise_for(self, m: int) -> Promise:
+        """Memory that the run will need at most, for m samples."""
+
+    @abstractmethod
+    def select(self, labels: LabelParts | None) -> tuple[Order, Scaling]:
+        """Do the work of the method, from the start or from where the checkpoint left off."""
+
+    def check_samples(self, m: int) -> None:  # noqa: B027  # most methods take any number
+        """Refuse fewer samples than the method takes."""
+
+    def labels(self) -> LabelParts | None:
+        """The labels; None where the data are their own."""
+        assert self.y is not None, "the data are their own labels only where a method says so"
+        return label_parts(self.y, self.parameters.label_kernel)
+
+    @property
+    def n_samples(self) -> int:
+        """Samples that take part, m."""
+        return self.source.n_samples if self.rows is None else len(self.rows)
+
+    def execute(self) -> Outcome:
+        """Do it, from the start or from where the checkpoint left off."""
+        self.parameters.check()
+        check_progress(self.progress)
+        check_memory(self.memory)
+        m = self.n_samples
+        self._check_sizes(m)
+        self.check_samples(m)
+        needed = self.promise_for(m)
+        needed.check(self.memory)
+        if self.announce is not None:
+            self.announce(needed)
+        warn_of_codes(self.source, self.rows)
+        with single_blas_thread():
+            labels = self.labels()
+            if labels is not None and labels.n_samples != m:
+                raise InputError(
+                    f"The label matrix is {labels.n_samples} x {labels.n_samples} and there are "
+                    f"{m} samples; pass one row a sample."
+                )
+            order, scaling = self.select(labels)
+        return Outcome(
+            order,
+            scaling,
+            "self" if labels is None else labels.description,
+            0 if labels is None else labels.n_targets,
+            self.parameters.identity(),
+            self.source,
+            m,
+            needed,
+            self.runtime.name,
+        )
+
+    def identity(self) -> dict[str, Any]:
+        """What a run must share with the one that made a checkpoint, for `Checkpoint.begin`."""
+        digest = sha256()
+        for array in (self.y, self.covariates, self.rows):
+            digest.update(repr(None if array is None else np.asarray(array).tolist()).encode())
+        return {
+            "source": self.source.fingerprint(),
+            "parameters": {**self.parameters.identity(), "labels": digest.hexdigest()},
+            "versions": versions(),
+            "job": dict(self.job),
+        }
+
+    def _check_sizes(self, m: int) -> None:
+        if self.source.n_features == 0 or m == 0:
+            raise InputError(
+                f"The data have {m} samples and {self.source.n_features} features; there is "
+                "nothing to select from."
+            )
+        if self.y is not None and len(self.y) != m:
+            hint = (
+                " The number of features matches: the matrix may be transposed (sample_dim=)."
+                if len(self.y) == self.source.n_features
+                else ""
+            )
+            raise InputError(
+                f"y has {len(self.y)} labels and the data have {m} samples; pass one label a "
+                f"sample, in the order of the samples.{hint}"
+            )
+
+
+def check_memory(memory: object) -> None:
+    """Refuse what is no number of bytes."""
+    size = float(memory) if isinstance(memory, Real) else 0.0
+    if memory is not None and (memory is True or not size > 0):
+        raise InputError(
+            f"memory={memory!r}; pass a number of bytes, such as 8 * 2**30, or None for what the "
+            "machine has."
+        )

@@ -1,0 +1,64 @@
+"""What a run found out, whatever its method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.engines.memory import Promise
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.scaling import Scaling
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order of the features that vary, and how it came about.
+
+    Attributes
+    ----------
+    features : (s,) int64
+        The least relevant first.
+    scores : (s,) float64
+        Aligned with `features`; what a score means, the method says.
+    rounds : (s,) int64
+        Aligned with `features`: the round (from 1) that gave each its place.
+    history : tuple of mappings
+        One record per round, plain numbers and strings.
+    extra : mapping
+        More columns for the result, name to (values of all d features, what they are).
+    """
+
+    features: Index
+    scores: Float
+    rounds: Index
+    history: tuple[Mapping[str, Any], ...]
+    extra: Mapping[str, tuple[Array, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run found out; `dhsic.results.to_dataset` makes it presentable."""
+
+    order: Order
+    scaling: Scaling
+    label_kernel: str
+    n_targets: int
+    parameters: Mapping[str, Any]
+    source: AbstractSource
+    n_samples: int
+    promise: Promise
+    runtime: str
+
+    @property
+    def worst_first(self) -> Index:
+        """All features, the least relevant first, and before them those that are constant."""
+        return np.concatenate([np.flatnonzero(self.scaling.constant), self.order.features])
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds done."""
+        return len(self.order.history)
