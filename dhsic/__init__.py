@@ -13,7 +13,7 @@ from dhsic.errors import (
 )
 from dhsic.estimate import hsic, hsic_variance
 from dhsic.results import load, save, selected_features
-from dhsic.selectors import BAHSIC, LinearHSIC, select
+from dhsic.selectors import BAHSIC, FOHSIC, SVMRFE, LinearHSIC, select
 from dhsic.sources.opening import open_source
 from dhsic.sources.target import read_target
 from dhsic.versions import VERSION
@@ -25,6 +25,8 @@ __version__ = VERSION
 
 __all__ = [
     "BAHSIC",
+    "FOHSIC",
+    "SVMRFE",
     "CheckpointError",
     "ClusterError",
     "DataError",

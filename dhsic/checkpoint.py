@@ -10,6 +10,9 @@ It is a plain Zarr v3 group on a local or mounted file system, with a single wri
 
 A round is written once, made durable, and counts only when the root says so. Every digest covers
 the one before it, so rounds are read as a chain that ends where something is damaged.
+
+A method that needs more than what left in each round (weights, say) keeps arrays with it; they are
+whole in themselves, so those of the last two rounds stay and the others are removed.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ from dhsic.durable import (
     write_node,
 )
 from dhsic.errors import CheckpointError, DataError, InputError
-from dhsic.selection.state import SelectionState
+from dhsic.selection.state import SelectionState, begin
 
 FORMAT = 1
 ROOT = "zarr.json"
@@ -129,7 +132,7 @@ class Checkpoint:
     Examples
     --------
     >>> import tempfile
-    >>> from dhsic.selection.bahsic import begin
+    >>> from dhsic.selection.state import begin
     >>> identity = {"source": "5f3a", "parameters": {"step": 0.1}, "versions": {}, "job": None}
     >>> folder = tempfile.TemporaryDirectory()
     >>> with Checkpoint(folder.name) as checkpoint:
@@ -153,7 +156,8 @@ class Checkpoint:
         self._lock = WriterLock(self.path)
         self._root: _Root | None = None
         self._digest = ""  # of the last round, which the next one covers
-        self._n_eliminated = 0
+        #: What `save` was given besides the state in the round that `begin` returned.
+        self.arrays: Mapping[str, Array] = {}
 
     def begin(self, identity: Mapping[str, Any]) -> SelectionState | None:
         """Take the checkpoint for writing; return where its run stopped, None for a new one.
@@ -218,10 +222,9 @@ class Checkpoint:
         recovered = _recover(self.path, self._root)
         if recovered is None:
             return None
-        state, self._digest = recovered
-        self._n_eliminated = state.eliminated.size
-        self._root = replace(self._root, last_round=state.round)
-        return state
+        self._digest, self.arrays = recovered.digest, recovered.arrays
+        self._root = replace(self._root, last_round=recovered.state.round)
+        return recovered.state
 
     def start(self, state: SelectionState) -> None:
         """Keep the state before the first round."""
@@ -231,30 +234,39 @@ class Checkpoint:
         write_node(self.path / "start", {"sha256": digest}, {"features": features})
         self._kept(state, digest)
 
-    def save(self, state: SelectionState) -> None:
-        """Keep a round: what left in it is written, then the root is switched to it."""
+    def save(self, state: SelectionState, arrays: Mapping[str, Array] | None = None) -> None:
+        """Keep a round: what left in it is written, then the root is switched to it.
+
+        Parameters
+        ----------
+        arrays : mapping, optional
+            More that the next round needs, name to one-dimensional array of int64 or float64.
+        """
         root = self._writable()
         if state.round != root.last_round + 1:
             raise CheckpointError(
                 f"{self.path} holds round {root.last_round} and was given round {state.round}. "
                 "Keep every round once, in order, from the state that begin() returned."
             )
-        features = state.eliminated[self._n_eliminated :].astype(np.int64)
-        scores = state.scores[self._n_eliminated :].astype(np.float64)
+        new = state.removed_in == state.round
+        features = state.eliminated[new].astype(np.int64)
+        scores = state.scores[new].astype(np.float64)
         record = plain(state.history[-1])
-        digest = _sha(self._digest, canonical(record), features, scores)
+        more = {name: _sha(values) for name, values in (arrays or {}).items()}
+        digest = _digest_of(self._digest, record, more, features, scores)
         write_node(
             _round_folder(self.path, state.round),
-            {"round": state.round, "history": record, "sha256": digest},
-            {"features": features, "scores": scores},
+            {"round": state.round, "history": record, "arrays": more, "sha256": digest},
+            {"features": features, "scores": scores, **(arrays or {})},
         )
         self._kept(state, digest)
+        for name in more:
+            shutil.rmtree(_round_folder(self.path, state.round - 2) / name, ignore_errors=True)
 
     def _kept(self, state: SelectionState, digest: str) -> None:
         self._root = replace(self._writable(), last_round=state.round, complete=False)
         self._root.write(self.path)
         self._digest = digest
-        self._n_eliminated = state.eliminated.size
 
     def finish(self) -> None:
         """Mark the run as complete."""
@@ -264,7 +276,7 @@ class Checkpoint:
     def load(self) -> SelectionState | None:
         """Return the last valid state without taking the checkpoint; None before the start."""
         recovered = _recover(self.path, _Root.read(self.path))
-        return None if recovered is None else recovered[0]
+        return None if recovered is None else recovered.state
 
     def job(self) -> Any:
         """Return what was given as ``identity["job"]``: what a resumed command starts from."""
@@ -309,38 +321,42 @@ def _round_folder(path: Path, number: int) -> Path:
     return path / "rounds" / f"{number:06d}"
 
 
-def _recover(path: Path, root: _Root) -> tuple[SelectionState, str] | None:
-    """Return the last state whose whole chain of rounds is valid, and the digest it ends with."""
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A round as it was read: the state after it, the digest it ends with, the arrays it names."""
+
+    state: SelectionState
+    digest: str
+    names: Mapping[str, str]
+    arrays: Mapping[str, Array]
+
+
+def _recover(path: Path, root: _Root) -> _Kept | None:
+    """Return the last round that is whole and whose whole chain of rounds is valid."""
     if root.last_round < 0:
         return None
     start, digest = _read_start(path)
-    removed: list[Index] = [np.empty(0, np.int64)]
-    scores: list[Float] = [np.empty(0)]
-    history: list[dict[str, Any]] = []
+    first = before = last = _Kept(begin(start), digest, {}, {})
     for number in range(1, root.last_round + 1):
         try:
-            record, features, score, digest = _read_round(path, number, digest)
+            before, last = last, _read_round(path, number, last)
         except Exception as error:  # damage shows in as many ways as there are bytes
-            reason = f"{type(error).__name__}: {error}"
-            logger.warning(
-                "%s: round %d of %d is damaged (%s). Going on from round %d.",
-                *(path, number, root.last_round, reason, number - 1),
-            )
+            _warn(path, root, number, error, number - 1)
             break
-        removed.append(features)
-        scores.append(score)
-        history.append(record)
-    eliminated = np.concatenate(removed)
-    rounds = np.arange(len(removed), dtype=np.int64)
-    state = SelectionState(
-        round=len(history),
-        survivors=np.setdiff1d(start, eliminated, assume_unique=True),
-        eliminated=eliminated,
-        scores=np.concatenate(scores),
-        removed_in=np.repeat(rounds, [features.size for features in removed]),
-        history=tuple(history),
+    for kept, left in ((last, before.state.round), (before, 0)):
+        try:
+            return replace(kept, arrays=_read_arrays(path, kept))
+        except Exception as error:  # as above
+            _warn(path, root, kept.state.round, error, left)
+    return first
+
+
+def _warn(path: Path, root: _Root, number: int, error: Exception, left: int) -> None:
+    reason = f"{type(error).__name__}: {error}"
+    logger.warning(
+        "%s: round %d of %d is damaged (%s). Going on from round %d.",
+        *(path, number, root.last_round, reason, left),
     )
-    return state, digest
 
 
 def _read_start(path: Path) -> tuple[Index, str]:
@@ -358,13 +374,33 @@ def _read_start(path: Path) -> tuple[Index, str]:
     return start, _sha("start", start)
 
 
-def _read_round(path: Path, number: int, previous: str) -> tuple[dict[str, Any], Index, Float, str]:
+def _read_round(path: Path, number: int, previous: _Kept) -> _Kept:
     attributes, (features, scores) = read_node(_round_folder(path, number), "features", "scores")
-    record = attributes["history"]
-    digest = _sha(previous, canonical(record), features, scores)
+    record, names = attributes["history"], attributes.get("arrays", {})
+    digest = _digest_of(previous.digest, record, names, features, scores)
     if (attributes["round"], attributes["sha256"]) != (number, digest):
         raise ValueError("its sha256 differs, or it does not follow from the round before")
-    return record, features, scores, digest
+    return _Kept(previous.state.after(features, scores, record), digest, names, {})
+
+
+def _read_arrays(path: Path, kept: _Kept) -> dict[str, Array]:
+    """Return the arrays that a round names."""
+    if not kept.names:
+        return {}
+    _, found = read_node(_round_folder(path, kept.state.round), *kept.names)
+    arrays = dict(zip(kept.names, found, strict=True))
+    differ = [name for name, values in arrays.items() if _sha(values) != kept.names[name]]
+    if differ:
+        raise ValueError(f"the sha256 of {differ[0]} differs")
+    return arrays
+
+
+def _digest_of(
+    previous: str, record: Any, names: Mapping[str, str], features: Index, scores: Float
+) -> str:
+    """Digest of a round, which covers the one before and, by their digests, its arrays."""
+    more = [canonical(names)] if names else []
+    return _sha(previous, canonical(record), features, scores, *more)
 
 
 def _compare(path: Path, kept: Mapping[str, Any], given: Mapping[str, Any]) -> None:

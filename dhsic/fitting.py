@@ -16,18 +16,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
 from dhsic.given import as_array
-from dhsic.parameters import AbstractParameters
+from dhsic.parameters import AbstractParameters, seed_of
 from dhsic.results import ranking, to_dataset
 from dhsic.runs.base import AbstractRun
 from dhsic.runs.outcome import Outcome
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.choosing import choose_runtime
+from dhsic.selection.policies import how_many
 from dhsic.sources.arrays import ArraySource, Names
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.inmemory import check_in_memory, check_turned
 from dhsic.sources.opening import open_source
 from dhsic.sources.taking import take_features
 from dhsic.sources.target import as_labels, check_names
+from dhsic.stability import check_stability, with_stability
 
 
 class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -81,6 +83,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         source = self._open(X, len(labels), sample_dim, variable)
         check_names(source, X, y=y, covariates=covariates)
         count = self._count(source.n_features)
+        n_halves = check_stability(self.stability)
         runtime = choose_runtime(self.runtime)
         run = self.new_run(
             source,
@@ -92,7 +95,10 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             memory=self.memory,
         )
         try:
-            self._keep(run.execute(), count)
+            outcome = run.execute()
+            if n_halves:
+                outcome = with_stability(run, outcome, n_halves, count, self._seed)
+            self._keep(outcome, count)
         finally:
             if runtime is not self.runtime:
                 runtime.close()
@@ -134,14 +140,28 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def parameters(self) -> AbstractParameters:
         """What identifies the run that `fit` makes, besides the data."""
 
+    @property
+    def _seed(self) -> int:
+        """Seed of draws that are not the run's own."""
+        return seed_of(getattr(self, "random_state", 0))
+
     def _count(self, d: int) -> int:
-        return how_many(self.n_features_to_select, d)
+        n = self.n_features_to_select
+        count = how_many(n, d)
+        if isinstance(n, (int, np.integer)) and n > d:
+            warnings.warn(
+                f"n_features_to_select={n} exceeds the {d} features there are; all are selected.",
+                stacklevel=3,
+            )
+        return count
 
     def _keep(self, outcome: Outcome, count: int) -> None:
         self.ranking_ = ranking(outcome.worst_first)
         self.support_ = self.ranking_ <= count
         self.result_ = to_dataset(outcome, count)
         self.scores_ = self.result_["score"].to_numpy()
+        if "stability" in self.result_:
+            self.stability_ = self.result_["stability"].to_numpy()
         self.n_features_ = int(self.support_.sum())
         self.n_iter_ = outcome.n_rounds
 
@@ -163,32 +183,6 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         tags.target_tags.two_d_labels = True
         tags.input_tags.allow_nan = self.missing == "mean"
         return tags
-
-
-def how_many(n_features_to_select: Any, d: int) -> int:
-    """Number of features to select of d.
-
-    Raises
-    ------
-    InputError
-        Neither a count >= 1, a fraction in (0, 1), nor None.
-    """
-    n = n_features_to_select
-    if n is None:
-        return max(1, d // 2)
-    whole = isinstance(n, (int, np.integer)) and not isinstance(n, (bool, np.bool_))
-    if whole and n >= 1:
-        if n > d:
-            warnings.warn(
-                f"n_features_to_select={n} exceeds the {d} features there are; all are selected.",
-                stacklevel=4,
-            )
-        return min(int(n), d)
-    if isinstance(n, (float, np.floating)) and 0 < n < 1:
-        return max(1, int(n * d))
-    raise InputError(
-        f"n_features_to_select={n!r}; pass a count >= 1, a fraction in (0, 1) or None for half."
-    )
 
 
 def _is_array_like(X: Any) -> bool:

@@ -77,8 +77,7 @@ class Parameters(AbstractParameters):
             )
         check_missing(self.missing)
         check_flag("standardize", self.standardize)
-        if str(self.dtype) not in ("float32", "float64"):
-            raise InputError(f"dtype={self.dtype!r}; pass 'float32' or 'float64'.")
+        check_dtype(self.dtype)
         check_tolerance(self.tolerance)
         seed_of(self.random_state)
         return self
@@ -125,6 +124,18 @@ def check_missing(missing: object) -> None:
         )
 
 
+def check_dtype(dtype: object) -> None:
+    """Refuse a precision that products do not run in.
+
+    Raises
+    ------
+    InputError
+        Neither ``"float32"`` nor ``"float64"``.
+    """
+    if str(dtype) not in ("float32", "float64"):
+        raise InputError(f"dtype={dtype!r}; pass 'float32' or 'float64'.")
+
+
 def check_flag(name: str, value: object) -> None:
     """Refuse what is neither True nor False.
 
@@ -151,6 +162,12 @@ def check_tolerance(tolerance: object) -> None:
             f"tolerance={tolerance!r}; pass the part of the features leaving in a round that may "
             "be wrong ones, a number from 0 to 1, such as 0.02."
         )
+
+
+def is_positive(value: Any) -> bool:
+    """Whether it is a positive, finite number."""
+    is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+    return is_number and bool(0 < float(value) < np.inf)
 
 
 def seed_of(random_state: object) -> int:

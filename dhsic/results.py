@@ -47,6 +47,16 @@ DESCRIPTIONS = {
     "round_engine": "engines that scored the round, and how many features each",
 }
 
+#: The same of methods that add features.
+ADDED = {
+    "score": "by how much HSIC rose with the feature, in the round in which it joined",
+    "round_added": "round in which the feature joined, 0 for constant features",
+    "round_n_features": "candidates at the start of the round",
+    "round_n_selected": "features chosen at the start of the round",
+    "round_n_added": "features added in the round",
+    "round_hsic": "HSIC of the features chosen at the start of the round",
+}
+
 
 def ranking(order: Index) -> Index:
     """Rank of every feature, 1 the best, from the order of leaving (the worst first)."""
@@ -67,16 +77,17 @@ def to_dataset(outcome: Outcome, n_selected: int) -> xr.Dataset:
         "rank": ranks,
         "score": scores,
         "selected": ranks <= n_selected,
-        "round_removed": rounds,
+        f"round_{order.placed}": rounds,
         "n_missing": outcome.scaling.n_missing,
         "constant": outcome.scaling.constant,
     }
-    data = {k: ("features", v, {"long_name": DESCRIPTIONS[k]}) for k, v in per_feature.items()}
+    said = DESCRIPTIONS | ADDED if order.placed == "added" else DESCRIPTIONS
+    data = {k: ("features", v, {"long_name": said[k]}) for k, v in per_feature.items()}
     for name, (values, meaning) in order.extra.items():
         data[name] = ("features", values, {"long_name": meaning})
     for key, values in _history(outcome).items():
         name = f"round_{key}"
-        data[name] = ("rounds", values, {"long_name": DESCRIPTIONS.get(name, key)})
+        data[name] = ("rounds", values, {"long_name": said.get(name, key)})
     return xr.Dataset(data, coords=_coords(outcome), attrs=_attributes(outcome, n_selected))
 
 

@@ -172,6 +172,61 @@ def bahsic(X, L, kernel="gaussian", bandwidth="dimension", estimator="unbiased",
     return S_dagger
 
 
+def fohsic(X, L, n_wanted, kernel="gaussian", sigma=None, estimator="unbiased", step=1):
+    """S-dagger of Algorithm 2, the most relevant first; sigma None for 1 / (2 |S-dagger + j|)."""
+    S = list(range(len(X[0])))
+    S_dagger = []  # 1
+    while S:  # 2 and 7
+        width = sigma or 1.0 / (2.0 * (len(S_dagger) + 1))  # 3
+        gains = additions(X, L, S_dagger, S, kernel, width, estimator)
+        n = max(1, math.floor(step * len(S))) if isinstance(step, float) else min(step, len(S))
+        n = len(S) if len(S_dagger) + n >= n_wanted else n
+        chosen = [S[p] for p in largest(gains, n)]  # 4
+        S = [j for j in S if j not in chosen]  # 5
+        S_dagger += chosen  # 6
+    return S_dagger
+
+
+def additions(X, L, S_dagger, S, kernel, sigma, estimator):
+    """HSIC(sigma, S-dagger + {j}) - HSIC(sigma, S-dagger) for j in S."""
+    before = value_of(X, L, S_dagger, kernel, sigma, estimator)
+    return [value_of(X, L, [*S_dagger, j], kernel, sigma, estimator) - before for j in S]
+
+
+def value_of(X, L, T, kernel, sigma, estimator):
+    """HSIC(sigma, T); samples of no features are all alike."""
+    return hsic(gram(columns(X, T) if T else [[0.0]] * len(X), kernel, sigma), L, estimator)
+
+
+def floating(X, L, n_wanted, kernel="gaussian", estimator="unbiased"):
+    """S-dagger of floating selection (Pudil et al. 1994), sigma = 1 / (2 |T|) for a set T."""
+
+    def value(T):
+        return value_of(X, L, T, kernel, 1.0 / (2.0 * len(T)), estimator)
+
+    S, T, best = list(range(len(X[0]))), [], {}
+    while len(T) < n_wanted:
+        gains = additions(X, L, T, S, kernel, 1.0 / (2.0 * (len(T) + 1)), estimator)
+        i = S[largest(gains, 1)[0]]
+        S.remove(i)
+        T.append(i)
+        reached = {len(T): value(T)}
+        while len(T) >= 3:
+            values = [value([k for k in T if k != j]) for j in T]
+            p = largest(values, 1)[0]
+            known = best.get(len(T) - 1)
+            if T[p] == i or (known is not None and values[p] <= known + TIE * abs(known)):
+                break
+            S = sorted([*S, T.pop(p)])
+            reached[len(T)] = values[p]
+        for size, number in reached.items():
+            best[size] = max(number, best.get(size, number))
+    if S:
+        gains = additions(X, L, T, S, kernel, 1.0 / (2.0 * (len(T) + 1)), estimator)
+        T += [S[p] for p in largest(gains, len(S))]
+    return T
+
+
 def columns(X, S):
     return [[row[j] for j in S] for row in X]
 

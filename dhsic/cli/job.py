@@ -14,6 +14,7 @@ from dhsic.errors import CheckpointError, InputError
 from dhsic.fitting import Selector
 from dhsic.selectors import METHODS
 from dhsic.sources.writing import check_free
+from dhsic.stability import check_stability
 
 COMMAND = "dhsic select"
 #: Options that say how a method does its work; None where its default is meant.
@@ -29,6 +30,7 @@ OF_METHODS = (
     "dtype",
     "standardize",
     "missing",
+    "stability",
 )
 
 
@@ -69,6 +71,7 @@ class Job:
     dtype: str | None = None
     standardize: bool | None = None
     missing: str | None = None
+    stability: int | None = None
     checkpoint: str | None = None
     out: str | None = None
     force: bool = False
@@ -144,7 +147,9 @@ class Job:
 
     def check(self) -> Job:
         """Refuse what can be seen to fail before any work."""
-        self.selector().parameters().check()
+        selector = self.selector()
+        selector.parameters().check()
+        check_stability(selector.stability)
         if self.checkpoint is not None and "://" not in self.checkpoint:
             check_place(Path(self.checkpoint), "--checkpoint", InputError)
         if self.out is not None:

@@ -52,6 +52,8 @@ def as_json(
         **{name: values.tolist() for name, values in _names(chosen).items()},
         "score": [float(s) if np.isfinite(s) else None for s in chosen["score"].to_numpy()],
     }
+    if "stability" in chosen:
+        columns["stability"] = chosen["stability"].to_numpy().tolist()
     if planted is not None:
         columns["planted"] = [marker or None for marker in planted.markers]
     rows = zip(*columns.values(), strict=True)
@@ -75,6 +77,8 @@ def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
     for key, values in names.items():
         columns[key] = [f"{v:,}" if key == "position" else str(v) for v in values]
     columns["score"] = [_score(s) for s in chosen["score"].to_numpy()[:n]]
+    if "stability" in chosen:
+        columns["stability"] = [f"{s:.0%}" for s in chosen["stability"].to_numpy()[:n]]
     if planted is not None:
         columns["planted"] = list(planted.markers[:n])
     lines = _aligned(columns, width)

@@ -119,6 +119,13 @@ option = click.option
     type=click.Choice(["mean", "error"]),
     help="Missing values of features: the mean of the feature, or an error.",
 )
+@option(
+    "--stability",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Select from N random halves of the samples too, and show what part of them selects each "
+    "feature.",
+)
 @option("--variable", metavar="NAME", help="Variable of the store that holds the features.")
 @option("--sample-dim", metavar="DIM", help="Name or number of the samples' dimension.")
 @option(

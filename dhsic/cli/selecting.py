@@ -27,6 +27,7 @@ from dhsic.runtime.choosing import choose_runtime
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.target import PLINK_MISSING, plink_missing
 from dhsic.sources.truth import read_truth
+from dhsic.stability import with_stability
 
 
 def perform(ctx: click.Context, job: Job) -> None:
@@ -41,8 +42,11 @@ def perform(ctx: click.Context, job: Job) -> None:
         say("cluster", f"connecting to {job.scheduler}")
     runtime = choose_runtime("auto", scheduler=job.scheduler, n_threads=job.threads)
     with closing(runtime):
-        outcome = _run(ctx, job, source, taken, runtime).execute()
-    count = min(job.n_features, source.n_features)
+        run = _run(ctx, job, source, taken, runtime)
+        outcome = run.execute()
+        count = min(job.n_features, source.n_features)
+        if job.stability:
+            outcome = with_stability(run, outcome, job.stability, count, job.random_state or 0)
     result = to_dataset(outcome, count).assign_attrs(_provenance(job, taken))
     if job.out is not None:
         save(result, job.out, overwrite=job.force)

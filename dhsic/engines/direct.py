@@ -38,7 +38,15 @@ class DirectState:
 
 @dataclass(frozen=True)
 class Direct(AbstractEngine):
-    """Gains by the definition, in float64."""
+    """Gains by the definition, in float64.
+
+    Parameters
+    ----------
+    adding : bool
+        Of features that join S, instead of those that leave it.
+    """
+
+    adding: bool = False
 
     def prepare(self, question: Question) -> DirectState:
         """W with G in full."""
@@ -69,13 +77,14 @@ class Direct(AbstractEngine):
         """Gain of the feature x (m,), an array without axes."""
         # The change of a pair depends on its two values of x, so rows go in tiles: the samples
         # of a tile against all others.
+        difference = state.kernel.gain if self.adding else state.kernel.loss
         xp = namespace_of(x)
         m = x.shape[0]
         rows = max(1, at_a_time(x, TILE_ENTRIES) // m)
         gain = zeros((), like=x)
         for part in slices(m, rows):
-            loss = state.kernel.loss(  # (rows, m)
+            change = difference(  # (rows, m)
                 state.G[part, :], state.norms[part], state.norms, x[part], x, state.sigma
             )
-            gain += xp.vecdot(xp.reshape(state.W[part, :], (-1,)), xp.reshape(loss, (-1,)))
+            gain += xp.vecdot(xp.reshape(state.W[part, :], (-1,)), xp.reshape(change, (-1,)))
         return gain

@@ -13,12 +13,14 @@ lost in rounding; there level 0 has a product of its own.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.engines.quadratic import Quadratic
 from dhsic.kernels.base import AbstractKernel
-from dhsic.namespace import first_of, host, namespace_of, taken, write, zeros
+from dhsic.namespace import cast, first_of, host, namespace_of, taken, write, zeros
 
 #: Largest F for which differences of sums keep their digits.
 STEEP = 100.0
@@ -27,9 +29,15 @@ INDICATORS = 768
 
 
 def level_gains(
-    X: Array, n_levels: Array, A: Quadratic, row_sums: Float, kernel: AbstractKernel, sigma: float
+    X: Array,
+    n_levels: Array,
+    A: Quadratic,
+    row_sums: Float,
+    kernel: AbstractKernel,
+    sigma: float,
+    dtype: Any = "float64",
 ) -> Float:
-    """Gains of c few-valued features.
+    """Gains of c few-valued features; at minus sigma, of features that join.
 
     Parameters
     ----------
@@ -41,6 +49,8 @@ def level_gains(
         ``W o K`` and its row sums.
     kernel, sigma
         A kernel with a `factor`.
+    dtype : float32 or float64
+        Of A and the products.
 
     Returns
     -------
@@ -53,12 +63,18 @@ def level_gains(
         rows = max(1, INDICATORS // int(q))
         for a in range(0, same.size, rows):
             which = same[a : a + rows]
-            gains[which] = _gains(taken(X, which), int(q), A, row_sums, kernel, sigma)
+            gains[which] = _gains(taken(X, which), int(q), A, row_sums, kernel, sigma, dtype)
     return gains
 
 
 def _gains(
-    X: Array, q: int, A: Quadratic, row_sums: Float, kernel: AbstractKernel, sigma: float
+    X: Array,
+    q: int,
+    A: Quadratic,
+    row_sums: Float,
+    kernel: AbstractKernel,
+    sigma: float,
+    dtype: Any,
 ) -> Float:
     """Gains of features with q levels each; NumPy's, as those of `level_gains`."""
     xp = namespace_of(X)
@@ -67,19 +83,19 @@ def _gains(
     assert F is not None, "callers ask only kernels that are products over features"
     mild = host(xp.max(F, axis=(0, 1)) <= STEEP)
     if mild.all():  # the common case, without a copy
-        return _by_row_sums(indicators, F, A, row_sums)
+        return _by_row_sums(indicators, F, A, row_sums, dtype)
     gains = np.empty(X.shape[0])
-    gains[mild] = _by_row_sums(taken(indicators, mild, 1), taken(F, mild, 2), A, row_sums)
-    N = A.pairs(taken(indicators, ~mild, 1))  # (q, q, c)
+    gains[mild] = _by_row_sums(taken(indicators, mild, 1), taken(F, mild, 2), A, row_sums, dtype)
+    N = A.pairs(cast(taken(indicators, ~mild, 1), dtype))  # (q, q, c)
     gains[~mild] = host(xp.sum(taken(F, ~mild, 2) * N, axis=(0, 1)))
     return gains
 
 
-def _by_row_sums(indicators: Float, F: Float, A: Quadratic, row_sums: Float) -> Float:
+def _by_row_sums(indicators: Float, F: Float, A: Quadratic, row_sums: Float, dtype: Any) -> Float:
     """``sum_kl F_kl N_kl`` by products for the levels from 1 on."""
     xp = namespace_of(indicators)
     others = indicators[1:, ...]
-    N = A.pairs(others)  # (q - 1, q - 1, c)
+    N = A.pairs(cast(others, dtype))  # (q - 1, q - 1, c)
     N_0 = xp.vecdot(others, row_sums) - xp.sum(N, axis=0)  # (q - 1, c)
     gains = 2 * xp.sum(F[0, 1:, :] * N_0, axis=0) + xp.sum(F[1:, 1:, :] * N, axis=(0, 1))
     return host(gains)

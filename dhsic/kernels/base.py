@@ -103,6 +103,13 @@ class AbstractKernel(ABC):
         `inner`, `rows` and `columns` as of `gram`; x (r,) and y (c,) are column j there.
         """
 
+    def gain(
+        self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
+    ) -> Float:
+        """Part of ``K(S + j) - K(S)``, (r, c); arguments as of `loss`, of S without j."""
+        joined: Float = inner + x[:, None] * y[None, :]
+        return -self.loss(joined, rows + x * x, columns + y * y, x, y, sigma)
+
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """Part of base matrix `key` of the expansion, (r, c), a new array; K by default."""
         del key
@@ -112,11 +119,16 @@ class AbstractKernel(ABC):
     def expansion(self, order: int, sigma: float) -> Expansion:
         """Terms up to `order`."""
 
+    def addition(self) -> Expansion | None:
+        """``<W, K(S + j) - K(S)>`` as a sum of terms, exact; None where that takes a series."""
+        return None
+
     def factor(self, squared_difference: Float, sigma: float) -> Float | None:
         r"""``K(S \ j) / K(S) - 1`` as a function of ``(x_i - x_i')^2``; None if not a product.
 
-        A kernel that is a product over features has an exact expansion on few-valued features:
-        functions on q levels are spanned by q - 1 indicators besides the constant.
+        At minus sigma it is ``K(S + j) / K(S) - 1``. A kernel that is a product over features has
+        an exact expansion on few-valued features: functions on q levels are spanned by q - 1
+        indicators besides the constant.
         """
         del squared_difference, sigma
         return None

@@ -52,6 +52,10 @@ class Linear(AbstractKernel):
         del key, inner, sigma
         return zeros((rows.shape[0], columns.shape[0]), like=rows) + 1
 
+    def addition(self) -> Expansion:
+        """``x' W x``."""
+        return Expansion((Term(1, 1.0),), _functions, _magnitudes)
+
     def expansion(self, order: int, sigma: float) -> Expansion:
         """``-x' W x``."""
         del order, sigma

@@ -72,9 +72,17 @@ class Polynomial(AbstractKernel):
         del rows, columns, sigma
         return self._power(inner, self.degree - key)
 
+    def addition(self) -> Expansion:
+        """``sum_p C(b, p) (G + a)^(b-p) (x x')^p``, exact."""
+        return self._binomial(1)
+
     def expansion(self, order: int, sigma: float) -> Expansion:
         """``sum_p (-1)^p C(b, p) (G + a)^(b-p) (x x')^p``, exact."""
         del order, sigma
+        return self._binomial(-1)
+
+    def _binomial(self, sign: int) -> Expansion:
+        """``(G + a + sign x x')^b - (G + a)^b``."""
         b = self.degree
 
         def functions(X: Array) -> Iterator[Array]:
@@ -85,7 +93,7 @@ class Polynomial(AbstractKernel):
             moments += [fourth * peak ** (2 * p - 4) for p in range(2, b + 1)]
             return [comb(b, p) * moment for p, moment in enumerate(moments, start=1)]
 
-        terms = tuple(Term(p, float((-1) ** p * comb(b, p))) for p in range(1, b + 1))
+        terms = tuple(Term(p, float(sign**p * comb(b, p))) for p in range(1, b + 1))
         return Expansion(terms, functions, magnitudes)
 
     def parameters(self) -> dict[str, float]:

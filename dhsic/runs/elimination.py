@@ -28,10 +28,10 @@ from dhsic.scoring.adaptive import AdaptiveDependence
 from dhsic.scoring.dependence import Choices, SourceDependence
 from dhsic.scoring.planning import Plan, fitted
 from dhsic.scoring.thin import ThinChoices, ThinDependence
-from dhsic.selection.bahsic import bahsic, begin
+from dhsic.selection.bahsic import bahsic
 from dhsic.selection.onepass import one_pass
 from dhsic.selection.policies import sizes
-from dhsic.selection.state import SelectionState
+from dhsic.selection.state import SelectionState, begin
 from dhsic.sources.scaling import Scaling
 
 

@@ -28,6 +28,8 @@ class Order:
         Aligned with `features`: the round (from 1) that gave each its place.
     history : tuple of mappings
         One record per round, plain numbers and strings.
+    placed : {"removed", "added"}
+        What a round does with features.
     extra : mapping
         More columns for the result, name to (values of all d features, what they are).
     """
@@ -36,6 +38,7 @@ class Order:
     scores: Float
     rounds: Index
     history: tuple[Mapping[str, Any], ...]
+    placed: str = "removed"
     extra: Mapping[str, tuple[Array, str]] = field(default_factory=dict)
 
 

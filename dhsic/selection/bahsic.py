@@ -19,8 +19,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from dhsic._typing import Float, Index
 from dhsic.selection.policies import removed
 from dhsic.selection.state import SelectionState
@@ -49,26 +47,10 @@ def bahsic(
     dependence: Dependence, state: SelectionState, step: float | int
 ) -> Iterator[SelectionState]:
     """Run Algorithm 1 from `state`, yielding the state after every round."""
-    S, S_dagger = state.survivors, state.eliminated  # 1
+    S = state.survivors  # 1: S_dagger, the features eliminated, is empty at the start
     while S.size:  # 2 and 7
         sigma = dependence.bandwidth(S)  # 3
         I = dependence.least_relevant(sigma, S, removed(step, S.size))  # noqa: E741  # 4
-        S = np.setdiff1d(S, I.features, assume_unique=True)  # 5
-        S_dagger = np.concatenate([S_dagger, I.features])  # 6
-        state = SelectionState(
-            round=state.round + 1,
-            survivors=S,
-            eliminated=S_dagger,
-            scores=np.concatenate([state.scores, I.scores]),
-            removed_in=np.concatenate(
-                [state.removed_in, np.full(I.features.size, state.round + 1)]
-            ),
-            history=(*state.history, I.record),
-        )
+        state = state.after(I.features, I.scores, I.record)
+        S = state.survivors  # 5: S \ I; 6: S_dagger, the features eliminated, gains I
         yield state
-
-
-def begin(features: Index) -> SelectionState:
-    """State before the first round: all `features` survive, S-dagger is empty."""
-    none = np.empty(0, dtype=np.int64)
-    return SelectionState(0, np.sort(features), none, np.empty(0), none, ())

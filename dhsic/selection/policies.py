@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,27 @@ def check_step(step: object) -> float | int:
     if 0 < step < 1:
         return float(step)
     raise InputError(f"step={step!r}; pass a fraction in (0, 1) or a whole number >= 1.")
+
+
+def how_many(n_features_to_select: Any, d: int) -> int:
+    """Number of features to select of d.
+
+    Raises
+    ------
+    InputError
+        Neither a count >= 1, a fraction in (0, 1), nor None.
+    """
+    n = n_features_to_select
+    if n is None:
+        return max(1, d // 2)
+    whole = isinstance(n, (int, np.integer)) and not isinstance(n, (bool, np.bool_))
+    if whole and n >= 1:
+        return min(int(n), d)
+    if isinstance(n, (float, np.floating)) and 0 < n < 1:
+        return max(1, int(n * d))
+    raise InputError(
+        f"n_features_to_select={n!r}; pass a count >= 1, a fraction in (0, 1) or None for half."
+    )
 
 
 def removed(step: float | int, n: int) -> int:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from dhsic._typing import Float, Index
+
+#: Key of a record under which features are named that went back to S, between commas.
+RETURNED = "returned"
 
 
 @dataclass(frozen=True, slots=True)
 class SelectionState:
-    """State of Algorithm 1 after a round; never changed, only replaced.
+    """State of Algorithm 1 or 2 after a round; never changed, only replaced.
 
     Attributes
     ----------
@@ -19,9 +24,11 @@ class SelectionState:
     survivors : (|S|,) int64
         The features still in S, ascending.
     eliminated : (d - |S|,) int64
-        S-dagger: the features in the order they left, the least relevant first.
+        S-dagger: the features in the order they left S, by Algorithm 1 the least relevant first,
+        by Algorithm 2 the most relevant.
     scores : (d - |S|,) float64
-        Aligned with `eliminated`: by how much HSIC falls without the feature, in its round.
+        Aligned with `eliminated`: by how much HSIC falls without the feature, or rises with it,
+        in its round.
     removed_in : (d - |S|,) int64
         Aligned with `eliminated`: the round (from 1) in which the feature left.
     history : tuple of mappings
@@ -35,3 +42,35 @@ class SelectionState:
     scores: Float
     removed_in: Index
     history: tuple[Mapping[str, float | int | str], ...]
+
+    def after(
+        self, features: Index, scores: Float, record: Mapping[str, float | int | str]
+    ) -> SelectionState:
+        """State after one more round, in which `features` left S, in this order.
+
+        Those that the record names as returned are in S again, and no longer in S-dagger.
+        """
+        back = returned(record)
+        keeps = ~np.isin(self.eliminated, back)
+        S = np.setdiff1d(np.union1d(self.survivors, back), features, assume_unique=True)
+        number = self.round + 1
+        return SelectionState(
+            round=number,
+            survivors=S.astype(np.int64),
+            eliminated=np.concatenate([self.eliminated[keeps], features]),
+            scores=np.concatenate([self.scores[keeps], scores]),
+            removed_in=np.concatenate([self.removed_in[keeps], np.full(features.size, number)]),
+            history=(*self.history, record),
+        )
+
+
+def returned(record: Mapping[str, float | int | str]) -> Index:
+    """Features that went back to S in a round."""
+    names = str(record.get(RETURNED, ""))
+    return np.array([int(name) for name in names.split(",") if name], dtype=np.int64)
+
+
+def begin(features: Index) -> SelectionState:
+    """State before the first round: all `features` survive, S-dagger is empty."""
+    none = np.empty(0, dtype=np.int64)
+    return SelectionState(0, np.sort(features), none, np.empty(0), none, ())

@@ -1,14 +1,10 @@
-"""What users call: selectors in scikit-learn's manner, and `select` for stores and datasets."""
+"""Backward elimination, for users."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import xarray as xr
-
-from dhsic.errors import InputError
 from dhsic.fitting import Selector
 from dhsic.parameters import Parameters
 from dhsic.runs.elimination import Elimination
@@ -50,6 +46,9 @@ class BAHSIC(Selector):
         Scale features to zero mean and unit standard deviation.
     missing : {"mean", "error"}
         Missing values become the mean of their feature, or are refused.
+    stability : int
+        How many random halves of the samples to select from besides: what part of them selects a
+        feature says how far it can be trusted. Each takes as long as a run over half the samples.
     checkpoint : path, optional
         Keep the state here after every round; a run that finds it goes on from there. The folder
         that it is in is made where it is not there, if the one above is.
@@ -73,6 +72,8 @@ class BAHSIC(Selector):
     scores_ : (d,) float
         By how much HSIC falls without the feature, in the round it left; NaN where constant.
         Comparable within a round.
+    stability_ : (d,) float
+        Part of the halves that select the feature; only with `stability`.
     result_ : xarray.Dataset
         All of this with the history of rounds; see `dhsic.results`.
 
@@ -102,6 +103,7 @@ class BAHSIC(Selector):
         tolerance: float = 0.02,
         standardize: bool = True,
         missing: str = "mean",
+        stability: int = 0,
         checkpoint: str | Path | None = None,
         dtype: Any = "float32",
         progress: Any = "auto",
@@ -119,6 +121,7 @@ class BAHSIC(Selector):
         self.tolerance = tolerance
         self.standardize = standardize
         self.missing = missing
+        self.stability = stability
         self.checkpoint = checkpoint
         self.dtype = dtype
         self.progress = progress
@@ -141,105 +144,3 @@ class BAHSIC(Selector):
             dtype=self.dtype,
             random_state=self.random_state,
         )
-
-
-class LinearHSIC(Selector):
-    """Ranking by the linear kernel's HSIC, one pass over the data (JMLR 5.1.1).
-
-    ``score_j = x_j' W x_j``: backward and forward selection with the linear kernel agree and
-    need no loop. Parameters as of `BAHSIC`.
-
-    Examples
-    --------
-    >>> import numpy as np, dhsic
-    >>> X = np.random.default_rng(0).standard_normal((100, 20))
-    >>> dhsic.LinearHSIC(1).fit(X, X[:, 4] > 0).get_support(indices=True).tolist()
-    [4]
-    """
-
-    _run = Elimination
-
-    def __init__(
-        self,
-        n_features_to_select: int | float | None = 50,
-        *,
-        label_kernel: str = "auto",
-        estimator: str = "unbiased",
-        standardize: bool = True,
-        missing: str = "mean",
-        checkpoint: str | Path | None = None,
-        progress: Any = "auto",
-        runtime: Any = "auto",
-        memory: int | None = None,
-    ) -> None:
-        self.n_features_to_select = n_features_to_select
-        self.label_kernel = label_kernel
-        self.estimator = estimator
-        self.standardize = standardize
-        self.missing = missing
-        self.checkpoint = checkpoint
-        self.progress = progress
-        self.runtime = runtime
-        self.memory = memory
-
-    def parameters(self) -> Parameters:
-        """What identifies the run that `fit` makes, besides the data."""
-        return Parameters(
-            step=None,
-            kernel="linear",
-            label_kernel=self.label_kernel,
-            estimator=self.estimator,
-            standardize=self.standardize,
-            missing=self.missing,
-        )
-
-
-#: Selectors by the names of their methods.
-METHODS: Mapping[str, type[Selector]] = {"bahsic": BAHSIC, "linear": LinearHSIC}
-
-
-def select(
-    data: Any,
-    target: Any,
-    *,
-    method: str = "bahsic",
-    n_features_to_select: int | float | None = 50,
-    covariates: Any = None,
-    sample_dim: str | int | None = None,
-    variable: str | None = None,
-    **parameters: Any,
-) -> xr.Dataset:
-    """Select features of a store or dataset; the result as a Dataset.
-
-    Parameters
-    ----------
-    data : path, URL, Dataset, DataArray or array
-        As for `BAHSIC.fit`; an open `AbstractSource` passes too.
-    target : str or array
-        Labels, or the name of the variable of `data` that holds them.
-    method : {"bahsic", "linear"}
-        `BAHSIC` or `LinearHSIC`.
-    n_features_to_select, **parameters
-        Passed to it.
-    covariates : array, optional
-        As for `BAHSIC.fit`.
-    sample_dim, variable
-        As for `BAHSIC.fit`.
-
-    Returns
-    -------
-    xarray.Dataset
-        See `dhsic.results`.
-    """
-    if method not in METHODS:
-        raise InputError(f"method={method!r} is unknown; pass one of {', '.join(METHODS)}.")
-    known = METHODS[method]._get_param_names()
-    unknown = sorted(set(parameters) - set(known))
-    if unknown:
-        raise InputError(
-            f"{', '.join(unknown)}: no parameter of method {method!r}; it has {', '.join(known)}."
-        )
-    model = METHODS[method](n_features_to_select, **parameters)
-    model.fit(data, target, covariates=covariates, sample_dim=sample_dim, variable=variable)
-    result: xr.Dataset = model.result_
-    return result

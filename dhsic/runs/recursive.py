@@ -1,0 +1,104 @@
+"""Recursive feature elimination with support vectors from end to end (JMLR 6.8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dhsic.errors import InputError
+from dhsic.kernels.bandwidth import resolve_bandwidth
+from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.choosing import resolve_kernel
+from dhsic.kernels.labels import ClassTarget, LabelParts
+from dhsic.kernels.polynomial import Polynomial
+from dhsic.parameters import Parameters, is_positive
+from dhsic.runs.elimination import Elimination
+from dhsic.scoring.dependence import Choices
+from dhsic.scoring.planning import Plan
+from dhsic.scoring.recursive import RecursiveDependence
+
+APPROX = ("auto", "exact", "direct")
+
+
+@dataclass(frozen=True)
+class RecursiveParameters(Parameters):
+    """Of elimination with support vectors."""
+
+    method: ClassVar[str] = "svm-rfe"
+    kernel: str | AbstractKernel = "linear"
+    label_kernel: str = "multiclass"
+    penalty: float = 1.0
+
+    def check(self) -> RecursiveParameters:
+        """Refuse what is unknown before any work."""
+        super().check()
+        if self.approx not in APPROX:
+            raise InputError(
+                f"approx={self.approx!r} is unknown to svm-rfe, whose W is a full matrix; pass "
+                "'auto', 'exact' or 'direct'."
+            )
+        if not is_positive(self.penalty):
+            raise InputError(f"penalty={self.penalty!r}; pass C of the machine, a positive number.")
+        return self
+
+    def identity(self) -> dict[str, Any]:
+        """Plain values that two runs must share to be the same run."""
+        return {**super().identity(), "penalty": float(self.penalty)}
+
+    def __str__(self) -> str:
+        """In a few words."""
+        name = resolve_kernel(self.kernel).name
+        return f"SVM-RFE with the {name} kernel, C {self.penalty:g}, step {self.step:g},"
+
+
+@dataclass
+class Recursive(Elimination):
+    """A run of Algorithm 1 with a machine in every round."""
+
+    parameters: RecursiveParameters
+
+    def _plan(self, m: int) -> Plan:
+        del m
+        return Plan(begins_thin=False, eager=False, may_square=True)
+
+    def _dependence(self, labels: LabelParts) -> RecursiveDependence:
+        asked = self.parameters
+        choices = Choices(
+            _with_statistic(resolve_kernel(asked.kernel)),
+            resolve_bandwidth(asked.bandwidth),
+            np.zeros((labels.n_samples, labels.n_samples)),
+            bool(asked.standardize),
+            np.dtype(str(asked.dtype)),
+            asked.approx == "direct",
+        )
+        return RecursiveDependence(
+            self.source,
+            choices,
+            self.runtime,
+            self._classes(labels),
+            float(asked.penalty),
+            rows=self.rows,
+            memory=self._budget,
+        )
+
+    def _classes(self, labels: LabelParts) -> Any:
+        """Class of each sample, (m,)."""
+        parts = labels.parts
+        if len(parts) != 1 or not isinstance(parts[0], ClassTarget):
+            raise InputError(
+                "svm-rfe tells classes apart, and there are several targets or real values; pass "
+                "one class label a sample."
+            )
+        if self.covariates is not None:
+            raise InputError(
+                "svm-rfe takes no covariates: its machine has no part for them. Leave them out, "
+                "or use bahsic."
+            )
+        return parts[0].codes
+
+
+def _with_statistic(kernel: AbstractKernel) -> AbstractKernel:
+    """The linear kernel as one of degree 1: W changes from round to round, so one pass is none."""
+    return Polynomial(degree=1, offset=0.0) if kernel.is_additive else kernel

@@ -1,0 +1,217 @@
+"""HSIC(sigma, S-dagger + {j}) of the features in a source: what Algorithm 2 asks."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from dhsic._typing import Float, Index
+from dhsic.engines.base import Question
+from dhsic.engines.decide import largest, tie_width
+from dhsic.kernels.bandwidth import Grid, KnownStatistic, Median
+from dhsic.kernels.choosing import check_reach
+from dhsic.kernels.statistic import Statistic, zero_upper
+from dhsic.kernels.symmetric import add_products
+from dhsic.runtime.base import AbstractRuntime
+from dhsic.scoring.ascent import Ascent
+from dhsic.scoring.dependence import Choices, Reporter
+from dhsic.scoring.reader import Reader
+from dhsic.scoring.removal import check_gains
+from dhsic.scoring.tasks import Wanted, measure_blocks, standardised_columns, statistic_of
+from dhsic.selection.bahsic import Removal
+from dhsic.selection.state import SelectionState
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.scaling import Scaling
+
+#: Median squared distance of two values of a normal feature, over its variance.
+NORMAL_MEDIAN = 0.9099
+#: Features that join together and are sent by their values, not their statistic.
+FEW = 128
+
+
+class SourceForward:
+    """`dhsic.selection.fohsic.ForwardDependence` over a source."""
+
+    def __init__(
+        self,
+        source: AbstractSource,
+        choices: Choices,
+        runtime: AbstractRuntime,
+        *,
+        rows: Index | None = None,
+        memory: int | None = None,
+    ) -> None:
+        self.choices = choices
+        self.reporter: Reporter | None = None
+        self.scaling: Scaling | None = None
+        wanted = Wanted(
+            rows=rows,
+            n_samples=len(choices.W),
+            standardize=choices.standardize,
+            centre=choices.kernel.has_bandwidth,
+            statistic=False,
+        )
+        self._reader = Reader(source, runtime, wanted, memory=memory)
+        self._upper = zero_upper(len(choices.W))
+        self._inside = np.empty(0, dtype=np.int64)  # features that `_upper` is the statistic of
+        self._kept: dict[int, Float] = {}
+        self._advice = ""
+        self._bytes_read = 0
+        self._started = time.perf_counter()
+
+    def measure(self) -> Scaling:
+        """Pass over all features: their scaling."""
+        self._reader, jobs, n_bytes = self._reader.first_pass()
+        self._bytes_read += n_bytes
+        self.scaling = Scaling.join([s for s, _ in self._reader.map(measure_blocks, jobs)])
+        wanted = replace(self._reader.wanted, dtype=np.float64)
+        self._reader = replace(self._reader, wanted=wanted)
+        return self.scaling
+
+    def close(self) -> None:
+        """Let go of scratch."""
+        self._reader.close()
+
+    def resume(self, state: SelectionState) -> None:
+        """Go to where `state` left off, after `measure`."""
+        if not state.round:
+            return
+        self._advice = str(state.history[-1]["advice"])
+        self._move_to(state.eliminated, state.removed_in)
+
+    def bandwidth(self, S_dagger: Index) -> float:
+        """Line 3: sigma for one feature more than S-dagger."""
+        self._started = time.perf_counter()
+        self._move_to(S_dagger)
+        kernel, policy = self.choices.kernel, self.choices.bandwidth
+        if not kernel.has_bandwidth:
+            return 1.0
+        if not S_dagger.size and isinstance(policy, Median):
+            return self._before_the_first()
+        if not S_dagger.size and isinstance(policy, Grid):
+            return max(policy.sigmas, key=self._best_alone)
+        known = KnownStatistic(kernel, self.choices.W, Statistic(self._upper))
+        return policy(known, S_dagger.size + 1)
+
+    def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
+        """Line 4: the n features whose joining leaves the largest HSIC."""
+        question = self._question(sigma)
+        hsic = question.hsic if S_dagger.size else 0.0
+        gains, record = self._ascent(question, S, n).run(self._advice)
+        check_gains(self.choices.kernel, sigma, hsic, gains)
+        first = largest(gains, n, tie_width(gains))
+        stay = np.delete(np.arange(S.size), first)
+        self._advice = record["advice"] = self._advise(question, S[stay], gains[stay], n)
+        facts = {
+            "n_features": S.size,
+            "n_selected": S_dagger.size,
+            "n_added": first.size,
+            "sigma": float(sigma),
+            "hsic": float(hsic),
+            "seconds": time.perf_counter() - self._started,
+            "bytes_read": self._bytes_read + int(record.pop("bytes")),
+        }
+        self._bytes_read = 0
+        return Removal(S[first], gains[first], facts | record)
+
+    def value(self, T: Index) -> float:
+        """HSIC(Xi, T), for floating selection."""
+        Z = self._values(T)
+        return self._hsic_of(Z.T @ Z, T.size)
+
+    def least_missed(self, T: Index) -> tuple[int, float]:
+        r"""The feature j of T with the largest HSIC(Xi, T \ {j}), and that."""
+        Z = self._values(T)
+        G = Z.T @ Z  # (m, m)
+        values = np.array([self._hsic_of(G - np.multiply.outer(z, z), T.size - 1) for z in Z])
+        j = int(largest(values, 1, tie_width(values))[0])
+        return int(T[j]), float(values[j])
+
+    def _hsic_of(self, G: Float, n_features: int) -> float:
+        """``<W, K>`` at the sigma of the policy."""
+        kernel = self.choices.kernel
+        known = KnownStatistic(kernel, self.choices.W, Statistic.of(G))
+        sigma = self.choices.bandwidth(known, n_features) if kernel.has_bandwidth else 1.0
+        return known.hsic(sigma)
+
+    def _values(self, T: Index) -> Float:
+        """Standardised features, (t, m) float64, kept from round to round."""
+        new = np.sort([j for j in T if int(j) not in self._kept]).astype(np.int64)
+        if new.size:
+            jobs = self._reader.jobs(new, self._scaling)
+            self._bytes_read += self._reader.bytes_of(jobs)
+            parts = self._reader.joined(standardised_columns, jobs)
+            self._kept |= zip(new.tolist(), np.concatenate(list(parts)), strict=True)
+        return np.stack([self._kept[int(j)] for j in T])
+
+    def _move_to(self, S_dagger: Index, rounds: Index | None = None) -> None:
+        """Bring the statistic to S-dagger, in the order in which features joined.
+
+        Where some left again it is summed anew, so that a resumed run gets the same bits; without
+        `rounds`, in which each of them joined, they joined one by one, or all new ones together.
+        """
+        n = self._inside.size
+        if not np.array_equal(self._inside, S_dagger[:n]):
+            self._upper[...] = 0.0
+            self._inside = S_dagger[:0]
+            rounds = np.arange(S_dagger.size)
+        elif rounds is None:
+            rounds = np.zeros(S_dagger.size, dtype=np.int64)
+        new, when = S_dagger[self._inside.size :], rounds[self._inside.size :]
+        for number in np.unique(when):
+            self._include(new[when == number])
+        self._inside = S_dagger
+
+    def _include(self, joined: Index) -> None:
+        """Add features that joined together to the statistic."""
+        jobs = self._reader.jobs(np.sort(joined), self._scaling)
+        self._bytes_read += self._reader.bytes_of(jobs)
+        if joined.size > FEW:
+            for part in self._reader.map(statistic_of, jobs):
+                self._upper += part
+        else:
+            parts = list(self._reader.joined(standardised_columns, jobs))
+            add_products(self._upper, np.concatenate(parts))
+        check_reach(self.choices.kernel, float(np.diagonal(self._upper).max()))
+
+    @property
+    def _scaling(self) -> Scaling:
+        if self.scaling is None:
+            self.measure()
+        assert self.scaling is not None, "measure sets it"
+        return self.scaling
+
+    def _question(self, sigma: float) -> Question:
+        return Question(
+            self.choices.kernel,
+            sigma,
+            self.choices.W,
+            Statistic(self._upper),
+            self._reader.runtime.each,
+        )
+
+    def _ascent(self, question: Question, S: Index, n: int) -> Ascent:
+        single = self.choices.dtype == np.float32
+        definition = self.choices.by_definition
+        return Ascent(
+            question, S, n, self._reader, self._scaling, self.reporter, single, definition
+        )
+
+    def _advise(self, question: Question, left: Index, gains: Float, n: int) -> str:
+        """Engine for the first pass of the next round, which a resumed run must know too."""
+        return self._ascent(question, left, n).advice(gains) if left.size else ""
+
+    def _before_the_first(self) -> float:
+        """The median rule with nothing chosen: for a normal feature of the mean variance."""
+        scaling = self._scaling
+        alive = ~scaling.constant
+        variance = 1.0 if self.choices.standardize else float(np.mean(scaling.std[alive] ** 2))
+        return 1.0 / (2.0 * NORMAL_MEDIAN * variance)
+
+    def _best_alone(self, sigma: float) -> float:
+        """Largest HSIC of one feature: what a grid is searched by before there are any."""
+        S = np.flatnonzero(~self._scaling.constant)
+        gains, _ = self._ascent(self._question(sigma), S, 1).run("")
+        return float(gains.max())

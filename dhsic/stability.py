@@ -1,0 +1,112 @@
+"""Stability selection: how often a feature is selected from half of the samples.
+
+Meinshausen and Buhlmann: Stability selection. J. R. Statist. Soc. B 72 (2010). A feature that is
+selected by what a few samples happen to say is not selected from most halves; one that the target
+depends on is. Halves are drawn without replacement, class by class where labels are classes, and
+each is a run of its own over the same blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Index
+from dhsic.errors import InputError
+from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel
+from dhsic.runs.base import AbstractRun
+from dhsic.runs.outcome import Outcome
+
+
+def check_stability(stability: Any) -> int:
+    """Return the number of halves, 0 for none.
+
+    Raises
+    ------
+    InputError
+        Neither 0 nor a whole number >= 2.
+    """
+    whole = isinstance(stability, (int, np.integer)) and not isinstance(stability, bool)
+    if not whole or stability < 0 or stability == 1:
+        raise InputError(
+            f"stability={stability!r}; pass how many halves of the samples to select from, such as "
+            "50, or 0 for none."
+        )
+    return int(stability)
+
+
+def halves(y: Array | None, m: int, n: int, seed: int) -> list[Index]:
+    """Positions of the samples of each of n random halves, ascending.
+
+    Parameters
+    ----------
+    y : (m,) or (m, t) array, optional
+        Labels; classes are halved one by one where there is one target.
+    m : int
+        Number of samples.
+    n : int
+        How many halves.
+    seed : int
+        Of the draws.
+    """
+    rng = np.random.default_rng(seed)
+    strata = _strata(y, m)
+    return [
+        np.sort(np.concatenate([rng.permutation(s)[: -(-s.size // 2)] for s in strata]))
+        for _ in range(n)
+    ]
+
+
+def _strata(y: Array | None, m: int) -> list[Index]:
+    everyone = np.arange(m)
+    if y is None or y.ndim != 1 or auto_kernel(y) not in CLASS_KERNELS:
+        return [everyone]
+    _, codes = np.unique(y.astype(str), return_inverse=True)
+    return [np.flatnonzero(codes == code) for code in range(codes.max() + 1)]
+
+
+def with_stability(run: AbstractRun, outcome: Outcome, n: int, count: int, seed: int) -> Outcome:
+    """The outcome of a run with a column ``stability``: part of n halves that select a feature.
+
+    Parameters
+    ----------
+    run : AbstractRun
+        The run that the outcome is from. Halves keep checkpoints next to its own.
+    count : int
+        How many features are selected, from all samples as from halves.
+    seed : int
+        Of the draws.
+    """
+    chosen = np.zeros(run.source.n_features)
+    for number, half in enumerate(halves(run.y, run.n_samples, n, seed)):
+        best = _of_half(run, half, number).execute().worst_first[::-1][:count]
+        chosen[best] += 1.0
+    meaning = f"part of {n} random halves of the samples from which the feature is selected"
+    order = replace(
+        outcome.order, extra={**outcome.order.extra, "stability": (chosen / n, meaning)}
+    )
+    return replace(outcome, order=order)
+
+
+def _of_half(run: AbstractRun, half: Index, number: int) -> AbstractRun:
+    rows = half if run.rows is None else run.rows[half]
+    kept = None if run.checkpoint is None else f"{run.checkpoint}.stability/{number:03d}"
+    return replace(
+        run,
+        y=_labels_of(run.y, half),
+        covariates=None if run.covariates is None else run.covariates[half],
+        rows=rows,
+        checkpoint=kept,
+        progress=False,
+        announce=None,
+    )
+
+
+def _labels_of(y: Array | None, half: Index) -> Array | None:
+    """Labels of some samples; of a precomputed label matrix, its part."""
+    if y is None:
+        return None
+    is_matrix = y.ndim == 2 and y.shape[0] == y.shape[1]
+    return y[np.ix_(half, half)] if is_matrix else y[half]

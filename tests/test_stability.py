@@ -1,0 +1,70 @@
+"""Stability: what part of the halves of the samples selects a feature."""
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numpy.testing import assert_array_equal
+
+import dhsic
+from dhsic.cli import main
+from dhsic.errors import InputError
+from dhsic.stability import halves
+
+
+def data(rng, m=80, d=20):
+    X = rng.standard_normal((m, d))
+    return X, (X[:, 4] + 0.5 * rng.standard_normal(m) > 0).astype(int)
+
+
+@pytest.mark.parametrize("selector", [dhsic.BAHSIC, dhsic.FOHSIC, dhsic.LinearHSIC])
+def test_it_counts_selections_from_halves(rng, selector):
+    X, y = data(rng)
+    model = selector(3, stability=6, progress=False).fit(X, y)
+    expected = np.zeros(20)
+    for half in halves(y, 80, 6, 0):
+        expected += selector(3, progress=False).fit(X[half], y[half]).support_
+    assert_array_equal(model.stability_, expected / 6)
+    assert model.stability_[4] == 1.0
+    assert model.stability_.sum() == pytest.approx(3)
+    assert_array_equal(model.ranking_, selector(3, progress=False).fit(X, y).ranking_)
+
+
+def test_halves_keep_classes_together_and_are_halves(rng):
+    y = np.array(["a"] * 10 + ["b"] * 5)
+    for half in halves(y, 15, 4, 1):
+        assert np.count_nonzero(half < 10) == 5
+        assert np.count_nonzero(half >= 10) == 3
+        assert (np.diff(half) > 0).all()
+    real = halves(rng.standard_normal(11), 11, 3, 0)
+    assert [half.size for half in real] == [6, 6, 6]
+    assert len({tuple(half) for half in real}) > 1
+
+
+def test_covariates_checkpoints_and_label_matrices_follow(rng, tmp_path):
+    X, y = data(rng, m=40, d=8)
+    C = rng.standard_normal(40)
+    path = tmp_path / "run"
+    first = dhsic.BAHSIC(2, stability=2, checkpoint=path, progress=False).fit(X, y, covariates=C)
+    again = dhsic.BAHSIC(2, stability=2, checkpoint=path, progress=False).fit(X, y, covariates=C)
+    assert_array_equal(first.stability_, again.stability_)
+    assert (tmp_path / "run.stability" / "001" / "zarr.json").exists()
+    L = np.multiply.outer(y - 0.5, y - 0.5)
+    given = dhsic.BAHSIC(2, stability=2, label_kernel="precomputed", progress=False).fit(X, L)
+    assert given.stability_.sum() == pytest.approx(2)
+
+
+@pytest.mark.parametrize("stability", [1, -3, 2.5, True, "many"])
+def test_what_is_no_number_of_halves_gets_a_sentence(rng, stability):
+    X, y = data(rng)
+    with pytest.raises(InputError, match="how many halves"):
+        dhsic.BAHSIC(3, stability=stability).fit(X, y)
+
+
+def test_command_line_shows_it(tmp_path):
+    run, path = CliRunner().invoke, str(tmp_path / "g.vcz")
+    run(main, ["simulate", path, "--samples", "60", "--variants", "200"])
+    options = ["select", path, "--target", "sample_trait", "-n", "3", "--stability", "3"]
+    outcome = run(main, options)
+    assert outcome.exit_code == 0, outcome.output
+    assert "stability" in outcome.stdout
+    assert "%" in outcome.stdout
