@@ -1,0 +1,333 @@
+r"""Kernels on graphs: paths and walks that two graphs share (JMLR 5.1.4).
+
+    ``k(x, x') = sum_a w_a #_a(x) #_a(x')``
+
+over features a of labelled, undirected graphs: molecules (atoms and bonds), contact maps, social
+or metabolic networks. A graph is a pair ``(adjacency, labels)``: adjacency (n, n) of 0 and 1,
+symmetric, an array or sparse; labels (n,), all text or all whole numbers, or None, which calls
+every node ``"*"``. Graphs of one call have labels all, or none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import block_diag, coo_array, csr_array, hstack, issparse
+from scipy.sparse.csgraph import dijkstra
+
+from dhsic._typing import Array, Float, Index
+from dhsic.errors import InputError
+from dhsic.given import as_array
+from dhsic.kernels.counting import AbstractCountingKernel, check_decay, check_length
+
+#: Distances in memory at once.
+BLOCK = 2**22
+#: Up to here float64 counts exactly.
+LARGEST_COUNT = 2**53
+#: What nodes without labels are called.
+NO_LABEL = "*"
+
+
+@dataclass(frozen=True)
+class ShortestPaths(AbstractCountingKernel):
+    """Pairs of nodes by their labels and distance: the shortest-path kernel.
+
+    A feature is ``(label, label, length)``, the smaller label first; its count is the number of
+    pairs of different nodes, so labelled, that are `length` edges apart; nodes that no path
+    connects count nowhere, and every weight is 1 (Borgwardt and Kriegel 2005, with equality of
+    labels and lengths). For what lies how far from what; sees no cycles and no multiplicity of
+    paths.
+
+    Time ``O(n (n + edges) log n)`` for each graph of n nodes.
+
+    Examples
+    --------
+    >>> path = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    >>> counts, names = ShortestPaths().counts([(path, ["C", "O", "C"]), (path, ["C", "C", "O"])])
+    >>> names
+    [('C', 'C', 1), ('C', 'C', 2), ('C', 'O', 1), ('C', 'O', 2)]
+    >>> counts.toarray().tolist()
+    [[0, 1, 2, 0], [1, 0, 1, 1]]
+    """
+
+    def counts(self, samples: Sequence[tuple[Any, Any]]) -> tuple[Any, list[Any]]:
+        """How often each (label, label, length) is in each graph.
+
+        Parameters
+        ----------
+        samples : sequence of m graphs
+            See the head of this file.
+
+        Returns
+        -------
+        counts : (m, n) scipy.sparse.csr_array of int64
+            For the n features that occur.
+        names : list of n tuples
+            Sorted.
+
+        Raises
+        ------
+        InputError
+            Graphs that are none, not undirected, or without any edge.
+        """
+        graphs = _read(samples)
+        q, longest = len(graphs.labels), max(a.shape[0] for a in graphs.adjacencies)
+        found = [_pairs(a, codes, q, longest) for a, codes in graphs]
+        keys, columns = np.unique(np.concatenate([k for k, _ in found]), return_inverse=True)
+        if keys.size == 0:
+            raise InputError(
+                f"None of {len(found)} graphs has an edge between two nodes: there are no paths to "
+                "count. Pass graphs with edges."
+            )
+        rows = np.repeat(np.arange(len(found)), [k.size for k, _ in found])
+        n = np.concatenate([n for _, n in found])
+        counts = coo_array((n, (rows, columns)), shape=(len(found), keys.size)).tocsr()
+        pairs, lengths = np.divmod(keys, longest)
+        first, second = np.divmod(pairs, q)
+        labels = graphs.labels
+        triples = zip(first.tolist(), second.tolist(), lengths.tolist(), strict=True)
+        return counts, [(labels[a], labels[b], length) for a, b, length in triples]
+
+    def weights(self, names: Sequence[Any]) -> Float:
+        """``w_a = 1``."""
+        return np.ones(len(names))
+
+
+@dataclass(frozen=True)
+class Walks(AbstractCountingKernel):
+    """Sequences of labels along walks: the random-walk kernel, up to a length.
+
+    A walk goes from node to neighbour, also back; its feature is the tuple of labels that it
+    meets, and ``w_a = decay**edges`` (Gaertner et al. 2003, a walk of 0 edges being a node).
+    Every walk of an undirected graph is one also in reverse, so a sequence and its reverse are
+    counted alike: the smaller of the two stands for both, with twice the weight. K is that of the
+    directed sequences, the number of walks in the product graph. For local structure: which
+    atoms are bound to which; short lengths (2 to 4) say most, long ones repeat themselves.
+
+    Features grow as ``labels**(longest + 1)``, of which those that occur are held: memory some 24
+    bytes for every node and every sequence that ends in it.
+
+    Parameters
+    ----------
+    longest : int
+        Edges of the longest walks, at least 1.
+    decay : float
+        Weight of a walk against one with an edge less; positive.
+
+    Examples
+    --------
+    >>> path = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    >>> counts, names = Walks(2).counts([(path, ["C", "O", "C"])])
+    >>> names
+    [('C',), ('C', 'O'), ('C', 'O', 'C'), ('O',), ('O', 'C', 'O')]
+    >>> counts.toarray().tolist()
+    [[2, 2, 4, 1, 2]]
+    """
+
+    longest: int
+    decay: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_length("Walks longest", self.longest)
+        check_decay("Walks decay", self.decay)
+
+    def counts(self, samples: Sequence[tuple[Any, Any]]) -> tuple[Any, list[Any]]:
+        """How many walks of each graph meet each sequence of labels.
+
+        Parameters
+        ----------
+        samples : sequence of m graphs
+            See the head of this file.
+
+        Returns
+        -------
+        counts : (m, n) scipy.sparse.csr_array of int64
+            For the n sequences that occur, each not larger than its reverse.
+        names : list of n tuples of labels
+            Sorted.
+
+        Raises
+        ------
+        InputError
+            Graphs that are none, not undirected or without nodes, or more walks than float64
+            counts exactly.
+        """
+        graphs = _read(samples)
+        if not graphs.labels:
+            raise InputError(
+                f"None of {len(graphs.adjacencies)} graphs has a node: there are no walks to "
+                "count. Pass graphs with nodes."
+            )
+        tables, names = [], []
+        for sequences, table in _walks(graphs, int(self.longest)):
+            kept = np.flatnonzero(_not_above_reverse(sequences))
+            tables.append(table[:, kept])
+            names += [tuple(graphs.labels[a] for a in s) for s in sequences[kept].tolist()]
+        order = sorted(range(len(names)), key=names.__getitem__)
+        counts = csr_array(hstack(tables, format="csr")[:, order])
+        return counts.astype(np.int64), [names[a] for a in order]
+
+    def weights(self, names: Sequence[Any]) -> Float:
+        """``decay**edges``, twice for a sequence that stands for its reverse too; (n,)."""
+        sides = np.array([1.0 if a == a[::-1] else 2.0 for a in names])
+        return np.asarray(sides * np.power(float(self.decay), [len(a) - 1 for a in names]))
+
+
+@dataclass(frozen=True)
+class _Graphs:
+    """m graphs; `adjacencies` are csr (n, n), `codes` (n,) places of labels in `labels`, sorted."""
+
+    adjacencies: list[Any]
+    codes: list[Index]
+    labels: list[Any]
+
+    def __iter__(self) -> Iterator[tuple[Any, Index]]:
+        return zip(self.adjacencies, self.codes, strict=True)
+
+
+def _pairs(adjacency: Any, codes: Index, q: int, longest: int) -> tuple[Index, Index]:
+    """Codes of (label, label, length) of the pairs of nodes of a graph, and how many of each."""
+    n = codes.size
+    width = max(1, BLOCK // max(n, 1))
+    keys = []
+    for first in range(0, n, width):
+        sources = np.arange(first, min(first + width, n))
+        lengths = dijkstra(adjacency, indices=sources, unweighted=True)  # (width, n)
+        u, v = np.nonzero(np.isfinite(lengths) & (np.arange(n) > sources[:, None]))
+        a, b = codes[sources[u]], codes[v]
+        length = lengths[u, v].astype(np.int64)
+        keys.append((np.minimum(a, b) * q + np.maximum(a, b)) * longest + length)
+    if not keys:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    distinct, counts = np.unique(np.concatenate(keys), return_counts=True)
+    return distinct, counts.astype(np.int64)
+
+
+def _walks(graphs: _Graphs, longest: int) -> Iterator[tuple[Index, Any]]:
+    """For walks of 0, 1, ... edges: sequences of labels (n, edges + 1), counts csr (m, n).
+
+    All graphs are one, with the nodes of each behind those of the one before: `ending` (nodes, n)
+    counts the walks that end in a node, by sequence, and a product with the adjacency carries
+    them on.
+    """
+    q, m = len(graphs.labels), len(graphs.codes)
+    A = csr_array(block_diag(graphs.adjacencies, format="csr", dtype=np.float64))
+    label = np.concatenate(graphs.codes)
+    nodes = np.arange(label.size)
+    owner = np.repeat(np.arange(m), [codes.size for codes in graphs.codes])
+    members = csr_array((np.ones(nodes.size), (owner, nodes)), shape=(m, nodes.size))
+    ending = csr_array(np.ones((nodes.size, 1)))  # the empty walk, whose next node is any
+    sequences = np.empty((1, 0), dtype=np.int64)
+    for edges in range(longest + 1):
+        steps = (A @ ending if edges else ending).tocoo()
+        keys, columns = np.unique(steps.col * np.int64(q) + label[steps.row], return_inverse=True)
+        if keys.size == 0:  # no edges, no longer walks
+            return
+        ending = csr_array((steps.data, (steps.row, columns)), shape=(nodes.size, keys.size))
+        before, last = np.divmod(keys, q)
+        sequences = np.column_stack([sequences[before], last])
+        table = csr_array(members @ ending)
+        _check_exact(table, edges)
+        yield sequences, table
+
+
+def _check_exact(table: Any, edges: int) -> None:
+    most = float(table.data.max())
+    if most >= LARGEST_COUNT:
+        raise InputError(
+            f"Some sequence of labels is met by {most:.3g} walks of {edges} edges, more than "
+            f"2**53, which are not counted exactly; pass Walks(longest={edges - 1})."
+        )
+
+
+def _not_above_reverse(sequences: Index) -> Array:
+    """Which sequences (n, length) are not larger than their reverse, (n,) bool."""
+    differences = sequences - sequences[:, ::-1]
+    first = np.argmax(differences != 0, axis=1)
+    return np.asarray(differences[np.arange(len(first)), first] <= 0)
+
+
+def _read(graphs: Sequence[tuple[Any, Any]]) -> _Graphs:
+    """Graphs as the kernels want them; refuse what is none."""
+    pairs = [_pair(i, graph) for i, graph in enumerate(graphs)]
+    if not pairs:
+        raise InputError("There are 0 graphs; pass one a sample, as (adjacency, labels).")
+    adjacencies = [_adjacency(i, given) for i, (given, _) in enumerate(pairs)]
+    named = [
+        _labels(i, given, a.shape[0])
+        for i, ((_, given), a) in enumerate(zip(pairs, adjacencies, strict=True))
+    ]
+    _check_kinds(named)
+    full = [
+        [NO_LABEL] * a.shape[0] if labels is None else labels
+        for labels, a in zip(named, adjacencies, strict=True)
+    ]
+    labels = sorted({label for each in full for label in each})
+    place = {label: i for i, label in enumerate(labels)}
+    codes = [np.array([place[label] for label in each], dtype=np.int64) for each in full]
+    return _Graphs(adjacencies, codes, labels)
+
+
+def _pair(i: int, graph: Any) -> tuple[Any, Any]:
+    if not isinstance(graph, tuple) or len(graph) != 2:
+        raise InputError(
+            f"Graph {i} is a {type(graph).__name__}, no pair; pass (adjacency, labels), or "
+            "(adjacency, None) for nodes without labels."
+        )
+    return graph
+
+
+def _adjacency(i: int, given: Any) -> Any:
+    """Csr (n, n) of what is given for graph i, symmetric and of 0 and 1."""
+    matrix = given if issparse(given) else as_array(given, f"the adjacency of graph {i}")
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise InputError(
+            f"The adjacency of graph {i} has shape {matrix.shape}; pass (n, n), a row a node."
+        )
+    A = csr_array(matrix if matrix.dtype.kind in "biuf" else np.full(matrix.shape, np.nan))
+    if not np.isin(A.data, (0, 1)).all():
+        raise InputError(
+            f"The adjacency of graph {i} holds other than 0 and 1; pass (adjacency != 0) where any "
+            "weight is an edge."
+        )
+    A = A.astype(np.float64)
+    A.sum_duplicates()
+    A.eliminate_zeros()
+    odd = (A != A.T).nnz
+    if odd:
+        raise InputError(
+            f"Graph {i} is directed: {odd} edges have no reverse. Pass an undirected one, such as "
+            "numpy.maximum(adjacency, adjacency.T)."
+        )
+    return A
+
+
+def _labels(i: int, given: Any, n: int) -> list[Any] | None:
+    """Labels of the n nodes of graph i as Python values, or None."""
+    if given is None:
+        return None
+    labels = as_array(given, f"the labels of graph {i}")
+    if labels.shape != (n,):
+        raise InputError(
+            f"Graph {i} has {n} nodes and labels of shape {labels.shape}; pass one label a node."
+        )
+    return list(labels.tolist())
+
+
+def _check_kinds(named: list[list[Any] | None]) -> None:
+    """Refuse labels that cannot be put in an order together."""
+    bare = [i for i, labels in enumerate(named) if labels is None]
+    if 0 < len(bare) < len(named):
+        raise InputError(
+            f"{len(bare)} of {len(named)} graphs have no labels (first graph {bare[0]}); pass "
+            "labels for all graphs, or for none."
+        )
+    kinds = {type(label) for labels in named if labels for label in labels}
+    if kinds - {str} and kinds - {int}:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise InputError(
+            f"Labels of nodes are of type {names}; pass text alone, or whole numbers alone."
+        )
