@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from dhsic import kernels
+from dhsic import datasets, kernels
+from dhsic.combining import rank_kernels, rank_subgraphs, rank_substrings
 from dhsic.errors import (
     CheckpointError,
     ClusterError,
@@ -13,9 +14,19 @@ from dhsic.errors import (
 )
 from dhsic.estimate import hsic, hsic_variance
 from dhsic.results import load, save, selected_features
-from dhsic.selectors import BAHSIC, FOHSIC, SVMRFE, LinearHSIC, select
+from dhsic.selectors import (
+    BAHSIC,
+    CCM,
+    FOHSIC,
+    SVMRFE,
+    FeatureWeighting,
+    LinearHSIC,
+    OnePass,
+    select,
+)
 from dhsic.sources.opening import open_source
 from dhsic.sources.target import read_target
+from dhsic.testing import FeatureTests, TestResult, hsic_test, test_features
 from dhsic.versions import VERSION
 
 if TYPE_CHECKING:
@@ -25,26 +36,37 @@ __version__ = VERSION
 
 __all__ = [
     "BAHSIC",
+    "CCM",
     "FOHSIC",
     "SVMRFE",
     "CheckpointError",
     "ClusterError",
     "DataError",
     "DhsicError",
+    "FeatureTests",
+    "FeatureWeighting",
     "InputError",
     "LinearHSIC",
     "MemoryBudgetError",
+    "OnePass",
+    "TestResult",
     "__version__",
+    "datasets",
     "hsic",
+    "hsic_test",
     "hsic_variance",
     "kernel_matrix",
     "kernels",
     "load",
     "open_source",
+    "rank_kernels",
+    "rank_subgraphs",
+    "rank_substrings",
     "read_target",
     "save",
     "select",
     "selected_features",
+    "test_features",
 ]
 
 

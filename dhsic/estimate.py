@@ -101,7 +101,7 @@ def hsic(
     >>> bool(np.isclose(exact, linear))
     True
     """
-    asked = _Asked(X, Y, resolve_kernel(kernel), label_kernel, estimator, covariates)
+    asked = Asked(X, Y, resolve_kernel(kernel), label_kernel, estimator, covariates)
     limits = _Limits(rank, tolerance, n_landmarks, random_state)
     pairing = _pairing(asked, method, limits)
     return pairing.values([chosen_sigma(pairing, resolve_bandwidth(bandwidth))])[0]
@@ -152,7 +152,7 @@ def hsic_variance(
     >>> dhsic.hsic(x, x**2) > 3 * dhsic.hsic_variance(x, x**2) ** 0.5
     True
     """
-    asked = _Asked(X, Y, resolve_kernel(kernel), label_kernel, "unbiased", covariates)
+    asked = Asked(X, Y, resolve_kernel(kernel), label_kernel, "unbiased", covariates)
     limits = _Limits(rank, tolerance, n_landmarks, random_state)
     pairing = _pairing(asked, method, limits)
     sigma = chosen_sigma(pairing, resolve_bandwidth(bandwidth))
@@ -160,7 +160,7 @@ def hsic_variance(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Asked:
     """What a caller asks for, before any work."""
 
     X: Any
@@ -214,9 +214,9 @@ class _Limits:
         return Landmarks(inner, np.einsum("ij,ij->i", X, X), None)
 
 
-def _dense(asked: _Asked) -> AbstractPairing:
+def _dense(asked: Asked) -> AbstractPairing:
     labels, kernel = asked.labels(), asked.kernel
-    X = _matrix(asked.X, labels.n_samples)
+    X = matrix_of(asked.X, labels.n_samples)
     everyone = slice(0, labels.n_samples)
     W = weights(labels.tile(everyone, everyone), asked.estimator, asked.covariates)
     X = X - X.mean(axis=0) if kernel.has_bandwidth else X  # distances keep their digits
@@ -225,7 +225,8 @@ def _dense(asked: _Asked) -> AbstractPairing:
     return DensePairing(kernel, X.shape[1], W, statistic)
 
 
-def _matrix(given: Any, n_labels: int) -> Float:
+def matrix_of(given: Any, n_labels: int) -> Float:
+    """X as numbers, (m, d); refused where it has not one row for each of the labels."""
     X = as_numbers(given, "X")
     X = X[:, None] if X.ndim == 1 else X
     _check_shape(X.shape, n_labels)
@@ -240,7 +241,7 @@ def _check_shape(shape: tuple[int, ...], n_labels: int) -> None:
         )
 
 
-def _panelled(asked: _Asked) -> AbstractPairing:
+def _panelled(asked: Asked) -> AbstractPairing:
     labels, kernel = asked.labels(), asked.kernel
     data = SlicedData(asked.X, centred=kernel.has_bandwidth)
     _check_shape((data.n_samples, data.n_features), labels.n_samples)
@@ -249,9 +250,9 @@ def _panelled(asked: _Asked) -> AbstractPairing:
     return PanelPairing(kernel, data, W)
 
 
-def _factored(asked: _Asked, method: str, limits: _Limits) -> AbstractPairing:
+def _factored(asked: Asked, method: str, limits: _Limits) -> AbstractPairing:
     labels, kernel = asked.labels(), asked.kernel
-    X = _matrix(asked.X, labels.n_samples)
+    X = matrix_of(asked.X, labels.n_samples)
     L = factor_of(labels)
     if L.error > LABEL_ERROR:
         raise InputError(
@@ -268,12 +269,12 @@ def _factored(asked: _Asked, method: str, limits: _Limits) -> AbstractPairing:
     return FactoredPairing(kernel, X.shape[1], W, factorizer, limits.seed, landmarks, few)
 
 
-def _pairing(asked: _Asked, method: str, limits: _Limits) -> AbstractPairing:
+def _pairing(asked: Asked, method: str, limits: _Limits) -> AbstractPairing:
     if method not in METHODS:
         raise InputError(f"method={method!r} is unknown; pass one of {', '.join(METHODS)}.")
     limits.check(method)
     return _EXACT[method](asked) if method in _EXACT else _factored(asked, method, limits)
 
 
-_EXACT: dict[str, Callable[[_Asked], AbstractPairing]] = {"exact": _dense, "blockwise": _panelled}
+_EXACT: dict[str, Callable[[Asked], AbstractPairing]] = {"exact": _dense, "blockwise": _panelled}
 METHODS = (*_EXACT, *FACTORIZERS)

@@ -16,9 +16,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
 from dhsic.given import as_array
+from dhsic.kernels.labels import SELF
 from dhsic.parameters import AbstractParameters, seed_of
 from dhsic.results import ranking, to_dataset
 from dhsic.runs.base import AbstractRun
+from dhsic.runs.groups import Groups
 from dhsic.runs.outcome import Outcome
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.choosing import choose_runtime
@@ -28,7 +30,7 @@ from dhsic.sources.base import AbstractSource
 from dhsic.sources.inmemory import check_in_memory, check_turned
 from dhsic.sources.opening import open_source
 from dhsic.sources.taking import take_features
-from dhsic.sources.target import as_labels, check_names
+from dhsic.sources.target import as_labels, check_names, read_target
 from dhsic.stability import check_stability, with_stability
 
 
@@ -37,6 +39,8 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     #: What does the work.
     _run: ClassVar[type[AbstractRun]]
+    #: Whether groups of features may be candidates.
+    takes_groups: ClassVar[bool] = False
 
     def fit(
         self,
@@ -44,6 +48,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         y: Any = None,
         *,
         covariates: Any = None,
+        groups: Any = None,
         sample_dim: str | int | None = None,
         variable: str | None = None,
     ) -> Self:
@@ -57,9 +62,14 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         y : (m,) or (m, t) array, or str
             Labels, one row a sample; (m, m) for ``label_kernel="precomputed"``; or the name of
             the variable of X that holds them. Where y and X both name their samples, the names
-            must be in one order.
+            must be in one order. None with ``label_kernel="self"``: the data are their own labels,
+            and features are selected that the others depend on.
         covariates : (m, q) array, optional
             Linear effects to take out of the labels (age, sex, principal components).
+        groups : (d,) array or str, optional
+            Group of each feature (the gene of a variant), or the name of the variable of X that
+            holds it: groups are removed or added as a whole, and `n_features_to_select` counts
+            them. `BAHSIC` and `FOHSIC` take groups; they score them by definition.
         sample_dim : str or int, optional
             Name or axis of the samples where X does not tell.
         variable : str, optional
@@ -74,15 +84,17 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         InputError, DataError, CheckpointError, MemoryBudgetError
             See `dhsic.errors`; each says what to do.
         """
-        if y is None:
+        is_own = y is None and getattr(self, "label_kernel", None) == SELF and self._run.takes_self
+        if y is None and not is_own:
             raise InputError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target "
                 "y is None. Pass one label a sample."
             )
-        labels = as_labels(y, X)
-        source = self._open(X, len(labels), sample_dim, variable)
+        labels = None if is_own else as_labels(y, X)
+        source = self._open(X, None if labels is None else len(labels), sample_dim, variable)
         check_names(source, X, y=y, covariates=covariates)
-        count = self._count(source.n_features)
+        known = None if groups is None else self._groups(groups, X, source.n_features)
+        count = self._count(source.n_features if known is None else known.n)
         n_halves = check_stability(self.stability)
         runtime = choose_runtime(self.runtime)
         run = self.new_run(
@@ -90,6 +102,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             labels,
             runtime,
             covariates=None if covariates is None else as_array(covariates, "covariates"),
+            groups=known,
             checkpoint=self.checkpoint,
             progress=self.progress,
             memory=self.memory,
@@ -98,18 +111,19 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             outcome = run.execute()
             if n_halves:
                 outcome = with_stability(run, outcome, n_halves, count, self._seed)
-            self._keep(outcome, count)
+            self._keep(outcome, outcome.order.n_features(count))
         finally:
             if runtime is not self.runtime:
                 runtime.close()
         return self
 
     def _open(
-        self, X: Any, n_labels: int, sample_dim: str | int | None, variable: str | None
+        self, X: Any, n_labels: int | None, sample_dim: str | int | None, variable: str | None
     ) -> AbstractSource:
         if sample_dim is None and _is_array_like(X):
             matrix = self._validated(X, variable)
-            check_turned(matrix.shape, n_labels)
+            if n_labels is not None:
+                check_turned(matrix.shape, n_labels)
             known = Names(features=getattr(self, "feature_names_in_", None))
             return ArraySource(matrix, names=known)
         source = open_source(X, variable=variable, sample_dim=sample_dim, n_samples=n_labels)
@@ -139,6 +153,15 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     @abstractmethod
     def parameters(self) -> AbstractParameters:
         """What identifies the run that `fit` makes, besides the data."""
+
+    def _groups(self, groups: Any, X: Any, d: int) -> Groups:
+        """Groups by name, or as they are given."""
+        if not self.takes_groups:
+            raise InputError(
+                f"{type(self).__name__} takes no groups: it judges features one by one. Leave "
+                "them out, or use BAHSIC or FOHSIC."
+            )
+        return Groups.of(read_target(X, groups) if isinstance(groups, str) else groups, d)
 
     @property
     def _seed(self) -> int:

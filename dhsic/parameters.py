@@ -12,7 +12,7 @@ import numpy as np
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.choosing import check_bandwidth, resolve_kernel
+from dhsic.kernels.choosing import check_approx, check_bandwidth, resolve_kernel
 from dhsic.selection.policies import check_step
 
 APPROX = ("auto", "exact", "lowrank", "direct")
@@ -75,6 +75,7 @@ class Parameters(AbstractParameters):
                 f"approx={self.approx!r} is unknown; pass 'auto', 'exact' (the expansion, exact "
                 "in its result), 'lowrank' (in linear time) or 'direct' (the definition, slow)."
             )
+        check_approx(resolve_kernel(self.kernel), self.approx)
         check_missing(self.missing)
         check_flag("standardize", self.standardize)
         check_dtype(self.dtype)

@@ -53,7 +53,8 @@ class Progress:
         """Mark the end of a round."""
         record = state.history[-1]
         if self._bar is not None:
-            self._bar.set_postfix_str(f"round {state.round}, {state.survivors.size} left")
+            left = f", {state.survivors.size} left" if state.survivors.size else ""
+            self._bar.set_postfix_str(f"round {state.round}{left}")
         if self._hook is not None:
             self._hook(
                 {

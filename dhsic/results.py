@@ -47,6 +47,13 @@ DESCRIPTIONS = {
     "round_engine": "engines that scored the round, and how many features each",
 }
 
+#: Name of the round that gave a feature its place, by what rounds do.
+PLACED = {
+    "removed": "round_removed",
+    "added": "round_added",
+    "weighted": "round_weighted",
+    "scored": "round_scored",
+}
 #: The same of methods that add features.
 ADDED = {
     "score": "by how much HSIC rose with the feature, in the round in which it joined",
@@ -56,6 +63,27 @@ ADDED = {
     "round_n_added": "features added in the round",
     "round_hsic": "HSIC of the features chosen at the start of the round",
 }
+
+#: The same of methods that weight features.
+WEIGHTED = {
+    "score": "weight of the feature",
+    "round_weighted": "step of which the weight is, 0 for constant features",
+    "round_objective": "objective after the step",
+    "round_hsic": "HSIC of the weighted features",
+    "round_residual": "size of the projected gradient",
+    "round_step": "length of the step",
+    "round_n_evaluations": "evaluations of the objective",
+    "round_n_nonzero": "features of a weight above 0",
+}
+
+#: The same of methods that score each feature once.
+SCORED = {
+    "round_scored": "1, 0 for constant features",
+    "round_prior_degrees": "degrees of freedom of the prior of variances (Smyth 2004)",
+    "round_prior_variance": "variance of that prior",
+    "round_prior_spread": "spread of true differences that the odds suppose",
+}
+OTHERS = {"added": ADDED, "weighted": WEIGHTED, "scored": SCORED}
 
 
 def ranking(order: Index) -> Index:
@@ -77,11 +105,12 @@ def to_dataset(outcome: Outcome, n_selected: int) -> xr.Dataset:
         "rank": ranks,
         "score": scores,
         "selected": ranks <= n_selected,
-        f"round_{order.placed}": rounds,
+        PLACED[order.placed]: rounds,
         "n_missing": outcome.scaling.n_missing,
         "constant": outcome.scaling.constant,
     }
-    said = DESCRIPTIONS | ADDED if order.placed == "added" else DESCRIPTIONS
+    said = DESCRIPTIONS | OTHERS.get(order.placed, {})
+    said["score"] = order.meaning or said["score"]
     data = {k: ("features", v, {"long_name": said[k]}) for k, v in per_feature.items()}
     for name, (values, meaning) in order.extra.items():
         data[name] = ("features", values, {"long_name": meaning})

@@ -75,14 +75,14 @@ def with_stability(run: AbstractRun, outcome: Outcome, n: int, count: int, seed:
     run : AbstractRun
         The run that the outcome is from. Halves keep checkpoints next to its own.
     count : int
-        How many features are selected, from all samples as from halves.
+        How many features (or groups) are selected, from all samples as from halves.
     seed : int
         Of the draws.
     """
     chosen = np.zeros(run.source.n_features)
     for number, half in enumerate(halves(run.y, run.n_samples, n, seed)):
-        best = _of_half(run, half, number).execute().worst_first[::-1][:count]
-        chosen[best] += 1.0
+        found = _of_half(run, half, number).execute()
+        chosen[found.worst_first[::-1][: found.order.n_features(count)]] += 1.0
     meaning = f"part of {n} random halves of the samples from which the feature is selected"
     order = replace(
         outcome.order, extra={**outcome.order.extra, "stability": (chosen / n, meaning)}

@@ -198,6 +198,29 @@ def value_of(X, L, T, kernel, sigma, estimator):
     return hsic(gram(columns(X, T) if T else [[0.0]] * len(X), kernel, sigma), L, estimator)
 
 
+def grouped(X, L, groups, forward, n_wanted, kernel="gaussian", estimator="unbiased"):
+    """Algorithm 1 or 2 with a group at a time, one a round: S-dagger, a list of groups."""
+    size = len(groups) / len(set(groups))
+
+    def value(chosen, sigma):
+        T = [j for j in range(len(groups)) if groups[j] in chosen]
+        return value_of(X, L, T, kernel, sigma, estimator)
+
+    S, S_dagger = sorted(set(groups)), []
+    while S:
+        inside = S_dagger if forward else S
+        n = sum(g in inside for g in groups) + (size if forward else 0)
+        sigma = 1.0 / (2.0 * n)
+        before = value(inside, sigma)
+        sets = [[*inside, g] if forward else [k for k in S if k != g] for g in S]
+        gains = [value(chosen, sigma) - before for chosen in sets]
+        last = forward and len(S_dagger) + 1 >= n_wanted
+        found = [S[p] for p in largest(gains, len(S) if last else 1)]
+        S = [g for g in S if g not in found]
+        S_dagger += found
+    return S_dagger
+
+
 def floating(X, L, n_wanted, kernel="gaussian", estimator="unbiased"):
     """S-dagger of floating selection (Pudil et al. 1994), sigma = 1 / (2 |T|) for a set T."""
 

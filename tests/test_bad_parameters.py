@@ -65,7 +65,7 @@ PARAMETERS = {
     ),
     "memory as text": (lambda: fit(memory="4GB"), InputError, "memory='4GB'", "8 * 2**30"),
     "memory below 0": (lambda: fit(memory=-5), InputError, "memory=-5", "a number of bytes"),
-    "method": (lambda: select(X, Y, method="lasso"), InputError, "'lasso'", "bahsic, linear"),
+    "method": (lambda: select(X, Y, method="lasso"), InputError, "'lasso'", "bahsic, fohsic"),
     "parameter": (lambda: select(X, Y, kernal="x"), InputError, "kernal", "it has", "kernel"),
     "checkpoint at a URL": (
         lambda: fit(checkpoint="s3://bucket/run"),

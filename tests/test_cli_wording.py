@@ -28,6 +28,7 @@ def said(message, name="select"):
         ("It looks turned: pass X.T, or say sample_dim=1.", "It looks turned: say --sample-dim 1."),
         ("and y has 3 labels.", "and the target has 3 labels."),
         ("needs 4 samples and got n_samples=3.", "needs 4 samples and got n_samples=3."),
+        ("epsilon=-1 and constraint='soft'.", "--set epsilon=-1 and --set constraint='soft'."),
         (
             "There is nothing at /data/step=1/memory=2.",
             "There is nothing at /data/step=1/memory=2.",

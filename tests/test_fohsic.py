@@ -1,6 +1,7 @@
 """Forward selection against the definition: Algorithm 2 and its floating form, whatever the way."""
 
 import naive
+import naive_kernels
 import numpy as np
 import pytest
 from cases import ESTIMATORS, PLAIN_KERNELS
@@ -18,8 +19,10 @@ from dhsic.engines.adding import Adding
 from dhsic.engines.base import Facts, Question
 from dhsic.engines.separable import beyond_zero, separable
 from dhsic.errors import CheckpointError, InputError
+from dhsic.hsic import weights
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.statistic import Statistic
+from dhsic.runs import forward as forward_run
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.scoring import ascent
@@ -81,6 +84,37 @@ def test_floating_is_that_of_the_definition(data):
     ).fit(X, y)
 
     assert order_of(model) == expected
+
+
+def value_of(Z, T, name, sigma, W, penalty):
+    """HSIC(sigma, T) of a kernel of tests/naive_kernels.py."""
+    if name == "ridge":
+        K = np.array(Z)[:, T] @ np.array(Z)[:, T].T
+        return float(np.vdot(W, K @ np.linalg.inv(K + penalty * np.eye(len(K)))))
+    return float(np.vdot(W, naive_kernels.GRAMS[name](naive.columns(Z, T), sigma, None)))
+
+
+@pytest.mark.parametrize("approx", ["auto", "direct"])
+@pytest.mark.parametrize(
+    "name", ["laplace", "laplace-l1", "rational", "inverse-distance", "delta", "ridge"]
+)
+def test_every_kernel_adds_as_the_definition_says(rng, name, approx):
+    X = rng.standard_normal((13, 6))
+    X[:, 1] = rng.integers(0, 3, 13)
+    X[:, 4] = X[:, 2]
+    y = (X[:, 0] + X[:, 3] ** 2 > 0.5).astype(int)
+    Z = naive.standardise(X.tolist())
+    W = weights(np.array(naive.label_gram(y.tolist(), "balanced")))
+    S, S_dagger = list(range(6)), []
+    while S:
+        sigma, penalty = 1 / (2 * (len(S_dagger) + 1)), len(S_dagger) + 1
+        before = value_of(Z, S_dagger, name, sigma, W, penalty)
+        gains = [value_of(Z, [*S_dagger, j], name, sigma, W, penalty) - before for j in S]
+        S_dagger.append(S.pop(naive.largest(gains, 1)[0]))
+
+    model = dhsic.FOHSIC(6, kernel=name, approx=approx, progress=False).fit(X, y)
+
+    assert order_of(model) == S_dagger
 
 
 def wide(rng, m=60, d=300):
@@ -242,6 +276,71 @@ def test_error_bounds_hold(data):
     assert (np.abs(found[:, 0] - exact) <= found[:, 1]).all()
 
 
+@pytest.mark.parametrize("label_kernel", ["balanced", "gaussian"])
+def test_low_rank_is_exact_where_landmarks_are_all_samples(rng, label_kernel):
+    X, y = wide(rng)
+    y = y if label_kernel == "balanced" else X[:, 1] + X[:, 2] ** 2 + 0.1 * X[:, 9]
+    options = {"label_kernel": label_kernel, "progress": False}
+    low = dhsic.FOHSIC(8, approx="lowrank", **options).fit(X, y)
+    exact = dhsic.FOHSIC(8, approx="exact", **options).fit(X, y)
+    chosen = exact.support_
+    assert_array_equal(low.ranking_[chosen], exact.ranking_[chosen])
+    assert_allclose(low.scores_[chosen], exact.scores_[chosen], rtol=1e-4)
+    assert low.result_["round_relative_error"].max() < 1e-3
+    assert low.result_["round_engine"].to_numpy()[0].startswith("low rank")
+
+
+@pytest.fixture(scope="module")
+def many():
+    """More samples than landmarks."""
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((900, 80))
+    X[:, ::6] = rng.integers(0, 3, (900, 14))
+    s = X[:, 1] + X[:, 2] ** 2 - X[:, 3] + np.sin(3 * X[:, 4]) + X[:, 6]
+    return X, (s + rng.standard_normal(900) > np.median(s)).astype(int)
+
+
+def test_low_rank_chooses_as_the_definition_and_says_how_sure_it_is(many):
+    X, y = many
+    low, exact = (
+        dhsic.FOHSIC(7, approx=approx, progress=False).fit(X, y) for approx in ("lowrank", "exact")
+    )
+    assert_array_equal(np.argsort(low.ranking_)[:7], np.argsort(exact.ranking_)[:7])
+    chosen = exact.support_
+    assert_allclose(low.scores_[chosen], exact.scores_[chosen], rtol=0.02)
+    assert low.result_["round_relative_error"].max() < 0.1
+    assert low.result_["round_cut_error"][:-1].max() < 0.1
+    assert low.result_["round_rank"].max() == 256
+
+
+def test_low_rank_gives_the_same_bits_everywhere(many, client, tmp_path):
+    X, y = many
+
+    def stop(record):
+        if record["round"] == 3:
+            raise StopError
+
+    def fit(**options):
+        return dhsic.FOHSIC(5, approx="lowrank", **{"progress": False} | options).fit(X, y)
+
+    one, dask = fit(runtime=Threads(1)), fit(runtime=DaskRuntime(client))
+    with pytest.raises(StopError):
+        fit(progress=stop, checkpoint=tmp_path / "run")
+    for other in (dask, fit(checkpoint=tmp_path / "run"), fit(runtime=Threads(3))):
+        assert_array_equal(one.ranking_, other.ranking_)
+        assert_array_equal(one.scores_, other.scores_)
+        assert_array_equal(one.result_["round_cut_error"], other.result_["round_cut_error"])
+
+
+def test_many_samples_take_low_rank_by_themselves(monkeypatch, many):
+    monkeypatch.setattr(forward_run, "MOST_SAMPLES", 500)
+    X, y = many
+    automatic = dhsic.FOHSIC(3, progress=False).fit(X, y)
+    asked = dhsic.FOHSIC(3, approx="lowrank", progress=False).fit(X, y)
+    assert_array_equal(automatic.ranking_, asked.ranking_)
+    assert automatic.result_.attrs["promised_bytes"] > 0
+
+
 def test_steps():
     assert added(1, 10, 3) == 1
     assert added(1, 10, 1) == 10
@@ -254,7 +353,11 @@ def test_steps():
     [
         ({"strategy": "sideways"}, "strategy='sideways' is unknown"),
         ({"strategy": "floating", "step": 2}, "adds one feature a round"),
-        ({"approx": "lowrank"}, "unknown to forward selection"),
+        ({"approx": "fast"}, "approx='fast' is unknown"),
+        ({"approx": "lowrank", "kernel": "polynomial"}, "takes the gaussian one"),
+        ({"approx": "lowrank", "strategy": "floating"}, "goes with strategy='forward'"),
+        ({"kernel": dhsic.kernels.KernelRidge()}, "not to be had in forward selection"),
+        ({"strategy": "floating", "kernel": "laplace-l1"}, "kernels of inner products"),
         ({"step": 0}, "step=0"),
         ({"n_features_to_select": 0}, "n_features_to_select=0"),
         ({"kernel": "linear", "bandwidth": 0.5}, "has none"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -12,11 +13,14 @@ from dhsic.checkpoint import Checkpoint
 from dhsic.durable import check_place
 from dhsic.errors import CheckpointError, InputError
 from dhsic.fitting import Selector
-from dhsic.selectors import METHODS
+from dhsic.kernels.labels import SELF
+from dhsic.selectors.select import parameters_of, selector_of
 from dhsic.sources.writing import check_free
 from dhsic.stability import check_stability
 
 COMMAND = "dhsic select"
+#: Parameters of every method that the command line has other words for.
+OF_RUNS = ("checkpoint", "progress", "runtime", "memory")
 #: Options that say how a method does its work; None where its default is meant.
 OF_METHODS = (
     "kernel",
@@ -58,6 +62,7 @@ class Job:
     na: tuple[str, ...] = ()
     variable: str | None = None
     sample_dim: str | None = None
+    groups: str | None = None
     method: str = "bahsic"
     n_features: int = 50
     kernel: str | None = None
@@ -72,6 +77,7 @@ class Job:
     standardize: bool | None = None
     missing: str | None = None
     stability: int | None = None
+    settings: tuple[str, ...] = ()
     checkpoint: str | None = None
     out: str | None = None
     force: bool = False
@@ -112,7 +118,7 @@ class Job:
             )
         known = {field.name for field in fields(cls)}
         options: dict[str, Any] = {k: v for k, v in kept.items() if k in known}
-        for name in ("target", "covariate", "na"):  # JSON has no tuples
+        for name in ("target", "covariate", "na", "settings"):  # JSON has no tuples
             options[name] = tuple(options.get(name, ()))
         return cls(**options | {"checkpoint": path})  # the folder may have moved since
 
@@ -133,8 +139,7 @@ class Job:
         InputError
             An option that the method does not have.
         """
-        kind = METHODS[self.method]
-        known = kind._get_param_names()
+        known = parameters_of(self.method)
         said = {name: getattr(self, name) for name in OF_METHODS}
         given = {name: value for name, value in said.items() if value is not None}
         for name in given:
@@ -143,7 +148,22 @@ class Job:
                 raise InputError(
                     f"--{option} is no option of --method {self.method}; leave it out."
                 )
-        return kind(self.n_features, **given)
+        return selector_of(self.method, self.n_features, given | self._set(known))
+
+    def _set(self, known: list[str]) -> dict[str, Any]:
+        """What ``--set NAME=VALUE`` says, by the names of the method's parameters."""
+        out = {}
+        free = sorted(set(known) - set(OF_METHODS) - set(OF_RUNS))
+        for setting in self.settings:
+            name, equals, value = setting.partition("=")
+            name = name.strip().replace("-", "_")
+            if not equals or name not in free:
+                raise InputError(
+                    f"--set {setting}: --method {self.method} takes "
+                    + (f"NAME=VALUE for {', '.join(free)}." if free else "no such settings.")
+                )
+            out[name] = _literal(value.strip())
+        return out
 
     def check(self) -> Job:
         """Refuse what can be seen to fail before any work."""
@@ -152,11 +172,27 @@ class Job:
         check_stability(selector.stability)
         if self.checkpoint is not None and "://" not in self.checkpoint:
             check_place(Path(self.checkpoint), "--checkpoint", InputError)
+        if not self.target and self.labels_as != SELF:
+            raise InputError(
+                "Missing option '--target': the labels, a variable of the store along the samples "
+                "or a column of --labels. Without any, --label-kernel self selects the features "
+                "that the others depend on."
+            )
+        if self.target and self.labels_as == SELF:
+            raise InputError(
+                "--label-kernel self takes the data for labels, and --target names others; pass "
+                "one of them."
+            )
         if self.out is not None:
             _check_out(Path(self.out), force=self.force)
         if self.sample_column is not None and self.labels is None and self.covariates is None:
             raise InputError(
                 "--sample-column names a column of a table, and there is none; pass --labels FILE."
+            )
+        if self.groups is not None and not selector.takes_groups:
+            raise InputError(
+                f"--groups is no option of --method {self.method}, which judges features one by "
+                "one; leave it out."
             )
         if self.scheduler is not None and self.threads is not None:
             raise InputError(
@@ -164,6 +200,14 @@ class Job:
                 "workers; pass one of them."
             )
         return self
+
+
+def _literal(text: str) -> Any:
+    """A number, True, False or None where the text is one; else the text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
 
 
 def _check_out(path: Path, *, force: bool) -> None:

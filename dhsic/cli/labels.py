@@ -28,8 +28,8 @@ class Taken:
 
     Attributes
     ----------
-    y : (m,) or (m, t) array
-        Labels.
+    y : (m,) or (m, t) array or None
+        Labels; None where the data are their own.
     covariates : (m, q) float64 or None
         Covariates.
     rows : (m,) int64 or None
@@ -40,7 +40,7 @@ class Taken:
         Where it came from, for people.
     """
 
-    y: Array
+    y: Array | None
     covariates: Float | None
     rows: Index | None
     n_dropped: int
@@ -63,6 +63,8 @@ def open_with_labels(job: Job) -> tuple[AbstractSource, Taken]:
 def _n_labels(job: Job, table: Table | None) -> int | None:
     if table is not None:
         return table.n_rows
+    if not job.target:
+        return None
     try:
         return len(read_target(job.path, job.target[0]))
     except (OSError, InputError):
@@ -80,7 +82,8 @@ def take(job: Job, source: AbstractSource, table: Table | None) -> Taken:
     notes: list[str] = []
     labels, covariates = _columns(job, source, table, notes)
     absent = {name: is_missing(values) for name, values in (*labels, *covariates)}
-    incomplete = np.logical_or.reduce(list(absent.values()))
+    nowhere = np.zeros(source.n_samples, dtype=bool)
+    incomplete = np.logical_or.reduce([nowhere, *absent.values()])
     if incomplete.any() and not job.drop_missing:
         worst = {name: int(mask.sum()) for name, mask in absent.items() if mask.any()}
         told = ", ".join(f"{name} of {count}" for name, count in worst.items())
@@ -100,7 +103,7 @@ def take(job: Job, source: AbstractSource, table: Table | None) -> Taken:
             _refuse_names(name, values[keep], job.labels_as)
     design = [part for name, values in covariates for part in _design(name, values[keep])]
     return Taken(
-        _stacked([values[keep] for _, values in labels]),
+        _stacked([values[keep] for _, values in labels]) if labels else None,
         np.column_stack(design) if design else None,
         keep if incomplete.any() else None,
         int(incomplete.sum()),
@@ -137,7 +140,8 @@ def _columns(
         found = {name: table.column(name)[aligned.rows] for name in job.target}
         found |= {name: _covariate(job, table, aligned, name) for name in job.covariate}
         notes.append(aligned.note)
-    notes.insert(0, f"{', '.join(job.target)} of {where}")
+    if job.target:
+        notes.insert(0, f"{', '.join(job.target)} of {where}")
     columns = {
         name: _checked(typed(values, job.na), name, source.n_samples)
         for name, values in found.items()
@@ -216,8 +220,10 @@ def _stacked(columns: list[Array]) -> Array:
     return np.column_stack([values.astype(object) for values in columns])
 
 
-def describe(y: Array, label_kernel: str) -> str:
+def describe(y: Array | None, label_kernel: str) -> str:
     """What the labels are and which kernel they get, for people."""
+    if y is None:
+        return "none: the data are their own"
     columns = [y] if y.ndim == 1 else list(y.T)
     return "; ".join(_describe(column, label_kernel) for column in columns)
 

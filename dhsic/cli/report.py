@@ -50,6 +50,7 @@ def as_json(
         "rank": chosen["rank"].to_numpy().tolist(),
         "index": chosen["index"].to_numpy().tolist(),
         **{name: values.tolist() for name, values in _names(chosen).items()},
+        **({"group": chosen["group"].to_numpy().tolist()} if "group" in chosen else {}),
         "score": [float(s) if np.isfinite(s) else None for s in chosen["score"].to_numpy()],
     }
     if "stability" in chosen:
@@ -76,6 +77,8 @@ def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
     columns = {"rank": [str(r) for r in chosen["rank"].to_numpy()[:n]]}
     for key, values in names.items():
         columns[key] = [f"{v:,}" if key == "position" else str(v) for v in values]
+    if "group" in chosen:
+        columns["group"] = [str(name) for name in chosen["group"].to_numpy()[:n]]
     columns["score"] = [_score(s) for s in chosen["score"].to_numpy()[:n]]
     if "stability" in chosen:
         columns["stability"] = [f"{s:.0%}" for s in chosen["stability"].to_numpy()[:n]]
@@ -122,7 +125,7 @@ def _score(value: float) -> str:
 
 def _aligned(columns: dict[str, list[str]], width: int) -> list[str]:
     """Lines of a table: numbers to the right, long names shortened to what fits."""
-    left = ("name", "planted")
+    left = ("name", "group", "planted")
     sizes = {key: max(len(v) for v in (key, *values)) for key, values in columns.items()}
     excess = sum(sizes.values()) + len(GAP) * (len(sizes) - 1) - width
     sizes["name"] = max(12, sizes["name"] - max(0, excess))

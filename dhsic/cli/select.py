@@ -23,11 +23,10 @@ option = click.option
 @click.argument("path", type=click.Path())
 @option(
     "--target",
-    required=True,
     multiple=True,
     metavar="NAME",
     help="Labels: a variable of the store along the samples, or a column of --labels. Several "
-    "are selected for jointly.",
+    "are selected for jointly. Needed, unless --label-kernel self.",
 )
 @option("--labels", type=click.Path(), metavar="FILE", help="Table of labels (TSV, CSV).")
 @option("--sample-column", metavar="NAME", help="Column of the tables with the sample names.")
@@ -63,7 +62,9 @@ option = click.option
     default="bahsic",
     show_default=True,
     type=click.Choice(list(METHODS)),
-    help="Backward elimination, or a ranking by the linear kernel in one pass.",
+    help="Backward elimination (bahsic), forward selection (fohsic), conditional covariance "
+    "minimisation (ccm), feature weights (weighting), support vectors (svm-rfe), or a ranking in "
+    "one pass by the linear kernel or another criterion.",
 )
 @option("--kernel", show_default="gaussian", type=click.Choice(list(KERNELS)))
 @option(
@@ -126,7 +127,21 @@ option = click.option
     help="Select from N random halves of the samples too, and show what part of them selects each "
     "feature.",
 )
+@option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any other parameter of the method, by its name in Python: strategy=floating, "
+    "epsilon=0.1, constraint=soft. May be repeated.",
+)
 @option("--variable", metavar="NAME", help="Variable of the store that holds the features.")
+@option(
+    "--groups",
+    metavar="NAME",
+    help="Variable of the store that names the group of each feature (its gene): groups are "
+    "selected as a whole, by definition, and -n counts them.",
+)
 @option("--sample-dim", metavar="DIM", help="Name or number of the samples' dimension.")
 @option(
     "--checkpoint",

@@ -21,11 +21,12 @@ from dhsic.cli.talk import say, seconds, shown
 from dhsic.engines.memory import Promise, available_bytes, human, peak_bytes, resident_bytes
 from dhsic.results import save, selected_features, to_dataset
 from dhsic.runs.base import AbstractRun
+from dhsic.runs.groups import Groups
 from dhsic.runs.outcome import Outcome
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.choosing import choose_runtime
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.target import PLINK_MISSING, plink_missing
+from dhsic.sources.target import PLINK_MISSING, plink_missing, read_target
 from dhsic.sources.truth import read_truth
 from dhsic.stability import with_stability
 
@@ -44,9 +45,11 @@ def perform(ctx: click.Context, job: Job) -> None:
     with closing(runtime):
         run = _run(ctx, job, source, taken, runtime)
         outcome = run.execute()
-        count = min(job.n_features, source.n_features)
+        n_candidates = source.n_features if run.groups is None else run.groups.n
+        count = min(job.n_features, n_candidates)
         if job.stability:
             outcome = with_stability(run, outcome, job.stability, count, job.random_state or 0)
+        count = outcome.order.n_features(count)
     result = to_dataset(outcome, count).assign_attrs(_provenance(job, taken))
     if job.out is not None:
         save(result, job.out, overwrite=job.force)
@@ -57,7 +60,9 @@ def perform(ctx: click.Context, job: Job) -> None:
         bytes_read=int(sum(int(record.get("bytes_read", 0)) for record in history)),
         peak_bytes=peak_bytes(),
         promised_bytes=outcome.promise.total,
-        rounds_in_low_rank=sum(str(record["engine"]).startswith("low rank") for record in history),
+        rounds_in_low_rank=sum(
+            str(record.get("engine", "")).startswith("low rank") for record in history
+        ),
         largest_cut_error=max((float(r.get("cut_error", 0.0)) for r in history), default=0.0),
     )
     _show(job, outcome, result, costs, None if truth is None else compare(result, truth))
@@ -75,10 +80,14 @@ def _run(
         say("run", f"{selector.parameters()} on {where}{_kept(job)}")
         say("memory", f"{promise}; allowed {human(allowed)}")
 
+    groups = None
+    if job.groups is not None:
+        groups = Groups.of(read_target(job.path, job.groups), source.n_features)
     return selector.new_run(
         source,
         taken.y,
         runtime,
+        groups=groups,
         covariates=taken.covariates,
         rows=taken.rows,
         checkpoint=job.checkpoint,
@@ -96,8 +105,8 @@ def _say_data(job: Job, source: AbstractSource, taken: Taken) -> None:
         f"{Path(job.path).name}: {source.n_samples:,} samples x {source.n_features:,} features, "
         f"{kind}",
     )
-    say("labels", f"{describe(taken.y, job.labels_as)}; {'; '.join(taken.notes)}")
-    n_coded = plink_missing(taken.y)
+    say("labels", "; ".join([describe(taken.y, job.labels_as), *taken.notes]))
+    n_coded = 0 if taken.y is None else plink_missing(taken.y)
     if n_coded:
         say(
             "note",

@@ -11,6 +11,9 @@ from collections.abc import Mapping
 
 import click
 
+from dhsic.cli.job import OF_METHODS, OF_RUNS
+from dhsic.selectors.select import METHODS, parameters_of
+
 #: Parameters whose option has another name.
 ALIASES = {"n_features_to_select": "n_features", "overwrite": "force", "n_threads": "threads"}
 
@@ -27,6 +30,14 @@ PHRASES = (
 
 #: Parameters of `dhsic.open_source` that have no option.
 ONLY_IN_PYTHON = ("missing_chunks", "missing_code", "ploidy_policy", "storage_options")
+
+#: Parameters of methods that `select` takes by ``--set``.
+SETTINGS = frozenset(
+    name
+    for method in METHODS
+    for name in parameters_of(method)
+    if name not in (*OF_METHODS, *OF_RUNS)
+)
 
 #: ``name=value`` or ``name=``, not as part of a path.
 GIVEN = re.compile(
@@ -73,7 +84,8 @@ def _options(ctx: click.Context) -> Mapping[str, click.Option]:
 def _option(match: re.Match[str], options: Mapping[str, click.Option]) -> str:
     option = options.get(ALIASES.get(match["name"], match["name"]))
     if option is None:
-        return match[0]
+        is_setting = "settings" in options and match["name"] in SETTINGS
+        return f"--set {match[0]}" if is_setting else match[0]
     name, value = max(option.opts, key=len), match["value"]
     if value is None:
         return name

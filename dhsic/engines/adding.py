@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,8 +27,8 @@ from dhsic.engines.base import AbstractEngine, Facts, Question
 from dhsic.engines.dense import DEVIATIONS, PARTIAL_SUM
 from dhsic.engines.direct import Direct, DirectState
 from dhsic.engines.levels import level_gains
-from dhsic.engines.quadratic import Quadratic
 from dhsic.engines.separable import STEP, Separable, against_zero, separable
+from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel, Expansion
 from dhsic.namespace import cast, host, moved, namespace_of, slices, taken, zeros
 
@@ -40,13 +40,60 @@ LONGEST = 128
 ROWS = 384
 
 
+class Form(Protocol):
+    """A symmetric (m, m) matrix as far as quadratic forms go."""
+
+    def forms(self, X: Array) -> Float:
+        """``x' A x`` of every row of X (c, m), float64 (c,)."""
+
+    def pairs(self, X: Array) -> Float:
+        """``x_k' A x_l`` of the rows of X (n, c, m) with each other, float64 (n, n, c)."""
+
+    def on(self, xp: Any, device: Any = None) -> Any:
+        """The same matrix in another namespace."""
+
+
+class WeightedBase(Protocol):
+    """``A = W o base``, whole or thin."""
+
+    @property
+    def row_sums(self) -> Float:
+        """``A 1``, (m,)."""
+
+    @property
+    def norm(self) -> float:
+        """``||A||_F``."""
+
+    def form(self, scale: float, dtype: Any) -> Form:
+        """``A / scale`` in the dtype."""
+
+
+class AddingQuestion(Protocol):
+    """What the engine asks of a round; `dhsic.engines.base.Question` answers from matrices."""
+
+    @property
+    def kernel(self) -> AbstractKernel:
+        """Kernel on the data."""
+
+    @property
+    def sigma(self) -> float:
+        """Its width."""
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples m."""
+
+    def weighted(self, base: int) -> WeightedBase:
+        """``W o base``."""
+
+
 @dataclass(frozen=True, slots=True)
 class AddingState:
     """State of a round: ``A / scale`` per base in the working dtype, row sums in float64.
 
     Attributes
     ----------
-    A : dict of Quadratic
+    A : dict of Form
         Weighted base matrices, divided by `scale`.
     row_sums : dict of (m,) float64
         Their row sums, likewise.
@@ -58,7 +105,7 @@ class AddingState:
 
     kernel: AbstractKernel
     sigma: float
-    A: dict[int, Quadratic]
+    A: dict[int, Form]
     row_sums: dict[int, Array]
     norms: dict[int, float]
     scale: float
@@ -93,7 +140,7 @@ class Adding(AbstractEngine):
     dtype: Any = "float64"
     with_direct: bool = False
 
-    def prepare(self, question: Question) -> AddingState:
+    def prepare(self, question: AddingQuestion) -> AddingState:
         """``A = W o base`` for every base that is asked for."""
         kernel = question.kernel
         exact = kernel.addition()
@@ -103,11 +150,11 @@ class Adding(AbstractEngine):
         return AddingState(
             kernel,
             question.sigma,
-            {base: Quadratic.of(w.A, scale, self.dtype) for base, w in weighted.items()},
+            {base: w.form(scale, self.dtype) for base, w in weighted.items()},
             {base: w.row_sums / scale for base, w in weighted.items()},
             {base: w.norm / scale for base, w in weighted.items()},
             scale,
-            Direct(adding=True).prepare(question) if self.with_direct else None,
+            self._definition(question) if self.with_direct else None,
         )
 
     def score(self, state: AddingState, X: Array, facts: Facts) -> Float:
@@ -128,7 +175,16 @@ class Adding(AbstractEngine):
                 out[which] = state.scale * self._by_levels(state, part, facts.take(which))
         return out
 
-    def error(self, question: Question, facts: Facts, gains: Float) -> Float:
+    def _definition(self, question: AddingQuestion) -> DirectState:
+        if not isinstance(question, Question):
+            raise InputError(
+                f"At sigma={question.sigma:.3g} some features reach too far for an expansion, and "
+                "by definition they are scored from m x m matrices only. Pass standardize=True, "
+                "rank-transform them, or approx='exact' where the memory is there."
+            )
+        return Direct(adding=True).prepare(question)
+
+    def error(self, question: AddingQuestion, facts: Facts, gains: Float) -> Float:
         """Bounds on what `score` will leave out and round, before it runs, (c,)."""
         kernel = question.kernel
         unit = self._rounding(question.n_samples)
@@ -148,7 +204,7 @@ class Adding(AbstractEngine):
             out[which] = question.weighted(0).norm * (rest + unit * about)
         return out
 
-    def products(self, question: Question, facts: Facts) -> int:
+    def products(self, question: AddingQuestion, facts: Facts) -> int:
         """Columns of products: one a term and feature."""
         exact = question.kernel.addition()
         if exact is not None:

@@ -22,8 +22,12 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
+from dhsic.engines.quadratic import Quadratic
+from dhsic.engines.spread import Spread
 from dhsic.kernels.bandwidth import hsic_value
 from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.radial import AbstractRadial
+from dhsic.kernels.ridge import AbstractWhole, Resolvent
 from dhsic.kernels.statistic import Statistic
 
 
@@ -66,6 +70,10 @@ class Weighted:
     row_sums: Float
     norm: float
 
+    def form(self, scale: float, dtype: Any) -> Quadratic:
+        """``A / scale`` for quadratic forms, in the dtype."""
+        return Quadratic.of(self.A, scale, dtype)
+
 
 @dataclass(frozen=True)
 class Question:
@@ -89,9 +97,39 @@ class Question:
     @cached_property
     def hsic(self) -> float:
         """``<W, K>``."""
-        if self.kernel.has_bandwidth:  # the base of every such kernel is K itself
-            return float(self.weighted(0).row_sums.sum())
+        if isinstance(self.kernel, AbstractWhole):
+            return float(np.vdot(self.W, self.resolvent.smoother))
+        if self.kernel.has_bandwidth and not isinstance(self.kernel, AbstractRadial):
+            return float(self.weighted(0).row_sums.sum())  # their only base is K itself
         return hsic_value(self.kernel, self.sigma, self.W, self.statistic)
+
+    @cached_property
+    def spread(self) -> Spread:
+        """How samples are spread, which bounds what the series of a radial kernel leaves out."""
+        assert isinstance(self.kernel, AbstractRadial), "the series of others bound themselves"
+        return Spread.of(self.kernel, self.sigma, self.W, self.statistic, self.each)
+
+    @cached_property
+    def resolvent(self) -> Resolvent:
+        """``(K + lambda I)^-1`` of a kernel of the whole matrix."""
+        assert isinstance(self.kernel, AbstractWhole), "others are taken entry by entry"
+        return self.kernel.resolvent(self.statistic.whole(), self.sigma)
+
+    def neglected(self, order: int, facts: Facts) -> Float:
+        """Bound on what the expansion up to `order` leaves out of the gains, (c,)."""
+        if isinstance(self.kernel, AbstractRadial):
+            return self.spread.neglected(order, facts.peak, facts.fourth)
+        expansion = self.kernel.expansion(order, self.sigma)
+        if expansion.remainder is None:
+            return np.zeros_like(facts.peak)
+        remainder = expansion.remainder(facts.peak, facts.fourth)
+        return self.n_samples * self.norm(expansion.terms[0].base) * remainder
+
+    def norm(self, base: int) -> float:
+        """``||W o base||_F``, or a close upper bound where that spares the product."""
+        if isinstance(self.kernel, AbstractRadial):
+            return self.spread.norm(base)
+        return self.weighted(base).norm
 
     def weighted(self, base: int) -> Weighted:
         """``W o base``, computed once, tile by tile over one triangle."""

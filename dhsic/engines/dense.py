@@ -6,6 +6,7 @@ run in the engine's dtype (float32 for speed), what is summed over samples is su
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from dhsic._typing import Array, Float
 from dhsic.engines.base import AbstractEngine, Facts, Question
 from dhsic.engines.quadratic import Quadratic
 from dhsic.kernels.base import AbstractKernel, Expansion
+from dhsic.kernels.radial import AbstractRadial
 from dhsic.namespace import cast, host, moved, namespace_of, slices, zeros
 
 #: Rounding of an m-term product, in units of its last place times the root of this many terms:
@@ -102,22 +104,43 @@ class Dense(AbstractEngine):
         that part is relative to the gain.
         """
         expansion = self.expansion(question)
-        m = question.n_samples
+        norms = {term.base: question.norm(term.base) for term in expansion.terms}
         unit = float(np.finfo(self.dtype).eps) / 2
-        one_sum = DEVIATIONS * unit * np.sqrt(min(m, PARTIAL_SUM))
         error = DEVIATIONS * unit * np.abs(gains)
         with np.errstate(over="ignore", invalid="ignore"):
-            sizes = expansion.magnitudes(facts.peak, facts.fourth)
-            for term, size in zip(expansion.terms, sizes, strict=True):
-                error += one_sum * question.weighted(term.base).norm * size
-            if expansion.remainder is not None:
-                neglected = expansion.remainder(facts.peak, facts.fourth)
-                error += m * question.weighted(expansion.terms[0].base).norm * neglected
+            error += rounding_of(expansion, norms, question.n_samples, self.dtype, facts)
+            error += question.neglected(self.order, facts)
         return np.nan_to_num(error, nan=np.inf, posinf=np.inf)
 
     def products(self, question: Question, facts: Facts) -> int:
-        """One column per feature and order."""
-        return len(facts.peak) * (question.kernel.exact_order or self.order)
+        """One column per feature and order; of radial kernels, whose bases differ, per form."""
+        kernel = question.kernel
+        if isinstance(kernel, AbstractRadial):
+            return len(facts.peak) * self.expansion(question).n_forms
+        return len(facts.peak) * (kernel.exact_order or self.order)
+
+
+def rounding_of(
+    expansion: Expansion, norms: Mapping[int, float], m: int, dtype: Any, facts: Facts
+) -> Float:
+    """Rounding that accumulates over the terms, 8 standard deviations, (c,).
+
+    Parameters
+    ----------
+    norms : mapping
+        ``||A||_F`` of every base.
+    m : int
+        Samples.
+    dtype : float32 or float64
+        Of the products.
+    """
+    unit = float(np.finfo(dtype).eps) / 2
+    one_sum = DEVIATIONS * unit * np.sqrt(min(m, PARTIAL_SUM))
+    error = np.zeros_like(facts.peak)
+    sizes = expansion.magnitudes(facts.peak, facts.fourth)
+    for term, size in zip(expansion.terms, sizes, strict=True):
+        error += one_sum * norms[term.base] * size
+    return error
 
 
 def _inner(X: Array, vector: Array) -> Float:

@@ -15,9 +15,12 @@ import numpy as np
 
 from dhsic._typing import Float, Index, Mask
 from dhsic.engines.base import AbstractEngine, Facts, Question
-from dhsic.engines.converged import Converged
 from dhsic.engines.decide import undecided
 from dhsic.engines.dense import Dense
+from dhsic.engines.last import DOUBLE_COST, cost_of, has_series, last_engine
+from dhsic.engines.settled import LONGEST as LONGEST_RADIAL
+from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.radial import AbstractRadial
 
 #: With this few features left a round is a matter of milliseconds: converge at once.
 FEW_FEATURES = 64
@@ -25,8 +28,6 @@ FEW_FEATURES = 64
 FIRST_NEGLECTED = 0.02
 #: Highest orders worth a pass of their own, by precision.
 HIGHEST_ORDER = {"float32": 4, "float64": 6}
-#: Time of a quadratic form in float64 over one in float32.
-DOUBLE_COST = 2.0
 #: What a pass costs besides its forms, in forms.
 PASS_COST = 400.0
 
@@ -35,19 +36,19 @@ def first_engine(question: Question, facts: Facts, dtype: Any) -> AbstractEngine
     """Engine for the first pass of the first round, when nothing is known of the gains."""
     kernel = question.kernel
     single = np.dtype(dtype) == np.float32
-    if len(facts.peak) <= FEW_FEATURES or not single:
-        return Converged.for_features(question, facts)
+    radial = isinstance(kernel, AbstractRadial)  # their last engine may be the definition: slow
+    if len(facts.peak) <= FEW_FEATURES or not has_series(kernel) or not (single or radial):
+        return last_engine(question, facts)
     if kernel.exact_order is not None:
         return Dense(kernel.exact_order, dtype)
-    spread = 2 * np.sqrt(2) * question.sigma  # of gains by chance, over ||A||_F
-    for order in range(1, HIGHEST_ORDER["float32"] + 1):
-        remainder = kernel.expansion(order, question.sigma).remainder
-        assert remainder is not None, "a kernel without exact order bounds its remainder"
-        neglected = question.n_samples * remainder(facts.peak, facts.fourth)
+    # Of gains by chance:
+    spread = 2 * np.sqrt(2) * question.sigma * question.norm(_first_base(kernel))
+    for order in _orders(kernel, np.dtype(dtype).name):
+        neglected = question.neglected(order, facts)
         neglected = np.minimum(neglected, np.finfo(np.float64).max)  # quantiles subtract
         if np.quantile(neglected, 0.9) <= FIRST_NEGLECTED * spread:
-            return Dense(order, dtype)
-    return Converged.for_features(question, facts)
+            return Dense(order, np.dtype(dtype))
+    return last_engine(question, facts)
 
 
 def next_engine(
@@ -80,10 +81,10 @@ def next_engine(
         Factor on error bounds, once one was found too small.
     """
     some = facts.take(open_)
-    last = Converged.for_features(question, some)
-    if open_.size <= FEW_FEATURES:
+    last = last_engine(question, some)
+    if open_.size <= FEW_FEATURES or not has_series(question.kernel):
         return last
-    last_cost = DOUBLE_COST * last.products(question, some) / open_.size
+    last_cost = cost_of(last, question, some) / open_.size
     best: AbstractEngine = last
     least = last_cost * open_.size + PASS_COST
     for engine, cost in _candidates(question, dtype, last_cost):
@@ -107,11 +108,24 @@ def name_of(engine: AbstractEngine) -> str:
 
 
 def engine_named(name: str, question: Question, facts: Facts) -> AbstractEngine:
-    """Engine of that name for these features."""
-    if name == "converged":
-        return Converged.for_features(question, facts)
+    """Engine of that name for these features; the last one unless it is an order."""
+    if not name.startswith("order "):
+        return last_engine(question, facts)
     _, order, dtype = name.split()
     return Dense(int(order), np.dtype(dtype))
+
+
+def _first_base(kernel: AbstractKernel) -> int:
+    """Base of the first term, which sets the size of gains."""
+    return 1 if isinstance(kernel, AbstractRadial) else 0
+
+
+def _orders(kernel: AbstractKernel, precision: str) -> range:
+    """Orders worth a pass of their own; radial kernels hold a matrix for each."""
+    highest = HIGHEST_ORDER[precision]
+    if isinstance(kernel, AbstractRadial):
+        highest = min(highest, LONGEST_RADIAL)
+    return range(1, highest + 1)
 
 
 def _still_open(gains: Float, errors: Float, open_: Index, n: int) -> Mask:
@@ -129,7 +143,7 @@ def _candidates(
     for name, factor in (("float32", 1.0), ("float64", DOUBLE_COST)):
         if name == "float32" and not single:
             continue
-        for order in range(1, HIGHEST_ORDER[name] + 1) if exact is None else [exact]:
+        for order in _orders(kernel, name) if exact is None else [exact]:
             cost = factor * kernel.expansion(order, question.sigma).n_forms
             if cost < last_cost:
                 out.append((Dense(order, np.dtype(name)), cost))

@@ -13,12 +13,11 @@ lost in rounding; there level 0 has a product of its own.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.engines.quadratic import Quadratic
 from dhsic.kernels.base import AbstractKernel
 from dhsic.namespace import cast, first_of, host, namespace_of, taken, write, zeros
 
@@ -28,10 +27,17 @@ STEEP = 100.0
 INDICATORS = 768
 
 
+class PairForms(Protocol):
+    """A symmetric (m, m) matrix between indicators."""
+
+    def pairs(self, X: Array) -> Float:
+        """``x_k' A x_l`` of the rows of X (n, c, m) with each other, float64 (n, n, c)."""
+
+
 def level_gains(
     X: Array,
     n_levels: Array,
-    A: Quadratic,
+    A: PairForms,
     row_sums: Float,
     kernel: AbstractKernel,
     sigma: float,
@@ -45,7 +51,7 @@ def level_gains(
         Features as rows.
     n_levels : (c,) int array
         Number of distinct values of each, at least 2.
-    A, row_sums : Quadratic and (m,) float64
+    A, row_sums : forms and (m,) float64
         ``W o K`` and its row sums.
     kernel, sigma
         A kernel with a `factor`.
@@ -70,7 +76,7 @@ def level_gains(
 def _gains(
     X: Array,
     q: int,
-    A: Quadratic,
+    A: PairForms,
     row_sums: Float,
     kernel: AbstractKernel,
     sigma: float,
@@ -91,7 +97,7 @@ def _gains(
     return gains
 
 
-def _by_row_sums(indicators: Float, F: Float, A: Quadratic, row_sums: Float, dtype: Any) -> Float:
+def _by_row_sums(indicators: Float, F: Float, A: PairForms, row_sums: Float, dtype: Any) -> Float:
     """``sum_kl F_kl N_kl`` by products for the levels from 1 on."""
     xp = namespace_of(indicators)
     others = indicators[1:, ...]

@@ -1,8 +1,27 @@
 """Kernels on data and on labels: the statistic, the Gram matrix and the expansion of each."""
 
 from dhsic.kernels.base import AbstractKernel, Expansion, Term
+from dhsic.kernels.delta import Delta
 from dhsic.kernels.gaussian import Gaussian
+from dhsic.kernels.inverse_distance import InverseDistance
+from dhsic.kernels.laplace import Laplace, LaplaceL1
 from dhsic.kernels.linear import Linear
 from dhsic.kernels.polynomial import Polynomial
+from dhsic.kernels.rational import RationalQuadratic
+from dhsic.kernels.ridge import KernelRidge, Ridge
 
-__all__ = ["AbstractKernel", "Expansion", "Gaussian", "Linear", "Polynomial", "Term"]
+__all__ = [
+    "AbstractKernel",
+    "Delta",
+    "Expansion",
+    "Gaussian",
+    "InverseDistance",
+    "KernelRidge",
+    "Laplace",
+    "LaplaceL1",
+    "Linear",
+    "Polynomial",
+    "RationalQuadratic",
+    "Ridge",
+    "Term",
+]

@@ -58,7 +58,7 @@ class AbstractBandwidth(ABC):
     """Chooses sigma for the surviving features."""
 
     @abstractmethod
-    def __call__(self, known: Known, n_features: int) -> float:
+    def __call__(self, known: Known, n_features: float) -> float:
         """Sigma for ``|S| = n_features``."""
 
 
@@ -68,7 +68,7 @@ class Fixed(AbstractBandwidth):
 
     sigma: float
 
-    def __call__(self, known: Known, n_features: int) -> float:
+    def __call__(self, known: Known, n_features: float) -> float:
         """Return the given sigma."""
         return self.sigma
 
@@ -77,7 +77,7 @@ class Fixed(AbstractBandwidth):
 class Dimension(AbstractBandwidth):
     """Policy 3: ``1 / (2 |S|)``, the expected squared distance of standardised data being 2d."""
 
-    def __call__(self, known: Known, n_features: int) -> float:
+    def __call__(self, known: Known, n_features: float) -> float:
         """``1 / (2 |S|)``."""
         return 1.0 / (2.0 * n_features)
 
@@ -86,7 +86,7 @@ class Dimension(AbstractBandwidth):
 class Median(AbstractBandwidth):
     """``1 / (2 median D_ij)`` over pairs i < j: the width is the median distance."""
 
-    def __call__(self, known: Known, n_features: int) -> float:
+    def __call__(self, known: Known, n_features: float) -> float:
         """Median rule; pairs at distance 0 count only if they are not the majority."""
         return sigma_of_median(known.pair_distances())
 
@@ -97,7 +97,7 @@ class Grid(AbstractBandwidth):
 
     sigmas: tuple[float, ...]
 
-    def __call__(self, known: Known, n_features: int) -> float:
+    def __call__(self, known: Known, n_features: float) -> float:
         """Evaluate HSIC at every sigma of the grid."""
         return self.sigmas[int(np.argmax([known.hsic(sigma) for sigma in self.sigmas]))]
 

@@ -110,6 +110,25 @@ class AbstractKernel(ABC):
         joined: Float = inner + x[:, None] * y[None, :]
         return -self.loss(joined, rows + x * x, columns + y * y, x, y, sigma)
 
+    def loss_of(
+        self,
+        inner: Float,
+        rows: Float,
+        columns: Float,
+        part: Float,
+        part_rows: Float,
+        part_columns: Float,
+        sigma: float,
+    ) -> Float:
+        r"""Part of ``K(S \ g) - K(S)`` for a group g of features, (r, c).
+
+        `inner`, `rows` and `columns` as of `gram`; `part`, `part_rows` and `part_columns` are the
+        same of the features of g alone.
+        """
+        without = self.gram(inner - part, rows - part_rows, columns - part_columns, sigma)
+        without -= self.gram(inner, rows, columns, sigma)
+        return without
+
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """Part of base matrix `key` of the expansion, (r, c), a new array; K by default."""
         del key

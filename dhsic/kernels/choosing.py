@@ -7,9 +7,17 @@ import numpy as np
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import Dimension, resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.delta import Delta
 from dhsic.kernels.gaussian import Gaussian
+from dhsic.kernels.inverse_distance import InverseDistance
+from dhsic.kernels.laplace import Laplace, LaplaceL1
+from dhsic.kernels.levelled import AbstractLevelled
 from dhsic.kernels.linear import Linear
 from dhsic.kernels.polynomial import Polynomial
+from dhsic.kernels.radial import AbstractRadial
+from dhsic.kernels.rational import RationalQuadratic
+from dhsic.kernels.ridge import AbstractWhole, Ridge
+from dhsic.kernels.statistic import AbsoluteDifferences, AbstractSums, InnerProducts
 
 #: Values of a kernel up to here may be multiplied by weights and summed.
 LARGEST_VALUE = 1e150
@@ -18,7 +26,15 @@ KERNELS: dict[str, type[AbstractKernel]] = {
     "gaussian": Gaussian,
     "linear": Linear,
     "polynomial": Polynomial,
+    "laplace": Laplace,
+    "laplace-l1": LaplaceL1,
+    "rational": RationalQuadratic,
+    "inverse-distance": InverseDistance,
+    "ridge": Ridge,
+    "delta": Delta,
 }
+#: Kernels that are no function of single inner products.
+OF_OTHER_SUMS = (AbstractLevelled, AbstractWhole)
 
 
 def resolve_kernel(kernel: object) -> AbstractKernel:
@@ -55,12 +71,55 @@ def check_bandwidth(kernel: object, bandwidth: object) -> None:
         )
 
 
+def sums_of(kernel: AbstractKernel) -> AbstractSums:
+    """What the kernel sums over features."""
+    return AbsoluteDifferences() if isinstance(kernel, LaplaceL1) else InnerProducts()
+
+
+def has_low_rank(kernel: AbstractKernel) -> bool:
+    """Whether selection in linear time knows the kernel: its terms have factors of low rank."""
+    return not isinstance(kernel, (AbstractRadial, *OF_OTHER_SUMS))
+
+
+def check_approx(kernel: object, approx: object) -> None:
+    """Refuse low rank where the kernel (see `resolve_kernel`) has none.
+
+    Raises
+    ------
+    InputError
+        ``approx="lowrank"`` and a kernel that only the exact engines know.
+    """
+    chosen = resolve_kernel(kernel)
+    if approx == "lowrank" and not has_low_rank(chosen):
+        raise InputError(
+            f"approx='lowrank' is there for the gaussian, linear and polynomial kernels, and "
+            f"kernel is {chosen.name!r}; pass approx='exact', or leave it out."
+        )
+
+
+def check_inner_products(kernel: AbstractKernel) -> None:
+    """Refuse kernels that are no function of single inner products.
+
+    Raises
+    ------
+    InputError
+        One that sums something else, or that needs the whole matrix of inner products at once.
+    """
+    if isinstance(kernel, OF_OTHER_SUMS):
+        raise InputError(
+            f"The {kernel.name} kernel is no function of the inner product of two samples and is "
+            "for selecting features alone: dhsic.BAHSIC takes it. Pass kernel='laplace', 'linear' "
+            "or another one here."
+        )
+
+
 def check_reach(kernel: AbstractKernel, squared_norm: float) -> None:
     """Refuse data on which the kernel leaves the range of floating-point numbers.
 
     By Cauchy and Schwarz no value of a kernel of inner products exceeds that of the longest
-    sample with itself, whose squared norm is given.
+    sample with itself, whose squared norm is given; other kernels are refused altogether.
     """
+    check_inner_products(kernel)
     n = np.array([squared_norm])
     with np.errstate(over="ignore", invalid="ignore"):
         value = float(kernel.gram(n[:, None], n, n, 1.0)[0, 0])

@@ -75,11 +75,29 @@ class Gaussian(AbstractKernel):
 
         The second form is right also where K is too small for a number.
         """
-        xp = namespace_of(x)
         t = x[:, None] - y[None, :]
         t *= t
+        return self._without(squared_distances(inner, rows, columns), t, sigma)
+
+    def loss_of(
+        self,
+        inner: Float,
+        rows: Float,
+        columns: Float,
+        part: Float,
+        part_rows: Float,
+        part_columns: Float,
+        sigma: float,
+    ) -> Float:
+        """As `loss`, delta^2 being the squared distance within the group."""
+        t = squared_distances(part, part_rows, part_columns)
+        return self._without(squared_distances(inner, rows, columns), t, sigma)
+
+    def _without(self, D: Float, t: Float, sigma: float) -> Float:
+        """``exp(-sigma (D - t)) - exp(-sigma D)``, over D and t."""
+        xp = namespace_of(D)
         t *= sigma
-        exponent = squared_distances(inner, rows, columns)
+        exponent = D
         exponent *= -sigma
         K: Float = xp.exp(exponent)
         if xp.max(t) < 1:

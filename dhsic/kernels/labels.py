@@ -34,7 +34,9 @@ MOST_CLASSES = 50
 
 CLASS_KERNELS = ("binary", "balanced", "multiclass", "one-vs-rest")
 REAL_KERNELS = ("linear", "gaussian")
-LABEL_KERNELS = ("auto", *CLASS_KERNELS, *REAL_KERNELS, "precomputed")
+#: The data are their own labels: their kernel matrix over all features.
+SELF = "self"
+LABEL_KERNELS = ("auto", *CLASS_KERNELS, *REAL_KERNELS, "precomputed", SELF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,11 @@ def label_parts(y: Array, label_kernel: str = "auto") -> LabelParts:
     if label_kernel not in LABEL_KERNELS:
         raise InputError(
             f"label_kernel={label_kernel!r} is unknown; pass one of {', '.join(LABEL_KERNELS)}."
+        )
+    if label_kernel == SELF:
+        raise InputError(
+            "label_kernel='self' takes the data for labels, which BAHSIC and FOHSIC can; here pass "
+            "Y and one of the others."
         )
     if label_kernel == "precomputed":
         L = _precomputed(y)

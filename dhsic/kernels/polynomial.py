@@ -16,7 +16,8 @@ from dhsic.kernels.base import AbstractKernel, Expansion, Term
 from dhsic.namespace import namespace_of
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether it is a finite real number, and no truth value."""
     is_real = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
     return is_real and bool(np.isfinite(float(value)))
 
@@ -38,9 +39,9 @@ class Polynomial(AbstractKernel):
     offset: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (_is_number(self.degree) and self.degree >= 1 and self.degree % 1 == 0):
+        if not (is_number(self.degree) and self.degree >= 1 and self.degree % 1 == 0):
             raise InputError(f"Polynomial degree={self.degree!r}; pass a whole number >= 1.")
-        if not (_is_number(self.offset) and self.offset >= 0):
+        if not (is_number(self.offset) and self.offset >= 0):
             raise InputError(f"Polynomial offset={self.offset!r}; pass a number >= 0.")
 
     @property

@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.engines.memory import Promise
 from dhsic.errors import InputError
-from dhsic.kernels.labels import LabelParts, label_parts
+from dhsic.kernels.labels import SELF, LabelParts, label_parts
 from dhsic.parameters import AbstractParameters
 from dhsic.progress import Hook, check_progress
+from dhsic.runs.groups import Groups
 from dhsic.runs.outcome import Order, Outcome
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.blas import single_blas_thread
@@ -40,11 +41,15 @@ class AbstractRun(ABC):
     runtime: AbstractRuntime
     covariates: Array | None = None
     rows: Index | None = None
+    groups: Groups | None = None
     checkpoint: str | None = None
     job: Mapping[str, Any] = field(default_factory=dict)
     progress: str | bool | Hook = False
     memory: int | None = None
     announce: Callable[[Promise], object] | None = None
+
+    #: Whether the data may be their own labels.
+    takes_self: ClassVar[bool] = False
 
     @abstractmethod
     def promise_for(self, m: int) -> Promise:
@@ -59,7 +64,9 @@ class AbstractRun(ABC):
 
     def labels(self) -> LabelParts | None:
         """The labels; None where the data are their own."""
-        assert self.y is not None, "the data are their own labels only where a method says so"
+        if self.parameters.label_kernel == SELF and self.takes_self:
+            return None
+        assert self.y is not None, "a method without labels says so"
         return label_parts(self.y, self.parameters.label_kernel)
 
     @property
@@ -91,7 +98,7 @@ class AbstractRun(ABC):
         return Outcome(
             order,
             scaling,
-            "self" if labels is None else labels.description,
+            SELF if labels is None else labels.description,
             0 if labels is None else labels.n_targets,
             self.parameters.identity(),
             self.source,
@@ -103,7 +110,8 @@ class AbstractRun(ABC):
     def identity(self) -> dict[str, Any]:
         """What a run must share with the one that made a checkpoint, for `Checkpoint.begin`."""
         digest = sha256()
-        for array in (self.y, self.covariates, self.rows):
+        codes = None if self.groups is None else self.groups.codes
+        for array in (self.y, self.covariates, self.rows, codes):
             digest.update(repr(None if array is None else np.asarray(array).tolist()).encode())
         return {
             "source": self.source.fingerprint(),

@@ -1,146 +1,130 @@
-"""Backward elimination from end to end, and the linear kernel's one pass.
-
-Labels give L and L gives W; a pass over the source gives scaling and statistic; rounds of
-Algorithm 1 follow, each kept by the checkpoint, until no feature is left.
-"""
+"""Backward elimination from end to end, and the linear kernel's one pass."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import ClassVar
 
-import numpy as np
-
-from dhsic.checkpoint import Checkpoint
 from dhsic.engines.memory import Promise
-from dhsic.hsic import check_estimator
-from dhsic.kernels.bandwidth import resolve_bandwidth
+from dhsic.errors import InputError
 from dhsic.kernels.choosing import resolve_kernel
-from dhsic.kernels.labels import LabelParts
-from dhsic.parameters import Parameters, seed_of
-from dhsic.progress import Progress
-from dhsic.runs.base import AbstractRun
-from dhsic.runs.labelled import factored_of, weights_of
-from dhsic.runs.measured import check_measured
+from dhsic.kernels.labels import SELF, LabelParts
+from dhsic.parameters import seed_of
+from dhsic.runs.labelled import factored_of
 from dhsic.runs.outcome import Order
+from dhsic.runs.rounds import AbstractRounds
 from dhsic.scoring.adaptive import AdaptiveDependence
-from dhsic.scoring.dependence import Choices, SourceDependence
+from dhsic.scoring.dependence import SourceDependence
+from dhsic.scoring.grouped import GroupedDependence
+from dhsic.scoring.membership import Membership
 from dhsic.scoring.planning import Plan, fitted
 from dhsic.scoring.thin import ThinChoices, ThinDependence
 from dhsic.selection.bahsic import bahsic
 from dhsic.selection.onepass import one_pass
 from dhsic.selection.policies import sizes
-from dhsic.selection.state import SelectionState, begin
-from dhsic.sources.scaling import Scaling
+from dhsic.selection.state import SelectionState
+
+AnyDependence = SourceDependence | AdaptiveDependence
 
 
 @dataclass
-class Elimination(AbstractRun):
-    """A run of Algorithm 1."""
+class Elimination(AbstractRounds[AnyDependence]):
+    """A run of Algorithm 1: rounds until no feature is left."""
 
-    parameters: Parameters
-    _budget: int | None = field(default=None, init=False)
+    #: What scores are, where not falls of HSIC.
+    meaning: ClassVar[str] = ""
 
     def check_samples(self, m: int) -> None:
-        """As many as the estimator takes."""
-        check_estimator(self.parameters.estimator, m)
+        """As many as the estimator takes; and what low rank is not for."""
+        super().check_samples(m)
+        if self.groups is not None and self.parameters.approx == "lowrank":
+            raise InputError(
+                "approx='lowrank' scores single features, and groups were given; leave it out."
+            )
+        if self.parameters.label_kernel == SELF and self.parameters.approx == "lowrank":
+            raise InputError(
+                "approx='lowrank' takes labels of few directions, and label_kernel='self' has as "
+                "many as samples; leave it out."
+            )
 
     def promise_for(self, m: int) -> Promise:
         """By sizes and the engines planned; survivors get less where memory is short."""
         kernel = resolve_kernel(self.parameters.kernel)
         needed, self._budget = fitted(
-            self._plan(m), self.source, self.runtime, kernel, m, self.memory
+            self.plan(m), self.source, self.runtime, kernel, m, self.memory
         )
         return needed
 
-    def select(self, labels: LabelParts | None) -> tuple[Order, Scaling]:
-        """All rounds."""
-        assert labels is not None, "y was given"
-        dependence = self._dependence(labels)
-        try:
-            if self.checkpoint is None:
-                return self._rounds(dependence, None)
-            with Checkpoint(self.checkpoint) as kept:
-                return self._rounds(dependence, kept)
-        finally:
-            dependence.close()
-
-    def _plan(self, m: int) -> Plan:
+    def plan(self, m: int) -> Plan:
+        """Engines for m samples."""
         asked = self.parameters
         kernel = resolve_kernel(asked.kernel)
+        if self.groups is not None or asked.label_kernel == SELF:
+            return Plan(begins_thin=False, eager=False, may_square=True)
         return Plan.of(asked.approx, kernel, m, self.source.n_features, asked.label_kernel)
 
-    def _dependence(self, labels: LabelParts) -> SourceDependence | AdaptiveDependence:
+    def dependence(self, labels: LabelParts | None) -> AnyDependence:
         """HSIC(sigma, S) by the engines that the plan says."""
-        asked = self.parameters
-        kernel, bandwidth = resolve_kernel(asked.kernel), resolve_bandwidth(asked.bandwidth)
-        standardize = bool(asked.standardize)
-
-        def choices() -> Choices:
-            return Choices(
-                kernel,
-                bandwidth,
-                weights_of(labels, asked.estimator, self.covariates),
-                standardize,
-                np.dtype(str(asked.dtype)),
-                asked.approx == "direct",
+        plan = self.plan(self.n_samples)
+        if self.groups is not None:
+            return GroupedDependence(
+                self.source,
+                self.choices(labels),
+                self.runtime,
+                Membership(self.groups.codes),
+                rows=self.rows,
+                memory=self._budget,
             )
-
-        plan = self._plan(labels.n_samples)
-        if not plan.begins_thin:
+        if not plan.begins_thin or labels is None:
             return SourceDependence(
-                self.source, choices(), self.runtime, rows=self.rows, memory=self._budget
+                self.source,
+                self.choices(labels),
+                self.runtime,
+                rows=self.rows,
+                memory=self._budget,
             )
+        asked = self.parameters
+        known = self.choices(labels, weigh=False)
         thin = ThinChoices(
-            kernel,
-            bandwidth,
+            known.kernel,
+            known.bandwidth,
             factored_of(labels, asked.estimator, self.covariates),
-            standardize,
+            known.standardize,
             float(asked.tolerance),
             plan.may_square,
             seed_of(asked.random_state),
         )
         return AdaptiveDependence(
             ThinDependence(self.source, thin, self.runtime, rows=self.rows, memory=self._budget),
-            choices,
+            lambda: self.choices(labels),
             eager=plan.eager,
         )
 
-    def _rounds(
-        self, dependence: SourceDependence | AdaptiveDependence, kept: Checkpoint | None
-    ) -> tuple[Order, Scaling]:
-        previous = None if kept is None else kept.begin(self.identity())
-        scaling = dependence.measure()
-        asked = self.parameters
-        check_measured(
-            scaling,
-            missing=asked.missing,
-            standardize=bool(asked.standardize),
-            has_bandwidth=resolve_kernel(asked.kernel).has_bandwidth,
-        )
-        state = begin(np.flatnonzero(~scaling.constant)) if previous is None else previous
-        if kept is not None and previous is None:
-            kept.start(state)
-        dependence.check_reach()
-        dependence.resume(state)
-        step = asked.step
-        ahead = [state.survivors.size] if step is None else sizes(step, state.survivors.size)
-        progress = Progress(self.progress, sum(ahead))
-        dependence.reporter = progress
-        try:
-            for state in _loop(dependence, state, step):  # noqa: B020  # the next from the last
-                if kept is not None:
-                    kept.save(state)
-                progress.round_done(state)
-        finally:
-            progress.close()
-        if kept is not None:
-            kept.finish()
-        self._tell_of_error(state)
-        return Order(state.eliminated, state.scores, state.removed_in, state.history), scaling
+    def ahead(self, state: SelectionState) -> list[int]:
+        """Survivors at the start of every round that is left."""
+        step, n = self.parameters.step, state.survivors.size
+        return [n] if step is None else sizes(step, n)
 
-    def _tell_of_error(self, state: SelectionState) -> None:
+    def rounds(self, dependence: AnyDependence, state: SelectionState) -> Iterator[SelectionState]:
+        """Algorithm 1, or all features at once."""
+        if self.parameters.step is not None:
+            yield from bahsic(dependence, state, self.parameters.step)
+        elif state.survivors.size:
+            yield one_pass(dependence, state)
+
+    def order(self, state: SelectionState) -> Order:
+        """The order of leaving."""
+        return Order(
+            state.eliminated,
+            state.scores,
+            state.removed_in,
+            state.history,
+            meaning=self.meaning,
+        )
+
+    def tell(self, state: SelectionState) -> None:
         """Warn where low rank was not as good as asked for."""
         errors = [float(record.get("cut_error", 0.0)) for record in state.history]
         above = sum(error > self.parameters.tolerance for error in errors)
@@ -153,15 +137,3 @@ class Elimination(AbstractRun):
                 "memory is there.",
                 stacklevel=2,
             )
-
-
-def _loop(
-    dependence: SourceDependence | AdaptiveDependence,
-    state: SelectionState,
-    step: float | int | None,
-) -> Iterator[SelectionState]:
-    if step is None:
-        if state.survivors.size:
-            yield one_pass(dependence, state)
-    else:
-        yield from bahsic(dependence, state, step)

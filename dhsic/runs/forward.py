@@ -2,206 +2,143 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dhsic.checkpoint import Checkpoint
 from dhsic.engines.memory import Promise
 from dhsic.errors import InputError
-from dhsic.hsic import check_estimator
-from dhsic.kernels.bandwidth import resolve_bandwidth
-from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.choosing import check_bandwidth, resolve_kernel
-from dhsic.kernels.labels import LabelParts
-from dhsic.parameters import AbstractParameters, check_dtype, check_flag, check_missing
-from dhsic.progress import Progress
-from dhsic.runs.base import AbstractRun
-from dhsic.runs.labelled import weights_of
-from dhsic.runs.measured import check_measured
+from dhsic.kernels.choosing import resolve_kernel
+from dhsic.kernels.gaussian import Gaussian
+from dhsic.kernels.labels import SELF, LabelParts
+from dhsic.parameters import seed_of
+from dhsic.runs.forward_parameters import ForwardParameters
+from dhsic.runs.labelled import factored_of
 from dhsic.runs.outcome import Order
-from dhsic.scoring.dependence import Choices
+from dhsic.runs.rounds import AbstractRounds
+from dhsic.scoring.adaptive import MOST_SAMPLES
+from dhsic.scoring.chosen import ThinChosen
 from dhsic.scoring.forward import SourceForward
+from dhsic.scoring.grouped import GroupedForward
+from dhsic.scoring.membership import Membership
 from dhsic.scoring.planning import Plan, fitted
 from dhsic.selection.floating import floating
 from dhsic.selection.fohsic import added, fohsic
-from dhsic.selection.policies import check_step, how_many
-from dhsic.selection.state import SelectionState, begin
-from dhsic.sources.scaling import Scaling
+from dhsic.selection.policies import how_many
+from dhsic.selection.state import SelectionState
 
-APPROX = ("auto", "exact", "direct")
-STRATEGIES = ("forward", "floating")
-
-
-@dataclass(frozen=True)
-class ForwardParameters(AbstractParameters):
-    """Of forward selection."""
-
-    method: ClassVar[str] = "fohsic"
-    n_features_to_select: int | float | None = 50
-    step: float | int = 1
-    strategy: str = "forward"
-    kernel: str | AbstractKernel = "gaussian"
-    bandwidth: Any = "dimension"
-    label_kernel: str = "auto"
-    estimator: str = "unbiased"
-    approx: str = "auto"
-    standardize: bool = True
-    missing: str = "mean"
-    dtype: Any = "float32"
-
-    def check(self) -> ForwardParameters:
-        """Refuse what is unknown before any work."""
-        how_many(self.n_features_to_select, 1)
-        check_step(self.step)
-        resolve_kernel(self.kernel)
-        resolve_bandwidth(self.bandwidth)
-        check_bandwidth(self.kernel, self.bandwidth)
-        if self.strategy not in STRATEGIES:
-            raise InputError(
-                f"strategy={self.strategy!r} is unknown; pass one of {', '.join(STRATEGIES)}."
-            )
-        if self.strategy == "floating" and self.step != 1:
-            raise InputError(
-                f"step={self.step!r} and strategy='floating', which adds one feature a round; "
-                "leave step out, or pass strategy='forward'."
-            )
-        if self.approx not in APPROX:
-            raise InputError(
-                f"approx={self.approx!r} is unknown to forward selection; pass 'auto' or 'exact' "
-                "(an expansion, exact in its result), or 'direct' (the definition, slow)."
-            )
-        check_missing(self.missing)
-        check_flag("standardize", self.standardize)
-        check_dtype(self.dtype)
-        return self
-
-    def identity(self) -> dict[str, Any]:
-        """Plain values that two runs must share to be the same run."""
-        kernel = resolve_kernel(self.kernel)
-        return {
-            "method": self.method,
-            "n_features_to_select": self.n_features_to_select,
-            "step": self.step,
-            "strategy": self.strategy,
-            "kernel": kernel.name,
-            **{f"kernel_{k}": v for k, v in kernel.parameters().items()},
-            "bandwidth": repr(resolve_bandwidth(self.bandwidth)),
-            "label_kernel": self.label_kernel,
-            "estimator": self.estimator,
-            "approx": self.approx,
-            "standardize": bool(self.standardize),
-            "missing": self.missing,
-            "dtype": str(self.dtype),
-        }
-
-    def __str__(self) -> str:
-        """In a few words."""
-        name = resolve_kernel(self.kernel).name
-        floating = "floating " if self.strategy == "floating" else ""
-        return (
-            f"{floating}FOHSIC with the {name} kernel, {self.estimator} HSIC, step {self.step:g},"
-        )
+#: Part of the choices, on average over rounds, that low rank may likely get wrong unsaid.
+DOUBTFUL = 0.1
 
 
 @dataclass
-class Forward(AbstractRun):
+class Forward(AbstractRounds[SourceForward]):
     """A run of Algorithm 2."""
 
     parameters: ForwardParameters
-    _budget: int | None = field(default=None, init=False)
 
     def check_samples(self, m: int) -> None:
-        """As many as the estimator takes."""
-        check_estimator(self.parameters.estimator, m)
+        """As many as the estimator takes; and what groups are not for."""
+        super().check_samples(m)
+        if self.groups is not None and self.parameters.strategy != "forward":
+            raise InputError(
+                f"strategy={self.parameters.strategy!r} takes single features back, and groups "
+                "were given; leave it out."
+            )
+        if self.groups is not None and self.parameters.approx == "lowrank":
+            raise InputError(
+                "approx='lowrank' scores single features, and groups were given; leave it out."
+            )
 
     def promise_for(self, m: int) -> Promise:
-        """As of elimination by the exact engine."""
+        """As of elimination by the engine that is taken."""
         kernel = resolve_kernel(self.parameters.kernel)
-        plan = Plan(begins_thin=False, eager=False, may_square=True)
+        plan = Plan(begins_thin=self._is_thin(m), eager=False, may_square=not self._is_thin(m))
         needed, self._budget = fitted(plan, self.source, self.runtime, kernel, m, self.memory)
         if self.parameters.strategy == "forward":
             return needed
-        chosen = how_many(self.parameters.n_features_to_select, self.source.n_features)
-        return replace(needed, survivors=needed.survivors + 2 * 8 * m * chosen)
+        return replace(needed, survivors=needed.survivors + 2 * 8 * m * self._n_wanted)
 
-    def select(self, labels: LabelParts | None) -> tuple[Order, Scaling]:
-        """All rounds."""
-        assert labels is not None, "y was given"
+    @property
+    def _n_wanted(self) -> int:
+        n_all = self.source.n_features if self.groups is None else self.groups.n
+        return how_many(self.parameters.n_features_to_select, n_all)
+
+    def _is_thin(self, m: int) -> bool:
+        """Low rank where it is asked for, or where m x m matrices would be too large."""
         asked = self.parameters
-        choices = Choices(
-            resolve_kernel(asked.kernel),
-            resolve_bandwidth(asked.bandwidth),
-            weights_of(labels, asked.estimator, self.covariates),
-            bool(asked.standardize),
-            np.dtype(str(asked.dtype)),
-            asked.approx == "direct",
+        able = (
+            isinstance(resolve_kernel(asked.kernel), Gaussian)
+            and asked.strategy == "forward"
+            and asked.label_kernel not in (SELF, "precomputed")
+            and self.groups is None
         )
-        dependence = SourceForward(
-            self.source, choices, self.runtime, rows=self.rows, memory=self._budget
-        )
-        try:
-            if self.checkpoint is None:
-                return self._rounds(dependence, None)
-            with Checkpoint(self.checkpoint) as kept:
-                return self._rounds(dependence, kept)
-        finally:
-            dependence.close()
+        return asked.approx == "lowrank" or (asked.approx == "auto" and able and m > MOST_SAMPLES)
 
-    def _loop(
-        self, dependence: SourceForward, state: SelectionState, n_wanted: int
-    ) -> Iterator[SelectionState]:
+    def dependence(self, labels: LabelParts | None) -> SourceForward:
+        """HSIC(sigma, S-dagger + {j}), from the whole kernel matrix or in low rank."""
+        is_thin = self._is_thin(self.n_samples)
+        choices = self.choices(labels, weigh=not is_thin)
+        if self.groups is not None:
+            return GroupedForward(
+                self.source,
+                choices,
+                self.runtime,
+                Membership(self.groups.codes),
+                rows=self.rows,
+                memory=self._budget,
+            )
+        return SourceForward(
+            self.source,
+            choices,
+            self.runtime,
+            rows=self.rows,
+            memory=self._budget,
+            thin=self._thin(labels) if is_thin else None,
+        )
+
+    def _thin(self, labels: LabelParts | None) -> ThinChosen:
+        assert labels is not None, "low rank has labels"
+        asked = self.parameters
+        W = factored_of(labels, asked.estimator, self.covariates)
+        return ThinChosen(W, seed_of(asked.random_state))
+
+    def ahead(self, state: SelectionState) -> list[int]:
+        """Candidates of every round that is left."""
+        n, n_missing = state.survivors.size, self._n_wanted - state.eliminated.size
+        out = []
+        while n > 0:
+            out.append(n)
+            taken = added(self.parameters.step, n, n_missing)
+            n, n_missing = n - taken, n_missing - taken
+        return out
+
+    def rounds(self, dependence: SourceForward, state: SelectionState) -> Iterator[SelectionState]:
+        """Algorithm 2, or its floating form."""
         if self.parameters.strategy == "floating":
-            return floating(dependence, state, n_wanted)
-        return fohsic(dependence, state, self.parameters.step, n_wanted)
+            return floating(dependence, state, self._n_wanted)
+        return fohsic(dependence, state, self.parameters.step, self._n_wanted)
 
-    def _rounds(self, dependence: SourceForward, kept: Checkpoint | None) -> tuple[Order, Scaling]:
-        previous = None if kept is None else kept.begin(self.identity())
-        scaling = dependence.measure()
-        asked = self.parameters
-        check_measured(
-            scaling,
-            missing=asked.missing,
-            standardize=bool(asked.standardize),
-            has_bandwidth=resolve_kernel(asked.kernel).has_bandwidth,
-        )
-        state = begin(np.flatnonzero(~scaling.constant)) if previous is None else previous
-        if kept is not None and previous is None:
-            kept.start(state)
-        dependence.resume(state)
-        n_wanted = how_many(asked.n_features_to_select, scaling.constant.size)
-        ahead = _ahead(asked.step, state.survivors.size, n_wanted - state.eliminated.size)
-        progress = Progress(self.progress, sum(ahead))
-        dependence.reporter = progress
-        try:
-            for state in self._loop(dependence, state, n_wanted):  # noqa: B020
-                if kept is not None:
-                    kept.save(state)
-                progress.round_done(state)
-        finally:
-            progress.close()
-        if kept is not None:
-            kept.finish()
+    def order(self, state: SelectionState) -> Order:
+        """The order of joining, turned."""
         worst_first = slice(None, None, -1)
-        return (
-            Order(
-                state.eliminated[worst_first],
-                state.scores[worst_first],
-                state.removed_in[worst_first],
-                state.history,
-                placed="added",
-            ),
-            scaling,
+        return Order(
+            state.eliminated[worst_first],
+            state.scores[worst_first],
+            state.removed_in[worst_first],
+            state.history,
+            placed="added",
         )
 
-
-def _ahead(step: float | int, n: int, n_missing: int) -> list[int]:
-    """Candidates of every round that is left."""
-    out = []
-    while n > 0:
-        out.append(n)
-        taken = added(step, n, n_missing)
-        n, n_missing = n - taken, n_missing - taken
-    return out
+    def tell(self, state: SelectionState) -> None:
+        """Warn where low rank was not sure of its choices."""
+        errors = [float(record.get("cut_error", 0.0)) for record in state.history[:-1]]
+        if errors and sum(errors) > DOUBTFUL * len(errors):
+            warnings.warn(
+                "Low rank likely chose another feature than the definition in "
+                f"{np.mean(errors):.0%} of the rounds, by estimate (round_cut_error in the "
+                "result). Pass approx='exact' where the memory is there.",
+                stacklevel=2,
+            )

@@ -12,14 +12,18 @@ from dhsic.kernels.labels import LabelParts
 from dhsic.lowrank.weights import FactoredWeights, factored_weights
 
 
-def weights_of(labels: LabelParts, estimator: str, covariates: Array | None) -> Float:
-    """W, (m, m).
+def weights_of(
+    labels: LabelParts | None, estimator: str, covariates: Array | None, m: int
+) -> Float:
+    """W, (m, m); zeros until the data, which are their own labels, have been read.
 
     Raises
     ------
     InputError
         Labels that are all alike once covariates are taken out.
     """
+    if labels is None:
+        return np.zeros((m, m))
     everyone = slice(0, labels.n_samples)
     return weights_from(np.asarray(labels.tile(everyone, everyone)), estimator, covariates)
 

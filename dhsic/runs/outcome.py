@@ -28,8 +28,12 @@ class Order:
         Aligned with `features`: the round (from 1) that gave each its place.
     history : tuple of mappings
         One record per round, plain numbers and strings.
-    placed : {"removed", "added"}
+    placed : {"removed", "added", "weighted", "scored"}
         What a round does with features.
+    meaning : str
+        What scores are, where that follows neither from `placed` nor from HSIC.
+    sizes : (g,) int64, optional
+        Features of each candidate, the least relevant first, where candidates are groups.
     extra : mapping
         More columns for the result, name to (values of all d features, what they are).
     """
@@ -39,7 +43,15 @@ class Order:
     rounds: Index
     history: tuple[Mapping[str, Any], ...]
     placed: str = "removed"
+    meaning: str = ""
+    sizes: Index | None = None
     extra: Mapping[str, tuple[Array, str]] = field(default_factory=dict)
+
+    def n_features(self, n_candidates: int) -> int:
+        """Features of the n most relevant candidates."""
+        if self.sizes is None:
+            return n_candidates
+        return int(self.sizes[::-1][:n_candidates].sum())
 
 
 @dataclass(frozen=True)

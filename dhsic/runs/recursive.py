@@ -58,12 +58,17 @@ class Recursive(Elimination):
     """A run of Algorithm 1 with a machine in every round."""
 
     parameters: RecursiveParameters
+    takes_self: ClassVar[bool] = False
+    meaning: ClassVar[str] = "by how much the margin term falls without the feature, alpha held"
 
-    def _plan(self, m: int) -> Plan:
+    def plan(self, m: int) -> Plan:
+        """Exact: W is a full matrix."""
         del m
         return Plan(begins_thin=False, eager=False, may_square=True)
 
-    def _dependence(self, labels: LabelParts) -> RecursiveDependence:
+    def dependence(self, labels: LabelParts | None) -> RecursiveDependence:
+        """The margin term as a function of S."""
+        assert labels is not None, "this method does not take the data for labels"
         asked = self.parameters
         choices = Choices(
             _with_statistic(resolve_kernel(asked.kernel)),

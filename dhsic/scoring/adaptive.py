@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NoReturn
 
 import numpy as np
 
-from dhsic._typing import Index
+from dhsic._typing import Float, Index
 from dhsic.scoring.dependence import Choices, Reporter, SourceDependence
 from dhsic.scoring.running import survivors_after_rounds
 from dhsic.scoring.thin import ThinDependence
@@ -67,6 +68,16 @@ class AdaptiveDependence:
     def measure(self) -> Scaling:
         """Pass over all features: their scaling and the statistic against landmarks."""
         return self.thin.measure()
+
+    @property
+    def candidates(self) -> Index:
+        """What may be removed: features that vary."""
+        assert self.thin.scaling is not None, "measure comes first"
+        return np.flatnonzero(~self.thin.scaling.constant)
+
+    def weigh_itself(self, weigh: Callable[[Float], Float]) -> NoReturn:
+        """Refuse: labels of as many directions as samples have no factor."""
+        raise AssertionError("runs whose data are their own labels are exact")
 
     def close(self) -> None:
         """Let go of scratch."""

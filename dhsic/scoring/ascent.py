@@ -9,12 +9,16 @@ import numpy as np
 
 from dhsic._typing import Float, Index, Mask
 from dhsic.engines.adding import NOTHING, Adding, ways
-from dhsic.engines.base import AbstractEngine, Facts, Question
+from dhsic.engines.base import Facts, Question
+from dhsic.engines.certificate import certify, nearest_to_cut
 from dhsic.engines.decide import largest, tie_width, undecided
 from dhsic.engines.direct import Direct
+from dhsic.engines.joining import Joining
+from dhsic.engines.thin_adding import ThinQuestion
+from dhsic.kernels.ridge import Ridge
 from dhsic.scoring.dependence import Reporter, facts_of
 from dhsic.scoring.reader import Reader
-from dhsic.scoring.tasks import score_columns
+from dhsic.scoring.tasks import score_columns, standardised_columns
 from dhsic.sources.scaling import Scaling
 
 #: What a first pass in float32 may leave out of R, on average over a feature's range, times m.
@@ -27,6 +31,8 @@ SHARE = "float32, leaving "
 DOUBLE_COST = 2.0
 #: What a pass costs besides its forms, in forms.
 PASS_COST = 400.0
+#: Features that the certificate of low rank looks at: next to the cut, and others.
+NEAREST, OTHERS = 32, 32
 #: With this few candidates a round is a matter of milliseconds.
 FEW_FEATURES = 64
 
@@ -35,7 +41,7 @@ FEW_FEATURES = 64
 class Ascent:
     """Gains of the candidates S, good enough to place the n largest."""
 
-    question: Question
+    question: Question | ThinQuestion
     S: Index
     n: int
     reader: Reader
@@ -69,14 +75,36 @@ class Ascent:
             settled[open_] = final
             errors[settled] = tie_width(gains) / 2
             passes.append(f"{_name(engine, self.question.n_samples)}: {open_.size}")
-            products[_dtype(engine)] += engine.products(self.question, some)
+            products[_dtype(engine)] += self._products(engine, some)
             open_ = np.flatnonzero(self._open(gains, errors) & ~settled)
             engine = self._last(facts.take(open_))
-        return gains, {
+        record = {
             "engine": ", ".join(passes),
             "products_float32": products["float32"],
             "products_float64": products["float64"],
             "bytes": n_bytes,
+        }
+        if isinstance(self.question, ThinQuestion):
+            record |= self._certificate(self.question, gains)
+        return gains, record
+
+    def _certificate(self, question: ThinQuestion, gains: Float) -> dict[str, Any]:
+        """How far low rank is from the definition, on features next to the cut and others."""
+        nearest = nearest_to_cut(gains, self.n, NEAREST)
+        every = np.linspace(0, gains.size - 1, min(OTHERS, gains.size)).astype(np.int64)
+        some = np.union1d(np.flatnonzero(nearest), every)
+        jobs = self.reader.jobs(self.S[some], self.scaling)
+        X = np.concatenate(list(self.reader.joined(standardised_columns, jobs, dtype=np.float64)))
+        n = self.n * some.size / gains.size if self.n == gains.size else self.n
+        errors = question.row_errors(X)
+        found = certify(errors, gains[some], n, question.n_samples, np.ones(some.size))
+        assert question.check.rows is not None, "rows to check on are samples"
+        return {
+            "engine": f"low rank {question.factor.rank}: {self.S.size}",
+            "landmarks": question.landmarks.n_landmarks + question.check.rows.size,
+            "rank": question.factor.rank,
+            "relative_error": found.relative_error,
+            "cut_error": min(found.cut_error, 1.0),
         }
 
     def _open(self, gains: Float, errors: Float) -> Mask:
@@ -90,9 +118,9 @@ class Ascent:
         facts = facts_of(self.scaling, self.S)
         last = self._last(facts)
         m = self.question.n_samples
-        if not self.single or self.by_definition or self.S.size <= FEW_FEATURES:
+        if not isinstance(last, Adding) or not self.single or self.S.size <= FEW_FEATURES:
             return _name(last, m)
-        last_cost = DOUBLE_COST * last.products(self.question, facts)
+        last_cost = DOUBLE_COST * self._products(last, facts)
         best, least = last, last_cost + PASS_COST
         for share in SHARES:
             engine = Adding(share / m, "float32")
@@ -106,24 +134,32 @@ class Ascent:
                 best, least = engine, cost
         return _name(best, m)
 
-    def _first(self, facts: Facts, advice: str) -> AbstractEngine:
+    def _first(self, facts: Facts, advice: str) -> Adding | Direct | Joining:
         last = self._last(facts)
-        if self.n == self.S.size or not self.single or self.by_definition:
+        if not isinstance(last, Adding) or self.n == self.S.size or not self.single:
             return last
         if not advice:
             return self._rough(FIRST_SHARE, facts)
         return last if advice == "exact" else self._rough(float(advice.removeprefix(SHARE)), facts)
 
-    def _rough(self, share: float, facts: Facts) -> AbstractEngine:
+    def _rough(self, share: float, facts: Facts) -> Adding | Direct | Joining:
         """Engine in float32; the last one where some features have no other."""
         engine = Adding(share / self.question.n_samples, "float32")
         return self._last(facts) if self._needs_direct(engine, facts) else engine
 
-    def _last(self, facts: Facts) -> AbstractEngine:
+    def _last(self, facts: Facts) -> Adding | Direct | Joining:
         """Engine that has the last word."""
+        kernel = self.question.kernel
+        if isinstance(kernel, Ridge):
+            return Joining(self._mean_square())
         if self.by_definition:
             return Direct(adding=True)
         return Adding(with_direct=self._needs_direct(Adding(), facts))
+
+    def _mean_square(self) -> float:
+        """Mean over features of their mean squares, as scaled."""
+        alive = ~self.scaling.constant
+        return float(np.mean((self.scaling.std * self.scaling.scale)[alive] ** 2))
 
     def _needs_direct(self, engine: Adding, facts: Facts) -> bool:
         kernel = self.question.kernel
@@ -132,12 +168,23 @@ class Ascent:
         found = ways(kernel, self.question.sigma, facts, engine.tolerance)
         return any(way == "direct" for way, _ in found)
 
+    def _products(self, engine: Adding | Direct | Joining, facts: Facts) -> int:
+        if isinstance(engine, Adding):
+            return engine.products(self.question, facts)
+        return 2 * len(facts.peak) if isinstance(engine, Joining) else 0
+
+    def _state(self, engine: Adding | Direct | Joining) -> Any:
+        if isinstance(engine, Adding):
+            return engine.prepare(self.question)
+        assert isinstance(self.question, Question), "the definition is never asked in low rank"
+        return engine.prepare(self.question)
+
     def _score(
-        self, engine: AbstractEngine, open_: Index, *, first: bool
+        self, engine: Adding | Direct | Joining, open_: Index, *, first: bool
     ) -> tuple[Float, Float, int]:
         """Gains, bounds on their errors, and bytes read."""
         jobs = self.reader.jobs(self.S[open_], self.scaling)
-        state = engine.prepare(self.question)
+        state = self._state(engine)
         parts = []
         for part in self.reader.joined(
             score_columns, jobs, engine=engine, engine_state=state, dtype=_dtype(engine)
@@ -152,17 +199,17 @@ class Ascent:
         return found[:, 0], found[:, 1], n_bytes
 
 
-def _is_final(engine: AbstractEngine) -> bool:
-    return isinstance(engine, Direct) or (
-        isinstance(engine, Adding) and engine.tolerance == NOTHING and _dtype(engine) == "float64"
-    )
+def _is_final(engine: Adding | Direct | Joining) -> bool:
+    if not isinstance(engine, Adding):
+        return True
+    return engine.tolerance == NOTHING and _dtype(engine) == "float64"
 
 
-def _dtype(engine: AbstractEngine) -> str:
+def _dtype(engine: Adding | Direct | Joining) -> str:
     return str(np.dtype(getattr(engine, "dtype", np.float64)))
 
 
-def _name(engine: AbstractEngine, m: int) -> str:
+def _name(engine: Adding | Direct | Joining, m: int) -> str:
     """Name of an engine, for the history of rounds: ``"share 0.1"``, ``"exact"``."""
     if isinstance(engine, Adding) and not _is_final(engine):
         return f"{SHARE}{engine.tolerance * m:.3g}"

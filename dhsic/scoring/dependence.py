@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -11,14 +11,15 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.engines.base import AbstractEngine, Facts, Question
-from dhsic.engines.converged import Converged
 from dhsic.engines.decide import largest, tie_width, undecided
-from dhsic.engines.direct import Direct
 from dhsic.engines.ladder import engine_named, first_engine, name_of, next_engine
-from dhsic.kernels.bandwidth import AbstractBandwidth, KnownStatistic
+from dhsic.engines.last import FINAL, definition_of, last_engine
+from dhsic.errors import InputError
+from dhsic.kernels.bandwidth import AbstractBandwidth, Grid
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.choosing import check_reach
-from dhsic.kernels.statistic import zero_upper
+from dhsic.kernels.choosing import OF_OTHER_SUMS, check_reach, sums_of
+from dhsic.kernels.known import known_of
+from dhsic.kernels.statistic import Statistic, zero_upper
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.scoring.reader import Reader
 from dhsic.scoring.removal import check_gains, removal_of
@@ -28,9 +29,6 @@ from dhsic.selection.bahsic import Removal
 from dhsic.selection.state import SelectionState
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
-
-#: Engines that have the last word on a gain.
-FINAL = (Converged, Direct)
 
 
 class Reporter(Protocol):
@@ -88,6 +86,7 @@ class SourceDependence:
             standardize=choices.standardize,
             centre=kernel.has_bandwidth,
             statistic=not kernel.is_additive,
+            sums=sums_of(kernel),
         )
         self._reader = Reader(source, runtime, wanted, memory=memory)
         self.scaling: Scaling | None = None
@@ -125,6 +124,21 @@ class SourceDependence:
         self._running = RunningStatistic(self._reader, self.scaling, alive, upper)
         return self.scaling
 
+    @property
+    def candidates(self) -> Index:
+        """What may be removed: features that vary."""
+        return np.flatnonzero(~self._known()[1].constant)
+
+    def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
+        """Take the data for their own labels, after `measure`: W of K over all features."""
+        running, _ = self._known()
+        kernel, statistic, S = self.choices.kernel, running.statistic, running.features
+        if kernel.is_additive:  # whose first pass sums nothing
+            running.begin(S)
+            statistic = running.statistic
+        L = own_labels(kernel, self.choices.bandwidth, statistic, S.size)
+        self.choices = replace(self.choices, W=weigh(L))
+
     def close(self) -> None:
         """Let go of scratch."""
         self._reader.close()
@@ -133,9 +147,10 @@ class SourceDependence:
 
     def check_reach(self) -> None:
         """Refuse data that the kernel overflows on, after `measure`."""
-        if not self.choices.kernel.is_additive:
+        kernel = self.choices.kernel
+        if not (kernel.is_additive or isinstance(kernel, OF_OTHER_SUMS)):  # those are bounded
             longest = float(self._known()[0].statistic.diagonal.max())
-            check_reach(self.choices.kernel, longest)
+            check_reach(kernel, longest)
 
     def resume(self, state: SelectionState) -> None:
         """Go to where `state` left off, after `measure`."""
@@ -157,12 +172,11 @@ class SourceDependence:
         statistic = self._known()[0].at(S)
         if not kernel.has_bandwidth:
             return 1.0
-        known = KnownStatistic(kernel, self.choices.W, statistic)
-        return self.choices.bandwidth(known, S.size)
+        return self.choices.bandwidth(known_of(kernel, self.choices.W, statistic), S.size)
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
         """Line 4: the n features whose removal leaves the largest HSIC."""
-        running, scaling = self._known()
+        running, _ = self._known()
         question = Question(
             self.choices.kernel,
             sigma,
@@ -170,13 +184,8 @@ class SourceDependence:
             running.statistic,
             running.reader.runtime.each,
         )
-        if self.choices.kernel.is_additive:
-            gains, record = self._additive_gains(question, S)
-            hsic = -float(gains.sum())
-        else:
-            climb = Climb(question, S, n, running.reader, scaling, self.reporter)
-            gains, record = climb.run(self._first(question, S), self.choices.dtype)
-            hsic = question.hsic
+        gains, record = self._gains(question, S, n)
+        hsic = -float(gains.sum()) if self.choices.kernel.is_additive else question.hsic
         check_gains(self.choices.kernel, sigma, hsic, gains)
         first = largest(gains, n, tie_width(gains))
         if not self.choices.kernel.is_additive:
@@ -194,6 +203,14 @@ class SourceDependence:
             record=record,
         )
 
+    def _gains(self, question: Question, S: Index, n: int) -> tuple[Float, dict[str, Any]]:
+        """Gains of S, good enough to place the n largest, and a record of what it took."""
+        if self.choices.kernel.is_additive:
+            return self._additive_gains(question, S)
+        running, scaling = self._known()
+        climb = Climb(question, S, n, running.reader, scaling, self.reporter)
+        return climb.run(self._first(question, S), self.choices.dtype)
+
     def _known(self) -> tuple[RunningStatistic, Scaling]:
         if self._running is None or self.scaling is None:
             self.measure()
@@ -203,7 +220,7 @@ class SourceDependence:
     def _first(self, question: Question, S: Index) -> AbstractEngine:
         """Engine for the first pass: as the last round advised, which a resumed run knows too."""
         if self.choices.by_definition:
-            return Direct()
+            return definition_of(self.choices.kernel)
         facts = facts_of(self._known()[1], S)
         if self._advice is None:
             return first_engine(question, facts, self.choices.dtype)
@@ -228,13 +245,33 @@ class SourceDependence:
             running, scaling = self._known()
             everyone = running.features
             climb = Climb(question, everyone, everyone.size, running.reader, scaling, None)
-            engine = Direct() if self.choices.by_definition else Converged(with_direct=False)
+            facts = facts_of(scaling, everyone)
+            by_definition = self.choices.by_definition
+            engine = (
+                definition_of(question.kernel) if by_definition else last_engine(question, facts)
+            )
             gains, record = climb.run(engine, np.float64)
             self._additive = everyone, gains
         everyone, gains = self._additive
         if self.reporter is not None:
             self.reporter.scored(S.size)
         return gains[np.searchsorted(everyone, S)], record
+
+
+def own_labels(
+    kernel: AbstractKernel, bandwidth: AbstractBandwidth, statistic: Statistic, d: int
+) -> Float:
+    """K over all d features at the sigma of the policy, (m, m)."""
+    sigma = 1.0
+    if kernel.has_bandwidth:
+        if isinstance(bandwidth, Grid):
+            raise InputError(
+                "A grid of bandwidths is searched for the largest HSIC with the labels, and "
+                "label_kernel='self' has labels that follow the bandwidth; pass one."
+            )
+        sigma = bandwidth(known_of(kernel, None, statistic), d)
+    norms = statistic.diagonal
+    return kernel.gram(statistic.whole(), norms, norms, sigma)
 
 
 @dataclass

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Float, Index
-from dhsic.engines.base import Question
+from dhsic.engines.base import AbstractEngine, Question
 from dhsic.engines.decide import largest, tie_width
+from dhsic.engines.last import definition_of, last_engine
+from dhsic.engines.thin_adding import ThinQuestion
 from dhsic.kernels.bandwidth import Grid, KnownStatistic, Median
-from dhsic.kernels.choosing import check_reach
+from dhsic.kernels.choosing import OF_OTHER_SUMS, check_reach, sums_of
 from dhsic.kernels.statistic import Statistic, zero_upper
-from dhsic.kernels.symmetric import add_products
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.scoring.ascent import Ascent
-from dhsic.scoring.dependence import Choices, Reporter
-from dhsic.scoring.reader import Reader
+from dhsic.scoring.chosen import AbstractChosen, SquareChosen, ThinChosen
+from dhsic.scoring.dependence import Choices, Climb, Reporter, facts_of, own_labels
+from dhsic.scoring.reader import Reader, grouped
 from dhsic.scoring.removal import check_gains
 from dhsic.scoring.tasks import Wanted, measure_blocks, standardised_columns, statistic_of
 from dhsic.selection.bahsic import Removal
@@ -27,8 +31,6 @@ from dhsic.sources.scaling import Scaling
 
 #: Median squared distance of two values of a normal feature, over its variance.
 NORMAL_MEDIAN = 0.9099
-#: Features that join together and are sent by their values, not their statistic.
-FEW = 128
 
 
 class SourceForward:
@@ -42,20 +44,24 @@ class SourceForward:
         *,
         rows: Index | None = None,
         memory: int | None = None,
+        thin: ThinChosen | None = None,
     ) -> None:
         self.choices = choices
+        sums = sums_of(choices.kernel)
+        self._chosen: AbstractChosen = thin or SquareChosen(choices.W, sums)
         self.reporter: Reporter | None = None
         self.scaling: Scaling | None = None
         wanted = Wanted(
             rows=rows,
-            n_samples=len(choices.W),
+            n_samples=self._chosen.n_samples,
             standardize=choices.standardize,
             centre=choices.kernel.has_bandwidth,
             statistic=False,
+            sums=sums,
         )
         self._reader = Reader(source, runtime, wanted, memory=memory)
-        self._upper = zero_upper(len(choices.W))
-        self._inside = np.empty(0, dtype=np.int64)  # features that `_upper` is the statistic of
+        self._inside = np.empty(0, dtype=np.int64)  # what `_chosen` is the statistic of
+        self._additive: tuple[Index, Float] | None = None
         self._kept: dict[int, Float] = {}
         self._advice = ""
         self._bytes_read = 0
@@ -70,9 +76,25 @@ class SourceForward:
         self._reader = replace(self._reader, wanted=wanted)
         return self.scaling
 
+    def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
+        """Take the data for their own labels, after `measure`: W of K over all features."""
+        S = np.flatnonzero(~self._scaling.constant)
+        upper = zero_upper(self._chosen.n_samples)
+        jobs = grouped(self._reader.jobs(S, self._scaling))
+        self._bytes_read += self._reader.bytes_of(jobs)
+        for part in self._reader.map(statistic_of, jobs):
+            upper += part
+        L = own_labels(self.choices.kernel, self.choices.bandwidth, Statistic(upper), S.size)
+        W = weigh(L)
+        self.choices = replace(self.choices, W=W)
+        self._chosen = SquareChosen(W, self._reader.wanted.sums)
+
     def close(self) -> None:
         """Let go of scratch."""
         self._reader.close()
+
+    def check_reach(self) -> None:
+        """Nothing is chosen yet: every feature that joins is checked then."""
 
     def resume(self, state: SelectionState) -> None:
         """Go to where `state` left off, after `measure`."""
@@ -92,14 +114,15 @@ class SourceForward:
             return self._before_the_first()
         if not S_dagger.size and isinstance(policy, Grid):
             return max(policy.sigmas, key=self._best_alone)
-        known = KnownStatistic(kernel, self.choices.W, Statistic(self._upper))
-        return policy(known, S_dagger.size + 1)
+        return policy(
+            self._chosen.known(kernel), self._features(S_dagger).size + self._width_of_one
+        )
 
     def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
         """Line 4: the n features whose joining leaves the largest HSIC."""
         question = self._question(sigma)
         hsic = question.hsic if S_dagger.size else 0.0
-        gains, record = self._ascent(question, S, n).run(self._advice)
+        gains, record = self._gains(question, S, n)
         check_gains(self.choices.kernel, sigma, hsic, gains)
         first = largest(gains, n, tie_width(gains))
         stay = np.delete(np.arange(S.size), first)
@@ -115,6 +138,48 @@ class SourceForward:
         }
         self._bytes_read = 0
         return Removal(S[first], gains[first], facts | record)
+
+    @property
+    def candidates(self) -> Index:
+        """What may be chosen: all features that vary."""
+        return np.flatnonzero(~self._scaling.constant)
+
+    @property
+    def _width_of_one(self) -> float:
+        """Features of a candidate."""
+        return 1.0
+
+    def _features(self, candidates: Index) -> Index:
+        """Features of candidates: each is one."""
+        return candidates
+
+    def _gains(
+        self, question: Question | ThinQuestion, S: Index, n: int
+    ) -> tuple[Float, dict[str, Any]]:
+        """Gains of S, good enough to place the n largest, and a record of what it took."""
+        if not self.choices.kernel.is_additive:
+            return self._ascent(question, S, n).run(self._advice)
+        assert isinstance(question, Question), "low rank is for kernels that are not additive"
+        return self._additive_gains(question, S)
+
+    def _additive_gains(self, question: Question, S: Index) -> tuple[Float, dict[str, Any]]:
+        """Gains that do not depend on what is chosen: what removal would cost, scored once."""
+        record: dict[str, Any] = {"engine": "as in round 1", "bytes": 0}
+        if self._additive is None:
+            everyone = self.candidates
+            scaling = self._scaling
+            climb = Climb(question, everyone, everyone.size, self._reader, scaling, None)
+            losses, record = climb.run(self._last(question, everyone), np.float64)
+            self._additive = everyone, -losses
+        everyone, gains = self._additive
+        if self.reporter is not None:
+            self.reporter.scored(S.size)
+        return gains[np.searchsorted(everyone, S)], record
+
+    def _last(self, question: Question, features: Index) -> AbstractEngine:
+        if self.choices.by_definition:
+            return definition_of(question.kernel)
+        return last_engine(question, facts_of(self._scaling, features))
 
     def value(self, T: Index) -> float:
         """HSIC(Xi, T), for floating selection."""
@@ -154,7 +219,7 @@ class SourceForward:
         """
         n = self._inside.size
         if not np.array_equal(self._inside, S_dagger[:n]):
-            self._upper[...] = 0.0
+            self._chosen.clear()
             self._inside = S_dagger[:0]
             rounds = np.arange(S_dagger.size)
         elif rounds is None:
@@ -166,15 +231,12 @@ class SourceForward:
 
     def _include(self, joined: Index) -> None:
         """Add features that joined together to the statistic."""
-        jobs = self._reader.jobs(np.sort(joined), self._scaling)
+        features = np.sort(self._features(joined))
+        jobs = self._reader.jobs(features, self._scaling)
         self._bytes_read += self._reader.bytes_of(jobs)
-        if joined.size > FEW:
-            for part in self._reader.map(statistic_of, jobs):
-                self._upper += part
-        else:
-            parts = list(self._reader.joined(standardised_columns, jobs))
-            add_products(self._upper, np.concatenate(parts))
-        check_reach(self.choices.kernel, float(np.diagonal(self._upper).max()))
+        self._chosen.add(self._reader, jobs, features.size)
+        if not isinstance(self.choices.kernel, OF_OTHER_SUMS):  # those are bounded
+            check_reach(self.choices.kernel, self._chosen.longest)
 
     @property
     def _scaling(self) -> Scaling:
@@ -183,35 +245,30 @@ class SourceForward:
         assert self.scaling is not None, "measure sets it"
         return self.scaling
 
-    def _question(self, sigma: float) -> Question:
-        return Question(
-            self.choices.kernel,
-            sigma,
-            self.choices.W,
-            Statistic(self._upper),
-            self._reader.runtime.each,
-        )
+    def _question(self, sigma: float) -> Question | ThinQuestion:
+        return self._chosen.question(self.choices.kernel, sigma, self._reader.runtime.each)
 
-    def _ascent(self, question: Question, S: Index, n: int) -> Ascent:
+    def _ascent(self, question: Question | ThinQuestion, S: Index, n: int) -> Ascent:
         single = self.choices.dtype == np.float32
         definition = self.choices.by_definition
         return Ascent(
             question, S, n, self._reader, self._scaling, self.reporter, single, definition
         )
 
-    def _advise(self, question: Question, left: Index, gains: Float, n: int) -> str:
+    def _advise(self, question: Question | ThinQuestion, left: Index, gains: Float, n: int) -> str:
         """Engine for the first pass of the next round, which a resumed run must know too."""
-        return self._ascent(question, left, n).advice(gains) if left.size else ""
+        if not left.size or self.choices.kernel.is_additive:
+            return ""
+        return self._ascent(question, left, n).advice(gains)
 
     def _before_the_first(self) -> float:
         """The median rule with nothing chosen: for a normal feature of the mean variance."""
         scaling = self._scaling
         alive = ~scaling.constant
         variance = 1.0 if self.choices.standardize else float(np.mean(scaling.std[alive] ** 2))
-        return 1.0 / (2.0 * NORMAL_MEDIAN * variance)
+        return 1.0 / (2.0 * NORMAL_MEDIAN * variance * self._width_of_one)
 
     def _best_alone(self, sigma: float) -> float:
-        """Largest HSIC of one feature: what a grid is searched by before there are any."""
-        S = np.flatnonzero(~self._scaling.constant)
-        gains, _ = self._ascent(self._question(sigma), S, 1).run("")
+        """Largest HSIC of one candidate: what a grid is searched by before any is chosen."""
+        gains, _ = self._gains(self._question(sigma), self.candidates, 1)
         return float(gains.max())

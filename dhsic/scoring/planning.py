@@ -7,8 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dhsic.engines.memory import Demand, Promise, promise
+from dhsic.engines.settled import LONGEST
 from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.choosing import check_approx, has_low_rank
 from dhsic.kernels.label_factors import MOST_DECOMPOSED
+from dhsic.kernels.radial import AbstractRadial
+from dhsic.kernels.ridge import AbstractWhole
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.scoring.adaptive import CHEAP, FEW_FEATURES, MOST_SAMPLES, flops_of_round
 from dhsic.scoring.landmarks import check_number, first_number, most_number
@@ -19,6 +23,11 @@ from dhsic.scoring.tasks import TILE
 from dhsic.scoring.thin_tasks import tile_height
 from dhsic.sources.base import AbstractSource
 
+#: Matrices of ridge kernels: K, its resolvent with what inverting it takes, B; in place of bases.
+BASES_OF_RIDGE = 4
+#: Tiles of a task of the exact engine, in float64: values, functions, products; radial kernels
+#: keep powers. And (m, m) matrices of a ridge kernel's definition.
+TILES_EXACT, TILES_RADIAL, SQUARES_SOLVING = 8, 14, 8
 #: Tiles of a task in low rank, in float32: codes, squares, products.
 TILES = 6
 
@@ -46,10 +55,12 @@ class Plan:
         """Plan of a run with m samples and d features.
 
         ``approx="auto"`` begins in low rank where a round by the exact engine is not cheap (for a
-        kernel that takes one round, ten of them), and where the labels can be factored.
+        kernel that takes one round, ten of them), and where the labels can be factored; never
+        with a kernel that low rank does not know.
         """
+        check_approx(kernel, approx)
         rounds = 0.1 if kernel.is_additive else 1.0
-        wide = rounds * flops_of_round(m, d) > CHEAP and d > FEW_FEATURES
+        wide = rounds * flops_of_round(m, d) > CHEAP and d > FEW_FEATURES and has_low_rank(kernel)
         thin = approx == "lowrank" or (approx == "auto" and wide and _factors(label_kernel, m))
         return Plan(thin, approx == "auto", not thin or m <= MOST_SAMPLES)
 
@@ -97,19 +108,35 @@ def promised(
     demand = Demand(
         n_samples=m,
         n_features=d,
-        n_bases=kernel.exact_order or 1,
+        n_bases=_bases(kernel),
         squares=plan.may_square,
         landmarks=_landmarks(m, may_square=plan.may_square) if plan.begins_thin else 0,
         sample_entries=sample_size(m) * m if plan.begins_thin else 0,
         block_bytes=widest * source.n_samples * itemsize,
         tile_bytes=max(
             TILES * 4 * tile_height(m) * m if plan.begins_thin else 0,
-            8 * TILE * m * 8 if plan.may_square else 0,
+            _tile_bytes(kernel, m) if plan.may_square else 0,
         ),
         n_threads=runtime.n_workers,
         survivor_bytes=held + copied + FEW * m * 8,
     )
     return promise(demand)
+
+
+def _bases(kernel: AbstractKernel) -> int:
+    """Weighted (m, m) matrices of a round."""
+    if isinstance(kernel, AbstractRadial):
+        return LONGEST
+    if isinstance(kernel, AbstractWhole):
+        return BASES_OF_RIDGE
+    return kernel.exact_order or 1
+
+
+def _tile_bytes(kernel: AbstractKernel, m: int) -> int:
+    """Temporaries of one tile of the exact engine; of the definition, for ridge kernels."""
+    tiles = TILES_RADIAL if isinstance(kernel, AbstractRadial) else TILES_EXACT
+    solving = SQUARES_SOLVING * m * m * 8 if isinstance(kernel, AbstractWhole) else 0
+    return max(tiles * TILE * m * 8, solving)
 
 
 def _stored(source: AbstractSource, m: int) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dhsic._typing import Float, Index
-from dhsic.kernels.statistic import Statistic, take_away, zero_upper
+from dhsic.kernels.statistic import Statistic, zero_upper
 from dhsic.scoring.reader import Reader, grouped
 from dhsic.scoring.tasks import standardised_columns, statistic_of
 from dhsic.selection.state import SelectionState
@@ -88,7 +88,7 @@ class RunningStatistic:
         jobs = self.reader.jobs(gone, self.scaling)
         self.bytes_read += self.reader.bytes_of(jobs)
         parts = list(self.reader.joined(standardised_columns, jobs))
-        take_away(self._upper, np.concatenate(parts), runtime.each)
+        self.reader.wanted.sums.take_away(self._upper, np.concatenate(parts), runtime.each)
 
     def _sum(self, features: Index) -> Float:
         total = zero_upper(len(self._upper))

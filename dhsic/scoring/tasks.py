@@ -7,15 +7,14 @@ says, for each of its blocks, which columns are wanted and what is known of them
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.engines.base import AbstractEngine, Facts
-from dhsic.kernels.statistic import zero_upper
-from dhsic.kernels.symmetric import add_products
+from dhsic.kernels.statistic import AbstractSums, InnerProducts, zero_upper
 from dhsic.runtime.base import Job
 from dhsic.sources.base import AbstractSource, Block
 from dhsic.sources.scaling import Scaling, measure, standardise
@@ -34,13 +33,17 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What every task of a pass needs besides its job: how to turn raw values into data."""
+    """What every task of a pass needs besides its job: how to turn raw values into data.
+
+    `sums` says what the statistic sums over features, `statistic` whether the first pass does.
+    """
 
     rows: Index | None
     n_samples: int
     standardize: bool = True
     centre: bool = True
     statistic: bool = True
+    sums: AbstractSums = field(default_factory=InnerProducts)
     dtype: Any = np.float64
     engine: AbstractEngine | None = None
     engine_state: Any = None
@@ -78,7 +81,7 @@ def measure_blocks(
             )
             parts.append(scaling)
             if G is not None:
-                add_products(G, Z)
+                wanted.sums.add(G, Z)
     return Scaling.join(parts), G
 
 
@@ -100,7 +103,7 @@ def statistic_of(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
     """Upper triangle of the statistic of the columns, (m, m)."""
     upper = zero_upper(wanted.n_samples)
     for Z in standardised(source, job, wanted):
-        add_products(upper, Z)
+        wanted.sums.add(upper, Z)
     return upper
 
 

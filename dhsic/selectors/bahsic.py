@@ -89,6 +89,7 @@ class BAHSIC(Selector):
     """
 
     _run = Elimination
+    takes_groups = True
 
     def __init__(
         self,

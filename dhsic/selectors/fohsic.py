@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from dhsic.fitting import Selector
-from dhsic.runs.forward import Forward, ForwardParameters
+from dhsic.runs.forward import Forward
+from dhsic.runs.forward_parameters import ForwardParameters
 
 
 class FOHSIC(Selector):
@@ -36,8 +37,13 @@ class FOHSIC(Selector):
         As of `BAHSIC`, for one feature more than are chosen: ``1/(2(|S|+1))``. With none chosen
         the median is that of a normal feature, and a grid is searched for the largest HSIC of a
         single feature.
-    approx : {"auto", "exact", "direct"}
-        How candidates are scored: by an expansion, exact in its result, or by the definition.
+    approx : {"auto", "exact", "lowrank", "direct"}
+        How candidates are scored: by an expansion, exact in its result; in linear time, with K of
+        the features chosen in low rank (gaussian kernel); or by the definition. ``"auto"`` is exact
+        up to 6,000 samples and low rank above; ``round_cut_error`` in the result estimates how
+        likely each choice is another than by definition.
+    random_state : int
+        Seed of the landmarks of low rank.
 
     Attributes
     ----------
@@ -60,6 +66,7 @@ class FOHSIC(Selector):
     """
 
     _run = Forward
+    takes_groups = True
 
     def __init__(
         self,
@@ -78,6 +85,7 @@ class FOHSIC(Selector):
         checkpoint: str | Path | None = None,
         dtype: Any = "float32",
         progress: Any = "auto",
+        random_state: Any = 0,
         runtime: Any = "auto",
         memory: int | None = None,
     ) -> None:
@@ -95,6 +103,7 @@ class FOHSIC(Selector):
         self.checkpoint = checkpoint
         self.dtype = dtype
         self.progress = progress
+        self.random_state = random_state
         self.runtime = runtime
         self.memory = memory
 
@@ -112,4 +121,5 @@ class FOHSIC(Selector):
             standardize=self.standardize,
             missing=self.missing,
             dtype=self.dtype,
+            random_state=self.random_state,
         )

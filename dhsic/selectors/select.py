@@ -9,18 +9,45 @@ import xarray as xr
 
 from dhsic.errors import InputError
 from dhsic.fitting import Selector
+from dhsic.relatives.choosing import CRITERIA
 from dhsic.selectors.bahsic import BAHSIC
+from dhsic.selectors.ccm import CCM
 from dhsic.selectors.fohsic import FOHSIC
 from dhsic.selectors.linear import LinearHSIC
+from dhsic.selectors.once import OnePass
 from dhsic.selectors.recursive import SVMRFE
+from dhsic.selectors.weighting import FeatureWeighting
 
-#: Selectors by the names of their methods.
-METHODS: Mapping[str, type[Selector]] = {
-    "bahsic": BAHSIC,
-    "fohsic": FOHSIC,
-    "linear": LinearHSIC,
-    "svm-rfe": SVMRFE,
+#: What a method is by its name: a selector, and what the name says of its parameters.
+METHODS: Mapping[str, tuple[type[Selector], Mapping[str, Any]]] = {
+    "bahsic": (BAHSIC, {}),
+    "fohsic": (FOHSIC, {}),
+    "ccm": (CCM, {}),
+    "weighting": (FeatureWeighting, {}),
+    "svm-rfe": (SVMRFE, {}),
+    "linear": (LinearHSIC, {}),
+    **{name: (OnePass, {"criterion": name}) for name in CRITERIA},
 }
+
+
+def parameters_of(method: str) -> list[str]:
+    """Parameters of a method besides how many features to select.
+
+    Raises
+    ------
+    InputError
+        An unknown method.
+    """
+    if method not in METHODS:
+        raise InputError(f"method={method!r} is unknown; pass one of {', '.join(METHODS)}.")
+    kind, said = METHODS[method]
+    return [n for n in kind._get_param_names() if n not in said and n != "n_features_to_select"]
+
+
+def selector_of(method: str, n_features_to_select: Any, given: Mapping[str, Any]) -> Selector:
+    """Selector of a method that has all the parameters given."""
+    kind, said = METHODS[method]
+    return kind(n_features_to_select, **said, **given)
 
 
 def select(
@@ -30,6 +57,7 @@ def select(
     method: str = "bahsic",
     n_features_to_select: int | float | None = 50,
     covariates: Any = None,
+    groups: Any = None,
     sample_dim: str | int | None = None,
     variable: str | None = None,
     **parameters: Any,
@@ -40,13 +68,16 @@ def select(
     ----------
     data : path, URL, Dataset, DataArray or array
         As for `BAHSIC.fit`; an open `AbstractSource` passes too.
-    target : str or array
-        Labels, or the name of the variable of `data` that holds them.
-    method : {"bahsic", "linear"}
-        `BAHSIC` or `LinearHSIC`.
+    target : str, array or None
+        Labels, or the name of the variable of `data` that holds them; None with
+        ``label_kernel="self"``.
+    method : str
+        One of `METHODS`.
     n_features_to_select, **parameters
         Passed to it.
     covariates : array, optional
+        As for `BAHSIC.fit`.
+    groups : array or str, optional
         As for `BAHSIC.fit`.
     sample_dim, variable
         As for `BAHSIC.fit`.
@@ -56,15 +87,20 @@ def select(
     xarray.Dataset
         See `dhsic.results`.
     """
-    if method not in METHODS:
-        raise InputError(f"method={method!r} is unknown; pass one of {', '.join(METHODS)}.")
-    known = METHODS[method]._get_param_names()
+    known = parameters_of(method)
     unknown = sorted(set(parameters) - set(known))
     if unknown:
         raise InputError(
             f"{', '.join(unknown)}: no parameter of method {method!r}; it has {', '.join(known)}."
         )
-    model = METHODS[method](n_features_to_select, **parameters)
-    model.fit(data, target, covariates=covariates, sample_dim=sample_dim, variable=variable)
+    model = selector_of(method, n_features_to_select, parameters)
+    model.fit(
+        data,
+        target,
+        covariates=covariates,
+        groups=groups,
+        sample_dim=sample_dim,
+        variable=variable,
+    )
     result: xr.Dataset = model.result_
     return result

@@ -1,0 +1,106 @@
+"""Two members of the family against what they cannot avoid.
+
+    python benchmarks/family.py forward    # FOHSIC of 50 from 1,000 x 20,000 over its bare products
+    python benchmarks/family.py xor        # BAHSIC, polynomial of degree 2: a pair among 20,000
+
+*forward*: the time of `dhsic.FOHSIC` over that of the plain ``numpy.matmul`` products that its
+terms need (as the history counts them: one column of ``A f`` a term and feature, in its precision),
+BLAS free to use every core, in the same process; the median of --repeat runs, each timed next to
+its products. *xor*: the sign of the product of two of 20,000 normal features is the label; where
+the two come in the ranking, time, and the peak memory of the process.
+"""
+
+import argparse
+import json
+import time
+
+import numpy as np
+
+import dhsic
+from dhsic.engines.memory import peak_bytes
+
+#: Rows of a bare product at a time.
+ROWS = 8192
+MIB = 1 << 20
+
+
+def normal(m, d):
+    return np.random.default_rng(0).standard_normal((m, d), dtype=np.float32)
+
+
+def bare(m, products):
+    """Seconds of the products alone; `products` maps a precision to columns."""
+    rng = np.random.default_rng(1)
+    total = 0.0
+    for dtype, n in products.items():
+        A = rng.standard_normal((m, m)).astype(dtype)
+        F = rng.standard_normal((min(n, ROWS), m)).astype(dtype)
+        if not n:
+            continue
+        start = time.perf_counter()
+        for a in range(0, n, ROWS):
+            F[: min(ROWS, n - a)] @ A
+        total += time.perf_counter() - start
+    return total
+
+
+def forward(options):
+    m, d = options.samples, options.features
+    X = normal(m, d)
+    y = (X[:, :20].sum(axis=1) + X[:, 20] ** 2 > 1).astype(int)
+    runs = []
+    for _ in range(options.repeat):
+        start = time.perf_counter()
+        result = dhsic.FOHSIC(50, progress=False, runtime="threads").fit(X, y).result_
+        seconds = time.perf_counter() - start
+        products = {
+            dtype: int(result[f"round_products_{dtype}"].sum()) for dtype in ("float32", "float64")
+        }
+        floor = bare(m, products)
+        runs.append((seconds / floor, seconds, floor, products))
+    ratio, seconds, floor, products = sorted(runs, key=lambda run: run[0])[len(runs) // 2]
+    found = int(result["selected"].to_numpy()[:21].sum())
+    return {
+        "samples x features": f"{m:,} x {d:,}",
+        "run": f"{seconds:.1f} s",
+        "bare products": f"{floor:.1f} s",
+        "run / bare": f"{ratio:.2f}",
+        "columns float32": f"{products['float32']:,}",
+        "columns float64": f"{products['float64']:,}",
+        "planted found": f"{found} of 21",
+    }
+
+
+def xor(options):
+    m, d = options.samples, options.features
+    X = normal(m, d)
+    y = (X[:, 3] * X[:, 7] > 0).astype(int)
+    start = time.perf_counter()
+    model = dhsic.BAHSIC(2, kernel="polynomial", progress=False, runtime="threads").fit(X, y)
+    return {
+        "samples x features": f"{m:,} x {d:,}",
+        "run": f"{time.perf_counter() - start:.1f} s",
+        "ranks of the pair": f"{model.ranking_[3]} and {model.ranking_[7]}",
+        "peak memory": f"{peak_bytes() / MIB:,.0f} MiB",
+        "promised": f"{model.result_.attrs['promised_bytes'] / MIB:,.0f} MiB",
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["forward", "xor"])
+    parser.add_argument("--samples", type=int, default=1000)
+    parser.add_argument("--features", type=int, default=20000)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    table = {"forward": forward, "xor": xor}[options.what](options)
+    if options.json:
+        print(json.dumps(table))
+    else:
+        for name, value in table.items():
+            print(f"{name:20} {value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,260 @@
+"""Rankings by a criterion on each feature alone (JMLR section 6), in one pass, from end to end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dhsic._typing import Array, Index
+from dhsic.checkpoint import Checkpoint
+from dhsic.engines.memory import Promise, resident_bytes
+from dhsic.errors import InputError
+from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
+from dhsic.kernels.labels import LabelParts
+from dhsic.parameters import AbstractParameters, check_flag, check_missing
+from dhsic.progress import Progress
+from dhsic.relatives.base import AbstractCriterion, Scores, worst_first
+from dhsic.relatives.choosing import criterion_of
+from dhsic.relatives.nodes import MOST_NODES
+from dhsic.relatives.single import ENTRIES, ROWS
+from dhsic.relatives.width import resolve_width
+from dhsic.runs.base import AbstractRun
+from dhsic.runs.measured import check_measured
+from dhsic.runs.outcome import Order
+from dhsic.scoring.once import Found, WantedOnce, read_once, tile_height
+from dhsic.scoring.reader import block_width
+from dhsic.selection.state import SelectionState, begin
+from dhsic.sources.scaling import Scaling
+
+#: Parameters that belong to some criteria only, and what they are unless given.
+DEFAULTS: Mapping[str, Any] = {
+    "bandwidth": "dimension",
+    "label_kernel": "auto",
+    "penalty": 1.0,
+    "centroid_weight": 0.5,
+    "proportion": 0.01,
+}
+#: float64 arrays per feature: the scaling twice, columns, scores, order and what sorting takes.
+VECTORS = 36
+#: float64 arrays of a tile: values, deviations, their squares, and masks.
+TILES = 6
+#: Directions that factors of labels have, and copies of them.
+DIRECTIONS, COPIES = 40, 4
+#: float64 values per pair of labels while the median of their distances is taken.
+PAIRS = 3
+
+
+@dataclass(frozen=True)
+class OnceParameters(AbstractParameters):
+    """Of a ranking by a criterion on each feature alone.
+
+    Attributes
+    ----------
+    criterion : str
+        One of `dhsic.relatives.choosing.CRITERIA`.
+    standardize : bool or "auto"
+        ``"auto"``: as the criterion is meant, which is on but for the moderated ones.
+    bandwidth, label_kernel, penalty, centroid_weight, proportion
+        Of criteria that have them; refused with others unless left at the default.
+    """
+
+    method: ClassVar[str] = "once"
+
+    criterion: str = "pearson"
+    standardize: bool | str = "auto"
+    missing: str = "mean"
+    bandwidth: Any = DEFAULTS["bandwidth"]
+    label_kernel: str = DEFAULTS["label_kernel"]
+    penalty: float = DEFAULTS["penalty"]
+    centroid_weight: float = DEFAULTS["centroid_weight"]
+    proportion: float = DEFAULTS["proportion"]
+
+    def check(self) -> OnceParameters:
+        """Refuse what is unknown before any work."""
+        self.resolved()
+        check_missing(self.missing)
+        if not (isinstance(self.standardize, str) and self.standardize == "auto"):
+            check_flag("standardize", self.standardize)
+        return self
+
+    def resolved(self) -> AbstractCriterion:
+        """The criterion, with its parameters."""
+        given = {name: getattr(self, name) for name in DEFAULTS}
+        unlike = {k: v for k, v in given.items() if repr(v) != repr(DEFAULTS[k])}
+        return criterion_of(self.criterion, unlike)
+
+    @property
+    def standardizes(self) -> bool:
+        """Whether features are scaled to unit deviation."""
+        if isinstance(self.standardize, str):
+            return self.resolved().standardize
+        return bool(self.standardize)
+
+    def identity(self) -> dict[str, Any]:
+        """Plain values that two runs must share to be the same run."""
+        return {
+            "method": self.method,
+            "criterion": self.criterion,
+            **_plain(self.resolved()),
+            "standardize": self.standardizes,
+            "missing": self.missing,
+        }
+
+    def __str__(self) -> str:
+        """In a few words."""
+        return f"{self.criterion} of each feature in one pass"
+
+
+@dataclass
+class Once(AbstractRun):
+    """A run of one pass."""
+
+    parameters: OnceParameters
+
+    def promise_for(self, m: int) -> Promise:
+        """By sizes: blocks and tiles of the tasks in flight, and vectors of all features."""
+        itemsize = np.dtype(self.source.dtype).itemsize
+        d = self.source.n_features
+        widest = max(b.width for b in self.source.blocks(block_width(m, d, itemsize)))
+        block = 5 * widest * self.source.n_samples * itemsize
+        tile = TILES * 8 * tile_height(m) * m
+        has_kernel = self.parameters.resolved().has_bandwidth
+        kernel = 8 * 4 * (MOST_NODES * ROWS + ENTRIES) if has_kernel else 0
+        pairs = PAIRS * min(m, MEDIAN_SAMPLES) ** 2
+        return Promise(
+            process=resident_bytes(),
+            squares=0,
+            tasks=self.runtime.n_workers * (block + tile + kernel),
+            survivors=0,
+            vectors=VECTORS * 8 * d,
+            landmarks=8 * (COPIES * DIRECTIONS * m + pairs) if has_kernel else 0,
+        )
+
+    def labels(self) -> LabelParts:
+        """As the criterion reads them."""
+        assert self.y is not None, "a criterion compares features with labels"
+        criterion = self.parameters.resolved()
+        if self.covariates is not None:
+            raise InputError(
+                f"{criterion.name!r} takes no covariates; leave them out, take what they explain "
+                "out of the features before, or use BAHSIC or LinearHSIC."
+            )
+        return criterion.read(self.y)
+
+    def select(self, labels: LabelParts | None) -> tuple[Order, Scaling]:
+        """Rank all features."""
+        assert labels is not None, "y was given"
+        if self.checkpoint is None:
+            return self._rank(labels, None)
+        with Checkpoint(self.checkpoint) as kept:
+            return self._rank(labels, kept)
+
+    def _rank(self, labels: LabelParts, kept: Checkpoint | None) -> tuple[Order, Scaling]:
+        started = time.perf_counter()
+        criterion = self.parameters.resolved()
+        previous = None if kept is None else kept.begin(self.identity())
+        done = previous if previous is not None and previous.round else None
+        prepared = criterion.prepare(labels)
+        progress = Progress(self.progress, self.source.n_features)
+        try:
+            # Of a run that is done, all but what is no part of its state: cheap, as it happens.
+            again = done is None or criterion.signed
+            found = self._pass(criterion if again else None, prepared, progress)
+            alive = np.flatnonzero(~found.scaling.constant)
+            scores = criterion.finish(prepared, found.columns[:, alive]) if again else None
+            if done is None:
+                assert scores is not None, "they are computed unless the run is done"
+                first, order = begin(alive), worst_first(scores.score)
+                record = _record(criterion, scores, found, started)
+                done = first.after(alive[order], scores.score[order], record)
+                _keep(kept, done, first if previous is None else None)
+            progress.round_done(done)
+        finally:
+            progress.close()
+        extra = _signed(criterion, scores, alive, self.source.n_features)
+        placed = (done.eliminated, done.scores, done.removed_in, done.history)
+        meaning = criterion.meaning
+        return Order(*placed, placed="scored", meaning=meaning, extra=extra), found.scaling
+
+    def _pass(
+        self, criterion: AbstractCriterion | None, prepared: object, progress: Progress
+    ) -> Found:
+        """Read the data; `criterion` None reads them for their scaling alone."""
+        asked = self.parameters
+        resolved = asked.resolved()
+        wanted = WantedOnce(
+            rows=self.rows,
+            n_samples=self.n_samples,
+            standardize=asked.standardizes,
+            centre=not resolved.sees_origin,
+            statistic=False,
+            criterion=criterion,
+            prepared=prepared,
+        )
+        found = read_once(self.source, self.runtime, wanted, progress)
+        check_measured(
+            found.scaling,
+            missing=asked.missing,
+            standardize=asked.standardizes,
+            has_bandwidth=resolved.has_bandwidth,
+        )
+        return found
+
+
+def _plain(criterion: AbstractCriterion) -> dict[str, Any]:
+    """Parameters of a criterion as plain values."""
+    given = criterion.parameters()
+    if criterion.has_bandwidth:
+        given["bandwidth"] = repr(resolve_width(given["bandwidth"]))
+    return given
+
+
+def _signed(
+    criterion: AbstractCriterion, scores: Scores | None, alive: Index, d: int
+) -> dict[str, tuple[Array, str]]:
+    """The statistic as a column for the result, NaN where a feature does not vary."""
+    if scores is None or scores.statistic is None:
+        return {}
+    statistic = np.full(d, np.nan)
+    statistic[alive] = scores.statistic
+    return {"statistic": (statistic, criterion.signed)}
+
+
+def _record(
+    criterion: AbstractCriterion, scores: Scores, found: Found, started: float
+) -> dict[str, Any]:
+    """For the history of rounds, of which there is one.
+
+    Raises
+    ------
+    InputError
+        Scores that are no numbers.
+    """
+    lost = int(np.isnan(scores.score).sum())
+    if lost:
+        raise InputError(
+            f"{lost} of {scores.score.size} scores by {criterion.name!r} are no numbers: values "
+            "are too large or too small for it. Rescale them, or pass standardize=True."
+        )
+    return {
+        "n_features": scores.score.size,
+        "n_removed": scores.score.size,
+        "seconds": time.perf_counter() - started,
+        "bytes_read": found.bytes_read,
+        "engine": criterion.name,
+        **scores.facts,
+    }
+
+
+def _keep(kept: Checkpoint | None, done: SelectionState, start: SelectionState | None) -> None:
+    """Keep the only round; `start` where nothing was kept before."""
+    if kept is None:
+        return
+    if start is not None:
+        kept.start(start)
+    kept.save(done)
+    kept.finish()

@@ -1,0 +1,162 @@
+"""A run of rounds: labels give W, a pass gives scaling, rounds follow, each kept.
+
+What backward elimination and forward selection share; which rounds, a subclass says.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from dhsic._typing import Float, Index
+from dhsic.checkpoint import Checkpoint
+from dhsic.hsic import check_estimator
+from dhsic.kernels.bandwidth import resolve_bandwidth
+from dhsic.kernels.choosing import resolve_kernel
+from dhsic.kernels.labels import SELF, LabelParts
+from dhsic.parameters import Parameters
+from dhsic.progress import Progress
+from dhsic.runs.base import AbstractRun
+from dhsic.runs.labelled import weights_from, weights_of
+from dhsic.runs.measured import check_measured
+from dhsic.runs.outcome import Order
+from dhsic.scoring.dependence import Choices, Reporter
+from dhsic.scoring.membership import Membership
+from dhsic.selection.state import SelectionState, begin
+from dhsic.sources.scaling import Scaling
+
+
+class Measured(Protocol):
+    """HSIC over a source, as far as a run is concerned with it."""
+
+    reporter: Reporter | None
+
+    @property
+    def candidates(self) -> Index:
+        """What may be removed or chosen: features that vary, or their groups."""
+
+    def measure(self) -> Scaling:
+        """Pass over all features."""
+
+    def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
+        """Take the data for their own labels, after `measure`."""
+
+    def check_reach(self) -> None:
+        """Refuse data that the kernel overflows on, after `measure`."""
+
+    def resume(self, state: SelectionState) -> None:
+        """Go to where `state` left off, after `measure`."""
+
+    def close(self) -> None:
+        """Let go of scratch."""
+
+
+D = TypeVar("D", bound=Measured)
+
+
+@dataclass
+class AbstractRounds(AbstractRun, Generic[D]):
+    """A run of Algorithm 1 or 2."""
+
+    parameters: Parameters
+    takes_self: ClassVar[bool] = True
+    _budget: int | None = field(default=None, init=False)
+
+    @abstractmethod
+    def dependence(self, labels: LabelParts | None) -> D:
+        """HSIC(sigma, S), by the engines that the parameters ask for."""
+
+    @abstractmethod
+    def ahead(self, state: SelectionState) -> list[int]:
+        """Candidates of every round that is left."""
+
+    @abstractmethod
+    def rounds(self, dependence: D, state: SelectionState) -> Iterator[SelectionState]:
+        """State after every round that is left."""
+
+    @abstractmethod
+    def order(self, state: SelectionState) -> Order:
+        """Order of the candidates."""
+
+    @abstractmethod
+    def tell(self, state: SelectionState) -> None:
+        """Warn of what the rounds showed."""
+
+    def check_samples(self, m: int) -> None:
+        """As many as the estimator takes."""
+        check_estimator(self.parameters.estimator, m)
+
+    def choices(self, labels: LabelParts | None, *, weigh: bool = True) -> Choices:
+        """What does not change during a run; without W where it is not to be a matrix."""
+        asked = self.parameters
+        m = self.n_samples
+        return Choices(
+            resolve_kernel(asked.kernel),
+            resolve_bandwidth(asked.bandwidth),
+            weights_of(labels, asked.estimator, self.covariates, m) if weigh else np.empty((0, 0)),
+            bool(asked.standardize),
+            np.dtype(str(asked.dtype)),
+            asked.approx == "direct",
+        )
+
+    def select(self, labels: LabelParts | None) -> tuple[Order, Scaling]:
+        """All rounds."""
+        dependence = self.dependence(labels)
+        try:
+            if self.checkpoint is None:
+                return self._all(dependence, None)
+            with Checkpoint(self.checkpoint) as kept:
+                return self._all(dependence, kept)
+        finally:
+            dependence.close()
+
+    def _all(self, dependence: D, kept: Checkpoint | None) -> tuple[Order, Scaling]:
+        previous = None if kept is None else kept.begin(self.identity())
+        scaling = dependence.measure()
+        asked = self.parameters
+        check_measured(
+            scaling,
+            missing=asked.missing,
+            standardize=bool(asked.standardize),
+            has_bandwidth=resolve_kernel(asked.kernel).has_bandwidth,
+        )
+        if asked.label_kernel == SELF:
+            dependence.weigh_itself(lambda L: weights_from(L, asked.estimator, self.covariates))
+        state = begin(dependence.candidates) if previous is None else previous
+        if kept is not None and previous is None:
+            kept.start(state)
+        dependence.check_reach()
+        dependence.resume(state)
+        state = self._to_the_end(dependence, state, kept)
+        self.tell(state)
+        order = self.order(state)
+        if self.groups is not None:
+            order = self.groups.spread(order, self._membership(scaling))
+        return order, scaling
+
+    def _to_the_end(
+        self, dependence: D, state: SelectionState, kept: Checkpoint | None
+    ) -> SelectionState:
+        progress = Progress(self.progress, sum(self.ahead(state)))
+        dependence.reporter = progress
+        try:
+            for after in self.rounds(dependence, state):
+                state = after
+                if kept is not None:
+                    kept.save(state)
+                progress.round_done(state)
+        finally:
+            progress.close()
+        if kept is not None:
+            kept.finish()
+        return state
+
+    def _membership(self, scaling: Scaling) -> Membership:
+        assert self.groups is not None, "asked for groups only"
+        membership = Membership(self.groups.codes)
+        membership.drop_constant(scaling)
+        return membership

@@ -1,0 +1,1 @@
+"""Weights on features, found by descent: CCM, and HSIC with a concave zero norm."""

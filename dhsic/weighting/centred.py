@@ -1,0 +1,180 @@
+r"""The centred kernel matrix of weighted features, ``G_w = H K_w H`` (CCM 4), and its derivative.
+
+``K_w = exp(-sigma ||w o x - w o x'||^2)``. Objectives ask for products and solutions with G_w and
+for ``d <L, G_w R> / dw`` with thin matrices L and R; they do not see how G_w is represented:
+
+- in full: with ``A = K o H (L R' + R L') H / 2``, by the chain rule
+  ``d/dw_j = -2 sigma w_j sum_ii' A_ii' (x_ij - x_i'j)^2``: a quadratic form a feature;
+- by D random Fourier features (CCM eq. 20): ``G_w = V V'``, ``V = H U`` and
+  ``U_ik = sqrt(2 / D) cos(p_k + sqrt(2 sigma) sum_j w_j omega_kj x_ij)``: linear in m.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from dhsic._typing import Float
+from dhsic.errors import InputError
+from dhsic.kernels.gaussian import Gaussian
+from dhsic.kernels.statistic import Statistic
+from dhsic.weighting.data import WeightedData
+
+
+def centred(Z: Float) -> Float:
+    """``H Z``: columns less their means."""
+    return np.asarray(Z - Z.mean(axis=0))
+
+
+class AbstractCentred(ABC):
+    """G_w at one w."""
+
+    @abstractmethod
+    def times(self, Z: Float) -> Float:
+        """``G_w Z``, (m, k)."""
+
+    @abstractmethod
+    def solve(self, Y: Float, ridge: float) -> Float:
+        """``(G_w + ridge I)^-1 Y``, (m, k)."""
+
+    @abstractmethod
+    def gradient(self, left: Float, right: Float) -> Float:
+        """``d sum_k <left_k, G_w right_k> / dw``, (n,); `left` and `right` are (m, k)."""
+
+    @abstractmethod
+    def slopes(self, left: Float, right: Float) -> Float:
+        """As `gradient`, for every feature, in such units that it tells features of weight 0 apart.
+
+        Where K_w depends on squares of weights, by the squares: the derivative by a weight of 0
+        is 0.
+        """
+
+
+#: How G_w is represented: from weights to G_w there.
+Centring = Callable[[Float], AbstractCentred]
+
+
+def gram_of(statistic: Statistic, sigma: float) -> Float:
+    """K from inner products, (m, m), both triangles."""
+    K = np.empty_like(statistic.upper, order="C")
+    norms = statistic.diagonal
+    for rows, columns, inner in statistic.tiles():
+        part = Gaussian().gram(inner, norms[rows], norms[columns], sigma)
+        K[rows, columns] = part
+        K[columns, rows] = part.T
+    return K
+
+
+@dataclass(frozen=True)
+class Full(AbstractCentred):
+    """G_w in full, O(m^2) memory."""
+
+    data: WeightedData
+    w: Float
+    sigma: float
+    K: Float
+
+    @staticmethod
+    def over(data: WeightedData, sigma: float) -> Centring:
+        """G_w of these data at any w."""
+        return lambda w: Full(data, w, sigma, gram_of(data.statistic(w), sigma))
+
+    def times(self, Z: Float) -> Float:
+        """``H K H Z``."""
+        return centred(self.K @ centred(Z))
+
+    def solve(self, Y: Float, ridge: float) -> Float:
+        """By Cholesky decomposition, O(m^3 / 3)."""
+        means = self.K.mean(axis=0)
+        G = self.K - means
+        G -= (means - means.mean())[:, None]
+        G[np.diag_indices_from(G)] += ridge
+        return np.asarray(cho_solve(_decomposed(G), Y, check_finite=False))
+
+    def gradient(self, left: Float, right: Float) -> Float:
+        """``2 w_j`` times the slope: features of weight 0 are not read."""
+        return 2 * self.w * self._slopes(left, right, self.w)
+
+    def slopes(self, left: Float, right: Float) -> Float:
+        """By squares of weights, ``-sigma sum_ii' A_ii' (x_ij - x_i'j)^2``."""
+        return self._slopes(left, right, np.ones_like(self.w))
+
+    def _slopes(self, left: Float, right: Float, used: Float) -> Float:
+        A = centred(left) @ centred(right).T
+        A += A.T.copy()
+        A *= self.K
+        A *= -0.5 * self.sigma
+        return self.data.spreads(A, used != 0)
+
+
+@dataclass(frozen=True)
+class Fourier(AbstractCentred):
+    """G_w by D random Fourier features, O(m D) memory (CCM 5.2; Rahimi and Recht, 2007).
+
+    Attributes
+    ----------
+    angles : (m, D) float64
+        ``p_k + sqrt(2 sigma) sum_j w_j omega_kj x_ij``.
+    """
+
+    data: WeightedData
+    sigma: float
+    angles: Float
+
+    @staticmethod
+    def over(data: WeightedData, sigma: float, n_directions: int, seed: int) -> Centring:
+        """G_w of these data at any w; the phases p come from the seed."""
+        phases = np.random.default_rng(seed).uniform(0.0, 2 * np.pi, size=n_directions)
+
+        def at(w: Float) -> Fourier:
+            angles = np.multiply(data.projections(w, n_directions).T, np.sqrt(2 * sigma), order="C")
+            angles += phases
+            return Fourier(data, sigma, angles)
+
+        return at
+
+    @cached_property
+    def V(self) -> Float:
+        """``H U``, (m, D)."""
+        return centred(np.cos(self.angles) * np.sqrt(2 / self.angles.shape[1]))
+
+    def times(self, Z: Float) -> Float:
+        """``V (V' Z)``."""
+        return np.asarray(self.V @ (self.V.T @ Z))
+
+    def solve(self, Y: Float, ridge: float) -> Float:
+        """``(Y - V (V'V + ridge I)^-1 V'Y) / ridge`` (CCM eq. 20), O(m D^2 + D^3)."""
+        V = self.V
+        C = V.T @ V
+        C[np.diag_indices_from(C)] += ridge
+        explained = V @ cho_solve(_decomposed(C), V.T @ Y, check_finite=False)
+        return np.asarray((Y - explained) / ridge)
+
+    def gradient(self, left: Float, right: Float) -> Float:
+        """Through ``d/dV = left right'V + right left'V``, every feature being read."""
+        dV = left @ (right.T @ self.V)
+        dV += right @ (left.T @ self.V)
+        B = np.sin(self.angles)
+        B *= centred(dV)
+        B *= -np.sqrt(4 * self.sigma / self.angles.shape[1])  # sqrt(2 / D) sqrt(2 sigma)
+        return self.data.pulls(np.ascontiguousarray(B.T))
+
+    def slopes(self, left: Float, right: Float) -> Float:
+        """The gradient itself: cosines are not even in a weight."""
+        return self.gradient(left, right)
+
+
+def _decomposed(M: Float) -> tuple[Float, bool]:
+    """Cholesky decomposition, over M."""
+    try:
+        factor: tuple[Float, bool] = cho_factor(M, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError as error:
+        raise InputError(
+            "The regularised kernel matrix is singular to working precision; pass a larger epsilon."
+        ) from error
+    return factor

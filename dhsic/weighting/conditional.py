@@ -1,0 +1,163 @@
+r"""The trace of the conditional covariance operator as a function of weights (CCM eq. 13 to 20).
+
+    ``Q(w) = tr Y' (G_w + n eps I)^-1 Y``                                   eq. 14, 17
+
+is what kernel ridge regression on the weighted features leaves of Y, up to a factor; Y (m, k) is
+centred: the values themselves (eq. 8), or a column for each class (eq. 9). With
+``Z = (G_w + n eps I)^-1 Y`` its derivative is ``dQ = -<Z, dG_w Z>``.
+
+Without the inverse (eq. 19), a matrix alpha in the place of Z is minimised over too:
+
+    ``<alpha, Y> + lambda_2 ||(G_w + n eps I) alpha - Y||^2``.
+
+For a given w the best alpha is ``M^-1 Y - M^-2 Y / (2 lambda_2)`` with ``M = G_w + n eps I``: two
+runs of conjugate gradients find it from products with G_w, which take no pass over the features, so
+that w alone descends (variable projection; Golub and Pereyra, 1973). At that alpha the objective is
+``Q(w) - tr Y' M^-2 Y / (4 lambda_2)``, which falls where more of Y is explained if
+``lambda_2 > 1 / (2 n eps)``, and may rise if it is not.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
+
+from dhsic._typing import Float
+from dhsic.errors import InputError
+from dhsic.weighting.centred import AbstractCentred, Centring
+from dhsic.weighting.descent import Evaluation
+
+#: Relative residual of conjugate gradients.
+SOLVED = 1e-10
+
+
+class AbstractConditional(ABC):
+    """Q in one of its forms."""
+
+    @abstractmethod
+    def at(self, w: Float) -> Evaluation:
+        """Value and gradient."""
+
+    @abstractmethod
+    def slopes(self, w: Float) -> Float:
+        """Derivatives that tell features of weight 0 apart too, `AbstractCentred.slopes`; (n,)."""
+
+
+@dataclass(frozen=True)
+class WithInverse(AbstractConditional):
+    """Q itself, eq. 14 and 17; with Fourier features eq. 20.
+
+    Eq. 20 as printed is scaled by ``n eps`` and lacks the constant ``tr Y'Y``. Here neither is
+    so, which moves no minimum: lambda_1 of eq. 18 means the same with every approximation.
+
+    Attributes
+    ----------
+    centring : callable
+        From weights to G_w.
+    Y : (m, k) float64
+        Centred.
+    ridge : float
+        ``n eps``.
+    """
+
+    centring: Centring
+    Y: Float
+    ridge: float
+
+    def at(self, w: Float) -> Evaluation:
+        """``<Y, Z>`` and ``-<Z, dG_w Z>``."""
+        G = self.centring(w)
+        Z = G.solve(self.Y, self.ridge)
+        return Evaluation(float(np.vdot(self.Y, Z)), lambda: G.gradient(-Z, Z))
+
+    def slopes(self, w: Float) -> Float:
+        """Of ``-<Z, G_w Z>``."""
+        G = self.centring(w)
+        Z = G.solve(self.Y, self.ridge)
+        return G.slopes(-Z, Z)
+
+
+@dataclass(frozen=True)
+class WithoutInverse(AbstractConditional):
+    """Eq. 19 at the alpha that is best for w.
+
+    Attributes
+    ----------
+    centring, Y, ridge
+        As of `WithInverse`.
+    strictness : float
+        Lambda_2.
+    """
+
+    centring: Centring
+    Y: Float
+    ridge: float
+    strictness: float
+
+    def at(self, w: Float) -> Evaluation:
+        """The derivative is that at a fixed alpha, ``2 lambda_2 <R, dG_w alpha>``."""
+        G = self.centring(w)
+        alpha, R = self._best(G)
+        value = float(np.vdot(alpha, self.Y) + self.strictness * np.vdot(R, R))
+        return Evaluation(value, lambda: G.gradient(2 * self.strictness * R, alpha))
+
+    def slopes(self, w: Float) -> Float:
+        """Of ``2 lambda_2 <R, G_w alpha>``."""
+        G = self.centring(w)
+        alpha, R = self._best(G)
+        return G.slopes(2 * self.strictness * R, alpha)
+
+    def _best(self, G: AbstractCentred) -> tuple[Float, Float]:
+        """Alpha, and ``R = M alpha - Y = -M^-1 Y / (2 lambda_2)``."""
+        Z = self._solved(G, self.Y)
+        R = Z / (-2 * self.strictness)
+        return Z + self._solved(G, R), R
+
+    def _solved(self, G: AbstractCentred, Y: Float) -> Float:
+        """``M^-1 Y`` by conjugate gradients."""
+        m = len(Y)
+
+        def product(z: Float) -> Float:
+            Z = z.reshape(m, 1)
+            return (G.times(Z) + self.ridge * Z).ravel()
+
+        M = LinearOperator((m, m), matvec=product, dtype=np.float64)
+        found = [cg(M, y, rtol=SOLVED) for y in Y.T]
+        if any(failed for _, failed in found):
+            raise InputError(
+                f"Conjugate gradients do not converge with epsilon={self.ridge / m:.3g}; pass a "
+                "larger epsilon, or inverse='exact'."
+            )
+        return np.column_stack([z for z, _ in found])
+
+
+@dataclass(frozen=True)
+class SoftBudget(AbstractConditional):
+    """An objective with the budget as a price, ``+ lambda_1 (1'w - b)`` (CCM eq. 18).
+
+    Attributes
+    ----------
+    objective : AbstractConditional
+        What the price is added to.
+    price : float
+        Lambda_1.
+    budget : float
+        b, the features wanted: it moves the value and nothing else.
+    """
+
+    objective: AbstractConditional
+    price: float
+    budget: float
+
+    def at(self, w: Float) -> Evaluation:
+        """Value and gradient with the price."""
+        inner = self.objective.at(w)
+        value = inner.value + self.price * (float(w.sum()) - self.budget)
+        return Evaluation(value, lambda: inner.gradient() + self.price)
+
+    def slopes(self, w: Float) -> Float:
+        """Without the price, which is the same for all."""
+        return self.objective.slopes(w)

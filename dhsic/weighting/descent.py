@@ -1,0 +1,236 @@
+r"""Spectral projected gradient (Birgin, Martinez, Raydan 2000, SIAM J. Optim. 10, algorithm SPG2).
+
+To minimise f over a convex region, from x with gradient g:
+
+    1: d <- P(x - a g) - x                     P the projection, a the spectral step
+    2: lambda <- 1
+    3: x' <- x + lambda d
+    4: until f(x') <= max of the last M values + gamma lambda g'd:
+           lambda <- the minimum of a parabola, or half, and back to 3
+    5: s <- x' - x,  y <- g' - g,  a <- s's / s'y    (Barzilai and Borwein)
+
+The values need not fall in every step, only below the largest of the last M: that is what lets the
+spectral step do its work. They never rise above the first. Line 4 asks for values alone, and the
+gradient, which costs another pass over the data, is computed once a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from dhsic._typing import Array, Float
+from dhsic.weighting.regions import AbstractRegion
+
+#: M, the values that a new one is compared with.
+MEMORY = 10
+#: Gamma: the part of the decrease promised by the gradient that is asked for.
+SUFFICIENT = 1e-4
+#: A shorter step is between these parts of the last one.
+SHORTEST, LONGEST = 0.1, 0.9
+#: Spectral steps lie between 1 / LIMIT and LIMIT times the first one.
+LIMIT = 1e10
+#: Values asked for in one step, at most: then rounding is all that is left to gain.
+MOST_TRIALS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """f at a point: its value, and its gradient where that is asked for."""
+
+    value: float
+    gradient: Callable[[], Float]
+
+
+class Objective(Protocol):
+    """A function to be minimised."""
+
+    def at(self, point: Float) -> Evaluation:
+        """Evaluate it; `point` stays as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescentState:
+    """State after a step; never changed, only replaced. The next step follows from it alone.
+
+    Attributes
+    ----------
+    iteration : int
+        Steps done; 0 at the start.
+    point, gradient : (n,) float64
+        x and g.
+    recent : tuple of float
+        The last M values, the one at `point` last.
+    step : float
+        The spectral step a for the next iteration.
+    first_step : float
+        The first one, the scale that `LIMIT` is relative to.
+    slope : float
+        Largest entry of the gradient at the start, in magnitude: the scale of gradients.
+    residual : float
+        Largest entry of ``P(x - g / slope) - x`` in magnitude: 0 where x is stationary.
+    n_evaluations : int
+        Values that the step asked for.
+    """
+
+    iteration: int
+    point: Float
+    gradient: Float
+    recent: tuple[float, ...]
+    step: float
+    first_step: float
+    slope: float
+    residual: float
+    n_evaluations: int
+
+    @property
+    def value(self) -> float:
+        """Value of the objective at the point."""
+        return self.recent[-1]
+
+    @property
+    def w(self) -> Float:
+        """The point, where it is weights."""
+        return self.point
+
+    def arrays(self) -> dict[str, Array]:
+        """What `restored` makes the state from again, one-dimensional arrays."""
+        facts = self.step, self.first_step, self.slope, self.residual
+        return {
+            "point": self.point,
+            "gradient": self.gradient,
+            "recent": np.array(self.recent),
+            "facts": np.array(facts),
+        }
+
+    @staticmethod
+    def restored(iteration: int, arrays: Mapping[str, Array]) -> DescentState:
+        """State after so many steps from its arrays."""
+        recent = tuple(float(value) for value in arrays["recent"])
+        step, first_step, slope, residual = (float(fact) for fact in arrays["facts"])
+        return DescentState(
+            iteration=iteration,
+            point=arrays["point"],
+            gradient=arrays["gradient"],
+            recent=recent,
+            step=step,
+            first_step=first_step,
+            slope=slope,
+            residual=residual,
+            n_evaluations=0,
+        )
+
+    def record(self) -> dict[str, float | int]:
+        """For the history of rounds."""
+        return {
+            "objective": self.value,
+            "step": self.step,
+            "residual": self.residual,
+            "n_evaluations": self.n_evaluations,
+        }
+
+
+def begin(objective: Objective, region: AbstractRegion, point: Float) -> DescentState:
+    """State before the first step: no entry moves by more than the mean of the point in it."""
+    x = region.project(point)
+    evaluation = objective.at(x)
+    g = evaluation.gradient()
+    slope = float(np.abs(g).max(initial=0.0)) or 1.0
+    step = (float(np.abs(x).mean()) or 1.0) / slope
+    residual = _residual(region, x, g, slope)
+    return DescentState(0, x, g, (evaluation.value,), step, step, slope, residual, 1)
+
+
+def descend(
+    objective: Objective,
+    region: AbstractRegion,
+    state: DescentState,
+    tolerance: float,
+    reach: float = np.inf,
+) -> Iterator[DescentState]:
+    """Minimise from `state`, yielding the state after every step, until it is stationary.
+
+    It ends too where no value along the direction is lower: rounding is all that is left to gain.
+
+    Parameters
+    ----------
+    tolerance : float
+        Of `DescentState.residual`.
+    reach : float
+        How far an entry may move in a step before it is projected. Where the function is not
+        convex, short steps follow the slope; long ones end in the corner that is nearest.
+    """
+    while state.residual > tolerance:
+        found = _step(objective, region, state, reach)
+        if found is None:
+            return
+        state = found
+        yield state
+
+
+def _step(
+    objective: Objective, region: AbstractRegion, state: DescentState, reach: float
+) -> DescentState | None:
+    x, g = state.point, state.gradient
+    can_move = region.project(x - g / state.slope) != x
+    step = min(state.step, reach / float(np.abs(g[can_move]).max()))
+    ahead = region.project(x - step * g)
+    promised = float(np.vdot(g, ahead - x))  # 1
+    found = _search(objective, state, ahead, promised) if promised < 0 else None  # 2 to 4
+    if found is None:
+        return None
+    new, evaluation, n_evaluations = found
+    gradient = evaluation.gradient()
+    return DescentState(
+        iteration=state.iteration + 1,
+        point=new,
+        gradient=gradient,
+        recent=(*state.recent, evaluation.value)[-MEMORY:],
+        step=_spectral(new - x, gradient - g, state.first_step),  # 5
+        first_step=state.first_step,
+        slope=state.slope,
+        residual=_residual(region, new, gradient, state.slope),
+        n_evaluations=n_evaluations,
+    )
+
+
+def _search(
+    objective: Objective, state: DescentState, ahead: Float, promised: float
+) -> tuple[Float, Evaluation, int] | None:
+    """Lines 2 to 4: the new point, f there, and how many values that took.
+
+    Parameters
+    ----------
+    ahead : (n,) float64
+        ``x + d``, in the region.
+    promised : float
+        ``g'd``, below 0.
+    """
+    x, ceiling = state.point, max(state.recent)
+    length = 1.0
+    for trial in range(1, MOST_TRIALS + 1):
+        # Not x + (ahead - x): entries on the border of the region are on it exactly.
+        new = ahead if trial == 1 else x + length * (ahead - x)
+        evaluation = objective.at(new)
+        if evaluation.value <= ceiling + SUFFICIENT * length * promised:
+            return new, evaluation, trial
+        curvature = evaluation.value - state.value - length * promised
+        lowest = -0.5 * length * length * promised / curvature if curvature > 0 else 0.0
+        inside = SHORTEST * length <= lowest <= LONGEST * length
+        length = lowest if inside else length / 2
+    return None
+
+
+def _spectral(s: Float, y: Float, first: float) -> float:
+    """``s's / s'y``; the longest step where f does not curve upwards along s."""
+    curved = float(np.vdot(s, y))
+    if curved <= 0:
+        return first * LIMIT
+    return float(np.clip(float(np.vdot(s, s)) / curved, first / LIMIT, first * LIMIT))
+
+
+def _residual(region: AbstractRegion, x: Float, g: Float, slope: float) -> float:
+    return float(np.abs(region.project(x - g / slope) - x).max(initial=0.0))

@@ -1,0 +1,192 @@
+"""Tests of single features: as `hsic_test` of each, whatever holds them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+import zarr
+
+import dhsic
+from dhsic.errors import InputError
+from dhsic.kernels.labels import label_matrix
+from dhsic.testing import METHODS, columns, hsic_test, test_features
+
+
+@pytest.fixture
+def wide(rng):
+    """Twelve features, of which 3 and 7 carry the labels."""
+    X = rng.standard_normal((50, 12)) * np.arange(1, 13)
+    return X, X[:, 3] / 4 + (X[:, 7] / 8) ** 2 + 0.2 * rng.standard_normal(50)
+
+
+def test_features_are_tested_as_they_are_alone(wide):
+    X, y = wide
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    which = [7, 3, 11]
+    options = {"n_permutations": 99, "random_state": 4}
+
+    found = test_features(X, y, which, **options)
+
+    alone = [hsic_test(Z[:, j], y, **options) for j in which]
+    np.testing.assert_array_equal(found.features, which)
+    np.testing.assert_allclose(found.statistics, [t.statistic for t in alone], rtol=1e-9)
+    np.testing.assert_array_equal(found.p_values, [t.p_value for t in alone])
+    np.testing.assert_allclose(found.sigmas, [t.sigma for t in alone])
+    together = hsic_test(Z[:, which], y, **options)
+    assert found.together.p_value == together.p_value
+    assert found.together.statistic == pytest.approx(together.statistic)
+
+
+def test_all_features_and_their_rate_of_false_discoveries(wide):
+    X, y = wide
+
+    found = test_features(X, y)
+
+    assert set(np.flatnonzero(found.adjusted <= 0.05)) == {3, 7}
+    n, order = 12, np.argsort(found.p_values)
+    expected = found.p_values[order] * n / np.arange(1, n + 1)
+    expected = np.minimum.accumulate(expected[::-1])[::-1].clip(max=1)
+    np.testing.assert_allclose(found.adjusted[order], expected)
+
+
+def test_rows_are_those_samples_alone(wide, rng):
+    X, y = wide
+    X[0, 2] = np.nan
+    C = rng.standard_normal(50)
+    held_out = np.arange(49, 9, -1)
+    options = {"n_permutations": 99}
+    expected = test_features(X[held_out], y[held_out], [2, 3], covariates=C[held_out], **options)
+    L = label_matrix(y, "linear").L
+    linear = test_features(X[held_out], y[held_out], [3], label_kernel="linear", **options)
+
+    found = test_features(X, y, [2, 3], rows=held_out, covariates=C, **options)
+    by_mask = test_features(X, y, [2, 3], rows=np.arange(50) > 9, covariates=C, **options)
+    of_matrix = test_features(X, L, [3], rows=held_out, label_kernel="precomputed", **options)
+
+    np.testing.assert_array_equal(found.p_values, expected.p_values)
+    np.testing.assert_allclose(found.statistics, expected.statistics)
+    np.testing.assert_allclose(by_mask.statistics, expected.statistics, rtol=1e-9)
+    assert found.together.n_samples == 40
+    np.testing.assert_allclose(of_matrix.statistics, linear.statistics)
+
+
+def test_stores_frames_and_arrays_agree(wide, tmp_path, monkeypatch):
+    X, y = wide
+    names = [f"gene{j}" for j in range(12)]
+    store = zarr.create_array(tmp_path / "X.zarr", shape=X.shape, chunks=(20, 4), dtype=X.dtype)
+    store[:] = X
+    labelled = xr.DataArray(X, dims=("samples", "genes"), coords={"genes": names})
+    options = {"n_permutations": 49}
+    monkeypatch.setattr(columns, "BLOCK_BYTES", 8 * 50 * 5)
+    expected = test_features(X, y, [9, 0, 3], **options)
+
+    for given_as in (store, str(tmp_path / "X.zarr"), labelled, pd.DataFrame(X, columns=names)):
+        found = test_features(given_as, y, [9, 0, 3], **options)
+        np.testing.assert_array_equal(found.p_values, expected.p_values)
+        np.testing.assert_allclose(found.statistics, expected.statistics)
+    by_name = test_features(labelled, y, ["gene9", "gene0", "gene3"], **options)
+    np.testing.assert_array_equal(by_name.p_values, expected.p_values)
+    assert by_name.names.tolist() == ["gene9", "gene0", "gene3"]
+    assert expected.names is None
+
+
+def test_labels_by_name(wide):
+    X, y = wide
+    cells = xr.Dataset({"counts": (("cells", "genes"), X), "trait": ("cells", y)})
+    expected = test_features(X, y, [3], n_permutations=49)
+
+    found = test_features(cells, "trait", [3], variable="counts", n_permutations=49)
+
+    np.testing.assert_array_equal(found.p_values, expected.p_values)
+
+
+def test_only_the_chunks_of_the_features_are_read(wide, tmp_path, monkeypatch):
+    X, y = wide
+    store = zarr.create_array(tmp_path / "X.zarr", shape=X.shape, chunks=(50, 4), dtype=X.dtype)
+    store[:] = X
+    monkeypatch.setattr(columns, "BLOCK_WIDTH", 4)
+    (tmp_path / "X.zarr" / "c" / "0" / "2").unlink()
+
+    test_features(store, y, [0, 7], n_permutations=9)
+
+    with pytest.raises(dhsic.DataError, match="c/0/2"):
+        test_features(store, y, [0, 8], n_permutations=9)
+
+
+def test_features_of_a_fitted_selector(wide):
+    X, y = wide
+    model = dhsic.BAHSIC(2, progress=False, runtime="threads").fit(X[:30], y[:30])
+
+    found = test_features(X, y, model.support_, rows=np.arange(30, 50))
+
+    np.testing.assert_array_equal(found.features, np.flatnonzero(model.support_))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_feature_that_does_not_vary_has_nothing_to_say(wide, method):
+    X, y = wide
+    X[:, 5] = 1.5
+
+    found = test_features(X, y, [3, 5], method=method, n_permutations=9)
+
+    assert (found.statistics[1], found.p_values[1]) == (0.0, 1.0)
+    assert np.isnan(found.sigmas).tolist() == [False, True]
+    assert found.p_values[0] <= 0.1
+
+
+def test_results_read_well(wide):
+    X, y = wide
+    found = test_features(pd.DataFrame(X, columns=list("abcdefghijkl")), y, ["d", "a"])
+
+    lines = str(found).splitlines()
+
+    assert lines[0].split() == ["feature", "HSIC", "p", "adjusted"]
+    assert [line.split()[0] for line in lines[1:3]] == ["d", "a"]
+    assert lines[3] == f"together: {found.together}"
+    assert "permutation of 1,000; 50 samples" in str(found.together)
+    assert "of 0" not in str(hsic_test(X, y, method="gamma"))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"features": [0, 12]}, "features hold 0 to 12, and X has 12 features"),
+        ({"features": [-1]}, "features hold -1"),
+        ({"features": [1, 1]}, "1 of the 2 features are there more than once"),
+        ({"features": []}, "at least one"),
+        ({"features": [0.5]}, "dtype float64"),
+        ({"features": np.ones(11, dtype=bool)}, "a mask of 12"),
+        ({"features": ["geen3"]}, "Did you mean 'gene3'"),
+        ({"features": ["gene3", "gene3"]}, "more than once"),
+        ({"rows": [0, 50]}, "rows hold 0 to 50, and X has 50 samples"),
+        ({"rows": [0, 1, 2, 2, 3]}, "1 of the 5 rows are there more than once"),
+        ({"rows": [0, 1, 2]}, "4 samples"),
+        ({"missing": "drop"}, "missing='drop' is unknown"),
+        ({"missing": "error"}, "1 values are missing in 1 features"),
+        ({"covariates": np.ones(49)}, "one row a sample"),
+        ({"features": [2], "rows": [0, 1, 2, 3, 4]}, "All 1 features are constant"),
+        ({"method": "magic"}, "method='magic' is unknown"),
+    ],
+)
+def test_bad_features_get_a_sentence(wide, options, sentence):
+    X, y = wide
+    X[10, 3], X[:5, 2] = np.nan, 7.0
+    frame = pd.DataFrame(X, columns=[f"gene{j}" for j in range(12)])
+
+    with pytest.raises(InputError, match=sentence):
+        test_features(frame, y, **options)
+
+
+def test_names_where_there_are_none(wide):
+    with pytest.raises(InputError, match="X names none; pass positions"):
+        test_features(*wide, ["gene3"])
+
+
+def test_labels_in_another_order_are_refused(wide):
+    X, y = wide
+    samples = [f"s{i}" for i in range(50)]
+    frame, trait = pd.DataFrame(X, index=samples), pd.Series(y, index=samples[::-1])
+
+    for call in (hsic_test, test_features):
+        with pytest.raises(InputError, match="another order"):
+            call(frame, trait)
