@@ -96,7 +96,7 @@ class CCMParameters(WeightedParameters):
     approximation: str | None = None
     n_random_features: int = 500
     lambda_1: float = 0.1
-    lambda_2: float = 10.0
+    lambda_2: float = 100.0
 
     def check(self) -> CCMParameters:
         """Refuse what is unknown before any work."""

@@ -83,7 +83,7 @@ class CCM(Selector):
         approximation: str | None = None,
         n_random_features: int = 500,
         lambda_1: float = 0.1,
-        lambda_2: float = 10.0,
+        lambda_2: float = 100.0,
         standardize: bool = True,
         missing: str = "mean",
         max_iterations: int = 100,

@@ -1,0 +1,127 @@
+"""Rankings of all features by the methods that the figures compare; 1 is the best.
+
+Each entry of `RANKERS` takes X (m, d) float64, y (m,), classes as whole numbers or real values as
+floats, and how many features are wanted, which CCM and mRMR ask for. Features of equal score are
+ranked by their place in X: whoever knows which ones matter shuffles them first.
+"""
+
+from functools import partial
+
+import numpy as np
+from scipy.special import xlogy
+
+import dhsic
+from dhsic.results import ranking
+from dhsic.runtime.threads import Threads
+
+#: Seed of what draws: jitter before nearest neighbours.
+SEED = 0
+#: As usual for ReliefF.
+N_NEIGHBOURS = 10
+#: A feature has three levels for mRMR: within so many deviations of the mean, below, and above.
+WITHIN = 0.5
+#: Lambda_2 of CCM eq. 19, the largest in the paper: above 1 / (2 n eps) down to n = 10 samples and
+#: eps = 0.001. Below it, weights that explain less of the labels may count as better.
+LAMBDA_2 = 100.0
+
+
+def bahsic(X, y, _, step=1):
+    model = dhsic.BAHSIC(1, step=step, progress=False, runtime=Threads(1))
+    return model.fit(X, y).ranking_
+
+
+def bahsic_first(X, y, _):
+    """By the first round alone, in which all features leave."""
+    return bahsic(X, y, _, step=X.shape[1])
+
+
+def fohsic(X, y, _):
+    """All features wanted, for the round that reaches their number ranks the rest at once."""
+    model = dhsic.FOHSIC(X.shape[1], progress=False, runtime=Threads(1))
+    return model.fit(X, y).ranking_
+
+
+def ccm(X, y, n, **variant):
+    """Epsilon of CCM 6: 0.001 for classes, 0.1 for real values."""
+    model = dhsic.CCM(
+        n,
+        epsilon=0.1 if is_real(y) else 0.001,
+        max_iterations=1000,
+        progress=False,
+        runtime=Threads(1),
+        **variant,
+    )
+    return model.fit(X, y).ranking_
+
+
+def pearson(X, y, _):
+    """By the magnitude of the correlation with y; the number of a class is its value."""
+    x = X - X.mean(axis=0)
+    return ranks(np.abs((y - y.mean()) @ x) / np.linalg.norm(x, axis=0))
+
+
+def mutual_information(X, y, _):
+    """Of each feature alone with y, from nearest neighbours."""
+    from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
+
+    estimate = mutual_info_regression if is_real(y) else mutual_info_classif
+    return ranks(estimate(X, y, random_state=SEED))
+
+
+def relief(X, y, _):
+    from skrebate import ReliefF
+
+    return ranks(ReliefF(n_neighbors=N_NEIGHBOURS).fit(X.copy(), y).feature_importances_)
+
+
+def mrmr(X, y, n):
+    """The n features that are most relevant and least redundant, then the others.
+
+    Peng, Long, Ding (2005): one after the other, the largest ``I(x_j; y)`` less the mean of
+    ``I(x_j; x_s)`` over the s chosen so far; features of three levels (Ding and Peng, 2005).
+    """
+    x, near = X - X.mean(axis=0), WITHIN * X.std(axis=0)
+    levels = np.stack([x < -near, np.abs(x) <= near, x > near]).astype(float)
+    classes = (y == np.unique(y)[:, None]).astype(float)
+    relevance, redundancy = information(levels, classes), np.zeros(X.shape[1])
+    score, chosen = relevance, []
+    for _ in range(n):
+        chosen.append(int(np.argmax(score)))
+        redundancy += information(levels, levels[:, :, chosen[-1]])
+        score = relevance - redundancy / len(chosen)
+        score[chosen] = -np.inf
+    score[chosen] = np.arange(n, 0, -1) + score.max()
+    return ranks(score)
+
+
+def information(levels, values):
+    """Mutual information, nats, of features (levels, m, d) and a variable (values, m); (d,)."""
+    p = np.einsum("amd,bm->adb", levels, values, optimize=True) / values.shape[1]
+    independent = p.sum(axis=2, keepdims=True) * p.sum(axis=0, keepdims=True)
+    # 0 log 0 = 0: a level that no sample has tells nothing.
+    return (xlogy(p, p) - xlogy(p, independent)).sum(axis=(0, 2))
+
+
+def ranks(scores):
+    """1 for the largest."""
+    return ranking(np.argsort(-scores, kind="stable")[::-1])
+
+
+def is_real(y):
+    return y.dtype.kind == "f"
+
+
+#: Name in figures and tables: function. Variants of CCM are those of its section 5.2.
+RANKERS = {
+    "BAHSIC": bahsic,
+    "BAHSIC, first iteration": bahsic_first,
+    "FOHSIC": fohsic,
+    "Pearson": pearson,
+    "mutual information": mutual_information,
+    "ReliefF": relief,
+    "mRMR": mrmr,
+    "CCM": ccm,
+    "CCM, soft budget": partial(ccm, constraint="soft"),
+    "CCM, no inverse": partial(ccm, inverse="none", lambda_2=LAMBDA_2),
+    "CCM, random features": partial(ccm, approximation="random_features"),
+}
