@@ -12,7 +12,7 @@ BIN   := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow bench lint types layers clean
+.PHONY: help demo test slow bench figures lint types layers clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,10 @@ $(VENV)-bench/.installed: pyproject.toml
 
 bench: $(VENV)-bench/.installed  ## Measure: roofline, growth, peers (sized for 15 minutes)
 	$(VENV)-bench/bin/python benchmarks/suite.py
+
+figures: $(VENV)-bench/.installed  ## Draw the figures of the papers again (6 minutes)
+	$(VENV)-bench/bin/python benchmarks/figures.py jmlr
+	$(VENV)-bench/bin/python benchmarks/figures.py ccm
 
 lint: $(STAMP)  ## Check style, formatting and spelling
 	$(BIN)/ruff check .

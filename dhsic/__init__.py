@@ -77,3 +77,8 @@ def __getattr__(name: str) -> Any:
     from dhsic.matrix import kernel_matrix
 
     return kernel_matrix
+
+
+def __dir__() -> list[str]:
+    """Public names alone."""
+    return sorted(__all__)

@@ -174,7 +174,8 @@ class Asked:
         """The labels, read; refused where samples are others than in X."""
         check_order(names_of(self.X), self.Y, "Y")
         check_order(names_of(self.X), self.covariates, "covariates")
-        return label_parts(as_array(self.Y, "Y"), self.label_kernel)
+        covariates = None if self.covariates is None else as_array(self.covariates, "covariates")
+        return label_parts(as_array(self.Y, "Y"), self.label_kernel, covariates)
 
 
 @dataclass(frozen=True)

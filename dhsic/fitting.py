@@ -31,7 +31,7 @@ from dhsic.sources.inmemory import check_in_memory, check_turned
 from dhsic.sources.opening import open_source
 from dhsic.sources.taking import take_features
 from dhsic.sources.target import as_labels, check_names, read_target
-from dhsic.stability import check_stability, with_stability
+from dhsic.stability import check_halves, check_stability, with_stability
 
 
 class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -57,15 +57,16 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         Parameters
         ----------
         X : (m, d) array or store
-            NumPy array, dask array, `xarray.DataArray` or `Dataset`, `zarr.Array`, or the path
-            or URL of a plain Zarr array or of a VCF Zarr store.
+            NumPy array, pandas DataFrame, dask array, `xarray.DataArray` or `Dataset`,
+            `zarr.Array`, or the path or URL of a plain Zarr array or of a VCF Zarr store.
         y : (m,) or (m, t) array, or str
             Labels, one row a sample; (m, m) for ``label_kernel="precomputed"``; or the name of
             the variable of X that holds them. Where y and X both name their samples, the names
-            must be in one order. None with ``label_kernel="self"``: the data are their own labels,
-            and features are selected that the others depend on.
+            must be in one order. With ``label_kernel="self"`` it is not looked at and may be None:
+            the data are their own labels, and features are selected that the others depend on.
         covariates : (m, q) array, optional
-            Linear effects to take out of the labels (age, sex, principal components).
+            Age, sex, principal components: what they explain linearly is taken out of the labels.
+            Real labels are replaced by the residuals of a regression on them.
         groups : (d,) array or str, optional
             Group of each feature (the gene of a variant), or the name of the variable of X that
             holds it: groups are removed or added as a whole, and `n_features_to_select` counts
@@ -84,7 +85,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         InputError, DataError, CheckpointError, MemoryBudgetError
             See `dhsic.errors`; each says what to do.
         """
-        is_own = y is None and getattr(self, "label_kernel", None) == SELF and self._run.takes_self
+        is_own = y is None and getattr(self, "label_kernel", None) == SELF
         if y is None and not is_own:
             raise InputError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target "
@@ -108,6 +109,8 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             memory=self.memory,
         )
         try:
+            if n_halves:
+                check_halves(run, n_halves, self._seed)
             outcome = run.execute()
             if n_halves:
                 outcome = with_stability(run, outcome, n_halves, count, self._seed)

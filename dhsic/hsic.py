@@ -6,7 +6,9 @@ An estimator *is* a map from the label matrix L to the weights W, computed once 
 - unbiased (JMLR eq. 5): with Lt = L without its diagonal, ``v = Lt 1`` and ``s = 1' v``,
   ``W_ij = (Lt_ij + s / ((m-1)(m-2)) - (v_i + v_j) / (m-2)) / (m (m-3))`` off the diagonal, 0 on it;
 - covariates C: L is replaced by ``R L R``, R the projection onto the complement of ``[1, C]``;
-  what C explains linearly is gone from W, whatever the data kernel.
+  what C explains linearly of the label features is gone from W, whatever the data kernel. Real
+  labels are replaced by what a linear regression on C leaves of them before L is made of them
+  (`dhsic.kernels.labels`): a kernel of y itself would keep C in it nonlinearly.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from dhsic._typing import Array, Float
+from dhsic.covariates import covariate_basis
 from dhsic.errors import InputError
-from dhsic.given import as_numbers
 
 ESTIMATORS = ("unbiased", "biased")
 
@@ -88,39 +90,6 @@ def _project_out(L: Float, covariates: Array) -> Float:
     R = L - Q @ (Q.T @ L)
     R -= (R @ Q) @ Q.T
     return np.asarray((R + R.T) / 2)
-
-
-def covariate_basis(covariates: Array, m: int) -> Float:
-    """Orthonormal basis Q of ``[1, C]``, (m, q + 1) or fewer columns where C is dependent.
-
-    Parameters
-    ----------
-    covariates : (m, q) or (m,) array
-        C, real numbers.
-    m : int
-        Number of samples.
-
-    Raises
-    ------
-    InputError
-        Other than m rows, no numbers, or so many columns that nothing is left.
-    """
-    C = as_numbers(covariates, "covariates")
-    C = C[:, None] if C.ndim == 1 else C
-    if C.ndim != 2 or len(C) != m:
-        raise InputError(
-            f"covariates have shape {np.shape(covariates)} and there are {m} samples; pass one "
-            "row a sample."
-        )
-    spread = C.std(axis=0)
-    C = (C - C.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    Q, singular, _ = np.linalg.svd(np.column_stack([np.ones(m), C]), full_matrices=False)
-    Q = Q[:, singular > 1e-10 * singular[0]]
-    if Q.shape[1] >= m - 1:
-        raise InputError(
-            f"{Q.shape[1] - 1} independent covariates leave nothing of {m} samples; pass fewer."
-        )
-    return np.asarray(Q)
 
 
 def variance_of_hsic(row_sums: Float, smoothed: Float) -> float:

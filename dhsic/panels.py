@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float
+from dhsic.covariates import covariate_basis
 from dhsic.errors import InputError
 from dhsic.given import as_array, as_numbers
-from dhsic.hsic import check_estimator, covariate_basis
+from dhsic.hsic import check_estimator
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import LabelParts

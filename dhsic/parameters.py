@@ -105,7 +105,7 @@ class Parameters(AbstractParameters):
     def __str__(self) -> str:
         """In a few words."""
         if self.step is None:
-            return f"linear kernel in one pass, {self.estimator} HSIC"
+            return f"linear kernel in one pass, {self.estimator} HSIC,"
         name = resolve_kernel(self.kernel).name
         return f"BAHSIC with the {name} kernel, {self.estimator} HSIC, step {self.step:g},"
 

@@ -70,7 +70,7 @@ WEIGHTED = {
     "round_weighted": "step of which the weight is, 0 for constant features",
     "round_objective": "objective after the step",
     "round_hsic": "HSIC of the weighted features",
-    "round_residual": "size of the projected gradient",
+    "round_residual": "size of the projected gradient, or of the change of weights",
     "round_step": "length of the step",
     "round_n_evaluations": "evaluations of the objective",
     "round_n_nonzero": "features of a weight above 0",
@@ -110,7 +110,8 @@ def to_dataset(outcome: Outcome, n_selected: int) -> xr.Dataset:
         "constant": outcome.scaling.constant,
     }
     said = DESCRIPTIONS | OTHERS.get(order.placed, {})
-    said["score"] = order.meaning or said["score"]
+    if order.meaning:
+        said = said | {"score": order.meaning, "round_hsic": "criterion before the round"}
     data = {k: ("features", v, {"long_name": said[k]}) for k, v in per_feature.items()}
     for name, (values, meaning) in order.extra.items():
         data[name] = ("features", values, {"long_name": meaning})
@@ -161,14 +162,38 @@ def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
     }
 
 
-def selected_features(result: xr.Dataset) -> xr.Dataset:
-    """The selected features alone, the best first, without the history of rounds."""
+def selected_features(result: Any) -> xr.Dataset:
+    """The selected features alone, the best first, without the history of rounds.
+
+    The coordinate ``features`` holds their positions in the data.
+
+    Raises
+    ------
+    InputError
+        `result` is no result, nor a selector that was fitted.
+    """
+    result = _as_result(result)
     chosen = np.flatnonzero(result["selected"].to_numpy())
     best_first = chosen[np.argsort(result["rank"].to_numpy()[chosen])]
-    return result.drop_dims("rounds").isel(features=best_first)
+    numbered = result.assign_coords(features=np.arange(result.sizes["features"]))
+    without = numbered.drop_dims("rounds").drop_vars("selected")
+    chosen_alone: xr.Dataset = without.isel(features=best_first)
+    return chosen_alone
 
 
-def save(result: xr.Dataset, path: str | Path, *, overwrite: bool = False) -> None:
+def _as_result(given: Any) -> xr.Dataset:
+    """A result, or that of a selector."""
+    result = getattr(given, "result_", given)
+    if not (isinstance(result, xr.Dataset) and "rank" in result and "selected" in result):
+        raise InputError(
+            f"{type(given).__name__} is no result of a selection; pass what dhsic.select returns, "
+            "or a selector after fit."
+        )
+    checked: xr.Dataset = result
+    return checked
+
+
+def save(result: Any, path: str | Path, *, overwrite: bool = False) -> None:
     """Write a result as a Zarr store (format 3) that `xarray.open_zarr` reads.
 
     Every array carries crc32c and a fill value outside its domain. The folder that `path` is in
@@ -179,6 +204,7 @@ def save(result: xr.Dataset, path: str | Path, *, overwrite: bool = False) -> No
     InputError
         Something is at `path` and `overwrite` is off, or there is no folder to write in.
     """
+    result = _as_result(result)
     check_place(Path(path), "The result", InputError)
     with written_aside(Path(path), overwrite=overwrite) as part:
         group = zarr.open_group(part, mode="w", zarr_format=3, attributes=dict(result.attrs))
@@ -202,6 +228,24 @@ def _consolidate(path: Path) -> None:
 
 
 def load(path: str | Path) -> xr.Dataset:
-    """Read a result back, into memory."""
-    lazy: xr.Dataset = xr.open_zarr(path, consolidated=False, mask_and_scale=False)
+    """Read a result back, into memory.
+
+    Raises
+    ------
+    InputError
+        There is none at `path`.
+    """
+    if not Path(path).is_dir():
+        raise InputError(f"There is no result at {path}; pass the folder that dhsic.save wrote.")
+    try:
+        lazy: xr.Dataset = xr.open_zarr(path, consolidated=False, mask_and_scale=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(
+            f"{path} holds no result of a selection ({type(error).__name__}); pass the folder that "
+            "dhsic.save wrote."
+        ) from error
+    if "dhsic_format" not in lazy.attrs:
+        raise InputError(
+            f"{path} is a Zarr store of something else; pass the folder that dhsic.save wrote."
+        )
     return lazy.load()

@@ -53,10 +53,34 @@ def halves(y: Array | None, m: int, n: int, seed: int) -> list[Index]:
     """
     rng = np.random.default_rng(seed)
     strata = _strata(y, m)
+    # Of an odd number one more or one less, by turns: a half of all, and none of no class.
+    sizes = [max(1, (s.size + i % 2) // 2) for i, s in enumerate(strata, start=1)]
     return [
-        np.sort(np.concatenate([rng.permutation(s)[: -(-s.size // 2)] for s in strata]))
+        np.sort(
+            np.concatenate([rng.permutation(s)[:k] for s, k in zip(strata, sizes, strict=True)])
+        )
         for _ in range(n)
     ]
+
+
+def check_halves(run: AbstractRun, n: int, seed: int) -> None:
+    """Refuse before the work what halves of the samples are too few for.
+
+    Raises
+    ------
+    InputError
+        Too few samples for the method, or labels of which too few are in a half.
+    """
+    for number, half in enumerate(halves(run.y, run.n_samples, n, seed)):
+        part = _of_half(run, half, number)
+        try:
+            part.check_samples(half.size)
+            part.labels()
+        except InputError as error:
+            raise InputError(
+                f"stability={n} selects from halves of the samples, {half.size} of "
+                f"{run.n_samples}, and there: {error}"
+            ) from error
 
 
 def _strata(y: Array | None, m: int) -> list[Index]:
@@ -95,7 +119,7 @@ def _of_half(run: AbstractRun, half: Index, number: int) -> AbstractRun:
     kept = None if run.checkpoint is None else f"{run.checkpoint}.stability/{number:03d}"
     return replace(
         run,
-        y=_labels_of(run.y, half),
+        y=_labels_of(run, half),
         covariates=None if run.covariates is None else run.covariates[half],
         rows=rows,
         checkpoint=kept,
@@ -104,9 +128,9 @@ def _of_half(run: AbstractRun, half: Index, number: int) -> AbstractRun:
     )
 
 
-def _labels_of(y: Array | None, half: Index) -> Array | None:
+def _labels_of(run: AbstractRun, half: Index) -> Array | None:
     """Labels of some samples; of a precomputed label matrix, its part."""
-    if y is None:
+    if run.y is None:
         return None
-    is_matrix = y.ndim == 2 and y.shape[0] == y.shape[1]
-    return y[np.ix_(half, half)] if is_matrix else y[half]
+    is_matrix = run.parameters.label_kernel == "precomputed"
+    return run.y[np.ix_(half, half)] if is_matrix else run.y[half]

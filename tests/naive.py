@@ -31,8 +31,9 @@ KERNELS = {"linear": linear, "polynomial": polynomial, "gaussian": gaussian}
 
 
 def gram(X, kernel, sigma):
-    """K_ij = k(x_i, x_j); X is a list of samples."""
-    return [[KERNELS[kernel](x, z, sigma) for z in X] for x in X]
+    """K_ij = k(x_i, x_j); X is a list of samples, the kernel a name or a function of two."""
+    k = kernel if callable(kernel) else KERNELS[kernel]
+    return [[k(x, z, sigma) for z in X] for x in X]
 
 
 # -- kernels on labels (JMLR 5.2) ---------------------------------------------------------------

@@ -282,7 +282,7 @@ LABELS = {
     ),
     "L that says nothing": (
         lambda: fit(y=np.ones((12, 12)), label_kernel="precomputed"),
-        *(InputError, "Nothing is left of the labels", "pass labels that vary"),
+        *(InputError, "Nothing is left of the labels", "Pass labels that more"),
     ),
 }
 

@@ -98,23 +98,31 @@ def value_of(Z, T, name, sigma, W, penalty):
 @pytest.mark.parametrize(
     "name", ["laplace", "laplace-l1", "rational", "inverse-distance", "delta", "ridge"]
 )
-def test_every_kernel_adds_as_the_definition_says(rng, name, approx):
+@pytest.mark.parametrize("standardize", [True, False])
+def test_every_kernel_adds_as_the_definition_says(rng, name, approx, standardize):
     X = rng.standard_normal((13, 6))
     X[:, 1] = rng.integers(0, 3, 13)
     X[:, 4] = X[:, 2]
     y = (X[:, 0] + X[:, 3] ** 2 > 0.5).astype(int)
-    Z = naive.standardise(X.tolist())
+    X += 2.0
+    Z = naive.standardise(X.tolist()) if standardize else X.tolist()
     W = weights(np.array(naive.label_gram(y.tolist(), "balanced")))
-    S, S_dagger = list(range(6)), []
+    S, S_dagger, scores = list(range(6)), [], []
     while S:
-        sigma, penalty = 1 / (2 * (len(S_dagger) + 1)), len(S_dagger) + 1
+        sigma = 1 / (2 * (len(S_dagger) + 1))
+        inside = sum(np.mean(np.square([z[j] for z in Z])) for j in S_dagger)
+        penalty = inside + np.mean(np.square(Z))
         before = value_of(Z, S_dagger, name, sigma, W, penalty)
         gains = [value_of(Z, [*S_dagger, j], name, sigma, W, penalty) - before for j in S]
-        S_dagger.append(S.pop(naive.largest(gains, 1)[0]))
+        p = naive.largest(gains, 1)[0]
+        scores.append(gains[p])
+        S_dagger.append(S.pop(p))
 
-    model = dhsic.FOHSIC(6, kernel=name, approx=approx, progress=False).fit(X, y)
+    options = {"kernel": name, "approx": approx, "standardize": standardize, "progress": False}
+    model = dhsic.FOHSIC(6, **options).fit(X, y)
 
     assert order_of(model) == S_dagger
+    assert_allclose(model.scores_[S_dagger], scores, rtol=1e-7, atol=1e-12)
 
 
 def wide(rng, m=60, d=300):

@@ -67,8 +67,12 @@ def test_settings_reach_the_method(store):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["bahsic", "--set", "epsilon=1"], "--method bahsic takes no such settings"),
-        (["ccm", "--set", "epsilon"], "takes NAME=VALUE for"),
+        (
+            ["bahsic", "--set", "epsilon=1"],
+            "--set has no epsilon for --method bahsic: there are no settings",
+        ),
+        (["ccm", "--set", "epsilon"], "pass NAME=VALUE"),
+        (["bahsic", "--set", "kernel=linear"], "which has an option: --kernel VALUE"),
         (["ccm", "--set", "epsilon=-1"], "--set epsilon=-1"),
         (["t", "--step", "0.5"], "--step is no option of --method t"),
         (["ccm", "--groups", "variant_contig"], "--groups is no option of --method ccm"),

@@ -11,6 +11,7 @@ import dhsic
 from dhsic.errors import InputError
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
+from dhsic.scoring import recursive
 from dhsic.scoring.recursive import machine_weights
 
 
@@ -22,7 +23,8 @@ def data(rng, m=60, d=14, classes=2):
 
 
 @pytest.mark.parametrize("step", [1, 3])
-def test_linear_is_that_of_scikit_learn(rng, step):
+def test_linear_is_that_of_scikit_learn(rng, step, monkeypatch):
+    monkeypatch.setattr(recursive, "TOLERANCE", 1e-6)
     X, y = data(rng)
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     model = dhsic.SVMRFE(5, step=step, progress=False).fit(X, y)
@@ -91,6 +93,27 @@ def test_what_makes_no_sense_gets_a_sentence(rng, options, y, words):
     X, labels = data(rng)
     with pytest.raises(InputError, match=words):
         dhsic.SVMRFE(3, **options).fit(X, labels if y is None else y)
+
+
+def test_a_machine_that_does_not_converge_is_told(rng, monkeypatch):
+    monkeypatch.setattr(recursive, "MOST_STEPS", 20)
+    X, y = data(rng)
+    with pytest.raises(InputError, match="does not converge in 20 steps"):
+        dhsic.SVMRFE(3, standardize=False).fit(100 * X, y)
+
+
+@pytest.mark.parametrize("kernel", ["delta", "ridge"])
+def test_kernels_that_no_machine_takes(rng, kernel):
+    X, y = data(rng)
+    with pytest.raises(InputError, match="a machine takes a kernel of two samples"):
+        dhsic.SVMRFE(3, kernel=kernel).fit(X, y)
+
+
+def test_real_values_are_no_classes(rng):
+    X, _ = data(rng)
+    for y in (X[:, 0], np.round(X[:, 0], 1)):
+        with pytest.raises(InputError, match="y holds real values"):
+            dhsic.SVMRFE(3).fit(X, y)
 
 
 def test_covariates_are_refused(rng):

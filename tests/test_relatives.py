@@ -493,7 +493,7 @@ TWO = np.arange(12) % 2
         ("shrunken-centroid", np.zeros(12), {}, "one class"),
         ("shrunken-centroid", np.linspace(0, 1, 12), {}, "takes classes"),
         ("qmi", np.zeros(12), {}, "one class|constant"),
-        ("pearson", NAMES, {}, "two classes and y has 3"),
+        ("pearson", NAMES, {}, "y holds 3 names"),
         ("pearson", np.zeros(12), {}, "constant"),
         ("ridge", np.r_[np.nan, TWO[1:]], {}, "missing or not finite"),
         ("t", np.r_[1, np.zeros(11)], {}, "2 samples of each class and y has 11 and 1"),
@@ -537,7 +537,7 @@ def test_parameters_say_what_they_are():
     parameters = OnceParameters("mmd", bandwidth="median")
 
     assert parameters.identity()["bandwidth"] == "Median()"
-    assert str(parameters) == "mmd of each feature in one pass"
+    assert str(parameters) == "mmd of each feature in one pass,"
     assert OnceParameters("t").identity().keys() == {
         "method",
         "criterion",

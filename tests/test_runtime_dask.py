@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from dask import get_annotations
+from distributed import Client, LocalCluster, get_worker
 from suites.runtime import (
     InProcessRuntimeSuite,
     Ramp,
@@ -22,7 +24,7 @@ from suites.runtime import (
 )
 
 from dhsic.errors import ClusterError
-from dhsic.runtime import broadcast, worker
+from dhsic.runtime import broadcast, mapping, watching, worker
 from dhsic.runtime.base import Job
 from dhsic.runtime.choosing import choose_runtime
 from dhsic.runtime.dask import DaskRuntime
@@ -297,3 +299,156 @@ def test_a_damaged_result_is_no_result(tmp_path):
     with pytest.raises(broadcast.StateUnreachableError, match="other bytes"):
         broadcast.fetched(parcel)
     assert not list(tmp_path.iterdir())
+
+
+# ---- what happens to one job ----------------------------------------------------------------
+
+
+def worker_name():
+    return get_worker().name
+
+
+def hang_on_first(source, job, state):
+    """One worker takes for ever over each of its jobs, which others do at once."""
+    if worker_name() == state:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not DONE.is_set():
+            time.sleep(0.01)
+    return job.payload
+
+
+DONE = threading.Event()
+
+
+def test_a_job_that_is_late_runs_on_another_worker(client, monkeypatch):
+    monkeypatch.setattr(watching, "NEVER_BEFORE", 0.2)
+    DONE.clear()
+    with DaskRuntime(client) as runtime:
+        began = time.monotonic()
+        got = list(runtime.map(hang_on_first, Ramp(), numbered(40), 0))
+        DONE.set()
+        assert got == list(range(40))
+        assert time.monotonic() - began < 60  # it would be for ever
+        assert runtime.watch.avoids
+        assert len(runtime.workers_for(())) == 1
+
+
+def fail_on_first(source, job, state):
+    if worker_name() == state or state == "all":
+        raise OSError(f"job {job.payload} on {worker_name()}")
+    return job.payload
+
+
+def test_an_error_of_one_worker_is_tried_on_another(client):
+    with DaskRuntime(client) as runtime:
+        assert list(runtime.map(fail_on_first, Ramp(), numbered(9), 0)) == list(range(9))
+
+
+def test_an_error_of_every_worker_is_raised_as_it_was_at_first(client):
+    with DaskRuntime(client) as runtime, pytest.raises(OSError, match=r"job 0 on [01]") as caught:
+        list(runtime.map(fail_on_first, Ramp(), numbered(9), "all"))
+    assert type(caught.value) is OSError
+    first = caught.value.dhsic_worker
+    assert first in client.nthreads()
+
+
+def columns(source, job, state):
+    """Columns of the blocks, where these are few enough."""
+    if len(job.blocks) > state:
+        raise MemoryError(f"{len(job.blocks)} blocks")
+    assert job.payload == tuple(block.index for block in job.blocks)
+    return np.concatenate([source.read(block).T for block in job.blocks])
+
+
+def four_blocks_each(source):
+    blocks = source.blocks(50)
+    return [
+        Job(blocks[i : i + 4], tuple(block.index for block in blocks[i : i + 4]))
+        for i in range(0, len(blocks), 4)
+    ]
+
+
+@pytest.mark.parametrize("most", [2, 1])
+def test_a_job_that_is_too_large_is_halved_twice(client, most):
+    source = Ramp()
+    jobs = four_blocks_each(source)
+    with Threads(1) as reference:
+        expected = np.concatenate(list(reference.map(columns, source, jobs, 4)))
+    with DaskRuntime(client) as runtime:
+        got = list(runtime.joined(columns, source, jobs, most))
+    assert len(got) == 12 // most
+    np.testing.assert_array_equal(np.concatenate(got), expected)
+
+
+def test_after_two_halvings_the_error_is_of_memory(client):
+    source = Ramp()
+    sentence = r"Memory of inproc\S+ was not enough for features 0 to 50 alone \(1 blocks\)\. Give "
+    with DaskRuntime(client) as runtime, pytest.raises(ClusterError, match=sentence):
+        list(runtime.joined(columns, source, four_blocks_each(source), 0))
+
+
+def test_results_that_are_summed_are_not_halved(client):
+    source = Ramp()
+    with DaskRuntime(client) as runtime, pytest.raises(ClusterError, match="features 0 to 200 al"):
+        list(runtime.map(columns, source, four_blocks_each(source), 2))
+
+
+def loads(source, job, state):
+    time.sleep(0.02)
+    return worker_name(), id(state)
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_state_is_loaded_once_by_workers_of_any_age(seen, tmp_path):
+    with (
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        Client(cluster, set_as_default=False) as own,
+        DaskRuntime(own, scratch=tmp_path) as runtime,
+    ):
+        runtime.workers_see_folder = seen
+        results = runtime.map(loads, Ramp(), numbered(60), np.ones(100_000))
+        next(results)
+        cluster.scale(2)
+        own.wait_for_workers(2)
+        found = list(results)
+        assert {name for name, _ in found} == {0, 1}
+        assert len({name for _, name in found}) == 1  # both are in this process
+        sent = [key for key in own.futures if key.startswith("dhsic-state")]
+        assert len(sent) <= (0 if seen else 1)
+
+
+def test_an_adaptive_cluster_grows_from_nothing(monkeypatch):
+    monkeypatch.setattr(mapping, "RECOUNT", 0.05)
+    with LocalCluster(
+        n_workers=0, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+    ) as cluster:
+        cluster.adapt(minimum=0, maximum=3, interval="50ms", target_duration="10ms")
+        with Client(cluster, set_as_default=False) as own, DaskRuntime(own) as runtime:
+            got = list(runtime.map(loads, Ramp(), numbered(150), None))
+            assert len(got) == 150
+            assert len({name for name, _ in got}) > 1
+            assert runtime.window > 2
+
+
+def test_tasks_tell_what_they_are(client):
+    seen = []
+    submit = client.submit
+
+    def watched(*args, **kwargs):
+        seen.append((kwargs["key"], get_annotations()))
+        return submit(*args, **kwargs)
+
+    source = Ramp()
+    with DaskRuntime(client) as runtime, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(client, "submit", watched)
+        list(runtime.joined(columns, source, four_blocks_each(source), 4))
+    assert [key.rpartition("-")[2] for key, _ in seen] == ["0", "1", "2"]
+    assert all(key.startswith("dhsic-columns-") for key, _ in seen)
+    assert seen[1][1]["dhsic"] == {
+        "task": "columns",
+        "features": (200, 400),
+        "attempt": 1,
+        "n_jobs": 3,
+    }

@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dhsic
+from dhsic.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore:n_features_to_select=.*exceeds")
 
@@ -187,3 +188,57 @@ def test_checkpointed_fit_resumes(problem, tmp_path):
         dhsic.BAHSIC(3, progress=False, checkpoint=tmp_path / "run").fit(X, 1 - y)
     with pytest.raises(dhsic.CheckpointError):
         dhsic.BAHSIC(3, progress=False, checkpoint=tmp_path / "run").fit(X + 1, y)
+
+
+@pytest.mark.parametrize("selector", [dhsic.BAHSIC, dhsic.FOHSIC, dhsic.LinearHSIC, dhsic.CCM])
+def test_a_linear_confounder_of_real_labels_is_taken_out(selector):
+    """A proxy of age tells nothing of y once age is taken out of y."""
+    found = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        age, X = rng.standard_normal(200), rng.standard_normal((200, 12))
+        X[:, 3] = age + 0.3 * rng.standard_normal(200)
+        y = 2 * age + 0.3 * X[:, 7] + 0.3 * rng.standard_normal(200)
+        model = selector(1, progress=False)
+        assert model.fit(X, y).get_support(indices=True).tolist() == [3]
+        found += model.fit(X, y, covariates=age).get_support(indices=True).tolist()
+    assert found == [7] * 5
+
+
+def test_covariates_that_explain_all_of_a_target_are_told(rng):
+    X, y = rng.standard_normal((30, 4)), rng.standard_normal(30)
+    with pytest.raises(InputError, match="explain target 0 altogether"):
+        dhsic.BAHSIC(2, progress=False).fit(X, y, covariates=2 * y + 1)
+
+
+def test_selected_features_say_where_they_are(rng):
+    X = rng.standard_normal((60, 9))
+    model = dhsic.BAHSIC(2, progress=False).fit(X, (X[:, 4] + X[:, 7] > 0).astype(int))
+    frame = dhsic.selected_features(model).to_dataframe()
+    assert set(frame.index) == {4, 7}
+    assert frame["rank"].tolist() == [1, 2]
+
+
+def test_what_is_no_result_gets_a_sentence(rng, tmp_path):
+    with pytest.raises(InputError, match="int is no result of a selection"):
+        dhsic.selected_features(3)
+    with pytest.raises(InputError, match="ndarray is no result of a selection"):
+        dhsic.save(rng.standard_normal(3), tmp_path / "x")
+    with pytest.raises(InputError, match="There is no result at"):
+        dhsic.load(tmp_path / "nothing")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no result"):
+        dhsic.load(tmp_path / "empty")
+
+
+def test_categories_that_nobody_shares_are_told(rng):
+    X = rng.standard_normal((30, 5))
+    for selector in (dhsic.BAHSIC, dhsic.FOHSIC):
+        with pytest.raises(InputError, match="No two samples share a value"):
+            selector(2, kernel="delta", progress=False).fit(X, X[:, 0] > 0)
+
+
+def test_public_names_alone_are_listed():
+    assert "kernel_matrix" in dir(dhsic)
+    assert all(not name.startswith("_") or name == "__version__" for name in dir(dhsic))
+    assert all(hasattr(dhsic, name) for name in dir(dhsic))

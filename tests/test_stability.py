@@ -33,11 +33,37 @@ def test_halves_keep_classes_together_and_are_halves(rng):
     y = np.array(["a"] * 10 + ["b"] * 5)
     for half in halves(y, 15, 4, 1):
         assert np.count_nonzero(half < 10) == 5
-        assert np.count_nonzero(half >= 10) == 3
+        assert np.count_nonzero(half >= 10) == 2
         assert (np.diff(half) > 0).all()
     real = halves(rng.standard_normal(11), 11, 3, 0)
     assert [half.size for half in real] == [6, 6, 6]
     assert len({tuple(half) for half in real}) > 1
+
+
+def test_halves_of_many_small_classes_are_halves():
+    (half, _) = halves(np.repeat(np.arange(10), 3).astype(str), 30, 2, 0)
+    assert half.size == 15
+    assert set(half // 3) == set(range(10))
+
+
+def test_halves_that_are_too_few_are_refused_before_the_work(rng):
+    X, y = data(rng, m=6, d=5)
+    y[:3], y[3:] = 0, 1
+    rounds = []
+    for model, labels in (
+        (dhsic.BAHSIC(2, stability=4, progress=rounds.append), y),
+        (dhsic.OnePass(2, criterion="t", stability=4, progress=rounds.append), np.r_[y[:5], 1]),
+    ):
+        with pytest.raises(InputError, match="halves of the samples, 3 of 6"):
+            model.fit(X, labels)
+    assert rounds == []
+
+
+def test_square_targets_are_no_label_matrix(rng):
+    X, _ = data(rng, m=30, d=5)
+    Y = rng.standard_normal((30, 30))
+    model = dhsic.BAHSIC(2, stability=2, progress=False).fit(X, Y)
+    assert model.stability_.sum() == pytest.approx(2)
 
 
 def test_covariates_checkpoints_and_label_matrices_follow(rng, tmp_path):

@@ -14,11 +14,14 @@ from dhsic.durable import check_place
 from dhsic.errors import CheckpointError, InputError
 from dhsic.fitting import Selector
 from dhsic.kernels.labels import SELF
+from dhsic.relatives.choosing import CRITERIA
 from dhsic.selectors.select import parameters_of, selector_of
 from dhsic.sources.writing import check_free
 from dhsic.stability import check_stability
 
 COMMAND = "dhsic select"
+#: Methods whose default is a kernel of their own on the labels.
+OWN_KERNELS = ("ccm", *CRITERIA)
 #: Parameters of every method that the command line has other words for.
 OF_RUNS = ("checkpoint", "progress", "runtime", "memory")
 #: Options that say how a method does its work; None where its default is meant.
@@ -131,6 +134,11 @@ class Job:
         """Kernel on the labels."""
         return self.label_kernel or "auto"
 
+    @property
+    def takes_label_kernel(self) -> bool:
+        """Whether the method looks at labels through a kernel of that name."""
+        return "label_kernel" in parameters_of(self.method) and self.method not in OWN_KERNELS
+
     def selector(self) -> Selector:
         """Selector of the method, with what was said and defaults for the rest.
 
@@ -157,10 +165,15 @@ class Job:
         for setting in self.settings:
             name, equals, value = setting.partition("=")
             name = name.strip().replace("-", "_")
-            if not equals or name not in free:
+            if not equals:
+                raise InputError(f"--set {setting!r}: pass NAME=VALUE, such as strategy=floating.")
+            if name in OF_METHODS:
+                option = {"random_state": "seed"}.get(name, name.replace("_", "-"))
+                raise InputError(f"--set has no {name}, which has an option: --{option} VALUE.")
+            if name not in free:
                 raise InputError(
-                    f"--set {setting}: --method {self.method} takes "
-                    + (f"NAME=VALUE for {', '.join(free)}." if free else "no such settings.")
+                    f"--set has no {name} for --method {self.method}: "
+                    + (f"there are {', '.join(free)}." if free else "there are no settings.")
                 )
             out[name] = _literal(value.strip())
         return out

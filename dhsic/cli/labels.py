@@ -220,27 +220,26 @@ def _stacked(columns: list[Array]) -> Array:
     return np.column_stack([values.astype(object) for values in columns])
 
 
-def describe(y: Array | None, label_kernel: str) -> str:
-    """What the labels are and which kernel they get, for people."""
+def describe(y: Array | None, label_kernel: str | None) -> str:
+    """What the labels are, and which kernel they get where it is not None, for people."""
     if y is None:
         return "none: the data are their own"
     columns = [y] if y.ndim == 1 else list(y.T)
     return "; ".join(_describe(column, label_kernel) for column in columns)
 
 
-def _describe(column: Array, label_kernel: str) -> str:
-    kernel = auto_kernel(column) if label_kernel == "auto" else label_kernel
+def _describe(column: Array, label_kernel: str | None) -> str:
+    kernel = auto_kernel(column) if label_kernel in ("auto", None) else str(label_kernel)
+    told = "" if label_kernel is None else f", kernel {kernel!r}"
     if kernel in CLASS_KERNELS:
         names, counts = np.unique(
             column.astype(str) if column.dtype.kind == "O" else column, return_counts=True
         )
         sizes = some((f"{_plain(n)} ({c:,})" for n, c in zip(names, counts, strict=True)), 6)
-        return f"{len(names)} classes {sizes}, kernel {kernel!r}"
+        plural = "class" if len(names) == 1 else "classes"
+        return f"{len(names)} {plural} {sizes}{told}"
     values = column.astype(np.float64)
-    return (
-        f"{values.size:,} real values from {values.min():.4g} to {values.max():.4g}, "
-        f"kernel {kernel!r}"
-    )
+    return f"{values.size:,} real values from {values.min():.4g} to {values.max():.4g}{told}"
 
 
 def _plain(name: object) -> str:

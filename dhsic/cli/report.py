@@ -72,13 +72,13 @@ def as_json(
 
 def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
     """The table, at most `width` characters wide."""
+    if "group" in chosen:
+        return "\n".join(_of_groups(chosen, width))
     n = min(chosen.sizes["features"], MOST_ROWS)
     names = {key: values[:n] for key, values in _names(chosen).items()}
     columns = {"rank": [str(r) for r in chosen["rank"].to_numpy()[:n]]}
     for key, values in names.items():
         columns[key] = [f"{v:,}" if key == "position" else str(v) for v in values]
-    if "group" in chosen:
-        columns["group"] = [str(name) for name in chosen["group"].to_numpy()[:n]]
     columns["score"] = [_score(s) for s in chosen["score"].to_numpy()[:n]]
     if "stability" in chosen:
         columns["stability"] = [f"{s:.0%}" for s in chosen["stability"].to_numpy()[:n]]
@@ -89,10 +89,29 @@ def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
         lines.append(
             f"... {chosen.sizes['features'] - n:,} more (--out keeps all, --json lists all)"
         )
-    lines += _without_dependence(chosen["score"].to_numpy(), width)
+    if str(chosen["score"].attrs.get("long_name", "")).startswith("by how much HSIC falls"):
+        lines += _without_dependence(chosen["score"].to_numpy(), width)
     if planted is not None:
         lines += ["", planted.sentence()]
     return "\n".join(lines)
+
+
+def _of_groups(chosen: xr.Dataset, width: int) -> list[str]:
+    """A line for each group; --json lists its features."""
+    ranks, first = np.unique(chosen["group_rank"].to_numpy(), return_index=True)
+    sizes = np.bincount(chosen["group_rank"].to_numpy())[ranks]
+    columns = {
+        "rank": [str(rank) for rank in ranks[:MOST_ROWS]],
+        "group": [str(name) for name in chosen["group"].to_numpy()[first][:MOST_ROWS]],
+        "features": [f"{size:,}" for size in sizes[:MOST_ROWS]],
+        "score": [_score(s) for s in chosen["score"].to_numpy()[first][:MOST_ROWS]],
+    }
+    if "stability" in chosen:
+        columns["stability"] = [f"{s:.0%}" for s in chosen["stability"].to_numpy()[first]]
+    lines = _aligned(columns, width)
+    if ranks.size > MOST_ROWS:
+        lines.append(f"... {ranks.size - MOST_ROWS:,} more (--out keeps all, --json lists all)")
+    return lines
 
 
 def _without_dependence(scores: Array, width: int) -> list[str]:
@@ -128,7 +147,8 @@ def _aligned(columns: dict[str, list[str]], width: int) -> list[str]:
     left = ("name", "group", "planted")
     sizes = {key: max(len(v) for v in (key, *values)) for key, values in columns.items()}
     excess = sum(sizes.values()) + len(GAP) * (len(sizes) - 1) - width
-    sizes["name"] = max(12, sizes["name"] - max(0, excess))
+    long = "name" if "name" in sizes else "group"
+    sizes[long] = max(12, sizes[long] - max(0, excess))
     rows = [list(columns), *(list(row) for row in zip(*columns.values(), strict=True))]
     lines = []
     for number, row in enumerate(rows):

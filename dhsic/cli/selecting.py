@@ -28,7 +28,7 @@ from dhsic.runtime.choosing import choose_runtime
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.target import PLINK_MISSING, plink_missing, read_target
 from dhsic.sources.truth import read_truth
-from dhsic.stability import with_stability
+from dhsic.stability import check_halves, with_stability
 
 
 def perform(ctx: click.Context, job: Job) -> None:
@@ -44,6 +44,8 @@ def perform(ctx: click.Context, job: Job) -> None:
     runtime = choose_runtime("auto", scheduler=job.scheduler, n_threads=job.threads)
     with closing(runtime):
         run = _run(ctx, job, source, taken, runtime)
+        if job.stability:
+            check_halves(run, job.stability, job.random_state or 0)
         outcome = run.execute()
         n_candidates = source.n_features if run.groups is None else run.groups.n
         count = min(job.n_features, n_candidates)
@@ -105,7 +107,8 @@ def _say_data(job: Job, source: AbstractSource, taken: Taken) -> None:
         f"{Path(job.path).name}: {source.n_samples:,} samples x {source.n_features:,} features, "
         f"{kind}",
     )
-    say("labels", "; ".join([describe(taken.y, job.labels_as), *taken.notes]))
+    kernel = job.labels_as if job.takes_label_kernel else None
+    say("labels", "; ".join([describe(taken.y, kernel), *taken.notes]))
     n_coded = 0 if taken.y is None else plink_missing(taken.y)
     if n_coded:
         say(

@@ -113,6 +113,13 @@ def align(
     first = next(iter(table.columns))
     if names is not None and first not in wanted and set(table.column(first)) & set(_text(names)):
         return _by_name(table, names, first)
+    if names is not None and first not in wanted and _names_something(table.column(first)):
+        raise InputError(
+            f"Column {first!r} of {table.path} looks like names ({some(table.column(first))}), and "
+            f"none of them is a sample of the data ({some(_text(names))}). Make them the same, "
+            "name another column with --sample-column, or drop the column to take the rows in "
+            "order."
+        )
     if table.n_rows != m:
         raise InputError(
             f"{table.path} has {table.n_rows} rows and the data have {m} samples, and its first "
@@ -124,6 +131,12 @@ def align(
         None,
         "rows taken in order, by position: the table names no samples of the data",
     )
+
+
+def _names_something(values: Array) -> bool:
+    """Whether a column holds a name of its own in every row: text, no numbers."""
+    text = values.astype(str)
+    return len(np.unique(text)) == len(text) and not any(_is_number(value) for value in text)
 
 
 def _by_name(table: Table, names: Array, key: str) -> Alignment:

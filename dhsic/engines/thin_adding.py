@@ -26,6 +26,8 @@ from dhsic.namespace import cast, namespace_of, zeros
 MISSING = 1e-7
 #: Part of A that its compression may lose, and most directions that are left of it.
 LOST, MOST = 1e-6, 512
+#: Directions of W times those of K, at most: A is compressed from as many.
+PRODUCTS = 1536
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,8 @@ class ThinQuestion:
         return self._weighted[base]
 
     def _factor(self, base: int) -> Factor:
-        return Cholesky(tolerance=MISSING).factor(
+        rank = max(1, PRODUCTS // max(1, self.W.U.shape[1]))
+        return Cholesky(rank=rank, tolerance=MISSING).factor(
             self.kernel, self.sigma, self.landmarks, base=base
         )
 

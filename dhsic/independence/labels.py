@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dhsic._typing import Array, Float
+from dhsic.covariates import covariate_basis
 from dhsic.errors import InputError
-from dhsic.hsic import covariate_basis
 from dhsic.independence.forms import AbstractForm
 from dhsic.independence.full import Full
 from dhsic.independence.thin import Thin

@@ -17,7 +17,12 @@ from dhsic.kernels.polynomial import Polynomial
 from dhsic.kernels.radial import AbstractRadial
 from dhsic.kernels.rational import RationalQuadratic
 from dhsic.kernels.ridge import AbstractWhole, Ridge
-from dhsic.kernels.statistic import AbsoluteDifferences, AbstractSums, InnerProducts
+from dhsic.kernels.statistic import (
+    AbsoluteDifferences,
+    AbstractSums,
+    Agreements,
+    InnerProducts,
+)
 
 #: Values of a kernel up to here may be multiplied by weights and summed.
 LARGEST_VALUE = 1e150
@@ -73,7 +78,9 @@ def check_bandwidth(kernel: object, bandwidth: object) -> None:
 
 def sums_of(kernel: AbstractKernel) -> AbstractSums:
     """What the kernel sums over features."""
-    return AbsoluteDifferences() if isinstance(kernel, LaplaceL1) else InnerProducts()
+    if isinstance(kernel, LaplaceL1):
+        return AbsoluteDifferences()
+    return Agreements() if isinstance(kernel, Delta) else InnerProducts()
 
 
 def has_low_rank(kernel: AbstractKernel) -> bool:

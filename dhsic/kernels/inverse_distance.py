@@ -1,4 +1,4 @@
-r"""The inverse distance kernel, ``1 / (||x - x'|| + eps)`` but for a factor (JMLR 8, "dis")."""
+r"""The inverse distance kernel, ``1 / (||x - x'|| + eps)`` but for a factor (JMLR 9.2, "dis")."""
 
 from __future__ import annotations
 

@@ -25,12 +25,16 @@ from functools import cached_property
 import numpy as np
 
 from dhsic._typing import Array, Float
+from dhsic.covariates import covariate_basis
 from dhsic.errors import InputError
 from dhsic.given import LARGEST, as_array, as_numbers, refuse_dtype
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES, median_sigma
 
 #: Whole-numbered labels with more distinct values than this are taken for measurements.
 MOST_CLASSES = 50
+
+#: Part of a target's deviation that is none.
+EXPLAINED = 1e-8
 
 CLASS_KERNELS = ("binary", "balanced", "multiclass", "one-vs-rest")
 REAL_KERNELS = ("linear", "gaussian")
@@ -182,8 +186,15 @@ def label_matrix(y: Array, label_kernel: str = "auto") -> Labels:
     return Labels(labels.tile(everyone, everyone), labels.description, labels.n_targets)
 
 
-def label_parts(y: Array, label_kernel: str = "auto") -> LabelParts:
-    """Read the labels and settle their kernels; parameters and errors as of `label_matrix`."""
+def label_parts(
+    y: Array, label_kernel: str = "auto", covariates: Array | None = None
+) -> LabelParts:
+    """Read the labels and settle their kernels; parameters and errors as of `label_matrix`.
+
+    With covariates (m, q) real targets are replaced by what a linear regression on them leaves:
+    the Gaussian kernel of a target that follows a covariate would hold it nonlinearly, where no
+    projection of L finds it.
+    """
     if label_kernel not in LABEL_KERNELS:
         raise InputError(
             f"label_kernel={label_kernel!r} is unknown; pass one of {', '.join(LABEL_KERNELS)}."
@@ -207,7 +218,7 @@ def label_parts(y: Array, label_kernel: str = "auto") -> LabelParts:
             parts.append(_class_target(Y[:, t], kernel))
     if real:
         kernel = "gaussian" if label_kernel == "auto" else label_kernel
-        parts.append(_real_targets(Y[:, real], kernel))
+        parts.append(_real_targets(Y[:, real], kernel, covariates))
     return LabelParts(tuple(parts), *Y.shape)
 
 
@@ -328,7 +339,7 @@ _CLASS_MAPS: dict[str, Callable[[Float], tuple[Float | None, Float]]] = {
 }
 
 
-def _real_targets(Y: Array, kernel: str) -> RealTargets:
+def _real_targets(Y: Array, kernel: str, covariates: Array | None) -> RealTargets:
     columns = [_as_real(Y[:, t]) for t in range(Y.shape[1])]
     known = [c for c in columns if c is not None]
     if len(known) < len(columns):
@@ -350,12 +361,29 @@ def _real_targets(Y: Array, kernel: str) -> RealTargets:
             f"Target {t} is constant ({float(values[0, t])!r}): nothing depends on it; leave it "
             "out."
         )
+    if covariates is not None:
+        values = _residuals(values, covariates)
+        spread = values.std(axis=0)
     if values.shape[1] > 1:
         values = (values - values.mean(axis=0)) / spread
     if kernel == "linear":
         return RealTargets(values, None)
     some = values[:: -(-len(values) // MEDIAN_SAMPLES)]  # as `every_so_many` takes them
     return RealTargets(values, median_sigma(label_distances(some, some)))
+
+
+def _residuals(values: Float, covariates: Array) -> Float:
+    """What a linear regression on ``[1, C]`` leaves of the targets, (m, t)."""
+    Q = covariate_basis(covariates, len(values))
+    centred = values - values.mean(axis=0)
+    left = centred - Q @ (Q.T @ centred)
+    gone = left.std(axis=0) <= EXPLAINED * centred.std(axis=0)
+    if gone.any():
+        raise InputError(
+            f"The covariates explain target {int(np.argmax(gone))} altogether: nothing is left of "
+            "it to select for. Leave out the covariate that it follows from."
+        )
+    return np.asarray(left)
 
 
 def label_distances(rows: Float, columns: Float) -> Float:

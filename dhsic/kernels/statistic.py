@@ -114,6 +114,22 @@ class AbsoluteDifferences(AbstractSums):
             pass
 
 
+@dataclass(frozen=True)
+class Agreements(AbstractSums):
+    """``sum_j 1[x_ij = x_i'j]``: in how many features samples agree."""
+
+    def add(self, upper: Float, Z: Float) -> None:
+        """Add one for every feature that two samples agree in."""
+        for z in Z:
+            upper += np.equal.outer(z, z)
+
+    def take_away(self, upper: Float, Z: Float, each: Callable[..., Iterable[Any]]) -> None:
+        """Subtract likewise."""
+        del each
+        for z in Z:
+            upper -= np.equal.outer(z, z)
+
+
 @dataclass(frozen=True, slots=True)
 class Statistic:
     """G of the surviving features; only the upper triangle of `upper` (m, m) has a meaning."""

@@ -19,7 +19,8 @@ from functools import cached_property
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.hsic import check_estimator, covariate_basis
+from dhsic.covariates import covariate_basis
+from dhsic.hsic import check_estimator
 from dhsic.kernels.label_factors import LabelFactor
 
 

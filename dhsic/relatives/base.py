@@ -34,11 +34,19 @@ class Scores:
         The same with its sign, where there is one.
     facts : mapping
         What was learnt from all features together, plain numbers.
+    key : (s,) float64, optional
+        What features are ordered by, where the score is a function of it that loses digits.
     """
 
     score: Float
     statistic: Float | None = None
     facts: Mapping[str, float] = field(default_factory=dict)
+    key: Float | None = None
+
+    @property
+    def order_by(self) -> Float:
+        """What features are ordered by, (s,)."""
+        return self.score if self.key is None else self.key
 
 
 class AbstractCriterion(ABC):

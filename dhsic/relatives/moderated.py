@@ -99,7 +99,7 @@ class LogOdds(AbstractCriterion):
         v = _unscaled(state)
         v0 = spread_of_differences(t, degrees, v, self.proportion, prior.variance)
         B = log_odds(t, np.inf if prior.degrees > NORMAL else degrees, v, v0, self.proportion)
-        return Scores(B, t, {**_facts(prior), "prior_spread": v0})
+        return Scores(B, t, {**_facts(prior), "prior_spread": v0}, key=np.abs(t))
 
 
 def _difference_and_variance(classes: Classes, X: Float) -> Float:

@@ -10,7 +10,14 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.given import as_array
-from dhsic.kernels.labels import ClassTarget, LabelParts, RealTargets, label_parts
+from dhsic.kernels.labels import (
+    CLASS_KERNELS,
+    ClassTarget,
+    LabelParts,
+    RealTargets,
+    auto_kernel,
+    label_parts,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +90,10 @@ def any_classes(y: Array, criterion: str) -> LabelParts:
     """
     column = single_target(y, criterion)
     n = len(set(column.tolist()))
-    if 2 < n == len(column):
+    if n > 2 and (n == len(column) or auto_kernel(column) not in CLASS_KERNELS):
         raise InputError(
-            f"{criterion!r} takes classes and every one of the {n} labels is another; pass classes "
-            "that samples share, or take 'pearson' or 'qmi' for numbers."
+            f"{criterion!r} takes classes and y has {n} different values in {len(column)} samples; "
+            "pass classes that samples share, or take 'pearson' or 'qmi' for numbers."
         )
     codes = Classes.of(label_parts(column, "multiclass"))
     target = ClassTarget(codes.codes, None, codes.sizes**-2.0, "centroids")
@@ -104,6 +111,12 @@ def numbers(y: Array, criterion: str) -> LabelParts:
     column = single_target(y, criterion)
     if holds_numbers(column):
         return label_parts(column, "linear")
+    n = len(set(column.tolist()))
+    if n > 2:  # two names are -1 and 1
+        raise InputError(
+            f"{criterion!r} takes numbers, or two classes, and y holds {n} names; pass numbers, or "
+            "take 'shrunken-centroid' or 'qmi' for classes."
+        )
     codes = Classes.of(two_classes(column, criterion)).codes
     return LabelParts((RealTargets(2.0 * codes[:, None] - 1.0, None),), len(codes), 1)
 

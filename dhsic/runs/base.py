@@ -64,10 +64,10 @@ class AbstractRun(ABC):
 
     def labels(self) -> LabelParts | None:
         """The labels; None where the data are their own."""
-        if self.parameters.label_kernel == SELF and self.takes_self:
+        if self.parameters.label_kernel == SELF:
             return None
         assert self.y is not None, "a method without labels says so"
-        return label_parts(self.y, self.parameters.label_kernel)
+        return label_parts(self.y, self.parameters.label_kernel, self.covariates)
 
     @property
     def n_samples(self) -> int:
@@ -81,6 +81,11 @@ class AbstractRun(ABC):
         check_memory(self.memory)
         m = self.n_samples
         self._check_sizes(m)
+        if self.parameters.label_kernel == SELF and not self.takes_self:
+            raise InputError(
+                "label_kernel='self' takes the data for labels, which this method cannot; pass y "
+                "and another label kernel, or take BAHSIC, FOHSIC or LinearHSIC."
+            )
         self.check_samples(m)
         needed = self.promise_for(m)
         needed.check(self.memory)

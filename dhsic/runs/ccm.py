@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dhsic._typing import Array, Float
+from dhsic.covariates import covariate_basis
 from dhsic.errors import InputError
-from dhsic.hsic import covariate_basis
 from dhsic.kernels.bandwidth import Median
 from dhsic.kernels.label_factors import factor_of
 from dhsic.kernels.labels import (
@@ -144,7 +144,7 @@ class ConditionalCovariance(AbstractWeighting):
         """By the kernels of the paper, or as asked."""
         assert self.y is not None, "y was given"
         name = self.parameters.label_kernel
-        labels = label_parts(self.y, name)
+        labels = label_parts(self.y, name, self.covariates)
         if name != "auto":
             return labels
         return replace(labels, parts=tuple(_linear(part) for part in labels.parts))
@@ -157,7 +157,9 @@ class ConditionalCovariance(AbstractWeighting):
     def method(self, data: WeightedSource, labels: LabelParts) -> Minimisation:
         """The objective that is asked for, over the set that is."""
         asked = self.parameters
-        n_wanted = how_many(asked.n_features_to_select, data.features.size)
+        # Of all features, as they are counted where they are selected.
+        n_all = how_many(asked.n_features_to_select, self.source.n_features)
+        n_wanted = min(n_all, data.features.size)
         objective = self._objective(data, centred_targets(labels, self.covariates))
         start = np.full(data.features.size, n_wanted / data.features.size)
         is_sparse = asked.approximation is None

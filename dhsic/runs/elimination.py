@@ -39,10 +39,6 @@ class Elimination(AbstractRounds[AnyDependence]):
     def check_samples(self, m: int) -> None:
         """As many as the estimator takes; and what low rank is not for."""
         super().check_samples(m)
-        if self.groups is not None and self.parameters.approx == "lowrank":
-            raise InputError(
-                "approx='lowrank' scores single features, and groups were given; leave it out."
-            )
         if self.parameters.label_kernel == SELF and self.parameters.approx == "lowrank":
             raise InputError(
                 "approx='lowrank' takes labels of few directions, and label_kernel='self' has as "
@@ -55,7 +51,7 @@ class Elimination(AbstractRounds[AnyDependence]):
         needed, self._budget = fitted(
             self.plan(m), self.source, self.runtime, kernel, m, self.memory
         )
-        return needed
+        return self.with_groups(needed, m)
 
     def plan(self, m: int) -> Plan:
         """Engines for m samples."""

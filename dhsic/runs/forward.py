@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dhsic.engines.memory import Promise
+from dhsic.engines.thin_adding import PRODUCTS
 from dhsic.errors import InputError
 from dhsic.kernels.choosing import resolve_kernel
 from dhsic.kernels.gaussian import Gaussian
@@ -31,6 +32,8 @@ from dhsic.selection.state import SelectionState
 
 #: Part of the choices, on average over rounds, that low rank may likely get wrong unsaid.
 DOUBTFUL = 0.1
+#: Square matrices that compressing A of low rank takes.
+SQUARES = 6
 
 
 @dataclass
@@ -47,18 +50,16 @@ class Forward(AbstractRounds[SourceForward]):
                 f"strategy={self.parameters.strategy!r} takes single features back, and groups "
                 "were given; leave it out."
             )
-        if self.groups is not None and self.parameters.approx == "lowrank":
-            raise InputError(
-                "approx='lowrank' scores single features, and groups were given; leave it out."
-            )
 
     def promise_for(self, m: int) -> Promise:
         """As of elimination by the engine that is taken."""
         kernel = resolve_kernel(self.parameters.kernel)
         plan = Plan(begins_thin=self._is_thin(m), eager=False, may_square=not self._is_thin(m))
         needed, self._budget = fitted(plan, self.source, self.runtime, kernel, m, self.memory)
+        if self._is_thin(m):
+            return replace(needed, landmarks=needed.landmarks + SQUARES * 8 * PRODUCTS**2)
         if self.parameters.strategy == "forward":
-            return needed
+            return self.with_groups(needed, m)
         return replace(needed, survivors=needed.survivors + 2 * 8 * m * self._n_wanted)
 
     @property

@@ -25,7 +25,7 @@ class Groups:
     codes : (d,) int64
         Group of each feature: position of its name.
     names : (g,) str
-        Names, ascending.
+        Names, in the order of their first features.
     """
 
     codes: Index
@@ -53,7 +53,9 @@ class Groups:
                 f"{missing.size} features have no group (first: feature {missing[0]}); give each "
                 "one, for instance its own name where it stands alone."
             )
-        names, codes = np.unique(text, return_inverse=True)
+        names, first, codes = np.unique(text, return_index=True, return_inverse=True)
+        by_first = np.argsort(first)  # ties go by position, as among features
+        names, codes = names[by_first], np.argsort(by_first)[codes]
         if names.size == 1:
             raise InputError(
                 f"All {d} features are in one group ({names[0]}): there is nothing to choose from."

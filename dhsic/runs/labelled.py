@@ -31,7 +31,7 @@ def weights_of(
 def weights_from(L: Float, estimator: str, covariates: Array | None) -> Float:
     """W, (m, m), of a label matrix; raises as `weights_of`."""
     W = weights(L, estimator, covariates)
-    _check_left(float(np.abs(W).max()), float(np.abs(L).max()), len(L))
+    _check_left(float(np.abs(W).max()), float(np.abs(L).max()), len(L), covariates)
     return W
 
 
@@ -40,13 +40,22 @@ def factored_of(labels: LabelParts, estimator: str, covariates: Array | None) ->
     factor = factor_of(labels)
     W = factored_weights(factor, estimator, covariates)
     largest = float((np.square(factor.B) @ np.abs(factor.weights)).max())
-    _check_left(W.norm / len(factor.B), largest, len(factor.B))
+    _check_left(W.norm / len(factor.B), largest, len(factor.B), covariates)
     return W
 
 
-def _check_left(largest_weight: float, largest_label: float, m: int) -> None:
-    if largest_weight * m * m <= 1e-9 * largest_label:
+def _check_left(
+    largest_weight: float, largest_label: float, m: int, covariates: Array | None
+) -> None:
+    if largest_weight * m * m > 1e-9 * largest_label:
+        return
+    if covariates is None:
         raise InputError(
-            "Nothing is left of the labels once their mean and the covariates are taken "
-            "out; pass labels that vary, or fewer covariates."
+            "Nothing is left of the labels once their mean is taken out: of a class of one sample "
+            "the unbiased estimate makes nothing. Pass labels that more samples share, or "
+            "estimator='biased'."
         )
+    raise InputError(
+        "Nothing is left of the labels once their mean and the covariates are taken out; pass "
+        "labels that vary, or fewer covariates."
+    )

@@ -17,7 +17,7 @@ from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.labels import LabelParts
 from dhsic.parameters import AbstractParameters, check_flag, check_missing
 from dhsic.progress import Progress
-from dhsic.relatives.base import AbstractCriterion, Scores, worst_first
+from dhsic.relatives.base import TIE, AbstractCriterion, Scores, worst_first
 from dhsic.relatives.choosing import criterion_of
 from dhsic.relatives.nodes import MOST_NODES
 from dhsic.relatives.single import ENTRIES, ROWS
@@ -106,7 +106,7 @@ class OnceParameters(AbstractParameters):
 
     def __str__(self) -> str:
         """In a few words."""
-        return f"{self.criterion} of each feature in one pass"
+        return f"{self.criterion} of each feature in one pass,"
 
 
 @dataclass
@@ -168,8 +168,9 @@ class Once(AbstractRun):
             scores = criterion.finish(prepared, found.columns[:, alive]) if again else None
             if done is None:
                 assert scores is not None, "they are computed unless the run is done"
-                first, order = begin(alive), worst_first(scores.score)
-                record = _record(criterion, scores, found, started)
+                first, order = begin(alive), worst_first(scores.order_by)
+                scaled = self.parameters.standardizes
+                record = _record(criterion, scores, found, started, standardized=scaled)
                 done = first.after(alive[order], scores.score[order], record)
                 _keep(kept, done, first if previous is None else None)
             progress.round_done(done)
@@ -225,20 +226,32 @@ def _signed(
 
 
 def _record(
-    criterion: AbstractCriterion, scores: Scores, found: Found, started: float
+    criterion: AbstractCriterion,
+    scores: Scores,
+    found: Found,
+    started: float,
+    *,
+    standardized: bool,
 ) -> dict[str, Any]:
     """For the history of rounds, of which there is one.
 
     Raises
     ------
     InputError
-        Scores that are no numbers.
+        Scores that are no numbers, or tell nothing apart.
     """
     lost = int(np.isnan(scores.score).sum())
     if lost:
         raise InputError(
             f"{lost} of {scores.score.size} scores by {criterion.name!r} are no numbers: values "
             "are too large or too small for it. Rescale them, or pass standardize=True."
+        )
+    flat = np.ptp(scores.score) <= TIE * np.abs(scores.score).max(initial=0.0)
+    if criterion.has_bandwidth and not standardized and scores.score.size > 1 and flat:
+        raise InputError(
+            f"All {scores.score.size} scores by {criterion.name!r} are the same: at this bandwidth "
+            "no two samples are alike to the kernel, or all are. Pass bandwidth='median', or "
+            "standardize=True."
         )
     return {
         "n_features": scores.score.size,

@@ -11,14 +11,25 @@ from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.choosing import resolve_kernel
-from dhsic.kernels.labels import ClassTarget, LabelParts
+from dhsic.kernels.delta import Delta
+from dhsic.kernels.labels import (
+    CLASS_KERNELS,
+    ClassTarget,
+    LabelParts,
+    auto_kernel,
+    label_parts,
+)
+from dhsic.kernels.linear import Linear
 from dhsic.kernels.polynomial import Polynomial
+from dhsic.kernels.ridge import AbstractWhole
 from dhsic.parameters import Parameters, is_positive
 from dhsic.runs.elimination import Elimination
 from dhsic.scoring.dependence import Choices
 from dhsic.scoring.planning import Plan
 from dhsic.scoring.recursive import RecursiveDependence
 
+#: Samples that a machine takes.
+LEAST = 2
 APPROX = ("auto", "exact", "direct")
 
 
@@ -34,6 +45,12 @@ class RecursiveParameters(Parameters):
     def check(self) -> RecursiveParameters:
         """Refuse what is unknown before any work."""
         super().check()
+        kernel = resolve_kernel(self.kernel)
+        if isinstance(kernel, AbstractWhole | Delta):
+            raise InputError(
+                f"svm-rfe and the {kernel.name} kernel: a machine takes a kernel of two samples, "
+                "such as 'linear', 'gaussian' or 'laplace'."
+            )
         if self.approx not in APPROX:
             raise InputError(
                 f"approx={self.approx!r} is unknown to svm-rfe, whose W is a full matrix; pass "
@@ -60,6 +77,21 @@ class Recursive(Elimination):
     parameters: RecursiveParameters
     takes_self: ClassVar[bool] = False
     meaning: ClassVar[str] = "by how much the margin term falls without the feature, alpha held"
+
+    def check_samples(self, m: int) -> None:
+        """Two at least: there is no estimator."""
+        if m < LEAST:
+            raise InputError(f"svm-rfe tells two samples apart at least, and there are {m}.")
+
+    def labels(self) -> LabelParts:
+        """Classes; numbers that are none are refused."""
+        assert self.y is not None, "this method does not take the data for labels"
+        if self.y.ndim == 1 and auto_kernel(self.y) not in CLASS_KERNELS:
+            raise InputError(
+                "svm-rfe tells classes apart, and y holds real values; cut them into classes, or "
+                "use bahsic."
+            )
+        return label_parts(self.y, self.parameters.label_kernel)
 
     def plan(self, m: int) -> Plan:
         """Exact: W is a full matrix."""
@@ -106,4 +138,4 @@ class Recursive(Elimination):
 
 def _with_statistic(kernel: AbstractKernel) -> AbstractKernel:
     """The linear kernel as one of degree 1: W changes from round to round, so one pass is none."""
-    return Polynomial(degree=1, offset=0.0) if kernel.is_additive else kernel
+    return Polynomial(degree=1, offset=0.0) if isinstance(kernel, Linear) else kernel

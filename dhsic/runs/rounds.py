@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.checkpoint import Checkpoint
+from dhsic.engines.memory import Promise
+from dhsic.errors import InputError
 from dhsic.hsic import check_estimator
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.choosing import resolve_kernel
 from dhsic.kernels.labels import SELF, LabelParts
+from dhsic.kernels.ridge import AbstractWhole
 from dhsic.parameters import Parameters
 from dhsic.progress import Progress
 from dhsic.runs.base import AbstractRun
@@ -25,7 +28,7 @@ from dhsic.runs.labelled import weights_from, weights_of
 from dhsic.runs.measured import check_measured
 from dhsic.runs.outcome import Order
 from dhsic.scoring.dependence import Choices, Reporter
-from dhsic.scoring.membership import Membership
+from dhsic.scoring.membership import OPEN_GROUPS, Membership
 from dhsic.selection.state import SelectionState, begin
 from dhsic.sources.scaling import Scaling
 
@@ -87,8 +90,27 @@ class AbstractRounds(AbstractRun, Generic[D]):
         """Warn of what the rounds showed."""
 
     def check_samples(self, m: int) -> None:
-        """As many as the estimator takes."""
+        """As many as the estimator takes; and what groups are not for."""
         check_estimator(self.parameters.estimator, m)
+        if self.groups is None:
+            return
+        kernel = resolve_kernel(self.parameters.kernel)
+        if isinstance(kernel, AbstractWhole):
+            raise InputError(
+                f"The {kernel.name} kernel and groups: its matrix is no function of the parts that "
+                "groups are. Take another kernel, or leave the groups out."
+            )
+        if self.parameters.approx == "lowrank":
+            raise InputError(
+                "approx='lowrank' scores single features, and groups were given; leave it out."
+            )
+
+    def with_groups(self, needed: Promise, m: int) -> Promise:
+        """The promise, with the statistics of the groups that are under way."""
+        if self.groups is None:
+            return needed
+        squares = (OPEN_GROUPS + 4) * self.runtime.n_workers
+        return replace(needed, tasks=needed.tasks + squares * 8 * m * m)
 
     def choices(self, labels: LabelParts | None, *, weigh: bool = True) -> Choices:
         """What does not change during a run; without W where it is not to be a matrix."""

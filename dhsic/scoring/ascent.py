@@ -158,8 +158,9 @@ class Ascent:
 
     def _mean_square(self) -> float:
         """Mean over features of their mean squares, as scaled."""
-        alive = ~self.scaling.constant
-        return float(np.mean((self.scaling.std * self.scaling.scale)[alive] ** 2))
+        known = self.scaling.take(~self.scaling.constant)
+        means = (known.mean - known.shift) * known.scale
+        return float(np.mean((known.std * known.scale) ** 2 + means**2))
 
     def _needs_direct(self, engine: Adding, facts: Facts) -> bool:
         kernel = self.question.kernel

@@ -22,7 +22,7 @@ from dhsic.kernels.known import known_of
 from dhsic.kernels.statistic import Statistic, zero_upper
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.scoring.reader import Reader
-from dhsic.scoring.removal import check_gains, removal_of
+from dhsic.scoring.removal import check_gains, check_shared, removal_of
 from dhsic.scoring.running import RunningStatistic, survivors_after_rounds
 from dhsic.scoring.tasks import Wanted, measure_blocks, score_columns
 from dhsic.selection.bahsic import Removal
@@ -251,6 +251,7 @@ class SourceDependence:
                 definition_of(question.kernel) if by_definition else last_engine(question, facts)
             )
             gains, record = climb.run(engine, np.float64)
+            check_shared(question, gains)
             self._additive = everyone, gains
         everyone, gains = self._additive
         if self.reporter is not None:

@@ -22,7 +22,7 @@ from dhsic.scoring.ascent import Ascent
 from dhsic.scoring.chosen import AbstractChosen, SquareChosen, ThinChosen
 from dhsic.scoring.dependence import Choices, Climb, Reporter, facts_of, own_labels
 from dhsic.scoring.reader import Reader, grouped
-from dhsic.scoring.removal import check_gains
+from dhsic.scoring.removal import check_gains, check_shared
 from dhsic.scoring.tasks import Wanted, measure_blocks, standardised_columns, statistic_of
 from dhsic.selection.bahsic import Removal
 from dhsic.selection.state import SelectionState
@@ -170,6 +170,7 @@ class SourceForward:
             scaling = self._scaling
             climb = Climb(question, everyone, everyone.size, self._reader, scaling, None)
             losses, record = climb.run(self._last(question, everyone), np.float64)
+            check_shared(question, losses)
             self._additive = everyone, -losses
         everyone, gains = self._additive
         if self.reporter is not None:
@@ -203,6 +204,7 @@ class SourceForward:
 
     def _values(self, T: Index) -> Float:
         """Standardised features, (t, m) float64, kept from round to round."""
+        self._kept = {j: self._kept[j] for j in T.tolist() if j in self._kept}
         new = np.sort([j for j in T if int(j) not in self._kept]).astype(np.int64)
         if new.size:
             jobs = self._reader.jobs(new, self._scaling)
@@ -270,5 +272,7 @@ class SourceForward:
 
     def _best_alone(self, sigma: float) -> float:
         """Largest HSIC of one candidate: what a grid is searched by before any is chosen."""
+        heard, self.reporter = self.reporter, None  # a trial is no round
         gains, _ = self._gains(self._question(sigma), self.candidates, 1)
+        self.reporter = heard
         return float(gains.max())

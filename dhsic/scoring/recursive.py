@@ -13,19 +13,24 @@ for each against all others, and W is their sum.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from dhsic._typing import Array, Float, Index
+from dhsic.errors import InputError
 from dhsic.kernels.statistic import Statistic
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.scoring.dependence import Choices, SourceDependence
 from dhsic.sources.base import AbstractSource
 
 #: Where libsvm stops: violation of the optimality conditions.
-TOLERANCE = 1e-6
+TOLERANCE = 1e-3
+#: Steps of two multipliers each that it gets.
+MOST_STEPS = 2_000_000
 
 
 class RecursiveDependence(SourceDependence):
@@ -91,8 +96,17 @@ def machine_weights(K: Float, classes: Array, penalty: float) -> Float:
 
 def _dual(K: Float, positive: Array, penalty: float) -> Float:
     """``alpha o y``, (m,)."""
-    machine = SVC(C=penalty, kernel="precomputed", tol=TOLERANCE, cache_size=500)
-    machine.fit(K, positive)
+    machine = SVC(
+        C=penalty, kernel="precomputed", tol=TOLERANCE, cache_size=500, max_iter=MOST_STEPS
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # said below
+        machine.fit(K, positive)
+    if machine.fit_status_:
+        raise InputError(
+            f"The support vector machine does not converge in {MOST_STEPS:,} steps with "
+            f"C={penalty:g}: pass standardize=True, or a smaller penalty."
+        )
     beta = np.zeros(len(K))
     beta[machine.support_] = machine.dual_coef_[0]
     return beta

@@ -8,9 +8,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from dhsic._typing import Float, Index
+from dhsic.engines.base import Question
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.delta import Delta
 from dhsic.selection.bahsic import Removal
+
+#: Part of the sum of all weights that is rounding.
+NOTHING = 1e-13
 
 
 def check_gains(kernel: AbstractKernel, sigma: float, hsic: float, gains: Float) -> None:
@@ -31,6 +36,23 @@ def check_gains(kernel: AbstractKernel, sigma: float, hsic: float, gains: Float)
         raise InputError(
             f"HSIC and all {gains.size} scores are 0: at sigma={sigma:.4g} no two samples are "
             "alike to the kernel, or all are. Pass bandwidth='median', or standardize=True."
+        )
+
+
+def check_shared(question: Question, gains: Float) -> None:
+    """Refuse features of which the delta kernel sees nothing.
+
+    Raises
+    ------
+    InputError
+        No two samples share a value of any feature.
+    """
+    if isinstance(question.kernel, Delta) and np.abs(gains).max(initial=0.0) <= NOTHING * float(
+        np.abs(question.W).sum()
+    ):
+        raise InputError(
+            "No two samples share a value of any feature, and that is all that the delta kernel "
+            "looks at: it is for categories. Take another kernel for measurements, or round them."
         )
 
 

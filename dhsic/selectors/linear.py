@@ -37,6 +37,7 @@ class LinearHSIC(Selector):
         stability: int = 0,
         checkpoint: str | Path | None = None,
         progress: Any = "auto",
+        random_state: Any = 0,
         runtime: Any = "auto",
         memory: int | None = None,
     ) -> None:
@@ -48,6 +49,7 @@ class LinearHSIC(Selector):
         self.stability = stability
         self.checkpoint = checkpoint
         self.progress = progress
+        self.random_state = random_state
         self.runtime = runtime
         self.memory = memory
 

@@ -37,7 +37,7 @@ class OnePass(Selector):
         Lambda of centroid, the weight of the positive class.
     proportion : float
         Part of the features that are supposed to differ (b).
-    missing, stability, checkpoint, progress, runtime, memory
+    missing, stability, checkpoint, progress, random_state, runtime, memory
         As of `BAHSIC`.
 
     Attributes
@@ -73,6 +73,7 @@ class OnePass(Selector):
         stability: int = 0,
         checkpoint: str | Path | None = None,
         progress: Any = "auto",
+        random_state: Any = 0,
         runtime: Any = "auto",
         memory: int | None = None,
     ) -> None:
@@ -88,6 +89,7 @@ class OnePass(Selector):
         self.stability = stability
         self.checkpoint = checkpoint
         self.progress = progress
+        self.random_state = random_state
         self.runtime = runtime
         self.memory = memory
 

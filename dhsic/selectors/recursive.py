@@ -27,7 +27,7 @@ class SVMRFE(Selector):
         Of the machine. With the linear kernel the criterion is ``w_j^2 / 2``.
     step, bandwidth, standardize, missing, approx, dtype
         As of `BAHSIC`; low rank is not to be had.
-    stability, checkpoint, progress, runtime, memory
+    stability, checkpoint, progress, random_state, runtime, memory
         As of `BAHSIC`.
 
     Notes
@@ -60,6 +60,7 @@ class SVMRFE(Selector):
         checkpoint: str | Path | None = None,
         dtype: Any = "float32",
         progress: Any = "auto",
+        random_state: Any = 0,
         runtime: Any = "auto",
         memory: int | None = None,
     ) -> None:
@@ -75,6 +76,7 @@ class SVMRFE(Selector):
         self.checkpoint = checkpoint
         self.dtype = dtype
         self.progress = progress
+        self.random_state = random_state
         self.runtime = runtime
         self.memory = memory
 

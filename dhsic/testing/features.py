@@ -134,9 +134,10 @@ def test_features(
     check_names(source, X, Y=Y, covariates=covariates)
     which, taken = features_at(features, source), rows_at(rows, source.n_samples)
     chosen, policy = resolve_kernel(kernel), resolve_bandwidth(bandwidth)
+    C = covariates_of(covariates, source.n_samples, taken)
     question = Question(
-        labels_of(labels, label_kernel, taken),
-        covariates_of(covariates, source.n_samples, taken),
+        labels_of(labels, label_kernel, taken, C),
+        C,
         chosen,
         policy,
         estimator,

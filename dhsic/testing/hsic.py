@@ -49,8 +49,8 @@ def hsic_test(
         large. Right for every number of samples; the p-value is at least
         ``1 / (1 + n_permutations)``. With covariates it is the residuals of the labels that are
         permuted, and projected again (Freedman and Lane, 1983), which is about right from a few
-        tens of samples on. Only what covariates explain linearly is taken out, of the labels for
-        ``label_kernel="linear"``, else of their features: the rest counts as dependence.
+        tens of samples on. What covariates explain linearly is taken out of real labels, and of the
+        features of all others; what they explain nonlinearly counts as dependence.
         ``"gamma"``: a gamma distribution with mean, variance and skewness of all permutations
         (Gretton et al., 2008; Kazi-Aoual et al., 1995), in closed form: no permutation is drawn,
         and a p-value may be as small as it is. From 50 samples on p-values are about right down to

@@ -12,12 +12,17 @@ from dhsic.given import as_array
 from dhsic.kernels.labels import LabelParts, label_parts
 
 
-def labels_of(labels: Array, label_kernel: str, rows: Index | None) -> LabelParts:
-    """Labels of some samples, of all for None; of a given L its rows and columns."""
+def labels_of(
+    labels: Array, label_kernel: str, rows: Index | None, covariates: Array | None
+) -> LabelParts:
+    """Labels of some samples, of all for None; of a given L its rows and columns.
+
+    `covariates` are of the samples taken.
+    """
     if rows is not None:
         is_matrix = label_kernel == "precomputed" and labels.ndim > 1
         labels = labels[np.ix_(rows, rows)] if is_matrix else labels[rows]
-    return label_parts(labels, label_kernel)
+    return label_parts(labels, label_kernel, covariates)
 
 
 def covariates_of(covariates: Any, m: int, rows: Index | None) -> Array | None:
