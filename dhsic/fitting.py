@@ -30,7 +30,7 @@ from dhsic.sources.base import AbstractSource
 from dhsic.sources.inmemory import check_in_memory, check_turned
 from dhsic.sources.opening import open_source
 from dhsic.sources.taking import take_features
-from dhsic.sources.target import as_labels, check_names, read_target
+from dhsic.sources.target import as_labels, check_names, read_groups
 from dhsic.stability import check_halves, check_stability, with_stability
 
 
@@ -164,7 +164,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 f"{type(self).__name__} takes no groups: it judges features one by one. Leave "
                 "them out, or use BAHSIC or FOHSIC."
             )
-        return Groups.of(read_target(X, groups) if isinstance(groups, str) else groups, d)
+        return Groups.of(read_groups(X, groups, d) if isinstance(groups, str) else groups, d)
 
     @property
     def _seed(self) -> int:

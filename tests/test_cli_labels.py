@@ -89,6 +89,23 @@ def test_partial_overlap_is_an_error_that_counts(store, table, tmp_path):
     assert "more than once" in message
 
 
+def test_samples_that_the_table_lacks_are_left_out_when_asked(store, table, tmp_path):
+    _, frame = table
+    part = write(tmp_path / "part.tsv", frame.iloc[:50])
+    options = (store, "--labels", part, "--target", "trait", "-n", 4)
+    assert "lacks 10 of the 60 samples" in run("select", *options, code=2).stderr
+    facts = selected(*options, "--drop-missing")
+    assert (facts["n_samples"], facts["n_samples_left_out"]) == (50, 10)
+
+
+def test_names_that_match_none_are_no_reason_to_go_by_position(store, table, tmp_path):
+    _, frame = table
+    other = write(tmp_path / "fid.tsv", frame.assign(name="F1_" + frame.name))
+    message = run("select", store, "--labels", other, "--target", "trait", code=2).stderr
+    assert "looks like names (F1_" in message
+    assert "none of them is a sample of the data" in message
+
+
 def test_without_names_rows_are_taken_by_position_and_it_is_said(store, table, tmp_path):
     _, frame = table
     in_order = frame.sort_index()

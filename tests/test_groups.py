@@ -142,13 +142,22 @@ def test_a_gene_is_found_by_name_in_the_store(rng, tmp_path):
         (lambda g: g[:-1], "groups have shape"),
         (lambda g: np.full(60, "one"), "in one group"),
         (lambda g: np.where(np.arange(60) == 7, "", g), "1 features have no group"),
-        (lambda g: "gene", "pass the labels themselves|has none"),
+        (lambda g: "gene", "groups='gene' names a variable, and ndarray has none"),
     ],
 )
 def test_groups_that_are_none_get_a_sentence(rng, make, words):
     X, y, groups = wide(rng)
     with pytest.raises(InputError, match=words):
         dhsic.BAHSIC(2, progress=False).fit(X, y, groups=make(groups))
+
+
+def test_a_name_that_no_variable_has_is_told_with_those_there_are(rng, tmp_path):
+    X, y, groups = wide(rng)
+    root = zarr.open_group(tmp_path / "x.zarr", mode="w")
+    root.create_array("x", data=X, dimension_names=("samples", "features"))
+    _write_names(root, "gene", groups)
+    with pytest.raises(InputError, match="no variable 'genes' along the 60 features; there are g"):
+        dhsic.BAHSIC(2).fit(str(tmp_path / "x.zarr"), y, variable="x", groups="genes")
 
 
 def test_methods_that_take_no_groups_say_so(rng):

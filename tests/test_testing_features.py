@@ -190,3 +190,13 @@ def test_labels_in_another_order_are_refused(wide):
     for call in (hsic_test, test_features):
         with pytest.raises(InputError, match="another order"):
             call(frame, trait)
+
+
+def test_as_a_frame_and_as_text(rng):
+    X = rng.standard_normal((60, 4))
+    found = test_features(X, X[:, 2] ** 2, [2, 0], n_permutations=20)
+    frame = found.to_dataframe()
+    assert frame.index.tolist() == [2, 0]
+    assert frame["p_values"].tolist() == found.p_values.tolist()
+    assert repr(found) == str(found)
+    assert "together" in repr(found)

@@ -136,8 +136,15 @@ def _columns(
         where = "the store"
     else:
         where = Path(table.path).name
-        aligned = align(table, source.sample_names(), source.n_samples, job.sample_column, wanted)
-        found = {name: table.column(name)[aligned.rows] for name in job.target}
+        aligned = align(
+            table,
+            source.sample_names(),
+            source.n_samples,
+            job.sample_column,
+            wanted,
+            drop_missing=job.drop_missing,
+        )
+        found = {name: aligned.take(table.column(name)) for name in job.target}
         found |= {name: _covariate(job, table, aligned, name) for name in job.covariate}
         notes.append(aligned.note)
     if job.target:
@@ -157,7 +164,7 @@ def _columns(
 def _covariate(job: Job, table: Table, aligned: Alignment, name: str) -> Array:
     """A covariate by name: a column of the table, else a variable of the store."""
     if name in table.columns:
-        return table.column(name)[aligned.rows]
+        return aligned.take(table.column(name))
     return read_target(job.path, name)
 
 
@@ -175,13 +182,15 @@ def _covariate_table(job: Job, source: AbstractSource, notes: list[str]) -> Colu
     path, chosen = _split(job.covariates or "")
     table = read_table(path)
     names = source.sample_names()
-    aligned = align(table, names, source.n_samples, job.sample_column, chosen)
+    aligned = align(
+        table, names, source.n_samples, job.sample_column, chosen, drop_missing=job.drop_missing
+    )
     notes.append(f"{Path(path).name}: {aligned.note}")
     out = []
     for name in chosen or tuple(table.columns):
-        values = table.column(name)[aligned.rows]
+        values = aligned.take(table.column(name))
         repeats = (
-            aligned.key is not None and (values == table.column(aligned.key)[aligned.rows]).all()
+            aligned.key is not None and (values == aligned.take(table.column(aligned.key))).all()
         )
         if chosen or not repeats:  # PLINK's FID and IID are often the same
             out.append((name, typed(values, job.na)))

@@ -26,7 +26,7 @@ from dhsic.runs.outcome import Outcome
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.choosing import choose_runtime
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.target import PLINK_MISSING, plink_missing, read_target
+from dhsic.sources.target import PLINK_MISSING, plink_missing, read_groups
 from dhsic.sources.truth import read_truth
 from dhsic.stability import check_halves, with_stability
 
@@ -84,7 +84,8 @@ def _run(
 
     groups = None
     if job.groups is not None:
-        groups = Groups.of(read_target(job.path, job.groups), source.n_features)
+        d = source.n_features
+        groups = Groups.of(read_groups(job.path, job.groups, d), d)
     return selector.new_run(
         source,
         taken.y,

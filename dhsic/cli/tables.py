@@ -76,7 +76,7 @@ class Alignment:
     Attributes
     ----------
     rows : (m,) int64
-        Row of every sample, in the order of the samples.
+        Row of every sample, in the order of the samples; -1 where the table has none.
     key : str or None
         Column with the sample names; None where rows were taken in order.
     note : str
@@ -87,9 +87,19 @@ class Alignment:
     key: str | None
     note: str
 
+    def take(self, values: Array) -> Array:
+        """A column of the table in the order of the samples; "" where it lacks one."""
+        return np.append(values, "")[self.rows]  # the last one, at -1
+
 
 def align(
-    table: Table, names: Array | None, m: int, sample_column: str | None, wanted: tuple[str, ...]
+    table: Table,
+    names: Array | None,
+    m: int,
+    sample_column: str | None,
+    wanted: tuple[str, ...],
+    *,
+    drop_missing: bool = False,
 ) -> Alignment:
     """Match the rows of a table to the m samples of the data.
 
@@ -102,6 +112,8 @@ def align(
         unless it is among `wanted`.
     wanted : tuple of str
         Columns that hold labels or covariates, so no names.
+    drop_missing : bool
+        Samples that the table lacks have no values, and are left out as those without one.
     """
     if sample_column is not None:
         if names is None:
@@ -109,10 +121,10 @@ def align(
                 f"--sample-column {sample_column!r} was given, and the data have no sample names "
                 "to compare with; leave it out to take the rows in order."
             )
-        return _by_name(table, names, sample_column)
+        return _by_name(table, names, sample_column, drop_missing=drop_missing)
     first = next(iter(table.columns))
     if names is not None and first not in wanted and set(table.column(first)) & set(_text(names)):
-        return _by_name(table, names, first)
+        return _by_name(table, names, first, drop_missing=drop_missing)
     if names is not None and first not in wanted and _names_something(table.column(first)):
         raise InputError(
             f"Column {first!r} of {table.path} looks like names ({some(table.column(first))}), and "
@@ -139,7 +151,7 @@ def _names_something(values: Array) -> bool:
     return len(np.unique(text)) == len(text) and not any(_is_number(value) for value in text)
 
 
-def _by_name(table: Table, names: Array, key: str) -> Alignment:
+def _by_name(table: Table, names: Array, key: str, *, drop_missing: bool) -> Alignment:
     listed, ours = table.column(key), _text(names)
     for what, values in ((f"Column {key!r} of {table.path}", listed), ("The data", ours)):
         unique, counts = np.unique(values.astype(str), return_counts=True)
@@ -150,15 +162,15 @@ def _by_name(table: Table, names: Array, key: str) -> Alignment:
             )
     row_of = {name: i for i, name in enumerate(listed)}
     lacking = [name for name in ours if name not in row_of]
-    if lacking:
+    if len(lacking) == len(ours) or (lacking and not drop_missing):
         raise InputError(
             f"Column {key!r} of {table.path} lacks {len(lacking)} of the {len(ours)} samples of "
-            f"the data ({some(lacking)}) and names {len(row_of) - len(ours) + len(lacking)} that "
-            "they do not have; add rows for them (with NA and --drop-missing they are left out), "
-            "or name another column with --sample-column."
+            f"the data: {some(lacking)}. It names {len(row_of) - len(ours) + len(lacking)} that "
+            "they do not have. Leave those out with --drop-missing, add rows for them, or name "
+            "another column with --sample-column."
         )
-    rows = np.array([row_of[name] for name in ours], dtype=np.int64)
-    more = len(row_of) - len(ours)
+    rows = np.array([row_of.get(name, -1) for name in ours], dtype=np.int64)
+    more = len(row_of) - len(ours) + len(lacking)
     note = f"rows matched by sample name ({key!r})" if key else "rows matched by sample name"
     if not more and (rows == np.arange(len(rows))).all():
         note += ", in the same order"

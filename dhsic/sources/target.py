@@ -91,6 +91,40 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
     )
 
 
+def read_groups(data: Any, name: str, d: int) -> Array:
+    """Values of the variable `name` of `data`, one for each of d features.
+
+    Raises
+    ------
+    InputError
+        `data` has no such variable along the features; the message lists those that it has.
+    """
+    if not isinstance(data, (str, PathLike, zarr.Group, xr.Dataset)):
+        raise InputError(
+            f"groups={name!r} names a variable, and {type(data).__name__} has none; pass one name "
+            "a feature."
+        )
+    along = sorted(_of_length(data, d))
+    if name in along:
+        return read_target(data, name)
+    known = f"there are {', '.join(along)}" if along else "nor any other"
+    raise InputError(
+        f"There is no variable {name!r} along the {d:,} features; {known}."
+        f"{did_you_mean(name, along)} Pass one of them, or one name a feature."
+    )
+
+
+def _of_length(data: Any, n: int) -> list[str]:
+    """Names of the variables of one dimension and n values."""
+    if isinstance(data, xr.Dataset):
+        return [str(v) for v in data.variables if data[v].shape == (n,)]
+    group = data if isinstance(data, zarr.Group) else open_store(fspath(data))
+    if not isinstance(group, zarr.Group):
+        return []
+    with metadata_of(group.store_path):
+        return [key for key, array in group.arrays() if array.shape == (n,)]
+
+
 #: Shape of a variable and the names of its dimensions, where it has any.
 Along = tuple[tuple[int, ...], tuple[str | None, ...] | None]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.stats import false_discovery_control
 
 from dhsic._typing import Array, Float, Index
@@ -25,7 +26,7 @@ from dhsic.testing.result import TestResult
 from dhsic.testing.rows import covariates_of, labels_of
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FeatureTests:
     """What tests of single features, and of all of them together, found.
 
@@ -59,6 +60,15 @@ class FeatureTests:
         values = zip(names, self.statistics, self.p_values, self.adjusted, strict=True)
         lines += [f"{name:<{width}}  {h:10.4g}  {p:9.3g}  {q:9.3g}" for name, h, p, q in values]
         return "\n".join([*lines, f"together: {self.together}"])
+
+    __repr__ = __str__
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """A row for each feature, by its position in X."""
+        columns = {} if self.names is None else {"name": self.names}
+        values = {name: getattr(self, name) for name in ("statistics", "p_values", "adjusted")}
+        index = pd.Index(self.features, name="feature")
+        return pd.DataFrame({**columns, **values, "sigma": self.sigmas}, index=index)
 
 
 def test_features(
