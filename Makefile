@@ -53,7 +53,7 @@ figures: $(VENV)-bench/.installed  ## Draw the figures of the papers again (6 mi
 lint: $(STAMP)  ## Check style, formatting and spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/codespell dhsic tests *.md
+	$(BIN)/codespell dhsic tests deploy *.md
 
 types: $(STAMP)  ## Check types (mypy --strict)
 	$(BIN)/mypy
