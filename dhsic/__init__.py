@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from dhsic import datasets, kernels
 from dhsic.combining import rank_kernels, rank_subgraphs, rank_substrings
+from dhsic.detached import Run, attach, submit
 from dhsic.errors import (
     CheckpointError,
     ClusterError,
@@ -13,6 +14,7 @@ from dhsic.errors import (
     MemoryBudgetError,
 )
 from dhsic.estimate import hsic, hsic_variance
+from dhsic.plans import Plan, Rates, plan
 from dhsic.results import load, save, selected_features
 from dhsic.selectors import (
     BAHSIC,
@@ -49,8 +51,12 @@ __all__ = [
     "LinearHSIC",
     "MemoryBudgetError",
     "OnePass",
+    "Plan",
+    "Rates",
+    "Run",
     "TestResult",
     "__version__",
+    "attach",
     "datasets",
     "hsic",
     "hsic_test",
@@ -59,6 +65,7 @@ __all__ = [
     "kernels",
     "load",
     "open_source",
+    "plan",
     "rank_kernels",
     "rank_subgraphs",
     "rank_substrings",
@@ -66,6 +73,7 @@ __all__ = [
     "save",
     "select",
     "selected_features",
+    "submit",
     "test_features",
 ]
 

@@ -452,3 +452,8 @@ def test_tasks_tell_what_they_are(client):
         "attempt": 1,
         "n_jobs": 3,
     }
+
+
+def test_a_secured_address_without_certificates_gets_a_sentence():
+    with pytest.raises(ClusterError, match="Dask is configured with none"):
+        DaskRuntime(scheduler="tls://127.0.0.1:1")

@@ -1,4 +1,4 @@
-"""The command line: simulate, inspect, select, resume.
+"""The command line: simulate, inspect, plan, select, resume; status, attach, cancel.
 
 Every command prints its result on stdout and what it says meanwhile on stderr; with ``--json``
 stdout is one JSON object and nothing else.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import click
 
+from dhsic.cli.detached import attach_command, cancel, status
 from dhsic.cli.exits import EPILOG
 from dhsic.cli.inspect import inspect
+from dhsic.cli.plan import plan
 from dhsic.cli.resume import resume
 from dhsic.cli.select import select
 from dhsic.cli.simulate import simulate
@@ -36,5 +38,5 @@ def main(*, verbose: bool) -> None:
     listen(verbose=verbose)
 
 
-for command in (simulate, inspect, select, resume):
+for command in (simulate, inspect, plan, select, resume, status, attach_command, cancel):
     main.add_command(command)

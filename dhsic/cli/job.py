@@ -86,6 +86,7 @@ class Job:
     force: bool = False
     truth: str | None = None
     scheduler: str | None = None
+    detach: bool = False
     threads: int | None = None
     memory: int | None = None
     progress: bool | None = None

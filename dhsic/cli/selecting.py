@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 
 from dhsic.checkpoint import Checkpoint
+from dhsic.cli.detached import check_detach, detach, settle
 from dhsic.cli.exits import BEGUN, CHECKPOINT, echo_json
 from dhsic.cli.job import Job
 from dhsic.cli.labels import Taken, describe, open_with_labels
@@ -36,11 +37,16 @@ def perform(ctx: click.Context, job: Job) -> None:
     started = time.perf_counter()
     ctx.meta[CHECKPOINT] = job.checkpoint
     job.check()
+    if job.detach:
+        check_detach(job)
     truth = None if job.truth is None else read_truth(job.truth)
     source, taken = open_with_labels(job)
     _say_data(job, source, taken)
     if job.scheduler is not None and not job.as_json:
         say("cluster", f"connecting to {job.scheduler}")
+    if job.detach:
+        detach(job, source, taken, _provenance(job, taken))
+        return
     runtime = choose_runtime("auto", scheduler=job.scheduler, n_threads=job.threads)
     with closing(runtime):
         run = _run(ctx, job, source, taken, runtime)
@@ -53,6 +59,7 @@ def perform(ctx: click.Context, job: Job) -> None:
             outcome = with_stability(run, outcome, job.stability, count, job.random_state or 0)
         count = outcome.order.n_features(count)
     result = to_dataset(outcome, count).assign_attrs(_provenance(job, taken))
+    settle(job, result)
     if job.out is not None:
         save(result, job.out, overwrite=job.force)
     history = outcome.order.history

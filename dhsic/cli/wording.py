@@ -19,6 +19,7 @@ ALIASES = {"n_features_to_select": "n_features", "overwrite": "force", "n_thread
 
 #: Turns of phrase, before names are looked at.
 PHRASES = (
+    ("Run.resume goes on", "`dhsic resume` goes on"),
     ("(overwrite=True)", "(--force)"),
     ("use runtime='threads'", "leave out --scheduler"),
     ("pass X.T, or say", "say"),

@@ -128,7 +128,7 @@ class Once(AbstractRun):
         return Promise(
             process=resident_bytes(),
             squares=0,
-            tasks=self.runtime.n_workers * (block + tile + kernel),
+            tasks=self.runtime.n_here * (block + tile + kernel),
             survivors=0,
             vectors=VECTORS * 8 * d,
             landmarks=8 * (COPIES * DIRECTIONS * m + pairs) if has_kernel else 0,

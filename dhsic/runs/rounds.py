@@ -109,7 +109,7 @@ class AbstractRounds(AbstractRun, Generic[D]):
         """The promise, with the statistics of the groups that are under way."""
         if self.groups is None:
             return needed
-        squares = (OPEN_GROUPS + 4) * self.runtime.n_workers
+        squares = (OPEN_GROUPS + 4) * self.runtime.n_here
         return replace(needed, tasks=needed.tasks + squares * 8 * m * m)
 
     def choices(self, labels: LabelParts | None, *, weigh: bool = True) -> Choices:

@@ -277,7 +277,7 @@ class AbstractWeighting(AbstractRun):
                 sample_entries=0,
                 block_bytes=widest * self.source.n_samples * itemsize,
                 tile_bytes=8 * TILE * (m + size.n_directions) * 8,
-                n_threads=self.runtime.n_workers,
+                n_threads=self.runtime.n_here,
                 survivor_bytes=2 * held,  # once more in all for those of weight above 0
             )
         )
@@ -286,7 +286,7 @@ class AbstractWeighting(AbstractRun):
         some = min(m, MEDIAN_SAMPLES)
         return replace(
             promised,
-            squares=(MEDIAN + self.runtime.n_workers + 2) * 8 * some * some,
+            squares=(MEDIAN + self.runtime.n_here + 2) * 8 * some * some,
             landmarks=THIN * 8 * size.n_directions * m,
         )
 

@@ -37,6 +37,11 @@ class AbstractRuntime(ABC):
     is_remote: bool = False
 
     @property
+    def n_here(self) -> int:
+        """Tasks that run in this process at once, or results that it holds: for the promise."""
+        return 1 if self.is_remote else self.n_workers
+
+    @property
     def shared_folder(self) -> Path | None:
         """Where files lie that this process and all workers read; None where there is no place."""
         return Path(tempfile.gettempdir())
@@ -50,6 +55,16 @@ class AbstractRuntime(ABC):
         Work in flight is bounded. `task` is a module-level function, `state` is broadcast once.
         BLAS runs one thread per task. The first error of a task is raised as it was.
         """
+
+    def joined(
+        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any
+    ) -> Iterator[Any]:
+        """As `map`, for results that are put one after the other, block after block.
+
+        A runtime may yield the result of a job in parts, one for some of its blocks each, where
+        the whole was too much for a worker; the payload of a job is a tuple with an item a block.
+        """
+        return self.map(task, source, jobs, state)
 
     def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         """Results of the function over the items, in order: the driver's own work, done here."""

@@ -88,13 +88,13 @@ def write(pieces: Iterable[memoryview], path: Path) -> None:
     aside.replace(path)
 
 
-def shelved(value: Any, folder: Path) -> Any:
-    """Large values as a file in `folder`, small ones as they are."""
+def shelved(value: Any, folder: Path, label: str = "alone") -> Any:
+    """Large values as a file in `folder` with `label` in its name, small ones as they are."""
     pieces = pack(value)
     if sum(piece.nbytes for piece in pieces) <= SMALL:
         return value
     name = secrets.token_hex(8)
-    path = folder / f"result-{name}.pkl"
+    path = folder / f"result-{label}-{name}.pkl"
     try:
         write(pieces, path)
     except OSError:  # no room: it travels
@@ -155,6 +155,10 @@ class Broadcast:
     def give_up_file(self) -> None:
         """Send bytes from now on: a worker does not see the file."""
         self._parcel = replace(self._parcel, path=None)
+
+    def renew(self) -> None:
+        """Send bytes again, where they are sent: the worker that holds them may hang."""
+        self._future = None
 
     def discard(self) -> None:
         """Remove the file, if there is one."""

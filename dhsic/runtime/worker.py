@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from distributed import get_worker
 
 from dhsic.errors import ClusterError
 from dhsic.runtime.base import Job, Task
@@ -19,6 +20,9 @@ from dhsic.versions import VERSION
 
 #: Parameters of glibc's allocator, and what a process may keep for later.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT_BYTES = -1, -3, 64 << 20
+
+#: Attribute of an error of a task: address of the worker on which it was raised.
+WHERE = "dhsic_worker"
 
 
 def versions() -> dict[str, str]:
@@ -71,14 +75,34 @@ def run(
     state: Parcel,
     source_bytes: bytes | None,
     state_bytes: bytes | None,
-    folder: str | None,
+    shelf: tuple[str, str] | None,
     *pieces: Any,
 ) -> Any:
     """Run one job; `pieces` are the blocks of a source that is itself a graph on the cluster.
 
-    A large result is left in `folder`, if there is one that the client sees, and returned as a
-    parcel: through the scheduler it would be copied four times.
+    A large result is left on the `shelf` (folder, label), if there is one that the client sees, and
+    returned as a parcel: through the scheduler it would be copied four times. An error tells on
+    which worker it was raised, so that another one can be tried.
     """
+    try:
+        return _run(task, job, expected, source, state, source_bytes, state_bytes, shelf, pieces)
+    except Exception as error:
+        with contextlib.suppress(AttributeError):  # a class with slots
+            setattr(error, WHERE, get_worker().address)
+        raise
+
+
+def _run(
+    task: Task,
+    job: Job,
+    expected: dict[str, str],
+    source: Parcel,
+    state: Parcel,
+    source_bytes: bytes | None,
+    state_bytes: bytes | None,
+    shelf: tuple[str, str] | None,
+    pieces: tuple[Any, ...],
+) -> Any:
     keep_pages()
     if versions() != expected:  # this worker joined after the check at the start
         raise ClusterError(other_versions("A worker that joined the run", versions(), expected))
@@ -87,4 +111,4 @@ def run(
         opened = opened.with_pieces(job.blocks, pieces)
     with single_blas_thread():
         result = task(opened, job, receive(state, state_bytes))
-    return result if folder is None else shelved(result, Path(folder))
+    return result if shelf is None else shelved(result, Path(shelf[0]), shelf[1])

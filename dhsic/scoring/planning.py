@@ -117,7 +117,7 @@ def promised(
             TILES * 4 * tile_height(m) * m if plan.begins_thin else 0,
             _tile_bytes(kernel, m) if plan.may_square else 0,
         ),
-        n_threads=runtime.n_workers,
+        n_threads=runtime.n_here,
         survivor_bytes=held + copied + FEW * m * 8,
     )
     return promise(demand)

@@ -10,7 +10,7 @@ every run over the same data sums in the same order.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -161,8 +161,17 @@ class Reader:
 
     def map(self, task: Task, jobs: Sequence[Job], **state: Any) -> Iterator[Any]:
         """Results of the task over the jobs, in order; a failure ends the scratch too."""
+        return self._through(self.runtime.map, task, jobs, state)
+
+    def _through(
+        self,
+        way: Callable[[Task, AbstractSource, Sequence[Job], Wanted], Iterator[Any]],
+        task: Task,
+        jobs: Sequence[Job],
+        state: dict[str, Any],
+    ) -> Iterator[Any]:
         try:
-            yield from self.runtime.map(task, self.source, jobs, replace(self.wanted, **state))
+            yield from way(task, self.source, jobs, replace(self.wanted, **state))
         except GeneratorExit:
             raise
         except BaseException:
@@ -176,7 +185,7 @@ class Reader:
         """
         if self.runtime.is_remote:
             jobs = merged(jobs, JOBS_PER_THREAD * self.runtime.n_workers)
-        return self.map(task, jobs, **state)
+        return self._through(self.runtime.joined, task, jobs, state)
 
     def close(self) -> None:
         """Remove the scratch that is read from, if there is one, and end threads of its own."""

@@ -1,0 +1,255 @@
+"""`dhsic status`, `attach`, `cancel`: runs that go on elsewhere; and how `select` starts one."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import xarray as xr
+from tqdm.auto import tqdm
+
+from dhsic.cli.exits import Command, echo_json
+from dhsic.cli.job import OF_RUNS, Job
+from dhsic.cli.labels import Taken
+from dhsic.cli.planted import compare
+from dhsic.cli.report import Costs, as_json, as_text
+from dhsic.cli.talk import counted, say, seconds, shown
+from dhsic.detached.attach import attach
+from dhsic.detached.folder import Folder, Status
+from dhsic.detached.handle import Run
+from dhsic.detached.request import Request, plain_parameters
+from dhsic.detached.starting import place_of, send
+from dhsic.engines.memory import human
+from dhsic.errors import InputError
+from dhsic.results import save, selected_features
+from dhsic.selectors.select import parameters_of
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.target import read_target
+from dhsic.sources.truth import read_truth
+from dhsic.sources.writing import check_free
+
+argument = click.argument("checkpoint", type=click.Path())
+scheduler_option = click.option(
+    "--scheduler", metavar="ADDRESS", help="Ask this cluster; by default the one that was sent to."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+#: What `status` says of each state, besides how far it is.
+MEANINGS = {
+    "waiting": "waits for a worker",
+    "running": "runs",
+    "done": "is done; `dhsic attach` shows the result",
+    "failed": "failed",
+    "cancelled": "was cancelled; `dhsic resume` goes on",
+    "lost": "is lost: nobody works on it; `dhsic resume` goes on",
+}
+
+
+def check_detach(job: Job) -> None:
+    """Refuse what a run that is left alone cannot do.
+
+    Raises
+    ------
+    InputError
+        No cluster, no checkpoint, or options that are for `dhsic attach`.
+    """
+    if job.scheduler is None or job.checkpoint is None:
+        raise InputError(
+            "--detach leaves the run to a cluster and follows it by its checkpoint; pass "
+            "--scheduler ADDRESS and --checkpoint PATH, a folder that its workers see."
+        )
+    for name, given in (("--out", job.out), ("--truth", job.truth)):
+        if given is not None:
+            raise InputError(
+                f"{name} comes when the run is done: leave it out here, and pass it to `dhsic "
+                "attach`."
+            )
+
+
+def detach(job: Job, source: AbstractSource, taken: Taken, attributes: Mapping[str, Any]) -> None:
+    """Start a job on its cluster and say how to find it again.
+
+    Parameters
+    ----------
+    source, taken
+        Data and labels of the job, opened here.
+    attributes : mapping
+        More attributes of the result.
+    """
+    given = job.selector().get_params(deep=False)
+    parameters = {n: given[n] for n in parameters_of(job.method) if n not in OF_RUNS}
+    if job.memory is not None:
+        parameters["memory"] = job.memory
+    axis = job.sample_dim
+    request = Request(
+        id=secrets.token_hex(6),
+        path=job.path,
+        n_samples=source.n_samples,
+        method=job.method,
+        n_features=job.n_features,
+        parameters=plain_parameters(parameters),
+        variable=job.variable,
+        sample_dim=int(axis) if axis is not None and axis.lstrip("-").isdigit() else axis,
+        job={name: value for name, value in job.plain().items() if name != "detach"},
+        attributes=attributes,
+        y=taken.y,
+        covariates=taken.covariates,
+        rows=taken.rows,
+        groups=None if job.groups is None else read_target(job.path, job.groups),
+    )
+    folder = Folder(place_of(job.checkpoint))
+    send(request, folder, scheduler=job.scheduler)
+    if job.as_json:
+        echo_json({"id": request.id, "checkpoint": str(folder.path), "scheduler": job.scheduler})
+        return
+    click.echo(request.id)
+    say("sent", f"the run goes on at {job.scheduler}; see dhsic status {shown(str(folder.path))}")
+
+
+def settle(job: Job, result: xr.Dataset) -> None:
+    """Say that a run is done which was left to a cluster and has ended here, by `resume`."""
+    if job.checkpoint is None or not (folder := Folder(job.checkpoint)).is_detached:
+        return
+    with folder.driven():
+        save(result, folder.result, overwrite=True)
+        folder.say(Status("done"))
+
+
+@click.command(cls=Command)
+@argument
+@scheduler_option
+@json_option
+def status(checkpoint: str, scheduler: str | None, *, as_json: bool) -> None:
+    """Say how the run of CHECKPOINT is, which `dhsic select --detach` started."""
+    with attach(checkpoint, scheduler=scheduler) as run:
+        state, message = run.status, run.folder.status.message
+        progress = run.progress()
+        if as_json:
+            plain = {"id": run.id, "status": state, **progress, "message": message}
+            echo_json(plain | {"checkpoint": str(run.path)})
+            return
+        why = f": {message}" if state == "failed" else f"; {_far(progress)}"
+        click.echo(f"{run.id} {MEANINGS[state]}{why}")
+
+
+def _far(progress: Mapping[str, Any]) -> str:
+    if not progress["round"]:
+        return "no round is done"
+    return (
+        f"{counted(progress['round'], 'round')} done, {progress['features_left']:,} features left, "
+        f"{seconds(progress['seconds'])}"
+    )
+
+
+@click.command(cls=Command)
+@argument
+@scheduler_option
+def cancel(checkpoint: str, scheduler: str | None) -> None:
+    """Stop the run of CHECKPOINT; the rounds that are done stay, for `dhsic resume`."""
+    with attach(checkpoint, scheduler=scheduler) as run:
+        run.cancel()
+        state = run.wait(10.0)
+        meaning = "stops when its tasks in flight end" if state == "running" else MEANINGS[state]
+        click.echo(f"{run.id} {meaning}")
+
+
+@click.command(name="attach", cls=Command)
+@argument
+@scheduler_option
+@click.option("--out", type=click.Path(), help="Write the result here, a Zarr store for xarray.")
+@click.option("-f", "--force", is_flag=True, help="Overwrite --out.")
+@click.option("--truth", type=click.Path(), metavar="FILE", help="Compare with what was planted.")
+@click.option("--progress/--no-progress", default=None, help="Progress bar.")
+@json_option
+def attach_command(
+    checkpoint: str,
+    scheduler: str | None,
+    *,
+    out: str | None,
+    force: bool,
+    truth: str | None,
+    progress: bool | None,
+    as_json: bool,
+) -> None:
+    """Follow the run of CHECKPOINT until it ends, then print its table of features."""
+    if out is not None:
+        check_free(Path(out), overwrite=force)
+    planted = None if truth is None else read_truth(truth)
+    with attach(checkpoint, scheduler=scheduler) as run:
+        _follow(run, _bar(progress=progress))
+        result = run.result(0.0)
+    if out is not None:
+        save(result, out, overwrite=force)
+    _show(result, None if planted is None else compare(result, planted), out, as_json=as_json)
+
+
+def _follow(run: Run, bar: Any) -> None:
+    """Wait until the run ends, behind a bar."""
+    with closing(bar):
+
+        def move(now: Mapping[str, Any]) -> None:
+            bar.total = now["features_total"] or None
+            bar.set_postfix_str(f"round {now['round']}, {now['features_left']:,} left")
+            bar.update(now["features_done"] - bar.n)
+
+        try:
+            run.wait(callback=move)
+        except KeyboardInterrupt:
+            click.echo(f"The run goes on; see dhsic status {shown(str(run.path))}", err=True)
+            raise
+
+
+def _bar(*, progress: bool | None) -> Any:
+    """A bar on stderr; None draws it on a terminal."""
+    hidden = None if progress is None else not progress
+    return tqdm(unit=" features", unit_scale=True, desc="dhsic", leave=False, disable=hidden)
+
+
+def _show(result: xr.Dataset, planted: Any, out: str | None, *, as_json: bool) -> None:
+    result.attrs.setdefault("n_samples_left_out", 0)
+    numbered = result.assign(index=("features", np.arange(result.sizes["features"])))
+    chosen, costs = selected_features(numbered), _costs(result)
+    if as_json:
+        echo_json(_plain(chosen, costs, planted) | {"out": out})
+        return
+    width = max(80, min(shutil.get_terminal_size((100, 24)).columns, 120))
+    click.echo(as_text(chosen, planted, width))
+    click.echo(
+        f"{counted(costs.rounds, 'round')} in {seconds(costs.seconds)}, "
+        f"{human(costs.bytes_read)} read",
+        err=True,
+    )
+    if costs.sentence():
+        click.echo(costs.sentence(), err=True)
+    if out is not None:
+        click.echo(f"result in {shown(out)}", err=True)
+
+
+def _plain(chosen: xr.Dataset, costs: Costs, planted: Any) -> dict[str, Any]:
+    """As `select` prints it, without the memory of the process, which was another one."""
+    told = as_json(chosen, str(chosen.attrs["label_kernel_used"]), costs, planted)
+    del told["peak_bytes"]
+    return told
+
+
+def _costs(result: xr.Dataset) -> Costs:
+    """What the rounds of a result took."""
+
+    def of(name: str) -> Any:
+        return result[f"round_{name}"].to_numpy() if f"round_{name}" in result else np.zeros(0)
+
+    return Costs(
+        rounds=int(result.sizes.get("rounds", 0)),
+        seconds=float(of("seconds").sum()),
+        bytes_read=int(of("bytes_read").sum()),
+        peak_bytes=0,
+        promised_bytes=int(result.attrs["promised_bytes"]),
+        rounds_in_low_rank=sum(str(e).startswith("low rank") for e in of("engine")),
+        largest_cut_error=float(max(of("cut_error"), default=0.0)),
+    )

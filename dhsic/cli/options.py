@@ -1,0 +1,175 @@
+"""Options that say what to select, of ``dhsic select`` and of the commands that are about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from dhsic.cli.types import number, sigma, size
+from dhsic.hsic import ESTIMATORS
+from dhsic.kernels.choosing import KERNELS
+from dhsic.kernels.labels import LABEL_KERNELS
+from dhsic.parameters import APPROX
+from dhsic.selectors import METHODS
+
+option = click.option
+
+#: In the order of the help.
+OPTIONS: tuple[Callable[[Any], Any], ...] = (
+    click.argument("path", type=click.Path()),
+    option(
+        "--target",
+        multiple=True,
+        metavar="NAME",
+        help="Labels: a variable of the store along the samples, or a column of --labels. Several "
+        "are selected for jointly. Needed, unless --label-kernel self.",
+    ),
+    option("--labels", type=click.Path(), metavar="FILE", help="Table of labels (TSV, CSV)."),
+    option("--sample-column", metavar="NAME", help="Column of the tables with the sample names."),
+    option(
+        "--covariates",
+        metavar="FILE[:COLS]",
+        help="Table of covariates whose linear effect is taken out of the labels; COLS as a,b.",
+    ),
+    option(
+        "--covariate",
+        multiple=True,
+        metavar="NAME",
+        help="A covariate: a column of --labels or a variable of the store. May be repeated.",
+    ),
+    option("--drop-missing", is_flag=True, help="Leave out samples without a label or covariate."),
+    option(
+        "--na",
+        multiple=True,
+        metavar="TEXT",
+        help='Read this as missing besides NA, NaN, "." and nothing, for instance -9.',
+    ),
+    option(
+        "-n",
+        "--n-features",
+        default=50,
+        show_default="50, or all if fewer",
+        type=click.IntRange(1),
+        metavar="N",
+        help="How many to select; the ranking covers all.",
+    ),
+    option(
+        "--method",
+        default="bahsic",
+        show_default=True,
+        type=click.Choice(list(METHODS)),
+        help="Backward elimination (bahsic), forward selection (fohsic), conditional covariance "
+        "minimisation (ccm), feature weights (weighting), support vectors (svm-rfe), or a ranking "
+        "in one pass by the linear kernel or another criterion.",
+    ),
+    option("--kernel", show_default="gaussian", type=click.Choice(list(KERNELS))),
+    option(
+        "--bandwidth",
+        show_default="dimension",
+        type=sigma,
+        help="dimension, which is 1/(2|S|) for |S| features left; median; a number, sigma in "
+        "exp(-sigma d^2); or several between commas to choose from. Only the gaussian kernel has "
+        "one.",
+    ),
+    option(
+        "--label-kernel",
+        show_default="auto",
+        type=click.Choice([name for name in LABEL_KERNELS if name != "precomputed"]),
+    ),
+    option("--estimator", show_default="unbiased", type=click.Choice(ESTIMATORS)),
+    option(
+        "--step",
+        show_default="0.1",
+        type=number,
+        help="What a round removes: a fraction of the features left, or a count.",
+    ),
+    option(
+        "--approx",
+        show_default="auto",
+        type=click.Choice(APPROX),
+        help="How candidates are scored: by the expansion, exact in its result; in linear time, by "
+        "low-rank factors; the cheaper of both (auto); or by definition.",
+    ),
+    option(
+        "--tolerance",
+        show_default="0.02",
+        type=number,
+        help="bahsic: part of the features leaving in a round that low rank may get wrong. ccm and "
+        "weighting: where descent ends.",
+    ),
+    option(
+        "--seed",
+        "random_state",
+        show_default="0",
+        type=click.IntRange(min=0),
+        help="Of the random draws of low rank.",
+    ),
+    option("--dtype", show_default="float32", type=click.Choice(["float32", "float64"])),
+    option(
+        "--standardize/--no-standardize",
+        default=None,
+        show_default="standardize",
+        help="Features to unit deviation. With it, variants that few samples carry weigh most in a "
+        "kernel; without it, dosages count as they are.",
+    ),
+    option(
+        "--missing",
+        show_default="mean",
+        type=click.Choice(["mean", "error"]),
+        help="Missing values of features: the mean of the feature, or an error.",
+    ),
+    option(
+        "--stability",
+        type=click.IntRange(0),
+        metavar="N",
+        help="Select from N random halves of the samples too, and show what part of them selects "
+        "each feature.",
+    ),
+    option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Any other parameter of the method, by its name in Python: strategy=floating, "
+        "epsilon=0.1, constraint=soft. May be repeated.",
+    ),
+    option("--variable", metavar="NAME", help="Variable of the store that holds the features."),
+    option(
+        "--groups",
+        metavar="NAME",
+        help="Variable of the store that names the group of each feature (its gene): groups are "
+        "selected as a whole, by definition, and -n counts them.",
+    ),
+    option("--sample-dim", metavar="DIM", help="Name or number of the samples' dimension."),
+    option(
+        "--checkpoint",
+        type=click.Path(),
+        help="Keep the state here, for `dhsic resume`. The folder that it is in is made where it "
+        "is not there, if the one above is.",
+    ),
+    option(
+        "--out",
+        type=click.Path(),
+        help="Write the result here, a Zarr store for xarray; in a folder as of --checkpoint.",
+    ),
+    option("-f", "--force", is_flag=True, help="Overwrite --out."),
+    option("--truth", type=click.Path(), metavar="FILE", help="Compare with what was planted."),
+    option("--scheduler", metavar="ADDRESS", help="Run on a Dask cluster, tcp://... or tls://..."),
+    option(
+        "--threads",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Threads; all usable cores by default.",
+    ),
+    option("--memory", type=size, help="Refuse to start if more may be needed, like 2GB."),
+    option("--progress/--no-progress", default=None, help="Progress bar; default: on a terminal."),
+)
+
+
+def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the argument and options of a selection, as a `dhsic.cli.job.Job` has them."""
+    for add in reversed(OPTIONS):
+        command = add(command)
+    return command

@@ -1,0 +1,66 @@
+"""`attach`: a run that goes on elsewhere is found again."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from dhsic.detached.folder import Folder
+from dhsic.detached.handle import ANSWER, Run
+from dhsic.detached.starting import name_of
+from dhsic.errors import CheckpointError
+
+
+def attach(
+    checkpoint: str | PathLike[str], *, client: Any = None, scheduler: str | None = None
+) -> Run:
+    """Find a run again, from any process that sees its checkpoint.
+
+    Parameters
+    ----------
+    checkpoint : path or str
+        The folder that was given as ``checkpoint=``; or `Run.id`, with a cluster that knows it.
+    client : distributed.Client, optional
+        Cluster to ask; none is needed to read how far the run is, and its result.
+    scheduler : str, optional
+        Address of it where no `client` is given.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    CheckpointError
+        There is no such run.
+    """
+    path = Path(checkpoint)
+    if not path.is_dir() and (client is not None or scheduler is not None):
+        known = _folder_of(str(checkpoint), client, scheduler)
+        path = path if known is None else known
+    folder = Folder(path)
+    if not folder.is_detached:
+        why = "keeps no run that was submitted" if path.is_dir() else "is no folder"
+        raise CheckpointError(
+            f"{checkpoint} {why}. Pass the folder given as checkpoint= to dhsic.submit; or the id "
+            "of a run, with client= or scheduler= of the cluster that it is on."
+        )
+    return Run(folder, client=client, scheduler=scheduler)
+
+
+def _folder_of(id: str, client: Any, scheduler: str | None) -> Path | None:  # noqa: A002
+    """Folder of a run that a cluster knows by its id."""
+    from dhsic.runtime import driving
+
+    asked = client
+    if asked is None and scheduler is not None:
+        asked = driving.reach(scheduler, ANSWER)
+    if asked is None:
+        return None
+    try:
+        found = driving.published(asked, name_of(id))
+    finally:
+        if asked is not client:
+            asked.close()
+    return None if found is None else Path(found[0])

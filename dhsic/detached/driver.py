@@ -1,0 +1,189 @@
+"""The driver: the loop of a run, on a worker of a cluster or on threads of this process.
+
+It works from the folder alone, so it goes on wherever and whenever it is started again. One driver
+writes; what it learns goes to the folder first and then, as events, to whoever listens.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dhsic.detached.folder import ENDS, Folder, Status
+from dhsic.errors import DhsicError
+from dhsic.results import save
+from dhsic.runtime.base import AbstractRuntime, Job, Task
+from dhsic.runtime.threads import Threads
+from dhsic.sources.base import AbstractSource
+
+LOOKS = 0.5  # seconds between looks whether the run shall stop
+KEPT = ("round", "n_features", "n_removed", "n_added", "hsic", "sigma", "engine")
+
+Tell = Callable[[Mapping[str, Any]], object]
+
+
+class StoppedError(DhsicError):
+    """Somebody wants the run to stop."""
+
+
+class Stoppable(AbstractRuntime):
+    """A runtime that stops between two results when the folder of its run says so."""
+
+    def __init__(self, runtime: AbstractRuntime, folder: Folder) -> None:
+        self._runtime = runtime
+        self._folder = folder
+        self._looked = -LOOKS
+        self.name = runtime.name
+        self.is_remote = runtime.is_remote
+
+    @property
+    def n_workers(self) -> int:  # type: ignore[override]  # the cluster may grow
+        """Of the runtime inside."""
+        return self._runtime.n_workers
+
+    @property
+    def shared_folder(self) -> Path | None:
+        """Of the runtime inside."""
+        return self._runtime.shared_folder
+
+    def map(
+        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any
+    ) -> Iterator[Any]:
+        """As of the runtime inside."""
+        results: Any = self._runtime.map(task, source, jobs, state)  # a generator
+        with closing(results):
+            for result in results:
+                self.look()
+                yield result
+
+    def each(self, function: Callable[[Any], Any], items: Any) -> Iterator[Any]:
+        """As of the runtime inside."""
+        return self._runtime.each(function, items)
+
+    def look(self) -> None:
+        """Stop if somebody wants it; a folder is looked at now and then only."""
+        if time.monotonic() - self._looked >= LOOKS:
+            self.look_now()
+
+    def look_now(self) -> None:
+        """Stop if somebody wants it."""
+        self._looked = time.monotonic()
+        if self._folder.stop_wanted:
+            raise StoppedError
+
+
+@dataclass
+class Pace:
+    """Notes and tells every round; time goes on from where the last driver stopped.
+
+    Attributes
+    ----------
+    look : callable
+        What raises if the run shall stop: where few features are left no task may run.
+    """
+
+    folder: Folder
+    tell: Tell
+    look: Callable[[], object]
+
+    def __post_init__(self) -> None:
+        self._began = time.monotonic() - float(self.folder.progress.get("seconds", 0.0))
+
+    def __call__(self, record: Mapping[str, Any]) -> None:
+        """Note a round; `record` as of `dhsic.progress.Progress`."""
+        left = int(record.get("n_features", 0))
+        left -= int(record.get("n_removed", record.get("n_added", 0)))
+        note = {
+            "round": int(record["round"]),
+            "features_left": left,
+            "features_done": int(record["features_done"]),
+            "features_total": int(record["features_total"]),
+            "seconds": time.monotonic() - self._began,
+            "record": {key: record[key] for key in KEPT if key in record},
+        }
+        self.folder.note(note)
+        self.tell({"event": "round", **note})
+        self.look()
+
+
+def conduct(
+    folder: Folder,
+    runtime: AbstractRuntime,
+    tell: Tell,
+    *,
+    memory: int | None = None,
+    is_connected: Callable[[], bool] = lambda: True,
+) -> None:
+    """Do the run of a folder from where it is; the caller holds its lock.
+
+    How it ends is said in the folder. An error while the cluster is gone is none of the run: it
+    is raised, and the run stays as it is for the next driver.
+    """
+    before = folder.status
+    if before.state in ENDS:  # the worker that kept the driver's return died, not the run
+        return
+    running, stoppable = replace(before, state="running"), Stoppable(runtime, folder)
+    folder.say(running)
+    tell({"event": "running"})
+    try:
+        stoppable.look()
+        result = folder.request().perform(
+            stoppable,
+            checkpoint=str(folder.path),
+            progress=Pace(folder, tell, stoppable.look_now),
+            memory=memory,
+        )
+        save(result, folder.result, overwrite=True)
+        end = replace(running, state="done")
+    except StoppedError:
+        end = replace(running, state="cancelled")
+    except Exception as error:
+        if not is_connected():
+            raise
+        end = failed(running, error)
+    folder.say(end)
+    tell({"event": end.state, "message": end.message})
+
+
+def failed(running: Status, error: Exception) -> Status:
+    """Say why: the sentence of an error of ours, the class too of any other."""
+    kind = type(error).__name__
+    message = str(error) if isinstance(error, DhsicError) else f"{kind}: {error}"
+    return replace(running, state="failed", kind=kind, message=message)
+
+
+def drive(path: str, topic: str) -> None:
+    """Do the run of a folder: the task of a cluster."""
+    from dhsic.runtime.driving import seated
+
+    folder = Folder(path)
+    with (
+        seated() as seat,
+        folder.driven(),
+        folder.clean_scratch() as scratch,
+        closing(seat.runtime(scratch)) as runtime,
+    ):
+        conduct(
+            folder,
+            runtime,
+            partial(seat.tell, topic),
+            memory=seat.memory,
+            is_connected=seat.is_connected,
+        )
+
+
+def nobody(event: Mapping[str, Any]) -> None:
+    """Whom a run on threads tells: its folder says it all."""
+
+
+def drive_here(folder: Folder, n_threads: int | None) -> None:
+    """Do the run of a folder on threads of this process."""
+    with folder.driven(), Threads(n_threads) as runtime:
+        folder.want_stop(wanted=False)
+        folder.say(Status("waiting"))
+        conduct(folder, runtime, nobody)

@@ -1,0 +1,96 @@
+"""How a driver is started, the first time and again."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from dhsic.checkpoint import Checkpoint
+from dhsic.detached.driver import drive
+from dhsic.detached.folder import Folder, Status
+from dhsic.detached.request import Request
+from dhsic.durable import check_place
+from dhsic.errors import CheckpointError
+from dhsic.runtime.threads import Threads
+from dhsic.stability import check_stability
+
+
+def name_of(id: str) -> str:  # noqa: A002  # as users call it
+    """What a cluster calls a run."""
+    return f"dhsic-{id}"
+
+
+def place_of(checkpoint: Any) -> Path:
+    """Folder of a checkpoint, absolute; a slip is refused before a cluster is asked."""
+    if not isinstance(checkpoint, str | PathLike) or not str(checkpoint):
+        raise CheckpointError(
+            f"checkpoint={checkpoint!r} is no path. Pass the name of a folder that workers and "
+            "this process see, such as 'run.dhsic'."
+        )
+    if "://" in fspath(checkpoint):
+        raise CheckpointError(
+            f"checkpoint={fspath(checkpoint)!r} is not a folder. A checkpoint needs atomic "
+            "renames; pass a folder on a file system that workers and this process mount."
+        )
+    path = Path(checkpoint).absolute()
+    check_place(path, "The checkpoint", CheckpointError)
+    return path
+
+
+def send(
+    request: Request, folder: Folder, *, client: Any = None, scheduler: str | None = None
+) -> Any:
+    """Keep a request in its folder and start its driver.
+
+    Returns
+    -------
+    distributed.Client or None
+        The client that was given or is active; None where one was made for `scheduler`.
+
+    Raises
+    ------
+    InputError, CheckpointError, ClusterError
+        As of `dhsic.submit`.
+    """
+    from dhsic.runtime import driving
+
+    request.arrays()
+    selector = request.selector()
+    selector.parameters().check()
+    check_stability(selector.stability)
+    folder.path.parent.mkdir(exist_ok=True)
+    with driving.introduced(client, scheduler, folder.path.parent) as found:
+        _take(folder, request)
+        start(folder, found)
+        return found if client is not None or scheduler is None else None
+
+
+def _take(folder: Folder, request: Request) -> None:
+    """Keep a request; refuse a folder where another run is, or where one is under way."""
+    with Checkpoint(folder.path) as kept, Threads(1) as nothing:
+        kept.begin(request.new_run(request.open(), nothing).identity())
+        if folder.is_driven():
+            raise CheckpointError(
+                f"A run is under way in {folder.path}. Follow it with dhsic.attach, or pass "
+                "another folder."
+            )
+        folder.keep(request)
+
+
+def start(folder: Folder, client: Any) -> None:
+    """Start the driver of a folder on the cluster of a client."""
+    from dhsic.runtime import driving
+
+    folder.want_stop(wanted=False)
+    folder.say(Status("waiting", client.scheduler.address))
+    driving.send(client, name_of(folder.request().id), str(folder.path), drive)
+
+
+def restart(folder: Folder, *, client: Any = None, scheduler: str | None = None) -> Any:
+    """Start the driver of a run that nobody drives; returns as `send`."""
+    from dhsic.runtime import driving
+
+    with driving.introduced(client, scheduler, folder.path.parent) as found:
+        start(folder, found)
+        return found if client is not None or scheduler is None else None

@@ -1,0 +1,142 @@
+"""`submit`: a run starts on the cluster, and its caller may leave."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dhsic.detached.folder import Folder
+from dhsic.detached.handle import Run
+from dhsic.detached.request import Request, plain_parameters
+from dhsic.detached.starting import place_of, send
+from dhsic.errors import InputError
+from dhsic.given import as_array
+from dhsic.kernels.labels import SELF
+from dhsic.selectors.select import parameters_of
+from dhsic.sources.opening import open_source
+from dhsic.sources.target import as_labels, check_names, read_target
+
+#: Parameters that are said otherwise here, and how.
+SAID_OTHERWISE = {
+    "runtime": "client= or scheduler= says where it runs",
+    "progress": "Run.wait(callback=) hears of rounds",
+}
+
+
+def submit(
+    data: str | PathLike[str],
+    target: Any,
+    *,
+    method: str = "bahsic",
+    checkpoint: str | PathLike[str],
+    client: Any = None,
+    scheduler: str | None = None,
+    n_features_to_select: int | float | None = 50,
+    covariates: Any = None,
+    groups: Any = None,
+    sample_dim: str | int | None = None,
+    variable: str | None = None,
+    **parameters: Any,
+) -> Run:
+    """Start a selection on a Dask cluster, where it goes on when this process ends.
+
+    The loop itself runs on a worker. If that worker dies another one goes on from the checkpoint;
+    if the scheduler dies the run is lost until `Run.resume`. Everything about the run is in its
+    checkpoint folder, so `attach` finds it from anywhere that sees the folder.
+
+    Parameters
+    ----------
+    data : path or URL
+        A Zarr array or VCF Zarr store that the workers and this process read by the same name.
+    target : str, array or None
+        Labels, or the name of the variable of `data` that holds them; None with
+        ``label_kernel="self"``.
+    method, n_features_to_select, sample_dim, variable, **parameters
+        As of `dhsic.select`, without `runtime` and `progress`.
+    checkpoint : path
+        Folder that the workers and this process see. A run that is kept there goes on.
+    client : distributed.Client, optional
+        The cluster; the client that is active in this process by default.
+    scheduler : str, optional
+        Address of the cluster where no `client` is given.
+    covariates, groups : array, or str for groups
+        As of `dhsic.select`; small, they are kept in the checkpoint.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    InputError
+        Data that live in this process, or arguments that `dhsic.select` would refuse.
+    CheckpointError
+        The checkpoint belongs to another run, or one is under way there.
+    ClusterError
+        No cluster, other versions, or a folder that it does not share.
+    """
+    path = _path_of(data)
+    y = None if target is None else as_labels(target, path)
+    _check_parameters(method, parameters, has_labels=y is not None)
+    n_labels = None if y is None else len(y)
+    source = open_source(path, variable=variable, sample_dim=sample_dim, n_samples=n_labels)
+    check_names(source, path, y=target, covariates=covariates)
+    request = Request(
+        id=secrets.token_hex(6),
+        path=path,
+        n_samples=source.n_samples,
+        method=method,
+        n_features=n_features_to_select,
+        parameters=plain_parameters(parameters),
+        variable=variable,
+        sample_dim=sample_dim,
+        y=y,
+        covariates=None if covariates is None else as_array(covariates, "covariates"),
+        groups=_groups(groups, path),
+    )
+    folder = Folder(place_of(checkpoint))
+    given = send(request, folder, client=client, scheduler=scheduler)
+    return Run(folder, client=given, scheduler=scheduler)
+
+
+def _path_of(data: Any) -> str:
+    """Data as workers find them: a URL, or an absolute path."""
+    if not isinstance(data, str | PathLike):
+        raise InputError(
+            f"data is of type {type(data).__name__} and lives in this process, which the run is to "
+            "outlive. Write it to Zarr where the workers can read, and pass the path or URL; or "
+            "call dhsic.select."
+        )
+    path = fspath(data)
+    return path if "://" in path else str(Path(path).absolute())
+
+
+def _check_parameters(method: str, parameters: Mapping[str, Any], *, has_labels: bool) -> None:
+    """Refuse what no run of the method takes."""
+    known = [name for name in parameters_of(method) if name not in (*SAID_OTHERWISE, "checkpoint")]
+    for name in parameters:
+        if name in SAID_OTHERWISE:
+            raise InputError(
+                f"{name}= is not for dhsic.submit: {SAID_OTHERWISE[name]}. Leave it out."
+            )
+        if name not in known:
+            raise InputError(
+                f"{name}: no parameter of method {method!r}; it has {', '.join(known)}."
+            )
+    if not has_labels and parameters.get("label_kernel") != SELF:
+        raise InputError(
+            "target is None. Pass the labels, one a sample, or the name of the variable that holds "
+            "them; with label_kernel='self' the data are their own."
+        )
+
+
+def _groups(groups: Any, path: str) -> Any:
+    """One name a feature."""
+    if groups is None:
+        return None
+    return np.asarray(read_target(path, groups) if isinstance(groups, str) else groups)

@@ -1,0 +1,246 @@
+"""`plan`: ask what a run will take before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing, nullcontext
+from dataclasses import replace
+from typing import Any
+
+from dhsic.errors import ClusterError, InputError
+from dhsic.kernels.labels import SELF
+from dhsic.plans.costs import work_of
+from dhsic.plans.expected import NETWORK, Expected
+from dhsic.plans.fitting import check_fits, fewer
+from dhsic.plans.foreseen import Foreseen, WorkerPromise
+from dhsic.plans.passes import Work
+from dhsic.plans.plan import Plan
+from dhsic.plans.rates import Rates
+from dhsic.plans.stored import Stored
+from dhsic.runs.base import AbstractRun, check_memory
+from dhsic.runs.groups import Groups
+from dhsic.runtime.choosing import choose_runtime
+from dhsic.runtime.threads import usable_cores
+from dhsic.selectors.select import parameters_of, selector_of
+from dhsic.sources.opening import open_source
+from dhsic.sources.target import as_labels, read_target
+from dhsic.stability import check_stability
+
+#: Workers that times are told for, besides those asked for.
+OTHERS = (1, 2, 10)
+
+
+def plan(
+    data: Any,
+    target: Any = None,
+    *,
+    method: str = "bahsic",
+    n_features_to_select: int | float | None = 50,
+    n_workers: int | None = None,
+    worker_memory: int | str | None = None,
+    rates: Rates | Mapping[str, float] | None = None,
+    groups: Any = None,
+    sample_dim: str | int | None = None,
+    variable: str | None = None,
+    **parameters: Any,
+) -> Plan:
+    """Say what `select` with the same arguments will take; reads a block or two to time it.
+
+    Parameters
+    ----------
+    data, target, method, n_features_to_select, groups, sample_dim, variable, **parameters
+        As of `dhsic.select`. Without `target` nothing is known of labels, which matters little.
+    n_workers : int, optional
+        Plan for a cluster of so many workers of one thread each, which share a folder; by
+        default for what the run would run on here.
+    worker_memory : int or str, optional
+        Bytes that each of them has, or this process without `n_workers`; such as ``"4GB"``.
+    rates : Rates or mapping, optional
+        What one thread does in a second, as of another plan's ``rates``; by default it is
+        measured here, which takes about a second.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    MemoryBudgetError
+        The run does not fit; the message names what to change.
+    InputError
+        As of `dhsic.select`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rates = Rates(float32=5e10, float64=2e10, decode=1e9, values=4e8, elements=2e8)
+    >>> X = np.random.default_rng(0).standard_normal((100, 400))
+    >>> told = plan(X, np.arange(100) % 2, rates=rates)
+    >>> told.n_rounds, told.data.n_blocks
+    (50, 4)
+    """
+    selector = selector_of(method, n_features_to_select, _checked(method, parameters))
+    limit = bytes_of(worker_memory)
+    is_own = target is None and getattr(selector, "label_kernel", None) == SELF
+    y = None if target is None else as_labels(target, data)
+    source = open_source(
+        data, variable=variable, sample_dim=sample_dim, n_samples=None if y is None else len(y)
+    )
+    if groups is not None and not selector.takes_groups:
+        raise InputError(
+            f"groups: method {method!r} takes none, it judges features one by one; leave them out."
+        )
+    if isinstance(groups, str):
+        groups = read_target(data, groups)
+    memory = selector.memory
+    if n_workers is None and limit is not None:
+        memory = limit if memory is None else min(memory, limit)
+    runtime = choose_runtime(selector.runtime) if n_workers is None else Foreseen(n_workers)
+    with nullcontext() if runtime is selector.runtime else closing(runtime):
+        run = selector.new_run(
+            source,
+            None if is_own else y,
+            runtime,
+            groups=None if groups is None else Groups.of(groups, source.n_features),
+            memory=memory,
+        )
+        halves = halves_of(selector.stability)
+        return plan_of(run, method, worker_memory=limit, rates=rates, besides=halves)
+
+
+def plan_of(
+    run: AbstractRun,
+    method: str,
+    *,
+    worker_memory: int | None = None,
+    rates: Rates | Mapping[str, float] | None = None,
+    besides: tuple[str, ...] = (),
+) -> Plan:
+    """Plan of a run that is ready to go, as `Selector.new_run` makes it.
+
+    Parameters
+    ----------
+    worker_memory, rates
+        As of `plan`.
+    besides : tuple of str
+        What is done besides the run, for people.
+
+    Raises
+    ------
+    MemoryBudgetError, InputError, ClusterError
+        It would be refused, or does not fit.
+    """
+    run.parameters.check()
+    check_memory(run.memory)
+    m = run.n_samples
+    run.check_samples(m)
+    is_remote = run.runtime.is_remote
+    if is_remote:
+        _check_reach(run)
+    promise = run.promise_for(m)
+    work, data = work_of(run, promise), Stored.of(run.source, m)
+    check_fits(promise, run, data.block_bytes)
+    worker = WorkerPromise.of(run, work, data.block_bytes) if is_remote else None
+    if worker is not None:
+        worker.check(worker_memory, fewer(run))
+    speed = Rates.measured(run.source, m) if rates is None else Rates.of(rates)
+    assumed = [*besides] if work is None else [*besides, *work.assumed]
+    if is_remote:
+        assumed.append(
+            f"workers have one thread each and share a folder; a state reaches each at "
+            f"{NETWORK / 1e6:.0f} MB/s"
+        )
+    if rates is None:
+        assumed.append("other machines are as fast as this one, and the store is read as fast")
+    n_steps = getattr(run.parameters, "max_iterations", None)
+    return Plan(
+        method=method,
+        description=f"{run.parameters}".rstrip(","),
+        data=data,
+        runtime=run.runtime.name,
+        n_workers=run.runtime.n_workers,
+        promise=promise,
+        worker=worker,
+        work=work,
+        n_steps=int(n_steps) if work is None and n_steps is not None else None,
+        rates=speed,
+        times=() if work is None else tuple(_times(run, work, speed)),
+        assumed=tuple(assumed),
+    )
+
+
+def _checked(method: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Parameters of a method, none of them unknown to it."""
+    known = parameters_of(method)
+    unknown = sorted(set(parameters) - set(known))
+    if unknown:
+        raise InputError(
+            f"{', '.join(unknown)}: no parameter of method {method!r}; it has {', '.join(known)}."
+        )
+    return parameters
+
+
+def bytes_of(amount: int | str | None) -> int | None:
+    """An amount of memory in bytes.
+
+    Raises
+    ------
+    InputError
+        What is none.
+    """
+    if not isinstance(amount, str):
+        check_memory(amount)
+        return None if amount is None else int(amount)
+    from dask.utils import parse_bytes
+
+    try:
+        return int(parse_bytes(amount))
+    except ValueError as error:
+        raise InputError(
+            f"worker_memory={amount!r} is no amount of memory; write it like '4GB' or '500MiB'."
+        ) from error
+
+
+def halves_of(stability: object) -> tuple[str, ...]:
+    """What the runs over halves of the samples are to a plan."""
+    n = check_stability(stability)
+    if not n:
+        return ()
+    return (f"{n} runs over half of the samples come besides (stability=), and are not counted",)
+
+
+def _check_reach(run: AbstractRun) -> None:
+    """Refuse data that workers cannot be sent."""
+    from dhsic.runtime.dask import CLIENT_BYTES
+
+    if run.source.client_bytes > CLIENT_BYTES:
+        raise ClusterError(
+            f"The data ({run.source.client_bytes / 2**20:.0f} MiB) live in this process, and at "
+            f"most {CLIENT_BYTES / 2**20:.0f} MiB are sent to workers. Write them to Zarr and pass "
+            "the path, or leave n_workers= out."
+        )
+
+
+def _times(run: AbstractRun, work: Work, rates: Rates) -> Iterator[Expected]:
+    """On 1, 2, 10 workers and those of the run: threads as far as there are cores here."""
+    if not work.is_timed:
+        return
+    is_remote, ours = run.runtime.is_remote, run.runtime.n_workers
+    afar = work if is_remote else None
+    for n in sorted({*OTHERS, ours}):
+        if not is_remote and n <= max(ours, usable_cores()):
+            yield Expected.of(work, rates, n, on_cluster=False)
+            continue
+        if afar is None:
+            if run.source.client_bytes:
+                return  # it does not travel
+            afar = _elsewhere(run, n)
+        yield Expected.of(afar, rates, n, on_cluster=True)
+
+
+def _elsewhere(run: AbstractRun, n_workers: int) -> Work:
+    """The same run on a cluster."""
+    there = replace(run, runtime=Foreseen(n_workers), memory=1 << 62)
+    work = work_of(there, there.promise_for(run.n_samples))
+    assert work is not None, "it is foreseen here, so it is there"
+    return work

@@ -1,0 +1,69 @@
+"""How a client of a Dask cluster is had: the one given, the active one, or a new one."""
+
+from __future__ import annotations
+
+import distributed
+from distributed import Client
+from distributed.comm.addressing import resolve_address
+
+from dhsic.errors import ClusterError
+
+
+def connect(client: Client | None, scheduler: str | None, timeout: float) -> Client:
+    """Return the client to run on.
+
+    Raises
+    ------
+    ClusterError
+        There is none, it cannot be waited for, or no scheduler answers within `timeout` seconds.
+    """
+    if client is None and scheduler is not None:
+        return client_at(scheduler, timeout)
+    if client is None:
+        try:
+            client = distributed.get_client()
+        except ValueError as error:
+            raise ClusterError(
+                "runtime='dask' was asked for, but there is no Dask client in this process. Make "
+                "one (distributed.Client(...)), pass client= or scheduler='tcp://...', or use "
+                "runtime='threads'."
+            ) from error
+    if client.asynchronous:
+        raise ClusterError(
+            "The Dask client is asynchronous, and dhsic waits for results. Make one with "
+            "Client(..., asynchronous=False) outside the event loop."
+        )
+    return client
+
+
+def client_at(scheduler: str, timeout: float) -> Client:
+    """Return a new client of the scheduler at an address, not the default one of this process."""
+    try:
+        resolve_address(scheduler)  # a Client of what is no address takes minutes to close
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"scheduler={scheduler!r} cannot be connected to: {error}. Pass the address that the "
+            "scheduler prints when it starts, such as tcp://10.0.0.5:8786, or leave it out to run "
+            "on threads."
+        ) from error
+    if scheduler.startswith("tls://"):
+        _check_certificates(scheduler)
+    try:
+        return Client(scheduler, set_as_default=False, timeout=timeout)
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"No Dask scheduler answers at {scheduler!r} within {timeout:g} s. Check that it runs, "
+            "that address and port are those it prints when it starts, and that no firewall is "
+            "between; or leave scheduler= out to run on threads."
+        ) from error
+
+
+def _check_certificates(scheduler: str) -> None:
+    """Refuse a secured address where no certificates are configured, before a Client hangs."""
+    known = distributed.Security().get_connection_args("client")
+    if known.get("ssl_context") is None:
+        raise ClusterError(
+            f"scheduler={scheduler!r} takes certificates, and Dask is configured with none: set "
+            "distributed.comm.tls.ca-file and .client.cert and .key in its configuration "
+            "(DASK_CONFIG), or DASK_DISTRIBUTED__COMM__TLS__CA_FILE and so on."
+        )

@@ -1,0 +1,151 @@
+"""A driver on the cluster: the loop of a run as a task, so that its caller may leave.
+
+The task secedes from its worker's threads and submits jobs as a client would. Where its worker
+dies the scheduler runs it again on another one, and it goes on from its checkpoint.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from distributed import Client, Future, fire_and_forget, get_worker, worker_client
+
+from dhsic.errors import ClusterError
+from dhsic.runtime.dask import DaskRuntime
+
+RETRIES = 20  # of a driver that lost its connection; deaths of its worker count on the scheduler
+WRITING = 60.0  # seconds that a worker may take to write one line
+ANSWER = 0.5  # seconds in which the state of a driver that has ended is told
+#: What a lost scheduler shows in.
+LOST = (OSError, TimeoutError, RuntimeError, CancelledError)
+
+
+def leave(path: str, text: str) -> None:
+    """Write a file, on a worker."""
+    Path(path).write_text(text)
+
+
+@contextmanager
+def introduced(client: Any, scheduler: str | None, folder: Path) -> Iterator[Client]:
+    """Client of a cluster that has our versions and shares `folder` with this process.
+
+    Raises
+    ------
+    ClusterError
+        No cluster, other versions, or workers and this process do not share the folder.
+    """
+    with DaskRuntime(client, scheduler, scratch=folder) as runtime:
+        if not (_is_read_here(runtime) and runtime.workers_see_folder):
+            raise ClusterError(
+                f"The checkpoint is to be in {folder}, and not all workers of {runtime.client!r} "
+                "have shown that they share that folder with this process. A run that outlives "
+                "its caller is followed by its checkpoint: choose a folder on storage that all of "
+                "them see under the same path."
+            )
+        yield runtime.client
+
+
+def _is_read_here(runtime: DaskRuntime) -> bool:
+    """Whether a file that a worker writes is read by this process."""
+    token, path = secrets.token_hex(8), runtime.folder / "reply.txt"
+    key = runtime.unique("leave")
+    future = runtime.client.submit(leave, str(path), token, key=key, pure=False, priority=10)
+    try:
+        future.result(timeout=WRITING)
+        return path.read_text() == token
+    except TimeoutError as error:
+        raise ClusterError(
+            f"No worker of {runtime.client!r} was free within {WRITING:g} s. Submit when other "
+            "work on it has ended, or add workers."
+        ) from error
+    except (OSError, CancelledError):
+        return False
+
+
+def send(client: Client, name: str, folder: str, drive: Callable[..., None]) -> None:
+    """Start ``drive(folder, name)`` on a worker and keep it known to the scheduler as `name`."""
+    with suppress(KeyError):
+        client.unpublish_dataset(name)
+    key = f"{name}-{secrets.token_hex(4)}"
+    future = client.submit(drive, folder, name, key=key, pure=False, retries=RETRIES, priority=10)
+    fire_and_forget(future)
+    client.publish_dataset((folder, future), name=name)
+
+
+def reach(scheduler: str, timeout: float) -> Client | None:
+    """Client of the scheduler at an address; None where none answers."""
+    try:
+        return Client(scheduler, set_as_default=False, timeout=timeout)
+    except (OSError, ValueError):
+        return None
+
+
+def published(client: Client, name: str) -> tuple[str, Future[Any]] | None:
+    """Folder and driver of a run that the scheduler knows by this name."""
+    if client.status != "running":
+        return None
+    try:
+        folder, future = client.get_dataset(name)
+    except (KeyError, *LOST):
+        return None
+    deadline = time.monotonic() + ANSWER
+    while future.status == "pending" and time.monotonic() < deadline:
+        time.sleep(0.02)  # that it has ended is told in a moment
+    return str(folder), future
+
+
+def listen(client: Client, topic: str, hear: Callable[[Mapping[str, Any]], object]) -> None:
+    """Have `hear` called with every event of a topic, those of the past first.
+
+    It may hear an event twice, and is called in the thread of the client.
+    """
+    client.subscribe_topic(topic, lambda event: hear(event[1]))
+    for _, event in client.get_events(topic) or ():
+        hear(event)
+
+
+def hush(client: Client, topic: str) -> None:
+    """Hear no more of a topic."""
+    with suppress(ValueError, *LOST):
+        client.unsubscribe_topic(topic)
+
+
+class Seat:
+    """Where a driver sits: a client of its worker, and what it knows of that worker.
+
+    Attributes
+    ----------
+    memory : int or None
+        Bytes that the worker may have.
+    """
+
+    def __init__(self, client: Client, memory: int | None) -> None:
+        self._client = client
+        self.memory = memory
+
+    def runtime(self, scratch: Path) -> DaskRuntime:
+        """The cluster that the worker is part of; to be closed."""
+        return DaskRuntime(self._client, scratch=scratch)
+
+    def tell(self, topic: str, event: Mapping[str, Any]) -> None:
+        """Tell every client that listens."""
+        with suppress(*LOST):
+            self._client.log_event(topic, dict(event))
+
+    def is_connected(self) -> bool:
+        """Whether the scheduler is still there: if not, an error here is none of the run."""
+        return bool(self._client.status == "running")
+
+
+@contextmanager
+def seated() -> Iterator[Seat]:
+    """Make the task that calls it a driver: it takes no thread of its worker from now on."""
+    limit = get_worker().memory_manager.memory_limit
+    with worker_client(separate_thread=True) as client:
+        yield Seat(client, limit)

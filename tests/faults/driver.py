@@ -1,0 +1,10 @@
+"""The command line, with small data left on the cluster to the end."""
+
+from __future__ import annotations
+
+from dhsic.cli import main
+from dhsic.scoring import reader
+
+if __name__ == "__main__":
+    reader.HOME_BYTES = -1
+    main(prog_name="dhsic")
