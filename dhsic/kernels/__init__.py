@@ -3,12 +3,14 @@
 from dhsic.kernels.base import AbstractKernel, Expansion, Term
 from dhsic.kernels.delta import Delta
 from dhsic.kernels.gaussian import Gaussian
+from dhsic.kernels.graphs import ShortestPaths, Walks
 from dhsic.kernels.inverse_distance import InverseDistance
 from dhsic.kernels.laplace import Laplace, LaplaceL1
 from dhsic.kernels.linear import Linear
 from dhsic.kernels.polynomial import Polynomial
 from dhsic.kernels.rational import RationalQuadratic
 from dhsic.kernels.ridge import KernelRidge, Ridge
+from dhsic.kernels.strings import Spectrum, WeightedSubstrings
 
 __all__ = [
     "AbstractKernel",
@@ -23,5 +25,9 @@ __all__ = [
     "Polynomial",
     "RationalQuadratic",
     "Ridge",
+    "ShortestPaths",
+    "Spectrum",
     "Term",
+    "Walks",
+    "WeightedSubstrings",
 ]
