@@ -18,8 +18,9 @@ from dhsic.scoring.tasks import standardised_columns, statistic_of
 from dhsic.selection.state import SelectionState
 from dhsic.sources.scaling import Scaling
 
-#: Down to how many features G is down-dated by their values, (c, m), here or from a cluster.
-FEW, FEW_FROM_AFAR = 2048, 128
+#: Up to how many features G is down-dated by their values, (c, m). The same number for all
+#: runtimes: the two ways add up in other orders, and to other bits.
+FEW = 2048
 #: A new epoch begins when this fraction of the features of the last one is left.
 EPOCH = 8
 
@@ -81,14 +82,15 @@ class RunningStatistic:
 
     def _take_away(self, gone: Index) -> None:
         """Down-date G: by the features themselves where they are few, else by their statistic."""
-        runtime = self.reader.runtime
-        if gone.size > (FEW_FROM_AFAR if runtime.is_remote else FEW):
+        if gone.size > FEW:
             self._upper -= self._sum(gone)
             return
         jobs = self.reader.jobs(gone, self.scaling)
         self.bytes_read += self.reader.bytes_of(jobs)
         parts = list(self.reader.joined(standardised_columns, jobs))
-        self.reader.wanted.sums.take_away(self._upper, np.concatenate(parts), runtime.each)
+        self.reader.wanted.sums.take_away(
+            self._upper, np.concatenate(parts), self.reader.runtime.each
+        )
 
     def _sum(self, features: Index) -> Float:
         total = zero_upper(len(self._upper))

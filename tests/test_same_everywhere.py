@@ -1,0 +1,76 @@
+"""The same bits on threads, on one worker and on several, whatever leaves in a round."""
+
+import numpy as np
+import pytest
+from dask import config
+from distributed import Client, LocalCluster
+from numpy.testing import assert_array_equal
+from stores import write_matrix
+
+import dhsic
+from dhsic.runtime.dask import DaskRuntime
+from dhsic.scoring import reader
+
+M, D = 60, 5200  # rounds that lose above 2,048 features, and above 128
+#: What a run says of itself that is not the same on other machines.
+OWN = ("seconds", "bytes", "memory")
+RUNS = {
+    "exact": {"approx": "exact", "step": 0.5},
+    "exact polynomial": {"approx": "exact", "step": 0.5, "kernel": "polynomial"},
+    "low rank": {"approx": "lowrank", "step": 0.5},
+    "fohsic": {"method": "fohsic", "n_features_to_select": 4},
+    "weighting": {"method": "weighting"},
+    "svm-rfe": {"method": "svm-rfe", "step": 0.5},
+    "linear": {"method": "linear"},
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((M, D)).astype(np.float32)
+    X[rng.random((M, D)) < 0.02] = np.nan
+    y = np.where(np.nan_to_num(X[:, 7]) + np.nan_to_num(X[:, 99]) > 0, 1, 0)
+    path = tmp_path_factory.mktemp("everywhere") / "x.zarr"
+    write_matrix(path, X, chunks=(700, M))
+    return str(path), y
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3, 5], ids="{} workers".format)
+def workers(request):
+    with (
+        config.set({"distributed.admin.low-level-log-length": 0}),
+        LocalCluster(
+            n_workers=request.param,
+            threads_per_worker=1 + request.param % 2,
+            processes=False,
+            dashboard_address="127.0.0.1:0",
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def on_threads(data):
+    return {name: selected(data, **how) for name, how in RUNS.items()}
+
+
+def selected(data, n_features_to_select=10, **how):
+    return dhsic.select(
+        *data, n_features_to_select=n_features_to_select, missing="mean", progress=False, **how
+    )
+
+
+@pytest.mark.parametrize("stays_away", [False, True], ids=["comes home", "stays away"])
+@pytest.mark.parametrize("name", RUNS)
+def test_same_bits(name, data, workers, on_threads, stays_away, monkeypatch, tmp_path):
+    if stays_away:
+        monkeypatch.setattr(reader, "HOME_BYTES", 0)
+    with DaskRuntime(workers, scratch=tmp_path) as runtime:
+        there = selected(data, runtime=runtime, **RUNS[name])
+    here = on_threads[name]
+    said = [v for v in here.variables if not any(word in str(v) for word in OWN)]
+    assert {"rank", "score"} <= set(said)
+    for variable in said:
+        assert_array_equal(there[variable], here[variable], err_msg=str(variable))
