@@ -231,6 +231,19 @@ def test_an_interruption_says_how_to_go_on(store, tmp_path, monkeypatch):
     assert json.loads(run("resume", checkpoint, "--json").stdout)["rounds"] > 1
 
 
+def test_sigterm_ends_a_run_tidily(store, tmp_path, monkeypatch):
+    def terminated(self, state):
+        signal.raise_signal(signal.SIGTERM)
+
+    checkpoint = tmp_path / "run.dhsic"
+    with monkeypatch.context() as patched:
+        patched.setattr("dhsic.checkpoint.Checkpoint.save", terminated)
+        result = run("select", store, *QUICK, "--checkpoint", checkpoint, code=75)
+    assert "Terminated. The checkpoint is valid; go on with: dhsic resume" in told(result)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert json.loads(run("resume", checkpoint, "--json").stdout)["rounds"] > 1
+
+
 def test_python_m_dhsic():
     done = subprocess.run(
         [sys.executable, "-m", "dhsic", "--version"], capture_output=True, text=True, check=True

@@ -191,14 +191,14 @@ def test_a_stopped_worker(cluster, data, tmp_path, undisturbed):
 
 @pytest.mark.slow
 @MANY
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGKILL"])
-def test_an_ended_driver(cluster, data, tmp_path, undisturbed, name):
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 75), ("SIGINT", 130), ("SIGKILL", -9)])
+def test_an_ended_driver(cluster, data, tmp_path, undisturbed, name, code):
     cluster.add_workers(2, PAUSE)
     run = Selection(cluster, data, tmp_path)
     driver = run.start(cluster.address)
     run.await_round(3)
     driver.send(getattr(signal, name))
-    assert driver.wait(60) != 0
+    assert driver.wait(60) == code
     kept = run.round
     assert 3 <= kept < len(undisturbed["round_sigma"])
     began = time.monotonic()

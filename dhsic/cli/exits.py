@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
+import threading
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -23,6 +25,11 @@ from dhsic.errors import (
     MemoryBudgetError,
 )
 
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM reached the command: its pod moves, its job's time is up, somebody stops it."""
+
+
 #: What the caller can mend, by exit code; anything else is 1, Ctrl-C is 130.
 CODES: dict[type[BaseException], tuple[int, str]] = {
     InputError: (2, "input"),
@@ -30,6 +37,7 @@ CODES: dict[type[BaseException], tuple[int, str]] = {
     CheckpointError: (4, "checkpoint"),
     MemoryError: (5, "memory"),  # MemoryBudgetError is one
     ClusterError: (6, "cluster"),
+    Terminated: (75, "terminated"),
     KeyboardInterrupt: (130, "interrupted"),
 }
 
@@ -42,9 +50,12 @@ Exit codes:
     4  the checkpoint belongs to another run, or is damaged
     5  more memory needed than there is or --memory allows
     6  the cluster cannot run the job
+   75  ended by SIGTERM; a checkpoint stays valid, the same command goes on
   130  interrupted (Ctrl-C); a checkpoint stays valid
 """
 
+#: Codes of those that somebody stopped, for whom nothing went wrong.
+STOPPED = (75, 130)
 #: Where a command leaves the path of its checkpoint, for the message of an interruption.
 CHECKPOINT = "dhsic.checkpoint"
 #: Where a command notes that its work has begun, so that there is something to lose.
@@ -67,7 +78,7 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
-            with _warnings_as_sentences(ctx):
+            with _warnings_as_sentences(ctx), _sigterm_as_an_error():
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
@@ -91,6 +102,25 @@ def _warnings_as_sentences(ctx: click.Context) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _sigterm_as_an_error() -> Iterator[None]:
+    """Have the first SIGTERM end the command as Ctrl-C does, tidily; the second ends it at once."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def end(number: int, _frame: Any) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def _tell(ctx: click.Context, error: BaseException) -> int:
     """Print what went wrong; return the exit code."""
     code, kind = next(
@@ -99,17 +129,19 @@ def _tell(ctx: click.Context, error: BaseException) -> int:
     if ctx.find_root().params.get("verbose"):
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     message = _message(ctx, error, code)
-    if code in (1, 3, 6, 130):
+    if code in (1, 3, 6, *STOPPED):
         message = f"{message} {_hint(ctx)}".strip()
     if ctx.params.get("as_json"):
         echo_json({"error": {"kind": kind, "message": message}})
-    click.echo(message if code == 130 else f"{click.style('Error:', fg='red')} {message}", err=True)
+    click.echo(
+        message if code in STOPPED else f"{click.style('Error:', fg='red')} {message}", err=True
+    )
     return code
 
 
 def _message(ctx: click.Context, error: BaseException, code: int) -> str:
     if isinstance(error, KeyboardInterrupt):
-        return "Interrupted."
+        return "Terminated." if isinstance(error, Terminated) else "Interrupted."
     if code == 1 or (isinstance(error, MemoryError) and not isinstance(error, MemoryBudgetError)):
         return f"{type(error).__name__}: {error}".rstrip(": .") + "."
     return in_options(str(error), ctx)
