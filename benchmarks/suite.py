@@ -55,8 +55,8 @@ def arguments():
     add("--store-size", type=shape, default=(1000, 100_000), help="roofline of reads")
     add("--growth-size", type=shape, default=(500, 10_000), help="smallest d, twice smallest m")
     add("--ranks", nargs="+", type=int, default=[8, 16, 32, 64])
-    add("--peer-sizes", nargs="+", type=shape, default=[(500, 5000), (1000, 20_000)])
-    add("--timeout", type=float, default=90.0, help="seconds for one measurement")
+    add("--peer-sizes", nargs="+", type=shape, default=[(500, 5000), (1000, 10_000)])
+    add("--timeout", type=float, default=60.0, help="seconds for one measurement")
     add("--memory-limit", type=float, default=8.0, help="GiB of address space of a peer")
     return parser.parse_args()
 
