@@ -29,7 +29,9 @@ from manifests import (
 )
 
 import dhsic
+from dhsic.accelerator import wanted_device
 from dhsic.checkpoint import Checkpoint
+from dhsic.versions import DEVICE
 
 ROOT = DEPLOY.parent
 by_name = pytest.mark.parametrize("folder", ROOTS, ids=lambda path: path.name)
@@ -141,6 +143,23 @@ def test_overlays_speak_tls_alone(folder):
         assert {"secretName": "dhsic-tls", "defaultMode": 0o440} in [
             volume.get("secret") for volume in pod["volumes"]
         ]
+
+
+def test_the_driver_of_workers_with_a_gpu_asks_for_it():
+    objects = render(K8S / "overlays" / "gpu")
+    name = one(objects, "ConfigMap", "dhsic-run")["data"][DEVICE]
+    assert wanted_of(name) == name
+    asked = {
+        role: pod["containers"][0]["resources"]["limits"].get("nvidia.com/gpu")
+        for role, pod in pods(objects)
+    }
+    assert asked == {"scheduler": None, "worker": "1", "driver": None}
+
+
+def wanted_of(name):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(DEVICE, name)
+        return wanted_device()
 
 
 @by_name

@@ -21,6 +21,7 @@ from dhsic.engines.lowrank import LowRank, LowRankState
 from dhsic.kernels.base import AbstractKernel
 from dhsic.lowrank.base import Landmarks
 from dhsic.lowrank.weights import FactoredWeights
+from dhsic.namespace import host, taken
 
 #: Part of the spread of gains by chance that the series may neglect.
 NEGLECTED = 0.02
@@ -81,6 +82,10 @@ class ThinState:
     forms: LowRankState
     rows: Rows | None = None
 
+    def on(self, xp: Any, device: Any = None) -> ThinState:
+        """The same matrices in another namespace; rows are NumPy's alone."""
+        return replace(self, forms=self.forms.on(xp, device))
+
 
 @dataclass(frozen=True)
 class Thin:
@@ -93,15 +98,15 @@ class Thin:
         forms = state.forms
         kernel, sigma = forms.kernel, forms.sigma
         orders = orders_for(kernel, sigma, facts, X.shape[1])
-        gains = np.empty(len(X))
+        gains = np.empty(X.shape[0])
         for order in np.unique(orders):
             which = orders == order
+            some = X if which.all() else taken(X, which)
             if order > LONGEST and state.rows is not None:
-                gains[which] = state.rows.gains(kernel, sigma, X[which])
+                gains[which] = state.rows.gains(kernel, sigma, host(some))
             else:
                 engine = LowRank(int(min(order, LONGEST)), self.dtype)
                 to_order = replace(forms, order=engine.order)
-                some = X if which.all() else X[which]
                 gains[which] = engine.score(to_order, some, facts.take(which))
         return gains
 

@@ -278,6 +278,8 @@ class Reader:
 
     def _belongs_home(self, n_features: int) -> bool:
         """Whether so few features are scored sooner here, or as soon, as by the cluster."""
+        if self.wanted.device is not None:  # the workers have it
+            return False
         few = n_features * self.bytes_per_feature <= HOME_BYTES
         n_here = usable_cores()
         quick = 2.0 * self.wanted.n_samples**2 * n_features <= HOME_FLOPS * n_here

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
+from dhsic.accelerator import Accelerator, accelerator, wanted_device
 from dhsic.engines.base import AbstractEngine, Facts
 from dhsic.kernels.statistic import AbstractSums, InnerProducts, zero_upper
 from dhsic.runtime.base import Job
@@ -35,7 +36,8 @@ class Columns:
 class Wanted:
     """What every task of a pass needs besides its job: how to turn raw values into data.
 
-    `sums` says what the statistic sums over features, `statistic` whether the first pass does.
+    `sums` says what the statistic sums over features, `statistic` whether the first pass does,
+    `device` what features are scored on (None: the cores).
     """
 
     rows: Index | None
@@ -48,6 +50,7 @@ class Wanted:
     engine: AbstractEngine | None = None
     engine_state: Any = None
     landmarks: Index | None = None
+    device: str | None = field(default_factory=wanted_device)
 
 
 def raw_columns(source: AbstractSource, block: Block, columns: Columns, wanted: Wanted) -> Array:
@@ -110,12 +113,35 @@ def statistic_of(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
 def score_columns(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
     """Gains of the columns of the job, in their order, (c,)."""
     assert wanted.engine is not None, "a scoring pass carries its engine"
+    place = Place.of(wanted)
     gains = []
     for block, columns in zip(job.blocks, job.payload, strict=True):
         raw = raw_columns(source, block, columns, wanted)
-        for a in range(0, len(raw), TILE):
-            part = columns.scaling.take(slice(a, a + TILE))
-            X = standardise(raw[a : a + TILE], source.missing_code, part, wanted.dtype)
+        height = TILE if place.accelerator is None else len(raw)
+        for a in range(0, len(raw), height):
+            part = columns.scaling.take(slice(a, a + height))
+            X = standardise(raw[a : a + height], source.missing_code, part, wanted.dtype)
             facts = Facts(part.peak, part.fourth, part.n_levels)
-            gains.append(wanted.engine.score(wanted.engine_state, X, facts))
+            gains.append(wanted.engine.score(place.state, place.array(X), facts))
     return np.concatenate(gains)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a task scores, and the state of its engine there."""
+
+    accelerator: Accelerator | None
+    state: Any
+
+    @staticmethod
+    def of(wanted: Wanted) -> Place:
+        """The device that is wanted; the cores for engines that are NumPy's alone."""
+        state = wanted.engine_state
+        if wanted.device is None or not hasattr(state, "on"):
+            return Place(None, state)
+        found = accelerator(wanted.device)
+        return Place(found, found.state(state))
+
+    def array(self, X: Array) -> Array:
+        """The array there."""
+        return X if self.accelerator is None else self.accelerator.array(X)

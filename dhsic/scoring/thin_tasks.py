@@ -17,7 +17,7 @@ from dhsic.engines.thin import Thin, ThinState, gains_from_sums
 from dhsic.kernels.statistic import packed, zero_upper
 from dhsic.kernels.symmetric import add_products
 from dhsic.runtime.base import Job
-from dhsic.scoring.tasks import Wanted, raw_columns
+from dhsic.scoring.tasks import Place, Wanted, raw_columns
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.codes import Codes, code_values, scaling_of
 from dhsic.sources.scaling import Scaling, measure, standardise
@@ -174,12 +174,13 @@ def _standardised_gains(
     raw: Array, missing_code: int | None, scaling: Scaling, wanted: Wanted
 ) -> Iterator[Float]:
     """Gains of features that are standardised, a tile at a time."""
-    height = tile_height(wanted.n_samples)
+    place = Place.of(wanted)
+    height = tile_height(wanted.n_samples) if place.accelerator is None else len(raw)
     for a in range(0, len(raw), height):
         part = scaling.take(slice(a, a + height))
         X = standardise(raw[a : a + height], missing_code, part, wanted.dtype)
         facts = Facts(part.peak, part.fourth, part.n_levels)
-        yield Thin(wanted.dtype).score(wanted.engine_state, X, facts)
+        yield Thin(wanted.dtype).score(place.state, place.array(X), facts)
 
 
 def _levels_apply(state: ThinState) -> Array | None:

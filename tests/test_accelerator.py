@@ -1,0 +1,105 @@
+"""Scoring on the device that the environment names: the ranking of the cores, or a sentence.
+
+array-api-strict stands for the device: it has the standard and no more, and its arrays do not mix
+with those of NumPy or of its other devices.
+"""
+
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from stores import write_matrix
+
+import dhsic
+from dhsic.accelerator import Accelerator
+from dhsic.errors import CheckpointError, InputError
+from dhsic.kernels import Laplace
+from dhsic.runtime.dask import DaskRuntime
+from dhsic.versions import DEVICE
+
+DEVICE1 = "array_api_strict:device1"
+RUNS = {
+    "exact": {"approx": "exact"},
+    "exact, biased": {"approx": "exact", "estimator": "biased"},
+    "polynomial": {"kernel": "polynomial", "approx": "exact"},
+    "laplace": {"kernel": Laplace(), "approx": "exact"},
+    "by definition": {"kernel": "gaussian", "approx": "exact", "step": 0.5},
+    "low rank": {"approx": "lowrank", "step": 0.3},
+    "fohsic": {"method": "fohsic", "approx": "exact"},
+    "fohsic, low rank": {"method": "fohsic", "approx": "lowrank"},
+    "ridge": {"kernel": "ridge", "approx": "exact", "step": 0.5},
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((40, 160)).astype(np.float32)
+    X[:, :20] *= np.exp(rng.standard_normal((40, 20)))  # some for which no series is short
+    path = tmp_path_factory.mktemp("accelerator") / "x.zarr"
+    write_matrix(path, X, chunks=(50, 40))
+    return str(path), (X[:, 30] + X[:, 31] > 0).astype(int)
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """What was scored on the device: the type and the place of arrays."""
+    seen = []
+    array = Accelerator.array
+
+    def told(self, X):
+        there = array(self, X)
+        seen.append(str(there.device))
+        return there
+
+    monkeypatch.setattr(Accelerator, "array", told)
+    return seen
+
+
+def selected(data, **how):
+    return dhsic.select(*data, n_features_to_select=5, progress=False, **how)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_same_ranking_on_a_device(name, data, client, tmp_path, monkeypatch, seen):
+    here = selected(data, **RUNS[name])
+    assert not seen
+    monkeypatch.setenv(DEVICE, DEVICE1)
+    there = selected(data, **RUNS[name])
+    assert seen[1:]
+    assert all("device1" in place for place in seen)
+    assert_array_equal(there["rank"], here["rank"])
+    assert_allclose(there["score"], here["score"], rtol=1e-4, atol=1e-12)
+    with DaskRuntime(client, scratch=tmp_path) as runtime:
+        afar = selected(data, runtime=runtime, **RUNS[name])
+    assert_array_equal(afar["rank"], there["rank"])
+    assert_array_equal(afar["score"], there["score"])
+
+
+def test_the_result_says_the_device(data, monkeypatch):
+    assert "device" not in json.loads(selected(data).attrs["versions"])
+    monkeypatch.setenv(DEVICE, DEVICE1)
+    assert json.loads(selected(data).attrs["versions"])["device"] == DEVICE1
+
+
+def test_a_checkpoint_stays_on_its_device(data, tmp_path, monkeypatch):
+    monkeypatch.setenv(DEVICE, DEVICE1)
+    selected(data, checkpoint=tmp_path / "run.dhsic")
+    monkeypatch.delenv(DEVICE)
+    with pytest.raises(CheckpointError, match="device"):
+        selected(data, checkpoint=tmp_path / "run.dhsic")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
+        ("array_api_strict:device9", "ValueError"),
+        ("two words", "names no library of arrays"),
+    ],
+)
+def test_no_such_device(name, said, data, monkeypatch):
+    monkeypatch.setenv(DEVICE, name)
+    with pytest.raises(InputError, match=rf"DHSIC_DEVICE='{name}'.*{said}.*leave (it|the var)"):
+        selected(data)
