@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, NoReturn
 
 import numpy as np
@@ -35,6 +36,17 @@ def as_array(given: Any, what: str) -> Array:
             "row a sample."
         )
     return array
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a finite real number, and no truth value."""
+    is_real = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    return is_real and bool(np.isfinite(float(value)))
+
+
+def is_positive(value: Any) -> bool:
+    """Whether it is a finite number above 0."""
+    return is_number(value) and float(value) > 0
 
 
 def refuse_lossy(given: Any, what: str) -> None:

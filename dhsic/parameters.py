@@ -165,12 +165,6 @@ def check_tolerance(tolerance: object) -> None:
         )
 
 
-def is_positive(value: Any) -> bool:
-    """Whether it is a positive, finite number."""
-    is_number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-    return is_number and bool(0 < float(value) < np.inf)
-
-
 def seed_of(random_state: object) -> int:
     """Seed of all random draws: a whole number, None for 0, or from a NumPy `RandomState`.
 

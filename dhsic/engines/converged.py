@@ -82,11 +82,6 @@ class Converged(AbstractEngine):
                 gains[which] = Dense(int(way), np.float64).score(series, part, about)
         return gains
 
-    def error(self, question: Question, facts: Facts, gains: Float) -> Float:
-        """Nothing that the tolerance for ties would not cover."""
-        del question, facts
-        return np.zeros_like(gains)
-
     def products(self, question: Question, facts: Facts) -> int:
         """Columns of products over the ways chosen."""
         total = 0

@@ -63,11 +63,6 @@ class Direct(AbstractEngine):
             gains[j] = self._gain(state, cast(X[j, :], np.float64))
         return host(gains)
 
-    def error(self, question: Question, facts: Facts, gains: Float) -> Float:
-        """None but rounding."""
-        del question, facts
-        return np.zeros_like(gains)
-
     def products(self, question: Question, facts: Facts) -> int:
         """No matrix product at all."""
         del question, facts

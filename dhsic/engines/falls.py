@@ -79,11 +79,6 @@ class Falls(AbstractEngine):
             gains[j] = self._gain(state, X[j, :])
         return host(gains)
 
-    def error(self, question: Question, facts: Facts, gains: Float) -> Float:
-        """None but rounding."""
-        del question, facts
-        return np.zeros_like(gains)
-
     def products(self, question: Question, facts: Facts) -> int:
         """No matrix product at all."""
         del question, facts

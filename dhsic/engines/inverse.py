@@ -30,6 +30,15 @@ class InverseState:
     B: Quadratic
     penalty: float
 
+    @classmethod
+    def of(cls, inverse: Float, W: Float, penalty: float) -> InverseState:
+        """From ``M^-1`` and W, (m, m)."""
+        B = inverse @ W @ inverse
+        even = (B + B.T) / 2  # rounding is not symmetric
+        return cls(
+            Quadratic.of(inverse, 1.0, np.float64), Quadratic.of(even, 1.0, np.float64), penalty
+        )
+
     def on(self, xp: Any, device: Any = None) -> InverseState:
         """The same state in another namespace, on one of its devices."""
         inverse, B = self.inverse.on(xp, device), self.B.on(xp, device)
@@ -43,24 +52,13 @@ class Inverse(AbstractEngine):
     def prepare(self, question: Question) -> InverseState:
         """Invert M once, on the range of K."""
         resolvent = question.resolvent
-        inverse = resolvent.inverse
-        B = inverse @ question.W @ inverse
-        return InverseState(
-            Quadratic.of(inverse, 1.0, np.float64),
-            Quadratic.of((B + B.T) / 2, 1.0, np.float64),
-            resolvent.penalty,
-        )
+        return InverseState.of(resolvent.inverse, question.W, resolvent.penalty)
 
     def score(self, state: InverseState, X: Array, facts: Facts) -> Float:
         """Two quadratic forms a feature."""
         del facts
         X = cast(X, np.float64)
         return host(-state.penalty * state.B.forms(X) / (1.0 - state.inverse.forms(X)))
-
-    def error(self, question: Question, facts: Facts, gains: Float) -> Float:
-        """None but rounding."""
-        del question, facts
-        return np.zeros_like(gains)
 
     def products(self, question: Question, facts: Facts) -> int:
         """Two columns a feature."""
@@ -104,11 +102,6 @@ class Solved(AbstractEngine):
         """Solve for each row of X."""
         del facts
         return np.array([self._gain(state, x) for x in np.asarray(host(X), dtype=np.float64)])
-
-    def error(self, question: Question, facts: Facts, gains: Float) -> Float:
-        """None but rounding."""
-        del question, facts
-        return np.zeros_like(gains)
 
     def products(self, question: Question, facts: Facts) -> int:
         """No matrix product with a feature at all."""

@@ -16,7 +16,6 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.engines.base import AbstractEngine, Facts, Question
 from dhsic.engines.inverse import InverseState
-from dhsic.engines.quadratic import Quadratic
 from dhsic.kernels.ridge import AbstractWhole, inverse_of
 from dhsic.namespace import cast, host
 
@@ -39,24 +38,13 @@ class Joining(AbstractEngine):
         assert isinstance(kernel, AbstractWhole), "other kernels have no penalty"
         G = question.statistic.whole()
         penalty = kernel.penalty * (float(np.diagonal(G).mean()) + self.mean_square)
-        inverse = inverse_of(G, penalty)
-        B = inverse @ question.W @ inverse
-        return InverseState(
-            Quadratic.of(inverse, 1.0, np.float64),
-            Quadratic.of((B + B.T) / 2, 1.0, np.float64),
-            penalty,
-        )
+        return InverseState.of(inverse_of(G, penalty), question.W, penalty)
 
     def score(self, state: InverseState, X: Array, facts: Facts) -> Float:
         """Two quadratic forms a feature."""
         del facts
         X = cast(X, np.float64)
         return host(state.penalty * state.B.forms(X) / (1.0 + state.inverse.forms(X)))
-
-    def error(self, question: Question, facts: Facts, gains: Float) -> Float:
-        """None but rounding."""
-        del question, facts
-        return np.zeros_like(gains)
 
     def products(self, question: Question, facts: Facts) -> int:
         """Two columns a feature."""

@@ -94,11 +94,6 @@ class Levelled(AbstractEngine):
             gains[steep] = Direct().score(state.direct, taken(X, steep), facts.take(steep))
         return gains
 
-    def error(self, question: Question, facts: Facts, gains: Float) -> Float:
-        """None but rounding."""
-        del question, facts
-        return np.zeros_like(gains)
-
     def products(self, question: Question, facts: Facts) -> int:
         """A column for every level but one."""
         few = (facts.n_levels > 0) & ~_steep(_levelled(question), question.sigma, facts)

@@ -110,11 +110,6 @@ class Settled(AbstractEngine):
             gains[~good] = Falls().score(state.direct, taken(X, ~good), facts.take(~good))
         return gains
 
-    def error(self, question: Question, facts: Facts, gains: Float) -> Float:
-        """Nothing that the tolerance for ties would not cover."""
-        del question, facts
-        return np.zeros_like(gains)
-
     def products(self, question: Question, facts: Facts) -> int:
         """Quadratic forms of the series."""
         if not self.order:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from scipy.sparse import csc_array
 
 from dhsic._typing import Float
 from dhsic.errors import InputError
+from dhsic.given import is_positive
 
 #: Numbers of a dense block of columns.
 BLOCK = 2**22
@@ -111,6 +112,5 @@ def check_decay(what: str, value: Any) -> None:
     InputError
         It is none.
     """
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not 0 < float(value) < np.inf:
+    if not is_positive(value):
         raise InputError(f"{what}={value!r}; pass a positive number.")

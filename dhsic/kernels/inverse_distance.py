@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from dhsic._typing import Float
 from dhsic.errors import InputError
-from dhsic.kernels.polynomial import is_number
+from dhsic.given import is_number
 from dhsic.kernels.radial import AbstractRadial
 from dhsic.namespace import namespace_of
 

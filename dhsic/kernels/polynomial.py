@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import comb
-from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
+from dhsic.given import is_number
 from dhsic.kernels.base import AbstractKernel, Expansion, Term
 from dhsic.namespace import namespace_of
-
-
-def is_number(value: Any) -> bool:
-    """Whether it is a finite real number, and no truth value."""
-    is_real = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
-    return is_real and bool(np.isfinite(float(value)))
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 
 from dhsic._typing import Float
 from dhsic.errors import InputError
+from dhsic.given import is_positive
 from dhsic.kernels.base import AbstractKernel, Expansion
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.levelled import AbstractLevelled
 from dhsic.kernels.linear import Linear
-from dhsic.kernels.polynomial import is_number
 
 #: Eigenvalues up to this part of the largest are rounding.
 NOTHING = 1e-11
@@ -207,5 +207,5 @@ def check_penalty(penalty: object) -> None:
     InputError
         Anything but a finite number above 0.
     """
-    if not (is_number(penalty) and float(penalty) > 0):  # type: ignore[arg-type]  # a number
+    if not is_positive(penalty):
         raise InputError(f"penalty={penalty!r} of a ridge kernel; pass a number > 0.")

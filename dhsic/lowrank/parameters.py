@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 from dhsic.errors import InputError
+from dhsic.given import is_number
 
 
 def check_rank(rank: object, factorizer: str) -> None:
@@ -28,8 +29,7 @@ def check_tolerance(tolerance: Any, factorizer: str) -> None:
     InputError
         It is outside, or no number.
     """
-    is_number = not isinstance(tolerance, bool) and isinstance(tolerance, Real)
-    if not is_number or not 0 <= float(tolerance) < 1:
+    if not (is_number(tolerance) and 0 <= float(tolerance) < 1):
         raise InputError(f"{factorizer} tolerance={tolerance!r}; pass a number from 0 to below 1.")
 
 

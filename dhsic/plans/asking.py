@@ -21,9 +21,9 @@ from dhsic.runs.base import AbstractRun, check_memory
 from dhsic.runs.groups import Groups
 from dhsic.runtime.choosing import choose_runtime
 from dhsic.runtime.threads import usable_cores
-from dhsic.selectors.select import parameters_of, selector_of
+from dhsic.selectors.select import selector_of
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import as_labels, read_target
+from dhsic.sources.target import as_labels, read_groups
 from dhsic.stability import check_stability
 
 #: Workers that times are told for, besides those asked for.
@@ -79,7 +79,7 @@ def plan(
     >>> told.n_rounds, told.data.n_blocks
     (50, 4)
     """
-    selector = selector_of(method, n_features_to_select, _checked(method, parameters))
+    selector = selector_of(method, n_features_to_select, parameters)
     limit = bytes_of(worker_memory)
     is_own = target is None and getattr(selector, "label_kernel", None) == SELF
     y = None if target is None else as_labels(target, data)
@@ -91,7 +91,7 @@ def plan(
             f"groups: method {method!r} takes none, it judges features one by one; leave them out."
         )
     if isinstance(groups, str):
-        groups = read_target(data, groups)
+        groups = read_groups(data, groups, source.n_features)
     memory = selector.memory
     if n_workers is None and limit is not None:
         memory = limit if memory is None else min(memory, limit)
@@ -167,17 +167,6 @@ def plan_of(
         times=() if work is None else tuple(_times(run, work, speed)),
         assumed=tuple(assumed),
     )
-
-
-def _checked(method: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Parameters of a method, none of them unknown to it."""
-    known = parameters_of(method)
-    unknown = sorted(set(parameters) - set(known))
-    if unknown:
-        raise InputError(
-            f"{', '.join(unknown)}: no parameter of method {method!r}; it has {', '.join(known)}."
-        )
-    return parameters
 
 
 def bytes_of(amount: int | str | None) -> int | None:

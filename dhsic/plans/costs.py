@@ -52,7 +52,7 @@ def work_of(run: AbstractRun, promised: Promise) -> Work | None:
 
 def _tally(run: AbstractRun) -> Tally:
     groups = run.groups
-    room = run._budget if isinstance(run, AbstractRounds) else None
+    room = run.budget if isinstance(run, AbstractRounds) else None
     if groups is None:
         return Tally.of(run, run.source.n_features, None, room)
     return Tally.of(run, groups.n, groups.codes, room)
@@ -118,7 +118,7 @@ def _at_once(run: Once) -> Work:
     return _work(run, tally, sizes, [], is_timed=not criterion.has_bandwidth)
 
 
-def _sizes(run: AbstractRounds, tally: Tally) -> list[int]:  # type: ignore[type-arg]  # any
+def _sizes(run: AbstractRounds, tally: Tally) -> list[int]:  # type: ignore[type-arg]  # of any
     return run.ahead(begin(np.arange(tally.n, dtype=np.int64)))
 
 

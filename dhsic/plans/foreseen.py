@@ -77,7 +77,7 @@ class WorkerPromise:
         alone = replace(run, runtime=Threads(1), memory=1 << 62)
         needed = alone.promise_for(run.n_samples)
         stored = run.n_samples * run.source.n_features * run.source.dtype.itemsize
-        room = run._budget if isinstance(run, AbstractRounds) else None
+        room = run.budget if isinstance(run, AbstractRounds) else None
         return WorkerPromise(
             process=PROCESS_BYTES + SLACK_BYTES,
             states=STATES * (0 if work is None else work.state_bytes),

@@ -13,7 +13,7 @@ import numpy as np
 from dhsic._typing import Array
 from dhsic.engines.quadratic import Quadratic
 from dhsic.errors import InputError
-from dhsic.parameters import is_positive
+from dhsic.given import is_positive
 from dhsic.plans.exact import form_flops
 from dhsic.runtime.blas import single_blas_thread
 from dhsic.scoring.reader import block_width

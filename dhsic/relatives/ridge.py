@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
+from dhsic.given import is_number
 from dhsic.kernels.labels import LabelParts
 from dhsic.relatives.base import AbstractCriterion, Scores, as_they_are
 from dhsic.relatives.targets import centred, numbers
@@ -40,10 +40,10 @@ class Ridge(AbstractCriterion):
     penalty: float = 1.0
 
     def __post_init__(self) -> None:
-        given: Any = self.penalty
-        if isinstance(given, bool) or not (isinstance(given, Real) and 0 <= float(given) < np.inf):
+        if not (is_number(self.penalty) and self.penalty >= 0):
             raise InputError(
-                f"penalty={given!r}; pass the ridge penalty, a finite number from 0, such as 1.0."
+                f"penalty={self.penalty!r}; pass the ridge penalty, a finite number from 0, "
+                "such as 1.0."
             )
 
     def read(self, y: Array) -> LabelParts:

@@ -48,7 +48,7 @@ class Elimination(AbstractRounds[AnyDependence]):
     def promise_for(self, m: int) -> Promise:
         """By sizes and the engines planned; survivors get less where memory is short."""
         kernel = resolve_kernel(self.parameters.kernel)
-        needed, self._budget = fitted(
+        needed, self.budget = fitted(
             self.plan(m), self.source, self.runtime, kernel, m, self.memory
         )
         return self.with_groups(needed, m)
@@ -69,9 +69,9 @@ class Elimination(AbstractRounds[AnyDependence]):
                 self.source,
                 self.choices(labels),
                 self.runtime,
-                Membership(self.groups.codes),
+                membership=Membership(self.groups.codes),
                 rows=self.rows,
-                memory=self._budget,
+                memory=self.budget,
             )
         if not plan.begins_thin or labels is None:
             return SourceDependence(
@@ -79,7 +79,7 @@ class Elimination(AbstractRounds[AnyDependence]):
                 self.choices(labels),
                 self.runtime,
                 rows=self.rows,
-                memory=self._budget,
+                memory=self.budget,
             )
         asked = self.parameters
         known = self.choices(labels, weigh=False)
@@ -93,7 +93,7 @@ class Elimination(AbstractRounds[AnyDependence]):
             seed_of(asked.random_state),
         )
         return AdaptiveDependence(
-            ThinDependence(self.source, thin, self.runtime, rows=self.rows, memory=self._budget),
+            ThinDependence(self.source, thin, self.runtime, rows=self.rows, memory=self.budget),
             lambda: self.choices(labels),
             eager=plan.eager,
         )

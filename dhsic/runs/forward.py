@@ -55,7 +55,7 @@ class Forward(AbstractRounds[SourceForward]):
         """As of elimination by the engine that is taken."""
         kernel = resolve_kernel(self.parameters.kernel)
         plan = Plan(begins_thin=self._is_thin(m), eager=False, may_square=not self._is_thin(m))
-        needed, self._budget = fitted(plan, self.source, self.runtime, kernel, m, self.memory)
+        needed, self.budget = fitted(plan, self.source, self.runtime, kernel, m, self.memory)
         if self._is_thin(m):
             return replace(needed, landmarks=needed.landmarks + SQUARES * 8 * PRODUCTS**2)
         if self.parameters.strategy == "forward":
@@ -87,16 +87,16 @@ class Forward(AbstractRounds[SourceForward]):
                 self.source,
                 choices,
                 self.runtime,
-                Membership(self.groups.codes),
+                membership=Membership(self.groups.codes),
                 rows=self.rows,
-                memory=self._budget,
+                memory=self.budget,
             )
         return SourceForward(
             self.source,
             choices,
             self.runtime,
             rows=self.rows,
-            memory=self._budget,
+            memory=self.budget,
             thin=self._thin(labels) if is_thin else None,
         )
 

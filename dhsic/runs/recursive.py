@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dhsic.errors import InputError
+from dhsic.given import is_positive
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.choosing import resolve_kernel
@@ -22,7 +23,7 @@ from dhsic.kernels.labels import (
 from dhsic.kernels.linear import Linear
 from dhsic.kernels.polynomial import Polynomial
 from dhsic.kernels.ridge import AbstractWhole
-from dhsic.parameters import Parameters, is_positive
+from dhsic.parameters import Parameters
 from dhsic.runs.elimination import Elimination
 from dhsic.scoring.dependence import Choices
 from dhsic.scoring.planning import Plan
@@ -117,7 +118,7 @@ class Recursive(Elimination):
             self._classes(labels),
             float(asked.penalty),
             rows=self.rows,
-            memory=self._budget,
+            memory=self.budget,
         )
 
     def _classes(self, labels: LabelParts) -> Any:

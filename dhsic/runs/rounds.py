@@ -67,7 +67,7 @@ class AbstractRounds(AbstractRun, Generic[D]):
 
     parameters: Parameters
     takes_self: ClassVar[bool] = True
-    _budget: int | None = field(default=None, init=False)
+    budget: int | None = field(default=None, init=False)
 
     @abstractmethod
     def dependence(self, labels: LabelParts | None) -> D:

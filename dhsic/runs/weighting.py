@@ -13,7 +13,6 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,6 +21,7 @@ from dhsic._typing import Array, Float
 from dhsic.checkpoint import Checkpoint
 from dhsic.engines.memory import Demand, Promise, promise
 from dhsic.errors import InputError
+from dhsic.given import is_positive
 from dhsic.kernels.bandwidth import (
     MEDIAN_SAMPLES,
     AbstractBandwidth,
@@ -138,7 +138,7 @@ class AbstractWeighting(AbstractRun):
     """
 
     parameters: WeightedParameters
-    _budget: int | None = field(default=None, init=False)
+    budget: int | None = field(default=None, init=False)
 
     @abstractmethod
     def method(self, data: WeightedSource, labels: LabelParts) -> Method:
@@ -155,8 +155,8 @@ class AbstractWeighting(AbstractRun):
         if excess <= 0:
             return promised
         stored = m * self.source.n_features * np.dtype(self.source.dtype).itemsize
-        self._budget = max(0, min(COMPACT_BYTES, stored) - excess)
-        return self._promised(m, self._budget)
+        self.budget = max(0, min(COMPACT_BYTES, stored) - excess)
+        return self._promised(m, self.budget)
 
     def select(self, labels: LabelParts | None) -> tuple[Order, Scaling]:
         """All steps."""
@@ -168,7 +168,7 @@ class AbstractWeighting(AbstractRun):
             rows=self.rows,
             standardize=bool(self.parameters.standardize),
             seed=seed_of(self.parameters.random_state),
-            memory=self._budget,
+            memory=self.budget,
         )
         try:
             if self.checkpoint is None:
@@ -333,8 +333,7 @@ def check_positive(name: str, value: object) -> None:
     InputError
         Anything else.
     """
-    number = float(value) if isinstance(value, Real) else 0.0
-    if isinstance(value, (bool, np.bool_)) or not 0 < number < np.inf:
+    if not is_positive(value):
         raise InputError(f"{name}={value!r}; pass a number above 0.")
 
 

@@ -14,9 +14,11 @@ from dhsic.engines.certificate import certify, nearest_to_cut
 from dhsic.engines.decide import largest, tie_width, undecided
 from dhsic.engines.direct import Direct
 from dhsic.engines.joining import Joining
+from dhsic.engines.ladder import FEW_FEATURES, PASS_COST
+from dhsic.engines.last import DOUBLE_COST
 from dhsic.engines.thin_adding import ThinQuestion
 from dhsic.kernels.ridge import Ridge
-from dhsic.scoring.dependence import Reporter, facts_of
+from dhsic.scoring.dependence import Reporter, dtype_of, facts_of
 from dhsic.scoring.reader import Reader
 from dhsic.scoring.tasks import score_columns, standardised_columns
 from dhsic.sources.scaling import Scaling
@@ -27,14 +29,8 @@ SHARES = (1.0, 0.1, 0.01)
 FIRST_SHARE = 0.1
 #: Name of such an engine, before the share.
 SHARE = "float32, leaving "
-#: Time of a quadratic form in float64 over one in float32.
-DOUBLE_COST = 2.0
-#: What a pass costs besides its forms, in forms.
-PASS_COST = 400.0
 #: Features that the certificate of low rank looks at: next to the cut, and others.
 NEAREST, OTHERS = 32, 32
-#: With this few candidates a round is a matter of milliseconds.
-FEW_FEATURES = 64
 
 
 @dataclass
@@ -75,7 +71,7 @@ class Ascent:
             settled[open_] = final
             errors[settled] = tie_width(gains) / 2
             passes.append(f"{_name(engine, self.question.n_samples)}: {open_.size}")
-            products[_dtype(engine)] += self._products(engine, some)
+            products[dtype_of(engine)] += self._products(engine, some)
             open_ = np.flatnonzero(self._open(gains, errors) & ~settled)
             engine = self._last(facts.take(open_))
         record = {
@@ -188,26 +184,22 @@ class Ascent:
         state = self._state(engine)
         parts = []
         for part in self.reader.joined(
-            score_columns, jobs, engine=engine, engine_state=state, dtype=_dtype(engine)
+            score_columns, jobs, engine=engine, engine_state=state, dtype=dtype_of(engine)
         ):
             parts.append(part)
             if first and self.reporter is not None:
                 self.reporter.scored(len(part))
         found = np.concatenate(parts)
         n_bytes = self.reader.bytes_of(jobs)
-        if found.ndim == 1:  # the definition
-            return found, np.zeros_like(found), n_bytes
-        return found[:, 0], found[:, 1], n_bytes
+        if isinstance(engine, Adding):  # measures what it leaves out
+            return found[:, 0], found[:, 1], n_bytes
+        return found, np.zeros_like(found), n_bytes
 
 
 def _is_final(engine: Adding | Direct | Joining) -> bool:
     if not isinstance(engine, Adding):
         return True
-    return engine.tolerance == NOTHING and _dtype(engine) == "float64"
-
-
-def _dtype(engine: Adding | Direct | Joining) -> str:
-    return str(np.dtype(getattr(engine, "dtype", np.float64)))
+    return engine.tolerance == NOTHING and dtype_of(engine) == "float64"
 
 
 def _name(engine: Adding | Direct | Joining, m: int) -> str:

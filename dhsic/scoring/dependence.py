@@ -320,7 +320,7 @@ class Climb:
         parts = []
         state = engine.prepare(self.question)
         for part in self.reader.joined(
-            score_columns, jobs, engine=engine, engine_state=state, dtype=_dtype(engine)
+            score_columns, jobs, engine=engine, engine_state=state, dtype=dtype_of(engine)
         ):
             parts.append(part)
             if not log.passes and self.reporter is not None:
@@ -347,7 +347,7 @@ class _Log:
     def add(self, engine: AbstractEngine, n: int, products: int) -> None:
         """Write down a pass over n features."""
         self.passes.append(f"{name_of(engine)}: {n}")
-        self.products[_dtype(engine)] += products
+        self.products[dtype_of(engine)] += products
 
     def record(self) -> dict[str, Any]:
         """For the history of rounds."""
@@ -365,7 +365,8 @@ def facts_of(scaling: Scaling, features: Index) -> Facts:
     return Facts(scaling.peak[features], scaling.fourth[features], scaling.n_levels[features])
 
 
-def _dtype(engine: AbstractEngine) -> str:
+def dtype_of(engine: AbstractEngine) -> str:
+    """Precision that an engine works in: "float32" or "float64"."""
     return str(np.dtype(getattr(engine, "dtype", np.float64)))
 
 

@@ -6,8 +6,8 @@ as they are read. Then the kernel is taken of what is left, tile by tile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,29 +37,22 @@ class GroupedColumns:
 
 def score_groups(source: AbstractSource, job: Job, wanted: Wanted) -> tuple[Index, Float]:
     """Groups of the job, ascending, and by how much HSIC rises without each, (g,)."""
-    grouped: GroupedColumns = job.payload
-    gains: dict[int, float] = {}
-    for group, upper in _statistics(source, job, grouped, wanted):
-        gains[group] = _gain(wanted.engine_state, upper)
-    order = sorted(gains)
-    return np.array(order, dtype=np.int64), np.array([gains[group] for group in order])
+    return _scored(source, job, wanted, _gain)
 
 
 def joining_groups(source: AbstractSource, job: Job, wanted: Wanted) -> tuple[Index, Float]:
     """Groups of the job, ascending, and by how much HSIC rises with each, (g,)."""
-    grouped: GroupedColumns = job.payload
-    gains: dict[int, float] = {}
-    state: DirectState = wanted.engine_state
-    for group, upper in _statistics(source, job, grouped, wanted):
-        part = Statistic(upper)
-        joined = DirectState(
-            state.kernel,
-            state.sigma,
-            state.W,
-            state.G + part.whole(),
-            state.norms + part.diagonal,
-        )
-        gains[group] = -_gain(joined, upper)
+    return _scored(source, job, wanted, _gain_of_joining)
+
+
+def _scored(
+    source: AbstractSource, job: Job, wanted: Wanted, gain: Callable[[DirectState, Float], float]
+) -> tuple[Index, Float]:
+    """Groups of the job, ascending, and the gain of each."""
+    gains = {
+        group: gain(wanted.engine_state, upper)
+        for group, upper in _statistics(source, job, job.payload, wanted)
+    }
     order = sorted(gains)
     return np.array(order, dtype=np.int64), np.array([gains[group] for group in order])
 
@@ -105,3 +98,10 @@ def _gain(state: DirectState, upper: Float) -> float:
         square = rows.stop - rows.start
         gain += 2.0 * float(np.vdot(W, loss)) - float(np.vdot(W[:, :square], loss[:, :square]))
     return gain
+
+
+def _gain_of_joining(state: DirectState, upper: Float) -> float:
+    """``<W, K(S with g) - K(S)>``: what S with g loses without g."""
+    part = Statistic(upper)
+    G, norms = state.G + part.whole(), state.norms + part.diagonal
+    return -_gain(replace(state, G=G, norms=norms), upper)

@@ -12,36 +12,34 @@ from dhsic._typing import Float, Index
 from dhsic.engines.base import Question
 from dhsic.engines.direct import Direct
 from dhsic.engines.thin_adding import ThinQuestion
-from dhsic.runtime.base import AbstractRuntime, Job, Task
-from dhsic.scoring.dependence import Choices, Reporter, SourceDependence
+from dhsic.runtime.base import Job, Task
+from dhsic.scoring.dependence import Reporter, SourceDependence
 from dhsic.scoring.forward import SourceForward
 from dhsic.scoring.group_tasks import joining_groups, score_groups
 from dhsic.scoring.membership import Membership
 from dhsic.scoring.reader import Reader
 from dhsic.selection.state import SelectionState
-from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
 
 
-class GroupedDependence(SourceDependence):
-    """`dhsic.selection.bahsic.Dependence` of which the features are groups."""
+class Grouped:
+    """What makes candidates of groups, over the class that scores features.
 
-    def __init__(
-        self,
-        source: AbstractSource,
-        choices: Choices,
-        runtime: AbstractRuntime,
-        membership: Membership,
-        *,
-        rows: Index | None = None,
-        memory: int | None = None,
-    ) -> None:
-        super().__init__(source, choices, runtime, rows=rows, memory=memory)
+    Parameters
+    ----------
+    *given, **named
+        Of that class.
+    membership : Membership
+        The groups, and which features they have.
+    """
+
+    def __init__(self, *given: Any, membership: Membership, **named: Any) -> None:
+        super().__init__(*given, **named)
         self.membership = membership
 
     def measure(self) -> Scaling:
-        """Pass over all features: their scaling and, with it, the statistic."""
-        scaling = super().measure()
+        """Pass over all features; groups without one that varies are out from here on."""
+        scaling: Scaling = super().measure()  # type: ignore[misc]  # of the class that it is over
         self.membership.drop_constant(scaling)
         return scaling
 
@@ -49,6 +47,10 @@ class GroupedDependence(SourceDependence):
     def candidates(self) -> Index:
         """Groups of features that vary."""
         return self.membership.groups
+
+
+class GroupedDependence(Grouped, SourceDependence):
+    """`dhsic.selection.bahsic.Dependence` of which the features are groups."""
 
     def replay(self, state: SelectionState, survivors: Sequence[Index]) -> None:
         """Repeat what was done for groups."""
@@ -78,32 +80,8 @@ class GroupedDependence(SourceDependence):
         return ""
 
 
-class GroupedForward(SourceForward):
+class GroupedForward(Grouped, SourceForward):
     """`dhsic.selection.fohsic.ForwardDependence` of which the features are groups."""
-
-    def __init__(
-        self,
-        source: AbstractSource,
-        choices: Choices,
-        runtime: AbstractRuntime,
-        membership: Membership,
-        *,
-        rows: Index | None = None,
-        memory: int | None = None,
-    ) -> None:
-        super().__init__(source, choices, runtime, rows=rows, memory=memory)
-        self.membership = membership
-
-    def measure(self) -> Scaling:
-        """Pass over all features: their scaling."""
-        scaling = super().measure()
-        self.membership.drop_constant(scaling)
-        return scaling
-
-    @property
-    def candidates(self) -> Index:
-        """Groups of features that vary."""
-        return self.membership.groups
 
     @property
     def _width_of_one(self) -> float:

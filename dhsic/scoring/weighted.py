@@ -103,7 +103,7 @@ class WeightedSource:
         return self._sum(replace(self._all, wanted=wanted), np.ones(self.features.size))
 
     def settle(self, w: Float) -> None:
-        """Keep features of weight above 0 apart once they are few: only they are asked for now."""
+        """Keep features of weight above 0 apart once they are few; then only they are read."""
         features = self.features[w != 0]
         if features.size:
             # The scratch of all features, if there is any, stays for the end of the run.

@@ -45,7 +45,19 @@ def parameters_of(method: str) -> list[str]:
 
 
 def selector_of(method: str, n_features_to_select: Any, given: Mapping[str, Any]) -> Selector:
-    """Selector of a method that has all the parameters given."""
+    """Selector of a method.
+
+    Raises
+    ------
+    InputError
+        An unknown method, or a parameter that it has not.
+    """
+    known = parameters_of(method)
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise InputError(
+            f"{', '.join(unknown)}: no parameter of method {method!r}; it has {', '.join(known)}."
+        )
     kind, said = METHODS[method]
     return kind(n_features_to_select, **said, **given)
 
@@ -87,12 +99,6 @@ def select(
     xarray.Dataset
         See `dhsic.results`.
     """
-    known = parameters_of(method)
-    unknown = sorted(set(parameters) - set(known))
-    if unknown:
-        raise InputError(
-            f"{', '.join(unknown)}: no parameter of method {method!r}; it has {', '.join(known)}."
-        )
     model = selector_of(method, n_features_to_select, parameters)
     model.fit(
         data,
