@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_cupy_namespace
 
 from dhsic._typing import Array
 from dhsic.errors import InputError
@@ -99,6 +100,6 @@ def _device(xp: Any, place: str) -> Any:
     """A device as the library takes it: an object of its own, or, of torch, its name."""
     if not place:
         return None
-    if hasattr(xp, "cuda") and hasattr(xp.cuda, "Device"):  # cupy
+    if is_cupy_namespace(xp):
         return xp.cuda.Device(int(place))
     return xp.Device(place) if hasattr(xp, "Device") else place

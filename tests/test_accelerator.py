@@ -77,6 +77,14 @@ def test_same_ranking_on_a_device(name, data, client, tmp_path, monkeypatch, see
     assert_array_equal(afar["score"], there["score"])
 
 
+def test_same_ranking_by_torch(data, monkeypatch, seen):
+    pytest.importorskip("torch")
+    here = selected(data)
+    monkeypatch.setenv(DEVICE, "torch:cpu")
+    assert_array_equal(selected(data)["rank"], here["rank"])
+    assert "cpu" in seen
+
+
 def test_the_result_says_the_device(data, monkeypatch):
     assert "device" not in json.loads(selected(data).attrs["versions"])
     monkeypatch.setenv(DEVICE, DEVICE1)
