@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from dhsic.cli.tls import tls_options
 from dhsic.cli.types import number, sigma, size
 from dhsic.hsic import ESTIMATORS
 from dhsic.kernels.choosing import KERNELS
@@ -172,4 +173,4 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the argument and options of a selection, as a `dhsic.cli.job.Job` has them."""
     for add in reversed(OPTIONS):
         command = add(command)
-    return command
+    return tls_options(command)

@@ -12,12 +12,14 @@ from dhsic.checkpoint import Checkpoint
 from dhsic.cli.exits import Command
 from dhsic.cli.job import Job
 from dhsic.cli.selecting import perform
+from dhsic.cli.tls import tls_options
 from dhsic.cli.types import size
 
 
 @click.command(cls=Command)
 @click.argument("checkpoint", type=click.Path())
 @click.option("--scheduler", metavar="ADDRESS", help="Run on this Dask cluster.")
+@tls_options
 @click.option("--threads", type=click.IntRange(1), help="Run in this process on so many threads.")
 @click.option("--memory", type=size, help="Refuse to start if more may be needed, like 2GB.")
 @click.option("-f", "--force", is_flag=True, default=None, help="Overwrite --out of the run.")

@@ -23,6 +23,7 @@ PHRASES = (
     ("(overwrite=True)", "(--force)"),
     ("use runtime='threads'", "leave out --scheduler"),
     ("pass X.T, or say", "say"),
+    ("pass security=distributed.Security(...)", "pass --tls-ca-file, --tls-cert and --tls-key"),
     ("y has", "the target has"),
     ("y is not known", "the target is not known"),
     ("the labels themselves, one a sample", "a table of labels with --labels FILE"),

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import distributed
-from distributed import Client
+from distributed import Client, Security
 from distributed.comm.addressing import resolve_address
 
 from dhsic.errors import ClusterError
 
 
-def connect(client: Client | None, scheduler: str | None, timeout: float) -> Client:
+def connect(
+    client: Client | None, scheduler: str | None, timeout: float, security: Security | None = None
+) -> Client:
     """Return the client to run on.
+
+    `security` has the certificates for `scheduler`, by default those of Dask's configuration.
 
     Raises
     ------
@@ -18,7 +22,7 @@ def connect(client: Client | None, scheduler: str | None, timeout: float) -> Cli
         There is none, it cannot be waited for, or no scheduler answers within `timeout` seconds.
     """
     if client is None and scheduler is not None:
-        return client_at(scheduler, timeout)
+        return client_at(scheduler, timeout, security)
     if client is None:
         try:
             client = distributed.get_client()
@@ -36,7 +40,7 @@ def connect(client: Client | None, scheduler: str | None, timeout: float) -> Cli
     return client
 
 
-def client_at(scheduler: str, timeout: float) -> Client:
+def client_at(scheduler: str, timeout: float, security: Security | None = None) -> Client:
     """Return a new client of the scheduler at an address, not the default one of this process."""
     try:
         resolve_address(scheduler)  # a Client of what is no address takes minutes to close
@@ -47,9 +51,9 @@ def client_at(scheduler: str, timeout: float) -> Client:
             "on threads."
         ) from error
     if scheduler.startswith("tls://"):
-        _check_certificates(scheduler)
+        _check_certificates(scheduler, security or Security())
     try:
-        return Client(scheduler, set_as_default=False, timeout=timeout)
+        return Client(scheduler, set_as_default=False, timeout=timeout, security=security)
     except (OSError, ValueError) as error:
         raise ClusterError(
             f"No Dask scheduler answers at {scheduler!r} within {timeout:g} s. Check that it runs, "
@@ -58,12 +62,25 @@ def client_at(scheduler: str, timeout: float) -> Client:
         ) from error
 
 
-def _check_certificates(scheduler: str) -> None:
-    """Refuse a secured address where no certificates are configured, before a Client hangs."""
-    known = distributed.Security().get_connection_args("client")
+def _check_certificates(scheduler: str, security: Security) -> None:
+    """Refuse a secured address without certificates for it, before a Client hangs.
+
+    Raises
+    ------
+    ClusterError
+        There are none, or they cannot be read.
+    """
+    try:
+        known = security.get_connection_args("client")
+    except (OSError, ValueError) as error:  # ssl's errors are OSErrors
+        raise ClusterError(
+            f"The certificates for scheduler={scheduler!r} cannot be used ({error}). Pass the "
+            "authority, the certificate and the key as three PEM files that this process may read."
+        ) from error
     if known.get("ssl_context") is None:
         raise ClusterError(
-            f"scheduler={scheduler!r} takes certificates, and Dask is configured with none: set "
-            "distributed.comm.tls.ca-file and .client.cert and .key in its configuration "
-            "(DASK_CONFIG), or DASK_DISTRIBUTED__COMM__TLS__CA_FILE and so on."
+            f"scheduler={scheduler!r} takes certificates, and Dask is configured with none: pass "
+            "security=distributed.Security(...), or set distributed.comm.tls.ca-file and "
+            ".client.cert and .key in its configuration (DASK_CONFIG), or "
+            "DASK_DISTRIBUTED__COMM__TLS__CA_FILE and so on."
         )

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from distributed import CancelledError, Client, Future
+from distributed import CancelledError, Client, Future, Security
 
 from dhsic.errors import ClusterError
 from dhsic.runtime.base import AbstractRuntime, Job, Task
@@ -57,6 +57,8 @@ class DaskRuntime(AbstractRuntime):
     timeout : float, optional
         Seconds to wait for a first worker, and for a scheduler that was lost; at the start a
         scheduler gets at most `CONNECT` seconds of them.
+    security : distributed.Security, optional
+        Certificates for `scheduler`; those of Dask's configuration by default.
 
     Raises
     ------
@@ -75,8 +77,10 @@ class DaskRuntime(AbstractRuntime):
         scratch: str | PathLike[str] | None = None,
         *,
         timeout: float = 60.0,
+        security: Security | None = None,
     ) -> None:
-        self.client = connect(client, scheduler, min(timeout, CONNECT))
+        self.client = connect(client, scheduler, min(timeout, CONNECT), security)
+        self._security = security
         self.watch = Watch()
         self.token = secrets.token_hex(4)
         self.folder = Path(tempfile.mkdtemp(prefix=f"dhsic-{self.token}-", dir=scratch))
@@ -125,7 +129,9 @@ class DaskRuntime(AbstractRuntime):
         while self.client.status == "closed" and self._scheduler is not None:
             left = deadline - time.monotonic()
             try:
-                self.client = client_at(self._scheduler, max(min(left, CONNECT), 0.1))
+                self.client = client_at(
+                    self._scheduler, max(min(left, CONNECT), 0.1), self._security
+                )
             except ClusterError:  # it tells how to start a run, and this one goes on
                 if left <= 0:
                     raise TimeoutError(f"no scheduler at {self._scheduler}") from None

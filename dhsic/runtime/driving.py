@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from distributed import Client, Future, fire_and_forget, get_worker, worker_client
+from distributed import Client, Future, Security, fire_and_forget, get_worker, worker_client
 
 from dhsic.errors import ClusterError
 from dhsic.runtime.dask import DaskRuntime
@@ -32,7 +32,9 @@ def leave(path: str, text: str) -> None:
 
 
 @contextmanager
-def introduced(client: Any, scheduler: str | None, folder: Path) -> Iterator[Client]:
+def introduced(
+    client: Any, scheduler: str | None, folder: Path, security: Security | None = None
+) -> Iterator[Client]:
     """Client of a cluster that has our versions and shares `folder` with this process.
 
     Raises
@@ -40,7 +42,7 @@ def introduced(client: Any, scheduler: str | None, folder: Path) -> Iterator[Cli
     ClusterError
         No cluster, other versions, or workers and this process do not share the folder.
     """
-    with DaskRuntime(client, scheduler, scratch=folder) as runtime:
+    with DaskRuntime(client, scheduler, scratch=folder, security=security) as runtime:
         if not (_is_read_here(runtime) and runtime.workers_see_folder):
             raise ClusterError(
                 f"The checkpoint is to be in {folder}, and not all workers of {runtime.client!r} "
@@ -78,10 +80,10 @@ def send(client: Client, name: str, folder: str, drive: Callable[..., None]) -> 
     client.publish_dataset((folder, future), name=name)
 
 
-def reach(scheduler: str, timeout: float) -> Client | None:
+def reach(scheduler: str, timeout: float, security: Security | None = None) -> Client | None:
     """Client of the scheduler at an address; None where none answers."""
     try:
-        return Client(scheduler, set_as_default=False, timeout=timeout)
+        return Client(scheduler, set_as_default=False, timeout=timeout, security=security)
     except (OSError, ValueError):
         return None
 
