@@ -100,5 +100,5 @@ def test_another_authority(address, tmp_path):
 
 
 def test_certificates_that_are_not_there(address, tmp_path):
-    with pytest.raises(ClusterError, match="certificates for .* cannot be used .*three PEM files"):
+    with pytest.raises(ClusterError, match=r"certificates for .* cannot be used .*three PEM files"):
         DaskRuntime(scheduler=address, security=security(tmp_path))
