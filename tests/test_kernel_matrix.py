@@ -73,7 +73,7 @@ def test_all_that_holds_data(rng, tmp_path, bandwidth):
 
 def test_what_a_cluster_holds_stays_there(rng):
     X = rng.standard_normal((20, 6))
-    options = {"n_workers": 1, "processes": False, "dashboard_address": None}
+    options = {"n_workers": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
     with LocalCluster(**options) as cluster, Client(cluster, set_as_default=False) as client:
         lazy = da.from_array(X, chunks=(7, 4))
 

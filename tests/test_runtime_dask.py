@@ -6,12 +6,13 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import dask.array as da
 import numpy as np
 import pytest
 from dask import get_annotations
-from distributed import Client, LocalCluster, get_worker
+from distributed import Client, LocalCluster, Scheduler, SpecCluster, Worker, get_worker
 from suites.runtime import (
     InProcessRuntimeSuite,
     Ramp,
@@ -23,12 +24,15 @@ from suites.runtime import (
     tell,
 )
 
-from dhsic.errors import ClusterError
+import dhsic
+from dhsic.errors import ClusterError, MemoryBudgetError
+from dhsic.runs.workers import WorkerPromise
 from dhsic.runtime import broadcast, mapping, watching, worker
 from dhsic.runtime.base import Job
 from dhsic.runtime.choosing import choose_runtime
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
+from dhsic.sources.opening import open_source
 
 
 class TestDaskInProcess(InProcessRuntimeSuite):
@@ -457,3 +461,54 @@ def test_tasks_tell_what_they_are(client):
 def test_a_secured_address_without_certificates_gets_a_sentence():
     with pytest.raises(ClusterError, match="Dask is configured with none"):
         DaskRuntime(scheduler="tls://127.0.0.1:1")
+
+
+# -- Memory of workers
+
+
+@pytest.fixture(scope="module")
+def small_workers():
+    """Client of two workers, of which one has less for each of its threads."""
+    workers = {
+        name: {
+            "cls": Worker,
+            "options": {"nthreads": n, "memory_limit": limit, "dashboard_address": "127.0.0.1:0"},
+        }
+        for name, n, limit in (("ample", 1, "2GB"), ("small", 2, "900MB"))
+    }
+    scheduler = {"cls": Scheduler, "options": {"dashboard_address": "127.0.0.1:0"}}
+    with (
+        SpecCluster(workers=workers, scheduler=scheduler) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def test_workers_that_are_too_small_are_refused_before_anything_runs(
+    small_workers, tmp_path, monkeypatch
+):
+    X, y = np.zeros((3000, 40), dtype=np.int8), np.arange(3000) % 2
+    with DaskRuntime(small_workers, scratch=tmp_path) as runtime:
+        tightest = runtime.tightest()
+        assert (tightest.limit, tightest.n_threads) == (900 * 10**6, 2)
+        said = (
+            r"A worker of 2 threads needs at most .* and there are 900 MB \(worker tcp://.*\); "
+            r"use fewer samples, or give workers fewer threads, or \d"
+        )
+        monkeypatch.setattr(DaskRuntime, "_map", None)  # nothing runs
+        with pytest.raises(MemoryBudgetError, match=said):
+            dhsic.BAHSIC(5, approx="exact", runtime=runtime).fit(X, y)
+
+
+def test_survivors_get_what_the_limit_of_workers_leaves(small_workers, tmp_path):
+    source = open_source(np.zeros((50, 10**5)), n_samples=50)
+    with DaskRuntime(small_workers, scratch=tmp_path) as runtime:
+        run = dhsic.BAHSIC().new_run(source, np.arange(50) % 2, runtime)
+        run.check_workers(runtime.tightest())
+        whole = WorkerPromise.of(run)
+        assert whole.survivors == 50 * 10**5 * 8
+        rest = replace(runtime.tightest(), limit=whole.total - 10**6, n_threads=1)
+        run.check_workers(rest)
+        assert run.budget == whole.survivors - 10**6
+        with pytest.raises(MemoryBudgetError, match=r"give workers 3.. MB"):
+            run.check_workers(replace(rest, limit=10**8))

@@ -11,14 +11,16 @@ from dhsic.errors import ClusterError, InputError
 from dhsic.kernels.labels import SELF
 from dhsic.plans.costs import work_of
 from dhsic.plans.expected import NETWORK, Expected
-from dhsic.plans.fitting import check_fits, fewer
-from dhsic.plans.foreseen import Foreseen, WorkerPromise
+from dhsic.plans.fitting import check_fits
+from dhsic.plans.foreseen import Foreseen
 from dhsic.plans.passes import Work
 from dhsic.plans.plan import Plan
 from dhsic.plans.rates import Rates
 from dhsic.plans.stored import Stored
 from dhsic.runs.base import AbstractRun, check_memory
 from dhsic.runs.groups import Groups
+from dhsic.runs.workers import WorkerPromise
+from dhsic.runtime.base import WorkerMemory
 from dhsic.runtime.choosing import choose_runtime
 from dhsic.runtime.threads import usable_cores
 from dhsic.selectors.select import selector_of
@@ -138,11 +140,14 @@ def plan_of(
     if is_remote:
         _check_reach(run)
     promise = run.promise_for(m)
+    limits = WorkerMemory(worker_memory, said_by="worker_memory=") if is_remote else None
+    run.check_workers(limits)
     work, data = work_of(run, promise), Stored.of(run.source, m)
     check_fits(promise, run, data.block_bytes)
-    worker = WorkerPromise.of(run, work, data.block_bytes) if is_remote else None
-    if worker is not None:
-        worker.check(worker_memory, fewer(run))
+    worker = None
+    if limits is not None:
+        worker = WorkerPromise.of(run, limits, 0 if work is None else work.state_bytes)
+        worker.check(limits, run.smaller)
     speed = Rates.measured(run.source, m) if rates is None else Rates.of(rates)
     assumed = [*besides] if work is None else [*besides, *work.assumed]
     if is_remote:

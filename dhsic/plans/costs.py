@@ -52,10 +52,9 @@ def work_of(run: AbstractRun, promised: Promise) -> Work | None:
 
 def _tally(run: AbstractRun) -> Tally:
     groups = run.groups
-    room = run.budget if isinstance(run, AbstractRounds) else None
     if groups is None:
-        return Tally.of(run, run.source.n_features, None, room)
-    return Tally.of(run, groups.n, groups.codes, room)
+        return Tally.of(run, run.source.n_features, None, run.budget)
+    return Tally.of(run, groups.n, groups.codes, run.budget)
 
 
 def _eliminated(run: Elimination) -> Work:

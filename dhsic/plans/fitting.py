@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dhsic.engines.memory import Promise, human
 from dhsic.errors import MemoryBudgetError
-from dhsic.kernels.choosing import has_low_rank, resolve_kernel
 from dhsic.runs.base import AbstractRun
-from dhsic.runs.elimination import Elimination
-from dhsic.scoring.adaptive import MOST_SAMPLES
 
 #: Bytes of memory for each of a block, as `dhsic.engines.memory` counts them.
 HELD = 5
@@ -31,16 +28,8 @@ def check_fits(promise: Promise, run: AbstractRun, block_bytes: int) -> None:
                 "again with narrower chunks (dhsic inspect says how), or use fewer threads."
             )
         elif 2 * (promise.squares + promise.tasks - blocks) > promise.total - promise.process:
-            advice = f"Most of it is for m x m matrices: {fewer(run)}."
+            advice = f"Most of it is for m x m matrices: {run.smaller}."
         else:
             raise
         message = f"{error} {advice}"
         raise MemoryBudgetError(message) from error
-
-
-def fewer(run: AbstractRun) -> str:
-    """What makes m x m matrices smaller: low rank has none where samples are many."""
-    knows = isinstance(run, Elimination) and has_low_rank(resolve_kernel(run.parameters.kernel))
-    if knows and run.groups is None and run.n_samples > MOST_SAMPLES:
-        return "use fewer samples or approx='lowrank'"
-    return "use fewer samples"

@@ -7,12 +7,12 @@ from typing import Any
 
 from dhsic.engines.memory import Promise
 from dhsic.plans.expected import Expected
-from dhsic.plans.foreseen import WorkerPromise
 from dhsic.plans.html import as_html
 from dhsic.plans.passes import Work, float32, float64
 from dhsic.plans.rates import Rates
 from dhsic.plans.stored import Stored
 from dhsic.plans.text import as_text
+from dhsic.runs.workers import WorkerPromise
 
 
 @dataclass(frozen=True)

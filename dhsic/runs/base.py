@@ -19,8 +19,10 @@ from dhsic.parameters import AbstractParameters
 from dhsic.progress import Hook, check_progress
 from dhsic.runs.groups import Groups
 from dhsic.runs.outcome import Order, Outcome
-from dhsic.runtime.base import AbstractRuntime
+from dhsic.runs.workers import WorkerPromise
+from dhsic.runtime.base import AbstractRuntime, WorkerMemory
 from dhsic.runtime.blas import single_blas_thread
+from dhsic.scoring.reader import COMPACT_BYTES
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.domain import warn_of_codes
 from dhsic.sources.scaling import Scaling
@@ -47,6 +49,8 @@ class AbstractRun(ABC):
     progress: str | bool | Hook = False
     memory: int | None = None
     announce: Callable[[Promise], object] | None = None
+    #: Bytes of survivors in memory, here or on each worker; None for as many as are of use.
+    budget: int | None = field(default=None, init=False)
 
     #: Whether the data may be their own labels.
     takes_self: ClassVar[bool] = False
@@ -58,6 +62,11 @@ class AbstractRun(ABC):
     @abstractmethod
     def select(self, labels: LabelParts | None) -> tuple[Order, Scaling]:
         """Do the work of the method, from the start or from where the checkpoint left off."""
+
+    @property
+    def smaller(self) -> str:
+        """What makes m x m matrices smaller, for people."""
+        return "use fewer samples"
 
     def check_samples(self, m: int) -> None:  # noqa: B027  # most methods take any number
         """Refuse fewer samples than the method takes."""
@@ -89,6 +98,7 @@ class AbstractRun(ABC):
         self.check_samples(m)
         needed = self.promise_for(m)
         needed.check(self.memory)
+        self.check_workers(self.runtime.tightest())
         if self.announce is not None:
             self.announce(needed)
         warn_of_codes(self.source, self.rows)
@@ -111,6 +121,21 @@ class AbstractRun(ABC):
             needed,
             self.runtime.name,
         )
+
+    def check_workers(self, memory: WorkerMemory | None) -> None:
+        """Refuse workers that are too small; survivors get there what their limit leaves.
+
+        Raises
+        ------
+        MemoryBudgetError
+            They are; the message names what to change.
+        """
+        if memory is None or memory.limit is None:
+            return
+        needed = WorkerPromise.of(self, memory)
+        needed.check(memory, self.smaller)
+        room = COMPACT_BYTES if self.budget is None else self.budget
+        self.budget = min(room, needed.survivors)
 
     def identity(self) -> dict[str, Any]:
         """What a run must share with the one that made a checkpoint, for `Checkpoint.begin`."""

@@ -9,13 +9,13 @@ from typing import ClassVar
 
 from dhsic.engines.memory import Promise
 from dhsic.errors import InputError
-from dhsic.kernels.choosing import resolve_kernel
+from dhsic.kernels.choosing import has_low_rank, resolve_kernel
 from dhsic.kernels.labels import SELF, LabelParts
 from dhsic.parameters import seed_of
 from dhsic.runs.labelled import factored_of
 from dhsic.runs.outcome import Order
 from dhsic.runs.rounds import AbstractRounds
-from dhsic.scoring.adaptive import AdaptiveDependence
+from dhsic.scoring.adaptive import MOST_SAMPLES, AdaptiveDependence
 from dhsic.scoring.dependence import SourceDependence
 from dhsic.scoring.grouped import GroupedDependence
 from dhsic.scoring.membership import Membership
@@ -44,6 +44,14 @@ class Elimination(AbstractRounds[AnyDependence]):
                 "approx='lowrank' takes labels of few directions, and label_kernel='self' has as "
                 "many as samples; leave it out."
             )
+
+    @property
+    def smaller(self) -> str:
+        """Low rank has no m x m matrices where samples are many."""
+        knows = has_low_rank(resolve_kernel(self.parameters.kernel)) and self.groups is None
+        if knows and self.n_samples > MOST_SAMPLES:
+            return "use fewer samples or approx='lowrank'"
+        return super().smaller
 
     def promise_for(self, m: int) -> Promise:
         """By sizes and the engines planned; survivors get less where memory is short."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -67,7 +67,6 @@ class AbstractRounds(AbstractRun, Generic[D]):
 
     parameters: Parameters
     takes_self: ClassVar[bool] = True
-    budget: int | None = field(default=None, init=False)
 
     @abstractmethod
     def dependence(self, labels: LabelParts | None) -> D:

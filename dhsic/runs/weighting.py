@@ -11,7 +11,7 @@ import time
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Protocol
 
@@ -138,7 +138,6 @@ class AbstractWeighting(AbstractRun):
     """
 
     parameters: WeightedParameters
-    budget: int | None = field(default=None, init=False)
 
     @abstractmethod
     def method(self, data: WeightedSource, labels: LabelParts) -> Method:

@@ -28,6 +28,18 @@ class Job:
 Task = Callable[[AbstractSource, Job, Any], Any]
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerMemory:
+    """What a worker may have: bytes (None: as many as it likes), and tasks at once.
+
+    `said_by` tells where the limit comes from.
+    """
+
+    limit: int | None = None
+    n_threads: int = 1
+    said_by: str = ""
+
+
 class AbstractRuntime(ABC):
     """Runs tasks over jobs; `map` is the whole contract."""
 
@@ -40,6 +52,10 @@ class AbstractRuntime(ABC):
     def n_here(self) -> int:
         """Tasks that run in this process at once, or results that it holds: for the promise."""
         return 1 if self.is_remote else self.n_workers
+
+    def tightest(self) -> WorkerMemory | None:
+        """The worker with the least memory for each of its threads; None where no limit is."""
+        return None
 
     @property
     def shared_folder(self) -> Path | None:

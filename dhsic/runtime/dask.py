@@ -24,7 +24,7 @@ from typing import Any
 from distributed import CancelledError, Client, Future, Security
 
 from dhsic.errors import ClusterError
-from dhsic.runtime.base import AbstractRuntime, Job, Task
+from dhsic.runtime.base import AbstractRuntime, Job, Task, WorkerMemory
 from dhsic.runtime.broadcast import Broadcast
 from dhsic.runtime.connecting import client_at, connect
 from dhsic.runtime.mapping import Map
@@ -153,6 +153,19 @@ class DaskRuntime(AbstractRuntime):
             return set(self.client.nthreads())
         except (OSError, RuntimeError, ValueError):
             return set()
+
+    def tightest(self) -> WorkerMemory | None:
+        """As Dask was told; workers that come later are taken to be alike."""
+        try:
+            workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        except (OSError, RuntimeError, ValueError):  # the run will find out
+            return None
+        limits = [
+            WorkerMemory(int(known["memory_limit"]), int(known["nthreads"]), f"worker {address}")
+            for address, known in workers.items()
+            if known["memory_limit"]
+        ]
+        return min(limits, key=lambda has: (has.limit or 0) / has.n_threads, default=None)
 
     def workers_for(self, failed_on: Collection[str]) -> list[str] | None:
         """Workers to which a job may go that failed on some; None for all of them."""
