@@ -346,6 +346,11 @@ def test_a_notebook_gets_a_table(store, data):
     assert isinstance(told, Plan)
 
 
+def test_a_plan_is_a_line_where_it_is_not_printed(store, data):
+    told = plan(store, data[1], rates=RATES, n_workers=3)
+    assert repr(told) == "<Plan of bahsic: 60 samples x 1,200 features, 60 rounds, 3 workers>"
+
+
 def test_html_is_escaped(store, data):
     told = plan(store, data[1], rates=RATES)
     object.__setattr__(told, "description", "<b>&")

@@ -15,7 +15,7 @@ from dhsic.plans.text import as_text
 from dhsic.runs.workers import WorkerPromise
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """What a run will take; `print` it, or look at it in a notebook.
 
@@ -91,6 +91,15 @@ class Plan:
     def __str__(self) -> str:
         """For a terminal, lines of at most 100 characters."""
         return as_text(self)
+
+    def __repr__(self) -> str:
+        """A line; the passes alone would fill pages."""
+        n, where = self.n_workers, "workers" if self.runtime == "dask" else "threads"
+        rounds = "" if self.n_rounds is None else f"{self.n_rounds:,} rounds, "
+        return (
+            f"<Plan of {self.method}: {self.data.n_samples:,} samples x "
+            f"{self.data.n_features:,} features, {rounds}{n} {where if n > 1 else where[:-1]}>"
+        )
 
     def _repr_html_(self) -> str:
         return as_html(self)
