@@ -6,11 +6,11 @@ The sizes of all rounds are known from the start, so the total is exact.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from dhsic.errors import InputError
 from dhsic.selection.state import SelectionState
@@ -37,11 +37,7 @@ class Progress:
         self.done = 0
         self._hook = progress if callable(progress) else None
         draw = _is_watched() if progress == "auto" else not self._hook and bool(progress)
-        self._bar = (
-            tqdm(total=total, unit=" features", unit_scale=True, desc="dhsic", leave=False)
-            if draw
-            else None
-        )
+        self._bar = _bar(total) if draw else None
 
     def scored(self, n_features: int) -> None:
         """So many more features have been scored."""
@@ -69,6 +65,14 @@ class Progress:
         """Take the bar away."""
         if self._bar is not None:
             self._bar.close()
+
+
+def _bar(total: int) -> Any:
+    """A bar of tqdm: in a notebook a widget, or text where there are no widgets."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "IProgress not found")  # of no use to who has no widgets
+        from tqdm.auto import tqdm
+    return tqdm(total=total, unit=" features", unit_scale=True, desc="dhsic", leave=False)
 
 
 def check_progress(progress: Any) -> None:
