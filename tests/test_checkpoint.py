@@ -333,7 +333,7 @@ def test_rounds_of_an_abandoned_chain_are_not_taken_up(tmp_path):
     with Checkpoint(tmp_path) as checkpoint:
         assert same(checkpoint.begin(IDENTITY), RUN[2])
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("dhsic.checkpoint.switch", lambda path, data: None)  # dies before it
+            patch.setattr("dhsic.checkpoint.root.switch", lambda path, data: None)  # dies before it
             checkpoint.save(another_third)
     assert same(Checkpoint(tmp_path).load(), another_third)
 

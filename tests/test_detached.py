@@ -361,6 +361,8 @@ def test_what_a_cluster_cannot_take_is_refused(client, store, tmp_path, monkeypa
         submit(store, None, **place)
     with pytest.raises(InputError, match=r"no variable 'sample_trai'.* Did you mean"):
         submit(store, "sample_trai", **place)
+    with pytest.raises(InputError, match="no variable 'sample_trait' along the 400 features"):
+        submit(store, "sample_trait", groups="sample_trait", **place)
     with pytest.raises(InputError, match="step=-1"):
         submit(store, "sample_trait", step=-1, **place)
     with pytest.raises(CheckpointError, match="'s3://b/run' is not a folder"):

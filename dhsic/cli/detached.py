@@ -30,7 +30,7 @@ from dhsic.errors import InputError
 from dhsic.results import save, selected_features
 from dhsic.selectors.select import parameters_of
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.target import read_target
+from dhsic.sources.target import read_groups
 from dhsic.sources.truth import read_truth
 from dhsic.sources.writing import check_free
 
@@ -101,7 +101,7 @@ def detach(job: Job, source: AbstractSource, taken: Taken, attributes: Mapping[s
         y=taken.y,
         covariates=taken.covariates,
         rows=taken.rows,
-        groups=None if job.groups is None else read_target(job.path, job.groups),
+        groups=None if job.groups is None else read_groups(job.path, job.groups, source.n_features),
     )
     folder = Folder(place_of(job.checkpoint))
     send(request, folder, scheduler=job.scheduler)

@@ -49,7 +49,7 @@ def attach(
     return Run(folder, client=client, scheduler=scheduler)
 
 
-def _folder_of(id: str, client: Any, scheduler: str | None) -> Path | None:  # noqa: A002
+def _folder_of(id: str, client: Any, scheduler: str | None) -> Path | None:  # noqa: A002  # as users call it
     """Folder of a run that a cluster knows by its id."""
     from dhsic.runtime import driving
 

@@ -19,7 +19,7 @@ from dhsic.given import as_array
 from dhsic.kernels.labels import SELF
 from dhsic.selectors.select import parameters_of
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import as_labels, check_names, read_target
+from dhsic.sources.target import as_labels, check_names, read_groups
 
 #: Parameters that are said otherwise here, and how.
 SAID_OTHERWISE = {
@@ -97,7 +97,7 @@ def submit(
         sample_dim=sample_dim,
         y=y,
         covariates=None if covariates is None else as_array(covariates, "covariates"),
-        groups=_groups(groups, path),
+        groups=_groups(groups, path, source.n_features),
     )
     folder = Folder(place_of(checkpoint))
     given = send(request, folder, client=client, scheduler=scheduler)
@@ -135,8 +135,8 @@ def _check_parameters(method: str, parameters: Mapping[str, Any], *, has_labels:
         )
 
 
-def _groups(groups: Any, path: str) -> Any:
+def _groups(groups: Any, path: str, d: int) -> Any:
     """One name a feature."""
     if groups is None:
         return None
-    return np.asarray(read_target(path, groups) if isinstance(groups, str) else groups)
+    return np.asarray(read_groups(path, groups, d) if isinstance(groups, str) else groups)

@@ -1,0 +1,113 @@
+"""The root of a checkpoint: whose run it is, and which round is the last."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dhsic.checkpoint.digests import sha
+from dhsic.durable import canonical, switch
+from dhsic.errors import CheckpointError
+
+FORMAT = 1
+ROOT = "zarr.json"
+KEY = "dhsic_checkpoint"
+#: Parameters that are kept as a digest, which tells nobody anything: what to say of them.
+DIGESTS = {"labels": "the labels differ (y, its covariates, or which samples take part)"}
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """What `zarr.json` of the root says; `last_round` is -1 before the start is stored."""
+
+    identity: Mapping[str, Any]
+    job: Any
+    last_round: int = -1
+    complete: bool = False
+    format: int = FORMAT
+
+    def write(self, folder: Path) -> None:
+        """Replace what is there."""
+        content = {name: getattr(self, name) for name in self.__slots__}
+        content["sha256"] = sha(canonical(content))
+        node = {"zarr_format": 3, "node_type": "group", "attributes": {KEY: content}}
+        switch(folder / ROOT, json.dumps(node, indent=1).encode())
+
+    @classmethod
+    def read(cls, folder: Path) -> Root:
+        """Root of a checkpoint; a sentence where it is damaged or there is none."""
+        content = _content(folder)
+        try:
+            version = int(content["format"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(_damaged_root(folder, "it names no format")) from error
+        if version > FORMAT:
+            raise CheckpointError(
+                f"{folder} has checkpoint format {version}, and this dhsic knows formats up to "
+                f"{FORMAT}. Upgrade dhsic, or start again in another folder."
+            )
+        if content.pop("sha256", None) != sha(canonical(content)):
+            raise CheckpointError(_damaged_root(folder, "its content and its sha256 differ"))
+        return cls(**content)
+
+
+def _content(folder: Path) -> dict[str, Any]:
+    """What the root of a checkpoint holds for us; a sentence where it is none."""
+    remedy = "Pass the folder given as checkpoint=, or a new one."
+    try:
+        node = json.loads((folder / ROOT).read_bytes())
+    except OSError as error:
+        why = f"there is no {ROOT} in it" if folder.is_dir() else "there is no such folder"
+        raise CheckpointError(f"{folder} is not a dhsic checkpoint: {why}. {remedy}") from error
+    except ValueError as error:
+        raise CheckpointError(_damaged_root(folder, "it is no JSON")) from error
+    if not isinstance(node, dict) or not isinstance(node.get("attributes"), dict | None):
+        raise CheckpointError(_damaged_root(folder, "it describes no Zarr node"))
+    content = (node.get("attributes") or {}).get(KEY)
+    if not isinstance(content, dict):
+        raise CheckpointError(
+            f"{folder} is not a dhsic checkpoint: it is a Zarr store of something else. {remedy}"
+        )
+    return content
+
+
+def _damaged_root(folder: Path, why: str) -> str:
+    return (
+        f"{folder / ROOT} is damaged: {why}. Restore it from a copy, or start again in another "
+        "folder."
+    )
+
+
+def compare(path: Path, kept: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse to go on with another run than the one that is kept."""
+    if kept["source"] != given["source"]:
+        raise CheckpointError(
+            f"{path} belongs to other data: values, names, shape or chunks are not those of this "
+            "source. Pass the same data, or another folder."
+        )
+    differ = _differences(kept["parameters"], given["parameters"])
+    if differ:
+        raise CheckpointError(
+            f"{path} belongs to a run with other parameters: {differ}. Pass those, or another "
+            "folder."
+        )
+    differ = _differences(kept["versions"], given["versions"])
+    if differ:
+        raise CheckpointError(
+            f"{path} was begun with other versions: {differ}. Scores round differently between "
+            "versions; finish it with those, or start again in another folder."
+        )
+
+
+def _differences(kept: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+    def shown(values: Mapping[str, Any], name: str) -> str:
+        return canonical(values[name]) if name in values else "absent"
+
+    return "; ".join(
+        DIGESTS.get(name) or f"{name} is {shown(kept, name)} there and {shown(given, name)} here"
+        for name in sorted({*kept, *given})
+        if shown(kept, name) != shown(given, name)
+    )
