@@ -12,6 +12,7 @@ from dhsic.errors import (
     DhsicError,
     InputError,
     MemoryBudgetError,
+    StoreError,
 )
 from dhsic.estimate import hsic, hsic_variance
 from dhsic.plans import Plan, Rates, plan
@@ -54,6 +55,7 @@ __all__ = [
     "Plan",
     "Rates",
     "Run",
+    "StoreError",
     "TestResult",
     "__version__",
     "attach",

@@ -22,6 +22,10 @@ class CheckpointError(DhsicError, ValueError):
     """A checkpoint belongs to another run, to a newer dhsic, or is damaged."""
 
 
+class StoreError(DhsicError, RuntimeError):
+    """An object store does not answer, or refuses access; what is kept there stays valid."""
+
+
 class MemoryBudgetError(DhsicError, MemoryError):
     """The run promises to need more memory than it may have; raised before any work."""
 

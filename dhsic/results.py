@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import warnings
 from datetime import UTC, datetime
-from pathlib import Path
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
 import xarray as xr
 import zarr
+from zarr.storage import MemoryStore
 
 from dhsic._typing import Array, Index
-from dhsic.durable import check_place
+from dhsic.durable.files import check_place
+from dhsic.durable.nodes import META, as_bytes, in_memory
+from dhsic.durable.opening import place_at
+from dhsic.durable.urls import as_path, is_url
 from dhsic.errors import InputError
 from dhsic.runs.outcome import Outcome
-from dhsic.sources.writing import write_array, written_aside
+from dhsic.sources.writing import check_free, write_array, written_aside
 from dhsic.versions import VERSION, versions
 
 #: Version of the layout below.
@@ -193,52 +197,109 @@ def _as_result(given: Any) -> xr.Dataset:
     return checked
 
 
-def save(result: Any, path: str | Path, *, overwrite: bool = False) -> None:
+def save(result: Any, path: str | PathLike[str], *, overwrite: bool = False) -> None:
     """Write a result as a Zarr store (format 3) that `xarray.open_zarr` reads.
 
     Every array carries crc32c and a fill value outside its domain. The folder that `path` is in
-    is made where it is not there, if the one above is.
+    is made where it is not there, if the one above is. At a URL of an object store, such as
+    ``s3://bucket/result.zarr``, what is overwritten is removed first.
 
     Raises
     ------
     InputError
         Something is at `path` and `overwrite` is off, or there is no folder to write in.
+    StoreError
+        An object store does not answer.
     """
     result = _as_result(result)
-    check_place(Path(path), "The result", InputError)
-    with written_aside(Path(path), overwrite=overwrite) as part:
-        group = zarr.open_group(part, mode="w", zarr_format=3, attributes=dict(result.attrs))
-        for name, variable in result.variables.items():
-            values = variable.to_numpy()
-            if values.dtype.kind in "OUT":
-                values = np.array([str(v) for v in values], dtype=object)
-            write_array(group, str(name), values, tuple(map(str, variable.dims)))
-            group[str(name)].attrs.update(variable.attrs)
-        coordinates = " ".join(map(str, result.coords))
-        if coordinates:
-            group.attrs["coordinates"] = coordinates
-        _consolidate(part)
+    if is_url(path):
+        _save_at(result, fspath(path), overwrite=overwrite)
+        return
+    check_place(as_path(path), "The result", InputError)
+    with written_aside(as_path(path), overwrite=overwrite) as part:
+        _write(result, str(part))
 
 
-def _consolidate(path: Path) -> None:
-    """Gather the metadata of all arrays in that of the group, where xarray looks for them."""
-    with warnings.catch_warnings():
+def _save_at(result: xr.Dataset, url: str, *, overwrite: bool) -> None:
+    """Put a result at a URL, its root last: before that there is none."""
+    check_vacant(url, overwrite=overwrite)
+    place = place_at(url, "", InputError)
+    files: dict[str, Any] = {}
+    _write(result, MemoryStore(files))
+    written = as_bytes(files)
+    root = written.pop(META)
+    place.remove(META)
+    place.remove("")
+    place.write_all(written)
+    place.write(META, root)
+
+
+def _write(result: xr.Dataset, store: Any) -> None:
+    """Write a result into a Zarr store."""
+    group = zarr.open_group(store, mode="w", zarr_format=3, attributes=dict(result.attrs))
+    for name, variable in result.variables.items():
+        values = variable.to_numpy()
+        if values.dtype.kind in "OUT":
+            values = np.array([str(v) for v in values], dtype=object)
+        write_array(group, str(name), values, tuple(map(str, variable.dims)))
+        group[str(name)].attrs.update(variable.attrs)
+    coordinates = " ".join(map(str, result.coords))
+    if coordinates:
+        group.attrs["coordinates"] = coordinates
+    with warnings.catch_warnings():  # where xarray looks for the metadata of all arrays
         warnings.filterwarnings("ignore", "Consolidated metadata", UserWarning)  # of format 3
-        zarr.consolidate_metadata(str(path))
+        zarr.consolidate_metadata(store)
 
 
-def load(path: str | Path) -> xr.Dataset:
+def check_vacant(path: str | PathLike[str], *, overwrite: bool) -> None:
+    """Refuse to write a result where something is, unless it is a Zarr store to overwrite.
+
+    Raises
+    ------
+    InputError
+        Something is there.
+    """
+    if not is_url(path):
+        check_free(as_path(path), overwrite=overwrite)
+        return
+    place = place_at(path, "", InputError)
+    is_zarr = place.has(META)
+    if is_zarr and not overwrite:
+        raise InputError(
+            f"{path} exists already. Choose another path, or overwrite it (overwrite=True)."
+        )
+    if not is_zarr and (held := sorted(place.names())):
+        raise InputError(
+            f"{path} holds other things ({', '.join(held[:3])}) and is not a Zarr store, so it is "
+            "not overwritten. Choose another path, or remove it yourself."
+        )
+
+
+def exists(path: str | PathLike[str]) -> bool:
+    """Return whether anything is at a path, or a Zarr store at a URL."""
+    if is_url(path):
+        return place_at(path, "", InputError).has(META)
+    return as_path(path).exists()
+
+
+def load(path: str | PathLike[str]) -> xr.Dataset:
     """Read a result back, into memory.
 
     Raises
     ------
     InputError
         There is none at `path`.
+    StoreError
+        An object store does not answer.
     """
-    if not Path(path).is_dir():
+    place = place_at(path, "", InputError)
+    if not place.is_there():
         raise InputError(f"There is no result at {path}; pass the folder that dhsic.save wrote.")
+    store: Any = place.path
+    if is_url(path):
+        store = in_memory(place.read_all(place.tree()))
     try:
-        lazy: xr.Dataset = xr.open_zarr(path, consolidated=False, mask_and_scale=False)
+        lazy: xr.Dataset = xr.open_zarr(store, consolidated=False, mask_and_scale=False)
     except (OSError, ValueError, KeyError) as error:
         raise InputError(
             f"{path} holds no result of a selection ({type(error).__name__}); pass the folder that "

@@ -136,7 +136,7 @@ def test_what_is_not_plain_is_refused(tmp_path):
 def test_damaged_labels_are_seen(tmp_path):
     folder = Folder(tmp_path)
     folder.keep(Request("ab12", "x.zarr", 2, "bahsic", 5, {}, y=np.zeros(2)))
-    path = folder.own / "labels.npz"
+    path = folder.path / "detached" / "labels.npz"
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
@@ -147,7 +147,6 @@ def test_damaged_labels_are_seen(tmp_path):
 def test_a_runtime_stops_between_results(tmp_path, monkeypatch):
     monkeypatch.setattr(driver, "LOOKS", 0.0)
     folder = Folder(tmp_path)
-    folder.own.mkdir()
     with Threads(2) as threads:
         runtime = Stoppable(threads, folder)
         results = runtime.map(lambda source, job, state: job.payload, None, work(5), None)
@@ -315,8 +314,8 @@ def test_a_driver_that_lost_its_scheduler_leaves_the_run_as_it_is(store, tmp_pat
         raise ClusterError("gone")
 
     monkeypatch.setattr(Request, "perform", lose)
-    with Threads(1) as threads, pytest.raises(ClusterError, match="gone"):
-        driver.conduct(folder, threads, driver.nobody, is_connected=lambda: False)
+    with folder.driven() as lock, Threads(1) as threads, pytest.raises(ClusterError, match="gone"):
+        driver.conduct(folder, lock, threads, driver.nobody, is_connected=lambda: False)
     assert folder.status.state == "running"
 
 
@@ -365,8 +364,8 @@ def test_what_a_cluster_cannot_take_is_refused(client, store, tmp_path, monkeypa
         submit(store, "sample_trait", groups="sample_trait", **place)
     with pytest.raises(InputError, match="step=-1"):
         submit(store, "sample_trait", step=-1, **place)
-    with pytest.raises(CheckpointError, match="'s3://b/run' is not a folder"):
-        submit(store, "sample_trait", client=client, checkpoint="s3://b/run")
+    with pytest.raises(CheckpointError, match="'ftp://b/run' is neither a folder nor the URL"):
+        submit(store, "sample_trait", client=client, checkpoint="ftp://b/run")
     with pytest.raises(CheckpointError, match="checkpoint=None is no path"):
         submit(store, "sample_trait", client=client, checkpoint=None)
     with pytest.raises(CheckpointError, match="nor the one above is there"):
@@ -559,7 +558,7 @@ def test_a_driver_that_is_killed_is_followed_by_another(cluster, store, expected
     path = tmp_path / "run.dhsic"
     sent = submit(store, "sample_trait", checkpoint=path, scheduler=cluster.address, **LONG)
     rounds_done(sent, 3)
-    holder = int((sent.folder.own / "lock").read_text().split()[1])
+    holder = int((sent.path / "detached" / "lock").read_text().split()[1])
     assert holder in [worker.pid for worker in cluster.workers]
     os.kill(holder, signal.SIGKILL)
     before = sent.progress()["round"]
@@ -605,7 +604,7 @@ def test_a_driver_that_the_cluster_gives_up_says_why(store, tmp_path):
         path = tmp_path / "run.dhsic"
         sent = submit(store, "sample_trait", checkpoint=path, scheduler=cluster.address, **LONG)
         rounds_done(sent, 3)
-        os.kill(int((sent.folder.own / "lock").read_text().split()[1]), signal.SIGKILL)
+        os.kill(int((sent.path / "detached" / "lock").read_text().split()[1]), signal.SIGKILL)
         with pytest.raises(ClusterError, match="lost: its driver ended with KilledWorker: "):
             sent.result(WAIT)
         sent.close()

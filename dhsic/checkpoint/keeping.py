@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -15,10 +13,15 @@ import numpy as np
 from dhsic._typing import Array
 from dhsic.checkpoint.digests import sha
 from dhsic.checkpoint.root import ROOT, Root, compare
-from dhsic.checkpoint.rounds import digest_of, recover, round_folder
-from dhsic.durable import WriterLock, aside, check_place, plain, write_node
+from dhsic.checkpoint.rounds import digest_of, name_of, recover
+from dhsic.durable.base import LostError
+from dhsic.durable.opening import place_at
+from dhsic.durable.plain import plain
 from dhsic.errors import CheckpointError, DataError, InputError
 from dhsic.selection.state import SelectionState
+
+#: Name of the lock of the one who writes.
+LOCK = "lock"
 
 
 class Checkpoint:
@@ -26,9 +29,10 @@ class Checkpoint:
 
     Parameters
     ----------
-    path : path
+    path : path or URL
         Folder on a file system; made by `begin` where it is not there, and the one that it is in,
-        if the one above that is there.
+        if the one above that is there. Or a URL of an object store, such as
+        ``s3://bucket/run.dhsic``.
 
     Examples
     --------
@@ -46,15 +50,12 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         _check_path(path)
-        if "://" in str(path):
-            raise CheckpointError(
-                f"checkpoint={str(path)!r} is not a folder. A checkpoint needs atomic renames; "
-                "pass a folder on a local or mounted file system."
-            )
-        self.path = Path(path)
+        self.place = place_at(path)
+        self.path = self.place.path
         self._is_own = False  # `begin` made the folder
         self._is_new = False  # `begin` found no run in it
-        self._lock = WriterLock(self.path)
+        self._lock = self.place.lock(LOCK)
+        self._kept_root = self.place.fenced(ROOT, self._lock)
         self._root: Root | None = None
         self._digest = ""  # of the last round, which the next one covers
         #: What `save` was given besides the state in the round that `begin` returned.
@@ -73,8 +74,10 @@ class Checkpoint:
         ------
         CheckpointError
             The folder is something else, belongs to another run, has a writer, or is damaged.
+        StoreError
+            An object store does not answer.
         """
-        self._make_folder()
+        self._make()
         self._lock.take()
         try:
             return self._open(plain(dict(identity)))
@@ -82,20 +85,12 @@ class Checkpoint:
             self._lock.release()
             raise
 
-    def _make_folder(self) -> None:
+    def _make(self) -> None:
         """Make the folder where there is none; refuse one that holds something else."""
-        check_place(self.path, "The checkpoint", CheckpointError)
-        self._is_own = not self.path.exists()
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError) as error:
-            raise CheckpointError(
-                f"checkpoint={str(self.path)!r} is, or is in, a file. Pass a new folder."
-            ) from error
-        if (self.path / ROOT).exists():
+        self._is_own = self.place.make()
+        if self.place.has(ROOT):
             return
-        own = {self._lock.path.name, aside(self.path / ROOT).name}
-        others = sorted({p.name for p in self.path.iterdir()} - own)
+        others = sorted(self.place.names() - {LOCK})
         if others:
             raise CheckpointError(
                 f"{self.path} holds other things ({', '.join(others[:3])}) and is not a dhsic "
@@ -104,35 +99,49 @@ class Checkpoint:
 
     def _discard(self) -> None:
         """Remove what was written for a run that was refused before its first round."""
-        for name in ("start", "rounds"):
-            shutil.rmtree(self.path / name, ignore_errors=True)
-        for path in (self.path / ROOT, aside(self.path / ROOT), self._lock.path):
-            path.unlink(missing_ok=True)
-        if self._is_own and not any(self.path.iterdir()):
-            self.path.rmdir()
+        self._lock.release()
+        self.place.remove("start", "rounds", ROOT, LOCK)
+        if self._is_own:
+            self.place.unmake()
 
     def _open(self, identity: dict[str, Any]) -> SelectionState | None:
         job = identity.pop("job", None)
-        if not (self.path / ROOT).exists():
+        self._root = self._claimed(identity)
+        if self._root is None:
             self._is_new = True
             self._root = Root(identity, job)
-            self._root.write(self.path)
+            self._root.write(self._kept_root)
             return None
-        self._root = Root.read(self.path)
-        compare(self.path, self._root.identity, identity)
-        recovered = recover(self.path, self._root)
+        recovered = recover(self.place, self._root)
         if recovered is None:
             return None
         self._digest, self.arrays = recovered.digest, recovered.arrays
         self._root = replace(self._root, last_round=recovered.state.round)
         return recovered.state
 
+    def _claimed(self, identity: Mapping[str, Any]) -> Root | None:
+        """Root of the run that is kept, if one is; from now on no one else writes it."""
+        while True:
+            data = self._kept_root.read()
+            if data is None:
+                return None
+            root = Root.of(data, self.place)
+            compare(self.path, root.identity, identity)
+            if not self._kept_root.needs_claim:
+                return root
+            try:
+                root.write(self._kept_root)
+            except LostError:
+                self._lock.confirm(surely=True)  # if it is ours, our predecessor had a last word
+            else:
+                return root
+
     def start(self, state: SelectionState) -> None:
         """Keep the state before the first round."""
         features = state.survivors.astype(np.int64)
         digest = sha("start", features)
-        write_node(self.path / "rounds", {}, {})
-        write_node(self.path / "start", {"sha256": digest}, {"features": features})
+        self.place.write_node("rounds", {}, {}, self._lock)
+        self.place.write_node("start", {"sha256": digest}, {"features": features}, self._lock)
         self._kept(state, digest)
 
     def save(self, state: SelectionState, arrays: Mapping[str, Array] | None = None) -> None:
@@ -155,39 +164,46 @@ class Checkpoint:
         record = plain(state.history[-1])
         more = {name: sha(values) for name, values in (arrays or {}).items()}
         digest = digest_of(self._digest, record, more, features, scores)
-        write_node(
-            round_folder(self.path, state.round),
+        self.place.write_node(
+            name_of(state.round),
             {"round": state.round, "history": record, "arrays": more, "sha256": digest},
             {"features": features, "scores": scores, **(arrays or {})},
+            self._lock,
         )
         self._kept(state, digest)
-        for name in more:
-            shutil.rmtree(round_folder(self.path, state.round - 2) / name, ignore_errors=True)
+        if more:
+            self.place.remove(*(f"{name_of(state.round - 2)}/{name}" for name in more))
 
     def _kept(self, state: SelectionState, digest: str) -> None:
         self._root = replace(self._writable(), last_round=state.round, complete=False)
-        self._root.write(self.path)
+        self._root.write(self._kept_root)
         self._digest = digest
 
     def finish(self) -> None:
         """Mark the run as complete."""
         self._root = replace(self._writable(), complete=True)
-        self._root.write(self.path)
+        self._root.write(self._kept_root)
 
     def load(self) -> SelectionState | None:
         """Return the last valid state without taking the checkpoint; None before the start."""
-        recovered = recover(self.path, Root.read(self.path))
+        recovered = recover(self.place, Root.read(self.place))
         return None if recovered is None else recovered.state
+
+    def is_begun(self) -> bool:
+        """Return whether a run is kept here."""
+        return self.place.has(ROOT)
 
     def job(self) -> Any:
         """Return what was given as ``identity["job"]``: what a resumed command starts from."""
-        return Root.read(self.path).job
+        return Root.read(self.place).job
 
     def is_complete(self) -> bool:
         """Return whether the run that is kept here has ended."""
-        return Root.read(self.path).complete
+        return Root.read(self.place).complete
 
     def _writable(self) -> Root:
+        if self._root is not None:
+            self._lock.confirm()
         if self._root is None or not self._lock.held:
             raise CheckpointError(f"{self.path} is not open for writing. Call begin() first.")
         return self._root
@@ -214,5 +230,6 @@ class Checkpoint:
 def _check_path(path: Any) -> None:
     if not isinstance(path, str | os.PathLike) or not str(path):
         raise CheckpointError(
-            f"checkpoint={path!r} is no path. Pass the name of a folder, such as 'run.dhsic'."
+            f"checkpoint={path!r} is no path. Pass the name of a folder, such as 'run.dhsic', or a "
+            "URL, such as 's3://bucket/run.dhsic'."
         )

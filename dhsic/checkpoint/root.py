@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from dhsic.checkpoint.digests import sha
-from dhsic.durable import canonical, switch
+from dhsic.durable.base import AbstractFenced, AbstractPlace
+from dhsic.durable.plain import canonical
 from dhsic.errors import CheckpointError
 
 FORMAT = 1
 ROOT = "zarr.json"
 KEY = "dhsic_checkpoint"
+REMEDY = "Pass the folder given as checkpoint=, or a new one."
 #: Parameters that are kept as a digest, which tells nobody anything: what to say of them.
 DIGESTS = {"labels": "the labels differ (y, its covariates, or which samples take part)"}
 
@@ -29,59 +31,70 @@ class Root:
     complete: bool = False
     format: int = FORMAT
 
-    def write(self, folder: Path) -> None:
+    def write(self, kept: AbstractFenced) -> None:
         """Replace what is there."""
         content = {name: getattr(self, name) for name in self.__slots__}
         content["sha256"] = sha(canonical(content))
-        node = {"zarr_format": 3, "node_type": "group", "attributes": {KEY: content}}
-        switch(folder / ROOT, json.dumps(node, indent=1).encode())
+        attributes = {KEY: content, **kept.mark()}
+        node = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+        kept.write(json.dumps(node, indent=1).encode())
 
     @classmethod
-    def read(cls, folder: Path) -> Root:
+    def read(cls, place: AbstractPlace) -> Root:
         """Root of a checkpoint; a sentence where it is damaged or there is none."""
-        content = _content(folder)
+        try:
+            data = place.read(ROOT)
+        except OSError as error:
+            there = place.is_there()
+            why = f"there is no {ROOT} in it" if there else "there is no such folder"
+            raise CheckpointError(
+                f"{place.path} is not a dhsic checkpoint: {why}. {REMEDY}"
+            ) from error
+        return cls.of(data, place)
+
+    @classmethod
+    def of(cls, data: bytes, place: AbstractPlace) -> Root:
+        """Root of what was read of a checkpoint."""
+        content = _content(data, place)
         try:
             version = int(content["format"])
         except (ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(_damaged_root(folder, "it names no format")) from error
+            raise CheckpointError(_damaged(place, "it names no format")) from error
         if version > FORMAT:
             raise CheckpointError(
-                f"{folder} has checkpoint format {version}, and this dhsic knows formats up to "
-                f"{FORMAT}. Upgrade dhsic, or start again in another folder."
+                f"{place.path} has checkpoint format {version}, and this dhsic knows formats up "
+                f"to {FORMAT}. Upgrade dhsic, or start again in another folder."
             )
         if content.pop("sha256", None) != sha(canonical(content)):
-            raise CheckpointError(_damaged_root(folder, "its content and its sha256 differ"))
+            raise CheckpointError(_damaged(place, "its content and its sha256 differ"))
         return cls(**content)
 
 
-def _content(folder: Path) -> dict[str, Any]:
+def _content(data: bytes, place: AbstractPlace) -> dict[str, Any]:
     """What the root of a checkpoint holds for us; a sentence where it is none."""
-    remedy = "Pass the folder given as checkpoint=, or a new one."
     try:
-        node = json.loads((folder / ROOT).read_bytes())
-    except OSError as error:
-        why = f"there is no {ROOT} in it" if folder.is_dir() else "there is no such folder"
-        raise CheckpointError(f"{folder} is not a dhsic checkpoint: {why}. {remedy}") from error
+        node = json.loads(data)
     except ValueError as error:
-        raise CheckpointError(_damaged_root(folder, "it is no JSON")) from error
+        raise CheckpointError(_damaged(place, "it is no JSON")) from error
     if not isinstance(node, dict) or not isinstance(node.get("attributes"), dict | None):
-        raise CheckpointError(_damaged_root(folder, "it describes no Zarr node"))
+        raise CheckpointError(_damaged(place, "it describes no Zarr node"))
     content = (node.get("attributes") or {}).get(KEY)
     if not isinstance(content, dict):
         raise CheckpointError(
-            f"{folder} is not a dhsic checkpoint: it is a Zarr store of something else. {remedy}"
+            f"{place.path} is not a dhsic checkpoint: it is a Zarr store of something else. "
+            f"{REMEDY}"
         )
     return content
 
 
-def _damaged_root(folder: Path, why: str) -> str:
+def _damaged(place: AbstractPlace, why: str) -> str:
     return (
-        f"{folder / ROOT} is damaged: {why}. Restore it from a copy, or start again in another "
-        "folder."
+        f"{place.path}/{ROOT} is damaged: {why}. Restore it from a copy, or start again in "
+        "another folder."
     )
 
 
-def compare(path: Path, kept: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+def compare(path: Path | str, kept: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Refuse to go on with another run than the one that is kept."""
     if kept["source"] != given["source"]:
         raise CheckpointError(

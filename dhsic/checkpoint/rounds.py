@@ -5,22 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from dhsic._typing import Array, Float, Index
 from dhsic.checkpoint.digests import sha
 from dhsic.checkpoint.root import Root
-from dhsic.durable import canonical, read_node
-from dhsic.errors import CheckpointError
+from dhsic.durable.base import AbstractPlace
+from dhsic.durable.nodes import decode, names_of
+from dhsic.durable.plain import canonical
+from dhsic.errors import CheckpointError, StoreError
 from dhsic.selection.state import SelectionState, begin
 
 logger = logging.getLogger("dhsic")
 
 
-def round_folder(path: Path, number: int) -> Path:
+def name_of(number: int) -> str:
     """Where a round lies."""
-    return path / "rounds" / f"{number:06d}"
+    return f"rounds/{number:06d}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,51 +34,75 @@ class Kept:
     arrays: Mapping[str, Array]
 
 
-def recover(path: Path, root: Root) -> Kept | None:
+def recover(place: AbstractPlace, root: Root) -> Kept | None:
     """Return the last round that is whole and whose whole chain of rounds is valid."""
     if root.last_round < 0:
         return None
-    start, digest = _read_start(path)
+    nodes = _Nodes.of(place, root.last_round)
+    start, digest = _read_start(nodes)
     first = before = last = Kept(begin(start), digest, {}, {})
     for number in range(1, root.last_round + 1):
         try:
-            before, last = last, _read_round(path, number, last)
+            before, last = last, _read_round(nodes, number, last)
         except Exception as error:  # damage shows in as many ways as there are bytes
-            _warn(path, root, number, error, number - 1)
+            _warn(place, root, number, error, number - 1)
             break
     for kept, left in ((last, before.state.round), (before, 0)):
         try:
-            return replace(kept, arrays=_read_arrays(path, kept))
+            return replace(kept, arrays=_read_arrays(place, kept))
+        except StoreError:
+            raise
         except Exception as error:  # as above
-            _warn(path, root, kept.state.round, error, left)
+            _warn(place, root, kept.state.round, error, left)
     return first
 
 
-def _warn(path: Path, root: Root, number: int, error: Exception, left: int) -> None:
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """The files of the start and of all rounds, read at once: a store far away takes its time."""
+
+    place: AbstractPlace
+    files: Mapping[str, bytes]
+
+    @classmethod
+    def of(cls, place: AbstractPlace, last_round: int) -> _Nodes:
+        names = [f"start/{part}" for part in names_of("features")]
+        parts = names_of("features", "scores")
+        for number in range(1, last_round + 1):
+            names += [f"{name_of(number)}/{part}" for part in parts]
+        return cls(place, place.read_all(names))
+
+    def read(self, name: str, *arrays: str) -> tuple[dict[str, Any], list[Array]]:
+        """Attributes of a node, and arrays in it."""
+        files = {part: self.files.get(f"{name}/{part}") for part in names_of(*arrays)}
+        return decode({part: data for part, data in files.items() if data is not None}, *arrays)
+
+
+def _warn(place: AbstractPlace, root: Root, number: int, error: Exception, left: int) -> None:
     reason = f"{type(error).__name__}: {error}"
     logger.warning(
         "%s: round %d of %d is damaged (%s). Going on from round %d.",
-        *(path, number, root.last_round, reason, left),
+        *(place.path, number, root.last_round, reason, left),
     )
 
 
-def _read_start(path: Path) -> tuple[Index, str]:
+def _read_start(nodes: _Nodes) -> tuple[Index, str]:
     try:
-        attributes, (start,) = read_node(path / "start", "features")
+        attributes, (start,) = nodes.read("start", "features")
         intact = attributes["sha256"] == sha("start", start)
         reason = "" if intact else "its sha256 differs"
     except Exception as error:  # as above
         intact, reason = False, f"{type(error).__name__}: {error}"
     if not intact:
         raise CheckpointError(
-            f"Nothing valid is left in {path}: its list of features is damaged ({reason}). "
-            "Restore the folder from a copy, or start again in another one."
+            f"Nothing valid is left in {nodes.place.path}: its list of features is damaged "
+            f"({reason}). Restore the folder from a copy, or start again in another one."
         )
     return start, sha("start", start)
 
 
-def _read_round(path: Path, number: int, previous: Kept) -> Kept:
-    attributes, (features, scores) = read_node(round_folder(path, number), "features", "scores")
+def _read_round(nodes: _Nodes, number: int, previous: Kept) -> Kept:
+    attributes, (features, scores) = nodes.read(name_of(number), "features", "scores")
     record, names = attributes["history"], attributes.get("arrays", {})
     digest = digest_of(previous.digest, record, names, features, scores)
     if (attributes["round"], attributes["sha256"]) != (number, digest):
@@ -85,11 +110,14 @@ def _read_round(path: Path, number: int, previous: Kept) -> Kept:
     return Kept(previous.state.after(features, scores, record), digest, names, {})
 
 
-def _read_arrays(path: Path, kept: Kept) -> dict[str, Array]:
+def _read_arrays(place: AbstractPlace, kept: Kept) -> dict[str, Array]:
     """Return the arrays that a round names."""
     if not kept.names:
         return {}
-    _, found = read_node(round_folder(path, kept.state.round), *kept.names)
+    if not all(name.isidentifier() for name in kept.names):
+        raise ValueError("it names arrays that no run has")
+    files = place.read_all(f"{name_of(kept.state.round)}/{part}" for part in names_of(*kept.names))
+    _, found = decode({n.split("/", 2)[2]: data for n, data in files.items()}, *kept.names)
     arrays = dict(zip(kept.names, found, strict=True))
     differ = [name for name, values in arrays.items() if sha(values) != kept.names[name]]
     if differ:

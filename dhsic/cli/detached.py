@@ -6,7 +6,6 @@ import secrets
 import shutil
 from collections.abc import Mapping
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import click
@@ -27,12 +26,11 @@ from dhsic.detached.request import Request, plain_parameters
 from dhsic.detached.starting import place_of, send
 from dhsic.engines.memory import human
 from dhsic.errors import InputError
-from dhsic.results import save, selected_features
+from dhsic.results import check_vacant, save, selected_features
 from dhsic.selectors.select import parameters_of
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.target import read_groups
 from dhsic.sources.truth import read_truth
-from dhsic.sources.writing import check_free
 
 argument = click.argument("checkpoint", type=click.Path())
 scheduler_option = click.option(
@@ -62,7 +60,7 @@ def check_detach(job: Job) -> None:
     if job.scheduler is None or job.checkpoint is None:
         raise InputError(
             "--detach leaves the run to a cluster and follows it by its checkpoint; pass "
-            "--scheduler ADDRESS and --checkpoint PATH, a folder that its workers see."
+            "--scheduler ADDRESS and --checkpoint PATH, a folder that its workers see or a URL."
         )
     for name, given in (("--out", job.out), ("--truth", job.truth)):
         if given is not None:
@@ -179,7 +177,7 @@ def attach_command(
 ) -> None:
     """Follow the run of CHECKPOINT until it ends, then print its table of features."""
     if out is not None:
-        check_free(Path(out), overwrite=force)
+        check_vacant(out, overwrite=force)
     planted = None if truth is None else read_truth(truth)
     with attach(checkpoint, scheduler=scheduler) as run:
         _follow(run, _bar(progress=progress))

@@ -17,12 +17,14 @@ import click
 
 from dhsic.cli.talk import shown
 from dhsic.cli.wording import in_options
+from dhsic.durable.urls import is_url
 from dhsic.errors import (
     CheckpointError,
     ClusterError,
     DataError,
     InputError,
     MemoryBudgetError,
+    StoreError,
 )
 
 
@@ -37,6 +39,7 @@ CODES: dict[type[BaseException], tuple[int, str]] = {
     CheckpointError: (4, "checkpoint"),
     MemoryError: (5, "memory"),  # MemoryBudgetError is one
     ClusterError: (6, "cluster"),
+    StoreError: (1, "store"),
     Terminated: (75, "terminated"),
     KeyboardInterrupt: (130, "interrupted"),
 }
@@ -44,7 +47,7 @@ CODES: dict[type[BaseException], tuple[int, str]] = {
 EPILOG = """\b
 Exit codes:
     0  done
-    1  unexpected error (a bug, a full disk): see it with dhsic -v
+    1  unexpected error (a bug, a full disk, an object store that is away): see it with dhsic -v
     2  wrong usage or input; the message says what to change
     3  the data are damaged or outside their domain
     4  the checkpoint belongs to another run, or is damaged
@@ -142,7 +145,8 @@ def _tell(ctx: click.Context, error: BaseException) -> int:
 def _message(ctx: click.Context, error: BaseException, code: int) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "Terminated." if isinstance(error, Terminated) else "Interrupted."
-    if code == 1 or (isinstance(error, MemoryError) and not isinstance(error, MemoryBudgetError)):
+    told = isinstance(error, StoreError | MemoryBudgetError)
+    if not told and (code == 1 or isinstance(error, MemoryError)):
         return f"{type(error).__name__}: {error}".rstrip(": .") + "."
     return in_options(str(error), ctx)
 
@@ -150,6 +154,8 @@ def _message(ctx: click.Context, error: BaseException, code: int) -> str:
 def _hint(ctx: click.Context) -> str:
     """How to go on after a run that did not end."""
     path = ctx.meta.get(CHECKPOINT)
+    if path is not None and is_url(path):  # which is not asked: it may be what does not answer
+        return f"What is kept is valid; go on with: dhsic resume {shlex.quote(path)}"
     if path is not None and (Path(path) / "zarr.json").exists():
         return f"The checkpoint is valid; go on with: dhsic resume {shlex.quote(shown(path))}"
     if ctx.info_name == "select" and BEGUN in ctx.meta:

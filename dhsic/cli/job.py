@@ -6,17 +6,19 @@ import ast
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any
 
 from dhsic.checkpoint import Checkpoint
-from dhsic.durable import check_place
+from dhsic.durable.files import check_place
+from dhsic.durable.folder import FolderPlace
+from dhsic.durable.opening import place_at
+from dhsic.durable.urls import as_path, is_url
 from dhsic.errors import CheckpointError, InputError
 from dhsic.fitting import Selector
 from dhsic.kernels.labels import SELF
 from dhsic.relatives.choosing import CRITERIA
+from dhsic.results import check_vacant
 from dhsic.selectors.select import parameters_of, selector_of
-from dhsic.sources.writing import check_free
 from dhsic.stability import check_stability
 
 COMMAND = "dhsic select"
@@ -110,11 +112,12 @@ class Job:
         CheckpointError
             There is no checkpoint, or it keeps no job of this command.
         """
-        if not Path(path).is_dir():
+        checkpoint = Checkpoint(path)
+        if not checkpoint.place.is_there():
             raise CheckpointError(
-                f"There is no checkpoint at {path}; pass the folder given as --checkpoint."
+                f"There is no checkpoint at {path}; pass what was given as --checkpoint."
             )
-        kept = Checkpoint(path).job() or {}
+        kept = checkpoint.job() or {}
         if kept.get("command") != COMMAND:
             raise CheckpointError(
                 f"{path} was not made by `{COMMAND}`, so there is no command to go on with; "
@@ -184,8 +187,8 @@ class Job:
         selector = self.selector()
         selector.parameters().check()
         check_stability(selector.stability)
-        if self.checkpoint is not None and "://" not in self.checkpoint:
-            check_place(Path(self.checkpoint), "--checkpoint", InputError)
+        if self.checkpoint is not None:
+            _check_checkpoint(self.checkpoint)
         if not self.target and self.labels_as != SELF:
             raise InputError(
                 "Missing option '--target': the labels, a variable of the store along the samples "
@@ -198,7 +201,7 @@ class Job:
                 "one of them."
             )
         if self.out is not None:
-            _check_out(Path(self.out), force=self.force)
+            _check_out(self.out, force=self.force)
         if self.sample_column is not None and self.labels is None and self.covariates is None:
             raise InputError(
                 "--sample-column names a column of a table, and there is none; pass --labels FILE."
@@ -224,9 +227,19 @@ def _literal(text: str) -> Any:
         return text
 
 
-def _check_out(path: Path, *, force: bool) -> None:
+def _check_checkpoint(checkpoint: str) -> None:
+    """Refuse a slip: a folder that is far from any, or no URL of an object store."""
+    place = place_at(checkpoint, "--checkpoint ", InputError)
+    if isinstance(place, FolderPlace):
+        check_place(place.path, "--checkpoint", InputError)
+
+
+def _check_out(out: str, *, force: bool) -> None:
     """Refuse before the work what could not be written after it."""
-    check_free(path, overwrite=force)
+    check_vacant(out, overwrite=force)
+    if is_url(out):
+        return
+    path = as_path(out)
     check_place(path, "--out", InputError)
     try:
         path.parent.mkdir(exist_ok=True)

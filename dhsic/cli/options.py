@@ -147,8 +147,9 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     option(
         "--checkpoint",
         type=click.Path(),
-        help="Keep the state here, for `dhsic resume`. The folder that it is in is made where it "
-        "is not there, if the one above is.",
+        help="Keep the state here, for `dhsic resume`: in a folder, or at a URL such as "
+        "s3://bucket/run.dhsic. The folder that it is in is made where it is not there, if the one "
+        "above is.",
     ),
     option(
         "--out",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
@@ -14,6 +13,7 @@ from dhsic.cli.job import Job
 from dhsic.cli.selecting import perform
 from dhsic.cli.tls import tls_options
 from dhsic.cli.types import size
+from dhsic.results import exists
 
 
 @click.command(cls=Command)
@@ -39,7 +39,7 @@ def resume(ctx: click.Context, /, checkpoint: str, **options: Any) -> None:
         job = replace(job, threads=None)
     job = replace(job, **{name: value for name, value in options.items() if value is not None})
     ctx.params["as_json"] = job.as_json
-    if not job.force and job.out is not None and Path(job.out).exists() and _is_done(checkpoint):
+    if not job.force and job.out is not None and exists(job.out) and _is_done(checkpoint):
         click.echo(f"The run of {checkpoint} is complete; its result is in {job.out}.", err=True)
         return
     perform(ctx, job)

@@ -135,9 +135,10 @@ def _say_data(job: Job, source: AbstractSource, taken: Taken) -> None:
 def _kept(job: Job) -> str:
     if job.checkpoint is None:
         return ""
-    if not (Path(job.checkpoint) / "zarr.json").exists():
+    kept = Checkpoint(job.checkpoint)
+    if not kept.is_begun():
         return f", checkpoint {shown(job.checkpoint)}"
-    state = Checkpoint(job.checkpoint).load()
+    state = kept.load()
     done = 0 if state is None else state.round
     return f", going on after round {done} of {shown(job.checkpoint)}"
 

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from dhsic.cli.exits import Command, echo_json
 from dhsic.cli.talk import counted, seconds
-from dhsic.durable import check_place
+from dhsic.durable.files import check_place
 from dhsic.engines.memory import human
 from dhsic.errors import InputError
 from dhsic.sources.simulate import simulate_genotypes

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
+from os import PathLike, fspath
 from typing import Any
 
 from dhsic.detached.folder import Folder
@@ -19,8 +18,8 @@ def attach(
 
     Parameters
     ----------
-    checkpoint : path or str
-        The folder that was given as ``checkpoint=``; or `Run.id`, with a cluster that knows it.
+    checkpoint : path, URL or str
+        What was given as ``checkpoint=``; or `Run.id`, with a cluster that knows it.
     client : distributed.Client, optional
         Cluster to ask; none is needed to read how far the run is, and its result.
     scheduler : str, optional
@@ -35,13 +34,12 @@ def attach(
     CheckpointError
         There is no such run.
     """
-    path = Path(checkpoint)
-    if not path.is_dir() and (client is not None or scheduler is not None):
+    folder = Folder(fspath(checkpoint))
+    if not folder.place.is_there() and (client is not None or scheduler is not None):
         known = _folder_of(str(checkpoint), client, scheduler)
-        path = path if known is None else known
-    folder = Folder(path)
+        folder = folder if known is None else Folder(known)
     if not folder.is_detached:
-        why = "keeps no run that was submitted" if path.is_dir() else "is no folder"
+        why = "keeps no run that was submitted" if folder.place.is_there() else "is no folder"
         raise CheckpointError(
             f"{checkpoint} {why}. Pass the folder given as checkpoint= to dhsic.submit; or the id "
             "of a run, with client= or scheduler= of the cluster that it is on."
@@ -49,7 +47,7 @@ def attach(
     return Run(folder, client=client, scheduler=scheduler)
 
 
-def _folder_of(id: str, client: Any, scheduler: str | None) -> Path | None:  # noqa: A002  # as users call it
+def _folder_of(id: str, client: Any, scheduler: str | None) -> str | None:  # noqa: A002  # as users call it
     """Folder of a run that a cluster knows by its id."""
     from dhsic.runtime import driving
 
@@ -63,4 +61,4 @@ def _folder_of(id: str, client: Any, scheduler: str | None) -> Path | None:  # n
     finally:
         if asked is not client:
             asked.close()
-    return None if found is None else Path(found[0])
+    return None if found is None else found[0]

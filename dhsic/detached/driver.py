@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from dhsic.detached.folder import ENDS, Folder, Status
-from dhsic.errors import DhsicError
+from dhsic.durable.base import AbstractLock, LostError
+from dhsic.errors import DhsicError, StoreError
 from dhsic.results import save
 from dhsic.runtime.base import AbstractRuntime, Job, Task
 from dhsic.runtime.threads import Threads
@@ -67,7 +68,7 @@ class Stoppable(AbstractRuntime):
 
     def look(self) -> None:
         """Stop if somebody wants it; a folder is looked at now and then only."""
-        if time.monotonic() - self._looked >= LOOKS:
+        if time.monotonic() - self._looked >= LOOKS * self._folder.place.rarer:
             self.look_now()
 
     def look_now(self) -> None:
@@ -90,6 +91,7 @@ class Pace:
     folder: Folder
     tell: Tell
     look: Callable[[], object]
+    lock: AbstractLock
 
     def __post_init__(self) -> None:
         self._began = time.monotonic() - float(self.folder.progress.get("seconds", 0.0))
@@ -106,6 +108,7 @@ class Pace:
             "seconds": time.monotonic() - self._began,
             "record": {key: record[key] for key in KEPT if key in record},
         }
+        self.lock.confirm()
         self.folder.note(note)
         self.tell({"event": "round", **note})
         self.look()
@@ -113,6 +116,7 @@ class Pace:
 
 def conduct(
     folder: Folder,
+    lock: AbstractLock,
     runtime: AbstractRuntime,
     tell: Tell,
     *,
@@ -121,8 +125,9 @@ def conduct(
 ) -> None:
     """Do the run of a folder from where it is; the caller holds its lock.
 
-    How it ends is said in the folder. An error while the cluster is gone is none of the run: it
-    is raised, and the run stays as it is for the next driver.
+    How it ends is said in the folder. An error while the cluster or the object store is gone is
+    none of the run, nor is that another driver has followed: it is raised, and the run stays as
+    it is for the next driver.
     """
     before = folder.status
     if before.state in ENDS:  # the worker that kept the driver's return died, not the run
@@ -135,17 +140,21 @@ def conduct(
         result = folder.request().perform(
             stoppable,
             checkpoint=str(folder.path),
-            progress=Pace(folder, tell, stoppable.look_now),
+            progress=Pace(folder, tell, stoppable.look_now, lock),
             memory=memory,
         )
+        lock.confirm(surely=True)
         save(result, folder.result, overwrite=True)
         end = replace(running, state="done")
+    except (LostError, StoreError):
+        raise
     except StoppedError:
         end = replace(running, state="cancelled")
     except Exception as error:
         if not is_connected():
             raise
         end = failed(running, error)
+    lock.confirm(surely=True)
     folder.say(end)
     tell({"event": end.state, "message": end.message})
 
@@ -164,12 +173,13 @@ def drive(path: str, topic: str) -> None:
     folder = Folder(path)
     with (
         seated() as seat,
-        folder.driven(),
+        folder.driven() as lock,
         folder.clean_scratch() as scratch,
         closing(seat.runtime(scratch)) as runtime,
     ):
         conduct(
             folder,
+            lock,
             runtime,
             partial(seat.tell, topic),
             memory=seat.memory,
@@ -183,7 +193,7 @@ def nobody(event: Mapping[str, Any]) -> None:
 
 def drive_here(folder: Folder, n_threads: int | None) -> None:
     """Do the run of a folder on threads of this process."""
-    with folder.driven(), Threads(n_threads) as runtime:
+    with folder.driven() as lock, Threads(n_threads) as runtime:
         folder.want_stop(wanted=False)
         folder.say(Status("waiting"))
-        conduct(folder, runtime, nobody)
+        conduct(folder, lock, runtime, nobody)

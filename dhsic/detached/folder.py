@@ -1,4 +1,4 @@
-"""What a detached run keeps in its checkpoint folder: the truth, whoever asks and from where.
+"""What a detached run keeps with its checkpoint: the truth, whoever asks and from where.
 
 Beside what `dhsic.checkpoint` keeps::
 
@@ -6,9 +6,9 @@ Beside what `dhsic.checkpoint` keeps::
       detached/request.json   what was asked for; labels in labels.npz
       detached/status.json    how far it has come, replaced atomically by the one driver
       detached/progress.json  the last round that ended, likewise
-      detached/lock           held by the driver, freed by the kernel when it dies
+      detached/lock           held by the driver; it is free, sooner or later, when he dies
       detached/stop           there when somebody wants the run to stop
-      detached/scratch/       states and survivors of the driver
+      detached/scratch/       states and survivors of the driver, in a folder
       result.zarr             the result
 """
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,12 +29,18 @@ from typing import Any
 import numpy as np
 
 from dhsic.detached.request import Request
-from dhsic.durable import WriterLock, aside, plain, switch, write
+from dhsic.durable.base import AbstractLock
+from dhsic.durable.folder import FolderPlace
+from dhsic.durable.opening import place_at
+from dhsic.durable.plain import plain
 from dhsic.errors import CheckpointError
 
 FORMAT = 1
 #: States that a run stays in until somebody resumes it.
 ENDS = ("done", "failed", "cancelled")
+REQUEST, LABELS = "detached/request.json", "detached/labels.npz"
+STATUS, PROGRESS, STOP = "detached/status.json", "detached/progress.json", "detached/stop"
+LOCK, SCRATCH = "detached/lock", "detached/scratch"
 LOCK_WAIT = 120.0  # seconds for a driver that lost its seat to notice and let go
 
 
@@ -58,31 +65,35 @@ class Status:
 
 
 class Folder:
-    """The folder of a run.
+    """The folder of a run, or the part of an object store.
 
     Parameters
     ----------
-    path : path
+    path : path or URL
         The checkpoint.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path).absolute()
-        self.own = self.path / "detached"
-        self.result = self.path / "result.zarr"
-        self.scratch = self.own / "scratch"
-        self._stop = self.own / "stop"
+        self.place = place_at(path)
+        if isinstance(self.place, FolderPlace):
+            self.place = FolderPlace(self.place.path.absolute())
+        self.path = self.place.path
+        self._lock = self.place.lock(LOCK)
+
+    @property
+    def result(self) -> str:
+        """Where the result is."""
+        return f"{self.path}/result.zarr"
 
     def keep(self, request: Request) -> None:
         """Write a request; what was there from an earlier one goes."""
-        self.own.mkdir(exist_ok=True)
         data = BytesIO()
         np.savez(data, allow_pickle=False, **request.arrays())
         labels = data.getvalue()
-        write(self.own / "labels.npz", labels)
+        self.place.write(LABELS, labels)
         digest = hashlib.sha256(labels).hexdigest()
-        self._write("request", {"format": FORMAT, "sha256": digest, **request.plain()})
-        (self.own / "progress.json").unlink(missing_ok=True)
+        self._write(REQUEST, {"format": FORMAT, "sha256": digest, **request.plain()})
+        self.place.remove(PROGRESS)
 
     def request(self) -> Request:
         """What was asked for.
@@ -92,7 +103,7 @@ class Folder:
         CheckpointError
             No run was detached here, by another dhsic, or its files are damaged.
         """
-        content = dict(self._read("request"))
+        content = dict(self._read(REQUEST))
         if not content:
             raise CheckpointError(
                 f"{self.path} keeps no run that was submitted to a cluster. Pass the folder given "
@@ -106,9 +117,9 @@ class Folder:
         return Request(**content | self._labels(digest))
 
     def _labels(self, digest: str) -> dict[str, Any]:
-        path = self.own / "labels.npz"
+        path = f"{self.path}/{LABELS}"
         try:
-            data = path.read_bytes()
+            data = self.place.read(LABELS)
         except OSError as error:
             raise CheckpointError(f"{path} cannot be read ({error}). Submit again.") from error
         if hashlib.sha256(data).hexdigest() != digest:
@@ -122,58 +133,46 @@ class Folder:
     @property
     def is_detached(self) -> bool:
         """Whether a run was submitted with this checkpoint."""
-        return (self.own / "request.json").exists()
+        return self.place.has(REQUEST)
 
     @property
     def status(self) -> Status:
         """What was last said."""
-        return Status(**{"state": "waiting", **self._read("status")})
+        return Status(**{"state": "waiting", **self._read(STATUS)})
 
     def say(self, status: Status) -> None:
         """Say how far it has come."""
-        self._write("status", asdict(status))
+        self._write(STATUS, asdict(status))
 
     @property
     def progress(self) -> dict[str, Any]:
         """Last round that ended, see `dhsic.detached.driver.Pace`; empty before the first."""
-        return self._read("progress")
+        return self._read(PROGRESS)
 
     def note(self, progress: Mapping[str, Any]) -> None:
         """Note a round, without waiting for the disk: the checkpoint keeps what counts."""
-        path = self.own / "progress.json"
-        aside(path).write_text(json.dumps(plain(dict(progress))))
-        aside(path).replace(path)
+        self._write(PROGRESS, progress, sync=False)
 
     @property
     def stop_wanted(self) -> bool:
         """Whether somebody wants the run to stop."""
-        return self._stop.exists()
+        return self.place.has(STOP)
 
     def want_stop(self, *, wanted: bool = True) -> None:
         """Want it to stop, or not any more."""
         if wanted:
-            self._stop.touch()
+            self.place.write(STOP, b"", sync=False)
         else:
-            self._stop.unlink(missing_ok=True)
+            self.place.remove(STOP)
 
     def is_driven(self) -> bool:
         """Whether a driver holds the lock now."""
-        lock = WriterLock(self.own)
-        if not lock.path.exists():
-            return False
-        try:
-            lock.take()
-        except CheckpointError:
-            return True
-        except OSError:  # who may only read cannot tell
-            return False
-        lock.release()
-        return False
+        return self._lock.is_taken()
 
     @contextmanager
-    def driven(self) -> Iterator[None]:
+    def driven(self) -> Iterator[AbstractLock]:
         """Hold the lock, waiting for one who has lost his seat and not yet noticed."""
-        lock, deadline = WriterLock(self.own), time.monotonic() + LOCK_WAIT
+        lock, deadline = self.place.lock(LOCK), time.monotonic() + LOCK_WAIT
         while not lock.held:
             try:
                 lock.take()
@@ -182,31 +181,39 @@ class Folder:
                     raise
                 time.sleep(0.2)
         try:
-            yield
+            yield lock
         finally:
             lock.release()
 
     @contextmanager
     def clean_scratch(self) -> Iterator[Path]:
-        """An empty folder for the driver, without what a dead one left; it goes when he does."""
-        shutil.rmtree(self.scratch, ignore_errors=True)
-        self.scratch.mkdir()
-        try:
-            yield self.scratch
-        finally:
-            shutil.rmtree(self.scratch, ignore_errors=True)
+        """An empty folder for the driver, without what a dead one left; it goes when he does.
 
-    def _write(self, name: str, content: Mapping[str, Any]) -> None:
-        switch(self.own / f"{name}.json", json.dumps(plain(dict(content)), indent=1).encode())
+        A run at a URL has one on the machine of the driver.
+        """
+        if not isinstance(self.place, FolderPlace):
+            with tempfile.TemporaryDirectory(prefix="dhsic-driver-") as name:
+                yield Path(name)
+            return
+        scratch = self.place.path / SCRATCH
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        try:
+            yield scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _write(self, name: str, content: Mapping[str, Any], *, sync: bool = True) -> None:
+        text = json.dumps(plain(dict(content)), indent=1)
+        self.place.write(name, text.encode(), sync=sync)
 
     def _read(self, name: str) -> dict[str, Any]:
-        path = self.own / f"{name}.json"
         try:
-            return dict(json.loads(path.read_bytes()))
+            return dict(json.loads(self.place.read(name)))
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
             raise CheckpointError(
-                f"{path} is damaged ({error}). Submit again with the same data and parameters; "
-                "the rounds that are done stay."
+                f"{self.path}/{name} is damaged ({error}). Submit again with the same data and "
+                "parameters; the rounds that are done stay."
             ) from error

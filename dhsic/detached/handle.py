@@ -54,8 +54,8 @@ class Run:
         self._listens = False
 
     @property
-    def path(self) -> Path:
-        """The checkpoint."""
+    def path(self) -> Path | str:
+        """The checkpoint: a folder, or a URL."""
         return self.folder.path
 
     @property
@@ -122,7 +122,7 @@ class Run:
                 return status
             if deadline is not None and time.monotonic() > deadline:
                 return status
-            time.sleep(LOOKS)
+            time.sleep(LOOKS * self.folder.place.rarer)
 
     def result(self, timeout: float | None = None) -> xr.Dataset:
         """Wait for the result and read it.
@@ -226,7 +226,7 @@ class Run:
         if client is None:
             raise ClusterError(
                 f"No cluster is there to hear of the run in {self.path}. Pass client= or "
-                "scheduler= to dhsic.attach, or follow the folder: Run.wait(callback=...)."
+                "scheduler= to dhsic.attach, or follow the checkpoint: Run.wait(callback=...)."
             )
         driving.listen(client, name_of(self.id), callback)
         self._listens = True

@@ -11,7 +11,7 @@ import xarray as xr
 
 from dhsic import kernels
 from dhsic._typing import Array
-from dhsic.durable import plain
+from dhsic.durable.plain import plain
 from dhsic.errors import CheckpointError, InputError
 from dhsic.fitting import Selector
 from dhsic.kernels.base import AbstractKernel

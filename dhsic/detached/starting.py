@@ -9,8 +9,10 @@ from typing import Any
 from dhsic.checkpoint import Checkpoint
 from dhsic.detached.driver import drive
 from dhsic.detached.folder import Folder, Status
+from dhsic.detached.reach import introduced
 from dhsic.detached.request import Request
-from dhsic.durable import check_place
+from dhsic.durable.files import check_place
+from dhsic.durable.urls import as_path, check_url, is_url
 from dhsic.errors import CheckpointError
 from dhsic.runtime.threads import Threads
 from dhsic.stability import check_stability
@@ -21,19 +23,16 @@ def name_of(id: str) -> str:  # noqa: A002  # as users call it
     return f"dhsic-{id}"
 
 
-def place_of(checkpoint: Any) -> Path:
-    """Folder of a checkpoint, absolute; a slip is refused before a cluster is asked."""
+def place_of(checkpoint: Any) -> Path | str:
+    """Folder of a checkpoint, absolute, or URL; a slip is refused before a cluster is asked."""
     if not isinstance(checkpoint, str | PathLike) or not str(checkpoint):
         raise CheckpointError(
             f"checkpoint={checkpoint!r} is no path. Pass the name of a folder that workers and "
-            "this process see, such as 'run.dhsic'."
+            "this process see, such as 'run.dhsic', or a URL, such as 's3://bucket/run.dhsic'."
         )
-    if "://" in fspath(checkpoint):
-        raise CheckpointError(
-            f"checkpoint={fspath(checkpoint)!r} is not a folder. A checkpoint needs atomic "
-            "renames; pass a folder on a file system that workers and this process mount."
-        )
-    path = Path(checkpoint).absolute()
+    if is_url(checkpoint):
+        return check_url(fspath(checkpoint), "checkpoint=", CheckpointError)
+    path = as_path(checkpoint).absolute()
     check_place(path, "The checkpoint", CheckpointError)
     return path
 
@@ -53,14 +52,11 @@ def send(
     InputError, CheckpointError, ClusterError
         As of `dhsic.submit`.
     """
-    from dhsic.runtime import driving
-
     request.arrays()
     selector = request.selector()
     selector.parameters().check()
     check_stability(selector.stability)
-    folder.path.parent.mkdir(exist_ok=True)
-    with driving.introduced(client, scheduler, folder.path.parent) as found:
+    with introduced(folder, client, scheduler) as found:
         _take(folder, request)
         start(folder, found)
         return found if client is not None or scheduler is None else None
@@ -89,8 +85,6 @@ def start(folder: Folder, client: Any) -> None:
 
 def restart(folder: Folder, *, client: Any = None, scheduler: str | None = None) -> Any:
     """Start the driver of a run that nobody drives; returns as `send`."""
-    from dhsic.runtime import driving
-
-    with driving.introduced(client, scheduler, folder.path.parent) as found:
+    with introduced(folder, client, scheduler) as found:
         start(folder, found)
         return found if client is not None or scheduler is None else None

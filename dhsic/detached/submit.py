@@ -47,7 +47,7 @@ def submit(
 
     The loop itself runs on a worker. If that worker dies another one goes on from the checkpoint;
     if the scheduler dies the run is lost until `Run.resume`. Everything about the run is in its
-    checkpoint folder, so `attach` finds it from anywhere that sees the folder.
+    checkpoint, so `attach` finds it from anywhere that sees the folder or reaches the URL.
 
     Parameters
     ----------
@@ -58,8 +58,10 @@ def submit(
         ``label_kernel="self"``.
     method, n_features_to_select, sample_dim, variable, **parameters
         As of `dhsic.select`, without `runtime` and `progress`.
-    checkpoint : path
-        Folder that the workers and this process see. A run that is kept there goes on.
+    checkpoint : path or URL
+        Folder that the workers and this process see, or a URL of an object store that they reach,
+        such as ``s3://bucket/run.dhsic``, with keys in their environment. A run that is kept
+        there goes on.
     client : distributed.Client, optional
         The cluster; the client that is active in this process by default.
     scheduler : str, optional
@@ -78,7 +80,9 @@ def submit(
     CheckpointError
         The checkpoint belongs to another run, or one is under way there.
     ClusterError
-        No cluster, other versions, or a folder that it does not share.
+        No cluster, other versions, or a folder or URL that it does not share.
+    StoreError
+        An object store does not answer this process.
     """
     path = _path_of(data)
     y = None if target is None else as_labels(target, path)

@@ -33,9 +33,12 @@ def leave(path: str, text: str) -> None:
 
 @contextmanager
 def introduced(
-    client: Any, scheduler: str | None, folder: Path, security: Security | None = None
+    client: Any,
+    scheduler: str | None,
+    folder: Path | None = None,
+    security: Security | None = None,
 ) -> Iterator[Client]:
-    """Client of a cluster that has our versions and shares `folder` with this process.
+    """Client of a cluster that has our versions and shares `folder`, if any, with this process.
 
     Raises
     ------
@@ -43,7 +46,7 @@ def introduced(
         No cluster, other versions, or workers and this process do not share the folder.
     """
     with DaskRuntime(client, scheduler, scratch=folder, security=security) as runtime:
-        if not (_is_read_here(runtime) and runtime.workers_see_folder):
+        if folder is not None and not (_is_read_here(runtime) and runtime.workers_see_folder):
             raise ClusterError(
                 f"The checkpoint is to be in {folder}, and not all workers of {runtime.client!r} "
                 "have shown that they share that folder with this process. A run that outlives "
@@ -62,12 +65,37 @@ def _is_read_here(runtime: DaskRuntime) -> bool:
         future.result(timeout=WRITING)
         return path.read_text() == token
     except TimeoutError as error:
-        raise ClusterError(
-            f"No worker of {runtime.client!r} was free within {WRITING:g} s. Submit when other "
-            "work on it has ended, or add workers."
-        ) from error
+        raise _busy(runtime.client) from error
     except (OSError, CancelledError):
         return False
+
+
+def ask_all(client: Client, function: Callable[..., Any], *args: Any) -> dict[str, Any]:
+    """What a function returns on every worker, by its address; without workers that have left."""
+    key = f"dhsic-ask-{secrets.token_hex(8)}"
+    asked = {
+        worker: client.submit(
+            function, *args, workers=[worker], key=f"{key}-{i}", pure=False, priority=10
+        )
+        for i, worker in enumerate(client.nthreads())
+    }
+    said, deadline = {}, time.monotonic() + WRITING
+    for worker, future in asked.items():
+        try:
+            said[worker] = future.result(timeout=max(deadline - time.monotonic(), 0.1))
+        except TimeoutError as error:
+            if worker in client.nthreads():
+                raise _busy(client) from error
+        except CancelledError:
+            continue
+    return said
+
+
+def _busy(client: Client) -> ClusterError:
+    return ClusterError(
+        f"No worker of {client!r} was free within {WRITING:g} s. Submit when other work on it has "
+        "ended, or add workers."
+    )
 
 
 def send(client: Client, name: str, folder: str, drive: Callable[..., None]) -> None:

@@ -49,9 +49,11 @@ class BAHSIC(Selector):
     stability : int
         How many random halves of the samples to select from besides: what part of them selects a
         feature says how far it can be trusted. Each takes as long as a run over half the samples.
-    checkpoint : path, optional
+    checkpoint : path or URL, optional
         Keep the state here after every round; a run that finds it goes on from there. The folder
-        that it is in is made where it is not there, if the one above is.
+        that it is in is made where it is not there, if the one above is. A URL of an object
+        store, such as ``s3://bucket/run.dhsic``, needs ``dhsic[cloud]``, and keys in the
+        environment.
     dtype : {"float32", "float64"}
         Of the large matrix products; what stays undecided is computed in float64 anyway.
     progress : "auto", bool or callable

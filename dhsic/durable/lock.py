@@ -1,0 +1,89 @@
+"""The lock of a folder, which the kernel holds."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from pathlib import Path
+
+from dhsic.durable.base import AbstractLock
+from dhsic.errors import CheckpointError
+
+logger = logging.getLogger("dhsic")
+
+
+class WriterLock(AbstractLock):
+    """The right to write in a folder: one process at a time.
+
+    The kernel holds the lock and frees it when its holder dies, however it dies and whatever
+    process has its number now; pid and host in the file are for the message.
+
+    Parameters
+    ----------
+    path : path
+        File of the lock.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._handle: int | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether this object has the lock."""
+        return self._handle is not None
+
+    def take(self) -> None:
+        """Take the lock, or say who has it."""
+        if self._handle is not None:
+            return
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            _flock(handle)
+        except BlockingIOError as error:
+            writer = os.pread(handle, 200, 0).decode(errors="replace") or "another process"
+            os.close(handle)
+            raise CheckpointError(
+                f"{self.path.parent} is being written by {writer}. Wait until it ends, stop it, "
+                "or pass another folder."
+            ) from error
+        except OSError as error:
+            logger.warning(
+                "%s cannot be locked (%s); see that one run writes it.", self.path, error
+            )
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+        self._handle = handle
+
+    def release(self) -> None:
+        """Let others take it."""
+        if self._handle is not None:
+            os.ftruncate(self._handle, 0)
+            os.close(self._handle)
+            self._handle = None
+
+    def confirm(self, *, surely: bool = False) -> None:
+        """The kernel does not take a lock away."""
+
+    def is_taken(self) -> bool:
+        """Whether some process holds the lock now."""
+        if not self.path.exists():
+            return False
+        lock = WriterLock(self.path)
+        try:
+            lock.take()
+        except CheckpointError:
+            return True
+        except OSError:  # who may only read cannot tell
+            return False
+        lock.release()
+        return False
+
+
+def _flock(handle: int) -> None:
+    try:
+        import fcntl
+    except ImportError as error:  # Windows
+        raise OSError("no advisory locks here") from error
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
