@@ -37,3 +37,42 @@ def client():
         Client(cluster, set_as_default=False) as client,
     ):
         yield client
+
+
+@pytest.fixture(scope="session")
+def s3():
+    """An object store on this machine, which the environment of this session names."""
+    from s3 import S3
+
+    store = S3()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in store.environment.items():
+            patch.setenv(name, value)
+        yield store
+    store.close()
+
+
+@pytest.fixture
+def short_leases(monkeypatch):
+    """Leases that run out in a moment, and stores that may not stay away for long."""
+    from dhsic.durable import lease, objects
+
+    lease._dead.clear()
+    monkeypatch.setattr(lease, "LEASE", 1.0)
+    monkeypatch.setattr(lease, "BEAT", 0.2)
+    monkeypatch.setattr(lease, "LOOK", 0.05)
+    monkeypatch.setattr(lease, "PATIENCE", 0.4)
+    monkeypatch.setattr(objects, "PATIENCE", 1.0)
+    yield
+    objects._open.cache_clear()
+
+
+@pytest.fixture(params=["folder", "URL"])
+def spot(request, tmp_path):
+    """A folder, or a URL of an object store, in which tests may look and do harm."""
+    from spots import FolderSpot, UrlSpot
+
+    if request.param == "folder":
+        return FolderSpot(tmp_path / "run")
+    request.getfixturevalue("short_leases")
+    return UrlSpot(request.getfixturevalue("s3"), f"{tmp_path.name}-run")

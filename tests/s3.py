@@ -1,8 +1,7 @@
 """An object store for tests: what of the API of S3 a checkpoint needs, over HTTP on this machine.
 
 Puts on a condition (``If-None-Match: *``, ``If-Match``) are answered as Amazon's are. It can be
-told to lose answers, to fail, and to keep its clients waiting. Where the environment names another
-store in ``DHSIC_TEST_S3``, the tests that need none of this run against that one.
+told to lose answers, to fail, and to ignore conditions.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-import time
 import urllib.parse
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -30,7 +28,7 @@ class S3:
     log : list
         Method, key and status of every request.
     lose : int
-        So many answers to puts to come are lost, after the put was done.
+        The answer to the so-manieth put from now on is lost, after the put was done.
     fail : int
         So many requests to come are answered with 503.
     ignore_conditions : bool
@@ -43,7 +41,9 @@ class S3:
         self.lose = self.fail = 0
         self.ignore_conditions = False
         self.lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (_Handler,), {"s3": self}))
+        self._server = ThreadingHTTPServer(
+            ("127.0.0.1", 0), type("Bound", (_Handler,), {"s3": self})
+        )
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -140,8 +140,8 @@ class _Handler(BaseHTTPRequestHandler):
             if wanted is not None and wanted != _tag(there[0]):
                 return self._error(412, "PreconditionFailed")
         self.s3.set(key, body)
-        if self.s3.lose:
-            self.s3.lose -= 1
+        self.s3.lose -= 1
+        if not self.s3.lose:
             self.s3.log.append(("PUT", key, "lost"))
             self.close_connection = True
             return None
@@ -193,18 +193,11 @@ class _Handler(BaseHTTPRequestHandler):
         if "delete" not in query:
             return self._error(400, "InvalidRequest")
         named = re.findall(r"<Key>(.*?)</Key>", body.decode())
-        for key in named:
-            self.s3.objects.pop(unescape(key), None)
-        deleted = "".join(f"<Deleted><Key>{key}</Key></Deleted>" for key in named)
+        for name in named:
+            self.s3.objects.pop(unescape(name), None)
+        deleted = "".join(f"<Deleted><Key>{name}</Key></Deleted>" for name in named)
         return self._answer(200, f"<DeleteResult>{deleted}</DeleteResult>".encode())
 
 
 def _tag(data):
     return f'"{hashlib.md5(data).hexdigest()}"'
-
-
-if __name__ == "__main__":  # to look at by hand
-    store = S3()
-    print(store.address, flush=True)
-    while True:
-        time.sleep(60)

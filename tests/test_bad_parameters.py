@@ -67,9 +67,21 @@ PARAMETERS = {
     "memory below 0": (lambda: fit(memory=-5), InputError, "memory=-5", "a number of bytes"),
     "method": (lambda: select(X, Y, method="lasso"), InputError, "'lasso'", "bahsic, fohsic"),
     "parameter": (lambda: select(X, Y, kernal="x"), InputError, "kernal", "it has", "kernel"),
-    "checkpoint at a URL": (
-        lambda: fit(checkpoint="s3://bucket/run"),
-        *(CheckpointError, "'s3://bucket/run'", "on a local or mounted file system"),
+    "checkpoint at a URL of no store": (
+        lambda: fit(checkpoint="ftp://bucket/run"),
+        *(CheckpointError, "'ftp://bucket/run'", "neither a folder nor the URL of an object sto"),
+    ),
+    "checkpoint at a URL with a password": (
+        lambda: fit(checkpoint="s3://me:word@bucket/run"),
+        *(CheckpointError, "checkpoint='s3://bucket/run'", "a user name or password in it"),
+    ),
+    "checkpoint at a URL with a query": (
+        lambda: fit(checkpoint="s3://bucket/run?X-Amz-Signature=ab12"),
+        *(CheckpointError, "checkpoint='s3://bucket/run'", "a query or fragment"),
+    ),
+    "checkpoint at a bucket": (
+        lambda: fit(checkpoint="s3://bucket"),
+        *(CheckpointError, "'s3://bucket'", "no folder in a bucket", "s3://bucket/run.dhsic"),
     ),
     "checkpoint without a name": (lambda: fit(checkpoint=""), CheckpointError, "''", "a folder"),
     "checkpoint is no path": (lambda: fit(checkpoint=3), CheckpointError, "checkpoint=3", "a fold"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import signal
 import socket
 import stat
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from spots import FolderSpot, UrlSpot
 
 from dhsic.checkpoint import Checkpoint
 from dhsic.durable import files
@@ -98,10 +98,12 @@ def runs(draw):
     return list(states(np.array(features), sizes))
 
 
+@pytest.mark.parametrize("kind", ["folder", "URL"])
 @settings(deadline=None, max_examples=15)
 @given(runs(), st.data())
-def test_any_state_comes_back(tmp_path_factory, run, data):
-    path = tmp_path_factory.mktemp("kept") / "run"
+def test_any_state_comes_back(tmp_path_factory, s3, kind, run, data):
+    folder = tmp_path_factory.mktemp("kept")
+    path = folder / "run" if kind == "folder" else f"s3://bucket/{folder.name}"
     until = data.draw(st.integers(0, len(run) - 1))
     keep(path, run[: until + 1])
     assert same(Checkpoint(path).load(), run[until])
@@ -109,7 +111,7 @@ def test_any_state_comes_back(tmp_path_factory, run, data):
     assert same(Checkpoint(path).load(), run[-1])
 
 
-def test_scores_of_every_kind_and_numpy_records_come_back(tmp_path):
+def test_scores_of_every_kind_and_numpy_records_come_back(spot):
     first = SelectionState(
         0, np.arange(4), np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64), ()
     )
@@ -122,17 +124,19 @@ def test_scores_of_every_kind_and_numpy_records_come_back(tmp_path):
         np.ones(4, np.int64),
         (record,),
     )
-    keep(tmp_path / "run", [first, last])
-    kept = Checkpoint(tmp_path / "run").load()
+    keep(spot.path, [first, last])
+    kept = Checkpoint(spot.path).load()
     assert np.array_equal(kept.scores, last.scores, equal_nan=True)
     assert kept.history == ({"sigma": 0.1, "n_features": 4, "hsic": float(np.float32(0.1))},)
 
 
-def test_a_new_checkpoint_has_no_state_and_knows_its_job(tmp_path):
-    path = tmp_path / "deep" / "run"
+def test_a_new_checkpoint_has_no_state_and_knows_its_job(spot):
+    path = spot.path
+    assert not Checkpoint(path).is_begun()
     with Checkpoint(path) as checkpoint:
         assert checkpoint.begin(IDENTITY) is None
         assert checkpoint.load() is None
+    assert Checkpoint(path).is_begun()
     assert Checkpoint(path).job() == IDENTITY["job"]
     assert keep(path, RUN) is None
     assert Checkpoint(path).is_complete()
@@ -179,29 +183,29 @@ def test_it_is_a_zarr_group(tmp_path):
         ),
     ],
 )
-def test_another_run_is_refused(tmp_path, change, sentence):
-    keep(tmp_path, RUN[:3])
+def test_another_run_is_refused(spot, change, sentence):
+    keep(spot.path, RUN[:3])
     with pytest.raises(CheckpointError, match=sentence):
-        keep(tmp_path, RUN, {**IDENTITY, **change})
-    assert same(keep(tmp_path, RUN), RUN[2])
+        keep(spot.path, RUN, {**IDENTITY, **change})
+    assert same(keep(spot.path, RUN), RUN[2])
 
 
-def test_digests_are_not_shown(tmp_path):
+def test_digests_are_not_shown(spot):
     def identity(digest):
         return {**IDENTITY, "parameters": {**IDENTITY["parameters"], "labels": digest * 32}}
 
-    keep(tmp_path, RUN[:3], identity("ab"))
+    keep(spot.path, RUN[:3], identity("ab"))
     with pytest.raises(CheckpointError, match=r"parameters: the labels differ \(y,") as caught:
-        keep(tmp_path, RUN, identity("cd"))
+        keep(spot.path, RUN, identity("cd"))
     assert "abab" not in str(caught.value)
     assert "cdcd" not in str(caught.value)
 
 
 @pytest.mark.parametrize("root", ["[]", "{", '{"attributes": 3}'])
-def test_a_root_that_is_none_is_damage(tmp_path, root):
-    (tmp_path / "zarr.json").write_text(root)
+def test_a_root_that_is_none_is_damage(spot, root):
+    spot.write("zarr.json", root.encode())
     with pytest.raises(CheckpointError, match=r"zarr\.json is damaged: it .*\. Restore it"):
-        Checkpoint(tmp_path).load()
+        Checkpoint(spot.path).load()
 
 
 def test_one_folder_is_made_to_keep_it_in(tmp_path):
@@ -211,94 +215,92 @@ def test_one_folder_is_made_to_keep_it_in(tmp_path):
     assert not (tmp_path / "more").exists()
 
 
-def test_a_newer_format_is_refused(tmp_path):
-    keep(tmp_path, RUN[:3])
-    root = tmp_path / "zarr.json"
-    root.write_text(root.read_text().replace('"format": 1', '"format": 7'))
+def test_a_newer_format_is_refused(spot):
+    keep(spot.path, RUN[:3])
+    spot.write("zarr.json", spot.read("zarr.json").replace(b'"format": 1', b'"format": 7'))
     sentence = r"has checkpoint format 7, and this dhsic knows formats up to 1\. Upgrade"
     with pytest.raises(CheckpointError, match=sentence):
-        keep(tmp_path, RUN)
+        keep(spot.path, RUN)
     with pytest.raises(CheckpointError, match=sentence):
-        Checkpoint(tmp_path).load()
+        Checkpoint(spot.path).load()
 
 
-def test_other_folders_are_refused(tmp_path):
+def test_other_folders_are_refused(spot):
     with pytest.raises(CheckpointError, match="is not a dhsic checkpoint"):
-        Checkpoint(tmp_path / "nowhere").load()
-    (tmp_path / "thesis.tex").write_text("all of it")
+        Checkpoint(f"{spot.path}-nowhere").load()
+    spot.write("thesis.tex", b"all of it")
     with pytest.raises(CheckpointError, match=r"holds other things \(thesis\.tex\)"):
-        keep(tmp_path, RUN)
-    (tmp_path / "zarr.json").write_text('{"zarr_format": 3, "node_type": "group"}')
+        keep(spot.path, RUN)
+    spot.write("zarr.json", b'{"zarr_format": 3, "node_type": "group"}')
     with pytest.raises(CheckpointError, match=r"is not a dhsic checkpoint.*Pass the folder"):
-        keep(tmp_path, RUN)
+        keep(spot.path, RUN)
 
 
-def test_rounds_are_kept_in_order_by_who_began(tmp_path):
+def test_rounds_are_kept_in_order_by_who_began(spot):
     with pytest.raises(CheckpointError, match=r"not open for writing\. Call begin"):
-        Checkpoint(tmp_path).save(RUN[1])
-    with Checkpoint(tmp_path) as checkpoint:
+        Checkpoint(spot.path).save(RUN[1])
+    with Checkpoint(spot.path) as checkpoint:
         checkpoint.begin(IDENTITY)
         checkpoint.start(RUN[0])
         with pytest.raises(CheckpointError, match="holds round 0 and was given round 2"):
             checkpoint.save(RUN[2])
 
 
-def test_a_second_writer_is_refused(tmp_path):
-    with Checkpoint(tmp_path) as checkpoint:
+def test_a_second_writer_is_refused(spot):
+    with Checkpoint(spot.path) as checkpoint:
         checkpoint.begin(IDENTITY)
-        holder = rf"written by process {os.getpid()} on {socket.gethostname()}\. Wait"
+        holder = rf"written by process {os.getpid()} on {socket.gethostname()}.*\. Wait"
         with pytest.raises(CheckpointError, match=holder):
-            Checkpoint(tmp_path).begin(IDENTITY)
-    Checkpoint(tmp_path).begin(IDENTITY)
+            Checkpoint(spot.path).begin(IDENTITY)
+    with Checkpoint(spot.path) as checkpoint:
+        checkpoint.begin(IDENTITY)
 
 
-def files_of(path: Path) -> list[Path]:
-    return sorted(p for p in path.rglob("*") if p.is_file() and p.name != "lock")
+@pytest.fixture(scope="module", params=["folder", "URL"])
+def intact(request, tmp_path_factory, s3):
+    folder = tmp_path_factory.mktemp("intact")
+    spot = FolderSpot(folder / "run") if request.param == "folder" else UrlSpot(s3, folder.name)
+    keep(spot.path, RUN)
+    return spot
 
 
-@pytest.fixture(scope="module")
-def intact(tmp_path_factory):
-    path = tmp_path_factory.mktemp("intact") / "run"
-    keep(path, RUN)
-    return path
-
-
-def harm(file, how, data):
-    content = bytearray(file.read_bytes())
+def harm(spot, name, how, data):
+    content = bytearray(spot.read(name))
     if how == "flip":
         content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     elif how == "cut":
-        del content[len(content) // 2 :]
+        del content[data.draw(st.integers(0, len(content) - 1)) if data else len(content) // 2 :]
     elif how == "empty":
         content.clear()
-    file.write_bytes(content)
+    spot.write(name, content)
     if how == "unlink":
-        file.unlink()
+        spot.unlink(name)
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_damage_anywhere_leaves_a_valid_round_or_a_sentence(intact, tmp_path_factory, data):
-    path = shutil.copytree(intact, tmp_path_factory.mktemp("harmed") / "run")
-    file = data.draw(st.sampled_from(files_of(path)))
-    harm(file, data.draw(st.sampled_from(["flip", "cut", "empty", "unlink"])), data)
-    number = file.relative_to(path).parts[1:2]
+    spot = intact.copy(tmp_path_factory.mktemp("harmed").name + "-run")
+    name = data.draw(st.sampled_from([name for name in spot.names() if name != "lock"]))
+    harm(spot, name, data.draw(st.sampled_from(["flip", "cut", "empty", "unlink"])), data)
+    number = name.split("/")[1:2]
     if not number or not number[0].isdigit():  # not in a round
         with suppress(CheckpointError):  # or the bit did not matter
-            assert same(Checkpoint(path).load(), RUN[-1])
+            assert same(Checkpoint(spot.path).load(), RUN[-1])
         return
-    state = Checkpoint(path).load()
+    state = Checkpoint(spot.path).load()
     assert_prefix(state, RUN)
     assert state.round in (len(RUN) - 1, int(number[0]) - 1)
-    keep(path, RUN)
-    assert same(Checkpoint(path).load(), RUN[-1])
+    keep(spot.path, RUN)
+    assert same(Checkpoint(spot.path).load(), RUN[-1])
 
 
 @pytest.mark.parametrize("name", ["start/zarr.json", "start/features/zarr.json", "zarr.json"])
 @pytest.mark.parametrize("how", ["cut", "empty", "unlink"])
 def test_nothing_valid_is_a_sentence(intact, tmp_path, name, how):
-    path = shutil.copytree(intact, tmp_path / "run")
-    harm(path / name, how, None)
+    spot = intact.copy(f"{tmp_path.name}-copy")
+    harm(spot, name, how, None)
+    path = spot.path
     with pytest.raises(
         CheckpointError,
         match=rf"{path}.*another one|{path} is not a dhsic|{path}/zarr.json is damaged",
@@ -306,19 +308,19 @@ def test_nothing_valid_is_a_sentence(intact, tmp_path, name, how):
         Checkpoint(path).load()
 
 
-def test_a_damaged_round_is_told(tmp_path, caplog):
-    keep(tmp_path, RUN)
-    (tmp_path / "rounds" / "000004" / "scores" / "0").write_bytes(b"torn")
+def test_a_damaged_round_is_told(spot, caplog):
+    keep(spot.path, RUN)
+    spot.write("rounds/000004/scores/0", b"torn")
     with caplog.at_level(logging.WARNING, "dhsic"):
-        assert same(Checkpoint(tmp_path).load(), RUN[3])
+        assert same(Checkpoint(spot.path).load(), RUN[3])
     assert "round 4 of 6 is damaged" in caplog.text
     assert "Going on from round 3." in caplog.text
 
 
-def test_rounds_of_an_abandoned_chain_are_not_taken_up(tmp_path):
+def test_rounds_of_an_abandoned_chain_are_not_taken_up(spot):
     """After a fallback the run may go another way; later rounds of the first way are void."""
-    keep(tmp_path, RUN)
-    (tmp_path / "rounds" / "000003" / "scores" / "0").unlink()
+    keep(spot.path, RUN)
+    spot.unlink("rounds/000003/scores/0")
     other = list(states(RUN[-1].eliminated[::-1], [40]))[-1]
     another_third = SelectionState(
         3,
@@ -328,12 +330,12 @@ def test_rounds_of_an_abandoned_chain_are_not_taken_up(tmp_path):
         RUN[3].removed_in,
         RUN[3].history,
     )
-    with Checkpoint(tmp_path) as checkpoint:
+    with Checkpoint(spot.path) as checkpoint:
         assert same(checkpoint.begin(IDENTITY), RUN[2])
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(checkpoint._kept_root, "write", lambda data: None)  # dies before it
             checkpoint.save(another_third)
-    assert same(Checkpoint(tmp_path).load(), another_third)
+    assert same(Checkpoint(spot.path).load(), another_third)
 
 
 class Killed(BaseException):
@@ -396,6 +398,8 @@ CHILD = """
 import sys, time, numpy as np
 sys.path[:0] = {path!r}
 import test_checkpoint as t
+from dhsic.durable import lease
+lease.LEASE, lease.BEAT, lease.LOOK = 1.0, 0.2, 0.05
 run = t.RUN
 with t.Checkpoint(sys.argv[1]) as checkpoint:
     state = checkpoint.begin(t.IDENTITY)
@@ -420,23 +424,23 @@ def child(path, linger=0.0):
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def test_killed_processes_are_resumed_by_the_next(tmp_path):
+def test_killed_processes_are_resumed_by_the_next(spot):
     begun = []
     for delay in (0.0, 0.02, 0.06, 0.1):
-        with child(tmp_path) as process:
+        with child(spot.path) as process:
             begun.append(int(process.stdout.readline()))
             time.sleep(delay)
             process.send_signal(signal.SIGKILL)
-    keep(tmp_path, RUN)
+    keep(spot.path, RUN)
     assert begun == sorted(begun)
-    assert same(Checkpoint(tmp_path).load(), RUN[-1])
+    assert same(Checkpoint(spot.path).load(), RUN[-1])
 
 
-def test_the_lock_of_a_live_process_holds_and_that_of_a_dead_one_does_not(tmp_path):
-    with child(tmp_path, linger=60) as process:
+def test_the_lock_of_a_live_process_holds_and_that_of_a_dead_one_does_not(spot):
+    with child(spot.path, linger=60) as process:
         assert [process.stdout.readline() for _ in range(2)] == ["-1\n", "finished\n"]
         with pytest.raises(CheckpointError, match=rf"written by process {process.pid} on "):
-            Checkpoint(tmp_path).begin(IDENTITY)
+            Checkpoint(spot.path).begin(IDENTITY)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        assert same(keep(tmp_path, RUN), RUN[-1])
+        assert same(keep(spot.path, RUN), RUN[-1])

@@ -20,7 +20,7 @@ from functools import cache, lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from dhsic.durable.refusals import sentence
+from dhsic.durable.refusals import is_about_keys, no_bucket, sentence
 from dhsic.errors import InputError, StoreError
 
 #: Seconds that a store may stay away before a run stops, and one request may take.
@@ -29,6 +29,19 @@ PATIENCE, REQUEST = 90.0, 30.0
 AT_ONCE = 32
 #: Times that a condition is tried again where the answer left open whether it held.
 TRIES = 4
+#: Seconds that the machine may take to say who it is where the environment names no keys.
+ASKING = 5.0
+#: Variables of which S3, and each other store, has one where the environment says who we are.
+KEYS = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "AZURE_STORAGE_ACCOUNT_KEY",
+    "AZURE_STORAGE_SAS_TOKEN",
+    "AZURE_FEDERATED_TOKEN_FILE",
+)
 #: Variables that say where an S3 is which is not Amazon's.
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
@@ -96,7 +109,7 @@ class Objects:
             try:
                 _obstore().put(self._store, self._key(name), data)
             except FileNotFoundError as error:
-                raise self._no_bucket() from error
+                raise StoreError(no_bucket(self.url)) from error
 
     def each(self, function: Callable[[str], object], names: Iterable[str]) -> None:
         """Call a function with every name, several at once; raises what one of them raises."""
@@ -127,7 +140,9 @@ class Objects:
                 if (None if found is None else found.tag) != tag:
                     return None
                 if last:  # as it was, and still it is not written
-                    raise self._no_bucket() if isinstance(error, refused) else error from None
+                    if isinstance(error, StoreError):
+                        raise
+                    raise StoreError(no_bucket(self.url)) from None
         return None
 
     def below(self, name: str = "") -> list[str]:
@@ -176,12 +191,6 @@ class Objects:
         endpoint = next((os.environ[name] for name in ENDPOINTS if name in os.environ), "")
         return _open(f"{scheme}://{self._bucket}", endpoint, patience, os.getpid())
 
-    def _no_bucket(self) -> StoreError:
-        return StoreError(
-            f"Nothing can be written at {self.url}: there is no bucket {self._bucket!r}, or it is "
-            "in another region. Make it, or check the URL and AWS_REGION."
-        )
-
     @contextmanager
     def _told(self) -> Iterator[None]:
         """Errors of the store as a sentence; those of conditions as they are."""
@@ -219,8 +228,10 @@ def _in_memory(bucket: str) -> Any:  # noqa: ARG001  # a store for each
 
 
 @lru_cache(maxsize=16)
-def _open(bucket: str, endpoint: str, patience: float, pid: int) -> Any:  # noqa: ARG001  # a key
+def _open(bucket: str, endpoint: str, patience: float, pid: int) -> Any:  # a key
     """Store of a bucket; a process that was forked has none of the threads of the old one."""
+    if patience > ASKING and not any(name in os.environ for name in KEYS):
+        _ask_who_we_are(bucket, endpoint, pid)
     options: dict[str, Any] = {"timeout": timedelta(seconds=min(REQUEST, patience))}
     if endpoint.startswith("http://"):
         options["allow_http"] = True
@@ -235,3 +246,14 @@ def _open(bucket: str, endpoint: str, patience: float, pid: int) -> Any:  # noqa
     }
     store = _obstore().store
     return store.from_url(bucket, client_options=options, retry_config=retry)
+
+
+def _ask_who_we_are(bucket: str, endpoint: str, pid: int) -> None:
+    """Ask for anything, with little patience: a laptop without keys would wait for long."""
+    try:
+        _obstore().head(_open(bucket, endpoint, ASKING, pid), "dhsic")
+    except FileNotFoundError:
+        return
+    except _obstore().exceptions.BaseError as error:
+        if is_about_keys(error):
+            raise

@@ -7,6 +7,7 @@ passed on but the status, the code and what happened to the connection.
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 STATUS = re.compile(r"status code: (\d{3}[ \w]*)")
 CODE = re.compile(r"<Code>(\w{1,60})</Code>")
@@ -24,12 +25,14 @@ def sentence(url: str, error: Exception) -> str:
     'The object store refuses access to s3://b/run (403 Forbidden, AccessDenied). Check the keys...'
     """
     text = str(error)
-    if any(place in text for place in METADATA):
+    if is_about_keys(error):
         return (
             f"No keys for {url} were found. Put them into the environment (AWS_ACCESS_KEY_ID, "
             "AWS_SECRET_ACCESS_KEY, ...), or give this machine an identity that may use it."
         )
     reason = _reason(text) or type(error).__name__
+    if reason.startswith("404"):
+        return no_bucket(url)
     if reason.startswith(("401", "403")):
         return (
             f"The object store refuses access to {url} ({reason}). Check the keys in the "
@@ -42,6 +45,19 @@ def sentence(url: str, error: Exception) -> str:
     )
 
 
+def no_bucket(url: str) -> str:
+    """Say that there is no place for what is to be kept at a URL."""
+    return (
+        f"Nothing can be kept at {url}: there is no bucket {urlsplit(url).netloc!r}, or it is in "
+        "another region. Make it, or check the URL and AWS_REGION."
+    )
+
+
+def is_about_keys(error: Exception) -> bool:
+    """Whether keys were looked for in vain."""
+    return any(place in str(error) for place in METADATA)
+
+
 def _reason(text: str) -> str:
     status = STATUS.search(text)
     if status:
@@ -50,4 +66,7 @@ def _reason(text: str) -> str:
     cause, kind = CAUSE.search(text), KIND.findall(text)
     if cause:
         return cause[1]
-    return f"no connection: {kind[0].lower()}" if kind else ""
+    if kind:
+        return f"no connection: {kind[0].lower()}"
+    first = text.partition("\n")[0].rstrip(" .")
+    return "" if "://" in first or "<" in first else first[:200]  # of a setting that is wrong
