@@ -44,6 +44,7 @@ def s3():
     """An object store on this machine, which the environment of this session names."""
     from s3 import S3
 
+    pytest.importorskip("obstore")
     store = S3()
     with pytest.MonkeyPatch.context() as patch:
         for name, value in store.environment.items():

@@ -31,6 +31,8 @@ class S3:
         The answer to the so-manieth put from now on is lost, after the put was done.
     fail : int
         So many requests to come are answered with 503.
+    collide : int
+        So many puts on a condition to come are refused with 409, as those that meet another one.
     ignore_conditions : bool
         Whether puts are done whatever their condition, as old stores do.
     """
@@ -38,7 +40,7 @@ class S3:
     def __init__(self):
         self.objects = {}
         self.log = []
-        self.lose = self.fail = 0
+        self.lose = self.fail = self.collide = 0
         self.ignore_conditions = False
         self.lock = threading.Lock()
         self._server = ThreadingHTTPServer(
@@ -58,7 +60,8 @@ class S3:
 
     def below(self, prefix):
         """Keys and bytes below a prefix."""
-        return {k: data for k, (data, _) in self.objects.items() if k.startswith(f"{prefix}/")}
+        with self.lock:
+            return {k: data for k, (data, _) in self.objects.items() if k.startswith(f"{prefix}/")}
 
     def set(self, key, data):
         self.objects[key] = (data, datetime.now(UTC))
@@ -126,12 +129,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET  # noqa: N815  # as the server calls them
 
+    def do_DELETE(self):
+        self._handle(self._delete)
+
     def do_POST(self):
         self._handle(self._delete_some)
 
     def _put(self, key, query, body):
         there = self.s3.objects.get(key)
         wanted = self.headers.get("If-Match")
+        if self.s3.collide and (wanted or self.headers.get("If-None-Match")):
+            self.s3.collide -= 1
+            return self._error(409, "ConditionalRequestConflict")
         if not self.s3.ignore_conditions:
             if self.headers.get("If-None-Match") == "*" and there is not None:
                 return self._error(412, "PreconditionFailed")
@@ -188,6 +197,10 @@ class _Handler(BaseHTTPRequestHandler):
             f"{contents}{below}</ListBucketResult>".encode(),
             Content_Type="application/xml",
         )
+
+    def _delete(self, key, query, body):
+        self.s3.objects.pop(key, None)
+        self._answer(204)
 
     def _delete_some(self, key, query, body):
         if "delete" not in query:
