@@ -93,6 +93,24 @@ def test_files_on_the_command_line(address, certificates, tmp_path):
     assert "pass --tls-ca-file, --tls-cert and --tls-key" in told(refused)
 
 
+def test_a_run_that_is_left_to_the_cluster(address, certificates, tmp_path):
+    ours, store, kept = security(certificates), tmp_path / "g.vcz", tmp_path / "run.dhsic"
+    run("simulate", store, *SIMULATE)
+    asked = {"n_features_to_select": 5}
+    sent = dhsic.submit(
+        store, "sample_trait", checkpoint=kept, scheduler=address, security=ours, **asked
+    )
+    with sent, dhsic.attach(sent.id, scheduler=address, security=ours) as found:
+        assert found.path == kept
+        here = dhsic.select(store, "sample_trait", progress=False, **asked)
+        assert_array_equal(found.result(60)["score"], here["score"])
+    given = zip(("--tls-ca-file", "--tls-cert", "--tls-key"), FILES, strict=True)
+    files = [str(word) for option, name in given for word in (option, certificates / name)]
+    assert "is done" in run("status", kept, "--scheduler", address, *files).stdout
+    with dhsic.attach(kept) as found:  # a folder that says all needs no cluster
+        assert found.status == "done"
+
+
 def test_another_authority(address, tmp_path):
     theirs = security(authority(tmp_path / "theirs"))
     with pytest.raises(ClusterError, match="No Dask scheduler answers"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -19,6 +19,7 @@ from dhsic.cli.labels import Taken
 from dhsic.cli.planted import compare
 from dhsic.cli.report import Costs, as_json, as_text
 from dhsic.cli.talk import counted, say, seconds, shown
+from dhsic.cli.tls import tls_options
 from dhsic.detached.attach import attach
 from dhsic.detached.folder import Folder, Status
 from dhsic.detached.handle import Run
@@ -33,9 +34,7 @@ from dhsic.sources.target import read_groups
 from dhsic.sources.truth import read_truth
 
 argument = click.argument("checkpoint", type=click.Path())
-scheduler_option = click.option(
-    "--scheduler", metavar="ADDRESS", help="Ask this cluster; by default the one that was sent to."
-)
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 #: What `status` says of each state, besides how far it is.
@@ -47,6 +46,15 @@ MEANINGS = {
     "cancelled": "was cancelled; `dhsic resume` goes on",
     "lost": "is lost: nobody works on it; `dhsic resume` goes on",
 }
+
+
+def scheduler_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of the cluster that it asks."""
+    return click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Ask this cluster; by default the one that was sent to.",
+    )(tls_options(command))
 
 
 def check_detach(job: Job) -> None:

@@ -12,7 +12,11 @@ from dhsic.errors import CheckpointError
 
 
 def attach(
-    checkpoint: str | PathLike[str], *, client: Any = None, scheduler: str | None = None
+    checkpoint: str | PathLike[str],
+    *,
+    client: Any = None,
+    scheduler: str | None = None,
+    security: Any = None,
 ) -> Run:
     """Find a run again, from any process that sees its checkpoint.
 
@@ -24,6 +28,8 @@ def attach(
         Cluster to ask; none is needed to read how far the run is, and its result.
     scheduler : str, optional
         Address of it where no `client` is given.
+    security : distributed.Security, optional
+        Certificates for `scheduler`; those of Dask's configuration by default.
 
     Returns
     -------
@@ -36,7 +42,7 @@ def attach(
     """
     folder = Folder(fspath(checkpoint))
     if not folder.place.is_there() and (client is not None or scheduler is not None):
-        known = _folder_of(str(checkpoint), client, scheduler)
+        known = _folder_of(str(checkpoint), client, scheduler, security)
         folder = folder if known is None else Folder(known)
     if not folder.is_detached:
         why = "keeps no run that was submitted" if folder.place.is_there() else "is no folder"
@@ -44,16 +50,21 @@ def attach(
             f"{checkpoint} {why}. Pass the folder given as checkpoint= to dhsic.submit; or the id "
             "of a run, with client= or scheduler= of the cluster that it is on."
         )
-    return Run(folder, client=client, scheduler=scheduler)
+    return Run(folder, client=client, scheduler=scheduler, security=security)
 
 
-def _folder_of(id: str, client: Any, scheduler: str | None) -> str | None:  # noqa: A002  # as users call it
+def _folder_of(
+    id: str,  # noqa: A002  # as users call it
+    client: Any,
+    scheduler: str | None,
+    security: Any,
+) -> str | None:
     """Folder of a run that a cluster knows by its id."""
     from dhsic.runtime import driving
 
     asked = client
     if asked is None and scheduler is not None:
-        asked = driving.reach(scheduler, ANSWER)
+        asked = driving.reach(scheduler, ANSWER, security)
     if asked is None:
         return None
     try:

@@ -41,13 +41,23 @@ class Run:
         Cluster to ask; it stays open.
     scheduler : str, optional
         Address of it where no `client` is given; by default the one that the run was sent to.
+    security : distributed.Security, optional
+        Certificates for `scheduler`; those of Dask's configuration by default.
     """
 
-    def __init__(self, folder: Folder, *, client: Any = None, scheduler: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        *,
+        client: Any = None,
+        scheduler: str | None = None,
+        security: Any = None,
+    ) -> None:
         self.folder = folder
         self.id = folder.request().id
         self._given = client
         self._scheduler = scheduler
+        self._security = security
         self._made: Any = None  # a client of our own
         self._asked = -AGAIN
         self._driver: Any = None  # its future
@@ -173,7 +183,12 @@ class Run:
             client.cancel([self._driver], force=True)  # it waits, and need not begin
 
     def resume(
-        self, client: Any = None, *, scheduler: str | None = None, n_threads: int | None = None
+        self,
+        client: Any = None,
+        *,
+        scheduler: str | None = None,
+        security: Any = None,
+        n_threads: int | None = None,
     ) -> Self:
         """Go on with a run that is lost, cancelled or failed, to the result it would have had.
 
@@ -183,6 +198,8 @@ class Run:
             Cluster to go on with, without waiting for the end.
         scheduler : str, optional
             Address of it where no `client` is given.
+        security : distributed.Security, optional
+            Certificates for `scheduler`; those of the run, or of Dask's configuration, by default.
         n_threads : int, optional
             Threads of this process to go on with where there is neither; all usable cores by
             default. Returns when the run has ended.
@@ -204,7 +221,10 @@ class Run:
         if client is None and scheduler is None:
             drive_here(self.folder, n_threads)
         else:
-            self._given = restart(self.folder, client=client, scheduler=scheduler)
+            self._security = security or self._security
+            self._given = restart(
+                self.folder, client=client, scheduler=scheduler, security=self._security
+            )
             self._scheduler = scheduler
         return self
 
@@ -255,7 +275,7 @@ class Run:
         if not ask or address is None or time.monotonic() - self._asked < AGAIN:
             return None
         self._asked = time.monotonic()
-        self._made = driving.reach(address, ANSWER)
+        self._made = driving.reach(address, ANSWER, self._security)
         return self._made
 
     def _is_known(self) -> bool:

@@ -16,7 +16,9 @@ from dhsic.errors import ClusterError
 
 
 @contextmanager
-def introduced(folder: Folder, client: Any, scheduler: str | None) -> Iterator[Any]:
+def introduced(
+    folder: Folder, client: Any, scheduler: str | None, security: Any = None
+) -> Iterator[Any]:
     """Client of a cluster whose workers see what this process sees at a checkpoint.
 
     Raises
@@ -29,10 +31,10 @@ def introduced(folder: Folder, client: Any, scheduler: str | None) -> Iterator[A
     place = folder.place
     if isinstance(place, FolderPlace):
         place.path.parent.mkdir(exist_ok=True)
-        with driving.introduced(client, scheduler, place.path.parent) as found:
+        with driving.introduced(client, scheduler, place.path.parent, security) as found:
             yield found
         return
-    with driving.introduced(client, scheduler) as found:
+    with driving.introduced(client, scheduler, security=security) as found:
         _check_reach(place, found)
         yield found
 

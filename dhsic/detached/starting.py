@@ -38,7 +38,12 @@ def place_of(checkpoint: Any) -> Path | str:
 
 
 def send(
-    request: Request, folder: Folder, *, client: Any = None, scheduler: str | None = None
+    request: Request,
+    folder: Folder,
+    *,
+    client: Any = None,
+    scheduler: str | None = None,
+    security: Any = None,
 ) -> Any:
     """Keep a request in its folder and start its driver.
 
@@ -56,7 +61,7 @@ def send(
     selector = request.selector()
     selector.parameters().check()
     check_stability(selector.stability)
-    with introduced(folder, client, scheduler) as found:
+    with introduced(folder, client, scheduler, security) as found:
         _take(folder, request)
         start(folder, found)
         return found if client is not None or scheduler is None else None
@@ -83,8 +88,10 @@ def start(folder: Folder, client: Any) -> None:
     driving.send(client, name_of(folder.request().id), str(folder.path), drive)
 
 
-def restart(folder: Folder, *, client: Any = None, scheduler: str | None = None) -> Any:
+def restart(
+    folder: Folder, *, client: Any = None, scheduler: str | None = None, security: Any = None
+) -> Any:
     """Start the driver of a run that nobody drives; returns as `send`."""
-    with introduced(folder, client, scheduler) as found:
+    with introduced(folder, client, scheduler, security) as found:
         start(folder, found)
         return found if client is not None or scheduler is None else None

@@ -36,6 +36,7 @@ def submit(
     checkpoint: str | PathLike[str],
     client: Any = None,
     scheduler: str | None = None,
+    security: Any = None,
     n_features_to_select: int | float | None = 50,
     covariates: Any = None,
     groups: Any = None,
@@ -66,6 +67,8 @@ def submit(
         The cluster; the client that is active in this process by default.
     scheduler : str, optional
         Address of the cluster where no `client` is given.
+    security : distributed.Security, optional
+        Certificates for `scheduler`; those of Dask's configuration by default.
     covariates, groups : array, or str for groups
         As of `dhsic.select`; small, they are kept in the checkpoint.
 
@@ -104,8 +107,8 @@ def submit(
         groups=_groups(groups, path, source.n_features),
     )
     folder = Folder(place_of(checkpoint))
-    given = send(request, folder, client=client, scheduler=scheduler)
-    return Run(folder, client=given, scheduler=scheduler)
+    given = send(request, folder, client=client, scheduler=scheduler, security=security)
+    return Run(folder, client=given, scheduler=scheduler, security=security)
 
 
 def _path_of(data: Any) -> str:
