@@ -98,12 +98,22 @@ def runs(draw):
     return list(states(np.array(features), sizes))
 
 
-@pytest.mark.parametrize("kind", ["folder", "URL"])
+@pytest.fixture(scope="module", params=["folder", "URL"])
+def new_spot(request, tmp_path_factory):
+    """What makes a place where nothing is, each time it is called."""
+    s3 = request.getfixturevalue("s3") if request.param == "URL" else None
+
+    def new():
+        folder = tmp_path_factory.mktemp("new")
+        return FolderSpot(folder / "run") if s3 is None else UrlSpot(s3, folder.name)
+
+    return new
+
+
 @settings(deadline=None, max_examples=15)
 @given(runs(), st.data())
-def test_any_state_comes_back(tmp_path_factory, s3, kind, run, data):
-    folder = tmp_path_factory.mktemp("kept")
-    path = folder / "run" if kind == "folder" else f"s3://bucket/{folder.name}"
+def test_any_state_comes_back(new_spot, run, data):
+    path = new_spot().path
     until = data.draw(st.integers(0, len(run) - 1))
     keep(path, run[: until + 1])
     assert same(Checkpoint(path).load(), run[until])
@@ -256,10 +266,9 @@ def test_a_second_writer_is_refused(spot):
         checkpoint.begin(IDENTITY)
 
 
-@pytest.fixture(scope="module", params=["folder", "URL"])
-def intact(request, tmp_path_factory, s3):
-    folder = tmp_path_factory.mktemp("intact")
-    spot = FolderSpot(folder / "run") if request.param == "folder" else UrlSpot(s3, folder.name)
+@pytest.fixture(scope="module")
+def intact(new_spot):
+    spot = new_spot()
     keep(spot.path, RUN)
     return spot
 

@@ -97,7 +97,11 @@ class Lease(AbstractLock):
         if taken is None:  # another one was faster
             raise self._refusal(_content(self._objects.get(self._name)))
         self._tag = taken
-        self._check_store()
+        try:
+            self._check_store()
+        except BaseException:
+            self.release()
+            raise
         _ours.add(self._content["lease"])
         threading.Thread(target=self._live, name="dhsic-lease", daemon=True).start()
 
@@ -125,8 +129,8 @@ class Lease(AbstractLock):
             self._heard = before
             raise
 
-    def _watched(self, found: Found) -> Tag:
-        """Version of a lease that nobody has any more, once that is known."""
+    def _watched(self, found: Found) -> Tag | None:
+        """Version of a lease that nobody has any more, once that is known; None if it is gone."""
         content = _content(found)
         if _is_free(content) or _is_dead(content) or _age(found) > SKEW + _length(content):
             return found.tag
@@ -140,10 +144,8 @@ class Lease(AbstractLock):
         while now() < deadline:
             time.sleep(LOOK)
             again = self._objects.get(self._name)
-            if again is None:
-                break
-            if _is_free(_content(again)):
-                return again.tag
+            if again is None or _is_free(_content(again)):
+                return None if again is None else again.tag
             if again.tag != found.tag:
                 raise self._refusal(_content(again))
         _dead.add(content["process"])
@@ -160,7 +162,6 @@ class Lease(AbstractLock):
         """Refuse a store that writes whatever the condition: it cannot have a single writer."""
         content = json.dumps({**self._content, "beat": -1}).encode()
         if self._objects.create(self._name, content) is not None:
-            self.release()
             raise CheckpointError(
                 f"The object store of {self._url} does not honour conditional writes "
                 "(If-None-Match), without which two runs could write one checkpoint. Use another "

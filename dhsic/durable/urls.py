@@ -49,7 +49,8 @@ def check_url(url: str, what: str, refusal: type[DhsicError]) -> str:
         Error to raise.
     """
     parts = urlsplit(url)
-    if "@" in parts.netloc and parts.scheme not in ("abfs", "abfss"):
+    who, is_named, _ = parts.netloc.rpartition("@")  # of Azure: the container in an account
+    if is_named and (":" in who or parts.scheme not in ("abfs", "abfss")):
         raise refusal(
             f"{what}{without_secrets(url)!r} was given with a user name or password in it, which "
             "would be written down with it. Leave them out, and put keys into the environment."
