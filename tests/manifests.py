@@ -53,7 +53,7 @@ def _patched(folder, said, objects):
 
 def _name_image(objects, image):
     for _, pod in pods(objects):
-        for container in pod["containers"]:
+        for container in containers(pod):
             if container["image"] == image["name"]:
                 container["image"] = f"{image['newName']}@{image['digest']}"
 
@@ -77,6 +77,11 @@ def pods(objects):
             yield "driver", spec["template"]["spec"]
         if thing["kind"] == "Pod":
             yield "pod", spec
+
+
+def containers(pod):
+    """Containers of a pod, and those that run before them."""
+    return [*pod.get("initContainers", ()), *pod["containers"]]
 
 
 def one(objects, kind, name=None):

@@ -19,6 +19,7 @@ from manifests import (
     OVERLAYS,
     ROOTS,
     check,
+    containers,
     documents,
     made_by_operator,
     one,
@@ -112,7 +113,7 @@ def test_pods_are_restricted(folder):
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert not {"hostNetwork", "hostPID", "hostIPC", "hostPath"} & set(pod)
-        for container in pod["containers"]:
+        for container in containers(pod):
             context = container["securityContext"]
             assert context["readOnlyRootFilesystem"] is True
             assert context["allowPrivilegeEscalation"] is False
@@ -122,14 +123,14 @@ def test_pods_are_restricted(folder):
 @by_name
 def test_memory_and_cores_are_said_once(folder):
     for _, pod in pods(render(folder)):
-        for container in pod["containers"]:
+        for container in containers(pod):
             assert container["resources"]["requests"] == container["resources"]["limits"]
 
 
 @by_name
 def test_images_are_named_by_digest(folder):
     for _, pod in pods([*render(folder), *documents(K8S / "files.yaml")]):
-        for container in pod["containers"]:
+        for container in containers(pod):
             assert re.search(r"@sha256:[0-9a-f]{64}$", container["image"])
 
 

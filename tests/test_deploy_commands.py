@@ -229,6 +229,13 @@ def test_the_driver_of_the_pods_finds_what_threads_find(cluster):
     assert not list((net.folder / "shared").glob("dhsic-*"))  # scratch is gone
 
 
+def test_the_driver_waits_for_the_scheduler_first(cluster):
+    net, _, given = cluster
+    (waiting,) = dict(pods(render(K8S / "overlays" / "pvc")))["driver"]["initContainers"]
+    code, log = driven(net, [*waiting["command"], *waiting["args"]], given, "waiting.log")
+    assert (code, log) == (0, "")
+
+
 def test_probes_and_the_operator_are_answered_and_nothing_else(cluster):
     net, _, _ = cluster
     wait_for_workers(net)
