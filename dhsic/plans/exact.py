@@ -16,7 +16,7 @@ from dhsic.engines.quadratic import PANEL
 from dhsic.engines.settled import DIRECT_COST
 from dhsic.kernels.base import AbstractKernel
 from dhsic.plans.tally import Tally
-from dhsic.scoring.running import EPOCH
+from dhsic.scoring.running import EPOCH, FEW_FROM_AFAR
 
 #: Passes of a round by a series: part of the features, products of each, in float64.
 SERIES = ((1.0, 1.0, False), (0.2, 2.0, False), (0.05, 4.0, True))
@@ -69,14 +69,14 @@ class Exact:
         tally = self.tally
         self.base = tally.n_features
         squares = 0.0 if self.kernel.is_additive else float(tally.m) ** 2
-        tally.measure(float64=squares * tally.n_features)
+        tally.measure(float64=squares * tally.n_features, each=round(8 * squares))
 
     def begin(self) -> None:
         """An epoch: survivors are kept apart, their statistic is summed anew."""
         tally = self.tally
         self.base = tally.n_features
         tally.compact()
-        tally.over("statistic", sums=True, float64=float(tally.m) ** 2 * tally.n_features)
+        self._sum(1.0, tally.n_features)
 
     def round(self, n_gone: int) -> None:
         """One round, before which `n_gone` features left."""
@@ -95,9 +95,18 @@ class Exact:
 
     def _take_away(self, n_gone: int) -> None:
         """What left is read once more, from where it is kept."""
-        tally = self.tally
+        tally, flops = self.tally, float(self.tally.m) ** 2 * n_gone
         share = n_gone / tally.n_features
-        tally.over("statistic", share, sums=True, float64=float(tally.m) ** 2 * n_gone)
+        if not tally.is_remote or n_gone > FEW_FROM_AFAR:
+            self._sum(share, n_gone)
+            return
+        tally.over("statistic", share, result_bytes=8 * tally.m * n_gone)  # the features themselves
+        tally.prepare(float64=flops)
+
+    def _sum(self, share: float, n: int) -> None:
+        """The statistic of n features."""
+        tally, square = self.tally, self.tally.m**2
+        tally.over("statistic", share, sums=True, float64=float(square) * n, each=8 * square)
 
     def _steps(self) -> tuple[Step, ...]:
         exact = self.kernel.exact_order

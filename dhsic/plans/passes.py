@@ -33,7 +33,11 @@ class Pass:
     elements : float
         Entries of matrices that functions are taken of, in this process.
     state_bytes : int
-        What every worker is sent before it.
+        What every worker is sent before it, at most.
+    sent_bytes : int
+        The same as it turns out, where that is less; else 0.
+    result_bytes : int
+        What this process gets back and adds up, of all jobs together, where that is large.
     at_home : bool
         Done in this process though there is a cluster: survivors are few.
     is_open : bool
@@ -51,6 +55,8 @@ class Pass:
     float64: float = 0.0
     elements: float = 0.0
     state_bytes: int = 0
+    sent_bytes: int = 0
+    result_bytes: int = 0
     at_home: bool = False
     is_open: bool = False
 

@@ -9,7 +9,13 @@ from dhsic._typing import Index
 from dhsic.plans.counting import CountingReader, Scattered, spread
 from dhsic.plans.passes import Pass
 from dhsic.runs.base import AbstractRun
-from dhsic.scoring.reader import grouped
+from dhsic.scoring.reader import (
+    FEW_PARTIALS,
+    MANY_PARTIALS,
+    WORTH_FEW,
+    WORTH_MANY,
+    grouped,
+)
 from dhsic.scoring.tasks import Wanted
 
 
@@ -43,6 +49,11 @@ class Tally:
         return Tally(reader, Scattered(n, codes), run.n_samples, n=n)
 
     @property
+    def is_remote(self) -> bool:
+        """Whether workers of a cluster do the passes now."""
+        return self.reader.runtime.is_remote
+
+    @property
     def n_features(self) -> int:
         """Features that are left."""
         return self.scattered.n_features(self.n)
@@ -53,7 +64,7 @@ class Tally:
             return None
         return self.scattered.left(self.n)
 
-    def measure(self, **work: float) -> None:
+    def measure(self, **work: Any) -> None:
         """The first pass, over everything."""
         reader, jobs, n_bytes = self.reader.first_pass()
         self.reader = as_counting(reader)
@@ -75,12 +86,16 @@ class Tally:
             self._add("keep", n, jobs, 0, bytes_decoded=decoded)
 
     def over(self, what: str, share: float = 1.0, *, sums: bool = False, **work: Any) -> None:
-        """A pass over this part of the features left; `sums`: its results are summed."""
+        """A pass over this part of the features left; `sums`: its results are summed.
+
+        `each` among `work` are the bytes that come back from each job.
+        """
         n = max(1, round(share * self.n_features))
         left = self.features()
         features = None if left is None else spread(left, min(share, 1.0))
         if features is None:
             n_jobs, n_bytes = self.reader.n_jobs(n, None), 0
+            n_jobs = min(n_jobs, n_partials(n)) if sums else n_jobs
         else:
             jobs = self.reader.jobs(features)
             n_bytes = self.reader.bytes_of(jobs)
@@ -88,10 +103,19 @@ class Tally:
         decoded = self.reader.decoded_of(n_bytes)
         self._add(what, n, n_jobs, n_bytes, bytes_decoded=decoded, **work)
 
-    def prepare(self, elements: float, *, is_open: bool = False) -> None:
-        """What this process does itself."""
+    def prepare(
+        self, elements: float = 0.0, *, float64: float = 0.0, is_open: bool = False
+    ) -> None:
+        """What this process does itself; `float64` flops on all its threads."""
         self.passes.append(
-            Pass(self.number, "prepare", elements=elements, at_home=True, is_open=is_open)
+            Pass(
+                self.number,
+                "prepare",
+                elements=elements,
+                float64=float64,
+                at_home=True,
+                is_open=is_open,
+            )
         )
 
     def _kept(self) -> int:
@@ -100,8 +124,12 @@ class Tally:
         self.n_moves += len(new)
         return sum(move.bytes_decoded for move in new)
 
-    def _add(self, what: str, n: int, n_jobs: int, n_bytes: int, **work: Any) -> None:
+    def _add(
+        self, what: str, n: int, n_jobs: int, n_bytes: int, *, each: int = 0, **work: Any
+    ) -> None:
         at_home = self.reader.is_home
+        if each:
+            work["result_bytes"] = n_jobs * each
         self.passes.append(
             Pass(
                 self.number,
@@ -113,6 +141,12 @@ class Tally:
                 **{"values": float(self.m) * n} | work,
             )
         )
+
+
+def n_partials(n_features: int) -> int:
+    """Jobs of a statistic of so many features, as `dhsic.scoring.reader.grouped` makes them."""
+    few = min(FEW_PARTIALS, n_features // WORTH_FEW)
+    return max(1, max(few, min(MANY_PARTIALS, n_features // WORTH_MANY)) // 2 * 2)
 
 
 def as_counting(reader: Any) -> CountingReader:
