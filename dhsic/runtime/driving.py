@@ -6,6 +6,7 @@ dies the scheduler runs it again on another one, and it goes on from its checkpo
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,8 @@ from dhsic.runtime.dask import DaskRuntime
 RETRIES = 20  # of a driver that lost its connection; deaths of its worker count on the scheduler
 WRITING = 60.0  # seconds that a worker may take to write one line
 ANSWER = 0.5  # seconds in which the state of a driver that has ended is told
+REMEMBERED = 20  # drivers that ended whom a scheduler still knows by the names of their runs
+NAMES = re.compile(r"dhsic-[0-9a-f]{12}")
 #: What a lost scheduler shows in.
 LOST = (OSError, TimeoutError, RuntimeError, CancelledError)
 
@@ -102,10 +105,43 @@ def send(client: Client, name: str, folder: str, drive: Callable[..., None]) -> 
     """Start ``drive(folder, name)`` on a worker and keep it known to the scheduler as `name`."""
     with suppress(KeyError):
         client.unpublish_dataset(name)
+    _forget(client)
     key = f"{name}-{secrets.token_hex(4)}"
     future = client.submit(drive, folder, name, key=key, pure=False, retries=RETRIES, priority=10)
     fire_and_forget(future)
-    client.publish_dataset((folder, future), name=name)
+    client.publish_dataset((folder, future, time.time()), name=name)
+
+
+def _forget(client: Client) -> None:
+    """Have the scheduler forget drivers that ended, but for the last: name, task and events."""
+    names = [name for name in client.list_datasets() if NAMES.fullmatch(str(name))]
+    if len(names) < REMEMBERED:
+        return
+    ended = []
+    for name in names:
+        with suppress(KeyError, ValueError, *LOST):
+            _, future, sent = client.get_dataset(name)
+            if _state(future) != "pending":
+                ended.append((sent, name))
+    old = [name for _, name in sorted(ended)[: -REMEMBERED + 1]]  # there will be another one
+    for name in old:
+        client.unpublish_dataset(name)
+    with suppress(AttributeError, ValueError, *LOST):  # a scheduler may refuse to run functions
+        client.run_on_scheduler(_silence, old)
+
+
+def _silence(topics: list[str], dask_scheduler: Any) -> None:
+    """Drop the events of topics, on the scheduler, which keeps them for ever."""
+    for topic in topics:
+        dask_scheduler._broker.truncate(topic)
+
+
+def _state(future: Future[Any]) -> str:
+    """State of a future that came from elsewhere: that it has ended is told in a moment."""
+    deadline = time.monotonic() + ANSWER
+    while future.status == "pending" and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return str(future.status)
 
 
 def reach(scheduler: str, timeout: float, security: Security | None = None) -> Client | None:
@@ -121,12 +157,10 @@ def published(client: Client, name: str) -> tuple[str, Future[Any]] | None:
     if client.status != "running":
         return None
     try:
-        folder, future = client.get_dataset(name)
+        folder, future, _ = client.get_dataset(name)
     except (KeyError, *LOST):
         return None
-    deadline = time.monotonic() + ANSWER
-    while future.status == "pending" and time.monotonic() < deadline:
-        time.sleep(0.02)  # that it has ended is told in a moment
+    _state(future)
     return str(folder), future
 
 
