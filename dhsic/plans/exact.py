@@ -16,7 +16,7 @@ from dhsic.engines.quadratic import PANEL
 from dhsic.engines.settled import DIRECT_COST
 from dhsic.kernels.base import AbstractKernel
 from dhsic.plans.tally import Tally
-from dhsic.scoring.running import EPOCH, FEW_FROM_AFAR
+from dhsic.scoring.running import EPOCH, FEW
 
 #: Passes of a round by a series: part of the features, products of each, in float64.
 SERIES = ((1.0, 1.0, False), (0.2, 2.0, False), (0.05, 4.0, True))
@@ -97,7 +97,7 @@ class Exact:
         """What left is read once more, from where it is kept."""
         tally, flops = self.tally, float(self.tally.m) ** 2 * n_gone
         share = n_gone / tally.n_features
-        if not tally.is_remote or n_gone > FEW_FROM_AFAR:
+        if not tally.is_remote or n_gone > FEW:
             self._sum(share, n_gone)
             return
         tally.over("statistic", share, result_bytes=8 * tally.m * n_gone)  # the features themselves
