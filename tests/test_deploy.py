@@ -320,6 +320,27 @@ def test_files_that_the_runbook_names_exist():
         assert (ROOT / name).exists(), name
 
 
+def test_the_overlay_of_the_runbook_says_what_it_means(tmp_path):
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl, which renders the overlay of the runbook, is not installed")
+    (said,) = re.findall(r"```yaml\n(.*?)```", (DEPLOY / "README.md").read_text(), re.DOTALL)
+    shutil.copytree(K8S, tmp_path / "deploy" / "k8s")
+    folder = tmp_path / "my-overlay"
+    folder.mkdir()
+    (folder / "kustomization.yaml").write_text(said)
+    words = ["kubectl", "kustomize", str(folder)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    objects = list(yaml.safe_load_all(done.stdout))
+    for thing in objects:
+        check(thing)
+    assert one(objects, "ConfigMap", "dhsic-run")["data"]["DHSIC_NAME"] == "second"
+    assert one(objects, "DaskCluster")["spec"]["worker"]["replicas"] == 8
+    assert dict(pods(objects))["driver"]["containers"][0]["args"][-1] == "--step=0.05"
+    for _, pod in pods(objects):
+        for container in containers(pod):
+            assert container["image"].startswith("registry.mine/dhsic@sha256:")
+
+
 # -- Secrets
 
 
