@@ -1,7 +1,7 @@
 """The headline: a selection from a million genotypes, against reading them ten times.
 
     python benchmarks/million.py --scratch DIRECTORY                    # 2,000 x 1,000,000
-    python benchmarks/million.py --scratch DIRECTORY --grow --dask
+    python benchmarks/million.py --scratch DIRECTORY --grow --dask 2x1 1x2
 
 Genotypes are simulated block by block into DIRECTORY and reused when they are there. In one
 run: bare passes (every chunk read and decoded, two threads, nothing else; median of three, the
@@ -26,7 +26,6 @@ from dhsic.sources.truth import read_truth, truth_path
 
 PASSES = 10
 N_BARE = 3
-N_WORKERS = 2
 
 
 def arguments():
@@ -49,7 +48,13 @@ def arguments():
         action="store_true",
         help="also with 4 and 16 times the samples, with the fitted exponent",
     )
-    add("--dask", action="store_true", help=f"also on a cluster of {N_WORKERS} processes")
+    add(
+        "--dask",
+        nargs="*",
+        default=[],
+        metavar="NxT",
+        help="also on a cluster of N worker processes of T threads each; several may follow",
+    )
     add("--timeout", type=float, help="seconds for one selection")
     add("--json", type=Path, metavar="FILE", help="write the results here too")
     return parser.parse_args()
@@ -63,19 +68,22 @@ def measure_size(options, m, d):
         say(f"{size(m, d)}: bare pass {i + 1} of {N_BARE}")
         bare.append(timed(lambda: bare_pass(store))[0])
     row = {"samples": m, "features": d, "bare_s": bare, "bare_median_s": float(np.median(bare))}
-    row["threads"] = _selection(options, store, (m, d), 0)
-    if options.dask:
-        row["dask"] = _selection(options, store, (m, d), N_WORKERS)
+    row["threads"] = _selection(options, store, (m, d), (0, 0))
+    row["dask"] = {
+        of: _selection(options, store, (m, d), tuple(map(int, of.split("x"))))
+        for of in options.dask
+    }
     return row
 
 
-def _selection(options, store, shape, n_workers):
+def _selection(options, store, shape, cluster):
+    n_workers, threads = cluster
     say(f"{size(*shape)}: select, " + ("cluster" if n_workers else "threads"))
     scored = how_scored(options.approx, options.tolerance)
     job = {"store": str(store), "scored": scored, "n_select": options.select}
     measured = measure(
         "selecting:job",
-        job | {"step": options.step, "n_workers": n_workers},
+        job | {"step": options.step, "n_workers": n_workers, "threads": threads},
         limits=Limits(options.timeout),
     )
     facts = measured.facts()
@@ -110,19 +118,22 @@ def show(row):
     print(f"  peak memory              {peak:10,.0f} MiB of {promised:,.0f} promised")
     for kind, (found, planted) in run["planted"].items():
         print(f"  planted, {kind:16s}{found:10d} of {planted}")
-    if "dask" in row:
-        _show_cluster(row["dask"], run)
+    for of, cluster in row["dask"].items():
+        _show_cluster(of, cluster, run)
 
 
-def _show_cluster(cluster, threads):
+def _show_cluster(of, cluster, threads):
+    """`of` so many processes of so many threads, as NxT."""
     if cluster["status"] != "ok":
-        print(f"  on a cluster             {cluster['status']}: {cluster['reason']}")
+        print(f"  on {of} of a cluster      {cluster['status']}: {cluster['reason']}")
         return
     same = cluster["answer"]["selected"] == threads["answer"]["selected"]
     ratio = cluster["median_s"] / threads["median_s"]
-    print(f"  on {N_WORKERS} worker processes    {cluster['median_s']:10.2f} s")
+    print(f"  on processes x threads   {cluster['median_s']:10.2f} s   {of}")
     print(f"  cluster / threads        {ratio:10.2f}     {'same' if same else 'ANOTHER'} selection")
     print(f"  peak of all processes    {cluster['peak_bytes'] / MIB:10,.0f} MiB")
+    driver = cluster["answer"]["driver_peak_bytes"]
+    print(f"  peak of the driver       {driver / MIB:10,.0f} MiB")
 
 
 def show_growth(rows, along):

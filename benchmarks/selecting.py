@@ -1,6 +1,8 @@
 """Jobs on a store that benchmarks measure: a selection, and one pass in low rank."""
 
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from data import matrix_of
@@ -50,28 +52,29 @@ def facts(model):
 
 
 @contextmanager
-def job(store, scored, n_select=100, step=0.1, n_workers=0):
-    """The selection, on threads of the process or on a local cluster of `n_workers` processes."""
+def job(store, scored, n_select=100, step=0.1, n_workers=0, threads=1):
+    """The selection, on threads of the process or on a cluster of `n_workers` others."""
     options = {"n_select": n_select, "step": step}
     if not n_workers:
         yield lambda: facts(select(store, scored, **options))
         return
-    import dask
-    from distributed import Client, LocalCluster
+    from child import peak_bytes
+    from cluster import Cluster
 
     from dhsic.runtime.dask import DaskRuntime
 
-    # Dask's profiler looks at every thread of every worker a hundred times a second.
-    quiet = dask.config.set({"distributed.worker.profile.enabled": False})
     with (
-        quiet,
-        LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
-        ) as cluster,
-        Client(cluster) as client,
+        TemporaryDirectory() as folder,
+        Cluster(Path(folder), n_workers, threads=threads) as cluster,
+        cluster.client() as client,
         DaskRuntime(client) as runtime,
     ):
-        yield lambda: facts(select(store, scored, runtime=runtime, **options))
+
+        def work():
+            told = facts(select(store, scored, runtime=runtime, **options))
+            return told | {"driver_peak_bytes": peak_bytes()}
+
+        yield work
 
 
 @contextmanager
