@@ -81,10 +81,16 @@ def variant_names(get: Getter) -> Array | None:
 
     Ids that repeat name nothing, so then every variant is named by its position.
     """
-    ids, places = _ids(get), _places(get)
-    if ids is None or places is None:
-        return ids if ids is not None else places
-    names = np.where(np.isin(ids, (".", "")), places, ids)
+    ids = _ids(get)
+    if ids is None:
+        return _places(get)
+    unnamed = np.isin(ids, (".", ""))
+    if not unnamed.any() and pd.Index(ids).is_unique:
+        return ids  # the places of a million variants take 100 MB
+    places = _places(get)
+    if places is None:
+        return ids
+    names = np.where(unnamed, places, ids)
     return names if pd.Index(names).is_unique else places
 
 
