@@ -13,7 +13,7 @@ RUNS = 20
 #: What the client of Dask's own in a worker that hosted a driver keeps open, and its threads.
 FDS, THREADS = 12, 8
 #: MiB by which a process may grow over the second half of so few runs.
-GROWTH = 48
+GROWTH = 80
 
 
 @pytest.mark.slow
@@ -21,9 +21,8 @@ GROWTH = 48
 def test_runs_leave_nothing_behind(tmp_path):
     told = tmp_path / "told.json"
     command = [sys.executable, "-W", "ignore", str(SOAK), "--runs", str(RUNS)]
-    done = subprocess.run(
-        [*command, "--scratch", str(tmp_path), "--json", str(told)], capture_output=True, text=True
-    )
+    command += ["--scratch", str(tmp_path), "--json", str(told)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     print(done.stdout)
     said = json.loads(told.read_text())["verdict"]
