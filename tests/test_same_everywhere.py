@@ -22,6 +22,8 @@ RUNS = {
     "weighting": {"method": "weighting"},
     "svm-rfe": {"method": "svm-rfe", "step": 0.5},
     "linear": {"method": "linear"},
+    "dosages": {"approx": "exact", "step": 0.5},
+    "dosages, low rank": {"approx": "lowrank", "step": 0.5},
 }
 
 
@@ -31,9 +33,17 @@ def data(tmp_path_factory):
     X = rng.standard_normal((M, D)).astype(np.float32)
     X[rng.random((M, D)) < 0.02] = np.nan
     y = np.where(np.nan_to_num(X[:, 7]) + np.nan_to_num(X[:, 99]) > 0, 1, 0)
-    path = tmp_path_factory.mktemp("everywhere") / "x.zarr"
-    write_matrix(path, X, chunks=(700, M))
-    return str(path), y
+    folder = tmp_path_factory.mktemp("everywhere")
+    write_matrix(folder / "x.zarr", X, chunks=(700, M))
+    write_matrix(folder / "dosages.zarr", draw_dosages(rng), chunks=(700, M))
+    return folder, y
+
+
+def draw_dosages(rng):
+    """Counts of alleles, int8, some missing (-1)."""
+    g = rng.binomial(2, rng.uniform(0.1, 0.5, D), (M, D)).astype(np.int8)
+    g[rng.random((M, D)) < 0.02] = -1
+    return g
 
 
 @pytest.fixture(scope="module", params=[1, 2, 3, 5], ids="{} workers".format)
@@ -53,22 +63,25 @@ def workers(request):
 
 @pytest.fixture(scope="module")
 def on_threads(data):
-    return {name: selected(data, **how) for name, how in RUNS.items()}
+    return {name: selected(name, data) for name in RUNS}
 
 
-def selected(data, n_features_to_select=10, **how):
-    return dhsic.select(
-        *data, n_features_to_select=n_features_to_select, missing="mean", progress=False, **how
-    )
+def selected(name, data, **more):
+    folder, y = data
+    store, code = ("dosages.zarr", -1) if name.startswith("dosages") else ("x.zarr", None)
+    source = dhsic.open_source(folder / store, n_samples=M, missing_code=code)
+    asked = {"n_features_to_select": 10, "progress": False} | RUNS[name] | more
+    return dhsic.select(source, y, **asked)
 
 
-@pytest.mark.parametrize("stays_away", [False, True], ids=["comes home", "stays away"])
+@pytest.mark.parametrize("survivors", ["come home", "stay away", "have no place"])
 @pytest.mark.parametrize("name", RUNS)
-def test_same_bits(name, data, workers, on_threads, stays_away, monkeypatch, tmp_path):
-    if stays_away:
+def test_same_bits(name, data, workers, on_threads, survivors, monkeypatch, tmp_path):
+    if survivors != "come home":
         monkeypatch.setattr(reader, "HOME_BYTES", 0)
     with DaskRuntime(workers, scratch=tmp_path) as runtime:
-        there = selected(data, runtime=runtime, **RUNS[name])
+        runtime.workers_see_folder = survivors != "have no place"
+        there = selected(name, data, runtime=runtime)
     here = on_threads[name]
     said = [v for v in here.variables if not any(word in str(v) for word in OWN)]
     assert {"rank", "score"} <= set(said)

@@ -1,6 +1,7 @@
 """Every source passes the conformance suite, and any layout reads as the same matrix."""
 
 import math
+import pickle
 import subprocess
 import sys
 
@@ -357,3 +358,14 @@ def test_folding_is_the_definition(data):
     folded = fold(genotypes, "count").T.astype(float)
     folded[folded == -1] = np.nan
     np.testing.assert_array_equal(folded, dosage(genotypes))
+
+
+def test_ids_are_read_once_while_somebody_has_them(tmp_path):
+    path = tmp_path / "g.vcz"
+    write_vcz(path, draw_genotypes(6, 4), ids=[f"rs{i}" for i in range(6)])
+    source = open_source(path)
+    names = source.feature_names()
+    assert names.tolist() == [f"rs{i}" for i in range(6)]
+    assert source.feature_coords()["variant_id"] is names
+    again = pickle.loads(pickle.dumps(source))
+    assert again.feature_names().tolist() == names.tolist()

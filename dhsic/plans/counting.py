@@ -99,8 +99,12 @@ class CountingReader(Reader):
 
     def _written(self, features: Index, form: Form) -> Reader | None:
         if self._place() is None:
-            return None
+            return self._recut(features, form)
         return self._counted(features, form, "scratch", in_memory=False)
+
+    def _packs(self, features: Index) -> bool:
+        """Supposed, as wherever a form is tried."""
+        return True
 
     def _counted(self, features: Index, form: Form, place: str, *, in_memory: bool) -> Reader:
         n = features.size

@@ -50,8 +50,13 @@ class AbstractRuntime(ABC):
 
     @property
     def n_here(self) -> int:
-        """Tasks that run in this process at once, or results that it holds: for the promise."""
-        return 1 if self.is_remote else self.n_workers
+        """Tasks that run in this process at once: for the promise.
+
+        Of a cluster those of the last rounds, when survivors are few enough to come here.
+        """
+        from dhsic.runtime.threads import usable_cores
+
+        return usable_cores() if self.is_remote else self.n_workers
 
     def tightest(self) -> WorkerMemory | None:
         """The worker with the least memory for each of its threads; None where no limit is."""

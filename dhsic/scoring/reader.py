@@ -22,7 +22,8 @@ from dhsic._typing import Index
 from dhsic.runtime.base import AbstractRuntime, Job, Task
 from dhsic.runtime.threads import Threads, usable_cores
 from dhsic.scoring.held import HeldSource
-from dhsic.scoring.packing import Form, Span, forms
+from dhsic.scoring.packing import Form, Span, fits, forms
+from dhsic.scoring.recut import RecutSource
 from dhsic.scoring.scratch import (
     Folder,
     NewArray,
@@ -31,7 +32,7 @@ from dhsic.scoring.scratch import (
     write_scratch,
     writing_jobs,
 )
-from dhsic.scoring.tasks import Columns, Wanted, gather
+from dhsic.scoring.tasks import Columns, Wanted, gather, span_of
 from dhsic.sources.base import AbstractSource, Block
 from dhsic.sources.scaling import Scaling
 
@@ -198,7 +199,8 @@ class Reader:
         """Stored bytes that the jobs read, 0 from memory."""
         if self.source.in_memory:
             return 0
-        return self.bytes_per_feature * sum(b.width for job in jobs for b in job.blocks)
+        widths = (self.source.stored_width(block) for job in jobs for block in job.blocks)
+        return self.bytes_per_feature * sum(widths)
 
     def first_pass(self) -> tuple[Reader, list[Job], int]:
         """Reader of all features, kept apart where they fit; a few jobs over them; bytes read."""
@@ -239,7 +241,7 @@ class Reader:
                     "place with more (on a cluster, scratch= of its runtime).",
                     stacklevel=2,
                 )
-                return self
+                return self._recut(features, form) or self
             if kept is not None:
                 return kept
         return self
@@ -296,10 +298,13 @@ class Reader:
         return replace(self._moved(source, features, None), runtime=Threads(), is_home=True)
 
     def _written(self, features: Index, form: Form) -> Reader | None:
-        """Reader of features in scratch; None where they do not pack, or there is no place."""
+        """Reader of features in scratch, or where they are if it has no place.
+
+        None where they do not pack.
+        """
         place = self._place()
         if place is None:
-            return None
+            return self._recut(features, form)
         at = self._places(features)
         chunk = chunk_width(self._width(at.size), form)
         jobs = writing_jobs(list(self._stored(at)), at, chunk)
@@ -309,12 +314,38 @@ class Reader:
 
     def _place(self) -> Path | None:
         """Where scratch may be written; None where it would gain nothing, or workers differ."""
-        if self.source.in_memory:
+        if self.source.in_memory or self._is_lazy:
             return None
         if not self.runtime.is_remote and self.scratch is not None:
             return Path(self.scratch)
-        is_lazy = self.runtime.is_remote and self.source.pieces(()) is not None
-        return None if is_lazy else self.runtime.shared_folder
+        return self.runtime.shared_folder
+
+    @property
+    def _is_lazy(self) -> bool:
+        """Whether the source is itself computed on the cluster."""
+        return self.runtime.is_remote and self.source.pieces(()) is not None
+
+    def _recut(self, features: Index, form: Form) -> Reader | None:
+        """Reader of features where they are, in the jobs in which they would be read elsewhere.
+
+        None where they would not be kept in this form, or are a graph on the cluster.
+        """
+        if self._is_lazy or (form.packed and not self._packs(features)):
+            return None
+        at = self._places(features)
+        if isinstance(self.source, RecutSource):
+            return replace(self, source=self.source.some(at), held=features)
+        return replace(
+            self, source=RecutSource(self.source, at, self._stored_width()), held=features
+        )
+
+    def _packs(self, features: Index) -> bool:
+        """Whether values can be kept in two bits each, where it matters: it takes a pass."""
+        d, s = self.source.n_features, features.size
+        if worth_compacting(s, d, s * self.bytes_per_feature):
+            return True  # they are kept as they are, if not packed: the same cut
+        spans = list(self.map(span_of, self.jobs(features)))
+        return fits((min(low for low, _ in spans), max(high for _, high in spans)))
 
 
 def grouped(jobs: Sequence[Job], worth_many: int = WORTH_MANY) -> list[Job]:

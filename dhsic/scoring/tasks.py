@@ -17,6 +17,7 @@ from dhsic.accelerator import Accelerator, accelerator, wanted_device
 from dhsic.engines.base import AbstractEngine, Facts
 from dhsic.kernels.statistic import AbstractSums, InnerProducts, zero_upper
 from dhsic.runtime.base import Job
+from dhsic.scoring.packing import Span
 from dhsic.sources.base import AbstractSource, Block
 from dhsic.sources.scaling import Scaling, measure, standardise
 
@@ -65,6 +66,17 @@ def gather(source: AbstractSource, job: Job, wanted: Wanted) -> Array:
         for block, columns in zip(job.blocks, job.payload, strict=True)
     ]
     return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+def span_of(source: AbstractSource, job: Job, wanted: Wanted) -> Span:
+    """Least and greatest of the stored values of the job."""
+    spans = [
+        (int(values.min()), int(values.max()))
+        for block, columns in zip(job.blocks, job.payload, strict=True)
+        if (values := raw_columns(source, block, columns, wanted)).size
+    ]
+    low, high = zip(*spans, strict=True)
+    return min(low), max(high)
 
 
 def measure_blocks(

@@ -100,6 +100,10 @@ class AbstractSource(ABC):
         values: Array = self.read(block, rows).T[run_of(local)]
         return values
 
+    def stored_width(self, block: Block) -> int:
+        """Features that are read from storage for a block."""
+        return block.width
+
     @abstractmethod
     def fingerprint(self) -> str:
         """Hex digest of shape, dtype, layout, names and a sample of the data."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 import zarr
 from zarr.storage import StorePath
 
 from dhsic._typing import Array
 from dhsic.sources.chunked import portable, read_array
-from dhsic.sources.naming import Getter, text, variant_coords, variant_names
+from dhsic.sources.naming import IDS, Getter, text, variant_coords, variant_names
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,9 +48,16 @@ class DimensionLabels:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VariantLabels:
-    """The arrays ``variant_*``, ``sample_id`` and ``contig_id`` of a VCF Zarr group."""
+    """The arrays ``variant_*``, ``sample_id`` and ``contig_id`` of a VCF Zarr group.
+
+    Ids are read once for as long as somebody has them: a million of them take 60 MB.
+    """
 
     group: StorePath
+    _held: WeakValueDictionary[str, Array] = field(default_factory=WeakValueDictionary, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return VariantLabels, (self.group,)
 
     @classmethod
     def of(cls, group: zarr.Group) -> VariantLabels:
@@ -79,7 +87,12 @@ class VariantLabels:
 
         def get(name: str) -> Array | None:
             array = member(group, name)
-            return None if array is None else read_array(array, "fill")
+            if array is None or name != IDS:
+                return None if array is None else read_array(array, "fill")
+            ids = self._held.get(name)
+            if ids is None:
+                ids = self._held[name] = text(read_array(array, "fill"))
+            return ids
 
         return get
 

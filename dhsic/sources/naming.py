@@ -19,6 +19,8 @@ Getter = Callable[[str], Array | None]
 
 #: Shape of an array, its dimensions (None where they have no names) and the kind of its dtype.
 Described = tuple[tuple[int, ...], tuple[str | None, ...] | None, str]
+#: Array of the ids of variants.
+IDS = "variant_id"
 
 
 def text(values: Array) -> Array:
@@ -100,13 +102,13 @@ def variant_coords(get: Getter) -> dict[str, Array]:
     coords = {
         "variant_contig": _contigs(get),
         "variant_position": None if position is None else position.astype(np.int64),
-        "variant_id": _ids(get),
+        IDS: _ids(get),
     }
     return {name: values for name, values in coords.items() if values is not None}
 
 
 def _ids(get: Getter) -> Array | None:
-    ids = get("variant_id")
+    ids = get(IDS)
     return None if ids is None else text(ids)
 
 
