@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import resource
 import sys
@@ -167,6 +169,12 @@ def peak_bytes() -> int:
         pass  # no /proc
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(peak) * (1 if sys.platform == "darwin" else 1024)
+
+
+def release_pages() -> None:
+    """Give back what is free: glibc keeps arrays of up to 32 MiB for later ones, of other sizes."""
+    with contextlib.suppress(OSError, AttributeError):  # no glibc
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def available_bytes() -> int:

@@ -129,6 +129,7 @@ class AdaptiveDependence:
         thin = self.thin
         assert thin.scaling is not None, "measure comes first"
         reader = thin.running.reader
+        thin.let_go()
         self._exact = SourceDependence.from_survivors(self._choices(), reader, thin.scaling, S)
         self._exact.reporter = thin.reporter
         return self._exact

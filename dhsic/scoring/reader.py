@@ -51,7 +51,7 @@ JOBS_PER_THREAD = 4
 #: Bytes of survivors, as they are kept (packed, if they can be), up to which all features are kept
 #: apart from the start: in memory where there is so much.
 COMPACT_BYTES = 512 << 20
-#: Stored bytes of survivors that a cluster may leave to the process that asks.
+#: Bytes of survivors, as they are kept, that a cluster may leave to the process that asks.
 HOME_BYTES = 64 << 20
 #: Flops of an exact round for each thread here that take no longer than a cluster takes to answer.
 HOME_FLOPS = 2e9
@@ -274,15 +274,15 @@ class Reader:
         if not self.runtime.is_remote:
             fits = features.size * form.bytes_per_feature <= self._room
             return self._held(features, form) if fits else self._written(features, form)
-        if self._belongs_home(features.size):
+        if self._belongs_home(features.size, form):
             return self._brought_home(features, form)
         return self._written(features, form)
 
-    def _belongs_home(self, n_features: int) -> bool:
+    def _belongs_home(self, n_features: int, form: Form) -> bool:
         """Whether so few features are scored sooner here, or as soon, as by the cluster."""
         if self.wanted.device is not None:  # the workers have it
             return False
-        few = n_features * self.bytes_per_feature <= HOME_BYTES
+        few = n_features * form.bytes_per_feature <= HOME_BYTES
         n_here = usable_cores()
         quick = 2.0 * self.wanted.n_samples**2 * n_features <= HOME_FLOPS * n_here
         return few and (quick or n_here >= self.runtime.n_workers)

@@ -20,6 +20,7 @@ from dhsic.engines.base import Facts, Question
 from dhsic.engines.certificate import EXACT, Certificate, certify, residual_rows, row_errors
 from dhsic.engines.decide import largest, tie_width
 from dhsic.engines.lowrank import LowRank, LowRankState
+from dhsic.engines.memory import release_pages
 from dhsic.engines.thin import LONGEST, Rows, Thin, ThinState, orders_for
 from dhsic.kernels.bandwidth import AbstractBandwidth
 from dhsic.kernels.base import AbstractKernel
@@ -143,6 +144,13 @@ class ThinDependence:
         self.reader.close()
         if self._running is not None:
             self._running.reader.close()
+
+    def let_go(self) -> None:
+        """Forget all but the scaling and the reader: no round in low rank follows."""
+        self._running = RunningLandmarks(self.running.reader, self._m, self.choices.seed)
+        self._sample = Sample(0, self._m, self.choices.seed)
+        self._W = self._asked = None
+        release_pages()
 
     def check_reach(self) -> None:
         """Refuse data that the kernel overflows on, after `measure`."""
