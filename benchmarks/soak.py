@@ -23,8 +23,9 @@ from leaks import COUNTS, settled, slope
 from measuring import MIB
 from soaking import Runs
 
-#: Runs that the memory of a process may take to find its level; less than half of all.
-WARM_UP = 10
+#: Runs that the memory of a process may take to find its level: every kind of run twice. Less than
+#: all.
+WARM_UP = 26
 #: MiB a run below which memory is flat: ten thousand runs then take 1 GiB.
 FLAT = 0.1
 N_WORKERS = 2

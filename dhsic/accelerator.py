@@ -20,7 +20,7 @@ from array_api_compat import is_cupy_namespace
 from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.namespace import moved
-from dhsic.versions import DEVICE
+from dhsic.versions import DEVICE, device
 
 #: What is sent to a device to see whether it is there.
 PROBE = np.zeros(1)
@@ -63,7 +63,7 @@ def wanted_device() -> str | None:
     InputError
         It names no library.
     """
-    name = os.environ.get(DEVICE) or None
+    name = device()
     if name is not None and not name.partition(":")[0].isidentifier():
         raise InputError(
             f"{DEVICE}={name!r} names no library of arrays; write it like cupy, cupy:1 or "

@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.metadata import version
 
 VERSION = version("dhsic")
 #: Variable of the environment that names where features are scored (`dhsic.accelerator`).
 DEVICE = "DHSIC_DEVICE"
 
+#: What was asked for where a run was sent from; None where the environment here says it.
+_sent: ContextVar[str | None] = ContextVar("dhsic_device", default=None)
+
+
+def device() -> str | None:
+    """What features are to be scored on; None for the cores."""
+    sent = _sent.get()
+    return (os.environ.get(DEVICE) if sent is None else sent) or None
+
+
+@contextmanager
+def scored_on(name: str | None) -> Iterator[None]:
+    """Score on this device, whatever the environment here says: that of who sent the run counts."""
+    before = _sent.set(name or "")
+    try:
+        yield
+    finally:
+        _sent.reset(before)
+
 
 def versions() -> dict[str, str]:
     """Versions of dhsic and of what computes for it, and the device, where there is one."""
     known = {name: version(name) for name in ("dhsic", "numpy", "scipy", "zarr")}
-    device = os.environ.get(DEVICE)
-    return known | {"device": device} if device else known
+    asked = device()
+    return known if asked is None else known | {"device": asked}

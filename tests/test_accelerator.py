@@ -99,6 +99,19 @@ def test_a_checkpoint_stays_on_its_device(data, tmp_path, monkeypatch):
         selected(data, checkpoint=tmp_path / "run.dhsic")
 
 
+def test_a_run_that_is_left_to_the_cluster_takes_its_device_along(
+    data, client, tmp_path, monkeypatch
+):
+    monkeypatch.setenv(DEVICE, DEVICE1)
+    store, y = data
+    asked = {"n_features_to_select": 5, "checkpoint": tmp_path / "run.dhsic", "client": client}
+    with dhsic.submit(store, y, **asked) as run:
+        monkeypatch.delenv(DEVICE)
+        result = run.result(120)
+    assert json.loads(result.attrs["versions"])["device"] == DEVICE1
+    assert_array_equal(result["rank"], selected(data)["rank"])
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [

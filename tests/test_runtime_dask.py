@@ -512,3 +512,13 @@ def test_survivors_get_what_the_limit_of_workers_leaves(small_workers, tmp_path)
         assert run.budget == whole.survivors - 10**6
         with pytest.raises(MemoryBudgetError, match=r"give workers 3.. MB"):
             run.check_workers(replace(rest, limit=10**8))
+
+
+def test_workers_that_cannot_even_load_dhsic_are_refused():
+    options = {"n_workers": 1, "processes": False, "memory_limit": "100MB"}
+    with (
+        LocalCluster(**options, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster, set_as_default=False) as client,
+        pytest.raises(MemoryBudgetError, match=r"100 MB \(worker .*\), and a worker with dhsic"),
+    ):
+        DaskRuntime(client)

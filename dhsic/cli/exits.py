@@ -155,6 +155,8 @@ def _hint(ctx: click.Context) -> str:
     """How to go on after a run that did not end."""
     path = ctx.meta.get(CHECKPOINT)
     if path is not None and is_url(path):  # which is not asked: it may be what does not answer
+        if BEGUN not in ctx.meta and ctx.info_name != "resume":
+            return ""
         return f"What is kept is valid; go on with: dhsic resume {shlex.quote(path)}"
     if path is not None and (Path(path) / "zarr.json").exists():
         return f"The checkpoint is valid; go on with: dhsic resume {shlex.quote(shown(path))}"

@@ -11,6 +11,7 @@ import xarray as xr
 
 from dhsic import kernels
 from dhsic._typing import Array
+from dhsic.accelerator import wanted_device
 from dhsic.durable.plain import plain
 from dhsic.errors import CheckpointError, InputError
 from dhsic.fitting import Selector
@@ -26,6 +27,7 @@ from dhsic.selectors.select import selector_of
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
 from dhsic.stability import check_halves, check_stability, with_stability
+from dhsic.versions import scored_on
 
 ARRAYS = ("y", "covariates", "rows", "groups")
 #: Bytes of labels and the like that a request may carry.
@@ -48,6 +50,8 @@ class Request:
         As of `dhsic.select`; parameters are `plain_parameters`.
     variable, sample_dim : str, int or None
         As of `dhsic.select`.
+    device : str or None
+        What features are scored on, as the environment of who sends it says.
     job, attributes : mapping
         What the checkpoint keeps for a command to resume, and more attributes of the result.
     y, covariates, rows, groups : array or None
@@ -62,6 +66,7 @@ class Request:
     parameters: Mapping[str, Any]
     variable: str | None = None
     sample_dim: str | int | None = None
+    device: str | None = field(default_factory=wanted_device)
     job: Mapping[str, Any] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
     y: Array | None = None
@@ -132,6 +137,10 @@ class Request:
 
     def perform(self, runtime: AbstractRuntime, **options: Any) -> xr.Dataset:
         """Do it; `options` as of `new_run`."""
+        with scored_on(self.device):
+            return self._performed(runtime, **options)
+
+    def _performed(self, runtime: AbstractRuntime, **options: Any) -> xr.Dataset:
         source, selector = self.open(), self.selector()
         run = self.new_run(source, runtime, **options)
         n_halves = check_stability(selector.stability)

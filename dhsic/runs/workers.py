@@ -9,7 +9,7 @@ import numpy as np
 
 from dhsic.engines.memory import SLACK_BYTES, Promise, human
 from dhsic.errors import MemoryBudgetError
-from dhsic.runtime.base import WorkerMemory
+from dhsic.runtime.base import PROCESS_BYTES, WorkerMemory
 from dhsic.runtime.threads import Threads
 from dhsic.scoring.reader import COMPACT_BYTES, block_width
 from dhsic.sources.base import AbstractSource
@@ -17,8 +17,6 @@ from dhsic.sources.base import AbstractSource
 if TYPE_CHECKING:
     from dhsic.runs.base import AbstractRun
 
-#: What a worker process of Dask holds with dhsic loaded.
-PROCESS_BYTES = 240 << 20
 #: States that a worker keeps: this round's and the last one's.
 STATES = 2
 #: Copies of a block while it is decoded and folded.

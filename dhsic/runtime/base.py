@@ -28,6 +28,10 @@ class Job:
 Task = Callable[[AbstractSource, Job, Any], Any]
 
 
+#: What a worker process of Dask holds with dhsic loaded.
+PROCESS_BYTES = 240 << 20
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerMemory:
     """What a worker may have: bytes (None: as many as it likes), and tasks at once.

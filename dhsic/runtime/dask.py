@@ -23,8 +23,9 @@ from typing import Any
 
 from distributed import CancelledError, Client, Future, Security
 
-from dhsic.errors import ClusterError
-from dhsic.runtime.base import AbstractRuntime, Job, Task, WorkerMemory
+from dhsic.engines.memory import human
+from dhsic.errors import ClusterError, MemoryBudgetError
+from dhsic.runtime.base import PROCESS_BYTES, AbstractRuntime, Job, Task, WorkerMemory
 from dhsic.runtime.broadcast import Broadcast
 from dhsic.runtime.connecting import client_at, connect
 from dhsic.runtime.mapping import Map
@@ -92,6 +93,7 @@ class DaskRuntime(AbstractRuntime):
         self._source: tuple[AbstractSource, Broadcast] | None = None
         try:
             self.await_workers()
+            self._check_memory()
             self.workers_see_folder = self._greet_workers()
         except BaseException:
             self.close()
@@ -166,6 +168,15 @@ class DaskRuntime(AbstractRuntime):
             if known["memory_limit"]
         ]
         return min(limits, key=lambda has: (has.limit or 0) / has.n_threads, default=None)
+
+    def _check_memory(self) -> None:
+        """Refuse workers that would die of loading dhsic, again and again."""
+        found = self.tightest()
+        if found is not None and found.limit is not None and found.limit < PROCESS_BYTES:
+            raise MemoryBudgetError(
+                f"There are {human(found.limit)} ({found.said_by}), and a worker with dhsic loaded "
+                f"takes {human(PROCESS_BYTES)} before its first task. Give workers more memory."
+            )
 
     def workers_for(self, failed_on: Collection[str]) -> list[str] | None:
         """Workers to which a job may go that failed on some; None for all of them."""
