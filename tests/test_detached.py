@@ -308,7 +308,7 @@ def test_an_error_that_is_not_ours_names_itself(client, store, tmp_path, monkeyp
 
 
 def test_a_driver_that_lost_its_scheduler_leaves_the_run_as_it_is(store, tmp_path, monkeypatch):
-    folder = kept(store, tmp_path, "tcp://127.0.0.1:9")
+    folder = kept(store, tmp_path / "run.dhsic", "tcp://127.0.0.1:9")
 
     def lose(*args, **options):
         raise ClusterError("gone")
@@ -319,11 +319,11 @@ def test_a_driver_that_lost_its_scheduler_leaves_the_run_as_it_is(store, tmp_pat
     assert folder.status.state == "running"
 
 
-def kept(store, tmp_path, scheduler):
+def kept(store, path, scheduler):
     """Folder of a run that was sent and has no driver any more."""
     y = dhsic.read_target(store, "sample_trait")
     request = Request("ab12", store, 60, "bahsic", 50, dict(QUICK), y=y)
-    folder = Folder(tmp_path / "run.dhsic")
+    folder = Folder(path)
     with Checkpoint(folder.path) as checkpoint, Threads(1) as threads:
         checkpoint.begin(request.new_run(request.open(), threads).identity())
     folder.keep(request)
@@ -334,7 +334,7 @@ def kept(store, tmp_path, scheduler):
 def test_a_run_without_driver_and_scheduler_is_lost(store, tmp_path, monkeypatch):
     monkeypatch.setattr(handle, "ANSWER", 0.2)
     monkeypatch.setattr(handle, "PATIENCE", 0.1)
-    folder = kept(store, tmp_path, "tcp://127.0.0.1:9")
+    folder = kept(store, tmp_path / "run.dhsic", "tcp://127.0.0.1:9")
     lost = attach(folder.path)
     assert lost.status == "lost"
     with pytest.raises(ClusterError, match=r"lost: no cluster at tcp://127.0.0.1:9 works on it"):

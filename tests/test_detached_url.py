@@ -13,18 +13,27 @@ from commands import SIMULATE, run, selected, told
 from distributed import Client
 from s3 import KEY, SECRET
 from spots import UrlSpot
-from test_detached import LONG, QUICK, WAIT, Cluster, D, assert_same, on_threads, rounds_done, until
+from test_detached import (
+    LONG,
+    QUICK,
+    WAIT,
+    Cluster,
+    D,
+    assert_same,
+    kept,
+    on_threads,
+    rounds_done,
+    until,
+)
 
 import dhsic
 from dhsic.checkpoint import Checkpoint
 from dhsic.detached import attach, handle, reach, submit
-from dhsic.detached.folder import Folder, Status
-from dhsic.detached.request import Request
+from dhsic.detached.folder import Folder
 from dhsic.durable import lease
 from dhsic.durable.base import LostError
 from dhsic.durable.bucket import Bucket
 from dhsic.errors import CheckpointError, ClusterError, StoreError
-from dhsic.runtime.threads import Threads
 
 SHORT = "from dhsic.durable import lease\nlease.LEASE, lease.BEAT, lease.LOOK = 2.0, 0.4, 0.05\n"
 COMMAND = (*("--target", "sample_trait", "-n", "8", "--step", "0.3"), "--threads", "2")
@@ -87,22 +96,10 @@ def test_a_run_at_a_url_is_cancelled_and_resumed(client, store, at):
     assert_same(sent.resume(client).result(WAIT), expected)
 
 
-def kept(store, at, scheduler):
-    """Folder of a run that was sent and has no driver any more."""
-    y = dhsic.read_target(store, "sample_trait")
-    request = Request("ab12", store, 60, "bahsic", 50, dict(QUICK), y=y)
-    folder = Folder(at.path)
-    with Checkpoint(at.path) as checkpoint, Threads(1) as threads:
-        checkpoint.begin(request.new_run(request.open(), threads).identity())
-    folder.keep(request)
-    folder.say(Status("running", scheduler))
-    return folder
-
-
 def test_a_run_at_a_url_without_driver_is_lost_and_resumed(store, at, monkeypatch):
     monkeypatch.setattr(handle, "ANSWER", 0.2)
     monkeypatch.setattr(handle, "PATIENCE", 0.1)
-    folder = kept(store, at, "tcp://127.0.0.1:9")
+    folder = kept(store, at.path, "tcp://127.0.0.1:9")
     lost = attach(at.path)
     assert lost.wait(WAIT) == "lost"
     with folder.driven():
@@ -111,7 +108,7 @@ def test_a_run_at_a_url_without_driver_is_lost_and_resumed(store, at, monkeypatc
 
 
 def test_a_driver_that_was_followed_says_nothing_more(store, at, monkeypatch):
-    folder = kept(store, at, None)
+    folder = kept(store, at.path, None)
     save = dhsic.detached.driver.save
 
     def late(*args, **options):
@@ -128,7 +125,7 @@ def test_a_driver_that_was_followed_says_nothing_more(store, at, monkeypatch):
 
 
 def test_a_store_that_goes_away_is_no_failure_of_the_run(store, at, monkeypatch):
-    folder = kept(store, at, None)
+    folder = kept(store, at.path, None)
     note = Folder.note
 
     def fail(self, progress):

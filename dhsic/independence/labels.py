@@ -11,7 +11,8 @@ from dhsic.independence.forms import AbstractForm
 from dhsic.independence.full import Full
 from dhsic.independence.thin import Thin
 from dhsic.kernels.label_factors import factor_of
-from dhsic.kernels.labels import ClassTarget, LabelPart, LabelParts, RealTargets
+from dhsic.kernels.labels import ClassTarget, LabelPart, LabelParts
+from dhsic.kernels.real_labels import RealTargets
 
 #: Part of its trace that a thin label matrix may leave out: rounding.
 COMPLETE = 1e-13

@@ -80,6 +80,8 @@ class Setting:
         Threads in all.
     n_processes : int
         Worker processes that they are in; 0 for threads of this process.
+    overheads : Overheads
+        What a cluster takes besides tasks.
     n_here : int
         Threads of this process.
     """

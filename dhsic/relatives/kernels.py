@@ -14,7 +14,8 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.kernels.label_factors import factor_of
-from dhsic.kernels.labels import ClassTarget, LabelParts, RealTargets, label_parts
+from dhsic.kernels.labels import ClassTarget, LabelParts, label_parts
+from dhsic.kernels.real_labels import RealTargets
 from dhsic.relatives.base import AbstractCriterion, Scores, as_they_are
 from dhsic.relatives.single import kernel_sums
 from dhsic.relatives.targets import single_target, two_classes

@@ -14,10 +14,10 @@ from dhsic.kernels.labels import (
     CLASS_KERNELS,
     ClassTarget,
     LabelParts,
-    RealTargets,
     auto_kernel,
     label_parts,
 )
+from dhsic.kernels.real_labels import RealTargets
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,9 @@ from dhsic.kernels.labels import (
     ClassTarget,
     LabelPart,
     LabelParts,
-    RealTargets,
     label_parts,
 )
+from dhsic.kernels.real_labels import RealTargets
 from dhsic.parameters import seed_of
 from dhsic.runs.weighting import (
     AbstractWeighting,

@@ -9,7 +9,7 @@ import numpy as np
 
 from dhsic.engines.memory import SLACK_BYTES, Promise, human
 from dhsic.errors import MemoryBudgetError
-from dhsic.runtime.base import PROCESS_BYTES, WorkerMemory
+from dhsic.runtime.base import PROCESS_BYTES, UNLIMITED, WorkerMemory
 from dhsic.runtime.threads import Threads
 from dhsic.scoring.reader import COMPACT_BYTES, block_width
 from dhsic.sources.base import AbstractSource
@@ -57,7 +57,7 @@ class WorkerPromise:
     @staticmethod
     def of(
         run: AbstractRun,
-        memory: WorkerMemory = WorkerMemory(),  # noqa: B008  # frozen: of one thread, no limit
+        memory: WorkerMemory = UNLIMITED,
         state_bytes: int | None = None,
     ) -> WorkerPromise:
         """Of a run on workers like that; `state_bytes` are bounded where they are not known."""

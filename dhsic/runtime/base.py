@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from dhsic.sources.base import AbstractSource, Block
 
@@ -42,6 +42,10 @@ class WorkerMemory:
     limit: int | None = None
     n_threads: int = 1
     said_by: str = ""
+
+
+#: A worker of one thread that may have all it asks for.
+UNLIMITED = WorkerMemory()
 
 
 class AbstractRuntime(ABC):
@@ -97,3 +101,9 @@ class AbstractRuntime(ABC):
 
     def close(self) -> None:  # noqa: B027  # nothing to let go of is the common case
         """Let go of threads and connections that the runtime made for itself."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

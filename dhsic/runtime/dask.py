@@ -18,7 +18,6 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from distributed import CancelledError, Client, Future, Security
@@ -309,14 +308,3 @@ class DaskRuntime(AbstractRuntime):
         self._source = None
         if self._scheduler is not None:
             self.client.close()
-
-    def __enter__(self) -> DaskRuntime:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from dhsic.errors import InputError
@@ -120,14 +119,3 @@ class Threads(AbstractRuntime):
         if self._executor is not None:
             self._executor.shutdown()
             self._executor = None
-
-    def __enter__(self) -> Threads:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,22 @@ def keep_pages() -> None:
             libc.mallopt(parameter, size)
 
 
+def _telling_where(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Have an error tell on which worker it was raised, so that another one can be tried."""
+
+    @wraps(function)
+    def called(*given: Any) -> Any:
+        try:
+            return function(*given)
+        except Exception as error:
+            with contextlib.suppress(AttributeError):  # a class with slots
+                setattr(error, WHERE, get_worker().address)
+            raise
+
+    return called
+
+
+@_telling_where
 def run(
     task: Task,
     job: Job,
@@ -81,28 +98,8 @@ def run(
     """Run one job; `pieces` are the blocks of a source that is itself a graph on the cluster.
 
     A large result is left on the `shelf` (folder, label), if there is one that the client sees, and
-    returned as a parcel: through the scheduler it would be copied four times. An error tells on
-    which worker it was raised, so that another one can be tried.
+    returned as a parcel: through the scheduler it would be copied four times.
     """
-    try:
-        return _run(task, job, expected, source, state, source_bytes, state_bytes, shelf, pieces)
-    except Exception as error:
-        with contextlib.suppress(AttributeError):  # a class with slots
-            setattr(error, WHERE, get_worker().address)
-        raise
-
-
-def _run(
-    task: Task,
-    job: Job,
-    expected: dict[str, str],
-    source: Parcel,
-    state: Parcel,
-    source_bytes: bytes | None,
-    state_bytes: bytes | None,
-    shelf: tuple[str, str] | None,
-    pieces: tuple[Any, ...],
-) -> Any:
     keep_pages()
     if versions() != expected:  # this worker joined after the check at the start
         raise ClusterError(other_versions("A worker that joined the run", versions(), expected))

@@ -9,6 +9,7 @@ import numpy as np
 from dhsic._typing import Array, Index
 from dhsic.scoring.packing import Form
 from dhsic.sources.base import AbstractSource, Block, run_of
+from dhsic.sources.cutting import even_blocks
 
 
 class HeldSource(AbstractSource):
@@ -36,8 +37,7 @@ class HeldSource(AbstractSource):
 
     def blocks(self, width: int) -> tuple[Block, ...]:
         """Cut the features into blocks of `width`, the last one ragged."""
-        starts = range(0, self.n_features, width)
-        return tuple(Block(i, a, min(a + width, self.n_features)) for i, a in enumerate(starts))
+        return even_blocks(self.n_features, width)
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
         """Columns of the block, (m, c)."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.sources.base import AbstractSource, Block, run_of
+from dhsic.sources.cutting import even_blocks
 
 
 class RecutSource(AbstractSource):
@@ -52,8 +53,7 @@ class RecutSource(AbstractSource):
 
     def blocks(self, width: int) -> tuple[Block, ...]:
         """Cut the features into blocks of `width`, the last one ragged."""
-        starts = range(0, self.n_features, width)
-        return tuple(Block(i, a, min(a + width, self.n_features)) for i, a in enumerate(starts))
+        return even_blocks(self.n_features, width)
 
     def stored_width(self, block: Block) -> int:
         """Features of the stored blocks that a block lies in."""

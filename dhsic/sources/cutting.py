@@ -34,6 +34,16 @@ def group_chunks(edges: Index, width: int) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
+def even_blocks(n_features: int, width: int) -> tuple[Block, ...]:
+    """Blocks of `width` features, the last one ragged, of what has no chunks.
+
+    >>> [(b.start, b.stop) for b in even_blocks(5, 2)]
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    starts = range(0, n_features, width)
+    return tuple(Block(i, a, min(a + width, n_features)) for i, a in enumerate(starts))
+
+
 def regular_edges(size: int, chunk: int) -> Index:
     """Boundaries of chunks of one size, the last one ragged."""
     return np.append(np.arange(0, size, chunk, dtype=np.int64), size)
