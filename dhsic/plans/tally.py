@@ -9,13 +9,7 @@ from dhsic._typing import Index
 from dhsic.plans.counting import CountingReader, Scattered, spread
 from dhsic.plans.passes import Pass
 from dhsic.runs.base import AbstractRun
-from dhsic.scoring.reader import (
-    FEW_PARTIALS,
-    MANY_PARTIALS,
-    WORTH_FEW,
-    WORTH_MANY,
-    grouped,
-)
+from dhsic.scoring.reader import grouped, n_partials
 from dhsic.scoring.tasks import Wanted
 
 
@@ -141,12 +135,6 @@ class Tally:
                 **{"values": float(self.m) * n} | work,
             )
         )
-
-
-def n_partials(n_features: int) -> int:
-    """Jobs of a statistic of so many features, as `dhsic.scoring.reader.grouped` makes them."""
-    few = min(FEW_PARTIALS, n_features // WORTH_FEW)
-    return max(1, max(few, min(MANY_PARTIALS, n_features // WORTH_MANY)) // 2 * 2)
 
 
 def as_counting(reader: Any) -> CountingReader:
