@@ -95,6 +95,29 @@ def structured(seed, *, m=300, d=1500, unequal=False, **more):
     return Round(X[:, X.std(axis=0) > 0], y, seed=seed, **more)
 
 
+def test_directions_predict_rows_that_they_were_not_made_from(monkeypatch):
+    """As many are kept as by the definition, whatever strip of samples is looked at at a time."""
+    case = structured(3, unequal=True)
+    rows = BaseRows(case.kernel, case.sigma, case.check, 0)
+    fit = np.setdiff1d(np.arange(case.m), case.check.rows)[:100]
+    factor = Spectral(32).factor(case.kernel, case.sigma, case.rows(fit), base=0)
+    kept = [predictive(factor, rows)]
+    for strip in (1, 7, 299):
+        monkeypatch.setattr("dhsic.lowrank.predictive.STRIP", strip)
+        kept.append(predictive(factor, rows))
+
+    K = rows.part(np.arange(rows.landmarks.n_landmarks), slice(None))
+    left = []
+    for k in range(factor.F.shape[1] + 1):
+        F, weights = factor.F[:, :k], factor.weights[:k]
+        missed = K - (F[case.check.rows] * weights) @ F.T
+        missed[np.arange(len(missed)), case.check.rows] = 0.0
+        left.append(float((missed**2).sum()))
+    expected = next(k for k, value in enumerate(left) if value <= 1.01 * min(left))
+    assert 1 < expected < factor.F.shape[1]
+    assert [of.F.shape[1] for of in kept] == [expected] * 4
+
+
 # -- errors, row by row -------------------------------------------------------------------------
 
 

@@ -27,6 +27,7 @@ from dhsic.cli import detached as commands
 from dhsic.cli.exits import Command
 from dhsic.cli.job import Job
 from dhsic.cli.labels import open_with_labels
+from dhsic.cli.status import status
 from dhsic.detached import attach, driver, handle, submit
 from dhsic.detached.driver import Stoppable, StoppedError
 from dhsic.detached.folder import Folder, Status
@@ -423,7 +424,7 @@ def test_commands_send_follow_and_stop(client, store, tmp_path):
 
     followed = json.loads(call(commands.attach_command, path, "--json").stdout)
     table = call(commands.attach_command, path, "--out", tmp_path / "out.zarr")
-    state = json.loads(call(commands.status, path, "--json").stdout)
+    state = json.loads(call(status, path, "--json").stdout)
     expected = json.loads(
         run("select", store, "--target", "sample_trait", "-n", 8, "--step", 0.5, "--json").stdout
     )
@@ -431,7 +432,7 @@ def test_commands_send_follow_and_stop(client, store, tmp_path):
     assert table.stdout.splitlines()[0].split() == ["rank", "name", "contig", "position", "score"]
     assert dhsic.load(tmp_path / "out.zarr").attrs["n_selected"] == 8
     assert (state["status"], state["id"]) == ("done", sent["id"])
-    assert "is done; `dhsic attach` shows" in call(commands.status, path).stdout
+    assert "is done; `dhsic attach` shows" in call(status, path).stdout
     assert "is done" in call(commands.cancel, path).stdout
     call(commands.attach_command, path, "--out", tmp_path / "out.zarr", code=2)
 
@@ -441,15 +442,71 @@ def test_a_run_that_was_stopped_is_resumed_by_a_command(client, store, tmp_path,
     job = Job(store, ("sample_trait",), checkpoint=path, scheduler=client.scheduler.address)
     assert attach_id(call(detaching(replace(job, step=0.2)))) == attach(path).id
     rounds_done(attach(path), 3)
-    assert "runs; 3 rounds done, 197 features left, " in call(commands.status, path).stdout
+    assert "runs; 3 rounds done, 197 features left, " in call(status, path).stdout
     threading.Timer(1.0, held.set).start()
     assert "was cancelled" in call(commands.cancel, path).stdout
     attached = call(commands.attach_command, path, code=6)
     assert "The run was cancelled." in told(attached)
     assert json.loads(run("resume", path, "--threads", 2, "--json").stdout)["rounds"] > 9
     commands.settle(replace(job, checkpoint=path), on_threads(store, step=0.2))
-    assert "is done" in call(commands.status, path).stdout
+    assert "is done" in call(status, path).stdout
     assert_same(attach(path).result(), on_threads(store, step=0.2))
+
+
+def test_what_a_command_may_do_with_a_run_that_goes_on(client, store, tmp_path, held):
+    path = str(tmp_path / "run.dhsic")
+    job = Job(store, ("sample_trait",), checkpoint=path, scheduler=client.scheduler.address)
+    sent = attach_id(call(detaching(replace(job, step=0.2))))
+    rounds_done(attach(path), 3)
+    for command, more in (("resume", ["--threads", 2]), ("resume", ["--detach"])):
+        said = told(run(command, path, *more, code=4))
+        assert "is being written by process" in said
+        assert "follow it with `dhsic attach`, or stop it with `dhsic cancel`." in said
+    held.set()
+    call(commands.cancel, path)
+    assert attach(path).wait(WAIT) == "cancelled"
+    assert attach_id(run("resume", path, "--detach")) != sent
+    assert_same(attach(path).result(WAIT), on_threads(store, step=0.2))
+
+
+def test_a_run_is_left_to_a_cluster_when_it_is_resumed(client, store, tmp_path):
+    path, out = str(tmp_path / "run.dhsic"), tmp_path / "out.zarr"
+    options = ("--target", "sample_trait", "--step", 0.2, "--checkpoint", path)
+    run("select", store, *options, "--out", out)
+    address = client.scheduler.address
+    sent = run("resume", path, "--scheduler", address, "--detach", "--force")
+    assert "out.zarr of the run is for `dhsic attach`, once it is done" in told(sent)
+    assert attach(path).id == attach_id(sent)
+    assert_same(attach(path).result(WAIT), on_threads(store, step=0.2))
+    assert "--detach leaves the run to a cluster" in told(
+        run("resume", path, "--detach", "--threads", 1, "--force", code=2)
+    )
+
+
+def test_the_status_of_a_run_in_a_process(store, tmp_path):
+    path = tmp_path / "run.dhsic"
+    run("select", store, "--target", "sample_trait", "--checkpoint", path, "--step", 0.5)
+    said = run("status", path).stdout
+    assert "is done; `dhsic resume` shows the result; " in said
+    assert " rounds done, 0 features left, " in said
+    known = json.loads(run("status", path, "--json").stdout)
+    assert (known["id"], known["status"], known["checkpoint"]) == (None, "done", str(path))
+    for command in ("attach", "cancel"):
+        refused = told(run(command, path, code=4))
+        assert "keeps a run that was not left to a cluster" in refused
+        assert refused.endswith("Where it has stopped, `dhsic resume` goes on.")
+
+
+def test_the_status_of_a_run_that_has_not_ended(store, tmp_path, monkeypatch):
+    path = tmp_path / "run.dhsic"
+    monkeypatch.setattr(Checkpoint, "finish", lambda self: None)
+    run("select", store, "--target", "sample_trait", "--checkpoint", path, "--step", 0.5)
+    assert (
+        "has stopped: no process works on it; `dhsic resume` goes on" in run("status", path).stdout
+    )
+    with Checkpoint(path) as kept:
+        kept._take()
+        assert "runs in the process that began it; " in run("status", path).stdout
 
 
 def test_a_run_that_nobody_left_to_a_cluster_is_not_settled(store, tmp_path):
@@ -476,7 +533,7 @@ def test_options_that_leave_nothing_behind_are_refused(store):
     ):
         with pytest.raises(InputError, match=message):
             commands.check_detach(Job(store, ("sample_trait",), **options))
-    assert isinstance(commands.status, Command)
+    assert isinstance(status, Command)
 
 
 # On real processes.

@@ -175,7 +175,8 @@ def test_select_writes_to_urls_and_status_reads_them(store, at):
     assert shown["out"] == out
     assert "exists already" in told(run("select", *args, "--out", out, code=2))
     assert "is complete; its result is in s3://" in told(run("resume", at.path))
-    assert "keeps no run that was submitted" in told(run("status", at.path, code=4))
+    assert "is done; `dhsic resume` shows the result" in run("status", at.path).stdout
+    assert "keeps a run that was not left to a cluster" in told(run("attach", at.path, code=4))
     refused = run("select", store, *COMMAND, "--checkpoint", "s3://me:word@b/run", code=2)
     assert "--checkpoint 's3://b/run' was given with a user name or password" in told(refused)
     assert "There is no checkpoint at s3" in told(run("resume", f"{at.path}-none", code=4))

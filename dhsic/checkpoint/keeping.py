@@ -22,6 +22,8 @@ from dhsic.selection.state import SelectionState
 
 #: Name of the lock of the one who writes.
 LOCK = "lock"
+#: Where a run that was left to a cluster keeps what else it needs, see `dhsic.detached.folder`.
+DETACHED = "detached"
 
 
 class Checkpoint:
@@ -78,7 +80,7 @@ class Checkpoint:
             An object store does not answer.
         """
         self._make()
-        self._lock.take()
+        self._take()
         try:
             return self._open(plain(dict(identity)))
         except BaseException:
@@ -96,6 +98,18 @@ class Checkpoint:
                 f"{self.path} holds other things ({', '.join(others[:3])}) and is not a dhsic "
                 "checkpoint. Pass a new or an empty folder."
             )
+
+    def _take(self) -> None:
+        """Take the lock; who has left the run to a cluster can reach its writer."""
+        try:
+            self._lock.take()
+        except CheckpointError as error:
+            if DETACHED not in self.place.names():
+                raise
+            raise CheckpointError(
+                f"{error} It was left to a cluster: follow it with dhsic.attach, or stop it with "
+                "Run.cancel."
+            ) from error
 
     def _discard(self) -> None:
         """Remove what was written for a run that was refused before its first round."""
@@ -196,6 +210,10 @@ class Checkpoint:
     def job(self) -> Any:
         """Return what was given as ``identity["job"]``: what a resumed command starts from."""
         return Root.read(self.place).job
+
+    def is_written(self) -> bool:
+        """Return whether a process writes here now, as far as can be seen at once."""
+        return self._lock.is_taken()
 
     def is_complete(self) -> bool:
         """Return whether the run that is kept here has ended."""

@@ -1,10 +1,10 @@
-"""`dhsic status`, `attach`, `cancel`: runs that go on elsewhere; and how `select` starts one."""
+"""`dhsic attach`, `cancel`: runs that go on elsewhere; and how `select` starts one."""
 
 from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
@@ -18,8 +18,8 @@ from dhsic.cli.job import OF_RUNS, Job
 from dhsic.cli.labels import Taken
 from dhsic.cli.planted import compare
 from dhsic.cli.report import Costs, as_json, as_text
+from dhsic.cli.status import MEANINGS, argument, json_option, scheduler_option
 from dhsic.cli.talk import counted, say, seconds, shown
-from dhsic.cli.tls import tls_options
 from dhsic.detached.attach import attach
 from dhsic.detached.folder import Folder, Status
 from dhsic.detached.handle import Run
@@ -32,29 +32,6 @@ from dhsic.selectors.select import parameters_of
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.target import read_groups
 from dhsic.sources.truth import read_truth
-
-argument = click.argument("checkpoint", type=click.Path())
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-
-#: What `status` says of each state, besides how far it is.
-MEANINGS = {
-    "waiting": "waits for a worker",
-    "running": "runs",
-    "done": "is done; `dhsic attach` shows the result",
-    "failed": "failed",
-    "cancelled": "was cancelled; `dhsic resume` goes on",
-    "lost": "is lost: nobody works on it; `dhsic resume` goes on",
-}
-
-
-def scheduler_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of the cluster that it asks."""
-    return click.option(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="Ask this cluster; by default the one that was sent to.",
-    )(tls_options(command))
 
 
 def check_detach(job: Job) -> None:
@@ -130,32 +107,6 @@ def settle(job: Job, result: xr.Dataset) -> None:
 @click.command(cls=Command)
 @argument
 @scheduler_option
-@json_option
-def status(checkpoint: str, scheduler: str | None, *, as_json: bool) -> None:
-    """Say how the run of CHECKPOINT is, which `dhsic select --detach` started."""
-    with attach(checkpoint, scheduler=scheduler) as run:
-        state, message = run.status, run.folder.status.message
-        progress = run.progress()
-        if as_json:
-            plain = {"id": run.id, "status": state, **progress, "message": message}
-            echo_json(plain | {"checkpoint": str(run.path)})
-            return
-        why = f": {message}" if state == "failed" else f"; {_far(progress)}"
-        click.echo(f"{run.id} {MEANINGS[state]}{why}")
-
-
-def _far(progress: Mapping[str, Any]) -> str:
-    if not progress["round"]:
-        return "no round is done"
-    return (
-        f"{counted(progress['round'], 'round')} done, {progress['features_left']:,} features left, "
-        f"{seconds(progress['seconds'])}"
-    )
-
-
-@click.command(cls=Command)
-@argument
-@scheduler_option
 def cancel(checkpoint: str, scheduler: str | None) -> None:
     """Stop the run of CHECKPOINT; the rounds that are done stay, for `dhsic resume`."""
     with attach(checkpoint, scheduler=scheduler) as run:
@@ -192,7 +143,7 @@ def attach_command(
         result = run.result(0.0)
     if out is not None:
         save(result, out, overwrite=force)
-    _show(result, None if planted is None else compare(result, planted), out, as_json=as_json)
+    show(result, None if planted is None else compare(result, planted), out, as_json=as_json)
 
 
 def _follow(run: Run, bar: Any) -> None:
@@ -217,7 +168,8 @@ def _bar(*, progress: bool | None) -> Any:
     return tqdm(unit=" features", unit_scale=True, desc="dhsic", leave=False, disable=hidden)
 
 
-def _show(result: xr.Dataset, planted: Any, out: str | None, *, as_json: bool) -> None:
+def show(result: xr.Dataset, planted: Any, out: str | None, *, as_json: bool) -> None:
+    """Print a result that was made elsewhere, or before."""
     result.attrs.setdefault("n_samples_left_out", 0)
     numbered = result.assign(index=("features", np.arange(result.sizes["features"])))
     chosen, costs = selected_features(numbered), _costs(result)

@@ -8,12 +8,16 @@ from typing import Any
 import click
 
 from dhsic.checkpoint import Checkpoint
+from dhsic.cli.detached import show
 from dhsic.cli.exits import Command
-from dhsic.cli.job import Job
+from dhsic.cli.job import Job, absolute
+from dhsic.cli.planted import compare
 from dhsic.cli.selecting import perform
+from dhsic.cli.talk import say, shown
 from dhsic.cli.tls import tls_options
 from dhsic.cli.types import size
-from dhsic.results import exists
+from dhsic.results import exists, load
+from dhsic.sources.truth import read_truth
 
 
 @click.command(cls=Command)
@@ -22,6 +26,12 @@ from dhsic.results import exists
 @tls_options
 @click.option("--threads", type=click.IntRange(1), help="Run in this process on so many threads.")
 @click.option("--memory", type=size, help="Refuse to start if more may be needed, like 2GB.")
+@click.option(
+    "--detach",
+    is_flag=True,
+    default=None,
+    help="Leave the run to the cluster of --scheduler and return; see status, attach, cancel.",
+)
 @click.option("-f", "--force", is_flag=True, default=None, help="Overwrite --out of the run.")
 @click.option("--progress/--no-progress", default=None, help="Progress bar.")
 @click.option("--json", "as_json", is_flag=True, default=None, help="Print one JSON object.")
@@ -40,9 +50,27 @@ def resume(ctx: click.Context, /, checkpoint: str, **options: Any) -> None:
     job = replace(job, **{name: value for name, value in options.items() if value is not None})
     ctx.params["as_json"] = job.as_json
     if not job.force and job.out is not None and exists(job.out) and _is_done(checkpoint):
-        click.echo(f"The run of {checkpoint} is complete; its result is in {job.out}.", err=True)
+        _show_again(job, job.out)
         return
+    if job.detach:
+        job = _as_detached(job)
     perform(ctx, job)
+
+
+def _show_again(job: Job, out: str) -> None:
+    """Show the result of a run that is complete."""
+    result = load(out)
+    planted = None if job.truth is None else compare(result, read_truth(job.truth))
+    show(result, planted, None, as_json=job.as_json)
+    click.echo(f"The run of {job.checkpoint} is complete; its result is in {out}.", err=True)
+
+
+def _as_detached(job: Job) -> Job:
+    """The job as one for a cluster, which writes its result into the checkpoint."""
+    for name, given in (("--out", job.out), ("--truth", job.truth)):
+        if given is not None:
+            say("note", f"{name} {shown(given)} of the run is for `dhsic attach`, once it is done")
+    return replace(job, out=None, truth=None, checkpoint=absolute(job.checkpoint))
 
 
 def _is_done(checkpoint: str) -> bool:

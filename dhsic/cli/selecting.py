@@ -18,7 +18,7 @@ from dhsic.cli.job import Job
 from dhsic.cli.labels import Taken, describe, open_with_labels
 from dhsic.cli.planted import Comparison, compare
 from dhsic.cli.report import Costs, as_json, as_text
-from dhsic.cli.talk import say, seconds, shown
+from dhsic.cli.talk import counted, say, seconds, shown
 from dhsic.engines.memory import Promise, available_bytes, human, peak_bytes, resident_bytes
 from dhsic.results import save, selected_features, to_dataset
 from dhsic.runs.base import AbstractRun
@@ -140,7 +140,7 @@ def _kept(job: Job) -> str:
         return f", checkpoint {shown(job.checkpoint)}"
     state = kept.load()
     done = 0 if state is None else state.round
-    return f", going on after round {done} of {shown(job.checkpoint)}"
+    return f", checkpoint {shown(job.checkpoint)} with {counted(done, 'round')} of a run"
 
 
 def _provenance(job: Job, taken: Taken) -> dict[str, str | int]:

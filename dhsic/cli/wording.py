@@ -20,6 +20,11 @@ ALIASES = {"n_features_to_select": "n_features", "overwrite": "force", "n_thread
 #: Turns of phrase, before names are looked at.
 PHRASES = (
     ("Run.resume goes on", "`dhsic resume` goes on"),
+    ("the same call with this checkpoint goes on", "`dhsic resume` goes on"),
+    ("the folder given as checkpoint= to dhsic.submit", "the --checkpoint of `select --detach`"),
+    ("with client= or scheduler= of the cluster", "with --scheduler of the cluster"),
+    ("with dhsic.attach", "with `dhsic attach`"),
+    ("with Run.cancel", "with `dhsic cancel`"),
     ("(overwrite=True)", "(--force)"),
     ("use runtime='threads'", "leave out --scheduler"),
     ("pass X.T, or say", "say"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import PathLike, fspath
 from typing import Any
 
+from dhsic.checkpoint import Checkpoint
 from dhsic.detached.folder import Folder
 from dhsic.detached.handle import ANSWER, Run
 from dhsic.detached.starting import name_of
@@ -45,12 +46,23 @@ def attach(
         known = _folder_of(str(checkpoint), client, scheduler, security)
         folder = folder if known is None else Folder(known)
     if not folder.is_detached:
-        why = "keeps no run that was submitted" if folder.place.is_there() else "is no folder"
-        raise CheckpointError(
-            f"{checkpoint} {why}. Pass the folder given as checkpoint= to dhsic.submit; or the id "
-            "of a run, with client= or scheduler= of the cluster that it is on."
-        )
+        raise CheckpointError(_no_run(checkpoint, folder))
     return Run(folder, client=client, scheduler=scheduler, security=security)
+
+
+def _no_run(checkpoint: str | PathLike[str], folder: Folder) -> str:
+    """Why there is nothing to attach to, and what to do."""
+    if Checkpoint(folder.path).is_begun():
+        return (
+            f"{checkpoint} keeps a run that was not left to a cluster: it goes on in the process "
+            "that began it, or not at all. Where it has stopped, the same call with this "
+            "checkpoint goes on."
+        )
+    why = "keeps no run that was submitted" if folder.place.is_there() else "is no folder"
+    return (
+        f"{checkpoint} {why}. Pass the folder given as checkpoint= to dhsic.submit; or the id "
+        "of a run, with client= or scheduler= of the cluster that it is on."
+    )
 
 
 def _folder_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from dhsic.detached.folder import Folder
@@ -12,7 +12,7 @@ from dhsic.durable.base import AbstractPlace
 from dhsic.durable.bucket import MOMENTARY
 from dhsic.durable.folder import FolderPlace
 from dhsic.durable.opening import place_at
-from dhsic.errors import ClusterError
+from dhsic.errors import ClusterError, DhsicError
 
 
 @contextmanager
@@ -30,9 +30,17 @@ def introduced(
 
     place = folder.place
     if isinstance(place, FolderPlace):
-        place.path.parent.mkdir(exist_ok=True)
-        with driving.introduced(client, scheduler, place.path.parent, security) as found:
-            yield found
+        parent = place.path.parent
+        is_ours = not parent.exists()
+        parent.mkdir(exist_ok=True)
+        try:
+            with driving.introduced(client, scheduler, parent, security) as found:
+                yield found
+        except DhsicError:
+            if is_ours:
+                with suppress(OSError):  # somebody has put something there
+                    parent.rmdir()
+            raise
         return
     with driving.introduced(client, scheduler, security=security) as found:
         _check_reach(place, found)

@@ -73,8 +73,8 @@ def _take(folder: Folder, request: Request) -> None:
         kept.begin(request.new_run(request.open(), nothing).identity())
         if folder.is_driven():
             raise CheckpointError(
-                f"A run is under way in {folder.path}. Follow it with dhsic.attach, or pass "
-                "another folder."
+                f"A run is under way in {folder.path}. Follow it with dhsic.attach, stop it with "
+                "Run.cancel, or pass another folder."
             )
         folder.keep(request)
 

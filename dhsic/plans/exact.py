@@ -97,7 +97,7 @@ class Exact:
         """What left is read once more, from where it is kept."""
         tally, flops = self.tally, float(self.tally.m) ** 2 * n_gone
         share = n_gone / tally.n_features
-        if not tally.is_remote or n_gone > FEW:
+        if n_gone > FEW:
             self._sum(share, n_gone)
             return
         tally.over("statistic", share, result_bytes=8 * tally.m * n_gone)  # the features themselves

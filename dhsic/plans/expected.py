@@ -22,7 +22,7 @@ NETWORK = USUAL.network
 JOB_HERE, START_HERE = 0.4e-3, 2e-3
 #: Time of a task for each number of a large result, room for it and its sums, in functions of a
 #: matrix entry.
-SUMMING = 10.0
+SUMMING = 7.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,14 @@ from dhsic.engines.memory import human
 from dhsic.plans.passes import float32, float64
 
 if TYPE_CHECKING:
+    from dhsic.plans.expected import Expected
     from dhsic.plans.passes import Work
     from dhsic.plans.plan import Plan
 
 #: Columns of a terminal, and of the labels.
 WIDTH, LABELS = 100, 12
+#: Part of the time of fewer workers that more of them must save to be worth asking for.
+NO_FASTER = 0.95
 
 
 def as_text(plan: Plan) -> str:
@@ -51,7 +54,8 @@ def rows(plan: Plan) -> list[tuple[str, str]]:
 
 def times(plan: Plan) -> list[tuple[str, str]]:
     """Expected time, and on what."""
-    out = []
+    out: list[tuple[str, str]] = []
+    best: dict[bool, Expected] = {}  # of clusters, and of threads
     for time in plan.times:
         noun = "worker of a cluster" if time.on_cluster else "thread"
         where = f"{time.n_workers:,} {noun.replace('worker', 'workers')}"
@@ -59,6 +63,11 @@ def times(plan: Plan) -> list[tuple[str, str]]:
             where = f"1 {noun}"
         elif not time.on_cluster:
             where += "s"
+        known = best.get(time.on_cluster)
+        if known is not None and time.seconds > NO_FASTER * known.seconds:
+            where += f", no faster than {known.n_workers:,}"
+        elif known is None or time.seconds < known.seconds:
+            best[time.on_cluster] = time
         told = duration(time.seconds)
         if time.at_most > 1.05 * time.seconds:
             told += f" to {duration(time.at_most)}"

@@ -14,14 +14,14 @@ from dhsic.plans.tally import Tally
 from dhsic.scoring.landmarks import EPOCH, check_number, first_number, most_number
 from dhsic.scoring.sample import FEWEST, sample_size
 
-#: Directions of a factor and of what is broadcast, as they turn out: where K of all samples is
-#: taken once they are many, and where it cannot be; and at most, for their size.
-RANK, HIGHER_RANK, MOST_DIRECTIONS = 12, 34, 128
+#: Directions of a factor and of what is broadcast, as they turn out: with the landmarks that a run
+#: begins with, and with as many as it may have; and at most, for their size.
+RANK, HIGHER_RANK, MOST_DIRECTIONS = 12, 32, 128
 #: Entries of (b, m) matrices that a round takes in this process to factor and certify, over b m.
-DRIVING_THIN = 50.0
-#: Time of scoring a value in low rank, for each direction, and of measuring one, over that of
-#: standardising it; and entries of matrices for each value of the sample.
-SCORING, MEASURING, CERTIFYING = 0.37, 12.0, 5.0
+DRIVING_THIN = 30.0
+#: Time of scoring a value in low rank, and that for each direction, and of measuring one, over that
+#: of standardising it; and entries of matrices for each value of the sample.
+SCORING, DIRECTION, MEASURING, CERTIFYING = 2.0, 0.17, 9.0, 5.0
 #: Part of the features next to the cut, which are scored exactly where K is known.
 BAND = 0.1
 
@@ -49,9 +49,25 @@ class Thin:
         return self.n_rows == self.tally.m
 
     @property
-    def _sums_bytes(self) -> int:
+    def most_rows(self) -> int:
+        """The same of a run that has doubled its landmarks as often as it may."""
+        m, more = self.tally.m, first_number(self.tally.m)
+        if self.may_square or self.knows_all:
+            return self.n_rows
+        while 2 * more <= most_number(m) and 2 * (2 * more + check_number(m)) <= m:
+            more *= 2
+        return more + check_number(m)
+
+    def _sums_bytes(self, n_rows: int) -> int:
         """Bytes of inner products of landmarks and samples, and of the norms of these."""
-        return 8 * self.tally.m * (self.n_rows + 1)
+        return 8 * self.tally.m * (n_rows + 1)
+
+    def _sum(self, share: float, n_rows: int, *, is_open: bool = False) -> None:
+        """The statistic of a part of the features against so many rows."""
+        tally = self.tally
+        flops = 2.0 * n_rows * tally.m * tally.n_features * share
+        each = self._sums_bytes(n_rows)
+        tally.over("statistic", share, sums=True, float32=flops, each=each, is_open=is_open)
 
     def measure(self) -> None:
         """The first pass: scaling, and the statistic against landmarks."""
@@ -59,7 +75,7 @@ class Thin:
         self.base = tally.n_features
         flops = 2.0 * self.n_rows * tally.m * tally.n_features
         values = MEASURING * tally.m * tally.n_features
-        each = 0 if self.knows_all else self._sums_bytes
+        each = 0 if self.knows_all else self._sums_bytes(self.n_rows)
         tally.measure(float32=flops, values=values, each=each)
         if self.knows_all and not self.kernel.is_additive:
             self._sum_all(1.0, is_open=False)
@@ -72,7 +88,9 @@ class Thin:
                 self._score()
             return
         self._move(n_gone)
-        tally.prepare(DRIVING_THIN * tally.m * min(self.n_rows, tally.m))
+        tally.prepare(DRIVING_THIN * tally.m * self.n_rows)
+        if self.most_rows > self.n_rows:
+            tally.prepare(DRIVING_THIN * tally.m * (self.most_rows - self.n_rows), is_open=True)
         self._sample()
         self._score()
         self._to_the_tolerance()
@@ -82,19 +100,24 @@ class Thin:
         tally = self.tally
         if not n_gone:
             return
-        per_feature = 2.0 * self.n_rows * tally.m
         if tally.n_features * EPOCH <= self.base:
             tally.compact(thinned=True)
             self.base = tally.n_features
-            flops = per_feature * tally.n_features
-            tally.over("statistic", sums=True, float32=flops, each=self._sums_bytes)
+            self._sum(1.0, self.n_rows)
+            self._sum_more(1.0)
             return
         share = n_gone / tally.n_features
-        flops = per_feature * n_gone
-        tally.over("statistic", share, sums=True, float32=flops, each=self._sums_bytes)
+        self._sum(share, self.n_rows)
+        self._sum_more(share)
         if self.may_square and not self.knows_all:
             self._sum_all(share, is_open=True)
         tally.compact(thinned=True)
+
+    def _sum_more(self, share: float) -> None:
+        """What comes on top where there are as many landmarks as there may be."""
+        more = self.most_rows - self.n_rows
+        if more:
+            self._sum(share, more, is_open=True)
 
     def _sum_all(self, share: float, *, is_open: bool) -> None:
         """K of all samples, for a part of the features."""
@@ -116,14 +139,19 @@ class Thin:
 
     def _score(self) -> None:
         tally, m = self.tally, self.tally.m
-        rank = RANK if self.may_square else HIGHER_RANK
+        values = float(m) * tally.n_features
         tally.over(
             "score",
-            float32=2.0 * rank * m * tally.n_features,
-            values=SCORING * rank * m * tally.n_features,
+            float32=2.0 * RANK * values,
+            values=(SCORING + DIRECTION * RANK) * values,
             state_bytes=4 * MOST_DIRECTIONS * m,
-            sent_bytes=4 * rank * m,
+            sent_bytes=4 * RANK * m,
         )
+        if self.most_rows > self.n_rows:
+            more = HIGHER_RANK - RANK
+            tally.over(
+                "score", float32=2.0 * more * values, values=DIRECTION * more * values, is_open=True
+            )
 
     def _to_the_tolerance(self) -> None:
         """What the certificate may ask for."""
@@ -137,8 +165,6 @@ class Thin:
             tally.prepare(DRIVING * m**2, is_open=is_open)
         elif tally.number == 1:
             more = 2 * first_number(m)
-            while more <= most_number(m):
-                flops = 2.0 * more * m * tally.n_features
-                each = 8 * tally.m * (more + check_number(m))
-                tally.over("statistic", sums=True, float32=flops, each=each, is_open=True)
+            while more + check_number(m) <= self.most_rows:
+                self._sum(1.0, more + check_number(m), is_open=True)
                 more *= 2

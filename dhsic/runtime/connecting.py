@@ -28,9 +28,9 @@ def connect(
             client = distributed.get_client()
         except ValueError as error:
             raise ClusterError(
-                "runtime='dask' was asked for, but there is no Dask client in this process. Make "
-                "one (distributed.Client(...)), pass client= or scheduler='tcp://...', or use "
-                "runtime='threads'."
+                "No cluster was named, and there is no Dask client in this process. Make one "
+                "(distributed.Client(...)), pass client= or scheduler='tcp://...', or use "
+                "dhsic.select with runtime='threads'."
             ) from error
     if client.asynchronous:
         raise ClusterError(
@@ -55,10 +55,11 @@ def client_at(scheduler: str, timeout: float, security: Security | None = None) 
     try:
         return Client(scheduler, set_as_default=False, timeout=timeout, security=security)
     except (OSError, ValueError) as error:
+        taken = "" if "://" in scheduler else f" (taken for tcp://{scheduler}; TLS needs tls://)"
         raise ClusterError(
-            f"No Dask scheduler answers at {scheduler!r} within {timeout:g} s. Check that it runs, "
-            "that address and port are those it prints when it starts, and that no firewall is "
-            "between; or leave scheduler= out to run on threads."
+            f"No Dask scheduler answers at {scheduler!r}{taken} within {timeout:g} s. Check that "
+            "it runs, that address and port are those it prints when it starts, and that no "
+            "firewall is between; or leave scheduler= out to run on threads."
         ) from error
 
 

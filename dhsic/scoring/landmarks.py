@@ -201,8 +201,9 @@ class RunningLandmarks:
         return upper
 
     def _added(self, parts: Iterable[Sums]) -> Sums:
-        inner, norms = np.zeros((len(self.chosen.rows), self._m)), np.zeros(self._m)
-        for part, part_norms in parts:
+        more = iter(parts)
+        inner, norms = (np.require(sums, requirements="W") for sums in next(more))
+        for part, part_norms in more:
             inner += part
             norms += part_norms
         return inner, norms

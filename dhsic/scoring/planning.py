@@ -20,7 +20,7 @@ from dhsic.scoring.reader import COMPACT_BYTES, HOME_BYTES, THINNED, block_width
 from dhsic.scoring.running import EPOCH, FEW
 from dhsic.scoring.sample import sample_size
 from dhsic.scoring.tasks import TILE
-from dhsic.scoring.thin_tasks import tile_height
+from dhsic.scoring.thin_tasks import tile_entries
 from dhsic.sources.base import AbstractSource
 
 #: Matrices of ridge kernels: K, its resolvent with what inverting it takes, B; in place of bases.
@@ -114,7 +114,7 @@ def promised(
         sample_entries=sample_size(m) * m if plan.begins_thin else 0,
         block_bytes=widest * source.n_samples * itemsize,
         tile_bytes=max(
-            TILES * 4 * tile_height(m) * m if plan.begins_thin else 0,
+            TILES * 4 * tile_entries(m) if plan.begins_thin else 0,
             _tile_bytes(kernel, m) if plan.may_square else 0,
         ),
         n_threads=runtime.n_here,

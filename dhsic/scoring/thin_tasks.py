@@ -24,6 +24,9 @@ from dhsic.sources.scaling import Scaling, measure, standardise
 
 #: Entries of a tile, 4 MiB in float32, and the most features of one.
 TILE_ENTRIES, WIDEST = 1 << 20, 512
+#: Features of a tile of a statistic at least, for a product over few waits for memory; and entries
+#: of it at a time, 16 MiB in float32.
+LEAST_HEIGHT, STRIP_ENTRIES = 64, 1 << 22
 #: Entries of genotypes that are scored at a time: few calls, for threads take turns between them.
 CODE_ENTRIES = 1 << 23
 #: Features whose products are added up in float32.
@@ -34,6 +37,11 @@ Sums = tuple[Float, Float]
 def tile_height(m: int) -> int:
     """Features of a tile."""
     return max(1, min(WIDEST, TILE_ENTRIES // max(1, m)))
+
+
+def tile_entries(m: int) -> int:
+    """Entries of a tile at a time, at most."""
+    return min(max(tile_height(m), LEAST_HEIGHT) * m, max(STRIP_ENTRIES, m))
 
 
 def tiles(
@@ -54,14 +62,12 @@ def measure_thin(source: AbstractSource, job: Job, wanted: Wanted) -> tuple[Scal
     statistic = _Statistic(wanted)
     parts = []
     are_codes = True
-    for raw, _ in tiles(source, job, wanted):
+    for raw, _ in tiles(source, job, wanted, statistic.height):
         codes = Codes.of(raw, source.missing_code)
         are_codes &= codes is not None
         if codes is None:
-            scaling, Z = measure(
-                raw, source.missing_code, standardize=wanted.standardize, centre=wanted.centre
-            )
-            statistic.add(Z.astype(np.float32))
+            scaling = _measured(raw, source.missing_code, wanted)
+            statistic.add(raw, source.missing_code, scaling)
         else:
             scaling = scaling_of(
                 codes.counts(), standardize=wanted.standardize, centre=wanted.centre
@@ -71,13 +77,22 @@ def measure_thin(source: AbstractSource, job: Job, wanted: Wanted) -> tuple[Scal
     return Scaling.join(parts), statistic.sums(), are_codes
 
 
+def _measured(raw: Array, missing_code: int | None, wanted: Wanted) -> Scaling:
+    """Scaling of features, few of which are in float64 at a time."""
+    height = tile_height(wanted.n_samples)
+    how = {"standardize": wanted.standardize, "centre": wanted.centre}
+    return Scaling.join(
+        [measure(raw[a : a + height], missing_code, **how)[0] for a in range(0, len(raw), height)]
+    )
+
+
 def landmark_sums(source: AbstractSource, job: Job, wanted: Wanted) -> Sums:
     """Inner products of landmarks and samples, (b, m), and norms, (m,), over the features."""
     statistic = _Statistic(wanted)
-    for raw, scaling in tiles(source, job, wanted):
+    for raw, scaling in tiles(source, job, wanted, statistic.height):
         codes = Codes.of(raw, source.missing_code)
         if codes is None:
-            statistic.add(standardise(raw, source.missing_code, scaling, np.float32))
+            statistic.add(raw, source.missing_code, scaling)
         else:
             statistic.add_codes(codes, scaling)
     return statistic.sums()
@@ -101,49 +116,82 @@ def all_sums(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
 
 
 class _Statistic:
-    """Sums over tiles: in float32 over a few of them, from there in float64."""
+    """Sums over tiles: in float32 over a few of them, from there in float64.
+
+    Attributes
+    ----------
+    height : int
+        Features of a tile.
+    """
 
     def __init__(self, wanted: Wanted) -> None:
         assert wanted.landmarks is not None, "a pass against landmarks names them"
         self.landmarks: Index = wanted.landmarks
         b, m = len(self.landmarks), wanted.n_samples
-        self._inner, self._norms = np.zeros((b, m)), np.zeros(m)
-        self._part = np.zeros((b, m), dtype=np.float32)
-        self._product = np.empty((b, m), dtype=np.float32)
+        self.height = max(tile_height(m), LEAST_HEIGHT)
+        width = max(1, tile_entries(m) // self.height)
+        self._strips = [slice(a, min(a + width, m)) for a in range(0, m, width)]
+        self._inner: Float | None = None
+        self._norms = np.zeros(m)
+        self._shifts, self._norm_shift = np.zeros(b), 0.0
+        self._part = np.empty((b, m), dtype=np.float32)  # of the last `_n` features
+        self._product = np.empty(b * min(width, m), dtype=np.float32)
         self._n = 0
 
     def sums(self) -> Sums:
-        """Inner products (b, m) and norms (m,) of all tiles."""
+        """Inner products (b, m) and norms (m,) of all tiles; no more can be added."""
         self._flush()
-        return self._inner, self._norms
+        assert self._inner is not None, "a job has features"
+        self._inner -= self._shifts[:, None]
+        return self._inner, self._norms + self._norm_shift
 
-    def add(self, X: Array) -> None:
-        """Features X, (c, m) float32."""
-        self._add(np.ascontiguousarray(X[:, self.landmarks]), X)
-        self._norms += np.einsum("ij,ij->j", X, X)
+    def add(self, raw: Array, missing_code: int | None, scaling: Scaling) -> None:
+        """Features as stored, (c, m)."""
+        L = standardise(raw[:, self.landmarks], missing_code, scaling, np.float32)
+        for samples in self._strips:
+            X = standardise(raw[:, samples], missing_code, scaling, np.float32)
+            self._add(L, X, samples)
+            self._norms[samples] += np.einsum("ij,ij->j", X, X)
+        self._count(len(raw))
 
     def add_codes(self, codes: Codes, scaling: Scaling) -> None:
         """With ``x = s (g - h)``: ``sum_j s^2 (g - h) g'`` and what h takes from it."""
         square, shift = scaling.scale**2, scaling.shift
-        g = codes.filled(scaling.shift + _over(scaling.fill, scaling.scale))
-        L = (g[:, self.landmarks] - shift[:, None]) * square[:, None]  # (c, b) float64
-        self._inner -= (shift @ L)[:, None]
-        self._add(L.astype(np.float32), g)
+        means = scaling.shift + _over(scaling.fill, scaling.scale)
+        L = codes.some(self.landmarks).filled(means) - shift[:, None]
+        L *= square[:, None]  # (c, b) float64
+        self._shifts += shift @ L
         weights = np.stack([square, -2 * square * shift]).astype(np.float32)
-        self._norms += weights[1] @ g
-        self._norms += weights[0] @ np.multiply(g, g, out=g)
-        self._norms += float(square @ (shift * shift))
+        single = L.astype(np.float32)
+        for samples in self._strips:
+            g = codes.some(samples).filled(means)
+            self._add(single, g, samples)
+            self._norms[samples] += weights[1] @ g
+            self._norms[samples] += weights[0] @ np.multiply(g, g, out=g)
+        self._norm_shift += float(square @ (shift * shift))
+        self._count(len(L))
 
-    def _add(self, L: Array, X: Array) -> None:
-        np.matmul(L.T, X, out=self._product)
-        self._part += self._product
-        self._n += len(X)
+    def _add(self, L: Array, X: Array, samples: slice) -> None:
+        part = self._part[:, samples]
+        if not self._n:
+            np.matmul(L.T, X, out=part)
+            return
+        product = self._product[: part.size].reshape(part.shape)
+        np.matmul(L.T, X, out=product)
+        part += product
+
+    def _count(self, n: int) -> None:
+        self._n += n
         if self._n >= IN_SINGLE:
             self._flush()
 
     def _flush(self) -> None:
-        self._inner += self._part
-        self._part[:] = 0
+        if not self._n:
+            return
+        if self._inner is None:
+            self._inner = self._part.astype(np.float64)
+        else:
+            self._inner += self._part
         self._n = 0
 
 

@@ -7,11 +7,12 @@ A function of such a feature has one value per code, so sums of functions follow
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Array, Float
+from dhsic._typing import Array, Float, Index
 from dhsic.sources.scaling import Scaling
 
 #: Codes besides the missing one.
@@ -19,8 +20,9 @@ CODES = (0, 1, 2)
 MISSING = -1
 
 
-#: Entries that are cast at a time: they stay in the cache.
-AT_A_TIME = 1 << 18
+#: Entries that are cast at a time, so that they stay in the cache, and features of them at least: a
+#: product of fewer would wait for Y.
+AT_A_TIME, LEAST_ROWS = 1 << 18, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +74,25 @@ class Codes:
     def _powers(self, Y: Array) -> Float:
         """``(g^p)' Y`` for p = 1, 2, 3, (3, c, k) float64; the third only where it is needed."""
         c, m = self.raw.shape
-        sums = np.zeros((3, c, Y.shape[1]), dtype=Y.dtype)
-        rows = max(1, AT_A_TIME // m)
-        g, power = np.empty((2, min(rows, c), m), dtype=Y.dtype)
-        for a in range(0, c, rows):
-            part = self.raw[a : a + rows]
-            some, other = g[: len(part)], power[: len(part)]
+        sums = np.zeros((3, c, Y.shape[1]))
+        rows = max(LEAST_ROWS, AT_A_TIME // m)
+        width = min(max(AT_A_TIME // rows, 1), m)
+        g, power = np.empty((2, min(rows, c), width), dtype=Y.dtype)
+        for a, b in product(range(0, c, rows), range(0, m, width)):
+            part, y = self.raw[a : a + rows, b : b + width], Y[b : b + width]
+            some, other = (of[: part.shape[0], : part.shape[1]] for of in (g, power))
             np.copyto(some, part)
-            np.matmul(some, Y, out=sums[0, a : a + rows])
+            sums[0, a : a + rows] += some @ y
             np.multiply(some, some, out=other)
-            np.matmul(other, Y, out=sums[1, a : a + rows])
+            sums[1, a : a + rows] += other @ y
             if self.has_missing:
                 np.multiply(some, other, out=other)
-                np.matmul(other, Y, out=sums[2, a : a + rows])
-        return sums.astype(np.float64)
+                sums[2, a : a + rows] += other @ y
+        return sums
+
+    def some(self, samples: Index | slice) -> Codes:
+        """Those of some samples."""
+        return Codes(self.raw[:, samples], self.has_missing)
 
     def counts(self) -> Float:
         """How often each code occurs, and missing, (4, c) float64: whole numbers."""
