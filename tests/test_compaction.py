@@ -101,7 +101,8 @@ def test_writers_share_the_work_by_whole_chunks(data):
             blocks.append((Block(i, a, min(a + width, d)), slice(n, n + inside)))
             n += inside
 
-    jobs = writing_jobs(blocks, at, chunk)
+    most = data.draw(st.integers(1, 100))
+    jobs = writing_jobs(blocks, at, chunk, most)
 
     found, read = [], []
     for job in jobs:
@@ -113,6 +114,7 @@ def test_writers_share_the_work_by_whole_chunks(data):
         read += job.blocks
     assert found == at.tolist()
     assert len(read) <= len(blocks) + len(jobs) - 1
+    assert len(jobs) <= max(most, 2)
 
 
 def draw(kind, rng):

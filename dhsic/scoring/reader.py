@@ -52,7 +52,7 @@ JOBS_PER_THREAD = 4
 #: apart from the start: in memory where there is so much.
 COMPACT_BYTES = 512 << 20
 #: Bytes of survivors, as they are kept, that a cluster may leave to the process that asks.
-HOME_BYTES = 64 << 20
+HOME_BYTES = 128 << 20
 #: Flops of an exact round for each thread here that take no longer than a cluster takes to answer.
 HOME_FLOPS = 2e9
 #: Survivors are kept apart once what is stored is this many times as much.
@@ -307,7 +307,8 @@ class Reader:
             return self._recut(features, form)
         at = self._places(features)
         chunk = chunk_width(self._width(at.size), form)
-        jobs = writing_jobs(list(self._stored(at)), at, chunk)
+        most = JOBS_PER_THREAD * self.runtime.n_workers
+        jobs = writing_jobs(list(self._stored(at)), at, chunk, most)
         array = NewArray(place, at.size, form, chunk, self._room)
         written = write_scratch(self.runtime, self.source, jobs, array, self.wanted)
         return None if written is None else self._moved(written[0], features, written[1])

@@ -43,7 +43,8 @@ NAME, DIMS = "survivors", ("features", "samples")
 CHUNKS_PER_BLOCK = 4
 #: Bytes of a chunk, at least: below, zarr takes longer to find it (0.5 ms) than to read it.
 CHUNK_BYTES = 512 << 10
-#: Tasks that write, at most, and stored blocks that each reads: two tasks read the one between.
+#: Tasks that write, at most, and stored blocks that each reads at least: two tasks read the one
+#: between.
 MOST_WRITERS, BLOCKS_PER_WRITER = 1024, 4
 
 #: Folders of this process, and what removes each.
@@ -294,7 +295,9 @@ def chunk_width(block_width: int, form: Form) -> int:
     return max(1, block_width // CHUNKS_PER_BLOCK, CHUNK_BYTES // form.bytes_per_feature)
 
 
-def writing_jobs(blocks: Sequence[tuple[Block, slice]], at: Index, chunk: int) -> list[Job]:
+def writing_jobs(
+    blocks: Sequence[tuple[Block, slice]], at: Index, chunk: int, most: int = MOST_WRITERS
+) -> list[Job]:
     """Cut positions `at` of a source into runs of whole chunks of the scratch array.
 
     Runs begin close to where stored blocks do, so that few of those are read twice.
@@ -303,9 +306,11 @@ def writing_jobs(blocks: Sequence[tuple[Block, slice]], at: Index, chunk: int) -
     ----------
     blocks : sequence of (Block, slice)
         Stored blocks, and which of `at` lie in each.
+    most : int
+        Jobs, at most, unless that is less than two.
     """
     starts = np.array([part.start for _, part in blocks])
-    n = max(min(len(blocks), 2), min(len(blocks) // BLOCKS_PER_WRITER, MOST_WRITERS))
+    n = max(min(len(blocks), 2), min(len(blocks) // BLOCKS_PER_WRITER, most, MOST_WRITERS))
     begins = starts[len(blocks) * np.arange(n) // n]
     edges = np.unique(np.append(-(-begins // chunk) * chunk, at.size).clip(max=at.size))
     jobs = []
