@@ -20,7 +20,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from distributed import CancelledError, Client, Future, Security
+from dask.base import get_annotations
+from distributed import CancelledError, Client, Future, Security, span
 
 from dhsic.engines.memory import human
 from dhsic.errors import ClusterError, MemoryBudgetError
@@ -89,6 +90,8 @@ class DaskRuntime(AbstractRuntime):
         self._timeout = timeout
         self._given_window = window
         self._counter = itertools.count()
+        with span("dhsic"):  # one for all: a scheduler never forgets a span
+            self.span = get_annotations()["span"]
         self._source: tuple[AbstractSource, Broadcast] | None = None
         try:
             self.await_workers()

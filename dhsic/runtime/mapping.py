@@ -128,7 +128,7 @@ class Map:
         pieces = () if lazy is None else runtime.client.compute(list(lazy))
         source, source_bytes = self._sent.arguments()
         state, state_bytes = self._state.arguments()
-        with annotate(dhsic=self._description(flight)):
+        with annotate(dhsic=self._description(flight), span=runtime.span):
             future = runtime.client.submit(
                 run,
                 self._task,
