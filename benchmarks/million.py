@@ -38,7 +38,6 @@ def arguments():
     add("--scratch", type=Path, required=True, help="where stores are kept")
     add("--approx", default="auto")
     add("--tolerance", type=float, help="of the low-rank engine; its own by default")
-    add("--threads", type=int, default=0, help="of this process, 0 for all cores")
     add("--select", type=int, default=100, help="features to select")
     add("--step", type=float, default=0.1)
     add("--layout", choices=["plain", "vcz"], default="plain", help="dosages, or call_genotype")
@@ -69,7 +68,7 @@ def measure_size(options, m, d):
         say(f"{size(m, d)}: bare pass {i + 1} of {N_BARE}")
         bare.append(timed(lambda: bare_pass(store))[0])
     row = {"samples": m, "features": d, "bare_s": bare, "bare_median_s": float(np.median(bare))}
-    row["threads"] = _selection(options, store, (m, d), (0, options.threads))
+    row["threads"] = _selection(options, store, (m, d), (0, 0))
     row["dask"] = {
         of: _selection(options, store, (m, d), tuple(map(int, of.split("x"))))
         for of in options.dask

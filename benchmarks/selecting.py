@@ -53,11 +53,10 @@ def facts(model):
 
 @contextmanager
 def job(store, scored, n_select=100, step=0.1, n_workers=0, threads=1):
-    """The selection, on threads of the process (0: all) or on a cluster of `n_workers` others."""
+    """The selection, on threads of the process or on a cluster of `n_workers` others."""
     options = {"n_select": n_select, "step": step}
     if not n_workers:
-        with Threads(threads or None) as here:
-            yield lambda: facts(select(store, scored, runtime=here, **options))
+        yield lambda: facts(select(store, scored, **options))
         return
     from child import peak_bytes
     from cluster import Cluster

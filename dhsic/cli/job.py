@@ -100,7 +100,7 @@ class Job:
         """Job of the options of the command line."""
         given = {**options, "data": options["path"]}
         for name in ("path", "labels", "covariates", "out", "truth", "checkpoint"):
-            given[name] = absolute(given[name])
+            given[name] = _absolute(given[name])
         return cls(**given)
 
     @classmethod
@@ -249,6 +249,5 @@ def _check_out(out: str, *, force: bool) -> None:
         raise InputError(f"--out {path}: its folder cannot be written to; choose another.")
 
 
-def absolute(path: str | None) -> str | None:
-    """The path from anywhere; a URL is one already."""
+def _absolute(path: str | None) -> str | None:
     return path if path is None or "://" in path else os.path.abspath(path)  # noqa: PTH100  # keeps links

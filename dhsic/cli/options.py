@@ -170,6 +170,14 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
 )
 
 
+#: Of the commands that begin a run, or go on with one.
+detach_option = click.option(
+    "--detach",
+    is_flag=True,
+    help="Leave the run to the cluster of --scheduler and return; see status, attach, cancel.",
+)
+
+
 def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the argument and options of a selection, as a `dhsic.cli.job.Job` has them."""
     for add in reversed(OPTIONS):

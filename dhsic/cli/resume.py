@@ -10,7 +10,8 @@ import click
 from dhsic.checkpoint import Checkpoint
 from dhsic.cli.detached import show
 from dhsic.cli.exits import Command
-from dhsic.cli.job import Job, absolute
+from dhsic.cli.job import Job
+from dhsic.cli.options import detach_option
 from dhsic.cli.planted import compare
 from dhsic.cli.selecting import perform
 from dhsic.cli.talk import say, shown
@@ -26,12 +27,7 @@ from dhsic.sources.truth import read_truth
 @tls_options
 @click.option("--threads", type=click.IntRange(1), help="Run in this process on so many threads.")
 @click.option("--memory", type=size, help="Refuse to start if more may be needed, like 2GB.")
-@click.option(
-    "--detach",
-    is_flag=True,
-    default=None,
-    help="Leave the run to the cluster of --scheduler and return; see status, attach, cancel.",
-)
+@detach_option
 @click.option("-f", "--force", is_flag=True, default=None, help="Overwrite --out of the run.")
 @click.option("--progress/--no-progress", default=None, help="Progress bar.")
 @click.option("--json", "as_json", is_flag=True, default=None, help="Print one JSON object.")
@@ -70,7 +66,7 @@ def _as_detached(job: Job) -> Job:
     for name, given in (("--out", job.out), ("--truth", job.truth)):
         if given is not None:
             say("note", f"{name} {shown(given)} of the run is for `dhsic attach`, once it is done")
-    return replace(job, out=None, truth=None, checkpoint=absolute(job.checkpoint))
+    return replace(job, out=None, truth=None)
 
 
 def _is_done(checkpoint: str) -> bool:

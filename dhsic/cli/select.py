@@ -8,17 +8,13 @@ import click
 
 from dhsic.cli.exits import Command
 from dhsic.cli.job import Job
-from dhsic.cli.options import selection_options
+from dhsic.cli.options import detach_option, selection_options
 from dhsic.cli.selecting import perform
 
 
 @click.command(cls=Command)
 @selection_options
-@click.option(
-    "--detach",
-    is_flag=True,
-    help="Leave the run to the cluster of --scheduler and return; see status, attach, cancel.",
-)
+@detach_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def select(ctx: click.Context, /, **options: Any) -> None:

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from dhsic.checkpoint.keeping import DETACHED
 from dhsic.detached.request import Request
 from dhsic.durable.base import AbstractLock
 from dhsic.durable.folder import FolderPlace
@@ -38,9 +39,9 @@ from dhsic.errors import CheckpointError
 FORMAT = 1
 #: States that a run stays in until somebody resumes it.
 ENDS = ("done", "failed", "cancelled")
-REQUEST, LABELS = "detached/request.json", "detached/labels.npz"
-STATUS, PROGRESS, STOP = "detached/status.json", "detached/progress.json", "detached/stop"
-LOCK, SCRATCH = "detached/lock", "detached/scratch"
+REQUEST, LABELS = f"{DETACHED}/request.json", f"{DETACHED}/labels.npz"
+STATUS, PROGRESS = f"{DETACHED}/status.json", f"{DETACHED}/progress.json"
+STOP, LOCK, SCRATCH = f"{DETACHED}/stop", f"{DETACHED}/lock", f"{DETACHED}/scratch"
 LOCK_WAIT = 120.0  # seconds for a driver that lost its seat to notice and let go
 
 

@@ -43,11 +43,6 @@ class Tally:
         return Tally(reader, Scattered(n, codes), run.n_samples, n=n)
 
     @property
-    def is_remote(self) -> bool:
-        """Whether workers of a cluster do the passes now."""
-        return self.reader.runtime.is_remote
-
-    @property
     def n_features(self) -> int:
         """Features that are left."""
         return self.scattered.n_features(self.n)

@@ -296,7 +296,7 @@ def chunk_width(block_width: int, form: Form) -> int:
 
 
 def writing_jobs(
-    blocks: Sequence[tuple[Block, slice]], at: Index, chunk: int, most: int = MOST_WRITERS
+    blocks: Sequence[tuple[Block, slice]], at: Index, chunk: int, most: int
 ) -> list[Job]:
     """Cut positions `at` of a source into runs of whole chunks of the scratch array.
 
