@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)  ## Simulate 500 x 20,000 genotypes and select 50 of them
 	@mkdir -p demo
 	$(BIN)/dhsic simulate demo/genotypes.vcz --samples 500 --variants 20000 --seed 7 --force
-	$(BIN)/dhsic select demo/genotypes.vcz --target sample_trait -n 50 --no-standardize \
+	$(BIN)/dhsic select demo/genotypes.vcz --target sample_trait -n 50 \
 	    --truth demo/genotypes.truth.tsv --out demo/selection.zarr --force
 
 test: $(STAMP)  ## Run the tests and the doctests (not the slow ones)

@@ -30,9 +30,7 @@ def how_scored(approx, tolerance=None):
 
 def select(store, scored, *, n_select=100, step=0.1, runtime="threads"):
     """BAHSIC of a store of `data.genotypes`, fitted."""
-    model = dhsic.BAHSIC(
-        n_select, step=step, standardize=False, progress=False, runtime=runtime, **scored
-    )
+    model = dhsic.BAHSIC(n_select, step=step, progress=False, runtime=runtime, **scored)
     return model.fit(str(store), "sample_trait", variable=matrix_of(store))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -14,8 +14,12 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.choosing import check_approx, check_bandwidth, resolve_kernel
 from dhsic.selection.policies import check_step
+from dhsic.sources.values import Values
 
 APPROX = ("auto", "exact", "lowrank", "direct")
+#: Of `standardize`: as suits the data.
+AUTO = "auto"
+Standardize = bool | str
 
 
 class AbstractParameters(ABC):
@@ -35,6 +39,15 @@ class AbstractParameters(ABC):
     @abstractmethod
     def check(self) -> Self:
         """Refuse what is unknown before any work."""
+
+    @abstractmethod
+    def settled(self, values: Values) -> Self:
+        """The parameters with ``standardize="auto"`` decided by what the values of the data are."""
+
+    @property
+    @abstractmethod
+    def standardizes(self) -> bool:
+        """Whether features are scaled to unit deviation."""
 
     @abstractmethod
     def identity(self) -> dict[str, Any]:
@@ -57,7 +70,7 @@ class Parameters(AbstractParameters):
     label_kernel: str = "auto"
     estimator: str = "unbiased"
     approx: str = "auto"
-    standardize: bool = True
+    standardize: bool | str = AUTO
     missing: str = "mean"
     dtype: Any = "float32"
     tolerance: float = 0.02
@@ -77,7 +90,7 @@ class Parameters(AbstractParameters):
             )
         check_approx(resolve_kernel(self.kernel), self.approx)
         check_missing(self.missing)
-        check_flag("standardize", self.standardize)
+        check_standardize(self.standardize)
         check_dtype(self.dtype)
         check_tolerance(self.tolerance)
         seed_of(self.random_state)
@@ -95,12 +108,21 @@ class Parameters(AbstractParameters):
             "label_kernel": self.label_kernel,
             "estimator": self.estimator,
             "approx": self.approx,
-            "standardize": bool(self.standardize),
+            "standardize": self.standardize,
             "missing": self.missing,
             "dtype": str(self.dtype),
             "tolerance": float(self.tolerance),
             "seed": seed_of(self.random_state),
         }
+
+    def settled(self, values: Values) -> Self:
+        """The parameters with ``standardize="auto"`` decided; a feature alone needs its scale."""
+        return replace(self, standardize=scales(self.standardize, values, alone=self.step is None))
+
+    @property
+    def standardizes(self) -> bool:
+        """Whether features are scaled to unit deviation."""
+        return is_settled(self.standardize)
 
     def __str__(self) -> str:
         """In a few words."""
@@ -108,6 +130,37 @@ class Parameters(AbstractParameters):
             return f"linear kernel in one pass, {self.estimator} HSIC,"
         name = resolve_kernel(self.kernel).name
         return f"BAHSIC with the {name} kernel, {self.estimator} HSIC, step {self.step:g},"
+
+
+def check_standardize(value: object) -> None:
+    """Refuse what says nothing of scaling.
+
+    Raises
+    ------
+    InputError
+        Neither True, False nor ``"auto"``.
+    """
+    if not (isinstance(value, str) and value == AUTO):
+        try:
+            check_flag("standardize", value)
+        except InputError as error:
+            raise InputError(f"standardize={value!r}; pass 'auto', True or False.") from error
+
+
+def scales(asked: Standardize, values: Values, *, alone: bool = False) -> bool:
+    """Whether features are scaled to unit deviation: as asked, or as suits the data.
+
+    Scaled, a variant that three people carry weighs as much as a common one, and its few large
+    values drown the rest in a kernel of all features. So dosages keep their scale, unless every
+    feature is judged `alone`.
+    """
+    return alone or not values.dosages if isinstance(asked, str) else bool(asked)
+
+
+def is_settled(standardize: Standardize) -> bool:
+    """What ``standardize`` was settled to."""
+    assert not isinstance(standardize, str), "a run settles it before its first pass"
+    return bool(standardize)
 
 
 def check_missing(missing: object) -> None:

@@ -158,6 +158,7 @@ def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
         "n_features_with_missing": int((outcome.scaling.n_missing > 0).sum()),
         "label_kernel_used": outcome.label_kernel,
         "n_targets": outcome.n_targets,
+        "values": str(outcome.values),
         "runtime": outcome.runtime,
         "promised_bytes": outcome.promise.total,
         "fingerprint": outcome.source.fingerprint(),

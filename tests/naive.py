@@ -116,8 +116,8 @@ def _product(A, B):
 # -- the data (JMLR 3) --------------------------------------------------------------------------
 
 
-def standardise(X):
-    """Zero mean and unit population standard deviation; NaN becomes the mean, that is 0."""
+def standardise(X, scale=True):
+    """Zero mean and, with `scale`, unit population deviation; NaN becomes the mean, that is 0."""
     m, d = len(X), len(X[0])
     out = [[0.0] * d for _ in range(m)]
     for j in range(d):
@@ -126,8 +126,14 @@ def standardise(X):
         full = [mean if math.isnan(X[i][j]) else X[i][j] for i in range(m)]
         spread = math.sqrt(sum((v - mean) ** 2 for v in full) / m)
         for i in range(m):
-            out[i][j] = (full[i] - mean) / spread
+            out[i][j] = (full[i] - mean) / (spread if scale else 1.0)
     return out
+
+
+def scaled(X):
+    """As `standardise`, but data of nothing but 0, 1 and 2 keep their scale."""
+    only = all(math.isnan(v) or v in (0, 1, 2) for row in X for v in row)
+    return standardise(X, scale=not only)
 
 
 # -- Algorithm 1 (JMLR 4.1) ---------------------------------------------------------------------

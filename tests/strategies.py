@@ -22,7 +22,7 @@ def matrices(draw, samples=(6, 14), features=(2, 9), missing=False):
             kind = "normal"
         X[:, j] = _column(kind, X[:, :j], rng)
         if np.ptp(X[:, j]) == 0:
-            X[0, j] += 1
+            X[0, j] = 0.0 if X[0, j] else 1.0
     if missing:
         gaps = rng.random((m, d)) < 0.15
         gaps[:3] = False

@@ -234,18 +234,6 @@ def test_a_feature_of_nan_is_ranked_last_and_reported():
 CALLS = np.random.default_rng(3).choice(np.array([0, 0, 1, 2, -1], "i1"), size=(12, 8))
 
 
-@pytest.mark.parametrize("code", [-1, -9])
-@pytest.mark.parametrize("make", [np.array, da.from_array, pd.DataFrame])
-def test_codes_that_look_like_missing_calls_are_told(make, code):
-    calls = np.where(CALLS == -1, code, CALLS).astype("i1")
-    with pytest.warns(UserWarning, match=rf"only {code}.*open_source\(X, missing_code={code}\)"):
-        ranking(make(calls))
-    with pytest.warns(UserWarning, match=rf"np.where\(X == {code}, np.nan, X\)"):
-        ranking(make(calls.astype("f4")))
-    meant = dhsic.open_source(make(calls), missing_code=code)
-    assert_array_equal(ranking(meant), ranking(np.where(CALLS == -1, np.nan, CALLS)))
-
-
 @pytest.mark.parametrize("values", [CALLS.clip(0), CALLS.clip(-1, 1), CALLS - 1, CALLS * 2])
 def test_other_small_integers_are_values(values):
     ranking(values)

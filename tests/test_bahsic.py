@@ -77,7 +77,7 @@ def test_ranking_is_that_of_the_definition(data, client, tmp_path_factory):
     source = as_source(X, kind, data.draw(st.integers(1, 4)), folder)
     runtime = data.draw(st.sampled_from([Threads(1), Threads(3), "dask"]))
     L = naive.label_gram(y.tolist(), label_kernel)
-    Z = naive.standardise(X.tolist())
+    Z = naive.scaled(X.tolist())
 
     model = dhsic.BAHSIC(
         n_features_to_select=1,

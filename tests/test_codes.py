@@ -82,11 +82,11 @@ def test_missing_ones_are_filled_in(raw):
             assert value == np.float32(mean if code == -1 else code)
 
 
-@given(genotypes(), st.booleans(), st.booleans())
-def test_scaling_is_the_measured_one(raw, standardize, centre):
+@given(genotypes(), st.booleans())
+def test_scaling_is_the_measured_one(raw, standardize):
     known = Codes.of(raw, -1)
-    scaling = scaling_of(known.counts(), standardize=standardize, centre=centre)
-    expected, Z = measure(raw, -1, standardize=standardize, centre=centre)
+    scaling = scaling_of(known.counts(), standardize=standardize)
+    expected, Z = measure(raw, -1, standardize=standardize)
 
     for field in fields(scaling):
         found, wanted = getattr(scaling, field.name), getattr(expected, field.name)
@@ -103,7 +103,7 @@ def test_scaling_is_the_measured_one(raw, standardize, centre):
 @given(genotypes())
 def test_what_is_constant_stays_so_to_the_bit(raw):
     """Standardised with it, and summed over its codes, a constant feature is 0."""
-    scaling = scaling_of(Codes.of(raw, -1).counts(), standardize=True, centre=True)
+    scaling = scaling_of(Codes.of(raw, -1).counts(), standardize=True)
     Z = standardise(raw, -1, scaling, np.float64)
 
     assert not Z[scaling.constant].any()

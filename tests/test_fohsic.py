@@ -48,7 +48,7 @@ def test_ranking_is_that_of_the_definition(data, client, tmp_path_factory):
     source = as_source(X, kind, data.draw(st.integers(1, 4)), tmp_path_factory.mktemp("source"))
     runtime = data.draw(st.sampled_from([Threads(1), Threads(3), "dask"]))
     L = naive.label_gram(y.tolist(), label_kernel)
-    expected = naive.fohsic(naive.standardise(X.tolist()), L, n, kernel, sigma, estimator, step)
+    expected = naive.fohsic(naive.scaled(X.tolist()), L, n, kernel, sigma, estimator, step)
 
     model = dhsic.FOHSIC(
         n,
@@ -77,7 +77,7 @@ def test_floating_is_that_of_the_definition(data):
     kernel = data.draw(st.sampled_from(["gaussian", "polynomial"]))
     n = data.draw(st.integers(2, X.shape[1]))
     L = naive.label_gram(y.tolist(), label_kernel)
-    expected = naive.floating(naive.standardise(X.tolist()), L, n, kernel)
+    expected = naive.floating(naive.scaled(X.tolist()), L, n, kernel)
 
     model = dhsic.FOHSIC(
         n, strategy="floating", kernel=kernel, label_kernel=label_kernel, progress=False
@@ -105,7 +105,7 @@ def test_every_kernel_adds_as_the_definition_says(rng, name, approx, standardize
     X[:, 4] = X[:, 2]
     y = (X[:, 0] + X[:, 3] ** 2 > 0.5).astype(int)
     X += 2.0
-    Z = naive.standardise(X.tolist()) if standardize else X.tolist()
+    Z = naive.standardise(X.tolist(), scale=standardize)
     W = weights(np.array(naive.label_gram(y.tolist(), "balanced")))
     S, S_dagger, scores = list(range(6)), [], []
     while S:

@@ -41,7 +41,7 @@ def test_order_is_that_of_the_definition(data):
     L = naive.label_gram(y.tolist(), label_kernel)
     first = list(dict.fromkeys(groups))  # ties go by the first feature
     names = [first.index(g) for g in groups]
-    Z = naive.standardise(X.tolist())
+    Z = naive.scaled(X.tolist())
     # Biased: of lone carriers the unbiased estimate is 0 but for rounding, in whatever order.
     expected = naive.grouped(Z, L, names, forward, n, ALL[kernel], "biased")
 
@@ -63,7 +63,7 @@ def test_order_of_groups_of_categories(rng, forward):
     y = (X[:, 2] + X[:, 5] > 1).astype(int)
     groups = [2, 0, 1, 2, 0, 1, 3]
     L = naive.label_gram(y.tolist(), "balanced")
-    Z = naive.standardise(X.tolist())
+    Z = naive.scaled(X.tolist())
     first = list(dict.fromkeys(groups))  # ties go by the first feature
     names = [first.index(g) for g in groups]
     expected = naive.grouped(Z, L, names, forward, 2, naive_kernels.delta)

@@ -525,7 +525,7 @@ def test_ranking_is_that_of_the_definition(data, client):
     step = data.draw(st.sampled_from([0.1, 0.5, 1, 2]))
     runtime = data.draw(st.sampled_from([Threads(1), Threads(3), DaskRuntime(client)]))
     L = naive.label_gram(y.tolist(), label_kernel)
-    Z = naive.standardise(X.tolist())
+    Z = naive.scaled(X.tolist())
 
     model = dhsic.BAHSIC(
         n_features_to_select=1,

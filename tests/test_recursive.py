@@ -40,7 +40,7 @@ def test_linear_is_that_of_scikit_learn(rng, step, monkeypatch):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_rounds_are_those_of_plain_loops(rng, kernel, classes):
     X, y = data(rng, m=24, d=6, classes=classes)
-    Z = naive.standardise(X.tolist())
+    Z = naive.scaled(X.tolist())
     S, expected = list(range(6)), []
     while S:
         sigma = 1 / (2 * len(S))

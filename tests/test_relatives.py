@@ -60,6 +60,11 @@ def standardised(columns):
     return [((np.array(x) - np.mean(x)) / np.std(x)).tolist() for x in columns]
 
 
+def centred(columns):
+    """Zero mean, plain."""
+    return [(np.array(x) - np.mean(x)).tolist() for x in columns]
+
+
 def separates(x, y):
     """Whether some class has no spread, for then rounding decides."""
     return any(np.ptp(values) < 1e-9 for values in plain.split(x, y))
@@ -71,7 +76,7 @@ def separates(x, y):
 @given(problems(), st.sampled_from([0.5, 0.2]), st.booleans())
 def test_centroid(problem, weight, standardize):
     X, columns, y = problem
-    Z = standardised(columns) if standardize else columns
+    Z = standardised(columns) if standardize else centred(columns)
     expected = np.array([plain.centroid(x, y, weight) for x in Z])
 
     score, v = scores_of(run(X, y, "centroid", centroid_weight=weight, standardize=standardize))
@@ -100,7 +105,7 @@ def test_t_and_signal_to_noise(problem):
 @given(problems(classes=3, samples=(9, 16)), st.booleans())
 def test_shrunken_centroid(problem, standardize):
     X, columns, y = problem
-    Z = standardised(columns) if standardize else columns
+    Z = standardised(columns) if standardize else centred(columns)
 
     score, statistic = scores_of(run(X, y, "shrunken-centroid", standardize=standardize))
 
@@ -125,7 +130,7 @@ def test_pearson(problem, named):
 def test_ridge(problem, penalty, standardize):
     X, columns, y = problem
     target = np.cos(np.arange(len(y))) + y
-    Z = standardised(columns) if standardize else columns
+    Z = standardised(columns) if standardize else centred(columns)
 
     score, w = scores_of(run(X, target, "ridge", penalty=penalty, standardize=standardize))
 

@@ -4,7 +4,6 @@ import naive
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from strategies import matrices
 
 from dhsic.sources.scaling import Scaling, measure, standardise
@@ -14,7 +13,7 @@ from dhsic.sources.scaling import Scaling, measure, standardise
 def test_standardised_as_defined(X):
     expected = np.array(naive.standardise(X.tolist())).T
 
-    scaling, Z = measure(X.T.copy(), None, standardize=True, centre=True)
+    scaling, Z = measure(X.T.copy(), None, standardize=True)
 
     np.testing.assert_allclose(Z, expected, atol=1e-9)
     np.testing.assert_allclose(
@@ -30,9 +29,9 @@ def test_standardised_as_defined(X):
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "float32", "float64", "bool"])
 def test_dtypes_agree(rng, dtype):
     raw = rng.integers(0, 2, (5, 40)).astype(dtype)
-    scaling, expected = measure(raw.astype("float64"), None, standardize=True, centre=True)
+    scaling, expected = measure(raw.astype("float64"), None, standardize=True)
 
-    actual, Z = measure(raw, None, standardize=True, centre=True)
+    actual, Z = measure(raw, None, standardize=True)
 
     np.testing.assert_array_equal(Z, expected)
     np.testing.assert_array_equal(actual.mean, scaling.mean)
@@ -45,8 +44,8 @@ def test_dtypes_agree(rng, dtype):
 def test_missing_code_counts_only_where_there_is_one(rng):
     raw = np.array([[0, 1, -1, 2, 1]], dtype=np.int8)
 
-    with_code, Z = measure(raw, -1, standardize=True, centre=True)
-    without, _ = measure(raw, None, standardize=True, centre=True)
+    with_code, Z = measure(raw, -1, standardize=True)
+    without, _ = measure(raw, None, standardize=True)
 
     assert (with_code.n_missing[0], without.n_missing[0]) == (1, 0)
     assert with_code.mean[0] == 1.0
@@ -59,7 +58,7 @@ def test_missing_code_counts_only_where_there_is_one(rng):
     "row", [[3, 3, 3], [0.1, 0.1, 0.1], [1e300] * 3, [np.nan, 2.0, 2.0], [np.nan] * 3]
 )
 def test_constants_are_seen_and_scaled_to_nothing(row):
-    scaling, Z = measure(np.array([row], dtype=float), None, standardize=True, centre=True)
+    scaling, Z = measure(np.array([row], dtype=float), None, standardize=True)
 
     assert scaling.constant.tolist() == [True]
     np.testing.assert_array_equal(Z, np.zeros((1, 3)))
@@ -67,34 +66,31 @@ def test_constants_are_seen_and_scaled_to_nothing(row):
 
 def test_large_offsets_keep_their_digits(rng):
     x = rng.standard_normal(50)
-    scaling, _ = measure((x + 1e6)[None], None, standardize=True, centre=True)
+    scaling, _ = measure((x + 1e6)[None], None, standardize=True)
 
     Z = standardise((x + 1e6)[None], None, scaling, np.float32)
 
     np.testing.assert_allclose(Z[0], (x - x.mean()) / x.std(), atol=1e-5)
     single = (x + 1e4).astype(np.float32)[None]
     exact = single[0].astype(np.float64)
-    Z = standardise(
-        single, None, measure(single, None, standardize=True, centre=True)[0], np.float32
-    )
+    Z = standardise(single, None, measure(single, None, standardize=True)[0], np.float32)
     np.testing.assert_allclose(Z[0], (exact - exact.mean()) / exact.std(), atol=1e-6)
 
 
-@given(st.booleans())
-def test_without_standardising(centre):
+def test_features_are_centred_in_any_case():
     raw = np.array([[1.0, np.nan, 4.0, 4.0]])
 
-    scaling, Z = measure(raw, None, standardize=False, centre=centre)
+    scaling, Z = measure(raw, None, standardize=False)
 
-    filled = np.array([[1.0, 3.0, 4.0, 4.0]]) - (3.0 if centre else 0.0)
+    filled = np.array([[-2.0, 0.0, 1.0, 1.0]])
     np.testing.assert_allclose(Z, filled)
     np.testing.assert_allclose(standardise(raw, None, scaling, np.float64), filled)
 
 
 def test_join_and_take(rng):
     raw = rng.standard_normal((6, 20))
-    whole, _ = measure(raw, None, standardize=True, centre=True)
-    parts = [measure(raw[a:b], None, standardize=True, centre=True)[0] for a, b in ((0, 2), (2, 6))]
+    whole, _ = measure(raw, None, standardize=True)
+    parts = [measure(raw[a:b], None, standardize=True)[0] for a, b in ((0, 2), (2, 6))]
 
     joined = Scaling.join(parts)
 

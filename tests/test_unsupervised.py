@@ -27,7 +27,7 @@ def test_ranking_is_that_of_the_definition(data):
     estimator = data.draw(st.sampled_from(["unbiased", "biased"]))
     forward = data.draw(st.booleans())
     d = X.shape[1]
-    Z = naive.standardise(X.tolist())
+    Z = naive.scaled(X.tolist())
     L = naive.gram(Z, ALL[kernel], 1 / (2 * d))
     assume(np.abs(weights(np.array(L), estimator)).max() > 1e-6)  # lone carriers leave nothing
     options = {"kernel": kernel, "estimator": estimator, "step": 1}
@@ -46,7 +46,7 @@ def test_ranking_is_that_of_the_definition(data):
 def test_categories_are_their_own_labels(rng, selector):
     X = rng.integers(0, 3, (15, 5)).astype(float)
     X[:, 3] = X[:, 1]
-    Z = naive.standardise(X.tolist())
+    Z = naive.scaled(X.tolist())
     L = naive.gram(Z, naive_kernels.delta, 1.0)
     W = weights(np.array(L), "unbiased")
     alone = [

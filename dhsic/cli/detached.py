@@ -79,6 +79,7 @@ def detach(job: Job, source: AbstractSource, taken: Taken, attributes: Mapping[s
         parameters=plain_parameters(parameters),
         variable=job.variable,
         sample_dim=int(axis) if axis is not None and axis.lstrip("-").isdigit() else axis,
+        missing_code=job.missing_code,
         job={name: value for name, value in job.plain().items() if name != "detach"},
         attributes=attributes,
         y=taken.y,

@@ -15,13 +15,17 @@ from dhsic._typing import Array
 from dhsic.cli.exits import Command, echo_json
 from dhsic.cli.labels import describe
 from dhsic.cli.layout import Layout, advice, better_chunks, layout_of
+from dhsic.cli.options import missing_code_option
 from dhsic.cli.tables import is_missing, typed
 from dhsic.cli.talk import counted, paragraph, some
+from dhsic.cli.wording import in_options
 from dhsic.engines.memory import Promise, human
-from dhsic.errors import InputError
+from dhsic.errors import DataError, InputError
 from dhsic.parameters import Parameters
 from dhsic.runs.elimination import Elimination
 from dhsic.runtime.choosing import choose_runtime
+from dhsic.runtime.threads import Threads
+from dhsic.scoring.values import LOOKED_AT, look_at
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import ChunkedArray, dimension_names
 from dhsic.sources.opening import open_source
@@ -32,30 +36,45 @@ from dhsic.sources.target import IDENTIFIERS
 @click.argument("path", type=click.Path())
 @click.option("--variable", metavar="NAME", help="Variable of the store that holds the features.")
 @click.option("--sample-dim", metavar="DIM", help="Name or number of the samples' dimension.")
+@missing_code_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def inspect(*, path: str, variable: str | None, sample_dim: str | None, as_json: bool) -> None:
+def inspect(
+    *, path: str, variable: str | None, sample_dim: str | None, missing_code: Any, as_json: bool
+) -> None:
     """Say what PATH holds, how well it is laid out, and what a selection would need.
 
-    Reads no features, only metadata, names and candidate labels.
+    Reads metadata, names and candidate labels, and features to see what their values are: all of
+    them up to a billion values, else a few blocks.
     """
     axis = int(sample_dim) if sample_dim is not None and sample_dim.isdigit() else sample_dim
-    source = open_source(path, variable=variable, sample_dim=axis)
+    source = open_source(path, variable=variable, sample_dim=axis, missing_code=missing_code)
     data = getattr(source, "_data", None)
     if not isinstance(data, ChunkedArray):
         raise InputError(f"{path} is no Zarr store; inspect looks at the layout of one.")
     layout = layout_of(source, data)
-    promise = _promise(source)
+    promise, values = _promise(source), _values(source)
     targets = dict(_targets(data, source.n_samples))
     if as_json:
-        echo_json(_plain(source, layout, promise, targets))
+        echo_json(_plain(source, layout, promise, targets) | {"values": values})
     else:
-        click.echo("\n".join(_lines(path, source, layout, promise, targets)))
+        click.echo("\n".join(_lines(path, source, layout, promise, targets, values)))
 
 
 def _promise(source: AbstractSource) -> Promise:
     """What a `select` with default options would promise to need."""
     run = Elimination(source, np.empty(0), Parameters(), choose_runtime("threads"))
     return run.promise_for(source.n_samples)
+
+
+def _values(source: AbstractSource) -> str:
+    """What the values are, as a `select` would find, or why it would refuse them."""
+    whole = source.n_features * source.n_samples <= LOOKED_AT
+    with Threads() as runtime:
+        try:
+            told = str(look_at(source, runtime, None, whole=whole))
+        except DataError as error:
+            return f"refused: {in_options(str(error), click.get_current_context())}"
+    return told if whole else f"{told} (in the few blocks that were read)"
 
 
 def _targets(data: ChunkedArray, m: int) -> Iterator[tuple[str, str]]:
@@ -101,7 +120,12 @@ def _plain(
 
 
 def _lines(
-    path: str, source: AbstractSource, layout: Layout, promise: Promise, targets: dict[str, str]
+    path: str,
+    source: AbstractSource,
+    layout: Layout,
+    promise: Promise,
+    targets: dict[str, str],
+    values: str,
 ) -> Iterator[str]:
     sizes = " x ".join(f"{n:,} {axis}" for n, axis in zip(layout.shape, layout.axes, strict=True))
     ratio = source.n_samples * source.n_features * source.dtype.itemsize / layout.stored_bytes
@@ -109,7 +133,7 @@ def _lines(
         "data", f"{Path(path).name}: {source.n_samples:,} samples x {source.n_features:,} features"
     )
     yield paragraph("array", f"{layout.array}: {sizes}, {layout.dtype}, Zarr {layout.zarr_format}")
-    yield paragraph("values", f"{source.dtype}, missing: {_missing(source)}")
+    yield paragraph("values", f"{source.dtype}, missing: {_missing(source)}; {values}")
     yield paragraph(
         "stored", f"{human(layout.stored_bytes)}, {ratio:.1f} times smaller than the values"
     )

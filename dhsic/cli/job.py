@@ -81,6 +81,7 @@ class Job:
     dtype: str | None = None
     standardize: bool | None = None
     missing: str | None = None
+    missing_code: str | int | list[int] | None = "auto"
     stability: int | None = None
     settings: tuple[str, ...] = ()
     checkpoint: str | None = None

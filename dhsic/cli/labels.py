@@ -74,7 +74,13 @@ def _n_labels(job: Job, table: Table | None) -> int | None:
 def _open(job: Job, n_samples: int | None) -> AbstractSource:
     axis = job.sample_dim
     sample_dim = int(axis) if axis is not None and axis.lstrip("-").isdigit() else axis
-    return open_source(job.path, variable=job.variable, sample_dim=sample_dim, n_samples=n_samples)
+    return open_source(
+        job.path,
+        variable=job.variable,
+        sample_dim=sample_dim,
+        n_samples=n_samples,
+        missing_code=job.missing_code,
+    )
 
 
 def take(job: Job, source: AbstractSource, table: Table | None) -> Taken:

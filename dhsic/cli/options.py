@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dhsic.cli.tls import tls_options
-from dhsic.cli.types import number, sigma, size
+from dhsic.cli.types import codes, number, sigma, size
 from dhsic.hsic import ESTIMATORS
 from dhsic.kernels.choosing import KERNELS
 from dhsic.kernels.labels import LABEL_KERNELS
@@ -16,6 +16,17 @@ from dhsic.parameters import APPROX
 from dhsic.selectors import METHODS
 
 option = click.option
+
+#: Of the commands that open data.
+missing_code_option = option(
+    "--missing-code",
+    default="auto",
+    show_default=True,
+    type=codes,
+    metavar="CODE",
+    help="Numbers of the data that stand for missing, such as 9 or 3,9; none to take every "
+    "number as it is. By default what the store says, and -1, -9 and -127 beside 0, 1 and 2.",
+)
 
 #: In the order of the help.
 OPTIONS: tuple[Callable[[Any], Any], ...] = (
@@ -111,9 +122,9 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     option(
         "--standardize/--no-standardize",
         default=None,
-        show_default="standardize",
+        show_default="all but dosages",
         help="Features to unit deviation. With it, variants that few samples carry weigh most in a "
-        "kernel; without it, dosages count as they are.",
+        "kernel; without it, dosages count as they are. Features are centred in any case.",
     ),
     option(
         "--missing",
@@ -121,6 +132,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         type=click.Choice(["mean", "error"]),
         help="Missing values of features: the mean of the feature, or an error.",
     ),
+    missing_code_option,
     option(
         "--stability",
         type=click.IntRange(0),

@@ -21,7 +21,7 @@ from dhsic.cli.report import Costs, as_json, as_text
 from dhsic.cli.talk import counted, say, seconds, shown
 from dhsic.engines.memory import Promise, available_bytes, human, peak_bytes, resident_bytes
 from dhsic.results import save, selected_features, to_dataset
-from dhsic.runs.base import AbstractRun
+from dhsic.runs.base import AbstractRun, scaling_told
 from dhsic.runs.groups import Groups
 from dhsic.runs.outcome import Outcome
 from dhsic.runtime.base import AbstractRuntime
@@ -82,11 +82,14 @@ def _run(
 ) -> AbstractRun:
     selector = job.selector()
 
-    def announce(promise: Promise) -> None:
+    def announce(run: AbstractRun, promise: Promise) -> None:
         ctx.meta[BEGUN] = True
+        told = scaling_told(run.look(), run.parameters)
+        asked = "as asked" if job.standardize is not None else "--[no-]standardize to choose"
+        say("values", f"{told} ({asked})")
         allowed = available_bytes() + resident_bytes() if job.memory is None else job.memory
         where = f"{runtime.n_workers} threads" if runtime.name == "threads" else runtime.name
-        say("run", f"{selector.parameters()} on {where}{_kept(job)}")
+        say("run", f"{run.parameters} on {where}{_kept(job)}")
         say("memory", f"{promise}; allowed {human(allowed)}")
 
     groups = None

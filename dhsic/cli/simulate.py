@@ -93,6 +93,6 @@ def simulate(*, path: str, zarr_format: str, force: bool, as_json: bool, **optio
         f"truth  {truth_path(path)} ({counted(len(truth.variant_index), 'planted variant')}: "
         f"{options['n_causal']} additive, {counted(options['n_pairs'], 'pair')})\n"
         "next\n"
-        f"dhsic select {shlex.quote(path)} --target sample_trait --no-standardize "
+        f"dhsic select {shlex.quote(path)} --target sample_trait "
         f"--truth {shlex.quote(str(truth_path(path)))}"
     )

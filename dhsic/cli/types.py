@@ -38,6 +38,25 @@ def number(value: str | float) -> float | int:
         ) from error
 
 
+def codes(value: str | int | list[int] | None) -> str | int | list[int] | None:
+    """What stands for missing: ``auto``, ``none``, a number, or several between commas.
+
+    >>> codes("auto"), codes("none"), codes("9"), codes("3,9")
+    ('auto', None, 9, [3, 9])
+    """
+    if not isinstance(value, str) or value == "auto":
+        return value
+    if value.lower() == "none":
+        return None
+    try:
+        numbers = [int(part) for part in value.strip("()").split(",")]
+    except ValueError as error:
+        raise click.BadParameter(
+            f"{value!r} is none of auto, none, a whole number, whole numbers between commas."
+        ) from error
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
 def sigma(value: str | float) -> str | float | list[float]:
     """Name of a policy, a number, or several between commas.
 

@@ -26,6 +26,8 @@ PHRASES = (
     ("with dhsic.attach", "with `dhsic attach`"),
     ("with Run.cancel", "with `dhsic cancel`"),
     ("(overwrite=True)", "(--force)"),
+    ("open the data with missing_code=", "pass missing_code="),
+    (" (dhsic.open_source)", ""),
     ("use runtime='threads'", "leave out --scheduler"),
     ("pass X.T, or say", "say"),
     ("pass security=distributed.Security(...)", "pass --tls-ca-file, --tls-cert and --tls-key"),
@@ -36,7 +38,7 @@ PHRASES = (
 )
 
 #: Parameters of `dhsic.open_source` that have no option.
-ONLY_IN_PYTHON = ("missing_chunks", "missing_code", "ploidy_policy", "storage_options")
+ONLY_IN_PYTHON = ("missing_chunks", "ploidy_policy", "storage_options")
 
 #: Parameters of methods that `select` takes by ``--set``.
 SETTINGS = frozenset(

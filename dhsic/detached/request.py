@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -48,8 +48,8 @@ class Request:
         Samples of the data, those that do not take part included.
     method, n_features, parameters
         As of `dhsic.select`; parameters are `plain_parameters`.
-    variable, sample_dim : str, int or None
-        As of `dhsic.select`.
+    variable, sample_dim, missing_code : str, int or None
+        As of `dhsic.open_source`.
     device : str or None
         What features are scored on, as the environment of who sends it says.
     job, attributes : mapping
@@ -66,6 +66,7 @@ class Request:
     parameters: Mapping[str, Any]
     variable: str | None = None
     sample_dim: str | int | None = None
+    missing_code: str | int | Sequence[int] | None = "auto"
     device: str | None = field(default_factory=wanted_device)
     job: Mapping[str, Any] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -104,6 +105,7 @@ class Request:
             variable=self.variable,
             sample_dim=self.sample_dim,
             n_samples=self.n_samples,
+            missing_code=self.missing_code,
         )
 
     def selector(self) -> Selector:

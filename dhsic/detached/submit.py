@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ def submit(
     groups: Any = None,
     sample_dim: str | int | None = None,
     variable: str | None = None,
+    missing_code: int | Sequence[int] | str | None = "auto",
     **parameters: Any,
 ) -> Run:
     """Start a selection on a Dask cluster, where it goes on when this process ends.
@@ -69,6 +70,8 @@ def submit(
         Address of the cluster where no `client` is given.
     security : distributed.Security, optional
         Certificates for `scheduler`; those of Dask's configuration by default.
+    missing_code : int, sequence of int, None or "auto"
+        As of `dhsic.open_source`.
     covariates, groups : array, or str for groups
         As of `dhsic.select`; small, they are kept in the checkpoint.
 
@@ -91,7 +94,13 @@ def submit(
     y = None if target is None else as_labels(target, path)
     _check_parameters(method, parameters, has_labels=y is not None)
     n_labels = None if y is None else len(y)
-    source = open_source(path, variable=variable, sample_dim=sample_dim, n_samples=n_labels)
+    source = open_source(
+        path,
+        variable=variable,
+        sample_dim=sample_dim,
+        n_samples=n_labels,
+        missing_code=missing_code,
+    )
     check_names(source, path, y=target, covariates=covariates)
     request = Request(
         id=secrets.token_hex(6),
@@ -102,6 +111,7 @@ def submit(
         parameters=plain_parameters(parameters),
         variable=variable,
         sample_dim=sample_dim,
+        missing_code=missing_code,
         y=y,
         covariates=None if covariates is None else as_array(covariates, "covariates"),
         groups=_groups(groups, path, source.n_features),

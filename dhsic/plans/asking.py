@@ -17,12 +17,13 @@ from dhsic.plans.passes import Work
 from dhsic.plans.plan import Plan
 from dhsic.plans.rates import Rates
 from dhsic.plans.stored import Stored
-from dhsic.runs.base import AbstractRun, check_memory
+from dhsic.runs.base import AbstractRun, check_memory, scaling_told
 from dhsic.runs.groups import Groups
 from dhsic.runs.workers import WorkerPromise
 from dhsic.runtime.base import WorkerMemory
 from dhsic.runtime.choosing import choose_runtime
-from dhsic.runtime.threads import usable_cores
+from dhsic.runtime.threads import Threads, usable_cores
+from dhsic.scoring.values import LOOKED_AT
 from dhsic.selectors.select import selector_of
 from dhsic.sources.opening import open_source
 from dhsic.sources.target import as_labels, read_groups
@@ -139,6 +140,8 @@ def plan_of(
     is_remote = run.runtime.is_remote
     if is_remote:
         _check_reach(run)
+    with Threads() as here:
+        values = run.look(here, whole=run.source.n_features * m <= LOOKED_AT)
     promise = run.promise_for(m)
     limits = WorkerMemory(worker_memory, said_by="worker_memory=") if is_remote else None
     run.check_workers(limits)
@@ -162,6 +165,7 @@ def plan_of(
         method=method,
         description=f"{run.parameters}".rstrip(","),
         data=data,
+        values=scaling_told(values, run.parameters),
         runtime=run.runtime.name,
         n_workers=run.runtime.n_workers,
         promise=promise,

@@ -25,6 +25,8 @@ class Plan:
         Name of the method, and the run in a few words.
     data : Stored
         The data and how they are stored.
+    values : str
+        What the values are, and what is done with them.
     runtime : str
         "threads" or "dask".
     n_workers : int
@@ -48,6 +50,7 @@ class Plan:
     method: str
     description: str
     data: Stored
+    values: str
     runtime: str
     n_workers: int
     promise: Promise
@@ -74,6 +77,7 @@ class Plan:
             "method": self.method,
             "description": self.description,
             "data": asdict(self.data),
+            "values": self.values,
             "runtime": self.runtime,
             "n_workers": self.n_workers,
             "memory": {**asdict(self.promise), "total": self.promise.total},

@@ -84,7 +84,7 @@ elements=100000000.0)
         A = rng.standard_normal((n, n))
         K, D = np.empty_like(A), np.abs(A)
         raw = rng.integers(0, 3, X.shape, dtype=np.int8)
-        scaling, _ = measure(raw, None, standardize=True, centre=True)
+        scaling, _ = measure(raw, None, standardize=True)
         with single_blas_thread():
             return Rates(
                 float32=_of_forms(A, X, np.float32),

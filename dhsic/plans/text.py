@@ -38,7 +38,7 @@ def as_text(plan: Plan) -> str:
 
 def rows(plan: Plan) -> list[tuple[str, str]]:
     """Label and what it says."""
-    out = [("data", _data(plan)), ("blocks", _blocks(plan))]
+    out = [("data", _data(plan)), ("values", plan.values), ("blocks", _blocks(plan))]
     out.append(("rounds", _rounds(plan)))
     if plan.work is not None:
         out += [("reading", _reading(plan.work)), ("computing", _computing(plan.work))]

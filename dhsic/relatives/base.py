@@ -62,8 +62,6 @@ class AbstractCriterion(ABC):
         Whether it is meant for standardised features.
     has_bandwidth : bool
         Whether a kernel on the data has a width.
-    sees_origin : bool
-        Whether it changes when a constant is added to a feature.
     """
 
     name: ClassVar[str]
@@ -71,7 +69,6 @@ class AbstractCriterion(ABC):
     signed: ClassVar[str] = ""
     standardize: ClassVar[bool] = True
     has_bandwidth: ClassVar[bool] = False
-    sees_origin: ClassVar[bool] = False
 
     @abstractmethod
     def read(self, y: Array) -> LabelParts:
@@ -96,7 +93,7 @@ class AbstractCriterion(ABC):
         state : object
             From `prepare`.
         X : (c, m) float64
-            Features as rows, missing values filled in; of mean 0 unless `sees_origin`.
+            Features as rows, missing values filled in; of mean 0.
         n_levels : (c,) int array
             Distinct values of each, 0 for many.
         """

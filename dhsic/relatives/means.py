@@ -25,7 +25,7 @@ class Centroid(AbstractCriterion):
     Two classes. With ``w = 1/2`` it is half the difference of means, ``4 sum_j v_j^2 = tr K H L H
     = (m - 1)^2 HSIC_0`` with the linear kernel and eq. 17 (the paper's last line drops the 4).
     Another weight scales classes differently, and the score then depends on where the zero of a
-    feature is, which is its mean once standardised.
+    feature is, which is its mean.
 
     When to use it: the difference of means matters in units of the features, or of their overall
     deviation; the cheapest and least variable of this family where classes hold few samples.
@@ -39,7 +39,6 @@ class Centroid(AbstractCriterion):
     name: ClassVar[str] = "centroid"
     meaning: ClassVar[str] = "magnitude of the weighted difference of class means"
     signed: ClassVar[str] = "weighted difference of class means, the last class less the first"
-    sees_origin: ClassVar[bool] = True
     centroid_weight: float = 0.5
 
     def __post_init__(self) -> None:

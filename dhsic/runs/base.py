@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,10 +25,16 @@ from dhsic.runs.workers import WorkerPromise
 from dhsic.runtime.base import AbstractRuntime, WorkerMemory
 from dhsic.runtime.blas import single_blas_thread
 from dhsic.scoring.reader import COMPACT_BYTES
+from dhsic.scoring.values import look_at
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.domain import warn_of_codes
 from dhsic.sources.scaling import Scaling
+from dhsic.sources.values import Values, recoded
 from dhsic.versions import versions
+
+logger = logging.getLogger("dhsic")
+
+#: What to do where a code is none.
+KEEPING = "If it is a value, open the data with missing_code=None (dhsic.open_source)."
 
 
 @dataclass
@@ -48,7 +56,9 @@ class AbstractRun(ABC):
     job: Mapping[str, Any] = field(default_factory=dict)
     progress: str | bool | Hook = False
     memory: int | None = None
-    announce: Callable[[Promise], object] | None = None
+    announce: Callable[[AbstractRun, Promise], object] | None = None
+    #: What the values of the data are, once they were looked at.
+    values: Values | None = None
     #: Bytes of survivors in memory, here or on each worker; None for as many as are of use.
     budget: int | None = field(default=None, init=False)
 
@@ -99,9 +109,9 @@ class AbstractRun(ABC):
         needed = self.promise_for(m)
         needed.check(self.memory)
         self.check_workers(self.runtime.tightest())
+        self.look()
         if self.announce is not None:
-            self.announce(needed)
-        warn_of_codes(self.source, self.rows)
+            self.announce(self, needed)
         with single_blas_thread():
             labels = self.labels()
             if labels is not None and labels.n_samples != m:
@@ -117,10 +127,35 @@ class AbstractRun(ABC):
             0 if labels is None else labels.n_targets,
             self.parameters.identity(),
             self.source,
+            self.look(),
             m,
             needed,
             self.runtime.name,
         )
+
+    def look(self, runtime: AbstractRuntime | None = None, *, whole: bool = True) -> Values:
+        """Look at what the values are, which says what is missing and what scale features have.
+
+        Parameters
+        ----------
+        runtime : AbstractRuntime, optional
+            Where they are looked at, that of the run by default.
+        whole : bool
+            At all values where a few look like dosages; else at those few alone.
+
+        Raises
+        ------
+        DataError
+            Few values besides 0, 1 and 2 that are no codes for missing ones.
+        """
+        if self.values is None:
+            self.values = look_at(self.source, runtime or self.runtime, self.rows, whole=whole)
+            if self.values.codes and self.announce is None:  # which tells of them
+                warnings.warn(f"X holds {self.values}. {KEEPING}", stacklevel=2)
+            self.source = recoded(self.source, self.values)
+            self.parameters = self.parameters.settled(self.values)
+            logger.info("%s", scaling_told(self.values, self.parameters))
+        return self.values
 
     def check_workers(self, memory: WorkerMemory | None) -> None:
         """Refuse workers that are too small; survivors get there what their limit leaves.
@@ -166,6 +201,12 @@ class AbstractRun(ABC):
                 f"y has {len(self.y)} labels and the data have {m} samples; pass one label a "
                 f"sample, in the order of the samples.{hint}"
             )
+
+
+def scaling_told(values: Values, parameters: AbstractParameters) -> str:
+    """What the values are and what is done with them, for people."""
+    done = "and scaled to unit deviation" if parameters.standardizes else "not scaled"
+    return f"{values}; features are centred, {done}"
 
 
 def check_memory(memory: object) -> None:

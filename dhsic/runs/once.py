@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from dhsic.engines.memory import Promise, resident_bytes
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.labels import LabelParts
-from dhsic.parameters import AbstractParameters, check_flag, check_missing
+from dhsic.parameters import AUTO, AbstractParameters, check_missing, check_standardize
 from dhsic.progress import Progress
 from dhsic.relatives.base import TIE, AbstractCriterion, Scores, worst_first
 from dhsic.relatives.choosing import criterion_of
@@ -29,6 +29,7 @@ from dhsic.scoring.once import Found, WantedOnce, read_once, tile_height
 from dhsic.scoring.reader import block_width
 from dhsic.selection.state import SelectionState, begin
 from dhsic.sources.scaling import Scaling
+from dhsic.sources.values import Values
 
 #: Parameters that belong to some criteria only, and what they are unless given.
 DEFAULTS: Mapping[str, Any] = {
@@ -65,7 +66,7 @@ class OnceParameters(AbstractParameters):
     method: ClassVar[str] = "once"
 
     criterion: str = "pearson"
-    standardize: bool | str = "auto"
+    standardize: bool | str = AUTO
     missing: str = "mean"
     bandwidth: Any = DEFAULTS["bandwidth"]
     label_kernel: str = DEFAULTS["label_kernel"]
@@ -77,9 +78,13 @@ class OnceParameters(AbstractParameters):
         """Refuse what is unknown before any work."""
         self.resolved()
         check_missing(self.missing)
-        if not (isinstance(self.standardize, str) and self.standardize == "auto"):
-            check_flag("standardize", self.standardize)
+        check_standardize(self.standardize)
         return self
+
+    def settled(self, values: Values) -> Self:
+        """The parameters: a criterion, not the data, says whether it is meant for a unit scale."""
+        del values
+        return replace(self, standardize=self.standardizes)
 
     def resolved(self) -> AbstractCriterion:
         """The criterion, with its parameters."""
@@ -191,7 +196,6 @@ class Once(AbstractRun):
             rows=self.rows,
             n_samples=self.n_samples,
             standardize=asked.standardizes,
-            centre=not resolved.sees_origin,
             statistic=False,
             criterion=criterion,
             prepared=prepared,

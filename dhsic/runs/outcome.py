@@ -12,6 +12,7 @@ from dhsic._typing import Array, Float, Index
 from dhsic.engines.memory import Promise
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
+from dhsic.sources.values import Values
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Outcome:
     n_targets: int
     parameters: Mapping[str, Any]
     source: AbstractSource
+    values: Values
     n_samples: int
     promise: Promise
     runtime: str

@@ -107,7 +107,7 @@ class Recursive(Elimination):
             _with_statistic(resolve_kernel(asked.kernel)),
             resolve_bandwidth(asked.bandwidth),
             np.zeros((labels.n_samples, labels.n_samples)),
-            bool(asked.standardize),
+            asked.standardizes,
             np.dtype(str(asked.dtype)),
             asked.approx == "direct",
         )

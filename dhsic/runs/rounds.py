@@ -119,7 +119,7 @@ class AbstractRounds(AbstractRun, Generic[D]):
             resolve_kernel(asked.kernel),
             resolve_bandwidth(asked.bandwidth),
             weights_of(labels, asked.estimator, self.covariates, m) if weigh else np.empty((0, 0)),
-            bool(asked.standardize),
+            asked.standardizes,
             np.dtype(str(asked.dtype)),
             asked.approx == "direct",
         )
@@ -142,7 +142,7 @@ class AbstractRounds(AbstractRun, Generic[D]):
         check_measured(
             scaling,
             missing=asked.missing,
-            standardize=bool(asked.standardize),
+            standardize=asked.standardizes,
             has_bandwidth=resolve_kernel(asked.kernel).has_bandwidth,
         )
         if asked.label_kernel == SELF:

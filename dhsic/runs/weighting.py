@@ -13,7 +13,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -33,7 +33,15 @@ from dhsic.kernels.bandwidth import (
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.labels import LabelParts
 from dhsic.kernels.statistic import Statistic
-from dhsic.parameters import AbstractParameters, check_flag, check_missing, seed_of
+from dhsic.parameters import (
+    AUTO,
+    AbstractParameters,
+    check_missing,
+    check_standardize,
+    is_settled,
+    scales,
+    seed_of,
+)
 from dhsic.progress import Progress
 from dhsic.runs.base import AbstractRun
 from dhsic.runs.measured import check_measured
@@ -43,6 +51,7 @@ from dhsic.scoring.tasks import TILE
 from dhsic.scoring.weighted import WeightedSource
 from dhsic.selection.state import SelectionState, begin
 from dhsic.sources.scaling import Scaling
+from dhsic.sources.values import Values
 
 #: Matrices (m, D) of a step with D random features; matrices of samples that the median takes.
 THIN, MEDIAN = 9, 4
@@ -102,7 +111,7 @@ class WeightedParameters(AbstractParameters):
 
     bandwidth: Any = "median"
     label_kernel: str = "auto"
-    standardize: bool = True
+    standardize: bool | str = AUTO
     missing: str = "mean"
     max_iterations: int = 100
     tolerance: float = 1e-4
@@ -112,10 +121,19 @@ class WeightedParameters(AbstractParameters):
         """Refuse what is unknown of the parameters above."""
         width_of(self.bandwidth)
         check_missing(self.missing)
-        check_flag("standardize", self.standardize)
+        check_standardize(self.standardize)
         check_positive("tolerance", self.tolerance)
         check_count("max_iterations", self.max_iterations)
         seed_of(self.random_state)
+
+    def settled(self, values: Values) -> Self:
+        """The parameters with ``standardize="auto"`` decided."""
+        return replace(self, standardize=scales(self.standardize, values))
+
+    @property
+    def standardizes(self) -> bool:
+        """Whether features are scaled to unit deviation."""
+        return is_settled(self.standardize)
 
     def descent_identity(self) -> dict[str, Any]:
         """The parameters above as plain values, but for the steps, of which there may be more."""
@@ -123,7 +141,7 @@ class WeightedParameters(AbstractParameters):
             "method": self.method,
             "bandwidth": repr(width_of(self.bandwidth)),
             "label_kernel": self.label_kernel,
-            "standardize": bool(self.standardize),
+            "standardize": self.standardize,
             "missing": self.missing,
             "tolerance": float(self.tolerance),
             "seed": seed_of(self.random_state),
@@ -165,7 +183,7 @@ class AbstractWeighting(AbstractRun):
             self.runtime,
             self.n_samples,
             rows=self.rows,
-            standardize=bool(self.parameters.standardize),
+            standardize=self.parameters.standardizes,
             seed=seed_of(self.parameters.random_state),
             memory=self.budget,
         )
@@ -187,7 +205,7 @@ class AbstractWeighting(AbstractRun):
         check_measured(
             scaling,
             missing=asked.missing,
-            standardize=bool(asked.standardize),
+            standardize=asked.standardizes,
             has_bandwidth=True,
         )
         method = self.method(data, labels)

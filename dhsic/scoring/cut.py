@@ -132,5 +132,4 @@ class Cut:
 def sizes_of(scaling: Scaling, features: Index) -> Float:
     """Mean squares of standardised features, (c,): what the error of a gain grows with."""
     known = scaling.take(features)
-    offset = (known.mean - known.shift) * known.scale
-    return np.asarray(np.square(known.std * known.scale) + np.square(offset))
+    return np.asarray(np.square(known.std * known.scale))

@@ -84,7 +84,6 @@ class SourceDependence:
             rows=rows,
             n_samples=len(choices.W),
             standardize=choices.standardize,
-            centre=kernel.has_bandwidth,
             statistic=not kernel.is_additive,
             sums=sums_of(kernel),
         )

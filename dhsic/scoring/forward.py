@@ -55,7 +55,6 @@ class SourceForward:
             rows=rows,
             n_samples=self._chosen.n_samples,
             standardize=choices.standardize,
-            centre=choices.kernel.has_bandwidth,
             statistic=False,
             sums=sums,
         )

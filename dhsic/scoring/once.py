@@ -83,7 +83,6 @@ def judge(source: AbstractSource, job: Job, wanted: WantedOnce) -> tuple[Scaling
                 raw[a : a + height],
                 source.missing_code,
                 standardize=wanted.standardize,
-                centre=wanted.centre,
             )
             scalings.append(scaling)
             columns.append(_judged(wanted, X, scaling))

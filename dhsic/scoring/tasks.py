@@ -44,7 +44,6 @@ class Wanted:
     rows: Index | None
     n_samples: int
     standardize: bool = True
-    centre: bool = True
     statistic: bool = True
     sums: AbstractSums = field(default_factory=InnerProducts)
     dtype: Any = np.float64
@@ -92,7 +91,6 @@ def measure_blocks(
                 raw[a : a + TILE],
                 source.missing_code,
                 standardize=wanted.standardize,
-                centre=wanted.centre,
             )
             parts.append(scaling)
             if G is not None:

@@ -100,7 +100,6 @@ class ThinDependence:
             rows=rows,
             n_samples=self._m,
             standardize=choices.standardize,
-            centre=choices.kernel.has_bandwidth,
             dtype=np.float64 if choices.kernel.is_additive else np.float32,
         )
         self.reader = Reader(source, runtime, wanted, memory=memory)

@@ -69,9 +69,7 @@ def measure_thin(source: AbstractSource, job: Job, wanted: Wanted) -> tuple[Scal
             scaling = _measured(raw, source.missing_code, wanted)
             statistic.add(raw, source.missing_code, scaling)
         else:
-            scaling = scaling_of(
-                codes.counts(), standardize=wanted.standardize, centre=wanted.centre
-            )
+            scaling = scaling_of(codes.counts(), standardize=wanted.standardize)
             statistic.add_codes(codes, scaling)
         parts.append(scaling)
     return Scaling.join(parts), statistic.sums(), are_codes
@@ -80,9 +78,9 @@ def measure_thin(source: AbstractSource, job: Job, wanted: Wanted) -> tuple[Scal
 def _measured(raw: Array, missing_code: int | None, wanted: Wanted) -> Scaling:
     """Scaling of features, few of which are in float64 at a time."""
     height = tile_height(wanted.n_samples)
-    how = {"standardize": wanted.standardize, "centre": wanted.centre}
+    parts = [raw[a : a + height] for a in range(0, len(raw), height)]
     return Scaling.join(
-        [measure(raw[a : a + height], missing_code, **how)[0] for a in range(0, len(raw), height)]
+        [measure(part, missing_code, standardize=wanted.standardize)[0] for part in parts]
     )
 
 
@@ -156,15 +154,14 @@ class _Statistic:
 
     def add_codes(self, codes: Codes, scaling: Scaling) -> None:
         """With ``x = s (g - h)``: ``sum_j s^2 (g - h) g'`` and what h takes from it."""
-        square, shift = scaling.scale**2, scaling.shift
-        means = scaling.shift + _over(scaling.fill, scaling.scale)
-        L = codes.some(self.landmarks).filled(means) - shift[:, None]
+        square, shift = scaling.scale**2, scaling.mean
+        L = codes.some(self.landmarks).filled(shift) - shift[:, None]
         L *= square[:, None]  # (c, b) float64
         self._shifts += shift @ L
         weights = np.stack([square, -2 * square * shift]).astype(np.float32)
         single = L.astype(np.float32)
         for samples in self._strips:
-            g = codes.some(samples).filled(means)
+            g = codes.some(samples).filled(shift)
             self._add(single, g, samples)
             self._norms[samples] += weights[1] @ g
             self._norms[samples] += weights[0] @ np.multiply(g, g, out=g)
@@ -193,11 +190,6 @@ class _Statistic:
         else:
             self._inner += self._part
         self._n = 0
-
-
-def _over(fill: Float, scale: Float) -> Float:
-    """``fill / scale``, 0 where a feature is constant."""
-    return np.divide(fill, scale, out=np.zeros_like(fill), where=scale > 0)
 
 
 def score_thin(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
@@ -245,7 +237,7 @@ def _code_gains(codes: Codes, state: ThinState, Y: Array, wanted: Wanted) -> Flo
     forms = state.forms
     U = codes.sums(Y)
     counts = np.rint(U[..., -1])
-    scaling = scaling_of(counts, standardize=wanted.standardize, centre=wanted.centre)
+    scaling = scaling_of(counts, standardize=wanted.standardize)
     values = code_values(scaling)
     theta = forms.A[0].theta
     gains = gains_from_sums(U[..., :-1], counts, values, theta, forms.kernel, forms.sigma)

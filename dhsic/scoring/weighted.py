@@ -158,10 +158,9 @@ class WeightedSource:
     def _weighted(self, w: Float) -> Scaling:
         """Scaling to weighted features."""
         assert self._scaling is not None, "measure comes first"
-        scale, fill = self._scaling.scale.copy(), self._scaling.fill.copy()
+        scale = self._scaling.scale.copy()
         scale[self.features] *= w
-        fill[self.features] *= w
-        return replace(self._scaling, scale=scale, fill=fill)
+        return replace(self._scaling, scale=scale)
 
     def _sum(self, reader: Reader, w: Float) -> Statistic:
         jobs = grouped(self._jobs(reader, w))

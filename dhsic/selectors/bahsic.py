@@ -42,8 +42,10 @@ class BAHSIC(Selector):
         Part of the features leaving in a round that low rank may get wrong. Where its estimated
         error is larger, more of the kernel matrix is computed; the history has the estimate
         (``round_cut_error``). Has no effect on exact rounds.
-    standardize : bool
-        Scale features to zero mean and unit standard deviation.
+    standardize : "auto" or bool
+        Scale features to unit standard deviation; they are centred in any case. ``"auto"`` leaves
+        dosages (data of nothing but 0, 1, 2 and missing values) as they are, where rare variants
+        would drown the others, and scales everything else. The result says which.
     missing : {"mean", "error"}
         Missing values become the mean of their feature, or are refused.
     stability : int
@@ -104,7 +106,7 @@ class BAHSIC(Selector):
         estimator: str = "unbiased",
         approx: str = "auto",
         tolerance: float = 0.02,
-        standardize: bool = True,
+        standardize: bool | str = "auto",
         missing: str = "mean",
         stability: int = 0,
         checkpoint: str | Path | None = None,

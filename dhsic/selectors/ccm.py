@@ -85,7 +85,7 @@ class CCM(Selector):
         n_random_features: int = 500,
         lambda_1: float = 0.1,
         lambda_2: float = 100.0,
-        standardize: bool = True,
+        standardize: bool | str = "auto",
         missing: str = "mean",
         max_iterations: int = 100,
         tolerance: float = 1e-4,

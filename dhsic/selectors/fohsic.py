@@ -79,7 +79,7 @@ class FOHSIC(Selector):
         label_kernel: str = "auto",
         estimator: str = "unbiased",
         approx: str = "auto",
-        standardize: bool = True,
+        standardize: bool | str = "auto",
         missing: str = "mean",
         stability: int = 0,
         checkpoint: str | Path | None = None,

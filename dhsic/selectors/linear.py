@@ -32,7 +32,7 @@ class LinearHSIC(Selector):
         *,
         label_kernel: str = "auto",
         estimator: str = "unbiased",
-        standardize: bool = True,
+        standardize: bool | str = "auto",
         missing: str = "mean",
         stability: int = 0,
         checkpoint: str | Path | None = None,

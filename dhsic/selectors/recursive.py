@@ -54,7 +54,7 @@ class SVMRFE(Selector):
         kernel: Any = "linear",
         bandwidth: Any = "dimension",
         approx: str = "auto",
-        standardize: bool = True,
+        standardize: bool | str = "auto",
         missing: str = "mean",
         stability: int = 0,
         checkpoint: str | Path | None = None,

@@ -69,7 +69,7 @@ class FeatureWeighting(Selector):
         start: str = "uniform",
         bandwidth: Any = "median",
         label_kernel: str = "auto",
-        standardize: bool = True,
+        standardize: bool | str = "auto",
         missing: str = "mean",
         max_iterations: int = 100,
         tolerance: float = 0.01,

@@ -52,6 +52,12 @@ class AbstractSource(ABC):
         source opens itself again from a path or URL.
     in_memory : bool
         True when `read` costs no decoding.
+    dosages : bool
+        Whether the format says that values are copies of an allele; where it says nothing they
+        are looked at, see `dhsic.sources.values`.
+    keeps_codes : bool
+        Whether no number but `missing_code` stands for a missing value, by the format or the
+        caller; elsewhere values are looked at.
     """
 
     n_samples: int
@@ -60,6 +66,8 @@ class AbstractSource(ABC):
     missing_code: int | None = None
     client_bytes: int = 0
     in_memory: bool = False
+    dosages: bool = False
+    keeps_codes: bool = False
 
     @abstractmethod
     def blocks(self, width: int) -> tuple[Block, ...]:

@@ -108,11 +108,11 @@ class Codes:
 
 def code_values(scaling: Scaling) -> Float:
     """What the codes 0, 1, 2 and missing are once standardised, (4, c)."""
-    values = [(code - scaling.shift) * scaling.scale for code in CODES]
-    return np.stack([*values, scaling.fill])
+    values = [(code - scaling.mean) * scaling.scale for code in CODES]
+    return np.stack([*values, np.zeros_like(scaling.mean)])
 
 
-def scaling_of(counts: Float, *, standardize: bool, centre: bool) -> Scaling:
+def scaling_of(counts: Float, *, standardize: bool) -> Scaling:
     """Scaling of features from how often each code occurs, (4, c); as `measure` finds it."""
     n = counts[:3].sum(axis=0)
     m = counts.sum(axis=0)
@@ -124,20 +124,16 @@ def scaling_of(counts: Float, *, standardize: bool, centre: bool) -> Scaling:
     std = np.where(varies, np.sqrt((counts[:3] * away**2).sum(axis=0) / m), 0.0)
     alive = np.where(varies, 1.0, 0.0)
     scale = np.divide(alive, std, out=alive.copy(), where=varies) if standardize else alive
-    shift = mean if standardize or centre else np.zeros_like(mean)
-    fill = (mean - shift) * scale
-    values = (codes - shift) * scale
+    values = away * scale
     values = np.where(counts[:3] > 0, values, 0.0)
-    peak = np.maximum(np.abs(values).max(axis=0), np.abs(fill) * (counts[3] > 0))
-    fourth = ((counts[:3] * values**4).sum(axis=0) + counts[3] * fill**4) / m
+    peak = np.abs(values).max(axis=0)
+    fourth = (counts[:3] * values**4).sum(axis=0) / m
     levels = (counts[:3] > 0).sum(axis=0)
     is_level = (codes == mean) & (counts[:3] > 0)
     levels = levels + ((counts[3] > 0) & ~is_level.any(axis=0))
     kind: Any = np.uint8
     return Scaling(
-        shift,
         scale,
-        fill,
         mean,
         std,
         counts[3].astype(np.int64),

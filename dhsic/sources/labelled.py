@@ -15,7 +15,7 @@ from dhsic.sources.base import AbstractSource
 from dhsic.sources.dosage import MISSING, NO_COPY, PloidyPolicy, check_policy, fold
 from dhsic.sources.naming import naming_array, text, variant_coords, variant_names
 from dhsic.sources.orientation import feature_axis
-from dhsic.sources.request import Request
+from dhsic.sources.request import DOSAGES, Request
 
 
 def open_xarray(X: xr.DataArray | xr.Dataset, request: Request) -> AbstractSource:
@@ -54,13 +54,15 @@ def _open_matrix(
     axis = feature_axis(array.shape, dims, request.sample_dim, request.n_samples, what=what)
     features, samples = array.dims[axis], array.dims[1 - axis]
     code = request.code_of(array.encoding | array.attrs)
-    if array.name in ("call_dosage", "call_DS") and request.missing_code == "auto":
+    if array.name in DOSAGES and request.missing_code == "auto":
         code = MISSING if array.dtype.kind == "i" else None
-    return _source(
+    source = _source(
         array.transpose(samples, features),
         code,
         names or _names_of(array, features, samples, beside),
     )
+    source.dosages = array.name in DOSAGES
+    return source
 
 
 def _open_genotypes(array: xr.DataArray, names: Names, request: Request) -> AbstractSource:
@@ -69,12 +71,16 @@ def _open_genotypes(array: xr.DataArray, names: Names, request: Request) -> Abst
     request.check_length(calls.sizes["samples"], _title(array))
     policy = request.ploidy_policy
     loaded = _lazy_or_loaded(calls)
+    source: AbstractSource
     if isinstance(loaded, np.ndarray):
-        return ArraySource(_dosage(loaded, policy).T, missing_code=MISSING, names=names)
-    dosage = loaded.rechunk({2: -1}).map_blocks(
-        _dosage, policy, drop_axis=2, dtype=np.int8, meta=np.empty((0, 0), np.int8)
-    )
-    return DaskSource(dosage.T, missing_code=MISSING, names=names)
+        source = ArraySource(_dosage(loaded, policy).T, missing_code=MISSING, names=names)
+    else:
+        dosage = loaded.rechunk({2: -1}).map_blocks(
+            _dosage, policy, drop_axis=2, dtype=np.int8, meta=np.empty((0, 0), np.int8)
+        )
+        source = DaskSource(dosage.T, missing_code=MISSING, names=names)
+    source.dosages = source.keeps_codes = True
+    return source
 
 
 def _dosage(genotypes: Array, policy: PloidyPolicy) -> Array:

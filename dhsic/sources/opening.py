@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike, fspath
-from typing import Any, Literal
+from typing import Any
 
+import numpy as np
 import zarr
 
+from dhsic.errors import InputError
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.dosage import PloidyPolicy
 from dhsic.sources.groups import open_array, open_group
 from dhsic.sources.inmemory import open_in_memory
 from dhsic.sources.request import Request
 from dhsic.sources.stores import open_store
+from dhsic.sources.values import RecodedSource
 from dhsic.sources.watched import MissingChunks
 from dhsic.sources.zarr import ZarrSource
 
@@ -24,7 +27,7 @@ def open_source(
     variable: str | None = None,
     sample_dim: str | int | None = None,
     n_samples: int | None = None,
-    missing_code: int | Literal["auto"] | None = "auto",
+    missing_code: int | Sequence[int] | str | None = "auto",
     missing_chunks: MissingChunks = "error",
     ploidy_policy: PloidyPolicy = "count",
     storage_options: Mapping[str, Any] | None = None,
@@ -45,10 +48,11 @@ def open_source(
         nor `n_samples` tell.
     n_samples : int, optional
         Length of y, which X must have as many samples as.
-    missing_code : int, None or "auto"
-        Integer that means missing. ``"auto"``: -1 in VCF Zarr; what a Zarr or xarray array
-        declares (attribute ``missing_value`` or ``_FillValue``, or fill value -1 of int8); else
-        none. In floats NaN is missing, always.
+    missing_code : int, sequence of int, None or "auto"
+        Numbers that mean missing. ``"auto"``: -1 in VCF Zarr; what a Zarr or xarray array
+        declares (attribute ``missing_value`` or ``_FillValue``, or fill value -1 of int8); and in
+        data of 0, 1 and 2 the numbers -1, -9 and -127, any other lone value being refused. None:
+        every number counts as it is. In floats NaN is missing, always.
     missing_chunks : {"error", "fill"}
         Whether chunks that a Zarr array lacks are an error or fill values.
     ploidy_policy : {"count", "scale", "error"}
@@ -72,10 +76,35 @@ def open_source(
     >>> source.n_samples, source.n_features
     (2, 3)
     """
-    request = Request(variable, sample_dim, n_samples, missing_code, missing_chunks, ploidy_policy)
+    several = _codes_of(missing_code)
+    said: Any = None if several else missing_code
+    request = Request(variable, sample_dim, n_samples, said, missing_chunks, ploidy_policy)
     if isinstance(X, AbstractSource):
         request.check_length(X.n_samples, "X")
         return X
+    source = _opened(X, request, storage_options)
+    source.keeps_codes |= missing_code is None
+    return RecodedSource(source, several) if several else source
+
+
+def _codes_of(missing_code: Any) -> tuple[int, ...]:
+    """Codes where there are several, none elsewhere."""
+    if missing_code is None or isinstance(missing_code, str | int | np.integer):
+        is_known = missing_code in (None, "auto") or not isinstance(missing_code, str | bool)
+        codes: tuple[Any, ...] = ()
+    else:
+        codes = tuple(missing_code) if isinstance(missing_code, Iterable) else ()
+        is_known = bool(codes) and all(isinstance(code, int | np.integer) for code in codes)
+    if not is_known:
+        raise InputError(
+            f"missing_code={missing_code!r}; pass 'auto', a whole number, several of them, or None "
+            "where every number counts."
+        )
+    return codes
+
+
+def _opened(X: Any, request: Request, storage_options: Mapping[str, Any] | None) -> AbstractSource:
+    """What is no source yet, as one."""
     if isinstance(X, str | PathLike):
         X = open_store(fspath(X), storage_options)
     if isinstance(X, zarr.Array):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from dhsic.errors import InputError
 from dhsic.sources.dosage import PloidyPolicy
 from dhsic.sources.watched import MissingChunks
 
+#: Variables of expected numbers of copies.
+DOSAGES = ("call_dosage", "call_DS")
 #: Variables of genotypes that are taken when none is chosen, the first that there is.
 PREFERRED = ("call_genotype", "call_dosage")
 
@@ -23,7 +25,7 @@ class Request:
     variable: str | None
     sample_dim: str | int | None
     n_samples: int | None
-    missing_code: int | Literal["auto"] | None
+    missing_code: int | str | None
     missing_chunks: MissingChunks
     ploidy_policy: PloidyPolicy
 
@@ -43,7 +45,7 @@ class Request:
         A declared ``_FillValue`` of 0 is no declaration: xarray puts it there for every integer
         array of format 2, and 0 is a dosage.
         """
-        if self.missing_code != "auto":
+        if not isinstance(self.missing_code, str):
             return self.missing_code
         declared = attributes.get("missing_value", attributes.get("_FillValue") or None)
         if isinstance(declared, int | np.integer):

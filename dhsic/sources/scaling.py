@@ -34,24 +34,21 @@ class Scaling:
 
     Attributes
     ----------
-    shift, scale : float64
-        Standardised data are ``(x - shift) * scale``; scale is 0 where the feature is constant.
-    fill : float64
-        What a missing value becomes once standardised: 0, the mean, unless nothing is shifted.
+    scale : float64
+        Data are ``(x - mean) * scale``, and a missing value 0: features are always centred, and
+        divided by their deviation where they are standardised; 0 where the feature is constant.
     mean, std : float64
         Of the values present, and of the feature with its missing values filled in; `std` is NaN
         where its square, or its inverse, leaves the range of the numbers that it is computed in.
     n_missing : int64
         Missing values.
     peak, fourth : float64
-        Largest magnitude and mean fourth power of the standardised feature.
+        Largest magnitude and mean fourth power of the scaled feature.
     n_levels : uint8
         Distinct values (the filled-in mean counts as one), 0 for more than 8.
     """
 
-    shift: Float
     scale: Float
-    fill: Float
     mean: Float
     std: Float
     n_missing: Index
@@ -87,10 +84,8 @@ def missing_mask(raw: Array, missing_code: int | None) -> Mask | None:
     return mask if mask.any() else None
 
 
-def measure(
-    raw: Array, missing_code: int | None, *, standardize: bool, centre: bool
-) -> tuple[Scaling, Float]:
-    """Scaling of a block and the block standardised with it.
+def measure(raw: Array, missing_code: int | None, *, standardize: bool) -> tuple[Scaling, Float]:
+    """Scaling of a block and the block scaled with it.
 
     Parameters
     ----------
@@ -99,30 +94,23 @@ def measure(
     missing_code : int or None
         What stands for missing among integers.
     standardize : bool
-        To unit standard deviation (and zero mean).
-    centre : bool
-        Subtract the mean even where `standardize` is off: kernels of distances do not see it.
+        To unit standard deviation; to zero mean in any case.
 
     Returns
     -------
     Scaling, (c, m) float64
-        The facts and the standardised block.
+        The facts and the scaled block.
     """
     Z = np.empty(raw.shape)
     rows = max(FEWEST_ROWS, CACHE_BYTES // max(1, Z[:1].nbytes))
     parts = [slice(a, a + rows) for a in range(0, max(1, len(raw)), rows)]
     with np.errstate(over="ignore", invalid="ignore"):  # marked by a `std` of NaN
-        known = [
-            _measure(raw[p], missing_code, Z[p], standardize=standardize, centre=centre)
-            for p in parts
-        ]
+        known = [_measure(raw[p], missing_code, Z[p], standardize=standardize) for p in parts]
     return Scaling.join(known), Z
 
 
-def _measure(
-    raw: Array, missing_code: int | None, Z: Float, *, standardize: bool, centre: bool
-) -> Scaling:
-    """Scaling of a few features; their standardised values go to Z."""
+def _measure(raw: Array, missing_code: int | None, Z: Float, *, standardize: bool) -> Scaling:
+    """Scaling of a few features; their scaled values go to Z."""
     Z[...] = raw
     mask = missing_mask(raw, missing_code)
     m = Z.shape[1]
@@ -140,10 +128,6 @@ def _measure(
     std[varies & ~((std > 1 / narrowest) & (std < narrowest))] = np.nan
     alive = np.where(std > 0, 1.0, 0.0)
     scale = np.divide(alive, std, out=alive.copy(), where=(std > 0)) if standardize else alive
-    shift = mean if standardize or centre else np.zeros_like(mean)
-    fill = (mean - shift) * scale
-    if not (standardize or centre):
-        Z += mean[:, None]
     if standardize:
         Z *= scale[:, None]
     else:
@@ -152,24 +136,24 @@ def _measure(
     peak = np.sqrt(squares.max(axis=1, initial=0.0))
     fourth = np.vecdot(squares, squares) / m
     levels = _count_levels(raw, mask, mean)
-    return Scaling(shift, scale, fill, mean, std, n_missing, peak, fourth, levels)
+    return Scaling(scale, mean, std, n_missing, peak, fourth, levels)
 
 
 def standardise(raw: Array, missing_code: int | None, scaling: Scaling, dtype: Any) -> Array:
-    """Standardised block in `dtype`, (c, m), from stored values (c, m).
+    """Scaled block in `dtype`, (c, m), from stored values (c, m).
 
     float32 is computed in float32 where the stored values are exact in it and their mean is not
     many deviations from 0, so that its rounding shifts nothing to speak of.
     """
     mask = missing_mask(raw, missing_code) if scaling.n_missing.any() else None
-    offset = np.abs(scaling.shift * scaling.scale).max(initial=0.0)
+    offset = np.abs(scaling.mean * scaling.scale).max(initial=0.0)
     narrow = (raw.dtype.itemsize <= 2 or raw.dtype == np.float32) and offset < FAR_FROM_ZERO
     work = np.dtype(dtype) if narrow else np.dtype(np.float64)
     values = raw if raw.dtype == work else raw.astype(work)
-    Z = np.subtract(values, scaling.shift.astype(work)[:, None], order="C")
+    Z = np.subtract(values, scaling.mean.astype(work)[:, None], order="C")
     Z *= scaling.scale.astype(work)[:, None]
     if mask is not None:
-        np.copyto(Z, scaling.fill.astype(work)[:, None], where=mask)
+        Z[mask] = 0.0
     return np.asarray(Z, dtype=dtype)
 
 

@@ -16,6 +16,7 @@ from dhsic.sources.domain import check_finite, first_bad
 from dhsic.sources.dosage import MISSING, NO_COPY, PloidyPolicy, check_policy, fold
 from dhsic.sources.fingerprint import fingerprint
 from dhsic.sources.labels import VariantLabels, member
+from dhsic.sources.request import DOSAGES
 from dhsic.sources.watched import MissingChunks
 
 
@@ -63,6 +64,8 @@ class VczSource(AbstractSource):
         self.n_samples, self.n_features = self._data.n_samples, self._data.n_features
         self.dtype = np.dtype(np.int8) if self._is_genotype else self._data.dtype
         self.missing_code = _missing_code(self.dtype, self._mask)
+        self.dosages = self._is_genotype or variable in DOSAGES
+        self.keeps_codes = True  # values that are none of these are refused
         self.client_bytes = self._data.client_bytes
 
     def blocks(self, width: int) -> tuple[Block, ...]:

@@ -22,7 +22,7 @@ def columns_of(
     missing: str,
     *,
     standardize: bool,
-    centre: bool,
+    has_bandwidth: bool,
 ) -> tuple[Float, Array]:
     """Features, scaled over the samples that are taken, and which of them do not vary.
 
@@ -36,8 +36,10 @@ def columns_of(
         Samples, all by default.
     missing : {"mean", "error"}
         Missing values become the mean of their feature, or are refused.
-    standardize, centre : bool
-        To unit deviation; to zero mean.
+    standardize : bool
+        To unit deviation; to zero mean in any case.
+    has_bandwidth : bool
+        Whether the kernel on the data has a width.
 
     Returns
     -------
@@ -62,13 +64,11 @@ def columns_of(
         first, last = np.searchsorted(ascending, [block.start, block.stop])
         if first < last:
             raw = source.read_columns(block, ascending[first:last] - block.start, rows)
-            scaling, values = measure(
-                raw, source.missing_code, standardize=standardize, centre=centre
-            )
+            scaling, values = measure(raw, source.missing_code, standardize=standardize)
             known.append(scaling)
             Z[:, order[first:last]] = values.T
     whole = Scaling.join(known)
-    check_measured(whole, missing=missing, standardize=standardize, has_bandwidth=centre)
+    check_measured(whole, missing=missing, standardize=standardize, has_bandwidth=has_bandwidth)
     constant = np.empty(len(which), dtype=bool)
     constant[order] = whole.constant
     return Z, constant

@@ -15,8 +15,12 @@ from dhsic._typing import Array, Float, Index
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.choosing import resolve_kernel
+from dhsic.parameters import check_standardize, scales
+from dhsic.runtime.threads import Threads
+from dhsic.scoring.values import look_at
 from dhsic.sources.opening import open_source
 from dhsic.sources.target import as_labels, check_names
+from dhsic.sources.values import recoded
 from dhsic.testing.answers import answer
 from dhsic.testing.columns import columns_of
 from dhsic.testing.draws import Draws
@@ -77,7 +81,7 @@ def test_features(
     features: Any = None,
     *,
     rows: Any = None,
-    standardize: bool = True,
+    standardize: bool | str = "auto",
     missing: str = "mean",
     kernel: str | AbstractKernel = "gaussian",
     label_kernel: str = "auto",
@@ -106,8 +110,8 @@ def test_features(
         Those asked for are held in memory, (m, n) float64.
     rows : (m',) array, optional
         Positions of the samples to test on, or a mask (m,); all by default.
-    standardize : bool
-        To zero mean and unit deviation over the samples tested on.
+    standardize : "auto" or bool
+        To unit deviation over the samples tested on, as of `BAHSIC`; to zero mean in any case.
     missing : {"mean", "error"}
         Missing values become the mean of their feature, or are refused.
     kernel, label_kernel, bandwidth, estimator, covariates, method, n_permutations, random_state
@@ -153,8 +157,16 @@ def test_features(
         estimator,
         Draws(method, n_permutations, random_state),
     )
+    check_standardize(standardize)
+    with Threads() as runtime:
+        values = look_at(source, runtime, taken, features=np.unique(which))
     Z, constant = columns_of(
-        source, which, taken, missing, standardize=standardize, centre=chosen.has_bandwidth
+        recoded(source, values),
+        which,
+        taken,
+        missing,
+        standardize=scales(standardize, values),
+        has_bandwidth=chosen.has_bandwidth,
     )
     together = answer(question, Z)
     alone = [

@@ -1,0 +1,334 @@
+"""What the values of a matrix are: counts of alleles with codes for missing ones, or anything.
+
+Genotype tools write a missing call as a number: -1 (VCF Zarr), -9 (PLINK's text files), -127
+(bed-reader). Counted as a value it is the largest there is, and decides the ranking. So every
+value of a matrix that looks like 0, 1, 2 is looked at before any counts: a code is missing, any
+other lone value is refused, and data that are something else are left as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Index, Mask
+from dhsic.errors import DataError
+from dhsic.sources.base import AbstractSource, Block
+from dhsic.sources.scaling import missing_mask
+
+#: Numbers that stand for a missing call. The first may also be a value, -1 among -1, 0 and 1, so
+#: it is a code only where a 2 shows that copies are counted.
+CODES = (-1, -9, -127)
+UNSURE = CODES[0]
+MOST_COPIES = 2
+#: Other values in data of 0, 1, 2 up to which they are strays, not data of another kind.
+MOST_STRAYS = 3
+#: What was seen, for people.
+ONLY, MORE = "nothing but 0, 1 and 2", "values other than 0, 1 and 2"
+#: Data without a 1, or without a 2, may have other levels up to here.
+FEW_LEVELS = 8
+#: Distinct values that are told apart.
+MOST_TOLD = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How often a value occurs, and its first place: number of the feature, then of the sample."""
+
+    n: int
+    place: tuple[int, int]
+
+    def __add__(self, other: Found) -> Found:
+        return Found(self.n + other.n, min(self.place, other.place))
+
+    def __str__(self) -> str:
+        times = "once" if self.n == 1 else f"{self.n:,} times"
+        return f"{times}, first in feature {self.place[0]} of sample {self.place[1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What was seen of the values of some features.
+
+    Attributes
+    ----------
+    n_features : int
+        How many.
+    n_others : int
+        Features of another kind: with more than `MOST_STRAYS` distinct values outside 0 to 2, or
+        with any and fractions within.
+    n_fractions : int
+        Features within 0 to 2 that hold fractions.
+    has_one : bool
+        Whether a value is 1.
+    largest : float
+        The largest value within 0 to 2.
+    outside : mapping
+        Values outside 0 to 2 of the features that are not of another kind, codes included.
+    """
+
+    n_features: int = 0
+    n_others: int = 0
+    n_fractions: int = 0
+    has_one: bool = False
+    largest: float = 0.0
+    outside: Mapping[float, Found] = field(default_factory=dict)
+
+    def __add__(self, other: Tally) -> Tally:
+        outside = dict(self.outside)
+        _merge(outside, other.outside)
+        return Tally(
+            self.n_features + other.n_features,
+            self.n_others + other.n_others,
+            self.n_fractions + other.n_fractions,
+            self.has_one or other.has_one,
+            max(self.largest, other.largest),
+            outside,
+        )
+
+    @property
+    def is_counts(self) -> bool:
+        """Whether most features hold 0, 1, 2 and little else."""
+        return 2 * (self.n_others + self.n_fractions) <= self.n_features
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether most features are of another kind, or hold too many other values."""
+        return 2 * self.n_others > self.n_features or len(self.strays) > MOST_STRAYS
+
+    @property
+    def strays(self) -> dict[float, Found]:
+        """Values outside 0 to 2 that are no codes."""
+        return {v: f for v, f in sorted(self.outside.items()) if v not in CODES}
+
+    @staticmethod
+    def of(raw: Array, missing_code: int | None, features: Index, rows: Index | None) -> Tally:
+        """Tally of stored values, (c, m), of `features` (c,) and the samples `rows`."""
+        if not raw.size:
+            return Tally()
+        if raw.dtype.kind != "f" and raw.min() >= 0 and raw.max() <= MOST_COPIES:  # most often
+            return Tally(len(raw), has_one=bool((raw == 1).any()), largest=float(raw.max()))
+        outside = (raw < 0) | (raw > MOST_COPIES)
+        missing = missing_mask(raw, missing_code)
+        if missing is not None:
+            outside &= ~missing
+        is_code = np.zeros(raw.shape, dtype=bool)
+        for code in CODES:
+            is_code |= raw == code
+        is_code &= outside
+        found: dict[float, Found] = {}
+        fractions = _have_fractions(raw, ~outside)
+        strays = (outside & ~is_code).any(axis=1)
+        is_other = fractions & strays
+        for c in np.flatnonzero(strays & ~is_other):
+            seen = _values(raw[[c]], (outside[c] & ~is_code[c])[None], features[[c]], rows)
+            is_other[c] = len(seen) > MOST_STRAYS
+            _merge(found, {} if is_other[c] else seen)
+        _merge(found, _values(raw, is_code & ~is_other[:, None], features, rows))
+        return Tally(
+            n_features=len(raw),
+            n_others=int(is_other.sum()),
+            n_fractions=int((fractions & ~is_other).sum()),
+            has_one=bool((raw == 1).any()),
+            largest=float(np.fmax.reduce(np.where(outside, 0, raw), axis=None, initial=0)),
+            outside=found,
+        )
+
+
+def _have_fractions(raw: Array, which: Mask) -> Mask:
+    """Features some of whose values, of those asked about, are no whole numbers, (c,)."""
+    if raw.dtype.kind != "f":
+        return np.zeros(len(raw), dtype=bool)
+    return np.asarray(((raw != np.floor(raw)) & which & ~np.isnan(raw)).any(axis=1))
+
+
+def _values(raw: Array, which: Mask, features: Index, rows: Index | None) -> dict[float, Found]:
+    """Distinct values among some, (c, m), in the order of features."""
+    at_feature, at_sample = np.divmod(np.flatnonzero(which), raw.shape[1])
+    values, first, counts = np.unique(
+        raw[at_feature, at_sample], return_index=True, return_counts=True
+    )
+    samples = at_sample if rows is None else rows[at_sample]
+    places = zip(features[at_feature[first]].tolist(), samples[first].tolist(), strict=True)
+    told = zip(values.tolist(), counts.tolist(), places, strict=True)
+    return {value: Found(n, place) for value, n, place in told}
+
+
+def _merge(into: dict[float, Found], more: Mapping[float, Found]) -> None:
+    """Add what was found elsewhere."""
+    for value, found in more.items():
+        if value in into:
+            into[value] = into[value] + found
+        elif len(into) < MOST_TOLD:
+            into[value] = found
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What the values of a matrix are.
+
+    Attributes
+    ----------
+    dosages : bool
+        0, 1 and 2, and missing ones: copies of an allele, or whether something is there.
+    codes : mapping
+        Numbers that are taken for missing, besides what the source declares.
+    because : str
+        What was seen, for people.
+    """
+
+    dosages: bool
+    codes: Mapping[int, Found] = field(default_factory=dict)
+    because: str = ""
+
+    @staticmethod
+    def of(tally: Tally) -> Values:
+        """Judge what was seen.
+
+        Raises
+        ------
+        DataError
+            Few values besides 0, 1, 2 and codes: the message names them.
+        """
+        is_more = _is_more_copies(tally.strays)
+        if tally.is_ordinary and not is_more:
+            return Values(dosages=False, because=MORE)
+        sure = tally.largest > 1
+        counts = sure and tally.has_one
+        strays = {v: f for v, f in tally.strays.items() if counts or abs(v) > FEW_LEVELS}
+        if tally.is_counts and strays and not is_more:
+            _refuse(strays)
+        codes = {
+            int(value): found
+            for value, found in tally.outside.items()
+            if value in CODES and (sure or value != UNSURE)
+        }
+        plain = not (tally.n_others or tally.n_fractions or tally.strays)
+        dosages = plain and set(tally.outside) == set(codes)
+        return Values(dosages, codes, ONLY if dosages else MORE)
+
+    @staticmethod
+    def kept(tally: Tally) -> Values:
+        """Judge what was seen where no number stands for a missing value."""
+        dosages = not (tally.n_others or tally.n_fractions or tally.outside)
+        if dosages or tally.is_ordinary or not tally.is_counts:
+            return Values(dosages, because=ONLY if dosages else MORE)
+        told = "; ".join(f"{value:g} ({found})" for value, found in sorted(tally.outside.items()))
+        return Values(
+            dosages=False,
+            because=f"0, 1 and 2, and besides them {told}, taken as values: what makes dosages "
+            "quick (two bits each, few levels) is lost",
+        )
+
+    def __str__(self) -> str:
+        if not self.codes:
+            return self.because
+        missing = "; ".join(f"{code} ({found})" for code, found in sorted(self.codes.items()))
+        return f"{self.because}; {missing} taken for missing"
+
+
+def _is_more_copies(strays: Mapping[float, Found]) -> bool:
+    """Whether counts simply go on: 3, 4 and so on without a gap, as of more than two copies."""
+    values = list(strays)
+    return len(values) > 1 and values == list(range(3, 3 + len(values)))
+
+
+def _refuse(strays: Mapping[float, Found]) -> None:
+    told = "; ".join(f"{value:g} ({found})" for value, found in strays.items())
+    codes = ", ".join(f"{value:g}" for value in strays)
+    one = len(strays) == 1
+    given = codes if one else f"({codes})"
+    raise DataError(
+        f"X holds 0, 1 and 2 and besides them only {told}, which {'is' if one else 'are'} no count "
+        f"of alleles. If {'it stands' if one else 'they stand'} for missing calls, open the data "
+        f"with missing_code={given} (dhsic.open_source); to take every number as it is, with "
+        "missing_code=None; else mend the data."
+    )
+
+
+class RecodedSource(AbstractSource):
+    """A source some numbers of which are missing values: NaN in floats, else all under one code.
+
+    Parameters
+    ----------
+    base : AbstractSource
+        Where values are read from.
+    codes : sequence of int
+        Numbers that are missing, at least one, besides what `base` says.
+    code : int, optional
+        What they are read as where `base` has no code of its own; the first by default.
+    """
+
+    def __init__(self, base: AbstractSource, codes: Sequence[int], code: int | None = None) -> None:
+        self._base, self._codes = base, tuple(codes)
+        self.n_samples, self.n_features = base.n_samples, base.n_features
+        self.dtype = np.dtype(base.dtype)
+        own = base.missing_code if code is None else code
+        self.missing_code = self._codes[0] if own is None else own
+        self.client_bytes, self.in_memory = base.client_bytes, base.in_memory
+
+    def blocks(self, width: int) -> tuple[Block, ...]:
+        """Blocks of the base."""
+        return self._base.blocks(width)
+
+    def read(self, block: Block, rows: Index | None = None) -> Array:
+        """Read a block, (m, c)."""
+        return self._recoded(self._base.read(block, rows).T).T
+
+    def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
+        """Read some features of a block, (c', m)."""
+        return self._recoded(self._base.read_columns(block, local, rows))
+
+    def _recoded(self, raw: Array) -> Array:
+        """Values under one code, (c, m)."""
+        fill = np.nan if self.dtype.kind == "f" else self.missing_code
+        return np.where(np.isin(raw, self._codes), np.asarray(fill, dtype=self.dtype), raw)
+
+    def stored_width(self, block: Block) -> int:
+        """Features that are read from storage for a block."""
+        return self._base.stored_width(block)
+
+    def fingerprint(self) -> str:
+        """Hex digest of the base, and the codes."""
+        return f"{self._base.fingerprint()}-{','.join(map(str, self._codes))}-{self.dtype}"
+
+    def feature_names(self) -> Array | None:
+        """Names of the features."""
+        return self._base.feature_names()
+
+    def sample_names(self) -> Array | None:
+        """Names of the samples."""
+        return self._base.sample_names()
+
+    def feature_coords(self) -> Mapping[str, Array]:
+        """Coordinates of the features."""
+        return self._base.feature_coords()
+
+    def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...] | None:
+        """Lazy blocks of the base."""
+        return self._base.pieces(blocks)
+
+    def with_pieces(self, blocks: tuple[Block, ...], arrays: tuple[Array, ...]) -> AbstractSource:
+        """Return a source that reads computed blocks of the base."""
+        base = self._base.with_pieces(blocks, arrays)
+        return RecodedSource(base, self._codes, self.missing_code)
+
+
+def recoded(source: AbstractSource, values: Values) -> AbstractSource:
+    """The source with codes for missing values as what they are; itself where there are none.
+
+    Dosages have one code, -1, which is free there and which they are packed with.
+    """
+    if not values.codes:
+        return source
+    free = values.dosages and source.missing_code is None
+    return RecodedSource(source, sorted(values.codes), UNSURE if free else None)
+
+
+def total(tallies: Sequence[Tally]) -> Tally:
+    """Tally of all."""
+    return reduce(Tally.__add__, tallies, Tally())

@@ -1,0 +1,285 @@
+"""What numbers of a matrix are missing, what is refused, and which data keep their scale."""
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import dhsic
+from dhsic.errors import DataError, InputError
+from dhsic.runtime.threads import Threads
+from dhsic.scoring.values import look_at
+from dhsic.sources.arrays import ArraySource
+from dhsic.sources.simulate import simulate_genotypes
+from dhsic.sources.values import CODES, RecodedSource, Tally, Values
+from dhsic.testing import test_features as tested
+
+RNG = np.random.default_rng(5)
+CALLS = RNG.choice(np.array([0, 0, 1, 2], "i1"), size=(40, 30))
+CALLS[:3, :] = [[0], [1], [2]]
+GAPS = RNG.random(CALLS.shape) < 0.1
+GAPS[:3] = False
+Y = (CALLS[:, 3] + RNG.integers(0, 2, 40) > 1).astype(int)
+GIVEN = np.where(GAPS, np.nan, CALLS)
+
+
+def values_of(X, rows=None, **options):
+    with Threads(2) as runtime:
+        return look_at(dhsic.open_source(X, **options), runtime, rows)
+
+
+def ranking(X, **options):
+    return dhsic.BAHSIC(5, progress=False, **options).fit(X, Y).ranking_
+
+
+def in_zarr(X, folder):
+    root = zarr.open_group(folder, mode="w")
+    array = root.create_array(
+        "x", shape=X.shape, chunks=(40, 7), dtype=X.dtype, dimension_names=("samples", "features")
+    )
+    array[...] = X
+    return str(folder)
+
+
+MAKE = {
+    "int8": lambda X, folder: X.astype("i1"),
+    "int64": lambda X, folder: X.astype("i8"),
+    "float32": lambda X, folder: X.astype("f4"),
+    "Fortran": lambda X, folder: np.asfortranarray(X.astype("i2")),
+    "pandas": lambda X, folder: pd.DataFrame(X),
+    "dask": lambda X, folder: da.from_array(X.astype("i1"), chunks=(20, 7)),
+    "xarray": lambda X, folder: xr.DataArray(X.astype("f8"), dims=("samples", "features")),
+    "zarr": lambda X, folder: in_zarr(X.astype("i1"), folder / "x.zarr"),
+    "zarr of floats": lambda X, folder: in_zarr(X.astype("f4"), folder / "x.zarr"),
+}
+
+# -- missing ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("kind", MAKE)
+def test_codes_are_missing_in_every_source(kind, code, tmp_path):
+    X = MAKE[kind](np.where(GAPS, code, CALLS), tmp_path)
+
+    with pytest.warns(UserWarning, match=rf"{code} \({GAPS.sum()} times, first in feature"):
+        found = ranking(X)
+
+    assert_array_equal(found, ranking(GIVEN))
+
+
+@pytest.mark.parametrize("kind", ["int8", "float32", "zarr"])
+def test_several_codes_are(kind, tmp_path):
+    coded = np.where(GAPS, RNG.choice(CODES, CALLS.shape), CALLS)
+
+    with pytest.warns(UserWarning, match="-127.*-9.*-1"):
+        found = ranking(MAKE[kind](coded, tmp_path))
+
+    assert_array_equal(found, ranking(GIVEN))
+
+
+def test_the_result_counts_them():
+    with pytest.warns(UserWarning, match="-9"):
+        result = dhsic.select(np.where(GAPS, -9, CALLS), Y, progress=False)
+
+    assert result.attrs["n_missing_values"] == GAPS.sum()
+    assert f"-9 ({GAPS.sum()} times" in result.attrs["values"]
+
+
+def test_tests_of_features_know_them():
+    with_nan = tested(GIVEN, Y, [3, 5], n_permutations=99)
+    with_code = tested(np.where(GAPS, -9, CALLS), Y, [3, 5], n_permutations=99)
+
+    assert_array_equal(with_code.statistics, with_nan.statistics)
+
+
+@pytest.mark.parametrize("X", [CALLS.clip(0, 1) - (GAPS & (CALLS == 0)), CALLS - 1, CALLS * 2 - 2])
+def test_minus_one_is_a_value_where_nothing_counts_to_two(X):
+    assert values_of(X).codes == {}
+
+
+def test_haploid_calls_have_codes_too():
+    haploid = CALLS.clip(0, 1)
+
+    assert values_of(np.where(GAPS, -9, haploid)).dosages
+    assert list(values_of(np.where(GAPS, -9, haploid)).codes) == [-9]
+
+
+def test_codes_beside_more_copies():
+    tetraploid = RNG.integers(0, 5, CALLS.shape)
+
+    found = values_of(np.where(GAPS, -9, tetraploid))
+
+    assert list(found.codes) == [-9]
+    assert not found.dosages
+
+
+# -- refused ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stray", [3, 9, 255, -2, -99, 4.5])
+@pytest.mark.parametrize("kind", ["int64", "float32", "zarr of floats"])
+def test_a_lone_other_value_is_refused(kind, stray, tmp_path):
+    if kind == "int64" and stray != int(stray):
+        return
+    X = CALLS.astype("f8")
+    X[7, 11] = stray
+
+    with pytest.raises(DataError, match=rf"only {stray:g} \(once, first in feature 11 of sample 7"):
+        ranking(MAKE[kind](X, tmp_path))
+
+
+def test_two_strays_are_named():
+    X = CALLS.astype(int)
+    X[7, 11], X[9, 2], X[9, 3] = 9, 3, 3
+
+    with pytest.raises(DataError, match=r"only 3 \(2 times.*9 \(once.*missing_code=\(3, 9\)"):
+        ranking(X)
+    meant = dhsic.open_source(X, missing_code=(3, 9))
+    assert_array_equal(ranking(meant), ranking(np.where(X > 2, np.nan, X)))
+
+
+def test_a_stray_far_from_the_first_blocks_is_found(tmp_path):
+    X = RNG.choice(np.array([0, 1, 2], "u1"), size=(40, 700))
+    X[5, 333] = 255
+    path = in_zarr(X, tmp_path / "x.zarr")
+
+    with pytest.raises(DataError, match=r"only 255 \(once, first in feature 333 of sample 5"):
+        ranking(path)
+    told = ranking(dhsic.open_source(path, missing_code=255))
+    assert_array_equal(told, ranking(np.where(X == 255, np.nan, X)))
+
+
+def test_kept_as_asked():
+    X = CALLS.astype(int)
+    X[7, 11] = 9
+    X[8, 12] = -9
+
+    kept = dhsic.open_source(X, missing_code=None)
+
+    assert_array_equal(ranking(kept), ranking(kept, standardize=True))
+    assert "besides them -9 (once" in str(values_of(X, missing_code=None))
+
+
+def test_only_samples_that_take_part_count():
+    X = CALLS.astype(int)
+    X[7, 11] = 9
+
+    assert values_of(X, rows=np.delete(np.arange(40), 7)).dosages
+    with pytest.raises(DataError, match="of sample 7"):
+        values_of(X, rows=np.arange(5, 40))
+
+
+@pytest.mark.parametrize("code", ["none", 1.5, True, (), ("a",), (1, 2.5)])
+def test_codes_that_are_none(code):
+    with pytest.raises(InputError, match="missing_code="):
+        dhsic.open_source(CALLS, missing_code=code)
+
+
+# -- left alone ---------------------------------------------------------------------------------
+
+OTHERS = {
+    "normal": RNG.standard_normal((40, 30)),
+    "counts": RNG.poisson(1.0, (40, 30)) * RNG.integers(1, 4, 30),
+    "few counts": RNG.poisson(0.4, (40, 30)).clip(0, 4) + np.eye(40, 30, dtype=int) * 3,
+    "unit interval": RNG.random((40, 30)),
+    "signs": RNG.choice([-1, 1], (40, 30)),
+    "shifted": CALLS.astype(int) - 1,
+    "ages and sexes": np.column_stack([RNG.integers(20, 80, (40, 3)), CALLS[:, 0] > 0]),
+    "four levels": RNG.choice([0, 5, 10, 20, 40], (40, 30)),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_data_are_left_as_they_are(kind):
+    found = values_of(OTHERS[kind])
+
+    assert not found.dosages
+    assert found.codes == {}
+
+
+def test_values_from_a_format_are_known(tmp_path):
+    path = str(tmp_path / "g.vcz")
+    simulate_genotypes(path, n_samples=30, n_variants=600, n_causal=2, n_pairs=0)
+
+    assert values_of(path) == Values(dosages=True, because="dosages")
+
+
+@given(st.data())
+def test_a_tally_does_not_depend_on_the_cut(data):
+    levels = data.draw(st.sampled_from([(0, 1, 2), (0, 1, 2, -9), (0, 1, 2, 3), (0, 1, 7, -1, 40)]))
+    kind = data.draw(st.sampled_from(["i1", "i4", "f4", "f8"]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    raw = rng.choice(levels, (7, 9)).astype(kind)
+    cut = data.draw(st.integers(0, 7))
+    where = np.arange(7) + 100
+
+    whole = Tally.of(raw, None, where, None)
+    parts = Tally.of(raw[:cut], None, where[:cut], None) + Tally.of(
+        raw[cut:], None, where[cut:], None
+    )
+
+    assert parts == whole
+    for value, found in whole.outside.items():
+        at = [(c + 100, i) for c, row in enumerate(raw) for i, x in enumerate(row) if x == value]
+        assert (found.n, found.place) == (len(at), at[0])
+
+
+# -- recoded ------------------------------------------------------------------------------------
+
+
+def test_a_recoded_source_reads_as_the_definition_says():
+    coded = np.where(GAPS, -9, CALLS).astype("i1")
+    source = RecodedSource(ArraySource(coded), (-9,), -1)
+    block = source.blocks(10)[1]
+
+    assert_array_equal(source.read(block), np.where(GAPS, -1, CALLS)[:, 10:20])
+    columns = source.read_columns(block, np.array([1, 4]), np.array([5, 2]))
+    assert_array_equal(columns, np.where(GAPS, -1, CALLS)[[5, 2]][:, [11, 14]].T)
+    assert source.fingerprint() != ArraySource(coded).fingerprint()
+
+
+# -- scale --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["bahsic", "fohsic", "ccm", "weighting", "svm-rfe"])
+def test_dosages_keep_their_scale_and_nothing_else_does(method):
+    def chosen(X, **options):
+        found = dhsic.select(X, Y, method=method, progress=False, n_features_to_select=5, **options)
+        return found["rank"].to_numpy()
+
+    for X, standardize in ((GIVEN, False), (CALLS > 0, False), (GIVEN + 0.5 * CALLS, True)):
+        assert_array_equal(chosen(X), chosen(X, standardize=standardize))
+
+
+def test_a_feature_alone_is_scaled():
+    assert_array_equal(
+        dhsic.LinearHSIC(5, progress=False).fit(CALLS, Y).ranking_,
+        dhsic.LinearHSIC(5, standardize=True, progress=False).fit(CALLS, Y).ranking_,
+    )
+
+
+@pytest.mark.parametrize("kernel", ["polynomial", "linear", "gaussian", "ridge"])
+def test_where_zero_is_changes_nothing(kernel):
+    """Features are centred whether they are scaled or not."""
+    shifted = dhsic.open_source(CALLS.astype(int) + 50, missing_code=None)
+    options = {"kernel": kernel, "standardize": False}
+
+    assert_array_equal(ranking(shifted, **options), ranking(CALLS, **options))
+
+
+def test_halves_are_taken_as_the_whole():
+    """Where a half alone would not tell: a single 2 shows that -1 is missing."""
+    calls = CALLS.clip(0, 1)
+    calls[0, 29] = 2
+    options = {"stability": 4, "progress": False, "n_features_to_select": 5}
+
+    with pytest.warns(UserWarning, match="-1 .* taken for missing"):
+        found = dhsic.select(np.where(GAPS, -1, calls), Y, **options)
+
+    expected = dhsic.select(np.where(GAPS, np.nan, calls), Y, **options)
+    assert_array_equal(found["stability"], expected["stability"])
