@@ -40,7 +40,8 @@ def load(path):
 
 def by_round(X, y, tolerance, runtime):
     """(|S|, agreement, estimated error) of every round of the exact run."""
-    exact = dhsic.BAHSIC(N_LAST, approx="exact", progress=False, runtime=runtime).fit(X, y)
+    how = {"standardize": True, "progress": False, "runtime": runtime}
+    exact = dhsic.BAHSIC(N_LAST, approx="exact", **how).fit(X, y)
     removed_in = exact.result_["round_removed"].to_numpy()
     choices = ThinChoices(
         resolve_kernel("gaussian"),
