@@ -30,7 +30,7 @@ from dhsic.sources.base import AbstractSource
 from dhsic.sources.inmemory import check_in_memory, check_turned
 from dhsic.sources.opening import open_source
 from dhsic.sources.taking import take_features
-from dhsic.sources.target import as_labels, check_names, read_groups
+from dhsic.sources.target import as_labels, check_coded, check_names, read_groups
 from dhsic.stability import check_halves, check_stability, with_stability
 
 
@@ -94,7 +94,8 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         labels = None if is_own else as_labels(y, X)
         source = self._open(X, None if labels is None else len(labels), sample_dim, variable)
         check_names(source, X, y=y, covariates=covariates)
-        known = None if groups is None else self._groups(groups, X, source.n_features)
+        check_coded(X, y=labels, covariates=covariates)
+        known = None if groups is None else self._groups(groups, X, source)
         count = self._count(source.n_features if known is None else known.n)
         n_halves = check_stability(self.stability)
         runtime = choose_runtime(self.runtime)
@@ -157,14 +158,15 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def parameters(self) -> AbstractParameters:
         """What identifies the run that `fit` makes, besides the data."""
 
-    def _groups(self, groups: Any, X: Any, d: int) -> Groups:
+    def _groups(self, groups: Any, X: Any, source: AbstractSource) -> Groups:
         """Groups by name, or as they are given."""
         if not self.takes_groups:
             raise InputError(
                 f"{type(self).__name__} takes no groups: it judges features one by one. Leave "
                 "them out, or use BAHSIC or FOHSIC."
             )
-        return Groups.of(read_groups(X, groups, d) if isinstance(groups, str) else groups, d)
+        d = source.n_features
+        return Groups.of(read_groups(X, groups, source) if isinstance(groups, str) else groups, d)
 
     @property
     def _seed(self) -> int:

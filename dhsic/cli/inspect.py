@@ -15,6 +15,8 @@ from dhsic._typing import Array
 from dhsic.cli.exits import Command, echo_json
 from dhsic.cli.labels import describe
 from dhsic.cli.layout import Layout, advice, better_chunks, layout_of
+from dhsic.cli.options import pass_option
+from dhsic.cli.sites import Sites
 from dhsic.cli.tables import is_missing, typed
 from dhsic.cli.talk import counted, paragraph, some
 from dhsic.engines.memory import Promise, human
@@ -25,6 +27,7 @@ from dhsic.runtime.choosing import choose_runtime
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import ChunkedArray, dimension_names
 from dhsic.sources.opening import open_source
+from dhsic.sources.subset import whole_of
 from dhsic.sources.target import IDENTIFIERS
 
 
@@ -32,24 +35,29 @@ from dhsic.sources.target import IDENTIFIERS
 @click.argument("path", type=click.Path())
 @click.option("--variable", metavar="NAME", help="Variable of the store that holds the features.")
 @click.option("--sample-dim", metavar="DIM", help="Name or number of the samples' dimension.")
+@pass_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def inspect(*, path: str, variable: str | None, sample_dim: str | None, as_json: bool) -> None:
+def inspect(
+    *, path: str, variable: str | None, sample_dim: str | None, pass_only: bool, as_json: bool
+) -> None:
     """Say what PATH holds, how well it is laid out, and what a selection would need.
 
     Reads no features, only metadata, names and candidate labels.
     """
     axis = int(sample_dim) if sample_dim is not None and sample_dim.isdigit() else sample_dim
-    source = open_source(path, variable=variable, sample_dim=axis)
-    data = getattr(source, "_data", None)
+    source = open_source(path, variable=variable, sample_dim=axis, pass_only=pass_only)
+    whole = whole_of(source)
+    data = getattr(whole, "_data", None)
     if not isinstance(data, ChunkedArray):
         raise InputError(f"{path} is no Zarr store; inspect looks at the layout of one.")
-    layout = layout_of(source, data)
+    layout = layout_of(whole, data)
+    sites = Sites.of(path, source)
     promise = _promise(source)
     targets = dict(_targets(data, source.n_samples))
     if as_json:
-        echo_json(_plain(source, layout, promise, targets))
+        echo_json(_plain(source, layout, promise, targets) | sites.plain())
     else:
-        click.echo("\n".join(_lines(path, source, layout, promise, targets)))
+        click.echo("\n".join(_lines(path, source, layout, promise, targets, sites)))
 
 
 def _promise(source: AbstractSource) -> Promise:
@@ -90,8 +98,8 @@ def _plain(
         "dtype": str(source.dtype),
         "missing_code": source.missing_code,
         "layout": asdict(layout),
-        "better_chunks": better_chunks(source, layout),
-        "advice": advice(source, layout),
+        "better_chunks": better_chunks(whole_of(source), layout),
+        "advice": advice(whole_of(source), layout),
         "sample_names": _first(source.sample_names()),
         "feature_names": _first(source.feature_names()),
         "feature_coords": sorted(source.feature_coords()),
@@ -101,10 +109,16 @@ def _plain(
 
 
 def _lines(
-    path: str, source: AbstractSource, layout: Layout, promise: Promise, targets: dict[str, str]
+    path: str,
+    source: AbstractSource,
+    layout: Layout,
+    promise: Promise,
+    targets: dict[str, str],
+    sites: Sites,
 ) -> Iterator[str]:
     sizes = " x ".join(f"{n:,} {axis}" for n, axis in zip(layout.shape, layout.axes, strict=True))
-    ratio = source.n_samples * source.n_features * source.dtype.itemsize / layout.stored_bytes
+    whole = whole_of(source)
+    ratio = source.n_samples * whole.n_features * source.dtype.itemsize / layout.stored_bytes
     yield paragraph(
         "data", f"{Path(path).name}: {source.n_samples:,} samples x {source.n_features:,} features"
     )
@@ -116,6 +130,8 @@ def _lines(
     yield paragraph("codecs", _codecs(layout))
     yield paragraph("samples", _names(source.sample_names()))
     yield paragraph("features", _names(source.feature_names()))
+    for label, fact in sites.facts():
+        yield paragraph(label, fact)
     yield paragraph("chunks", _chunks(layout))
     yield paragraph(
         "reading",
@@ -126,7 +142,7 @@ def _lines(
     for name, summary in targets.items() or {"": "no variable along the samples"}.items():
         yield paragraph("target", f"{name}: {summary}".removeprefix(": "))
     yield paragraph("memory", f"a selection of all samples: {promise}")
-    for line in advice(source, layout) or ["The layout is good for feature selection."]:
+    for line in advice(whole, layout) or ["The layout is good for feature selection."]:
         yield paragraph("advice", line)
 
 

@@ -17,6 +17,12 @@ from dhsic.selectors import METHODS
 
 option = click.option
 
+pass_option = option(
+    "--pass-only",
+    is_flag=True,
+    help="Leave out variants of VCF Zarr whose FILTER is not PASS; one without (.) has not passed.",
+)
+
 #: In the order of the help.
 OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.argument("path", type=click.Path()),
@@ -46,6 +52,12 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         multiple=True,
         metavar="TEXT",
         help='Read this as missing besides NA, NaN, "." and nothing, for instance -9.',
+    ),
+    option(
+        "--not-na",
+        multiple=True,
+        metavar="TEXT",
+        help="Read this as a value, though it is usual for missing: NA, or PLINK's -9.",
     ),
     option(
         "-n",
@@ -144,6 +156,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "selected as a whole, by definition, and -n counts them.",
     ),
     option("--sample-dim", metavar="DIM", help="Name or number of the samples' dimension."),
+    pass_option,
     option(
         "--checkpoint",
         type=click.Path(),

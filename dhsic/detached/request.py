@@ -50,6 +50,8 @@ class Request:
         As of `dhsic.select`; parameters are `plain_parameters`.
     variable, sample_dim : str, int or None
         As of `dhsic.select`.
+    pass_only : bool
+        As of `dhsic.open_source`.
     device : str or None
         What features are scored on, as the environment of who sends it says.
     job, attributes : mapping
@@ -66,6 +68,7 @@ class Request:
     parameters: Mapping[str, Any]
     variable: str | None = None
     sample_dim: str | int | None = None
+    pass_only: bool = False
     device: str | None = field(default_factory=wanted_device)
     job: Mapping[str, Any] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -104,6 +107,7 @@ class Request:
             variable=self.variable,
             sample_dim=self.sample_dim,
             n_samples=self.n_samples,
+            pass_only=self.pass_only,
         )
 
     def selector(self) -> Selector:

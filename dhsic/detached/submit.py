@@ -18,8 +18,9 @@ from dhsic.errors import InputError
 from dhsic.given import as_array
 from dhsic.kernels.labels import SELF
 from dhsic.selectors.select import parameters_of
+from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import as_labels, check_names, read_groups
+from dhsic.sources.target import as_labels, check_coded, check_names, read_groups
 
 #: Parameters that are said otherwise here, and how.
 SAID_OTHERWISE = {
@@ -42,6 +43,7 @@ def submit(
     groups: Any = None,
     sample_dim: str | int | None = None,
     variable: str | None = None,
+    pass_only: bool = False,
     **parameters: Any,
 ) -> Run:
     """Start a selection on a Dask cluster, where it goes on when this process ends.
@@ -69,6 +71,8 @@ def submit(
         Address of the cluster where no `client` is given.
     security : distributed.Security, optional
         Certificates for `scheduler`; those of Dask's configuration by default.
+    pass_only : bool
+        As of `dhsic.open_source`.
     covariates, groups : array, or str for groups
         As of `dhsic.select`; small, they are kept in the checkpoint.
 
@@ -91,8 +95,15 @@ def submit(
     y = None if target is None else as_labels(target, path)
     _check_parameters(method, parameters, has_labels=y is not None)
     n_labels = None if y is None else len(y)
-    source = open_source(path, variable=variable, sample_dim=sample_dim, n_samples=n_labels)
+    source = open_source(
+        path,
+        variable=variable,
+        sample_dim=sample_dim,
+        n_samples=n_labels,
+        pass_only=pass_only,
+    )
     check_names(source, path, y=target, covariates=covariates)
+    check_coded(path, y=y, covariates=covariates)
     request = Request(
         id=secrets.token_hex(6),
         path=path,
@@ -102,9 +113,10 @@ def submit(
         parameters=plain_parameters(parameters),
         variable=variable,
         sample_dim=sample_dim,
+        pass_only=pass_only,
         y=y,
         covariates=None if covariates is None else as_array(covariates, "covariates"),
-        groups=_groups(groups, path, source.n_features),
+        groups=_groups(groups, path, source),
     )
     folder = Folder(place_of(checkpoint))
     given = send(request, folder, client=client, scheduler=scheduler, security=security)
@@ -142,8 +154,8 @@ def _check_parameters(method: str, parameters: Mapping[str, Any], *, has_labels:
         )
 
 
-def _groups(groups: Any, path: str, d: int) -> Any:
+def _groups(groups: Any, path: str, source: AbstractSource) -> Any:
     """One name a feature."""
     if groups is None:
         return None
-    return np.asarray(read_groups(path, groups, d) if isinstance(groups, str) else groups)
+    return np.asarray(read_groups(path, groups, source) if isinstance(groups, str) else groups)

@@ -25,7 +25,7 @@ from dhsic.runtime.choosing import choose_runtime
 from dhsic.runtime.threads import usable_cores
 from dhsic.selectors.select import selector_of
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import as_labels, read_groups
+from dhsic.sources.target import as_labels, check_coded, read_groups
 from dhsic.stability import check_stability
 
 #: Workers that times are told for, besides those asked for.
@@ -88,12 +88,13 @@ def plan(
     source = open_source(
         data, variable=variable, sample_dim=sample_dim, n_samples=None if y is None else len(y)
     )
+    check_coded(data, y=y)
     if groups is not None and not selector.takes_groups:
         raise InputError(
             f"groups: method {method!r} takes none, it judges features one by one; leave them out."
         )
     if isinstance(groups, str):
-        groups = read_groups(data, groups, source.n_features)
+        groups = read_groups(data, groups, source)
     memory = selector.memory
     if n_workers is None and limit is not None:
         memory = limit if memory is None else min(memory, limit)

@@ -52,6 +52,8 @@ class AbstractSource(ABC):
         source opens itself again from a path or URL.
     in_memory : bool
         True when `read` costs no decoding.
+    n_features_filtered : int
+        Features that the store has besides, and that are left out.
     """
 
     n_samples: int
@@ -60,6 +62,7 @@ class AbstractSource(ABC):
     missing_code: int | None = None
     client_bytes: int = 0
     in_memory: bool = False
+    n_features_filtered: int = 0
 
     @abstractmethod
     def blocks(self, width: int) -> tuple[Block, ...]:
@@ -119,6 +122,10 @@ class AbstractSource(ABC):
     def feature_coords(self) -> Mapping[str, Array]:
         """Coordinates of the features that travel to the result, each (d,)."""
         return {}
+
+    def of_features(self, values: Array) -> Array:
+        """Of one value for each stored feature, those of the features here: all of them."""
+        return values
 
     def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...] | None:
         """Lazy blocks (dask arrays, (m, c) each) that a cluster should compute, or None.

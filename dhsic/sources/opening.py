@@ -8,12 +8,14 @@ from typing import Any, Literal
 
 import zarr
 
+from dhsic.errors import InputError
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.dosage import PloidyPolicy
-from dhsic.sources.groups import open_array, open_group
+from dhsic.sources.groups import open_array, open_group, parent
 from dhsic.sources.inmemory import open_in_memory
 from dhsic.sources.request import Request
 from dhsic.sources.stores import open_store
+from dhsic.sources.variants import passing
 from dhsic.sources.watched import MissingChunks
 from dhsic.sources.zarr import ZarrSource
 
@@ -27,6 +29,7 @@ def open_source(
     missing_code: int | Literal["auto"] | None = "auto",
     missing_chunks: MissingChunks = "error",
     ploidy_policy: PloidyPolicy = "count",
+    pass_only: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> AbstractSource:
     """Open data as a source of samples x features.
@@ -53,6 +56,9 @@ def open_source(
         Whether chunks that a Zarr array lacks are an error or fill values.
     ploidy_policy : {"count", "scale", "error"}
         What a genotype of lower ploidy counts: its own alleles, as many as others have, an error.
+    pass_only : bool
+        Leave out variants of VCF Zarr whose FILTER is not PASS, as ``bcftools view -f PASS`` does:
+        those with another one, and those with none, ".", to which filters were not applied.
     storage_options : mapping, optional
         Options of fsspec for a URL.
 
@@ -75,9 +81,18 @@ def open_source(
     request = Request(variable, sample_dim, n_samples, missing_code, missing_chunks, ploidy_policy)
     if isinstance(X, AbstractSource):
         request.check_length(X.n_samples, "X")
+        if pass_only:
+            raise InputError("X is open already: say pass_only=True where it is opened.")
         return X
     if isinstance(X, str | PathLike):
         X = open_store(fspath(X), storage_options)
+    source = _open(X, request)
+    if not pass_only:
+        return source
+    return passing(source, parent(X) if isinstance(X, zarr.Array) else X, missing_chunks)
+
+
+def _open(X: Any, request: Request) -> AbstractSource:
     if isinstance(X, zarr.Array):
         return open_array(X, request)
     if isinstance(X, zarr.Group):
