@@ -11,6 +11,7 @@ from suites.source import Case, SourceSuite, whole
 
 import dhsic
 from dhsic.errors import InputError
+from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.scoring import reader
 from dhsic.sources.opening import open_source
@@ -198,3 +199,18 @@ def test_a_checkpoint_is_of_those_features(stores, tmp_path):
         dhsic.select(SubsetSource(source, kept[1:]), trait, **options)
     with pytest.raises(dhsic.CheckpointError):
         dhsic.select(source, trait, **options)
+
+
+@pytest.mark.parametrize("kind", ["store", "memory", "graph"])
+def test_workers_rank_as_threads_do(stores, client, kind):
+    path, _, kept, trait = stores
+    source = open_source(path)
+    if kind != "store":
+        X = np.hstack([source.read(block) for block in source.blocks(300)])
+        source = open_source(X if kind == "memory" else da.from_array(X, (80, 16)), missing_code=-1)
+    some = SubsetSource(source, kept)
+    expected = dhsic.select(some, trait, runtime=Threads(2), n_features_to_select=9)
+    with DaskRuntime(client) as runtime:
+        found = dhsic.select(some, trait, runtime=runtime, n_features_to_select=9)
+    for name in ("rank", "score", "round_hsic"):
+        np.testing.assert_array_equal(found[name].to_numpy(), expected[name].to_numpy())

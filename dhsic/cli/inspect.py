@@ -28,7 +28,7 @@ from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import ChunkedArray, dimension_names
 from dhsic.sources.opening import open_source
 from dhsic.sources.subset import whole_of
-from dhsic.sources.target import IDENTIFIERS
+from dhsic.sources.target import IDENTIFIERS, PLINK_MISSING, plink_missing
 
 
 @click.command(cls=Command)
@@ -86,6 +86,9 @@ def _summary(values: Array) -> str:
     if len(np.unique(present.astype(str))) < 2:
         return "constant"
     told = describe(present, "auto")
+    n_coded = plink_missing(present)
+    if n_coded:
+        told += f"; {n_coded:,} are {PLINK_MISSING}, PLINK's missing"
     return f"{told}; {int(missing.sum()):,} missing" if missing.any() else told
 
 

@@ -207,9 +207,10 @@ def check_coded(X: Any, **given: Any) -> None:
         of_each = [plink_missing(c) for c in (columns.T if columns.ndim == 2 else [columns])]
         if any(of_each):
             raise InputError(
-                f"{sum(of_each)} of the {what} are {PLINK_MISSING}, which PLINK writes for missing "
-                f"ones, and no other is below 0. {_without(X, what, columns)} If {PLINK_MISSING} "
-                f"is a value, {_as_values(what, columns)}."
+                f"{sum(of_each)} of {columns.size} values of {what} are {PLINK_MISSING}, which "
+                "PLINK writes for missing ones, and no other is below 0. "
+                f"{_without(X, what, columns)} If {PLINK_MISSING} is a value, "
+                f"{_as_values(what, columns)}."
             )
 
 
