@@ -51,6 +51,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         groups: Any = None,
         sample_dim: str | int | None = None,
         variable: str | None = None,
+        pass_only: bool = False,
     ) -> Self:
         """Rank the features of X by the dependence of y on them.
 
@@ -75,6 +76,8 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             Name or axis of the samples where X does not tell.
         variable : str, optional
             Which variable of a dataset or group holds the data.
+        pass_only : bool
+            Leave out variants whose FILTER is not PASS, as of `dhsic.open_source`.
 
         Returns
         -------
@@ -92,7 +95,13 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 "y is None. Pass one label a sample."
             )
         labels = None if is_own else as_labels(y, X)
-        source = self._open(X, None if labels is None else len(labels), sample_dim, variable)
+        source = self._open(
+            X,
+            sample_dim,
+            n_samples=None if labels is None else len(labels),
+            variable=variable,
+            pass_only=pass_only,
+        )
         check_names(source, X, y=y, covariates=covariates)
         check_coded(X, y=labels, covariates=covariates)
         known = None if groups is None else self._groups(groups, X, source)
@@ -121,16 +130,15 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 runtime.close()
         return self
 
-    def _open(
-        self, X: Any, n_labels: int | None, sample_dim: str | int | None, variable: str | None
-    ) -> AbstractSource:
-        if sample_dim is None and _is_array_like(X):
-            matrix = self._validated(X, variable)
-            if n_labels is not None:
-                check_turned(matrix.shape, n_labels)
+    def _open(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
+        """X as a source; `options` as of `dhsic.open_source`."""
+        if sample_dim is None and not options["pass_only"] and _is_array_like(X):
+            matrix = self._validated(X, options["variable"])
+            if options["n_samples"] is not None:
+                check_turned(matrix.shape, options["n_samples"])
             known = Names(features=getattr(self, "feature_names_in_", None))
             return ArraySource(matrix, names=known)
-        source = open_source(X, variable=variable, sample_dim=sample_dim, n_samples=n_labels)
+        source = open_source(X, sample_dim=sample_dim, **options)
         self.n_features_in_ = source.n_features
         names = source.feature_names()
         if names is not None:

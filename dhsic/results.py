@@ -170,7 +170,8 @@ def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
 def selected_features(result: Any) -> xr.Dataset:
     """The selected features alone, the best first, without the history of rounds.
 
-    The coordinate ``features`` holds their positions in the data.
+    The coordinate ``features`` holds their positions in the data; where some of a store were left
+    out, those among the others, and ``stored_feature`` those in the store.
 
     Raises
     ------

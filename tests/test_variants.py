@@ -143,6 +143,7 @@ def test_a_run_is_resumed_with_what_passed(stores, tmp_path):
 def test_a_detached_run_takes_what_passed(stores, client, tmp_path):
     y = dhsic.read_target(stores[0], "sample_trait")
     expected = dhsic.select(open_source(stores[0], pass_only=True), y, n_features_to_select=3)
+    assert expected.attrs["n_features_filtered"] == 12
     place = tmp_path / "run"
     with dhsic.submit(
         str(stores[0]),
@@ -184,6 +185,27 @@ def filtered(path, filters, ids, **options):
     return group
 
 
+def test_other_features_have_no_filter(tmp_path):
+    group = filtered(tmp_path / "x", [[False, True]] * 6, ["PASS", "q"])
+    write(group, "expression", np.random.default_rng(0).random((4, 9)), ("samples", "genes"))
+    write(group, "trait", np.array([0, 1, 0, 1]), ("samples",))
+    more = ("--variable", "expression", "--target", "trait", "-n", 2)
+    assert "FILTER" not in told(run("select", tmp_path / "x", *more))
+    message = told(run("select", tmp_path / "x", *more, "--pass-only", code=3))
+    assert "shape (6, 2), and there are 9 features" in message
+
+
+def test_select_fit_and_plan_take_it(stores):
+    path, passed = map(str, stores)
+    options = {"n_features_to_select": 3}
+    found = dhsic.select(path, "sample_trait", pass_only=True, groups="variant_gene", **options)
+    expected = dhsic.select(passed, "sample_trait", groups="variant_gene", **options)
+    assert found["rank"].to_numpy().tolist() == expected["rank"].to_numpy().tolist()
+    assert dhsic.plan(path, "sample_trait", pass_only=True).data.n_features == len(PASSED)
+    with pytest.raises(InputError, match="Leave out pass_only"):
+        dhsic.BAHSIC(2).fit(np.eye(4), [0, 1, 0, 1], pass_only=True)
+
+
 def test_what_passes_in_a_group_a_dataset_and_an_array(tmp_path):
     has = [[True, False], [False, False], [False, True], [True, False], [True, True], [False, True]]
     group = filtered(tmp_path / "x", has, ["PASS", "q"])
@@ -216,7 +238,7 @@ def test_nothing_passes(tmp_path, ids):
 
 def test_filters_of_other_variants_are_damage(tmp_path):
     filtered(tmp_path / "x", [[True, False]] * 5, ["PASS", "q"])
-    with pytest.raises(DataError, match=r"shape \(5, 2\), and there are 6 variants and 2 filters"):
+    with pytest.raises(DataError, match=r"shape \(5, 2\), and there are 6 features and 2 filters"):
         open_source(tmp_path / "x", pass_only=True)
     open_source(tmp_path / "x")
 

@@ -11,8 +11,9 @@ import zarr
 from dhsic.cli.talk import counted
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.groups import parent
+from dhsic.sources.labels import member
 from dhsic.sources.stores import open_store
-from dhsic.sources.variants import Filters, n_multiallelic
+from dhsic.sources.variants import ALLELES, FILTER, Filters, n_multiallelic
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +42,13 @@ class Sites:
         n_filtered = source.n_features_filtered
         if group is None:
             return cls(n_filtered, None, None)
-        filters = Filters.of(group, source.n_features + n_filtered, "fill")
-        return cls(n_filtered, filters, n_multiallelic(group))
+        d = source.n_features + n_filtered
+        has = {name for name in (FILTER, ALLELES) if _describes(group, name, d)}
+        return cls(
+            n_filtered,
+            Filters.of(group, d, "fill") if FILTER in has else None,
+            n_multiallelic(group) if ALLELES in has else None,
+        )
 
     def plain(self) -> dict[str, Any]:
         """Values for JSON."""
@@ -74,3 +80,9 @@ class Sites:
                 f"{counted(self.n_multiallelic, 'variant')} of the store with several alternative "
                 "alleles, which a dosage counts together; bcftools norm -m- makes a variant of each"
             )
+
+
+def _describes(group: zarr.Group, name: str, d: int) -> bool:
+    """Whether an array of a group is along the d features; there may be variants besides them."""
+    array = member(group, name)
+    return array is not None and array.shape[0] == d

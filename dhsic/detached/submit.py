@@ -59,7 +59,7 @@ def submit(
     target : str, array or None
         Labels, or the name of the variable of `data` that holds them; None with
         ``label_kernel="self"``.
-    method, n_features_to_select, sample_dim, variable, **parameters
+    method, n_features_to_select, sample_dim, variable, pass_only, **parameters
         As of `dhsic.select`, without `runtime` and `progress`.
     checkpoint : path or URL
         Folder that the workers and this process see, or a URL of an object store that they reach,
@@ -71,8 +71,6 @@ def submit(
         Address of the cluster where no `client` is given.
     security : distributed.Security, optional
         Certificates for `scheduler`; those of Dask's configuration by default.
-    pass_only : bool
-        As of `dhsic.open_source`.
     covariates, groups : array, or str for groups
         As of `dhsic.select`; small, they are kept in the checkpoint.
 

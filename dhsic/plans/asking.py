@@ -44,13 +44,15 @@ def plan(
     groups: Any = None,
     sample_dim: str | int | None = None,
     variable: str | None = None,
+    pass_only: bool = False,
     **parameters: Any,
 ) -> Plan:
     """Say what `select` with the same arguments will take; reads a block or two to time it.
 
     Parameters
     ----------
-    data, target, method, n_features_to_select, groups, sample_dim, variable, **parameters
+    data, target, method, n_features_to_select, groups, sample_dim, variable, pass_only, \
+    **parameters
         As of `dhsic.select`. Without `target` nothing is known of labels, which matters little.
     n_workers : int, optional
         Plan for a cluster of so many workers of one thread each, which share a folder; by
@@ -86,7 +88,11 @@ def plan(
     is_own = target is None and getattr(selector, "label_kernel", None) == SELF
     y = None if target is None else as_labels(target, data)
     source = open_source(
-        data, variable=variable, sample_dim=sample_dim, n_samples=None if y is None else len(y)
+        data,
+        variable=variable,
+        sample_dim=sample_dim,
+        n_samples=None if y is None else len(y),
+        pass_only=pass_only,
     )
     check_coded(data, y=y)
     if groups is not None and not selector.takes_groups:

@@ -59,8 +59,9 @@ class Filters:
             return None
         if given.shape != (d, listed.size):
             raise DataError(
-                f"{FILTER} has shape {given.shape}, and there are {d} variants and {listed.size} "
-                f"filters in {FILTER_IDS}. The store is damaged: write it again."
+                f"{FILTER} has shape {given.shape}, and there are {d} features and {listed.size} "
+                f"filters in {FILTER_IDS}. The features are no variants, or the store is damaged: "
+                "choose another variable, or write it again."
             )
         ids = [str(name) for name in listed]
         has = given.astype(bool)
