@@ -30,7 +30,7 @@ from dhsic.sources.base import AbstractSource
 from dhsic.sources.inmemory import check_in_memory, check_turned
 from dhsic.sources.opening import open_source
 from dhsic.sources.taking import take_features
-from dhsic.sources.target import as_labels, check_names, read_groups
+from dhsic.sources.target import as_labels, check_coded, check_names, read_groups
 from dhsic.stability import check_halves, check_stability, with_stability
 
 
@@ -51,6 +51,8 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         groups: Any = None,
         sample_dim: str | int | None = None,
         variable: str | None = None,
+        missing_code: Any = "auto",
+        pass_only: bool = False,
     ) -> Self:
         """Rank the features of X by the dependence of y on them.
 
@@ -75,6 +77,10 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             Name or axis of the samples where X does not tell.
         variable : str, optional
             Which variable of a dataset or group holds the data.
+        missing_code : int, sequence of int, None or "auto"
+            Numbers that mean missing, as of `dhsic.open_source`.
+        pass_only : bool
+            Leave out variants whose FILTER is not PASS, as of `dhsic.open_source`.
 
         Returns
         -------
@@ -92,9 +98,17 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 "y is None. Pass one label a sample."
             )
         labels = None if is_own else as_labels(y, X)
-        source = self._open(X, None if labels is None else len(labels), sample_dim, variable)
+        source = self._open(
+            X,
+            sample_dim,
+            n_samples=None if labels is None else len(labels),
+            variable=variable,
+            missing_code=missing_code,
+            pass_only=pass_only,
+        )
         check_names(source, X, y=y, covariates=covariates)
-        known = None if groups is None else self._groups(groups, X, source.n_features)
+        check_coded(X, y=labels, covariates=covariates)
+        known = None if groups is None else self._groups(groups, X, source)
         count = self._count(source.n_features if known is None else known.n)
         n_halves = check_stability(self.stability)
         runtime = choose_runtime(self.runtime)
@@ -120,16 +134,16 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 runtime.close()
         return self
 
-    def _open(
-        self, X: Any, n_labels: int | None, sample_dim: str | int | None, variable: str | None
-    ) -> AbstractSource:
-        if sample_dim is None and _is_array_like(X):
-            matrix = self._validated(X, variable)
-            if n_labels is not None:
-                check_turned(matrix.shape, n_labels)
+    def _open(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
+        """X as a source; `options` as of `dhsic.open_source`."""
+        plain = sample_dim is None and not options["pass_only"]
+        if plain and isinstance(options["missing_code"], str) and _is_array_like(X):
+            matrix = self._validated(X, options["variable"])
+            if options["n_samples"] is not None:
+                check_turned(matrix.shape, options["n_samples"])
             known = Names(features=getattr(self, "feature_names_in_", None))
             return ArraySource(matrix, names=known)
-        source = open_source(X, variable=variable, sample_dim=sample_dim, n_samples=n_labels)
+        source = open_source(X, sample_dim=sample_dim, **options)
         self.n_features_in_ = source.n_features
         names = source.feature_names()
         if names is not None:
@@ -157,14 +171,15 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def parameters(self) -> AbstractParameters:
         """What identifies the run that `fit` makes, besides the data."""
 
-    def _groups(self, groups: Any, X: Any, d: int) -> Groups:
+    def _groups(self, groups: Any, X: Any, source: AbstractSource) -> Groups:
         """Groups by name, or as they are given."""
         if not self.takes_groups:
             raise InputError(
                 f"{type(self).__name__} takes no groups: it judges features one by one. Leave "
                 "them out, or use BAHSIC or FOHSIC."
             )
-        return Groups.of(read_groups(X, groups, d) if isinstance(groups, str) else groups, d)
+        d = source.n_features
+        return Groups.of(read_groups(X, groups, source) if isinstance(groups, str) else groups, d)
 
     @property
     def _seed(self) -> int:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, NoReturn
 
 import numpy as np
 
-from dhsic._typing import Array
+from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
 
 #: Squares, products and sums of numbers up to here stay far from the end of float64.
 LARGEST = 1e60
+#: Integers up to here are floats of 64 bits, and bytes of those that go beyond.
+EXACT, WIDE = 2**53, 8
 
 
 def as_array(given: Any, what: str) -> Array:
@@ -36,6 +38,45 @@ def as_array(given: Any, what: str) -> Array:
             "row a sample."
         )
     return array
+
+
+def beyond_float(values: Array) -> Mask:
+    """Where integers lie beyond those of which float64 holds every one.
+
+    >>> beyond_float(np.array([2**53, 2**53 + 1, -(2**62)]))
+    array([False,  True,  True])
+    """
+    wide = values.dtype.kind in "iu" and values.dtype.itemsize == WIDE
+    if not wide or not values.size:
+        return np.zeros(values.shape, dtype=bool)
+    most = values.dtype.type(EXACT)
+    low = values.min() < -most if values.dtype.kind == "i" else False
+    if not low and values.max() <= most:
+        return np.zeros(values.shape, dtype=bool)
+    found: Mask = values > most
+    return found | (values < -most) if values.dtype.kind == "i" else found
+
+
+def refuse_wide(given: Any, what: str) -> None:
+    """Refuse integers of which float64 would lose digits, of Python too.
+
+    Raises
+    ------
+    InputError
+        There are some; the message says where.
+    """
+    array = np.asarray(given)
+    wide = beyond_float(array)
+    if array.dtype.kind == "O":
+        is_wide = [isinstance(v, Integral) and abs(int(v)) > EXACT for v in array.ravel()]
+        wide = np.reshape(is_wide, array.shape)
+    if wide.any():
+        at = tuple(int(i) for i in np.argwhere(wide)[0])
+        raise InputError(
+            f"In {what} {int(wide.sum())} integers lie beyond 2**53, up to which float64 holds "
+            f"every one (first at sample {at[0]}: {array[at]}); digits would be lost. Subtract an "
+            "offset, or make them text (.astype(str)) if they name classes."
+        )
 
 
 def is_number(value: Any) -> bool:
@@ -75,6 +116,7 @@ def as_numbers(given: Any, what: str) -> Array:
     array = as_array(given, what)
     if array.dtype.kind not in "biufO":
         refuse_dtype(array.dtype, what)
+    refuse_wide(array, what)
     try:
         numbers = array.astype(np.float64)
     except (TypeError, ValueError) as error:

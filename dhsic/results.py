@@ -153,6 +153,7 @@ def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
         "n_samples": outcome.n_samples,
         "n_features": int(constant.size),
         "n_selected": int(min(n_selected, constant.size)),
+        "n_features_filtered": int(outcome.source.n_features_filtered),
         "n_constant": int(constant.sum()),
         "n_missing_values": int(outcome.scaling.n_missing.sum()),
         "n_features_with_missing": int((outcome.scaling.n_missing > 0).sum()),
@@ -170,7 +171,8 @@ def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
 def selected_features(result: Any) -> xr.Dataset:
     """The selected features alone, the best first, without the history of rounds.
 
-    The coordinate ``features`` holds their positions in the data.
+    The coordinate ``features`` holds their positions in the data; where some of a store were left
+    out, those among the others, and ``stored_feature`` those in the store.
 
     Raises
     ------

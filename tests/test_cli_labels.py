@@ -126,15 +126,20 @@ def test_samples_without_a_label_are_left_out_only_when_asked(store, table, tmp_
     spoiled.loc[spoiled.index[:4], "trait"] = ["NA", ".", "", "-9"]
     path = write(tmp_path / "na.tsv", spoiled)
     options = (store, "--labels", path, "--target", "trait", "-n", 8)
-    assert "3 of 60 samples lack a value" in run("select", *options, code=2).stderr
+    assert "3 of 60 samples lack a value" in run(
+        "select", *options, "--not-na", "-9", code=2
+    ).stderr  # fmt: skip
     facts = selected(*options, "--drop-missing", "--na", "-9")
     assert (facts["n_samples"], facts["n_samples_left_out"]) == (M - 4, 4)
     assert "-9" not in NA
     said = told(run("select", *options, "--drop-missing", "--na", "-9"))
     assert "4 of 60 samples left out" in said
     assert "2 classes" in said
-    said = told(run("select", *options, "--drop-missing"))
-    assert "3 classes -9 (1)" in said  # not asked to read it as missing
+    said = told(run("select", *options, "--drop-missing", "--not-na", "-9"))
+    assert "3 classes -9 (1)" in said
+    message = run("select", *options, "--drop-missing", code=2).stderr
+    assert "1 of 60 values of 'trait' are -9" in message
+    assert "--na -9 --drop-missing" in message
 
 
 def test_covariates_from_store_labels_and_table(store, table):

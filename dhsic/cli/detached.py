@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from dhsic.cli.exits import Command, echo_json
 from dhsic.cli.job import OF_RUNS, Job
 from dhsic.cli.labels import Taken
-from dhsic.cli.planted import compare
+from dhsic.cli.planted import compare, stored_features
 from dhsic.cli.report import Costs, as_json, as_text
 from dhsic.cli.status import MEANINGS, argument, json_option, scheduler_option
 from dhsic.cli.talk import counted, say, seconds, shown
@@ -80,12 +80,13 @@ def detach(job: Job, source: AbstractSource, taken: Taken, attributes: Mapping[s
         variable=job.variable,
         sample_dim=int(axis) if axis is not None and axis.lstrip("-").isdigit() else axis,
         missing_code=job.missing_code,
+        pass_only=job.pass_only,
         job={name: value for name, value in job.plain().items() if name != "detach"},
         attributes=attributes,
         y=taken.y,
         covariates=taken.covariates,
         rows=taken.rows,
-        groups=None if job.groups is None else read_groups(job.path, job.groups, source.n_features),
+        groups=None if job.groups is None else read_groups(job.path, job.groups, source),
     )
     folder = Folder(place_of(job.checkpoint))
     send(request, folder, scheduler=job.scheduler)
@@ -172,7 +173,7 @@ def _bar(*, progress: bool | None) -> Any:
 def show(result: xr.Dataset, planted: Any, out: str | None, *, as_json: bool) -> None:
     """Print a result that was made elsewhere, or before."""
     result.attrs.setdefault("n_samples_left_out", 0)
-    numbered = result.assign(index=("features", np.arange(result.sizes["features"])))
+    numbered = result.assign(index=("features", stored_features(result)))
     chosen, costs = selected_features(numbered), _costs(result)
     if as_json:
         echo_json(_plain(chosen, costs, planted) | {"out": out})

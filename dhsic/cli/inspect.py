@@ -15,7 +15,8 @@ from dhsic._typing import Array
 from dhsic.cli.exits import Command, echo_json
 from dhsic.cli.labels import describe
 from dhsic.cli.layout import Layout, advice, better_chunks, layout_of
-from dhsic.cli.options import missing_code_option
+from dhsic.cli.options import missing_code_option, pass_option
+from dhsic.cli.sites import Sites
 from dhsic.cli.tables import is_missing, typed
 from dhsic.cli.talk import counted, paragraph, some
 from dhsic.cli.wording import in_options
@@ -29,7 +30,8 @@ from dhsic.scoring.values import LOOKED_AT, look_at
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import ChunkedArray, dimension_names
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import IDENTIFIERS
+from dhsic.sources.subset import whole_of
+from dhsic.sources.target import IDENTIFIERS, PLINK_MISSING, plink_missing
 
 
 @click.command(cls=Command)
@@ -37,9 +39,16 @@ from dhsic.sources.target import IDENTIFIERS
 @click.option("--variable", metavar="NAME", help="Variable of the store that holds the features.")
 @click.option("--sample-dim", metavar="DIM", help="Name or number of the samples' dimension.")
 @missing_code_option
+@pass_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def inspect(
-    *, path: str, variable: str | None, sample_dim: str | None, missing_code: Any, as_json: bool
+    *,
+    path: str,
+    variable: str | None,
+    sample_dim: str | None,
+    missing_code: Any,
+    pass_only: bool,
+    as_json: bool,
 ) -> None:
     """Say what PATH holds, how well it is laid out, and what a selection would need.
 
@@ -47,17 +56,26 @@ def inspect(
     them up to a billion values, else a few blocks.
     """
     axis = int(sample_dim) if sample_dim is not None and sample_dim.isdigit() else sample_dim
-    source = open_source(path, variable=variable, sample_dim=axis, missing_code=missing_code)
-    data = getattr(source, "_data", None)
+    source = open_source(
+        path,
+        variable=variable,
+        sample_dim=axis,
+        missing_code=missing_code,
+        pass_only=pass_only,
+    )
+    whole = whole_of(source)
+    data = getattr(whole, "_data", None)
     if not isinstance(data, ChunkedArray):
         raise InputError(f"{path} is no Zarr store; inspect looks at the layout of one.")
-    layout = layout_of(source, data)
+    layout = layout_of(whole, data)
+    sites = Sites.of(path, source)
     promise, values = _promise(source), _values(source)
     targets = dict(_targets(data, source.n_samples))
     if as_json:
-        echo_json(_plain(source, layout, promise, targets) | {"values": values})
+        plain = _plain(source, layout, promise, targets) | sites.plain()
+        echo_json(plain | {"values": values})
     else:
-        click.echo("\n".join(_lines(path, source, layout, promise, targets, values)))
+        click.echo("\n".join(_lines(path, source, layout, promise, targets, sites, values)))
 
 
 def _promise(source: AbstractSource) -> Promise:
@@ -97,6 +115,9 @@ def _summary(values: Array) -> str:
     if len(np.unique(present.astype(str))) < 2:
         return "constant"
     told = describe(present, "auto")
+    n_coded = plink_missing(present)
+    if n_coded:
+        told += f"; {n_coded:,} are {PLINK_MISSING}, PLINK's missing"
     return f"{told}; {int(missing.sum()):,} missing" if missing.any() else told
 
 
@@ -109,8 +130,8 @@ def _plain(
         "dtype": str(source.dtype),
         "missing_code": source.missing_code,
         "layout": asdict(layout),
-        "better_chunks": better_chunks(source, layout),
-        "advice": advice(source, layout),
+        "better_chunks": better_chunks(whole_of(source), layout),
+        "advice": advice(whole_of(source), layout),
         "sample_names": _first(source.sample_names()),
         "feature_names": _first(source.feature_names()),
         "feature_coords": sorted(source.feature_coords()),
@@ -125,10 +146,12 @@ def _lines(
     layout: Layout,
     promise: Promise,
     targets: dict[str, str],
+    sites: Sites,
     values: str,
 ) -> Iterator[str]:
     sizes = " x ".join(f"{n:,} {axis}" for n, axis in zip(layout.shape, layout.axes, strict=True))
-    ratio = source.n_samples * source.n_features * source.dtype.itemsize / layout.stored_bytes
+    whole = whole_of(source)
+    ratio = source.n_samples * whole.n_features * source.dtype.itemsize / layout.stored_bytes
     yield paragraph(
         "data", f"{Path(path).name}: {source.n_samples:,} samples x {source.n_features:,} features"
     )
@@ -140,6 +163,8 @@ def _lines(
     yield paragraph("codecs", _codecs(layout))
     yield paragraph("samples", _names(source.sample_names()))
     yield paragraph("features", _names(source.feature_names()))
+    for label, fact in sites.facts():
+        yield paragraph(label, fact)
     yield paragraph("chunks", _chunks(layout))
     yield paragraph(
         "reading",
@@ -150,7 +175,7 @@ def _lines(
     for name, summary in targets.items() or {"": "no variable along the samples"}.items():
         yield paragraph("target", f"{name}: {summary}".removeprefix(": "))
     yield paragraph("memory", f"a selection of all samples: {promise}")
-    for line in advice(source, layout) or ["The layout is good for feature selection."]:
+    for line in advice(whole, layout) or ["The layout is good for feature selection."]:
         yield paragraph("advice", line)
 
 

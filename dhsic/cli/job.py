@@ -65,8 +65,10 @@ class Job:
     covariate: tuple[str, ...] = ()
     drop_missing: bool = False
     na: tuple[str, ...] = ()
+    not_na: tuple[str, ...] = ()
     variable: str | None = None
     sample_dim: str | None = None
+    pass_only: bool = False
     groups: str | None = None
     method: str = "bahsic"
     n_features: int = 50
@@ -126,7 +128,7 @@ class Job:
             )
         known = {field.name for field in fields(cls)}
         options: dict[str, Any] = {k: v for k, v in kept.items() if k in known}
-        for name in ("target", "covariate", "na", "settings"):  # JSON has no tuples
+        for name in ("target", "covariate", "na", "not_na", "settings"):  # JSON has no tuples
             options[name] = tuple(options.get(name, ()))
         return cls(**options | {"checkpoint": path})  # the folder may have moved since
 

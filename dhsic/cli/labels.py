@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.cli.tables import Alignment, Table, align, is_missing, read_table, typed
+from dhsic.cli.tables import Alignment, Table, align, is_missing, read_table, typed, whole_numbers
 from dhsic.cli.talk import some
 from dhsic.errors import InputError
+from dhsic.given import refuse_wide
 from dhsic.kernels.labels import CLASS_KERNELS, MOST_CLASSES, auto_kernel
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import read_target
+from dhsic.sources.target import PLINK_MISSING, plink_missing, read_target
 
 if TYPE_CHECKING:
     from dhsic.cli.job import Job
@@ -80,13 +81,21 @@ def _open(job: Job, n_samples: int | None) -> AbstractSource:
         sample_dim=sample_dim,
         n_samples=n_samples,
         missing_code=job.missing_code,
+        pass_only=job.pass_only,
     )
+
+
+#: PLINK's codes of cases (2) and controls (1), with the one of missing ones (0).
+CASE_CONTROL = {0, 1, 2}
+
+Columns = Sequence[tuple[str, Array]]
 
 
 def take(job: Job, source: AbstractSource, table: Table | None) -> Taken:
     """Labels and covariates, aligned with the samples, without those that lack a value."""
     notes: list[str] = []
     labels, covariates = _columns(job, source, table, notes)
+    _refuse_coded(job, (*labels, *covariates))
     absent = {name: is_missing(values) for name, values in (*labels, *covariates)}
     nowhere = np.zeros(source.n_samples, dtype=bool)
     incomplete = np.logical_or.reduce([nowhere, *absent.values()])
@@ -117,6 +126,21 @@ def take(job: Job, source: AbstractSource, table: Table | None) -> Taken:
     )
 
 
+def _refuse_coded(job: Job, columns: Columns) -> None:
+    """Refuse -9 where it looks like PLINK's missing value, unless it is said to be a value."""
+    if any(text.strip() == str(PLINK_MISSING) for text in job.not_na):
+        return
+    for name, values in columns:
+        n = plink_missing(values)
+        if n:
+            raise InputError(
+                f"{n:,} of {values.size:,} values of {name!r} are {PLINK_MISSING}, which PLINK "
+                "writes for missing ones, and no other is below 0. Leave those samples out with "
+                f"--na {PLINK_MISSING} --drop-missing; if {PLINK_MISSING} is a value, --not-na "
+                f"{PLINK_MISSING} takes it for one."
+            )
+
+
 def _refuse_names(name: str, values: Array, label_kernel: str) -> None:
     """Refuse labels that name the samples: there is a class for each of them."""
     is_class = label_kernel != "auto" or auto_kernel(values) in CLASS_KERNELS
@@ -127,9 +151,6 @@ def _refuse_names(name: str, values: Array, label_kernel: str) -> None:
             "every sample would be a class of its own; pass labels that samples share, not their "
             "names, or --label-kernel gaussian for real values."
         )
-
-
-Columns = list[tuple[str, Array]]
 
 
 def _columns(
@@ -156,10 +177,10 @@ def _columns(
     if job.target:
         notes.insert(0, f"{', '.join(job.target)} of {where}")
     columns = {
-        name: _checked(typed(values, job.na), name, source.n_samples)
+        name: _checked(_typed(job, name, values), name, source.n_samples)
         for name, values in found.items()
     }
-    covariates = [(name, columns[name]) for name in job.covariate]
+    covariates: list[tuple[str, Array]] = [(name, columns[name]) for name in job.covariate]
     if job.covariates is not None:
         covariates += _covariate_table(job, source, notes)
     if covariates:
@@ -174,6 +195,14 @@ def _covariate(job: Job, table: Table, aligned: Alignment, name: str) -> Array:
     return read_target(job.path, name)
 
 
+def _typed(job: Job, name: str, values: Array) -> Array:
+    """A column of numbers or text, of which no digit is lost."""
+    column = typed(values, job.na, job.not_na)
+    if values.dtype.kind in "iu" or column.dtype.kind == "f":
+        refuse_wide(np.where(is_missing(column), 0, whole_numbers(values)), f"{name!r}")
+    return column
+
+
 def _checked(values: Array, name: str, m: int) -> Array:
     if values.shape != (m,):
         raise InputError(
@@ -183,7 +212,7 @@ def _checked(values: Array, name: str, m: int) -> Array:
     return values
 
 
-def _covariate_table(job: Job, source: AbstractSource, notes: list[str]) -> Columns:
+def _covariate_table(job: Job, source: AbstractSource, notes: list[str]) -> list[tuple[str, Array]]:
     """Columns of ``--covariates FILE[:cols]``; all but names of samples where none are named."""
     path, chosen = _split(job.covariates or "")
     table = read_table(path)
@@ -199,7 +228,7 @@ def _covariate_table(job: Job, source: AbstractSource, notes: list[str]) -> Colu
             aligned.key is not None and (values == aligned.take(table.column(aligned.key))).all()
         )
         if chosen or not repeats:  # PLINK's FID and IID are often the same
-            out.append((name, typed(values, job.na)))
+            out.append((name, _typed(job, name, values)))
     return out
 
 
@@ -233,6 +262,15 @@ def _stacked(columns: list[Array]) -> Array:
     if all(values.dtype.kind in "iufb" for values in columns):
         return np.column_stack([values.astype(np.float64) for values in columns])
     return np.column_stack([values.astype(object) for values in columns])
+
+
+def notes_on(y: Array | None) -> Iterator[str]:
+    """What is to be known of labels that may be PLINK's cases and controls."""
+    if y is not None and y.dtype.kind in "iuf" and set(np.unique(y).tolist()) == CASE_CONTROL:
+        yield (
+            "labels are 0, 1 and 2, and all are taken for values; where PLINK wrote them, 0 is "
+            "missing: --na 0 --drop-missing"
+        )
 
 
 def describe(y: Array | None, label_kernel: str | None) -> str:

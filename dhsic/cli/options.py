@@ -27,6 +27,11 @@ missing_code_option = option(
     help="Numbers of the data that stand for missing, such as 9 or 3,9; none to take every "
     "number as it is. By default what the store says, and -1, -9 and -127 beside 0, 1 and 2.",
 )
+pass_option = option(
+    "--pass-only",
+    is_flag=True,
+    help="Leave out variants of VCF Zarr whose FILTER is not PASS; one without (.) has not passed.",
+)
 
 #: In the order of the help.
 OPTIONS: tuple[Callable[[Any], Any], ...] = (
@@ -57,6 +62,12 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         multiple=True,
         metavar="TEXT",
         help='Read this as missing besides NA, NaN, "." and nothing, for instance -9.',
+    ),
+    option(
+        "--not-na",
+        multiple=True,
+        metavar="TEXT",
+        help="Read this as a value, though it is usual for missing: NA, or PLINK's -9.",
     ),
     option(
         "-n",
@@ -156,6 +167,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "selected as a whole, by definition, and -n counts them.",
     ),
     option("--sample-dim", metavar="DIM", help="Name or number of the samples' dimension."),
+    pass_option,
     option(
         "--checkpoint",
         type=click.Path(),

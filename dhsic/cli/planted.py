@@ -14,6 +14,7 @@ import xarray as xr
 
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import InputError
+from dhsic.sources.subset import STORED
 from dhsic.sources.truth import Truth
 
 NEAR_BASES = 20_000
@@ -66,7 +67,8 @@ class Comparison:
 
 def compare(result: xr.Dataset, truth: Truth) -> Comparison:
     """Hold the selected features of a result against the truth."""
-    d = result.sizes["features"]
+    stored = stored_features(result)
+    d = stored.size + int(result.attrs.get("n_features_filtered", 0))
     if truth.variant_index.size and int(truth.variant_index.max()) >= d:
         raise InputError(
             f"The truth names variant {int(truth.variant_index.max())} and the data have {d} "
@@ -74,7 +76,7 @@ def compare(result: xr.Dataset, truth: Truth) -> Comparison:
         )
     order = np.argsort(result["rank"].to_numpy(), kind="stable")
     best = order[: int(result["selected"].sum())]
-    same = best[:, None] == truth.variant_index[None, :]  # (k, p)
+    same = stored[best][:, None] == truth.variant_index[None, :]  # (k, p)
     close = _close(result, best, truth) & ~same.any(axis=1)[:, None]
     markers = np.full(best.size, "", dtype=object)
     for i in range(best.size):
@@ -86,15 +88,24 @@ def compare(result: xr.Dataset, truth: Truth) -> Comparison:
     return Comparison(markers, exact, close.any(axis=0) & ~exact, truth.kind)
 
 
+def stored_features(result: xr.Dataset) -> Index:
+    """Positions of the features in the store, (d,): some of them may not have taken part."""
+    if STORED in result.coords:
+        return np.asarray(result[STORED].to_numpy(), dtype=np.int64)
+    return np.arange(result.sizes["features"])
+
+
 def _close(result: xr.Dataset, features: Index, truth: Truth) -> Mask:
     """Whether a feature lies near a planted variant, (k, p)."""
     if not {"variant_contig", "variant_position"} <= set(result.coords):
         return np.zeros((features.size, truth.variant_index.size), dtype=bool)
     contig = result["variant_contig"].to_numpy()
     position = result["variant_position"].to_numpy().astype(np.int64)
-    at = truth.variant_index
-    if not (position[at] == truth.position).all():
+    stored = stored_features(result)
+    is_there = np.isin(truth.variant_index, stored)
+    at = np.searchsorted(stored, truth.variant_index[is_there])
+    if not (position[at] == truth.position[is_there]).all():
         raise InputError("The truth names other positions than the data; pass that of this store.")
-    same_contig = contig[features][:, None] == contig[at][None, :]
-    distance = np.abs(position[features][:, None] - position[at][None, :])
+    same_contig = contig[features][:, None] == truth.contig[None, :]
+    distance = np.abs(position[features][:, None] - truth.position[None, :])
     return np.asarray(same_contig & (distance <= NEAR_BASES))

@@ -15,9 +15,10 @@ from dhsic.checkpoint import Checkpoint
 from dhsic.cli.detached import check_detach, detach, settle
 from dhsic.cli.exits import BEGUN, CHECKPOINT, echo_json
 from dhsic.cli.job import Job
-from dhsic.cli.labels import Taken, describe, open_with_labels
-from dhsic.cli.planted import Comparison, compare
+from dhsic.cli.labels import Taken, describe, notes_on, open_with_labels
+from dhsic.cli.planted import Comparison, compare, stored_features
 from dhsic.cli.report import Costs, as_json, as_text
+from dhsic.cli.sites import Sites
 from dhsic.cli.talk import counted, say, seconds, shown
 from dhsic.engines.memory import Promise, available_bytes, human, peak_bytes, resident_bytes
 from dhsic.results import save, selected_features, to_dataset
@@ -27,7 +28,7 @@ from dhsic.runs.outcome import Outcome
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.choosing import choose_runtime
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.target import PLINK_MISSING, plink_missing, read_groups
+from dhsic.sources.target import read_groups
 from dhsic.sources.truth import read_truth
 from dhsic.stability import check_halves, with_stability
 
@@ -95,7 +96,7 @@ def _run(
     groups = None
     if job.groups is not None:
         d = source.n_features
-        groups = Groups.of(read_groups(job.path, job.groups, d), d)
+        groups = Groups.of(read_groups(job.path, job.groups, source), d)
     return selector.new_run(
         source,
         taken.y,
@@ -120,13 +121,8 @@ def _say_data(job: Job, source: AbstractSource, taken: Taken) -> None:
     )
     kernel = job.labels_as if job.takes_label_kernel else None
     say("labels", "; ".join([describe(taken.y, kernel), *taken.notes]))
-    n_coded = 0 if taken.y is None else plink_missing(taken.y)
-    if n_coded:
-        say(
-            "note",
-            f"{n_coded:,} labels are {PLINK_MISSING}, which PLINK writes for missing ones, and are "
-            f"taken for values; if they are missing: --na {PLINK_MISSING} --drop-missing",
-        )
+    for note in (*Sites.of(job.path, source).notes(), *notes_on(taken.y)):
+        say("note", note)
     if job.n_features > source.n_features:
         say(
             "note",
@@ -159,7 +155,7 @@ def _provenance(job: Job, taken: Taken) -> dict[str, str | int]:
 def _show(
     job: Job, outcome: Outcome, result: xr.Dataset, costs: Costs, planted: Comparison | None
 ) -> None:
-    numbered = result.assign(index=("features", np.arange(result.sizes["features"])))
+    numbered = result.assign(index=("features", stored_features(result)))
     chosen = selected_features(numbered)
     if job.as_json:
         echo_json(as_json(chosen, outcome.label_kernel, costs, planted) | {"out": job.out})

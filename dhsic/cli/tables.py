@@ -185,10 +185,11 @@ def _text(names: Array) -> Array:
     return np.array([str(name) for name in names], dtype=object)
 
 
-def typed(values: Array, na: tuple[str, ...] = ()) -> Array:
+def typed(values: Array, na: tuple[str, ...] = (), not_na: tuple[str, ...] = ()) -> Array:
     """Numbers as float64 with NaN where missing; text as objects, "" where missing.
 
-    Numbers and booleans of a store stay as they are, unless `na` names one of them.
+    Numbers and booleans of a store stay as they are, unless `na` names one of them. Text that
+    `not_na` names is a value whatever it stands for elsewhere.
 
     Examples
     --------
@@ -202,7 +203,9 @@ def typed(values: Array, na: tuple[str, ...] = ()) -> Array:
         missing = np.isin(values, coded) if coded else np.zeros(values.shape, dtype=bool)
         return np.where(missing, np.nan, values) if missing.any() else values
     text = _text(np.char.decode(values) if values.dtype.kind == "S" else values)
-    missing = np.array([t.strip().lower() in NA or t.strip() in na for t in text], dtype=bool)
+    kept = {t.strip().lower() for t in not_na}
+    absent = NA - kept
+    missing = np.array([t.strip().lower() in absent or t.strip() in na for t in text], dtype=bool)
     if missing.all() or not all(_is_number(t) for t in text[~missing]):
         return np.where(missing, "", text)
     numbers = np.full(text.shape, np.nan)
@@ -217,6 +220,15 @@ def is_missing(values: Array) -> Mask:
     if values.dtype.kind == "O":
         return np.asarray(values == "", dtype=bool)
     return np.zeros(values.shape, dtype=bool)
+
+
+def whole_numbers(values: Array) -> Array:
+    """Integers that texts say, as Python's, so that none loses a digit; 0 for other text."""
+    if values.dtype.kind not in "OSUT":
+        return values
+    text = _text(np.char.decode(values) if values.dtype.kind == "S" else values)
+    said = [t.strip() for t in text]
+    return np.array([int(t) if t.lstrip("+-").isdecimal() else 0 for t in said], dtype=object)
 
 
 def _is_number(text: str) -> bool:

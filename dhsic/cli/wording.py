@@ -26,8 +26,6 @@ PHRASES = (
     ("with dhsic.attach", "with `dhsic attach`"),
     ("with Run.cancel", "with `dhsic cancel`"),
     ("(overwrite=True)", "(--force)"),
-    ("open the data with missing_code=", "pass missing_code="),
-    (" (dhsic.open_source)", ""),
     ("use runtime='threads'", "leave out --scheduler"),
     ("pass X.T, or say", "say"),
     ("pass security=distributed.Security(...)", "pass --tls-ca-file, --tls-cert and --tls-key"),

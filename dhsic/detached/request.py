@@ -48,7 +48,9 @@ class Request:
         Samples of the data, those that do not take part included.
     method, n_features, parameters
         As of `dhsic.select`; parameters are `plain_parameters`.
-    variable, sample_dim, missing_code : str, int or None
+    variable, sample_dim : str, int or None
+        As of `dhsic.select`.
+    missing_code, pass_only
         As of `dhsic.open_source`.
     device : str or None
         What features are scored on, as the environment of who sends it says.
@@ -67,6 +69,7 @@ class Request:
     variable: str | None = None
     sample_dim: str | int | None = None
     missing_code: str | int | Sequence[int] | None = "auto"
+    pass_only: bool = False
     device: str | None = field(default_factory=wanted_device)
     job: Mapping[str, Any] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -106,6 +109,7 @@ class Request:
             sample_dim=self.sample_dim,
             n_samples=self.n_samples,
             missing_code=self.missing_code,
+            pass_only=self.pass_only,
         )
 
     def selector(self) -> Selector:

@@ -18,8 +18,9 @@ from dhsic.errors import InputError
 from dhsic.given import as_array
 from dhsic.kernels.labels import SELF
 from dhsic.selectors.select import parameters_of
+from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import as_labels, check_names, read_groups
+from dhsic.sources.target import as_labels, check_coded, check_names, read_groups
 
 #: Parameters that are said otherwise here, and how.
 SAID_OTHERWISE = {
@@ -43,6 +44,7 @@ def submit(
     sample_dim: str | int | None = None,
     variable: str | None = None,
     missing_code: int | Sequence[int] | str | None = "auto",
+    pass_only: bool = False,
     **parameters: Any,
 ) -> Run:
     """Start a selection on a Dask cluster, where it goes on when this process ends.
@@ -58,7 +60,7 @@ def submit(
     target : str, array or None
         Labels, or the name of the variable of `data` that holds them; None with
         ``label_kernel="self"``.
-    method, n_features_to_select, sample_dim, variable, **parameters
+    method, n_features_to_select, sample_dim, variable, pass_only, **parameters
         As of `dhsic.select`, without `runtime` and `progress`.
     checkpoint : path or URL
         Folder that the workers and this process see, or a URL of an object store that they reach,
@@ -100,8 +102,10 @@ def submit(
         sample_dim=sample_dim,
         n_samples=n_labels,
         missing_code=missing_code,
+        pass_only=pass_only,
     )
     check_names(source, path, y=target, covariates=covariates)
+    check_coded(path, y=y, covariates=covariates)
     request = Request(
         id=secrets.token_hex(6),
         path=path,
@@ -112,9 +116,10 @@ def submit(
         variable=variable,
         sample_dim=sample_dim,
         missing_code=missing_code,
+        pass_only=pass_only,
         y=y,
         covariates=None if covariates is None else as_array(covariates, "covariates"),
-        groups=_groups(groups, path, source.n_features),
+        groups=_groups(groups, path, source),
     )
     folder = Folder(place_of(checkpoint))
     given = send(request, folder, client=client, scheduler=scheduler, security=security)
@@ -152,8 +157,8 @@ def _check_parameters(method: str, parameters: Mapping[str, Any], *, has_labels:
         )
 
 
-def _groups(groups: Any, path: str, d: int) -> Any:
+def _groups(groups: Any, path: str, source: AbstractSource) -> Any:
     """One name a feature."""
     if groups is None:
         return None
-    return np.asarray(read_groups(path, groups, d) if isinstance(groups, str) else groups)
+    return np.asarray(read_groups(path, groups, source) if isinstance(groups, str) else groups)

@@ -25,7 +25,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
-from dhsic.given import as_array, as_numbers, refuse_dtype
+from dhsic.given import as_array, as_numbers, refuse_dtype, refuse_wide
 from dhsic.kernels.real_labels import RealTargets, as_real, real_targets
 
 #: Whole-numbered labels with more distinct values than this are taken for measurements.
@@ -203,6 +203,7 @@ def _columns(y: Array) -> Array:
     Y = as_array(y, "y")
     if Y.dtype.kind in "cmMV":
         refuse_dtype(Y.dtype, "y")
+    refuse_wide(Y, "y")
     if Y.dtype.kind == "T":  # text of any width, which NumPy compares and casts in part only
         Y = Y.astype(object)
     if Y.ndim == 1:

@@ -26,7 +26,7 @@ from dhsic.runtime.threads import Threads, usable_cores
 from dhsic.scoring.values import LOOKED_AT
 from dhsic.selectors.select import selector_of
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import as_labels, read_groups
+from dhsic.sources.target import as_labels, check_coded, read_groups
 from dhsic.stability import check_stability
 
 #: Workers that times are told for, besides those asked for.
@@ -45,13 +45,16 @@ def plan(
     groups: Any = None,
     sample_dim: str | int | None = None,
     variable: str | None = None,
+    missing_code: Any = "auto",
+    pass_only: bool = False,
     **parameters: Any,
 ) -> Plan:
     """Say what `select` with the same arguments will take; reads a block or two to time it.
 
     Parameters
     ----------
-    data, target, method, n_features_to_select, groups, sample_dim, variable, **parameters
+    data, target, method, n_features_to_select, groups, sample_dim, variable, missing_code, \
+    **parameters
         As of `dhsic.select`. Without `target` nothing is known of labels, which matters little.
     n_workers : int, optional
         Plan for a cluster of so many workers of one thread each, which share a folder; by
@@ -87,14 +90,20 @@ def plan(
     is_own = target is None and getattr(selector, "label_kernel", None) == SELF
     y = None if target is None else as_labels(target, data)
     source = open_source(
-        data, variable=variable, sample_dim=sample_dim, n_samples=None if y is None else len(y)
+        data,
+        variable=variable,
+        sample_dim=sample_dim,
+        n_samples=None if y is None else len(y),
+        missing_code=missing_code,
+        pass_only=pass_only,
     )
+    check_coded(data, y=y)
     if groups is not None and not selector.takes_groups:
         raise InputError(
             f"groups: method {method!r} takes none, it judges features one by one; leave them out."
         )
     if isinstance(groups, str):
-        groups = read_groups(data, groups, source.n_features)
+        groups = read_groups(data, groups, source)
     memory = selector.memory
     if n_workers is None and limit is not None:
         memory = limit if memory is None else min(memory, limit)

@@ -11,6 +11,7 @@ import zarr
 from dhsic.scoring.reader import block_width
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import ChunkedArray
+from dhsic.sources.subset import whole_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,9 @@ class Stored:
         """Look at a source; reads metadata alone."""
         d, itemsize = source.n_features, np.dtype(source.dtype).itemsize
         blocks = source.blocks(block_width(m, d, itemsize))
-        widest = max(block.width for block in blocks)
-        data = getattr(source, "_data", None)
+        widest = max(source.stored_width(block) for block in blocks)
+        store = whole_of(source)
+        data = getattr(store, "_data", None)
         chunk, stored = None, None
         if isinstance(data, ChunkedArray):
             axis = data.feature_axis
@@ -68,7 +70,7 @@ class Stored:
             chunk=chunk,
             n_chunks=None
             if chunk is None
-            else ceil(d / chunk[0]) * ceil(source.n_samples / chunk[1]),
+            else ceil(store.n_features / chunk[0]) * ceil(source.n_samples / chunk[1]),
             n_blocks=len(blocks),
             block_features=widest,
             block_bytes=widest * source.n_samples * itemsize,

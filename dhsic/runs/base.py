@@ -34,7 +34,7 @@ from dhsic.versions import versions
 logger = logging.getLogger("dhsic")
 
 #: What to do where a code is none.
-KEEPING = "If it is a value, open the data with missing_code=None (dhsic.open_source)."
+KEEPING = "If it is a value, pass missing_code=None."
 
 
 @dataclass

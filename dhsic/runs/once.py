@@ -26,7 +26,7 @@ from dhsic.runs.base import AbstractRun
 from dhsic.runs.measured import check_measured
 from dhsic.runs.outcome import Order
 from dhsic.scoring.once import Found, WantedOnce, read_once, tile_height
-from dhsic.scoring.reader import block_width
+from dhsic.scoring.reader import widest_block
 from dhsic.selection.state import SelectionState, begin
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import Values
@@ -122,10 +122,8 @@ class Once(AbstractRun):
 
     def promise_for(self, m: int) -> Promise:
         """By sizes: blocks and tiles of the tasks in flight, and vectors of all features."""
-        itemsize = np.dtype(self.source.dtype).itemsize
         d = self.source.n_features
-        widest = max(b.width for b in self.source.blocks(block_width(m, d, itemsize)))
-        block = 5 * widest * self.source.n_samples * itemsize
+        block = 5 * widest_block(self.source, m)
         tile = TILES * 8 * tile_height(m) * m
         has_kernel = self.parameters.resolved().has_bandwidth
         kernel = 8 * 4 * (MOST_NODES * ROWS + ENTRIES) if has_kernel else 0

@@ -11,8 +11,7 @@ from dhsic.engines.memory import SLACK_BYTES, Promise, human
 from dhsic.errors import MemoryBudgetError
 from dhsic.runtime.base import PROCESS_BYTES, UNLIMITED, WorkerMemory
 from dhsic.runtime.threads import Threads
-from dhsic.scoring.reader import COMPACT_BYTES, block_width
-from dhsic.sources.base import AbstractSource
+from dhsic.scoring.reader import COMPACT_BYTES, widest_block
 
 if TYPE_CHECKING:
     from dhsic.runs.base import AbstractRun
@@ -125,10 +124,3 @@ def _state_bound(needed: Promise, m: int) -> int:
     """What a round may broadcast, by what its driver holds."""
     squares = SQUARES_SENT * 8 * m * m if needed.squares else 0
     return max(squares, needed.landmarks // OF_THIN)
-
-
-def widest_block(source: AbstractSource, m: int) -> int:
-    """Stored bytes of the widest block of a pass."""
-    itemsize = np.dtype(source.dtype).itemsize
-    width = block_width(m, source.n_features, itemsize)
-    return int(max(b.width for b in source.blocks(width)) * source.n_samples * itemsize)

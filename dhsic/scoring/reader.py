@@ -67,6 +67,14 @@ def block_width(m: int, d: int, itemsize: int) -> int:
     return min(by_bytes, -(-d // n_blocks))
 
 
+def widest_block(source: AbstractSource, m: int) -> int:
+    """Bytes of the widest block of a pass of m samples, with all that is read for it."""
+    itemsize = np.dtype(source.dtype).itemsize
+    blocks = source.blocks(block_width(m, source.n_features, itemsize))
+    widest = max(source.stored_width(block) for block in blocks)
+    return int(widest * source.n_samples * itemsize)
+
+
 def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
     """Whether features are to be kept apart from the `n_stored` that they are read from.
 

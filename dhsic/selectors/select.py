@@ -72,6 +72,8 @@ def select(
     groups: Any = None,
     sample_dim: str | int | None = None,
     variable: str | None = None,
+    missing_code: Any = "auto",
+    pass_only: bool = False,
     **parameters: Any,
 ) -> xr.Dataset:
     """Select features of a store or dataset; the result as a Dataset.
@@ -91,7 +93,7 @@ def select(
         As for `BAHSIC.fit`.
     groups : array or str, optional
         As for `BAHSIC.fit`.
-    sample_dim, variable
+    sample_dim, variable, missing_code, pass_only
         As for `BAHSIC.fit`.
 
     Returns
@@ -107,6 +109,8 @@ def select(
         groups=groups,
         sample_dim=sample_dim,
         variable=variable,
+        missing_code=missing_code,
+        pass_only=pass_only,
     )
     result: xr.Dataset = model.result_
     return result

@@ -56,6 +56,12 @@ class AbstractNamedSource(AbstractSource):
         """Coordinates of the features."""
         return self.names.coords
 
+    def _checked(self, values: Array, block: Block, rows: Index | None, span: slice) -> Array:
+        """Take `rows` of (m, c) values that hold the samples of `span`; Fortran-ordered."""
+        kept = _in_feature_order(take_rows(values.T, rows, span))
+        check_finite(kept, block, rows, in_memory, self.missing_code)
+        return kept.T
+
 
 class ArraySource(AbstractNamedSource):
     """A NumPy array (m, d) in this process.
@@ -81,7 +87,7 @@ class ArraySource(AbstractNamedSource):
     def read(self, block: Block, rows: Index | None = None) -> Array:
         """Read a block, (m, c)."""
         columns = self._X[:, block.start : block.stop]
-        return _checked_rows(columns, block, rows, slice(0, self.n_samples))
+        return self._checked(columns, block, rows, slice(0, self.n_samples))
 
     def fingerprint(self) -> str:
         """Hex digest of shape, dtype, names and a sample of the data."""
@@ -121,7 +127,7 @@ class DaskSource(AbstractNamedSource):
         span = row_span(rows, self.n_samples)
         part = self._X[span, block.start : block.stop]
         computed = part.compute() if self._on_cluster else part.compute(scheduler="synchronous")
-        return _checked_rows(np.asarray(computed), block, rows, span)
+        return self._checked(np.asarray(computed), block, rows, span)
 
     def fingerprint(self) -> str:
         """Hex digest of shape, dtype, chunks, names and a sample of the data."""
@@ -174,18 +180,11 @@ class PiecesSource(AbstractNamedSource):
                 f"Features {block.start}:{block.stop} are not among the pieces at hand, "
                 f"{sorted(self._pieces)}. Read blocks as they were handed over."
             )
-        return _checked_rows(at_hand, block, rows, slice(0, self.n_samples))
+        return self._checked(at_hand, block, rows, slice(0, self.n_samples))
 
     def fingerprint(self) -> str:
         """Refuse: pieces are a part of a source, and it alone can be fingerprinted."""
         raise TypeError("Pieces have no fingerprint; ask the source that they come from.")
-
-
-def _checked_rows(values: Array, block: Block, rows: Index | None, span: slice) -> Array:
-    """Take `rows` of (m, c) values that hold the samples of `span`; Fortran-ordered."""
-    kept = _in_feature_order(take_rows(values.T, rows, span))
-    check_finite(kept, block, rows, in_memory)
-    return kept.T
 
 
 def _in_feature_order(values: Array) -> Array:

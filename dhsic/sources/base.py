@@ -58,6 +58,8 @@ class AbstractSource(ABC):
     keeps_codes : bool
         Whether no number but `missing_code` stands for a missing value, by the format or the
         caller; elsewhere values are looked at.
+    n_features_filtered : int
+        Features that the store has besides, and that are left out.
     """
 
     n_samples: int
@@ -68,6 +70,7 @@ class AbstractSource(ABC):
     in_memory: bool = False
     dosages: bool = False
     keeps_codes: bool = False
+    n_features_filtered: int = 0
 
     @abstractmethod
     def blocks(self, width: int) -> tuple[Block, ...]:
@@ -127,6 +130,10 @@ class AbstractSource(ABC):
     def feature_coords(self) -> Mapping[str, Array]:
         """Coordinates of the features that travel to the result, each (d,)."""
         return {}
+
+    def of_features(self, values: Array) -> Array:
+        """Of one value for each stored feature, those of the features here: all of them."""
+        return values
 
     def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...] | None:
         """Lazy blocks (dask arrays, (m, c) each) that a cluster should compute, or None.

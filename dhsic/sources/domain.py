@@ -9,7 +9,7 @@ import numpy as np
 
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError, InputError
-from dhsic.given import refuse_dtype
+from dhsic.given import beyond_float, refuse_dtype
 from dhsic.sources.base import Block
 
 #: Says where a value is stored: (feature, sample) -> " in chunk 'c/0/0' of ...", or "".
@@ -43,8 +43,24 @@ def check_matrix(shape: tuple[int, ...], what: str) -> None:
         )
 
 
-def check_finite(values: Array, block: Block, rows: Index | None, place: Place) -> None:
-    """Refuse infinities in features-first `values` (c, m); NaN passes, it means missing."""
+def check_finite(
+    values: Array, block: Block, rows: Index | None, place: Place, missing_code: int | None = None
+) -> None:
+    """Refuse what float64 does not hold in features-first `values` (c, m).
+
+    Infinities; integers of which it has not every digit, but for the one that means missing. NaN
+    passes, it means missing.
+    """
+    if values.dtype.kind in "iu":
+        wide: Mask = beyond_float(values)
+        if missing_code is not None and wide.any():
+            wide &= values != missing_code
+        if wide.any():
+            raise DataError(
+                f"{first_bad(wide, values, block, rows, place)}; float64, in which features are "
+                "compared, holds every integer to 2**53 only, and the digits beyond would be lost. "
+                "Leave out what is a name and no number, or subtract an offset."
+            )
     if values.dtype.kind != "f":
         return
     infinite = np.isinf(values)

@@ -32,7 +32,7 @@ def open_group(group: zarr.Group, request: Request) -> AbstractSource:
 
 def open_array(array: zarr.Array[Any], request: Request) -> AbstractSource:
     """Open an array, with the names that its group has for it, where it is in one."""
-    group = _parent(array)
+    group = parent(array)
     if group is not None and _holds_calls(array):
         return _open_calls(group, array.basename, request)
     return _open_matrix(array, group, request)
@@ -100,7 +100,7 @@ def _holds_calls(array: zarr.Array[Any]) -> bool:
     return array.basename.startswith("call_") and array.ndim >= 2 and named
 
 
-def _parent(array: zarr.Array[Any]) -> zarr.Group | None:
+def parent(array: zarr.Array[Any]) -> zarr.Group | None:
     """Open the group that an array is in; none for an array at the root of its store."""
     if not array.path:
         return None
@@ -114,7 +114,7 @@ def _parent(array: zarr.Array[Any]) -> zarr.Group | None:
 def _labels(array: zarr.Array[Any], group: zarr.Group | None, axis: int) -> Labels:
     dims = dimension_names(array)
     if group is not None and dims and dims[axis] == "variants" and "variant_position" in group:
-        return VariantLabels.of(group)
+        return VariantLabels.of(group, array.shape[axis])
     features, samples = (_coordinate(array, group, k) for k in (axis, 1 - axis))
     return DimensionLabels.of(features, samples)
 

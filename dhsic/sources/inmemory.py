@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dhsic.errors import InputError
-from dhsic.given import refuse_lossy
+from dhsic.given import EXACT, WIDE, refuse_lossy
 from dhsic.sources.arrays import ArraySource, DaskSource, Names, check_sizes
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.domain import check_dtype, check_matrix
@@ -84,6 +84,7 @@ def _check_frame(X: pd.DataFrame) -> None:
             f"Columns {odd[:5]} of the DataFrame ({len(odd)} in all) are not numbers. Drop them, "
             "or encode them: pandas.get_dummies(X)."
         )
+    _check_digits(X)
     if len({isinstance(c, str) for c in X.columns}) > 1:
         raise InputError(
             f"Names of columns of the DataFrame are text and numbers ({list(X.columns[:3])}, ...). "
@@ -95,6 +96,22 @@ def _check_frame(X: pd.DataFrame) -> None:
             f"Columns {twice[:5]} of the DataFrame ({len(twice)} in all) are there more than once. "
             "Rename them, or keep the first of each: X.loc[:, ~X.columns.duplicated()]."
         )
+
+
+def _check_digits(X: pd.DataFrame) -> None:
+    """Refuse integers that are to become floats, beside other columns, and would lose digits."""
+    for kind in set(X.dtypes):
+        if kind.kind not in "iu" or kind.itemsize < WIDE:
+            continue
+        part = X.loc[:, X.dtypes == kind]
+        beyond = (part.max() > EXACT) | (part.min() < -EXACT)
+        names = [str(name) for name in part.columns[beyond.fillna(value=False).to_numpy(bool)]]
+        if names:
+            raise InputError(
+                f"Columns {names[:5]} of the DataFrame ({len(names)} in all) hold integers beyond "
+                "2**53, up to which float64 holds every one; digits would be lost. Drop what is a "
+                "name and no number, or subtract an offset."
+            )
 
 
 def _open_frame(X: pd.DataFrame, request: Request) -> AbstractSource:

@@ -13,7 +13,7 @@ from dhsic.errors import DataError, InputError
 from dhsic.sources.arrays import ArraySource, DaskSource, Names
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.dosage import MISSING, NO_COPY, PloidyPolicy, check_policy, fold
-from dhsic.sources.naming import naming_array, text, variant_coords, variant_names
+from dhsic.sources.naming import check_variants, naming_array, text, variant_coords, variant_names
 from dhsic.sources.orientation import feature_axis
 from dhsic.sources.request import DOSAGES, Request
 
@@ -24,7 +24,7 @@ def open_xarray(X: xr.DataArray | xr.Dataset, request: Request) -> AbstractSourc
     if isinstance(X, xr.Dataset):
         numeric = {str(n): v.shape for n, v in X.data_vars.items() if v.dtype.kind in "biufc"}
         array, beside = X[request.choose(numeric, "The Dataset")], X.variables
-        names = _names_in(X) if {"variants", "samples"} <= set(array.dims) else None
+        names = _names_in(X, array) if {"variants", "samples"} <= set(array.dims) else None
     elif isinstance(X, xr.DataArray):
         array, beside, names = X, X.coords, None
     else:
@@ -106,10 +106,12 @@ def _lazy_or_loaded(array: xr.DataArray) -> Any:
     return (array.chunk({}) if backed else array).data
 
 
-def _names_in(ds: xr.Dataset) -> Names:
+def _names_in(ds: xr.Dataset, array: xr.DataArray) -> Names:
     def get(name: str) -> Array | None:
         return np.asarray(ds[name].values) if name in ds else None
 
+    shapes = {str(name): v.shape for name, v in ds.variables.items()}
+    check_variants(get, shapes, array.sizes["variants"], "the Dataset")
     samples = get("sample_id")
     return Names(
         variant_names(get), None if samples is None else text(samples), variant_coords(get)

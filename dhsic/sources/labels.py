@@ -12,7 +12,14 @@ from zarr.storage import StorePath
 
 from dhsic._typing import Array
 from dhsic.sources.chunked import portable, read_array
-from dhsic.sources.naming import IDS, Getter, text, variant_coords, variant_names
+from dhsic.sources.naming import (
+    IDS,
+    Getter,
+    check_variants,
+    text,
+    variant_coords,
+    variant_names,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,9 +67,18 @@ class VariantLabels:
         return VariantLabels, (self.group,)
 
     @classmethod
-    def of(cls, group: zarr.Group) -> VariantLabels:
-        """Return the labels of a group."""
-        return cls(StorePath(portable(group.store), group.path))
+    def of(cls, group: zarr.Group, d: int) -> VariantLabels:
+        """Return the labels of a group of d variants.
+
+        Raises
+        ------
+        DataError
+            They are those of others, or name contigs that there are not.
+        """
+        labels = cls(StorePath(portable(group.store), group.path))
+        shapes = {name: array.shape for name, array in group.arrays()}
+        check_variants(labels._getter(), shapes, d, str(group.store_path))
+        return labels
 
     def feature_names(self) -> Array | None:
         """Ids of the variants, or "contig:position[:ref:alt]"."""

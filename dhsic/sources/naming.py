@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dhsic._typing import Array
+from dhsic.errors import DataError
 from dhsic.sources.orientation import FEATURE_DIMS, SAMPLE_DIMS
 
 #: Gives an array of the store by name, or None where there is none.
@@ -19,8 +20,11 @@ Getter = Callable[[str], Array | None]
 
 #: Shape of an array, its dimensions (None where they have no names) and the kind of its dtype.
 Described = tuple[tuple[int, ...], tuple[str | None, ...] | None, str]
-#: Array of the ids of variants.
-IDS = "variant_id"
+#: Arrays that describe variants, and the one that `variant_contig` counts in.
+IDS, POSITION, ALLELES = "variant_id", "variant_position", "variant_allele"
+CONTIG, CONTIGS = "variant_contig", "contig_id"
+#: What VCF writes for what is missing: the contig of a variant whose index of it is -1.
+NO_CONTIG = "."
 
 
 def text(values: Array) -> Array:
@@ -98,10 +102,10 @@ def variant_names(get: Getter) -> Array | None:
 
 def variant_coords(get: Getter) -> dict[str, Array]:
     """Return contig names, positions and ids of the variants, those that there are."""
-    position = get("variant_position")
+    position = get(POSITION)
     coords = {
-        "variant_contig": _contigs(get),
-        "variant_position": None if position is None else position.astype(np.int64),
+        CONTIG: _contigs(get),
+        POSITION: None if position is None else position.astype(np.int64),
         IDS: _ids(get),
     }
     return {name: values for name, values in coords.items() if values is not None}
@@ -113,17 +117,52 @@ def _ids(get: Getter) -> Array | None:
 
 
 def _contigs(get: Getter) -> Array | None:
-    index, names = get("variant_contig"), get("contig_id")
+    index, names = get(CONTIG), get(CONTIGS)
     if index is None:
         return None
     if names is None or index.dtype.kind not in "iu":
         return text(index)
-    contigs: Array = text(names)[index]
+    contigs: Array = np.append(text(names), NO_CONTIG)[index]  # the last one, at -1
     return contigs
 
 
+def check_variants(get: Getter, shapes: Mapping[str, tuple[int, ...]], d: int, where: str) -> None:
+    """Refuse what describes other variants than those of the data.
+
+    Parameters
+    ----------
+    shapes : mapping
+        Shapes of the arrays beside the data, by name.
+    d : int
+        Variants of the data.
+    where : str
+        How messages call what holds the arrays.
+
+    Raises
+    ------
+    DataError
+        An array is of other length, or a variant is on a contig that there is not.
+    """
+    for name in (CONTIG, POSITION, ALLELES, IDS):
+        if name in shapes and shapes[name][:1] != (d,):
+            raise DataError(
+                f"{name} of {where} has shape {shapes[name]}, and there are {d} variants. The "
+                "store is damaged: write it again."
+            )
+    index, names = get(CONTIG), get(CONTIGS)
+    if index is None or names is None or index.dtype.kind not in "iu":
+        return
+    outside = np.flatnonzero((index < -1) | (index >= len(names)))
+    if outside.size:
+        raise DataError(
+            f"{CONTIG} of {where} is {index[outside[0]]} for variant {outside[0]} ({outside.size} "
+            f"such in all), and {CONTIGS} names {len(names)} contigs, 0 to {len(names) - 1}; -1 is "
+            "missing. The store is damaged: write it again."
+        )
+
+
 def _places(get: Getter) -> Array | None:
-    contigs, positions, alleles = _contigs(get), get("variant_position"), get("variant_allele")
+    contigs, positions, alleles = _contigs(get), get(POSITION), get(ALLELES)
     if contigs is None or positions is None:
         return None
     places = [f"{c}:{p}" for c, p in zip(contigs, positions, strict=True)]

@@ -12,11 +12,12 @@ import zarr
 from dhsic.errors import InputError
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.dosage import PloidyPolicy
-from dhsic.sources.groups import open_array, open_group
+from dhsic.sources.groups import open_array, open_group, parent
 from dhsic.sources.inmemory import open_in_memory
 from dhsic.sources.request import Request
 from dhsic.sources.stores import open_store
 from dhsic.sources.values import RecodedSource
+from dhsic.sources.variants import passing
 from dhsic.sources.watched import MissingChunks
 from dhsic.sources.zarr import ZarrSource
 
@@ -30,6 +31,7 @@ def open_source(
     missing_code: int | Sequence[int] | str | None = "auto",
     missing_chunks: MissingChunks = "error",
     ploidy_policy: PloidyPolicy = "count",
+    pass_only: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> AbstractSource:
     """Open data as a source of samples x features.
@@ -57,6 +59,9 @@ def open_source(
         Whether chunks that a Zarr array lacks are an error or fill values.
     ploidy_policy : {"count", "scale", "error"}
         What a genotype of lower ploidy counts: its own alleles, as many as others have, an error.
+    pass_only : bool
+        Leave out variants of VCF Zarr whose FILTER is not PASS, as ``bcftools view -f PASS`` does:
+        those with another one, and those with none, ".", to which filters were not applied.
     storage_options : mapping, optional
         Options of fsspec for a URL.
 
@@ -81,10 +86,18 @@ def open_source(
     request = Request(variable, sample_dim, n_samples, said, missing_chunks, ploidy_policy)
     if isinstance(X, AbstractSource):
         request.check_length(X.n_samples, "X")
+        if pass_only:
+            raise InputError("X is open already: say pass_only=True where it is opened.")
         return X
-    source = _opened(X, request, storage_options)
+    if isinstance(X, str | PathLike):
+        X = open_store(fspath(X), storage_options)
+    source = _opened(X, request)
     source.keeps_codes |= missing_code is None
-    return RecodedSource(source, several) if several else source
+    if several:
+        source = RecodedSource(source, several)
+    if not pass_only:
+        return source
+    return passing(source, parent(X) if isinstance(X, zarr.Array) else X, missing_chunks)
 
 
 def _codes_of(missing_code: Any) -> tuple[int, ...]:
@@ -103,10 +116,7 @@ def _codes_of(missing_code: Any) -> tuple[int, ...]:
     return codes
 
 
-def _opened(X: Any, request: Request, storage_options: Mapping[str, Any] | None) -> AbstractSource:
-    """What is no source yet, as one."""
-    if isinstance(X, str | PathLike):
-        X = open_store(fspath(X), storage_options)
+def _opened(X: Any, request: Request) -> AbstractSource:
     if isinstance(X, zarr.Array):
         return open_array(X, request)
     if isinstance(X, zarr.Group):

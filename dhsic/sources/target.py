@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
@@ -91,8 +90,8 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
     )
 
 
-def read_groups(data: Any, name: str, d: int) -> Array:
-    """Values of the variable `name` of `data`, one for each of d features.
+def read_groups(data: Any, name: str, source: AbstractSource) -> Array:
+    """Values of the variable `name` of `data`, one for each feature of the source opened from it.
 
     Raises
     ------
@@ -104,9 +103,10 @@ def read_groups(data: Any, name: str, d: int) -> Array:
             f"groups={name!r} names a variable, and {type(data).__name__} has none; pass one name "
             "a feature."
         )
+    d = source.n_features + source.n_features_filtered
     along = sorted(_of_length(data, d))
     if name in along:
-        return read_target(data, name)
+        return source.of_features(read_target(data, name))
     known = f"there are {', '.join(along)}" if along else "nor any other"
     raise InputError(
         f"There is no variable {name!r} along the {d:,} features; {known}."
@@ -174,14 +174,6 @@ def as_labels(y: Any, data: Any) -> Array:
             f"y has shape {labels.shape}, one row of {labels.shape[1]}. Pass one row a sample: "
             "y.ravel(), or y.T."
         )
-    n_coded = plink_missing(labels)
-    if n_coded:
-        warnings.warn(
-            f"{n_coded} labels are {PLINK_MISSING}, which PLINK writes for missing ones, and all "
-            "others are 0 or more; they are taken for values. If they are missing, drop those "
-            "samples.",
-            stacklevel=3,
-        )
     return labels
 
 
@@ -197,10 +189,89 @@ def check_names(source: AbstractSource, X: Any, **given: Any) -> None:
         check_order(listed, values, what, by_hand)
 
 
-def plink_missing(labels: Array) -> int:
-    """Count labels that look like PLINK's missing ones: -9 where all others are 0 or more."""
-    if labels.dtype.kind not in "if":
+def check_coded(X: Any, **given: Any) -> None:
+    """Refuse labels and covariates of the samples of X some of which look like PLINK's missing.
+
+    Raises
+    ------
+    InputError
+        -9 is among values of which no other is below 0; the message says how to leave out the
+        samples, and how to keep them.
+    """
+    for what, values in given.items():
+        if values is None:
+            continue
+        columns = as_array(values, what)
+        if columns.ndim > 1 and columns.shape[1] >= len(columns):
+            continue  # a kernel matrix, or what is refused elsewhere
+        of_each = [plink_missing(c) for c in (columns.T if columns.ndim == 2 else [columns])]
+        if any(of_each):
+            raise InputError(
+                f"{sum(of_each)} of {columns.size} values of {what} are {PLINK_MISSING}, which "
+                "PLINK writes for missing ones, and no other is below 0. "
+                f"{_without(X, what, columns)} If {PLINK_MISSING} is a value, "
+                f"{_as_values(what, columns)}."
+            )
+
+
+def plink_missing(values: Array) -> int:
+    """Count what looks like PLINK's missing values: -9 where all others are 0 or more, or text.
+
+    Examples
+    --------
+    >>> plink_missing(np.array([1, 2, -9])), plink_missing(np.array([-9.0, -8.5, 1.0]))
+    (1, 0)
+    >>> plink_missing(np.array(["case", "-9", "control"]))
+    1
+    """
+    if values.dtype.kind in "OSUT":
+        values = _numbers(values)
+    if values.dtype.kind not in "if":
         return 0
-    n = int((labels == PLINK_MISSING).sum())
-    looks = 0 < n < labels.size and bool((labels[labels != PLINK_MISSING] >= 0).all())
-    return n if looks else 0
+    coded = values == PLINK_MISSING
+    others = values[~coded & ~np.isnan(values)]
+    looks = coded.any() and others.size and bool((others >= 0).all())
+    return int(coded.sum()) if looks else 0
+
+
+def _numbers(texts: Array) -> Array:
+    """Numbers that texts say; 0 for other text, NaN for none."""
+    given = np.char.decode(texts) if texts.dtype.kind == "S" else texts
+    distinct = {text: _number(text) for text in {str(value).strip() for value in given}}
+    return np.array([distinct[str(value).strip()] for value in given], dtype=np.float64)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text) if text else np.nan
+    except ValueError:
+        return 0.0
+
+
+def _without(X: Any, what: str, columns: Array) -> str:
+    """How to leave out samples whose values are -9."""
+    code = repr(str(PLINK_MISSING)) if columns.dtype.kind in "SUT" else PLINK_MISSING
+    keep = f"({what} != {code}).all(axis=1)" if columns.ndim == 2 else f"{what} != {code}"
+    if isinstance(X, (str, PathLike, zarr.Group, zarr.Array, AbstractSource)):
+        return (
+            f"Leave those samples out: keep = numpy.flatnonzero({keep}); then pass "
+            "xarray.open_zarr(path, mask_and_scale=False).isel(samples=keep) for the data and "
+            f"{what}[keep] (dhsic.read_target reads them by name)."
+        )
+    if hasattr(X, "isel"):
+        return (
+            f"Leave those samples out: keep = numpy.flatnonzero({keep}); then pass "
+            f"X.isel({_samples_of(X)}=keep) and {what}[keep]."
+        )
+    return f"Leave those samples out: keep = {keep}; then pass X[keep] and {what}[keep]."
+
+
+def _samples_of(X: Any) -> str:
+    return next((str(dim) for dim in X.dims if str(dim).lower() in SAMPLE_DIMS), "samples")
+
+
+def _as_values(what: str, columns: Array) -> str:
+    """How to say that -9 is no code."""
+    if columns.dtype.kind in "if":
+        return f"pass {what} + {-PLINK_MISSING}, which ranks alike"
+    return f"give it another name, such as 'minus {-PLINK_MISSING}'"

@@ -244,9 +244,9 @@ def _refuse(strays: Mapping[float, Found]) -> None:
     given = codes if one else f"({codes})"
     raise DataError(
         f"X holds 0, 1 and 2 and besides them only {told}, which {'is' if one else 'are'} no count "
-        f"of alleles. If {'it stands' if one else 'they stand'} for missing calls, open the data "
-        f"with missing_code={given} (dhsic.open_source); to take every number as it is, with "
-        "missing_code=None; else mend the data."
+        f"of alleles. If {'it stands' if one else 'they stand'} for missing calls, pass "
+        f"missing_code={given}; to take every number as it is, missing_code=None; else mend the "
+        "data."
     )
 
 
@@ -270,6 +270,8 @@ class RecodedSource(AbstractSource):
         own = base.missing_code if code is None else code
         self.missing_code = self._codes[0] if own is None else own
         self.client_bytes, self.in_memory = base.client_bytes, base.in_memory
+        self.dosages, self.keeps_codes = base.dosages, base.keeps_codes
+        self.n_features_filtered = base.n_features_filtered
 
     def blocks(self, width: int) -> tuple[Block, ...]:
         """Blocks of the base."""
@@ -307,6 +309,10 @@ class RecodedSource(AbstractSource):
     def feature_coords(self) -> Mapping[str, Array]:
         """Coordinates of the features."""
         return self._base.feature_coords()
+
+    def of_features(self, values: Array) -> Array:
+        """Of one value for each stored feature, those of the features here."""
+        return self._base.of_features(values)
 
     def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...] | None:
         """Lazy blocks of the base."""

@@ -24,7 +24,8 @@ class VczSource(AbstractSource):
     """Calls of a VCF Zarr group: genotypes folded into dosages, or numbers per call.
 
     ``call_genotype`` (variants, samples, ploidy) becomes the number of non-reference alleles,
-    int8, -1 where missing. Other variables (``call_dosage``, ``call_DS``) are read as they are; a
+    int8, -1 where missing: at a multi-allelic site all alternative alleles count together, 0/2 is
+    1 and 1/2 is 2. Other variables (``call_dosage``, ``call_DS``) are read as they are; a
     third dimension is accepted when it has one element. A mask (``call_dosage_mask``) is honoured.
 
     Parameters
@@ -52,8 +53,9 @@ class VczSource(AbstractSource):
         if array is None:
             raise InputError(f"{group.store_path} holds no {variable}. It holds {contents(group)}.")
         axis = calls_axis(array, f"{group.store_path}/{variable}")
-        self._labels = VariantLabels.of(group)
         self._data = ChunkedArray(array, axis, missing_chunks)
+        self._labels = VariantLabels.of(group, self._data.n_features)
+        _check_samples(group, self._data)
         self._is_genotype = is_genotype(array)
         _check_third_axis(array, self._data.label, is_genotype=self._is_genotype)
         mask = None if self._is_genotype else member(group, f"{variable}_mask")
@@ -82,7 +84,7 @@ class VczSource(AbstractSource):
         if self._mask is not None:
             masked = self._mask.read(block, rows).reshape(values.shape).astype(bool)
             values[masked] = np.nan if values.dtype.kind == "f" else self.missing_code
-        check_finite(values, block, rows, self._data.place)
+        check_finite(values, block, rows, self._data.place, self.missing_code)
         self._check_numbers(values, block, rows)
         return values.T
 
@@ -137,6 +139,15 @@ class VczSource(AbstractSource):
     def feature_coords(self) -> Mapping[str, Array]:
         """Contigs, positions and ids of the variants."""
         return self._labels.feature_coords()
+
+
+def _check_samples(group: zarr.Group, data: ChunkedArray) -> None:
+    ids = member(group, "sample_id")
+    if ids is not None and ids.shape != (data.n_samples,):
+        raise DataError(
+            f"sample_id of {group.store_path} has shape {ids.shape}, and {data.label} has "
+            f"{data.n_samples} samples. The store is damaged: write it again."
+        )
 
 
 def _missing_code(dtype: Any, mask: ChunkedArray | None) -> int | None:

@@ -62,7 +62,7 @@ class ZarrSource(AbstractSource):
             return self
         dims = self._dims
         if dims is None and self._has_variants(group):
-            self._labels = VariantLabels.of(group)
+            self._labels = VariantLabels.of(group, self.n_features)
             return self
         beside = {
             name: (array.shape, dimension_names(array), array.dtype.kind)
@@ -96,7 +96,7 @@ class ZarrSource(AbstractSource):
     def read(self, block: Block, rows: Index | None = None) -> Array:
         """Read a block, (m, c)."""
         values = self._data.read(block, rows)
-        check_finite(values, block, rows, self._data.place)
+        check_finite(values, block, rows, self._data.place, self.missing_code)
         return values.T
 
     def fingerprint(self) -> str:

@@ -19,7 +19,7 @@ from dhsic.parameters import check_standardize, scales
 from dhsic.runtime.threads import Threads
 from dhsic.scoring.values import look_at
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import as_labels, check_names
+from dhsic.sources.target import as_labels, check_coded, check_names
 from dhsic.sources.values import recoded
 from dhsic.testing.answers import answer
 from dhsic.testing.columns import columns_of
@@ -149,6 +149,7 @@ def test_features(
     which, taken = features_at(features, source), rows_at(rows, source.n_samples)
     chosen, policy = resolve_kernel(kernel), resolve_bandwidth(bandwidth)
     C = covariates_of(covariates, source.n_samples, taken)
+    check_coded(X, Y=labels if taken is None else labels[taken], covariates=C)
     question = Question(
         labels_of(labels, label_kernel, taken, C),
         C,

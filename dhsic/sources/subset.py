@@ -1,0 +1,138 @@
+"""Some features of a source."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Index
+from dhsic.errors import InputError
+from dhsic.sources.base import AbstractSource, Block
+
+#: Coordinate of features that are some of a store's: their positions there.
+STORED = "stored_feature"
+
+
+class SubsetSource(AbstractSource):
+    """Some features of another source, numbered anew; nothing is copied.
+
+    Blocks are those of the other source with fewer features. Between the features that are
+    wanted, the others of a block are read too.
+
+    Attributes
+    ----------
+    base : AbstractSource
+        The other source; of some features of a source, that source.
+    features : (d,) int64
+        Which of its features, ascending.
+    """
+
+    base: AbstractSource
+    features: Index
+
+    def __init__(self, base: AbstractSource, features: Index) -> None:
+        features = np.asarray(features, dtype=np.int64)
+        _check(features, base.n_features)
+        if isinstance(base, SubsetSource):
+            features = base.features[features]
+        self.features, self.base = features, whole_of(base)
+        base = self.base
+        self.n_samples, self.n_features = base.n_samples, features.size
+        self.dtype, self.missing_code = base.dtype, base.missing_code
+        self.client_bytes, self.in_memory = base.client_bytes, base.in_memory
+        self.dosages, self.keeps_codes = base.dosages, base.keeps_codes
+        self.n_features_filtered = base.n_features - features.size
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As a mask in bits: 64 times smaller than positions, and runs of it shrink further."""
+        mask = np.zeros(self.base.n_features, dtype=bool)
+        mask[self.features] = True
+        return _unpacked, (self.base, zlib.compress(np.packbits(mask).tobytes()))
+
+    def blocks(self, width: int) -> tuple[Block, ...]:
+        """Return the blocks of the other source, those that hold features of this one."""
+        stored = self.base.blocks(width)
+        starts = np.searchsorted(self.features, [block.start for block in stored])
+        stops = np.searchsorted(self.features, [block.stop for block in stored])
+        held = np.flatnonzero(stops > starts)
+        return tuple(Block(i, int(starts[k]), int(stops[k])) for i, k in enumerate(held))
+
+    def read(self, block: Block, rows: Index | None = None) -> Array:
+        """Read a block, (m, c)."""
+        return self.read_columns(block, np.arange(block.width), rows).T
+
+    def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
+        """Read some features of a block, (c', m)."""
+        around = self._around(block)
+        wanted = self.features[block.start + local] - around.start
+        return self.base.read_columns(around, wanted, rows)
+
+    def stored_width(self, block: Block) -> int:
+        """Features from the first to the last of the block, wanted or not."""
+        return self.base.stored_width(self._around(block))
+
+    def fingerprint(self) -> str:
+        """Hex digest of the other source's and of which features are taken."""
+        digest = hashlib.sha256(self.base.fingerprint().encode())
+        digest.update(self.features.tobytes())
+        return digest.hexdigest()
+
+    def feature_names(self) -> Array | None:
+        """Names of the features, or None."""
+        names = self.base.feature_names()
+        return None if names is None else names[self.features]
+
+    def sample_names(self) -> Array | None:
+        """Names of the samples, or None."""
+        return self.base.sample_names()
+
+    def feature_coords(self) -> Mapping[str, Array]:
+        """Coordinates of the features, and where they are stored."""
+        known = {STORED: np.arange(self.base.n_features), **self.base.feature_coords()}
+        return {name: values[self.features] for name, values in known.items()}
+
+    def of_features(self, values: Array) -> Array:
+        """Of one value for each stored feature, those of the features here."""
+        taken: Array = values[self.features]
+        return taken
+
+    def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...] | None:
+        """Lazy blocks of the other source, those that the blocks lie in."""
+        return self.base.pieces(tuple(self._around(block) for block in blocks))
+
+    def with_pieces(self, blocks: tuple[Block, ...], arrays: tuple[Array, ...]) -> AbstractSource:
+        """Return the same features of what serves the computed blocks."""
+        around = tuple(self._around(block) for block in blocks)
+        return SubsetSource(self.base.with_pieces(around, arrays), self.features)
+
+    def _around(self, block: Block) -> Block:
+        """From the first to the last feature of a block, as the other source numbers them."""
+        first, last = self.features[block.start], self.features[block.stop - 1]
+        return Block(block.index, int(first), int(last) + 1)
+
+
+def whole_of(source: AbstractSource) -> AbstractSource:
+    """Return the source that holds all features of the store."""
+    return source.base if isinstance(source, SubsetSource) else source
+
+
+def _unpacked(base: AbstractSource, packed: bytes) -> SubsetSource:
+    bits = np.frombuffer(zlib.decompress(packed), dtype=np.uint8)
+    mask = np.unpackbits(bits, count=base.n_features).astype(bool)
+    return SubsetSource(base, np.flatnonzero(mask))
+
+
+def _check(features: Index, d: int) -> None:
+    if features.ndim != 1 or features.size == 0:
+        raise InputError(
+            f"features have shape {features.shape}; pass positions, at least one, ascending."
+        )
+    if features[0] < 0 or features[-1] >= d or (np.diff(features) <= 0).any():
+        raise InputError(
+            f"features are positions from 0 to {d - 1}, ascending, each once; these begin with "
+            f"{features[:5].tolist()} and end with {features[-1]}."
+        )

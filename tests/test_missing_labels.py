@@ -1,0 +1,203 @@
+"""Labels and covariates of which some are -9, PLINK's missing value: refused, not ranked with."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+import zarr
+from commands import run, told
+
+import dhsic
+from dhsic.errors import InputError
+
+M, D = 12, 8
+X = np.random.default_rng(0).integers(0, 3, (M, D)).astype("f4")
+CLASSES = np.arange(M) % 2
+
+
+def with_codes(values, code=-9):
+    out = np.array(values)
+    out[[1, 4]] = code
+    return out
+
+
+CODED = {
+    "0 and 1": with_codes(CLASSES),
+    "1 and 2": with_codes(CLASSES + 1),
+    "as floats": with_codes(CLASSES + 1.0),
+    "real values": with_codes(np.linspace(0, 3, M)),
+    "text": with_codes(np.where(CLASSES, "case", "control"), "-9"),
+    "text of numbers": with_codes((CLASSES + 1).astype(str), "-9"),
+    "text of any width": with_codes(np.where(CLASSES, "a", "b").astype("T"), "-9"),
+    "bytes": with_codes(np.where(CLASSES, b"case", b"control"), b"-9"),
+    "objects": with_codes(CLASSES.astype(object)),
+    "text objects": with_codes(np.where(CLASSES, "case", "control").astype(object), "-9"),
+    "lists": with_codes(CLASSES).tolist(),
+    "a series": pd.Series(with_codes(CLASSES)),
+    "one target of two": np.column_stack([CLASSES, with_codes(CLASSES)]),
+}
+
+
+@pytest.mark.parametrize("kind", CODED)
+def test_codes_are_refused(kind):
+    with pytest.raises(InputError, match=r"^2 of \d\d values of y are -9, .*y\[keep\].* If -9 is"):
+        dhsic.BAHSIC(2).fit(X, CODED[kind])
+    with pytest.raises(InputError, match="values of y are -9"):
+        dhsic.plan(X, CODED[kind])
+    with pytest.raises(InputError, match="values of Y are -9"):
+        dhsic.test_features(X, CODED[kind])
+
+
+VALUES = {
+    "among others below 0": with_codes(np.linspace(-12, 3, M)),
+    "nothing else": np.where(CLASSES, -9, -3),
+    "text with others below 0": with_codes(np.where(CLASSES, "-1", "-2"), "-9"),
+    "shifted, as it is said to be": with_codes(CLASSES) + 9,
+    "whole numbers that are none": CLASSES.astype("u1"),
+    "0, 1 and 2": np.arange(M) % 3,
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_others_are_values(kind):
+    dhsic.BAHSIC(2).fit(X, VALUES[kind])
+
+
+def test_what_the_message_says_to_do_works():
+    y = CODED["0 and 1"]
+    keep = y != -9
+    model = dhsic.BAHSIC(2).fit(X[keep], y[keep])
+    assert model.result_.attrs["n_samples"] == M - 2
+    both = CODED["one target of two"]
+    with pytest.raises(InputError, match=r"keep = \(y != -9\)\.all\(axis=1\)"):
+        dhsic.BAHSIC(2).fit(X, both)
+    text = CODED["text"]
+    with pytest.raises(InputError, match=r"keep = y != '-9'; .* give it another name"):
+        dhsic.BAHSIC(2).fit(X, text)
+    renamed = np.where(text == "-9", "minus 9", text)
+    dhsic.BAHSIC(2).fit(X, renamed)
+
+
+def test_shifted_values_rank_alike():
+    y = np.linspace(-12, 3, M)
+    y[[1, 4]] = -9
+    ranks = [dhsic.BAHSIC(2).fit(X, y + shift).ranking_.tolist() for shift in (0, 9)]
+    assert ranks[0] == ranks[1]
+
+
+def test_covariates_too():
+    age = with_codes(np.linspace(20, 80, M))
+    for covariates in (age, np.column_stack([CLASSES, age]), pd.DataFrame({"age": age})):
+        with pytest.raises(InputError, match="values of covariates are -9"):
+            dhsic.BAHSIC(2).fit(X, np.linspace(0, 1, M), covariates=covariates)
+
+
+def test_a_kernel_matrix_is_no_phenotype():
+    y = np.where(CLASSES, 3, -3.0)
+    L = np.outer(y, y)
+    L[0] = L[:, 0] = 0
+    L[0, 2] = L[2, 0] = -9
+    dhsic.BAHSIC(2, label_kernel="precomputed").fit(X, L)
+
+
+def test_stores_and_datasets_are_told_how(tmp_path):
+    dataset = xr.Dataset({"X": (("samples", "genes"), X), "trait": ("samples", CODED["0 and 1"])})
+    dataset.to_zarr(tmp_path / "x.zarr", zarr_format=3, consolidated=False)
+    with pytest.raises(InputError, match=r"X\.isel\(samples=keep\)"):
+        dhsic.select(dataset, "trait", variable="X")
+    with pytest.raises(InputError, match=r"xarray\.open_zarr\(path, mask_and_scale=False\)"):
+        dhsic.select(str(tmp_path / "x.zarr"), "trait", variable="X")
+    with pytest.raises(InputError, match="values of y are -9"):
+        dhsic.submit(str(tmp_path / "x.zarr"), "trait", variable="X", checkpoint=tmp_path / "c")
+    keep = np.flatnonzero(dataset["trait"] != -9)
+    dhsic.select(dataset.isel(samples=keep), "trait", variable="X", n_features_to_select=2)
+
+
+# -- on the command line -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path):
+    group = zarr.create_group(tmp_path / "g.zarr")
+    group.create_array("dosage", data=X, dimension_names=("samples", "variants"))
+    for name, values in {
+        "binary": CODED["0 and 1"],
+        "plink": CODED["1 and 2"],
+        "height": CODED["real values"],
+        "codes": np.arange(M) % 3,
+        "plain": CLASSES,
+    }.items():
+        group.create_array(name, data=values, dimension_names=("samples",))
+    return tmp_path / "g.zarr"
+
+
+SELECT = ("-n", 2, "--threads", 1, "--no-progress")
+
+
+@pytest.mark.parametrize("target", ["binary", "plink", "height"])
+def test_select_refuses_and_says_both_ways(store, target):
+    options = ("select", store, "--target", target, *SELECT)
+    message = told(run(*options, code=2))
+    assert f"2 of 12 values of '{target}' are -9" in message
+    assert "--na -9 --drop-missing" in message
+    assert "--not-na -9" in message
+    facts = json.loads(run(*options, "--na", -9, "--drop-missing", "--json").stdout)
+    assert (facts["n_samples"], facts["n_samples_left_out"]) == (M - 2, 2)
+    facts = json.loads(run(*options, "--not-na", -9, "--json").stdout)
+    assert (facts["n_samples"], facts["n_samples_left_out"]) == (M, 0)
+
+
+def test_plan_refuses_too(store):
+    assert "--not-na -9" in told(run("plan", store, "--target", "plink", "--workers", 2, code=2))
+
+
+def test_tables_and_covariates(store, tmp_path):
+    table = tmp_path / "t.tsv"
+    frame = pd.DataFrame({"status": CODED["text"], "age": with_codes(np.arange(20, 20 + M))})
+    frame.to_csv(table, sep="\t", index=False)
+    said = told(run("select", store, "--labels", table, "--target", "status", *SELECT, code=2))
+    assert "2 of 12 values of 'status' are -9" in said
+    plain = ("select", store, "--target", "plain", *SELECT)
+    for more in (("--covariates", f"{table}:age"), ("--covariate", "height")):
+        assert "values of" in told(run(*plain, *more, code=2))
+        run(*plain, *more, "--na", -9, "--drop-missing")
+        run(*plain, *more, "--not-na", -9)
+
+
+def test_a_class_may_be_called_what_is_missing_elsewhere(store, tmp_path):
+    table = tmp_path / "t.tsv"
+    frame = pd.DataFrame({"ion": np.where(CLASSES, "NA", "K")})
+    frame.to_csv(table, sep="\t", index=False)
+    options = ("select", store, "--labels", table, "--target", "ion", *SELECT)
+    assert "6 of 12 samples lack a value" in told(run(*options, code=2))
+    assert "2 classes K (6), NA (6)" in told(run(*options, "--not-na", "NA"))
+
+
+def test_inspect_says_which_labels_are_coded(store):
+    facts = json.loads(run("inspect", store, "--sample-dim", "samples", "--json").stdout)
+    assert "2 are -9, PLINK's missing" in facts["targets"]["plink"]
+    assert "PLINK" not in facts["targets"]["plain"]
+
+
+def test_zeros_of_case_and_control_are_told_of(store):
+    said = told(run("select", store, "--target", "codes", *SELECT))
+    assert "labels are 0, 1 and 2" in said
+    assert "--na 0 --drop-missing" in said
+    assert "PLINK" not in told(run("select", store, "--target", "plain", *SELECT))
+
+
+def test_a_resumed_run_keeps_what_was_said(store, tmp_path):
+    run(
+        "select",
+        store,
+        "--target",
+        "plink",
+        *SELECT,
+        "--not-na",
+        -9,
+        "--checkpoint",
+        tmp_path / "c",
+    )
+    run("resume", tmp_path / "c")
