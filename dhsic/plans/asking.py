@@ -54,7 +54,7 @@ def plan(
     Parameters
     ----------
     data, target, method, n_features_to_select, groups, sample_dim, variable, missing_code, \
-    **parameters
+    pass_only, **parameters
         As of `dhsic.select`. Without `target` nothing is known of labels, which matters little.
     n_workers : int, optional
         Plan for a cluster of so many workers of one thread each, which share a folder; by
