@@ -84,7 +84,7 @@ def test_several_codes_are(kind, tmp_path):
 
 def test_the_result_counts_them():
     with pytest.warns(UserWarning, match="-9"):
-        result = dhsic.select(np.where(GAPS, -9, CALLS), Y, progress=False)
+        result = dhsic.select(np.where(GAPS, -9, CALLS), Y, progress=False, n_features_to_select=5)
 
     assert result.attrs["n_missing_values"] == GAPS.sum()
     assert f"-9 ({GAPS.sum()} times" in result.attrs["values"]

@@ -61,6 +61,8 @@ class AbstractRun(ABC):
     values: Values | None = None
     #: Bytes of survivors in memory, here or on each worker; None for as many as are of use.
     budget: int | None = field(default=None, init=False)
+    #: Data and parameters as they were given, once the values of the data were looked at.
+    asked: tuple[AbstractSource, AbstractParameters] | None = field(default=None, init=False)
 
     #: Whether the data may be their own labels.
     takes_self: ClassVar[bool] = False
@@ -152,6 +154,7 @@ class AbstractRun(ABC):
             self.values = look_at(self.source, runtime or self.runtime, self.rows, whole=whole)
             if self.values.codes and self.announce is None:  # which tells of them
                 warnings.warn(f"X holds {self.values}. {KEEPING}", stacklevel=2)
+            self.asked = self.source, self.parameters
             self.source = recoded(self.source, self.values)
             self.parameters = self.parameters.settled(self.values)
             logger.info("%s", scaling_told(self.values, self.parameters))
@@ -173,14 +176,18 @@ class AbstractRun(ABC):
         self.budget = min(room, needed.survivors)
 
     def identity(self) -> dict[str, Any]:
-        """What a run must share with the one that made a checkpoint, for `Checkpoint.begin`."""
+        """What a run must share with the one that made a checkpoint, for `Checkpoint.begin`.
+
+        What the values of the data decide is not part of it: the data are.
+        """
+        source, parameters = self.asked or (self.source, self.parameters)
         digest = sha256()
         codes = None if self.groups is None else self.groups.codes
         for array in (self.y, self.covariates, self.rows, codes):
             digest.update(repr(None if array is None else np.asarray(array).tolist()).encode())
         return {
-            "source": self.source.fingerprint(),
-            "parameters": {**self.parameters.identity(), "labels": digest.hexdigest()},
+            "source": source.fingerprint(),
+            "parameters": {**parameters.identity(), "labels": digest.hexdigest()},
             "versions": versions(),
             "job": dict(self.job),
         }
