@@ -18,14 +18,16 @@ from dhsic.cli.layout import Layout, advice, better_chunks, layout_of
 from dhsic.cli.tables import is_missing, typed
 from dhsic.cli.talk import counted, paragraph, some
 from dhsic.engines.memory import Promise, human
-from dhsic.errors import InputError
+from dhsic.errors import DataError, InputError
 from dhsic.parameters import Parameters
 from dhsic.runs.elimination import Elimination
 from dhsic.runtime.choosing import choose_runtime
+from dhsic.sources.anndata import AnnDataStore
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import ChunkedArray, dimension_names
+from dhsic.sources.frame import Frame
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import IDENTIFIERS
+from dhsic.sources.target import IDENTIFIERS, anndata_of
 
 
 @click.command(cls=Command)
@@ -45,11 +47,16 @@ def inspect(*, path: str, variable: str | None, sample_dim: str | None, as_json:
         raise InputError(f"{path} is no Zarr store; inspect looks at the layout of one.")
     layout = layout_of(source, data)
     promise = _promise(source)
-    targets = dict(_targets(data, source.n_samples))
-    if as_json:
-        echo_json(_plain(source, layout, promise, targets))
+    store = anndata_of(path)
+    if store is None:
+        targets, matrices = dict(_targets(data, source.n_samples)), {}
     else:
-        click.echo("\n".join(_lines(path, source, layout, promise, targets)))
+        targets, matrices = dict(_columns(store.obs)), dict(_matrices(store))
+    if as_json:
+        plain = _plain(source, layout, promise, targets)
+        echo_json(plain if store is None else plain | {"matrices": matrices})
+    else:
+        click.echo("\n".join(_lines(path, source, layout, promise, targets, matrices)))
 
 
 def _promise(source: AbstractSource) -> Promise:
@@ -69,6 +76,24 @@ def _targets(data: ChunkedArray, m: int) -> Iterator[tuple[str, str]]:
         along = dims is None or dims[0] not in ("variants", "features", "contigs", "filters")
         if array.ndim == 1 and array.shape[0] == m and along and name not in IDENTIFIERS:
             yield name, _summary(np.asarray(array[...]))
+
+
+def _columns(frame: Frame) -> Iterator[tuple[str, str]]:
+    """Columns about the samples, and what is in them; the others say why they cannot be read."""
+    for name in frame.columns:
+        try:
+            yield name, _summary(frame.column(name))
+        except DataError as error:
+            yield name, f"cannot be read: {error}"
+
+
+def _matrices(store: AnnDataStore) -> Iterator[tuple[str, str]]:
+    """X, layers and the like, and what they are."""
+    for name, node in store.matrices().items():
+        if isinstance(node, zarr.Array):
+            yield name, f"{' x '.join(f'{n:,}' for n in node.shape)}, {node.dtype}"
+        else:
+            yield name, f"sparse ({node.attrs['encoding-type']}), not read"
 
 
 def _summary(values: Array) -> str:
@@ -101,7 +126,12 @@ def _plain(
 
 
 def _lines(
-    path: str, source: AbstractSource, layout: Layout, promise: Promise, targets: dict[str, str]
+    path: str,
+    source: AbstractSource,
+    layout: Layout,
+    promise: Promise,
+    targets: dict[str, str],
+    matrices: dict[str, str],
 ) -> Iterator[str]:
     sizes = " x ".join(f"{n:,} {axis}" for n, axis in zip(layout.shape, layout.axes, strict=True))
     ratio = source.n_samples * source.n_features * source.dtype.itemsize / layout.stored_bytes
@@ -125,6 +155,8 @@ def _lines(
     )
     for name, summary in targets.items() or {"": "no variable along the samples"}.items():
         yield paragraph("target", f"{name}: {summary}".removeprefix(": "))
+    for name, what in matrices.items():
+        yield paragraph("variable", f"{name}: {what}")
     yield paragraph("memory", f"a selection of all samples: {promise}")
     for line in advice(source, layout) or ["The layout is good for feature selection."]:
         yield paragraph("advice", line)

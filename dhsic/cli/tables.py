@@ -188,7 +188,8 @@ def _text(names: Array) -> Array:
 def typed(values: Array, na: tuple[str, ...] = ()) -> Array:
     """Numbers as float64 with NaN where missing; text as objects, "" where missing.
 
-    Numbers and booleans of a store stay as they are, unless `na` names one of them.
+    Numbers and booleans of a store stay as they are, unless `na` names one of them; so does its
+    text of fixed width, which names classes though they be called "0" and "1".
 
     Examples
     --------
@@ -203,6 +204,8 @@ def typed(values: Array, na: tuple[str, ...] = ()) -> Array:
         return np.where(missing, np.nan, values) if missing.any() else values
     text = _text(np.char.decode(values) if values.dtype.kind == "S" else values)
     missing = np.array([t.strip().lower() in NA or t.strip() in na for t in text], dtype=bool)
+    if values.dtype.kind == "U":
+        return np.where(missing, "", values)
     if missing.all() or not all(_is_number(t) for t in text[~missing]):
         return np.where(missing, "", text)
     numbers = np.full(text.shape, np.nan)
@@ -214,7 +217,7 @@ def is_missing(values: Array) -> Mask:
     """Where a typed column has no value, (m,)."""
     if values.dtype.kind == "f":
         return np.isnan(values)
-    if values.dtype.kind == "O":
+    if values.dtype.kind in "OU":
         return np.asarray(values == "", dtype=bool)
     return np.zeros(values.shape, dtype=bool)
 

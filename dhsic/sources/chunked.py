@@ -178,6 +178,14 @@ def portable(store: Store) -> Store:
     return store
 
 
+def group_at(place: StorePath) -> zarr.Group:
+    """Open the group at a place; its own metadata, not those that the root consolidates.
+
+    Given as store and path: zarr leaves the zip file of a `StorePath` unopened.
+    """
+    return zarr.open_group(place.store, path=place.path, mode="r", use_consolidated=False)
+
+
 def dimension_names(array: zarr.Array[Any]) -> tuple[str | None, ...] | None:
     """Names of the dimensions: of the metadata in format 3, of an attribute in format 2."""
     names: Any = getattr(array.metadata, "dimension_names", None)
