@@ -82,9 +82,17 @@ def _columns(frame: Frame) -> Iterator[tuple[str, str]]:
     """Columns about the samples, and what is in them; the others say why they cannot be read."""
     for name in frame.columns:
         try:
-            yield name, _summary(frame.column(name))
+            yield name, _column(frame, name)
         except DataError as error:
             yield name, f"cannot be read: {error}"
+
+
+def _column(frame: Frame, name: str) -> str:
+    try:
+        return _summary(frame.column(name))
+    except DataError:  # perhaps its writer left out chunks of zeros
+        told = _summary(frame.column(name, "fill"))
+        return f"{told}, if chunks that are not stored hold zeros; select does not assume so"
 
 
 def _matrices(store: AnnDataStore) -> Iterator[tuple[str, str]]:

@@ -151,10 +151,14 @@ class ChunkedArray:
             yield coords, tuple(slice(k * n, min((k + 1) * n, size)) for k, n, size in part)
 
 
-def read_array(array: zarr.Array[Any], missing_chunks: MissingChunks = "error") -> Array:
+def read_array(
+    array: zarr.Array[Any],
+    missing_chunks: MissingChunks = "error",
+    holes: MissingChunks | None = None,
+) -> Array:
     """All of an array of labels or names, of any dtype; damage is named as that of a matrix."""
     label = str(array.store_path)
-    store = WatchedStore(array.store, array, label, missing_chunks)
+    store = WatchedStore(array.store, array, label, missing_chunks, holes)
     path = StorePath(store, array.path)
     try:
         return np.asarray(zarr.Array.from_dict(path, array.metadata.to_dict())[...])

@@ -134,7 +134,7 @@ def _length(element: Node) -> int:
 def _decoded(frame: zarr.Group, element: Node, missing_chunks: MissingChunks) -> Array:
     if isinstance(element, zarr.Group):
         return READERS[str(element.attrs["encoding-type"])](element, missing_chunks)
-    values = read_array(element, missing_chunks)
+    values = _all(element, missing_chunks)
     listed = element.attrs.get("categories")  # as AnnData 0.7 wrote categories
     categories = None if listed is None else child(frame, str(listed))
     if listed is None:
@@ -144,7 +144,13 @@ def _decoded(frame: zarr.Group, element: Node, missing_chunks: MissingChunks) ->
             f"{element.store_path} holds codes of categories {listed!r}, which are absent. Write "
             "the store again, or restore it."
         )
-    return _named(values, read_array(categories, missing_chunks), str(element.store_path))
+    return _named(values, _all(categories, missing_chunks), str(element.store_path))
+
+
+def _all(array: zarr.Array[Any], missing_chunks: MissingChunks) -> Array:
+    """A whole array; its writer writes whole shards, and leaves out of them what is all zeros."""
+    holes: MissingChunks | None = "fill" if array.dtype.kind in "biuf" else None
+    return read_array(array, missing_chunks, holes)
 
 
 def _part(element: zarr.Group, name: str) -> zarr.Array[Any]:
@@ -159,8 +165,8 @@ def _part(element: zarr.Group, name: str) -> zarr.Array[Any]:
 
 def _categorical(element: zarr.Group, missing_chunks: MissingChunks) -> Array:
     """Category of each row, text; "" where the code is -1."""
-    codes = read_array(_part(element, "codes"), missing_chunks)
-    categories = read_array(_part(element, "categories"), missing_chunks)
+    codes = _all(_part(element, "codes"), missing_chunks)
+    categories = _all(_part(element, "categories"), missing_chunks)
     return _named(codes, categories, str(element.store_path))
 
 
@@ -189,9 +195,9 @@ def _nullable_text(element: zarr.Group, missing_chunks: MissingChunks) -> Array:
 
 
 def _masked(element: zarr.Group, missing_chunks: MissingChunks) -> tuple[Array, Array]:
-    values = read_array(_part(element, "values"), missing_chunks)
+    values = _all(_part(element, "values"), missing_chunks)
     # A mask that masks nothing is all fill values, which zarr leaves out.
-    mask = read_array(_part(element, "mask"), "fill").astype(bool)
+    mask = _all(_part(element, "mask"), "fill").astype(bool)
     if mask.shape != values.shape:
         raise DataError(
             f"{element.store_path} has {len(values)} values and a mask of {len(mask)}; it is "
