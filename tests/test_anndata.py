@@ -366,6 +366,11 @@ def test_a_sparse_X_is_refused_and_dense_layers_are_named(store, encoding):
     told_by = told(run("select", store, "--target", "leiden", *QUICK, code=2))
     assert "--variable layers/counts" in told_by
     assert ranking(store, "leiden", variable="layers/counts") == ranking(COUNTS)
+    del group["layers/counts"]
+    with pytest.raises(
+        InputError, match=r"dense are obsm/X_pca\. .*write_zarr\('dense\.zarr'\)\.$"
+    ):
+        dhsic.open_source(store)
     write_sparse(group["layers"], "s", COUNTS, encoding)
     with pytest.raises(InputError, match=r"adata\.layers\['s'\] = adata\.layers\['s'\]\.toarray"):
         dhsic.open_source(store, variable="layers/s")

@@ -86,7 +86,8 @@ class AnnDataStore:
     def _problem(self, name: str, node: Node | None) -> str:
         dense = [other for other, of in self.matrices().items() if isinstance(of, zarr.Array)]
         known = f"dense are {', '.join(dense)}" if dense else "no matrix of it is dense"
-        choose = next((f" Or choose variable={other!r}." for other in dense), "")
+        of_features = [other for other in dense if _axes(other)[1] == "var"]
+        choose = f" Or choose variable={of_features[0]!r}." if of_features else ""
         kind = "absent" if node is None else str(node.attrs.get("encoding-type", "no matrix"))
         if kind in SPARSE:
             field = f"adata.{_attribute(name)}"
