@@ -60,12 +60,13 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         ----------
         X : (m, d) array or store
             NumPy array, pandas DataFrame, dask array, `xarray.DataArray` or `Dataset`,
-            `zarr.Array`, or the path or URL of a plain Zarr array or of a VCF Zarr store.
+            `zarr.Array`, or the path or URL of a plain Zarr array, of VCF Zarr or of AnnData.
         y : (m,) or (m, t) array, or str
             Labels, one row a sample; (m, m) for ``label_kernel="precomputed"``; or the name of
-            the variable of X that holds them. Where y and X both name their samples, the names
-            must be in one order. With ``label_kernel="self"`` it is not looked at and may be None:
-            the data are their own labels, and features are selected that the others depend on.
+            the variable of X that holds them (of AnnData, the column of `obs`). Where y and X both
+            name their samples, the names must be in one order. With ``label_kernel="self"`` it is
+            not looked at and may be None: the data are their own labels, and features are selected
+            that the others depend on.
         covariates : (m, q) array, optional
             Age, sex, principal components: what they explain linearly is taken out of the labels.
             Real labels are replaced by the residuals of a regression on them.

@@ -1,6 +1,7 @@
 """Zarr stores for tests, written by plain zarr calls."""
 
 import numpy as np
+import scipy.sparse
 import zarr
 
 GENOTYPE_DIMS = ("variants", "samples", "ploidy")
@@ -91,3 +92,71 @@ def changed(X):
     out = X.copy()
     out.flat[0] = out.flat[0] == 0
     return out
+
+
+# -- AnnData, as anndata 0.12 and 0.13 write it ---------------------------------------------------
+
+
+def encoded(group, name, values, encoding):
+    """Write an index or a column in an encoding; None, NaN and "" are missing where it can."""
+    if encoding in ("array", "string-array"):
+        dtype = str if encoding == "string-array" else np.asarray(values).dtype
+        array = group.create_array(name, shape=(len(values),), dtype=dtype)
+        array[...] = np.asarray(values, dtype=object if dtype is str else None)
+        array.attrs.update({"encoding-type": encoding, "encoding-version": "0.2.0"})
+        return
+    version = "0.2.0" if encoding == "categorical" else "0.1.0"
+    part = group.create_group(
+        name, attributes={"encoding-type": encoding, "encoding-version": version}
+    )
+    missing = np.array([v is None or v != v for v in values])
+    present = [v for v in values if v is not None and v == v]
+    if encoding == "categorical":
+        part.attrs["ordered"] = False
+        names, codes = np.unique(present, return_inverse=True)
+        codes_of_all = np.full(len(values), -1, "i1" if len(names) < 128 else "i2")
+        codes_of_all[~missing] = codes
+        encoded(part, "codes", codes_of_all, "array")
+        encoded(part, "categories", names, "string-array" if names.dtype.kind == "U" else "array")
+    else:
+        kind = "string-array" if encoding == "nullable-string-array" else "array"
+        filler = "" if kind == "string-array" else type(present[0])(1)
+        filled = [filler if gone else v for v, gone in zip(values, missing, strict=True)]
+        encoded(part, "values", filled, kind)
+        encoded(part, "mask", missing, "array")  # all False, its chunk is left out
+
+
+def write_frame(group, name, names, columns=None, *, index="_index", encoding="string-array"):
+    """Write `obs` or `var`: names of rows, and columns as (values, encoding)."""
+    columns = columns or {}
+    about = {"encoding-type": "dataframe", "encoding-version": "0.2.0", "_index": index}
+    frame = group.create_group(name, attributes=about | {"column-order": list(columns)})
+    encoded(frame, index, names, encoding)
+    for column, (values, of) in columns.items():
+        encoded(frame, column, values, of)
+
+
+def write_anndata(path, X, *, zarr_format=3, obs=None, var=None, layers=None, obsm=None, **index):
+    """Write AnnData with cells c0, c1, ... and genes g0, g1, ..."""
+    about = {"encoding-type": "anndata", "encoding-version": "0.1.0"}
+    group = zarr.open_group(path, mode="w", zarr_format=zarr_format, attributes=about)
+    array = {"attributes": {"encoding-type": "array", "encoding-version": "0.2.0"}}
+    chunks = (max(len(X) // 2, 1), max(X.shape[1] // 3, 1))
+    group.create_array("X", data=X, chunks=chunks, **array)
+    write_frame(group, "obs", [f"c{i}" for i in range(len(X))], obs, **index)
+    write_frame(group, "var", [f"g{j}" for j in range(X.shape[1])], var, **index)
+    for folder, held in (("layers", layers or {}), ("obsm", obsm or {})):
+        part = group.create_group(folder, attributes={"encoding-type": "dict"})
+        for name, values in held.items():
+            part.create_array(name, data=values, **array)
+    group.create_array("raw", shape=(), dtype=bool, attributes={"encoding-type": "null"})
+    return group
+
+
+def write_sparse(group, name, X, encoding="csr_matrix"):
+    """Write a matrix as AnnData does a sparse one, a group."""
+    matrix = getattr(scipy.sparse, encoding)(X)
+    about = {"encoding-type": encoding, "encoding-version": "0.1.0", "shape": list(X.shape)}
+    part = group.create_group(name, attributes=about)
+    for field in ("data", "indices", "indptr"):
+        part.create_array(field, data=getattr(matrix, field))

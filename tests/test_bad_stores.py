@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import zarr
 from refusals import assert_refused, files_in
-from stores import draw_genotypes, write, write_matrix, write_vcz
+from stores import draw_genotypes, write, write_matrix, write_sparse, write_vcz
 from test_bad_inputs import TRAIT, X, Y, fit
 from zarr.codecs import BloscCodec, Crc32cCodec
 
@@ -160,8 +160,8 @@ CONTENTS = {
         *("'c/0/0' of", "is missing", "missing_chunks='fill'"),
     ),
     "AnnData, sparse": (
-        lambda: group_of({"encoding-type": "anndata"}).create_group("X"),
-        *(read(), InputError, "AnnData whose X is sparse", "Write X densely"),
+        lambda: write_sparse(group_of({"encoding-type": "anndata"}), "X", X),
+        *(read(), InputError, "AnnData whose X is sparse", "Write it densely", ".toarray()"),
     ),
     "allele out of range": (
         *(lambda: vcz(changed((9, 3, 1), 7)), read(y="sample_trait"), DataError),

@@ -407,15 +407,6 @@ def test_opening_computes_nothing():
         assert open_source(data, n_samples=11).n_features == 23
 
 
-def test_anndata_is_samples_first_without_names(tmp_path):
-    group = zarr.open_group(tmp_path / "x", mode="w", attributes={"encoding-type": "anndata"})
-    write(group, "X", X, None)
-    var = group.create_group("var", attributes={"_index": "symbol"})
-    write(var, "symbol", np.array([f"g{j}" for j in range(23)], object), None)
-    source = open_source(tmp_path / "x")
-    assert (source.n_samples, source.feature_names()[3]) == (11, "g3")
-
-
 def test_a_source_is_its_own_source():
     source = ArraySource(X)
     assert open_source(source, n_samples=11) is source

@@ -27,11 +27,13 @@ from dhsic.runs.elimination import Elimination
 from dhsic.runtime.choosing import choose_runtime
 from dhsic.runtime.threads import Threads
 from dhsic.scoring.values import LOOKED_AT, look_at
+from dhsic.sources.anndata import AnnDataStore
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import ChunkedArray, dimension_names
+from dhsic.sources.frame import Frame
 from dhsic.sources.opening import open_source
 from dhsic.sources.subset import whole_of
-from dhsic.sources.target import IDENTIFIERS, PLINK_MISSING, plink_missing
+from dhsic.sources.target import IDENTIFIERS, PLINK_MISSING, anndata_of, plink_missing
 
 
 @click.command(cls=Command)
@@ -70,12 +72,17 @@ def inspect(
     layout = layout_of(whole, data)
     sites = Sites.of(path, source)
     promise, values = _promise(source), _values(source)
-    targets = dict(_targets(data, source.n_samples))
-    if as_json:
-        plain = _plain(source, layout, promise, targets) | sites.plain()
-        echo_json(plain | {"values": values})
+    store = anndata_of(path)
+    if store is None:
+        targets, matrices = dict(_targets(data, source.n_samples)), {}
     else:
-        click.echo("\n".join(_lines(path, source, layout, promise, targets, sites, values)))
+        targets, matrices = dict(_columns(store.obs)), dict(_matrices(store))
+    if as_json:
+        plain = _plain(source, layout, promise, targets) | sites.plain() | {"values": values}
+        echo_json(plain if store is None else plain | {"matrices": matrices})
+    else:
+        shown = _lines(path, source, layout, promise, targets, sites, values, matrices)
+        click.echo("\n".join(shown))
 
 
 def _promise(source: AbstractSource) -> Promise:
@@ -106,6 +113,32 @@ def _targets(data: ChunkedArray, m: int) -> Iterator[tuple[str, str]]:
         along = dims is None or dims[0] not in ("variants", "features", "contigs", "filters")
         if array.ndim == 1 and array.shape[0] == m and along and name not in IDENTIFIERS:
             yield name, _summary(np.asarray(array[...]))
+
+
+def _columns(frame: Frame) -> Iterator[tuple[str, str]]:
+    """Columns about the samples, and what is in them; the others say why they cannot be read."""
+    for name in frame.columns:
+        try:
+            yield name, _column(frame, name)
+        except DataError as error:
+            yield name, f"cannot be read: {error}"
+
+
+def _column(frame: Frame, name: str) -> str:
+    try:
+        return _summary(frame.column(name))
+    except DataError:  # perhaps its writer left out chunks of zeros
+        told = _summary(frame.column(name, "fill"))
+        return f"{told}, if chunks that are not stored hold zeros; select does not assume so"
+
+
+def _matrices(store: AnnDataStore) -> Iterator[tuple[str, str]]:
+    """X, layers and the like, and what they are."""
+    for name, node in store.matrices().items():
+        if isinstance(node, zarr.Array):
+            yield name, f"{' x '.join(f'{n:,}' for n in node.shape)}, {node.dtype}"
+        else:
+            yield name, f"sparse ({node.attrs['encoding-type']}), not read"
 
 
 def _summary(values: Array) -> str:
@@ -148,6 +181,7 @@ def _lines(
     targets: dict[str, str],
     sites: Sites,
     values: str,
+    matrices: dict[str, str],
 ) -> Iterator[str]:
     sizes = " x ".join(f"{n:,} {axis}" for n, axis in zip(layout.shape, layout.axes, strict=True))
     whole = whole_of(source)
@@ -174,6 +208,8 @@ def _lines(
     )
     for name, summary in targets.items() or {"": "no variable along the samples"}.items():
         yield paragraph("target", f"{name}: {summary}".removeprefix(": "))
+    for name, what in matrices.items():
+        yield paragraph("variable", f"{name}: {what}")
     yield paragraph("memory", f"a selection of all samples: {promise}")
     for line in advice(whole, layout) or ["The layout is good for feature selection."]:
         yield paragraph("advice", line)

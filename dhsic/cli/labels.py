@@ -118,7 +118,7 @@ def take(job: Job, source: AbstractSource, table: Table | None) -> Taken:
             _refuse_names(name, values[keep], job.labels_as)
     design = [part for name, values in covariates for part in _design(name, values[keep])]
     return Taken(
-        _stacked([values[keep] for _, values in labels]) if labels else None,
+        _stacked([(name, values[keep]) for name, values in labels]) if labels else None,
         np.column_stack(design) if design else None,
         keep if incomplete.any() else None,
         int(incomplete.sum()),
@@ -242,7 +242,7 @@ def _split(spec: str) -> tuple[str, tuple[str, ...]]:
 
 def _design(name: str, values: Array) -> Iterator[Array]:
     """Numeric columns of a covariate: itself, or an indicator per group but the first."""
-    if values.dtype.kind != "O":
+    if values.dtype.kind not in "OU":
         yield values.astype(np.float64)
         return
     groups = np.unique(values.astype(str))
@@ -255,8 +255,12 @@ def _design(name: str, values: Array) -> Iterator[Array]:
         yield (values == group).astype(np.float64)
 
 
-def _stacked(columns: list[Array]) -> Array:
-    """One column as it is, several side by side."""
+def _stacked(named: Columns) -> Array:
+    """One column as it is, several side by side, where classes called "0" and "1" stay classes."""
+    columns = [
+        np.char.add(f"{name}=", values) if values.dtype.kind == "U" and len(named) > 1 else values
+        for name, values in named
+    ]
     if len(columns) == 1:
         return columns[0]
     if all(values.dtype.kind in "iufb" for values in columns):

@@ -20,7 +20,7 @@ from dhsic.cli.selecting import perform
 def select(ctx: click.Context, /, **options: Any) -> None:
     """Select the features of PATH on which the labels depend most.
 
-    PATH is a Zarr store (a matrix, or VCF Zarr), a folder or a URL. The table of selected
+    PATH is a Zarr store (a matrix, VCF Zarr or AnnData), a folder or a URL. The table of selected
     features goes to stdout, everything else to stderr.
     """
     perform(ctx, Job.of(options))

@@ -188,8 +188,9 @@ def _text(names: Array) -> Array:
 def typed(values: Array, na: tuple[str, ...] = (), not_na: tuple[str, ...] = ()) -> Array:
     """Numbers as float64 with NaN where missing; text as objects, "" where missing.
 
-    Numbers and booleans of a store stay as they are, unless `na` names one of them. Text that
-    `not_na` names is a value whatever it stands for elsewhere.
+    Numbers and booleans of a store stay as they are, unless `na` names one of them; so does its
+    text of fixed width, which names classes though they be called "0" and "1". Text that `not_na`
+    names is a value whatever it stands for elsewhere.
 
     Examples
     --------
@@ -206,6 +207,8 @@ def typed(values: Array, na: tuple[str, ...] = (), not_na: tuple[str, ...] = ())
     kept = {t.strip().lower() for t in not_na}
     absent = NA - kept
     missing = np.array([t.strip().lower() in absent or t.strip() in na for t in text], dtype=bool)
+    if values.dtype.kind == "U":
+        return np.where(missing, "", values)
     if missing.all() or not all(_is_number(t) for t in text[~missing]):
         return np.where(missing, "", text)
     numbers = np.full(text.shape, np.nan)
@@ -217,7 +220,7 @@ def is_missing(values: Array) -> Mask:
     """Where a typed column has no value, (m,)."""
     if values.dtype.kind == "f":
         return np.isnan(values)
-    if values.dtype.kind == "O":
+    if values.dtype.kind in "OU":
         return np.asarray(values == "", dtype=bool)
     return np.zeros(values.shape, dtype=bool)
 

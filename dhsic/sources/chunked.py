@@ -152,11 +152,15 @@ class ChunkedArray:
 
 
 def read_array(
-    array: zarr.Array[Any], missing_chunks: MissingChunks = "error", region: Any = ...
+    array: zarr.Array[Any],
+    missing_chunks: MissingChunks = "error",
+    region: Any = ...,
+    *,
+    holes: MissingChunks | None = None,
 ) -> Array:
     """All of an array of labels or names, of any dtype; damage is named as that of a matrix."""
     label = str(array.store_path)
-    store = WatchedStore(array.store, array, label, missing_chunks)
+    store = WatchedStore(array.store, array, label, missing_chunks, holes)
     path = StorePath(store, array.path)
     try:
         return np.asarray(zarr.Array.from_dict(path, array.metadata.to_dict())[region])
@@ -178,6 +182,14 @@ def portable(store: Store) -> Store:
     if isinstance(store, ZipStore):
         return ZipStore(store.path.resolve(), mode="r")
     return store
+
+
+def group_at(place: StorePath) -> zarr.Group:
+    """Open the group at a place; its own metadata, not those that the root consolidates.
+
+    Given as store and path: zarr leaves the zip file of a `StorePath` unopened.
+    """
+    return zarr.open_group(place.store, path=place.path, mode="r", use_consolidated=False)
 
 
 def dimension_names(array: zarr.Array[Any]) -> tuple[str | None, ...] | None:

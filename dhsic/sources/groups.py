@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import zarr
+from zarr.storage import StorePath
 
 from dhsic.errors import InputError
+from dhsic.sources.anndata import AnnDataStore, refuse_mudata
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.chunked import dimension_names
+from dhsic.sources.chunked import dimension_names, group_at
 from dhsic.sources.labels import DimensionLabels, Labels, VariantLabels, member
 from dhsic.sources.orientation import feature_axis
 from dhsic.sources.request import Request
@@ -18,12 +21,14 @@ from dhsic.sources.zarr import ZarrSource
 
 
 def open_group(group: zarr.Group, request: Request) -> AbstractSource:
-    """Open the matrix of a group: VCF Zarr, a dataset of xarray, or one plain array."""
+    """Open the matrix of a group: AnnData, VCF Zarr, a dataset of xarray, or one plain array."""
     where = str(group.store_path)
+    refuse_mudata(group)
+    store = AnnDataStore.of(group)
+    if store is not None:
+        return _open_anndata(store, request)
     with metadata_of(where):
         arrays = {name: array for name, array in group.arrays() if array.dtype.kind in "biufc"}
-    if group.attrs.get("encoding-type") == "anndata" and request.variable is None:
-        return _open_anndata(group, request)
     variable = request.choose({name: array.shape for name, array in arrays.items()}, where)
     if _holds_calls(arrays[variable]):
         return _open_calls(group, variable, request)
@@ -32,6 +37,10 @@ def open_group(group: zarr.Group, request: Request) -> AbstractSource:
 
 def open_array(array: zarr.Array[Any], request: Request) -> AbstractSource:
     """Open an array, with the names that its group has for it, where it is in one."""
+    held = AnnDataStore.around(array)
+    if held is not None:
+        store, variable = held
+        return _open_anndata(store, replace(request, variable=variable))
     group = parent(array)
     if group is not None and _holds_calls(array):
         return _open_calls(group, array.basename, request)
@@ -66,32 +75,23 @@ def _open_matrix(array: zarr.Array[Any], group: zarr.Group | None, request: Requ
     )
 
 
-def _open_anndata(group: zarr.Group, request: Request) -> ZarrSource:
-    """Open X (n_obs, n_var): samples first by AnnData's format, which names no dimensions."""
-    X = group.get("X")
-    if not isinstance(X, zarr.Array):
-        raise InputError(
-            f"{group.store_path} is AnnData whose X is sparse or absent; dhsic reads dense "
-            "matrices. Write X densely, or pass variable= with the name of another array."
-        )
+def _open_anndata(store: AnnDataStore, request: Request) -> ZarrSource:
+    """Open X (n_obs, n_var) or another matrix: samples first by AnnData's format."""
+    array, dims = store.matrix(request.variable)
     axis = feature_axis(
-        X.shape, None, request.sample_dim, request.n_samples, what=str(X.store_path), convention=1
+        array.shape,
+        dims if any(dims) else None,
+        request.sample_dim,
+        request.n_samples,
+        what=str(array.store_path),
     )
-    obs, var = (_index_of(group, name) for name in ("obs", "var"))
     return ZarrSource(
-        X,
+        array,
         axis,
-        missing_code=request.code_of(X.attrs),
+        missing_code=request.code_of(array.attrs),
         missing_chunks=request.missing_chunks,
-        labels=DimensionLabels.of(var, obs),
+        labels=store.labels(request.variable, array.shape, dims, axis),
     )
-
-
-def _index_of(group: zarr.Group, name: str) -> zarr.Array[Any] | None:
-    frame = group.get(name)
-    if not isinstance(frame, zarr.Group):
-        return None
-    return member(frame, str(frame.attrs.get("_index", "_index")))
 
 
 def _holds_calls(array: zarr.Array[Any]) -> bool:
@@ -105,8 +105,7 @@ def parent(array: zarr.Array[Any]) -> zarr.Group | None:
     if not array.path:
         return None
     try:
-        path = array.path.rpartition("/")[0]
-        return zarr.open_group(array.store, path=path, mode="r")
+        return group_at(StorePath(array.store, array.path.rpartition("/")[0]))
     except FileNotFoundError:
         return None
 

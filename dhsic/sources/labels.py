@@ -11,7 +11,8 @@ import zarr
 from zarr.storage import StorePath
 
 from dhsic._typing import Array
-from dhsic.sources.chunked import portable, read_array
+from dhsic.sources.chunked import group_at, portable, read_array
+from dhsic.sources.frame import FrameLabels
 from dhsic.sources.naming import (
     IDS,
     Getter,
@@ -24,7 +25,7 @@ from dhsic.sources.naming import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DimensionLabels:
-    """One array of names per dimension, as xarray and AnnData keep them; either may be absent."""
+    """One array of names per dimension, as xarray keeps them; either may be absent."""
 
     features: StorePath | None = None
     samples: StorePath | None = None
@@ -99,7 +100,7 @@ class VariantLabels:
         return get("variant_position"), get("variant_contig"), self.sample_names()
 
     def _getter(self) -> Getter:
-        group = zarr.open_group(self.group, mode="r")
+        group = group_at(self.group)
 
         def get(name: str) -> Array | None:
             array = member(group, name)
@@ -113,7 +114,7 @@ class VariantLabels:
         return get
 
 
-Labels = DimensionLabels | VariantLabels
+Labels = DimensionLabels | VariantLabels | FrameLabels
 
 
 def member(group: zarr.Group, name: str) -> zarr.Array[Any] | None:
@@ -127,4 +128,6 @@ def _where(array: zarr.Array[Any] | None) -> StorePath | None:
 
 
 def _read(names: StorePath | None) -> Array | None:
-    return None if names is None else text(read_array(zarr.open_array(names, mode="r"), "fill"))
+    if names is None:
+        return None
+    return text(read_array(zarr.open_array(names.store, path=names.path, mode="r"), "fill"))

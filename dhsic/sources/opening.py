@@ -41,10 +41,11 @@ def open_source(
     X : array, dataset, group, path or URL
         NumPy or dask array (samples, features), pandas DataFrame, xarray DataArray or Dataset,
         zarr Array or Group, AbstractSource, or the path or URL of a Zarr array or group (a
-        folder, a ``.zip`` file, an object store), VCF Zarr included.
+        folder, a ``.zip`` file, an object store), VCF Zarr and AnnData included.
     variable : str, optional
         Which variable of a Dataset or group. By default ``call_genotype``, else
-        ``call_dosage``, else the only one with two dimensions.
+        ``call_dosage``, else the only one with two dimensions; of AnnData ``X``, or another
+        matrix such as ``layers/counts``.
     sample_dim : str or int, optional
         Dimension, or axis, of the samples. Needed only where neither the names of the dimensions
         nor `n_samples` tell.

@@ -31,6 +31,9 @@ FOREIGN = (
     ((".mtx", ".mtx.gz"), "Matrix Market", "X = scipy.io.mmread(path).toarray()"),
 )
 
+#: What zarr says of an array whose data type it does not know.
+UNKNOWN_DTYPE = "No Zarr data type found"
+
 
 def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> Any:
     """Open the Zarr array or group at a path or URL.
@@ -46,9 +49,8 @@ def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> A
     try:
         with metadata_of(path):
             if path.endswith(".zip") and not is_url:
-                return zarr.open(zarr.storage.ZipStore(Path(path), mode="r"), mode="r")
-            options = dict(storage_options) if storage_options and is_url else None
-            return zarr.open(path, mode="r", storage_options=options)
+                return _opened(zarr.storage.ZipStore(Path(path), mode="r"), None)
+            return _opened(path, dict(storage_options) if storage_options and is_url else None)
     except BadZipFile as error:
         raise DataError(
             f"{path} is not a zip file, or its end is lost ({error}). Copy or write it again."
@@ -64,6 +66,21 @@ def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> A
         ) from error
 
 
+def _opened(store: Any, storage_options: dict[str, Any] | None) -> Any:
+    """Open a store; without its consolidated metadata where zarr reads not all of them.
+
+    Those of one array of a data type that zarr does not know spoil them for all others.
+    """
+    try:
+        return zarr.open(store, mode="r", storage_options=storage_options)
+    except ValueError as error:
+        if UNKNOWN_DTYPE not in str(error):
+            raise
+        return zarr.open_group(
+            store, mode="r", storage_options=storage_options, use_consolidated=False
+        )
+
+
 @contextmanager
 def metadata_of(path: object) -> Iterator[None]:
     """Tell damaged metadata (zarr.json, .zarray, ...) of a store from other mistakes."""
@@ -73,6 +90,13 @@ def metadata_of(path: object) -> Iterator[None]:
         raise DataError(
             f"The metadata of {path} do not read ({error}); they are damaged: restore zarr.json "
             "(or .zarray, .zgroup, .zmetadata) from a copy, or write the store again."
+        ) from error
+    except ValueError as error:
+        if UNKNOWN_DTYPE not in str(error):
+            raise
+        raise DataError(
+            f"{path} holds an array of a data type that zarr {zarr.__version__} does not read "
+            f"({str(error)[:200]}). Write it as numbers or text, or take a newer zarr."
         ) from error
 
 

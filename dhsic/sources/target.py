@@ -16,8 +16,10 @@ from dhsic._typing import Array
 from dhsic.alignment import check_order, names_of
 from dhsic.errors import DhsicError, InputError
 from dhsic.given import as_array
+from dhsic.sources.anndata import AnnDataStore
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import dimension_names, read_array
+from dhsic.sources.frame import Frame
 from dhsic.sources.opening import open_source
 from dhsic.sources.orientation import FEATURE_DIMS, SAMPLE_DIMS
 from dhsic.sources.stores import metadata_of, open_store
@@ -37,7 +39,7 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
     data : path, URL, group or Dataset
         What holds the variable.
     name : str
-        Which one.
+        Which one; of AnnData a column of `obs`. Categories are text, "" where missing.
     missing_chunks : {"error", "fill"}
         Whether chunks that a store lacks are an error or fill values.
 
@@ -49,6 +51,9 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
         The variable is damaged.
     """
     found: dict[str, Along]
+    store = anndata_of(data)
+    if store is not None:
+        return _column(store.obs, name, "the labels themselves, one a sample", missing_chunks)
     if isinstance(data, xr.Dataset):
         found = {
             str(v): (data[v].shape, tuple(map(str, data[v].dims)))
@@ -91,7 +96,9 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
 
 
 def read_groups(data: Any, name: str, source: AbstractSource) -> Array:
-    """Values of the variable `name` of `data`, one for each feature of the source opened from it.
+    """Values of the variable `name` of `data` (of AnnData, the column of `var`), (d,).
+
+    There is one for each feature of `source`, which was opened from `data`.
 
     Raises
     ------
@@ -103,6 +110,9 @@ def read_groups(data: Any, name: str, source: AbstractSource) -> Array:
             f"groups={name!r} names a variable, and {type(data).__name__} has none; pass one name "
             "a feature."
         )
+    store = anndata_of(data)
+    if store is not None:
+        return source.of_features(_column(store.var, name, "one name a feature", "error"))
     d = source.n_features + source.n_features_filtered
     along = sorted(_of_length(data, d))
     if name in along:
@@ -111,6 +121,23 @@ def read_groups(data: Any, name: str, source: AbstractSource) -> Array:
     raise InputError(
         f"There is no variable {name!r} along the {d:,} features; {known}."
         f"{did_you_mean(name, along)} Pass one of them, or one name a feature."
+    )
+
+
+def anndata_of(data: Any) -> AnnDataStore | None:
+    """AnnData on Zarr, or None for anything else."""
+    opened = open_store(fspath(data)) if isinstance(data, (str, PathLike)) else data
+    return AnnDataStore.of(opened) if isinstance(opened, zarr.Group) else None
+
+
+def _column(frame: Frame, name: str, otherwise: str, missing_chunks: MissingChunks) -> Array:
+    """A column of a dataframe by its name."""
+    if name in frame.columns:
+        return frame.column(name, missing_chunks)
+    columns = ", ".join(frame.columns) or "none"
+    raise InputError(
+        f"{frame.place} has no column {name!r}; its columns are {columns}."
+        f"{did_you_mean(name, frame.columns)} Pass one of them, or {otherwise}."
     )
 
 

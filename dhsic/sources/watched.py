@@ -43,17 +43,26 @@ class WatchedStore(WrapperStore[Store]):
         How messages call the array.
     missing_chunks : {"error", "fill"}
         "fill" leaves absent chunks to Zarr, which makes fill values of them.
+    holes : {"error", "fill"}, optional
+        The same of inner chunks that a shard lacks; as `missing_chunks` by default. A writer that
+        writes whole shards leaves out on purpose what it leaves out of them.
     """
 
     def __init__(
-        self, store: Store, array: zarr.Array[Any], label: str, missing_chunks: MissingChunks
+        self,
+        store: Store,
+        array: zarr.Array[Any],
+        label: str,
+        missing_chunks: MissingChunks,
+        holes: MissingChunks | None = None,
     ) -> None:
         super().__init__(store)
         self._label = label
         self._prefix = f"{array.path}/" if array.path else ""
         self._fill_value = array.fill_value
         self._strict = missing_chunks == "error"
-        self._shards = ShardIndex.of(array.metadata) if self._strict else None
+        watches_shards = self._strict and holes != "fill"
+        self._shards = ShardIndex.of(array.metadata) if watches_shards else None
 
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None

@@ -30,7 +30,7 @@ class ZarrSource(AbstractSource):
         Integer that stands for a missing value.
     missing_chunks : {"error", "fill"}
         Whether a chunk that is not stored is an error or fill values.
-    labels : DimensionLabels or VariantLabels, optional
+    labels : DimensionLabels, VariantLabels or FrameLabels, optional
         Names, read when they are asked for.
     """
 
