@@ -1,8 +1,8 @@
 """How many planted variants the defaults find among 50, by size of the data.
 
-    python benchmarks/planted.py [--seeds 10] [--sizes 500x5000 1000x5000 1000x20000]
+    python benchmarks/planted.py [--seeds 10] [--trait quantitative] [--sizes 500x5000 1000x5000]
 
-Genotypes, linkage, populations and binary trait are those of ``dhsic simulate`` with its defaults:
+Genotypes, linkage, populations and trait are those of ``dhsic simulate`` with its defaults:
 ten additive variants and two pairs that act only together, heritability 0.8. A variant counts as
 found when it, or one within 20 kb of it, is selected. Beside the default stand the same run with
 every feature scaled to unit deviation, and the linear kernel, which judges each variant alone.
@@ -35,13 +35,14 @@ def found(path, truth, options):
     return {kind: by.exact[by.kinds == kind] | by.near[by.kinds == kind] for kind in set(by.kinds)}
 
 
-def of_size(n_samples, n_variants, seeds):
+def of_size(n_samples, n_variants, seeds, trait):
     """Parts of the additive variants, and of those in pairs, that each method finds."""
     hits = {name: {"additive": [], "pair": []} for name in METHODS}
     for seed in range(seeds):
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "genotypes.vcz")
-            simulate_genotypes(path, n_samples=n_samples, n_variants=n_variants, seed=seed)
+            sizes = {"n_samples": n_samples, "n_variants": n_variants}
+            simulate_genotypes(path, **sizes, trait=trait, seed=seed)
             truth = read_truth(str(truth_path(path)))
             for name, options in METHODS.items():
                 for kind, mask in found(path, truth, options).items():
@@ -55,12 +56,13 @@ def of_size(n_samples, n_variants, seeds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--trait", choices=["binary", "quantitative"], default="binary")
     parser.add_argument("--sizes", nargs="+", default=["500x5000", "1000x5000", "1000x20000"])
     given = parser.parse_args()
     rows = []
     for size in given.sizes:
         n_samples, n_variants = map(int, size.split("x"))
-        rows += of_size(n_samples, n_variants, given.seeds)
+        rows += of_size(n_samples, n_variants, given.seeds, given.trait)
     print(table(("samples x variants", "method", "additive", "in pairs"), rows))
 
 
