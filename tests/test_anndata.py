@@ -281,7 +281,7 @@ def test_columns_are_covariates_by_name(store):
 def test_columns_of_var_are_groups(store):
     expected = ranking(X, groups=np.array([*"aabbccaab"]))
     assert ranking(store, "leiden", groups="pathway") == expected
-    assert read_groups(store, "pathway", open_source(store)).tolist() == [*"aabbccaab"]
+    assert read_groups(store, "pathway", dhsic.open_source(store)).tolist() == [*"aabbccaab"]
     facts = selected(store, "--target", "leiden", "--groups", "pathway", *QUICK)
     assert facts["selected"]
     plan = run("plan", store, "--target", "leiden", "--groups", "pathway", "--threads", 1)
