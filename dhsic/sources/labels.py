@@ -83,7 +83,7 @@ class VariantLabels:
         return get("variant_position"), get("variant_contig"), self.sample_names()
 
     def _getter(self) -> Getter:
-        group = zarr.open_group(self.group, mode="r")
+        group = zarr.open_group(self.group.store, path=self.group.path, mode="r")
 
         def get(name: str) -> Array | None:
             array = member(group, name)
@@ -111,4 +111,7 @@ def _where(array: zarr.Array[Any] | None) -> StorePath | None:
 
 
 def _read(names: StorePath | None) -> Array | None:
-    return None if names is None else text(read_array(zarr.open_array(names, mode="r"), "fill"))
+    if names is None:
+        return None
+    array = zarr.open_array(names.store, path=names.path, mode="r")  # which opens a zip file
+    return text(read_array(array, "fill"))
