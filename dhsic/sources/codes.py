@@ -144,4 +144,5 @@ def scaling_of(counts: Float, *, standardize: bool, centre: bool) -> Scaling:
         peak,
         fourth,
         levels.astype(kind),
+        np.zeros(len(mean), dtype=np.int64),
     )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Index, Mask
+from dhsic.sources.checksums import checksums
 
 #: Features with at most this many distinct values are few-valued.
 MOST_LEVELS = 8
@@ -47,6 +48,8 @@ class Scaling:
         Largest magnitude and mean fourth power of the standardised feature.
     n_levels : uint8
         Distinct values (the filled-in mean counts as one), 0 for more than 8.
+    checksum : int64
+        Of the stored values, see `dhsic.sources.checksums`; 0 where none was taken.
     """
 
     shift: Float
@@ -58,6 +61,7 @@ class Scaling:
     peak: Float
     fourth: Float
     n_levels: Array
+    checksum: Index
 
     @property
     def constant(self) -> Mask:
@@ -152,7 +156,8 @@ def _measure(
     peak = np.sqrt(squares.max(axis=1, initial=0.0))
     fourth = np.vecdot(squares, squares) / m
     levels = _count_levels(raw, mask, mean)
-    return Scaling(shift, scale, fill, mean, std, n_missing, peak, fourth, levels)
+    known = shift, scale, fill, mean, std, n_missing, peak, fourth, levels
+    return Scaling(*known, checksums(raw))
 
 
 def standardise(raw: Array, missing_code: int | None, scaling: Scaling, dtype: Any) -> Array:
