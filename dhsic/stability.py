@@ -18,6 +18,7 @@ from dhsic.errors import InputError
 from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel
 from dhsic.runs.base import AbstractRun
 from dhsic.runs.outcome import Outcome
+from dhsic.sources.checksums import ChecksummedSource
 
 
 def check_stability(stability: Any) -> int:
@@ -104,6 +105,8 @@ def with_stability(run: AbstractRun, outcome: Outcome, n: int, count: int, seed:
         Of the draws.
     """
     chosen = np.zeros(run.source.n_features)
+    source = ChecksummedSource.over(run.source, outcome.scaling.checksum, run.rows)
+    run = replace(run, source=source)  # halves of the data that the run itself has read
     for number, half in enumerate(halves(run.y, run.n_samples, n, seed)):
         found = _of_half(run, half, number).execute()
         chosen[found.worst_first[::-1][: found.order.n_features(count)]] += 1.0

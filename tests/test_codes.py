@@ -1,6 +1,6 @@
 """Codes: genotypes used as they are stored give what standardised values would, by plain loops."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -88,6 +88,8 @@ def test_scaling_is_the_measured_one(raw, standardize):
     scaling = scaling_of(known.counts(), standardize=standardize)
     expected, Z = measure(raw, -1, standardize=standardize)
 
+    assert not scaling.checksum.any()
+    scaling = replace(scaling, checksum=expected.checksum)  # codes that are counted have none
     for field in fields(scaling):
         found, wanted = getattr(scaling, field.name), getattr(expected, field.name)
         assert found.dtype == wanted.dtype, field.name

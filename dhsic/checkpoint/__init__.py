@@ -4,7 +4,7 @@ It is a plain Zarr v3 group in a folder or at a URL of an object store, with a s
 
     run.dhsic/
       zarr.json       identity of the run, number of the last round; replaced atomically, last
-      start/          features: S before the first round
+      start/          features: S before the first round; checksums: of the data, feature by feature
       rounds/000001/  features, scores: what left in that round; its record in the attributes
       lock            held by the process that writes; in an object store its lease
 

@@ -12,8 +12,15 @@ import numpy as np
 
 from dhsic._typing import Array
 from dhsic.checkpoint.digests import sha
-from dhsic.checkpoint.root import ROOT, Root, compare
-from dhsic.checkpoint.rounds import digest_of, name_of, recover
+from dhsic.checkpoint.root import ROOT, Root, compare, compare_data
+from dhsic.checkpoint.rounds import (
+    CHECKSUMS,
+    digest_of,
+    name_of,
+    read_checksums,
+    recover,
+    start_digest,
+)
 from dhsic.durable.base import LostError
 from dhsic.durable.opening import place_at
 from dhsic.durable.plain import plain
@@ -150,13 +157,36 @@ class Checkpoint:
             else:
                 return root
 
-    def start(self, state: SelectionState) -> None:
-        """Keep the state before the first round."""
+    def start(self, state: SelectionState, checksums: Array | None = None) -> None:
+        """Keep the state before the first round, and what `check_data` compares with."""
         features = state.survivors.astype(np.int64)
-        digest = sha("start", features)
+        more = {} if checksums is None else {CHECKSUMS: checksums}
+        names = {name: sha(values) for name, values in more.items()}
+        digest = start_digest(features, names)
         self.place.write_node("rounds", {}, {}, self._lock)
-        self.place.write_node("start", {"sha256": digest}, {"features": features}, self._lock)
+        self.place.write_node(
+            "start",
+            {"sha256": digest, "arrays": names},
+            {"features": features, **more},
+            self._lock,
+        )
         self._kept(state, digest)
+
+    def check_data(self, checksums: Array) -> None:
+        """Refuse to go on with features of other values than those that the run began with.
+
+        Parameters
+        ----------
+        checksums : (d,) int64
+            Of all features, as of `dhsic.sources.checksums`.
+
+        Raises
+        ------
+        CheckpointError
+            Some are not those that `start` was given; checkpoints of a dhsic that gave none pass.
+        """
+        if self._writable().last_round >= 0:
+            compare_data(self.path, read_checksums(self.place), checksums)
 
     def save(self, state: SelectionState, arrays: Mapping[str, Array] | None = None) -> None:
         """Keep a round: what left in it is written, then the root is switched to it.

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from dhsic._typing import Array, Index
 from dhsic.checkpoint.digests import sha
 from dhsic.durable.base import AbstractFenced, AbstractPlace
 from dhsic.durable.plain import canonical
 from dhsic.errors import CheckpointError
+from dhsic.sources.checksums import named
 
 FORMAT = 1
 ROOT = "zarr.json"
@@ -112,6 +116,19 @@ def compare(path: Path | str, kept: Mapping[str, Any], given: Mapping[str, Any])
         raise CheckpointError(
             f"{path} was begun with other versions: {differ}. Scores round differently between "
             "versions; finish it with those, or start again in another folder."
+        )
+
+
+def compare_data(path: Path | str, kept: Array | None, given: Array) -> None:
+    """Refuse to go on with data that changed; by checksums of all features, where they are kept."""
+    if kept is None:
+        return
+    changed: Index = np.flatnonzero(kept != given)
+    if changed.size:
+        raise CheckpointError(
+            f"{path} belongs to other data: of {len(given)} features the values of "
+            f"{named(changed)} changed since the run began. Put them back, or start again in "
+            "another folder."
         )
 
 

@@ -11,12 +11,15 @@ from dhsic._typing import Array, Float, Index
 from dhsic.checkpoint.digests import sha
 from dhsic.checkpoint.root import Root
 from dhsic.durable.base import AbstractPlace
-from dhsic.durable.nodes import decode, names_of
+from dhsic.durable.nodes import META, decode, names_of
 from dhsic.durable.plain import canonical
 from dhsic.errors import CheckpointError, StoreError
 from dhsic.selection.state import SelectionState, begin
 
 logger = logging.getLogger("dhsic")
+
+#: Array of the start with a checksum for each feature of the data.
+CHECKSUMS = "checksums"
 
 
 def name_of(number: int) -> str:
@@ -89,7 +92,8 @@ def _warn(place: AbstractPlace, root: Root, number: int, error: Exception, left:
 def _read_start(nodes: _Nodes) -> tuple[Index, str]:
     try:
         attributes, (start,) = nodes.read("start", "features")
-        intact = attributes["sha256"] == sha("start", start)
+        digest = start_digest(start, attributes.get("arrays", {}))
+        intact = attributes["sha256"] == digest
         reason = "" if intact else "its sha256 differs"
     except Exception as error:  # as above
         intact, reason = False, f"{type(error).__name__}: {error}"
@@ -98,7 +102,7 @@ def _read_start(nodes: _Nodes) -> tuple[Index, str]:
             f"Nothing valid is left in {nodes.place.path}: its list of features is damaged "
             f"({reason}). Restore the folder from a copy, or start again in another one."
         )
-    return start, sha("start", start)
+    return start, digest
 
 
 def _read_round(nodes: _Nodes, number: int, previous: Kept) -> Kept:
@@ -112,17 +116,42 @@ def _read_round(nodes: _Nodes, number: int, previous: Kept) -> Kept:
 
 def _read_arrays(place: AbstractPlace, kept: Kept) -> dict[str, Array]:
     """Return the arrays that a round names."""
-    if not kept.names:
+    return _named_arrays(place, name_of(kept.state.round), kept.names)
+
+
+def _named_arrays(place: AbstractPlace, node: str, digests: Mapping[str, str]) -> dict[str, Array]:
+    """Return arrays of a node, each by its name, to which it has a digest."""
+    if not digests:
         return {}
-    if not all(name.isidentifier() for name in kept.names):
+    if not all(name.isidentifier() for name in digests):
         raise ValueError("it names arrays that no run has")
-    files = place.read_all(f"{name_of(kept.state.round)}/{part}" for part in names_of(*kept.names))
-    _, found = decode({n.split("/", 2)[2]: data for n, data in files.items()}, *kept.names)
-    arrays = dict(zip(kept.names, found, strict=True))
-    differ = [name for name, values in arrays.items() if sha(values) != kept.names[name]]
+    files = place.read_all(f"{node}/{part}" for part in names_of(*digests))
+    _, found = decode({n.removeprefix(f"{node}/"): data for n, data in files.items()}, *digests)
+    arrays = dict(zip(digests, found, strict=True))
+    differ = [name for name, values in arrays.items() if sha(values) != digests[name]]
     if differ:
         raise ValueError(f"the sha256 of {differ[0]} differs")
     return arrays
+
+
+def read_checksums(place: AbstractPlace) -> Array | None:
+    """Return the checksums of the data that the start holds; None of one that was given none."""
+    try:
+        attributes, _ = decode({META: place.read(f"start/{META}")})
+        return _named_arrays(place, "start", attributes.get("arrays", {})).get(CHECKSUMS)
+    except StoreError:
+        raise
+    except Exception as error:  # as above
+        raise CheckpointError(
+            f"The checksums of the data in {place.path} are damaged ({type(error).__name__}: "
+            f"{error}), so nothing tells whether the data are the same. Restore the folder from a "
+            "copy, or start again in another one."
+        ) from error
+
+
+def start_digest(features: Index, names: Mapping[str, str]) -> str:
+    """Digest of the start, which covers, by their digests, its arrays."""
+    return sha("start", features, *([canonical(names)] if names else []))
 
 
 def digest_of(

@@ -40,7 +40,7 @@ DEFAULTS: Mapping[str, Any] = {
     "proportion": 0.01,
 }
 #: float64 arrays per feature: the scaling twice, columns, scores, order and what sorting takes.
-VECTORS = 36
+VECTORS = 39
 #: float64 arrays of a tile: values, deviations, their squares, and masks.
 TILES = 6
 #: Directions that factors of labels have, and copies of them.
@@ -167,6 +167,8 @@ class Once(AbstractRun):
             # Of a run that is done, all but what is no part of its state: cheap, as it happens.
             again = done is None or criterion.signed
             found = self._pass(criterion if again else None, prepared, progress)
+            if kept is not None:
+                kept.check_data(found.scaling.checksum)
             alive = np.flatnonzero(~found.scaling.constant)
             scores = criterion.finish(prepared, found.columns[:, alive]) if again else None
             if done is None:
@@ -175,7 +177,8 @@ class Once(AbstractRun):
                 scaled = self.parameters.standardizes
                 record = _record(criterion, scores, found, started, standardized=scaled)
                 done = first.after(alive[order], scores.score[order], record)
-                _keep(kept, done, first if previous is None else None)
+                start = first if previous is None else None
+                _keep(kept, done, start, found.scaling.checksum)
             progress.round_done(done)
         finally:
             progress.close()
@@ -265,11 +268,13 @@ def _record(
     }
 
 
-def _keep(kept: Checkpoint | None, done: SelectionState, start: SelectionState | None) -> None:
+def _keep(
+    kept: Checkpoint | None, done: SelectionState, start: SelectionState | None, checksums: Index
+) -> None:
     """Keep the only round; `start` where nothing was kept before."""
     if kept is None:
         return
     if start is not None:
-        kept.start(start)
+        kept.start(start, checksums)
     kept.save(done)
     kept.finish()

@@ -138,6 +138,8 @@ class AbstractRounds(AbstractRun, Generic[D]):
     def _all(self, dependence: D, kept: Checkpoint | None) -> tuple[Order, Scaling]:
         previous = None if kept is None else kept.begin(self.identity())
         scaling = dependence.measure()
+        if kept is not None:
+            kept.check_data(scaling.checksum)
         asked = self.parameters
         check_measured(
             scaling,
@@ -149,7 +151,7 @@ class AbstractRounds(AbstractRun, Generic[D]):
             dependence.weigh_itself(lambda L: weights_from(L, asked.estimator, self.covariates))
         state = begin(dependence.candidates) if previous is None else previous
         if kept is not None and previous is None:
-            kept.start(state)
+            kept.start(state, scaling.checksum)
         dependence.check_reach()
         dependence.resume(state)
         state = self._to_the_end(dependence, state, kept)

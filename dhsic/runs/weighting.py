@@ -201,6 +201,8 @@ class AbstractWeighting(AbstractRun):
         started = time.perf_counter()
         previous = None if kept is None else kept.begin(self.identity())
         scaling = data.measure()
+        if kept is not None:
+            kept.check_data(scaling.checksum)
         asked = self.parameters
         check_measured(
             scaling,
@@ -215,7 +217,7 @@ class AbstractWeighting(AbstractRun):
             if previous is None or kept is None or not previous.round:
                 at, done = method.begin(), begin(data.features)
                 if kept is not None and previous is None:
-                    kept.start(done)
+                    kept.start(done, scaling.checksum)
             else:
                 at, done = method.restored(previous.round, kept.arrays), previous
             for at, done in self._steps(data, method, at, done, started):  # noqa: B020

@@ -119,6 +119,7 @@ class SourceDependence:
             if partial is not None:
                 upper += partial
         self.scaling = Scaling.join(parts)
+        self._reader = self._reader.checked(self.scaling)
         alive = np.flatnonzero(~self.scaling.constant)
         self._running = RunningStatistic(self._reader, self.scaling, alive, upper)
         return self.scaling

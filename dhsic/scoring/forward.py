@@ -72,7 +72,7 @@ class SourceForward:
         self._bytes_read += n_bytes
         self.scaling = Scaling.join([s for s, _ in self._reader.map(measure_blocks, jobs)])
         wanted = replace(self._reader.wanted, dtype=np.float64)
-        self._reader = replace(self._reader, wanted=wanted)
+        self._reader = replace(self._reader, wanted=wanted).checked(self.scaling)
         return self.scaling
 
     def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:

@@ -34,6 +34,7 @@ from dhsic.scoring.scratch import (
 )
 from dhsic.scoring.tasks import Columns, Wanted, gather, span_of
 from dhsic.sources.base import AbstractSource, Block
+from dhsic.sources.checksums import ChecksummedSource
 from dhsic.sources.scaling import Scaling
 
 #: Stored bytes of a block that a task reads at a time.
@@ -219,6 +220,18 @@ class Reader:
         if reader.held is None:
             n_bytes += reader.bytes_of(jobs)
         return reader, jobs, n_bytes
+
+    def checked(self, scaling: Scaling) -> Reader:
+        """Reader that compares what it reads again with the first pass, which gave the scaling.
+
+        What is kept apart since then needs no comparing, nor does what is in memory.
+        """
+        checksum, rows = scaling.checksum, self.wanted.rows
+        if isinstance(self.source, RecutSource):
+            return replace(self, source=self.source.checked(checksum, rows))
+        if self.held is not None:
+            return self
+        return replace(self, source=ChecksummedSource.over(self.source, checksum, rows))
 
     def thinned(self, features: Index) -> Reader:
         """Reader of `features` alone once they are few of those that are stored; else this one."""

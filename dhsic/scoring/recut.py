@@ -14,6 +14,7 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.sources.base import AbstractSource, Block, run_of
+from dhsic.sources.checksums import ChecksummedSource
 from dhsic.sources.cutting import even_blocks
 
 
@@ -50,6 +51,11 @@ class RecutSource(AbstractSource):
     def some(self, which: Index) -> RecutSource:
         """Fewer of them, by their numbers here."""
         return RecutSource(self.base, self.features[which], self.width)
+
+    def checked(self, checksum: Index, rows: Index | None) -> RecutSource:
+        """The same, compared with the first pass, as of `ChecksummedSource`."""
+        base = ChecksummedSource.over(self.base, checksum, rows)
+        return RecutSource(base, self.features, self.width)
 
     def blocks(self, width: int) -> tuple[Block, ...]:
         """Cut the features into blocks of `width`, the last one ragged."""

@@ -133,6 +133,7 @@ class ThinDependence:
             sums.append(part)
             self._are_codes &= are_codes
         self.scaling = Scaling.join(scalings)
+        self.reader = running.reader = self.reader.checked(self.scaling)
         alive = np.flatnonzero(~self.scaling.constant)
         running.start(alive, self.scaling, sums)
         self._running = running

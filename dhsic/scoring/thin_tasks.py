@@ -7,6 +7,7 @@ tile by tile.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from dhsic.kernels.symmetric import add_products
 from dhsic.runtime.base import Job
 from dhsic.scoring.tasks import Place, Wanted, raw_columns
 from dhsic.sources.base import AbstractSource
+from dhsic.sources.checksums import checksums
 from dhsic.sources.codes import Codes, code_values, scaling_of
 from dhsic.sources.scaling import Scaling, measure, standardise
 
@@ -71,6 +73,7 @@ def measure_thin(source: AbstractSource, job: Job, wanted: Wanted) -> tuple[Scal
         else:
             scaling = scaling_of(codes.counts(), standardize=wanted.standardize)
             statistic.add_codes(codes, scaling)
+            scaling = replace(scaling, checksum=checksums(raw))
         parts.append(scaling)
     return Scaling.join(parts), statistic.sums(), are_codes
 

@@ -91,6 +91,7 @@ class WeightedSource:
         self._all, jobs, n_bytes = self._all.first_pass()
         self.bytes_read += n_bytes
         self._scaling = Scaling.join([part for part, _ in self._all.map(measure_blocks, jobs)])
+        self._all = self._all.checked(self._scaling)
         self.features = np.flatnonzero(~self._scaling.constant)
         return self._scaling
 

@@ -140,4 +140,5 @@ def scaling_of(counts: Float, *, standardize: bool) -> Scaling:
         peak,
         fourth,
         levels.astype(kind),
+        np.zeros(len(mean), dtype=np.int64),
     )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Index, Mask
+from dhsic.sources.checksums import checksums
 
 #: Features with at most this many distinct values are few-valued.
 MOST_LEVELS = 8
@@ -46,6 +47,8 @@ class Scaling:
         Largest magnitude and mean fourth power of the scaled feature.
     n_levels : uint8
         Distinct values (the filled-in mean counts as one), 0 for more than 8.
+    checksum : int64
+        Of the stored values, see `dhsic.sources.checksums`; 0 where none was taken.
     """
 
     scale: Float
@@ -55,6 +58,7 @@ class Scaling:
     peak: Float
     fourth: Float
     n_levels: Array
+    checksum: Index
 
     @property
     def constant(self) -> Mask:
@@ -136,7 +140,8 @@ def _measure(raw: Array, missing_code: int | None, Z: Float, *, standardize: boo
     peak = np.sqrt(squares.max(axis=1, initial=0.0))
     fourth = np.vecdot(squares, squares) / m
     levels = _count_levels(raw, mask, mean)
-    return Scaling(scale, mean, std, n_missing, peak, fourth, levels)
+    known = scale, mean, std, n_missing, peak, fourth, levels
+    return Scaling(*known, checksums(raw))
 
 
 def standardise(raw: Array, missing_code: int | None, scaling: Scaling, dtype: Any) -> Array:
