@@ -274,6 +274,11 @@ def assert_same(model, other):
     assert_array_equal(model.scores_, other.scores_)
 
 
+def another_call(array, feature, sample):
+    """Another dosage in the place of one."""
+    array[feature, sample] = 0.0 if array[feature, sample] == 1 else 1.0
+
+
 @pytest.fixture(scope="module", params=KINDS)
 def problem(request, tmp_path_factory):
     """A kind of source, a folder with it and with other data, killed runs, and the whole one."""
@@ -365,7 +370,7 @@ def stopped(X, run, **options):
 def test_the_message_names_what_changed(store, tmp_path):
     run = stopped(store.given, tmp_path / "run")
     store.array[17:20] = 1.0
-    store.array[35, 5] = 7.0
+    another_call(store.array, 35, 5)
     with pytest.raises(CheckpointError) as caught:
         fit(store.given, run)
     assert str(caught.value) == (
@@ -443,7 +448,7 @@ def test_every_method_finds_one_value(store, tmp_path, method):
     with pytest.raises(KeyboardInterrupt):
         fit(store.given, tmp_path / "run", progress=stop_after(1 if one_round else 2), **options)
     before = store.array[13, 3]
-    store.array[13, 3] = before + 1.0
+    another_call(store.array, 13, 3)
     with pytest.raises(CheckpointError, match=r"the values of 1 feature \(13\) changed"):
         fit(store.given, tmp_path / "run", **options)
     store.array[13, 3] = before
@@ -457,7 +462,7 @@ def test_groups_find_it(store, tmp_path):
         model.set_params(progress=stop_after(2))
         with pytest.raises(KeyboardInterrupt):
             model.fit(store.given, Y, groups=groups)
-        store.array[13, 3] = 5.0
+        another_call(store.array, 13, 3)
         with pytest.raises(CheckpointError, match=r"1 feature \(13\)"):
             model.set_params(progress=False).fit(store.given, Y, groups=groups)
 
@@ -562,7 +567,7 @@ def test_halves_are_those_of_the_data_that_were_ranked(store, tmp_path, kept, mo
     def executed(self):
         done.append(self)
         if len(done) == 3:
-            store.array[13, 3] = 5.0
+            another_call(store.array, 13, 3)
         return execute(self)
 
     with monkeypatch.context() as patch:
@@ -651,7 +656,7 @@ def test_commands_end_with_their_exit_codes(store, tmp_path, monkeypatch):
             r"The values of \d+ features \(.*\) are not those that the first pass", said
         )
     store.array[...] = before
-    store.array[13, 3] = 5.0
+    another_call(store.array, 13, 3)
     said = told(run("resume", kept, code=4))
     assert "of 80 features the values of 1 feature (13) changed since the run began" in said
     store.array[...] = before
