@@ -23,7 +23,7 @@ from dhsic.parameters import Parameters
 from dhsic.runs.elimination import Elimination
 from dhsic.runtime.choosing import choose_runtime
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.chunked import ChunkedArray, dimension_names
+from dhsic.sources.chunked import ChunkedArray, dimension_names, read_array
 from dhsic.sources.opening import open_source
 from dhsic.sources.target import IDENTIFIERS
 
@@ -68,7 +68,7 @@ def _targets(data: ChunkedArray, m: int) -> Iterator[tuple[str, str]]:
         dims = dimension_names(array)
         along = dims is None or dims[0] not in ("variants", "features", "contigs", "filters")
         if array.ndim == 1 and array.shape[0] == m and along and name not in IDENTIFIERS:
-            yield name, _summary(np.asarray(array[...]))
+            yield name, _summary(read_array(array, "fill"))
 
 
 def _summary(values: Array) -> str:

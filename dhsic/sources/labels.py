@@ -11,8 +11,10 @@ import zarr
 from zarr.storage import StorePath
 
 from dhsic._typing import Array
-from dhsic.sources.chunked import portable, read_array
+from dhsic.sources.chunked import read_array
+from dhsic.sources.files import portable
 from dhsic.sources.naming import IDS, Getter, text, variant_coords, variant_names
+from dhsic.sources.stores import metadata_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,7 +85,8 @@ class VariantLabels:
         return get("variant_position"), get("variant_contig"), self.sample_names()
 
     def _getter(self) -> Getter:
-        group = zarr.open_group(self.group, mode="r")
+        with metadata_of(self.group):
+            group = zarr.open_group(self.group, mode="r")
 
         def get(name: str) -> Array | None:
             array = member(group, name)
@@ -102,7 +105,8 @@ Labels = DimensionLabels | VariantLabels
 
 def member(group: zarr.Group, name: str) -> zarr.Array[Any] | None:
     """Return an array of a group, or None where there is none of that name."""
-    found = group.get(name)
+    with metadata_of(f"{group.store_path}/{name}"):
+        found = group.get(name)
     return found if isinstance(found, zarr.Array) else None
 
 
@@ -111,4 +115,8 @@ def _where(array: zarr.Array[Any] | None) -> StorePath | None:
 
 
 def _read(names: StorePath | None) -> Array | None:
-    return None if names is None else text(read_array(zarr.open_array(names, mode="r"), "fill"))
+    if names is None:
+        return None
+    with metadata_of(names):
+        array = zarr.open_array(names, mode="r")
+    return text(read_array(array, "fill"))
