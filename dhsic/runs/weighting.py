@@ -38,7 +38,7 @@ from dhsic.progress import Progress
 from dhsic.runs.base import AbstractRun
 from dhsic.runs.measured import check_measured
 from dhsic.runs.outcome import Order
-from dhsic.scoring.reader import COMPACT_BYTES, block_width
+from dhsic.scoring.reader import COMPACT_BYTES, block_bytes
 from dhsic.scoring.tasks import TILE
 from dhsic.scoring.weighted import WeightedSource
 from dhsic.selection.state import SelectionState, begin
@@ -264,7 +264,6 @@ class AbstractWeighting(AbstractRun):
         """Memory at most, with `budget` bytes for features."""
         itemsize = np.dtype(self.source.dtype).itemsize
         d, size = self.source.n_features, self.size()
-        widest = max(b.width for b in self.source.blocks(block_width(m, d, itemsize)))
         held = 0 if self.runtime.is_remote else min(m * d * itemsize, budget)
         promised = promise(
             Demand(
@@ -274,7 +273,7 @@ class AbstractWeighting(AbstractRun):
                 squares=not size.n_directions,
                 landmarks=size.n_directions,
                 sample_entries=0,
-                block_bytes=widest * self.source.n_samples * itemsize,
+                block_bytes=block_bytes(self.source, m),
                 tile_bytes=8 * TILE * (m + size.n_directions) * 8,
                 n_threads=self.runtime.n_here,
                 survivor_bytes=2 * held,  # once more in all for those of weight above 0

@@ -67,6 +67,16 @@ def block_width(m: int, d: int, itemsize: int) -> int:
     return min(by_bytes, -(-d // n_blocks))
 
 
+def block_bytes(source: AbstractSource, m: int) -> int:
+    """Bytes of the widest block of a pass over everything, of which a task holds five times.
+
+    A chunk that is larger than the matrix is decoded whole, and held twice meanwhile.
+    """
+    itemsize = np.dtype(source.dtype).itemsize
+    widest: int = max(b.width for b in source.blocks(block_width(m, source.n_features, itemsize)))
+    return max(int(widest * source.n_samples * itemsize), source.chunk_bytes * 2 // 5)
+
+
 def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
     """Whether features are to be kept apart from the `n_stored` that they are read from.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,7 @@ class ChunkedArray:
         self.shape = array.shape
         self.dtype = array.dtype
         self.grid = array.shards or array.chunks
+        self.chunk_bytes = prod(self.grid) * self.dtype.itemsize
         check_chunks(array, feature_axis, self.label)
         # A store in memory is pickled with what it holds.
         self.client_bytes = array.nbytes_stored() if isinstance(self.store, MemoryStore) else 0

@@ -63,7 +63,7 @@ class VczSource(AbstractSource):
         self.n_samples, self.n_features = self._data.n_samples, self._data.n_features
         self.dtype = np.dtype(np.int8) if self._is_genotype else self._data.dtype
         self.missing_code = _missing_code(self.dtype, self._mask)
-        self.client_bytes = self._data.client_bytes
+        self.client_bytes, self.chunk_bytes = self._data.client_bytes, self._data.chunk_bytes
 
     def blocks(self, width: int) -> tuple[Block, ...]:
         """Group whole chunks (or shards) into blocks of up to `width` variants."""
