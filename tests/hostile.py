@@ -111,7 +111,9 @@ def zstd_bomb(size=None):
     flags, said = (0x00, b"") if size is None else (0xC0, struct.pack("<Q", size))
     head = struct.pack("<I", 0xFD2FB528) + bytes([flags, 0x38]) + said
     block, n = (1 << 17) << 3 | 1 << 1, BOMB >> 17
-    return head + (block.to_bytes(3, "little") + b"\0") * n + (block | 1).to_bytes(3, "little") + b"\0"
+    return (
+        head + (block.to_bytes(3, "little") + b"\0") * n + (block | 1).to_bytes(3, "little") + b"\0"
+    )
 
 
 def blosc_bomb():

@@ -4,7 +4,6 @@ Each row makes a store in an empty folder and names what the refusal has to say.
 memory reads it by command.
 """
 
-import bz2
 import os
 import sys
 import zipfile
@@ -156,9 +155,7 @@ PICKLES = {
     "matrix, compressor": pickled("call_dosage", compressor={"id": "pickle"}),
     "target": pickled("trait", compressor={"id": "pickle"}),
     "target of objects": pickled("trait", dtype="|O", fill_value=None, filters=[{"id": "pickle"}]),
-    "target of text": pickled(
-        "trait", dtype="|O", fill_value="", filters=[VLEN, {"id": "pickle"}]
-    ),
+    "target of text": pickled("trait", dtype="|O", fill_value="", filters=[VLEN, {"id": "pickle"}]),
     "positions": pickled("variant_position", compressor={"id": "pickle"}),
     "within another": pickled("trait", filters=[{"id": "pickle"}], compressor={"id": "gzip"}),
     "format 3": made(codecs("call_dosage", {"name": "numcodecs.pickle"}), zarr_format=3),
@@ -266,16 +263,6 @@ CASES = {
 READ = {"path: index elsewhere", "path: dimension elsewhere", "path: metadata elsewhere"}
 
 
-def assert_harmless(reader, folder, *words, refused=True):
-    code, told, growth = reader.run(folder, *words)
-    assert not (folder / "canary").exists(), "a pickle was read"
-    assert growth < GROWTH, f"memory grew by {growth:,}"
-    assert code in ((2, 3, 5) if refused else (0, 2, 3)), told
-    assert "Traceback" not in told
-    assert "bug" not in told
-    return told
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_nothing_is_run_and_nothing_hangs(case, reader, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -283,8 +270,11 @@ def test_nothing_is_run_and_nothing_hangs(case, reader, tmp_path, monkeypatch):
     secret[...] = 777_777
     CASES[case]()
     path = next(p for p in ("x.zip", "x") if os.path.lexists(p))
-    for words in (("select", path, *ASK), ("inspect", path)):
-        told = assert_harmless(reader, tmp_path, *words, refused=False)
+    for command, *more in (("select", *ASK), ("inspect",)):
+        code, told, growth = reader.run(tmp_path, command, path, *more)
+        assert not (tmp_path / "canary").exists(), "a pickle was read"
+        assert growth < GROWTH, f"memory grew by {growth:,}: {told}"
         assert "777777" not in told.replace(",", "")
-        if words[0] == "select" and case not in READ:
+        assert code in (0, 2, 3, 5), told
+        if command == "select" and case not in READ:
             assert "Error: " in told

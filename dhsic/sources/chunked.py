@@ -88,8 +88,7 @@ class ChunkedArray:
     @cached_property
     def handle(self) -> zarr.Array[Any]:
         """The array, opened; its chunks come through a store that watches."""
-        with metadata_of(self.label):
-            raw = zarr.open_array(self.store, path=self.path, mode="r")
+        raw = self.opened()
         found = raw.shape, raw.dtype, raw.shards or raw.chunks
         if found != (self.shape, self.dtype, self.grid):
             raise DataError(
@@ -98,6 +97,11 @@ class ChunkedArray:
                 "written again meanwhile, or its consolidated metadata are others. Open it anew."
             )
         return guarded(raw, self.label, self.missing_chunks)
+
+    def opened(self) -> zarr.Array[Any]:
+        """The array as zarr opens it: for its metadata, not to read its values."""
+        with metadata_of(self.label):
+            return zarr.open_array(self.store, path=self.path, mode="r")
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "handle"}

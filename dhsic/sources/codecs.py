@@ -50,7 +50,7 @@ KNOWN = COMPRESSORS | CHECKSUMS | ARRANGING | frozenset(NUMBERS) | TEXT | {SHARD
 #: Most bytes of checksums and of their kind.
 CHECKSUM_BYTES = 64
 #: Text of an array has at most so many bytes, and so many besides for every element.
-TEXT_BYTES, TEXT_BYTES_EACH = 64 << 20, 256
+TEXT_BYTES, TEXT_BYTES_EACH = 16 << 20, 1 << 10
 
 
 def name_of(codec: Any) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from math import ceil, prod
+from math import prod
 from typing import Any
 
 import numpy as np
 import zarr
 
 from dhsic.engines.memory import available_bytes, human
-from dhsic.errors import MemoryBudgetError
+from dhsic.errors import DataError, MemoryBudgetError
 
 #: Chunks that zarr decodes at once, and how often one is held meanwhile: stored, decoded.
 AT_ONCE, COPIES = 10, 2
@@ -17,6 +17,16 @@ AT_ONCE, COPIES = 10, 2
 BYTES_OF_CHUNK, BYTES_OF_TEXT = 1 << 10, 64
 #: Entries of an index of shards, and boundaries of chunks.
 BYTES_OF_ENTRY = 16
+
+
+def n_chunks_of(size: int, chunk: int, label: str) -> int:
+    """How many chunks an axis has."""
+    if chunk < 1 <= size:
+        raise DataError(
+            f"{label} is said to have chunks of {chunk} along an axis of {size}; its metadata are "
+            "damaged: restore them from a copy, or write it again."
+        )
+    return -(-size // max(chunk, 1))
 
 
 def check_whole(array: zarr.Array[Any], label: str) -> None:
@@ -28,7 +38,8 @@ def check_whole(array: zarr.Array[Any], label: str) -> None:
         It would take more than this process may still get.
     """
     grid = array.shards or array.chunks
-    n_chunks = prod(ceil(n / max(c, 1)) for n, c in zip(array.shape, grid, strict=True))
+    axes = zip(array.shape, grid, strict=True)
+    n_chunks = prod(n_chunks_of(size, chunk, label) for size, chunk in axes)
     at_once = min(AT_ONCE, n_chunks) * COPIES * _chunk_bytes(array)
     needed = _itemsize(array) * prod(array.shape) + at_once + n_chunks * BYTES_OF_CHUNK
     _refuse(array, label, needed, "Reading all of it")
@@ -43,7 +54,8 @@ def check_chunks(array: zarr.Array[Any], feature_axis: int, label: str) -> None:
         It would take more than this process may still get.
     """
     grid = array.shards or array.chunks
-    n_chunks = ceil(array.shape[feature_axis] / max(grid[feature_axis], 1))
+    axes = zip(array.shape, grid, strict=True)
+    n_chunks = [n_chunks_of(size, chunk, label) for size, chunk in axes][feature_axis]
     needed = COPIES * _chunk_bytes(array) + BYTES_OF_ENTRY * n_chunks
     _refuse(array, label, needed, "Reading one chunk of it")
 

@@ -121,7 +121,18 @@ class ArchiveStore(ZipStore):
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         """Get a file of the archive."""
-        return await self.get_within(None, key, prototype, byte_range)
+        try:
+            return await self.get_within(None, key, prototype, byte_range)
+        except BadZipFile as error:
+            raise DataError(
+                f"{key} of {self.path} does not unpack ({error}). Copy or write the zip file again."
+            ) from error
+
+    async def getsize(self, key: str) -> int:
+        """Bytes of a file, without unpacking it."""
+        if key not in self._entries:
+            raise FileNotFoundError(key)
+        return self._entries[key].file_size
 
     async def get_within(
         self,
