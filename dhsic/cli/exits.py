@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import click
@@ -131,7 +132,7 @@ def _tell(ctx: click.Context, error: BaseException) -> int:
         (known for type_, known in CODES.items() if isinstance(error, type_)), (1, "unexpected")
     )
     if ctx.find_root().params.get("verbose"):
-        trace = "".join(traceback.format_exception(error))
+        trace = indent("".join(traceback.format_exception(error)), "  ")  # no line of it is ours
         click.echo(printable(trace, keep="\n"), err=True, nl=False)
     message = _message(ctx, error, code)
     if code in (1, 3, 6, *STOPPED):

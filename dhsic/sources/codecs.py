@@ -197,7 +197,7 @@ def bounded(metadata: Any, label: str) -> tuple[Any, int]:
     shape = metadata.chunks if is_v2 else metadata.chunk_grid.chunk_shape
     compressor = () if not is_v2 or metadata.compressor is None else (metadata.compressor,)
     codecs = (*(metadata.filters or ()), *compressor) if is_v2 else metadata.codecs
-    is_text = dtype.kind in "OT"
+    is_text = dtype.kind in "TO"
     if dtype.hasobject and not (is_text and _has_text(codecs)):
         raise DataError(
             f"{label} holds Python objects ({dtype}), and only text is read of these. Write it as "

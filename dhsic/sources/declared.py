@@ -69,7 +69,7 @@ def _chunk_bytes(array: zarr.Array[Any]) -> int:
 
 def _itemsize(array: zarr.Array[Any]) -> int:
     dtype = np.dtype(array.dtype)
-    return BYTES_OF_TEXT if dtype.kind in "OT" else dtype.itemsize
+    return BYTES_OF_TEXT if dtype.kind in "TO" else dtype.itemsize
 
 
 def _refuse(array: zarr.Array[Any], label: str, needed: int, what: str) -> None:

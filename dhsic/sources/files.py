@@ -7,6 +7,7 @@ or a file that unpacks to a thousand times its size. So everything is looked at 
 from __future__ import annotations
 
 import asyncio
+import errno
 import stat
 import zlib
 from functools import cached_property
@@ -60,10 +61,10 @@ def file_bytes(path: Path) -> int | None:
             ) from None
         return None
     except OSError as error:
-        if not path.is_symlink():
+        if error.errno != errno.ELOOP:
             raise
         raise DataError(
-            f"{path} is a link that leads nowhere ({error.strerror}). Copy the store again."
+            f"{path} is, or is in, a link that leads back to itself. Copy the store again."
         ) from error
     if not stat.S_ISREG(found.st_mode):
         kind = KINDS.get(stat.S_IFMT(found.st_mode), "no file")
