@@ -19,7 +19,7 @@ from dhsic.durable.files import check_place
 from dhsic.durable.nodes import META, as_bytes, in_memory
 from dhsic.durable.opening import place_at
 from dhsic.durable.urls import as_path, is_url
-from dhsic.errors import InputError
+from dhsic.errors import DataError, InputError
 from dhsic.runs.outcome import Outcome
 from dhsic.sources.chunked import dimension_names, read_array
 from dhsic.sources.files import FolderStore
@@ -316,6 +316,8 @@ def load(path: str | PathLike[str]) -> xr.Dataset:
         raise InputError(
             f"{path} is a Zarr store of something else; pass the folder that dhsic.save wrote."
         )
+    if "rank" not in arrays:  # zarr 3.1.0 passes over arrays that it cannot open
+        raise DataError(f"{path} lacks the ranks of a result; it is damaged: save it again.")
     attributes = dict(group.attrs)
     coordinates = str(attributes.pop("coordinates", "")).split()
     read = xr.Dataset({name: _variable(array) for name, array in arrays.items()}, attrs=attributes)
