@@ -18,7 +18,10 @@ from stores import write
 from dhsic import DataError, InputError
 from dhsic.cli.tables import read_table
 from dhsic.errors import MemoryBudgetError
+from dhsic.parameters import Parameters
 from dhsic.results import load
+from dhsic.runs.elimination import Elimination
+from dhsic.runtime.choosing import choose_runtime
 from dhsic.sources.chunked import read_array
 from dhsic.sources.decoding import CLAIMED, OversizeError, check_claim, streamed
 from dhsic.sources.opening import open_source
@@ -211,3 +214,16 @@ def test_a_table_is_a_file(make, tmp_path):
     make(tmp_path / "labels.tsv")
     with pytest.raises(InputError, match="is no file"):
         read_table(str(tmp_path / "labels.tsv"))
+
+
+def test_a_chunk_larger_than_its_matrix_is_promised(tmp_path):
+    """Zarr decodes it whole, whatever of it lies beyond the matrix."""
+    promises = []
+    for chunk in (10, 2000):
+        array = zarr.create_array(
+            tmp_path / str(chunk), shape=(10, 10), dtype="f8", chunks=(chunk, chunk)
+        )
+        source = open_source(array, sample_dim=1)
+        run = Elimination(source, np.empty(0), Parameters(), choose_runtime("threads", n_threads=2))
+        promises.append(run.promise_for(10).tasks)
+    assert promises[1] - promises[0] > 2 * 1.9 * 2000 * 2000 * 8  # two threads, twice each
