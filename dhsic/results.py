@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 import zarr
+from zarr.abc.store import Store
 from zarr.storage import MemoryStore
 
 from dhsic._typing import Array, Index
@@ -18,8 +19,11 @@ from dhsic.durable.files import check_place
 from dhsic.durable.nodes import META, as_bytes, in_memory
 from dhsic.durable.opening import place_at
 from dhsic.durable.urls import as_path, is_url
-from dhsic.errors import InputError
+from dhsic.errors import DataError, InputError
 from dhsic.runs.outcome import Outcome
+from dhsic.sources.chunked import dimension_names, read_array
+from dhsic.sources.files import FolderStore
+from dhsic.sources.stores import metadata_of
 from dhsic.sources.writing import check_free, write_array, written_aside
 from dhsic.versions import VERSION, versions
 
@@ -298,18 +302,39 @@ def load(path: str | PathLike[str]) -> xr.Dataset:
     place = place_at(path, "", InputError)
     if not place.is_there():
         raise InputError(f"There is no result at {path}; pass the folder that dhsic.save wrote.")
-    store: Any = place.path
     if is_url(path):
-        store = in_memory(place.read_all(place.tree()))
+        store: Store = in_memory(place.read_all(place.tree()))
+    else:
+        store = FolderStore(as_path(path), read_only=True)
     try:
-        lazy: xr.Dataset = xr.open_zarr(store, consolidated=False, mask_and_scale=False)
-    except (OSError, ValueError, KeyError) as error:
+        with metadata_of(path):
+            group = zarr.open_group(store, mode="r", use_consolidated=False)
+            arrays = dict(group.arrays())
+    except OSError as error:
         raise InputError(
             f"{path} holds no result of a selection ({type(error).__name__}); pass the folder that "
             "dhsic.save wrote."
         ) from error
-    if "dhsic_format" not in lazy.attrs:
+    if "dhsic_format" not in group.attrs:
         raise InputError(
             f"{path} is a Zarr store of something else; pass the folder that dhsic.save wrote."
         )
-    return lazy.load()
+    if "rank" not in arrays:  # zarr 3.1.0 passes over arrays that it cannot open
+        raise DataError(f"{path} lacks the ranks of a result; it is damaged: save it again.")
+    attributes = dict(group.attrs)
+    coordinates = str(attributes.pop("coordinates", "")).split()
+    read = xr.Dataset({name: _variable(array) for name, array in arrays.items()}, attrs=attributes)
+    return read.set_coords([name for name in coordinates if name in read])
+
+
+def _variable(array: zarr.Array[Any]) -> xr.Variable:
+    """An array of a result, read."""
+    values = read_array(array)
+    dims = [str(dim) for dim in dimension_names(array) or ()]
+    if len(dims) != values.ndim:
+        raise InputError(
+            f"{array.store_path} has no names of dimensions, so it is no part of a result; pass "
+            "the folder that dhsic.save wrote."
+        )
+    values = values.astype(object) if values.dtype.kind == "T" else values
+    return xr.Variable(dims, values, dict(array.attrs))

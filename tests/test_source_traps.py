@@ -12,7 +12,7 @@ from suites.source import whole
 from zarr.codecs import BloscCodec, Crc32cCodec
 
 from dhsic.errors import DataError, InputError
-from dhsic.sources import chunked
+from dhsic.sources import watched
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.cutting import MOST_BLOCKS, group_chunks, regular_edges
 from dhsic.sources.opening import open_source
@@ -103,13 +103,13 @@ def test_rows_read_only_the_chunks_that_hold_them(tmp_path, monkeypatch):
 
 def watch_keys(monkeypatch):
     keys = []
-    get = chunked.WatchedStore.get
+    get = watched.WatchedStore.get
 
     async def counted(self, key, *args, **options):
         keys.append(key)
         return await get(self, key, *args, **options)
 
-    monkeypatch.setattr(chunked.WatchedStore, "get", counted)
+    monkeypatch.setattr(watched.WatchedStore, "get", counted)
     return keys
 
 

@@ -120,7 +120,7 @@ def test_blocks_promise_what_is_read_for_them():
     some = SubsetSource(one_chunk, np.array([0, 9, 10]))
     (block,) = some.blocks(23)
     assert (block.width, some.stored_width(block)) == (3, 11)
-    assert reader.widest_block(some, 11) == 11 * 11 * 4
+    assert reader.block_bytes(some, 11) == 11 * 11 * 4
 
 
 # -- rankings -----------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from dhsic.cli.exits import Command, echo_json
 from dhsic.cli.job import OF_RUNS, Job
 from dhsic.cli.labels import Taken
 from dhsic.cli.planted import compare, stored_features
+from dhsic.cli.printable import printable
 from dhsic.cli.report import Costs, as_json, as_text
 from dhsic.cli.status import MEANINGS, argument, json_option, scheduler_option
 from dhsic.cli.talk import counted, say, seconds, shown
@@ -115,7 +116,7 @@ def cancel(checkpoint: str, scheduler: str | None) -> None:
         run.cancel()
         state = run.wait(10.0)
         meaning = "stops when its tasks in flight end" if state == "running" else MEANINGS[state]
-        click.echo(f"{run.id} {meaning}")
+        click.echo(printable(f"{run.id} {meaning}"))
 
 
 @click.command(name="attach", cls=Command)
@@ -160,7 +161,9 @@ def _follow(run: Run, bar: Any) -> None:
         try:
             run.wait(callback=move)
         except KeyboardInterrupt:
-            click.echo(f"The run goes on; see dhsic status {shown(str(run.path))}", err=True)
+            click.echo(
+                printable(f"The run goes on; see dhsic status {shown(str(run.path))}"), err=True
+            )
             raise
 
 
@@ -188,7 +191,7 @@ def show(result: xr.Dataset, planted: Any, out: str | None, *, as_json: bool) ->
     if costs.sentence():
         click.echo(costs.sentence(), err=True)
     if out is not None:
-        click.echo(f"result in {shown(out)}", err=True)
+        click.echo(printable(f"result in {shown(out)}"), err=True)
 
 
 def _plain(chosen: xr.Dataset, costs: Costs, planted: Any) -> dict[str, Any]:

@@ -11,10 +11,12 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import click
 
+from dhsic.cli.printable import printable
 from dhsic.cli.talk import shown
 from dhsic.cli.wording import in_options
 from dhsic.durable.urls import is_url
@@ -95,7 +97,7 @@ def _warnings_as_sentences(ctx: click.Context) -> Iterator[None]:
 
     def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, UserWarning):
-            told = in_options(str(message), ctx)
+            told = printable(in_options(str(message), ctx))
             click.echo(f"{click.style('Warning:', fg='yellow')} {told}", err=True)
         else:
             usual(message, category, *where, **more)
@@ -130,15 +132,15 @@ def _tell(ctx: click.Context, error: BaseException) -> int:
         (known for type_, known in CODES.items() if isinstance(error, type_)), (1, "unexpected")
     )
     if ctx.find_root().params.get("verbose"):
-        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+        trace = indent("".join(traceback.format_exception(error)), "  ")  # no line of it is ours
+        click.echo(printable(trace, keep="\n"), err=True, nl=False)
     message = _message(ctx, error, code)
     if code in (1, 3, 6, *STOPPED):
         message = f"{message} {_hint(ctx)}".strip()
     if ctx.params.get("as_json"):
         echo_json({"error": {"kind": kind, "message": message}})
-    click.echo(
-        message if code in STOPPED else f"{click.style('Error:', fg='red')} {message}", err=True
-    )
+    told = printable(message)
+    click.echo(told if code in STOPPED else f"{click.style('Error:', fg='red')} {told}", err=True)
     return code
 
 

@@ -29,9 +29,10 @@ from dhsic.runtime.threads import Threads
 from dhsic.scoring.values import LOOKED_AT, look_at
 from dhsic.sources.anndata import AnnDataStore
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.chunked import ChunkedArray, dimension_names
+from dhsic.sources.chunked import ChunkedArray, dimension_names, read_array
 from dhsic.sources.frame import Frame
 from dhsic.sources.opening import open_source
+from dhsic.sources.stores import metadata_of
 from dhsic.sources.subset import whole_of
 from dhsic.sources.target import IDENTIFIERS, PLINK_MISSING, anndata_of, plink_missing
 
@@ -107,12 +108,14 @@ def _targets(data: ChunkedArray, m: int) -> Iterator[tuple[str, str]]:
     parent = str(Path(data.path).parent) if data.path else None
     if parent is None:
         return
-    group = zarr.open_group(data.store, path="" if parent == "." else parent, mode="r")
-    for name, array in sorted(group.arrays()):
+    with metadata_of(data.label):
+        group = zarr.open_group(data.store, path="" if parent == "." else parent, mode="r")
+        arrays = sorted(group.arrays())
+    for name, array in arrays:
         dims = dimension_names(array)
         along = dims is None or dims[0] not in ("variants", "features", "contigs", "filters")
         if array.ndim == 1 and array.shape[0] == m and along and name not in IDENTIFIERS:
-            yield name, _summary(np.asarray(array[...]))
+            yield name, _summary(read_array(array, "fill"))
 
 
 def _columns(frame: Frame) -> Iterator[tuple[str, str]]:

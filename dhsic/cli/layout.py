@@ -66,7 +66,7 @@ class Layout:
 
 def layout_of(source: AbstractSource, data: ChunkedArray) -> Layout:
     """Look at the array that a source reads."""
-    array = zarr.open_array(data.store, path=data.path, mode="r")
+    array = data.opened()
     axes = ["samples", "features"] if data.feature_axis else ["features", "samples"]
     dims = dimension_names(array)
     others = [str(d) for d in dims[2:]] if dims else [f"axis {i}" for i in range(2, array.ndim)]

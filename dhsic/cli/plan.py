@@ -11,6 +11,7 @@ from dhsic.cli.exits import Command, echo_json
 from dhsic.cli.job import Job
 from dhsic.cli.labels import open_with_labels
 from dhsic.cli.options import selection_options
+from dhsic.cli.printable import printable
 from dhsic.cli.types import size
 from dhsic.errors import InputError
 from dhsic.plans import Plan
@@ -58,7 +59,7 @@ def plan(
     if as_json:
         echo_json(told.to_dict())
     else:
-        click.echo(str(told))
+        click.echo(printable(told, keep="\n"))
 
 
 def _runtime(job: Job) -> AbstractRuntime:

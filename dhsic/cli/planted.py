@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from dhsic._typing import Array, Index, Mask
+from dhsic.cli.printable import printable
 from dhsic.errors import InputError
 from dhsic.sources.subset import STORED
 from dhsic.sources.truth import Truth
@@ -44,7 +45,7 @@ class Comparison:
         """Two lines for people."""
         exact, near = int(self.exact.sum()), int(self.near.sum())
         kinds = ", ".join(
-            f"{kind} {int((self.exact | self.near)[self.kinds == kind].sum())} of "
+            f"{printable(kind)} {int((self.exact | self.near)[self.kinds == kind].sum())} of "
             f"{int((self.kinds == kind).sum())}"
             for kind in dict.fromkeys(self.kinds)
         )

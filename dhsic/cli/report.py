@@ -12,6 +12,7 @@ import xarray as xr
 
 from dhsic._typing import Array
 from dhsic.cli.planted import Comparison
+from dhsic.cli.printable import printable
 from dhsic.cli.talk import counted
 
 #: Rows that a table shows; --json and --out have all.
@@ -144,6 +145,7 @@ def _score(value: float) -> str:
 
 def _aligned(columns: dict[str, list[str]], width: int) -> list[str]:
     """Lines of a table: numbers to the right, long names shortened to what fits."""
+    columns = {key: [printable(cell) for cell in cells] for key, cells in columns.items()}
     left = ("name", "group", "planted")
     sizes = {key: max(len(v) for v in (key, *values)) for key, values in columns.items()}
     excess = sum(sizes.values()) + len(GAP) * (len(sizes) - 1) - width

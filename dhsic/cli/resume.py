@@ -13,6 +13,7 @@ from dhsic.cli.exits import Command
 from dhsic.cli.job import Job
 from dhsic.cli.options import detach_option
 from dhsic.cli.planted import compare
+from dhsic.cli.printable import printable
 from dhsic.cli.selecting import perform
 from dhsic.cli.talk import say, shown
 from dhsic.cli.tls import tls_options
@@ -58,7 +59,8 @@ def _show_again(job: Job, out: str) -> None:
     result = load(out)
     planted = None if job.truth is None else compare(result, read_truth(job.truth))
     show(result, planted, None, as_json=job.as_json)
-    click.echo(f"The run of {job.checkpoint} is complete; its result is in {out}.", err=True)
+    told = f"The run of {job.checkpoint} is complete; its result is in {out}."
+    click.echo(printable(told), err=True)
 
 
 def _as_detached(job: Job) -> Job:

@@ -17,6 +17,7 @@ from dhsic.cli.exits import BEGUN, CHECKPOINT, echo_json
 from dhsic.cli.job import Job
 from dhsic.cli.labels import Taken, describe, notes_on, open_with_labels
 from dhsic.cli.planted import Comparison, compare, stored_features
+from dhsic.cli.printable import printable
 from dhsic.cli.report import Costs, as_json, as_text
 from dhsic.cli.sites import Sites
 from dhsic.cli.talk import counted, say, seconds, shown
@@ -171,4 +172,4 @@ def _show(
     if costs.sentence():
         click.echo(costs.sentence(), err=True)
     if job.out is not None:
-        click.echo(f"result in {shown(job.out)}", err=True)
+        click.echo(printable(f"result in {shown(job.out)}"), err=True)

@@ -9,6 +9,7 @@ import click
 
 from dhsic.checkpoint import Checkpoint
 from dhsic.cli.exits import Command, echo_json
+from dhsic.cli.printable import printable
 from dhsic.cli.talk import counted, seconds
 from dhsic.cli.tls import tls_options
 from dhsic.detached.attach import attach
@@ -61,7 +62,7 @@ def status(checkpoint: str, scheduler: str | None, *, as_json: bool) -> None:
         echo_json(known)
         return
     far = f": {known['message']}" if known["status"] == "failed" else f"; {_far(known)}"
-    click.echo(f"{who} {meaning}{far}")
+    click.echo(printable(f"{who} {meaning}{far}"))
 
 
 def _of_a_cluster(checkpoint: str, scheduler: str | None) -> dict[str, Any]:

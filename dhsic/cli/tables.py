@@ -48,6 +48,8 @@ def read_table(path: str) -> Table:
 
     file = Path(path)
     if not file.is_file():
+        if file.exists():
+            raise InputError(f"{path} is no file (a folder, a pipe?); pass a TSV or CSV file.")
         raise InputError(f"There is no table at {path}; pass a TSV or CSV file with a header.")
     try:
         frame = pd.read_csv(file, sep=_separator(file), dtype=str, keep_default_na=False)

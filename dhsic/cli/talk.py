@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from dhsic.cli.printable import printable
+
 LABEL_WIDTH = 10
 
 
@@ -19,7 +21,7 @@ class _Echo(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         level = record.levelname.capitalize()
-        click.echo(f"{level}: {record.getMessage()}", err=True)
+        click.echo(f"{level}: {printable(record.getMessage())}", err=True)
 
 
 def listen(*, verbose: bool) -> None:
@@ -37,7 +39,8 @@ def say(label: str, text: str) -> None:
 
 
 def paragraph(label: str, text: str) -> str:
-    """`text` wrapped to the terminal beside `label`."""
+    """`text`, whatever it holds, wrapped to the terminal beside `label`."""
+    text = printable(text)
     indent = " " * LABEL_WIDTH
     whole = re.sub(r"(\d) ([kMGT]?B)\b", "\\1\u00a0\\2", text)  # a number stays with its unit
     wrapped = textwrap.fill(

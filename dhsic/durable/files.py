@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
 from dhsic.errors import DhsicError
+
+
+def read(path: Path) -> bytes:
+    """Content of a file; of a pipe or a device, which may never end, an OSError."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is no file", str(path))
+    return path.read_bytes()
 
 
 def write(path: Path, data: bytes) -> None:

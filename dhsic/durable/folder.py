@@ -9,7 +9,7 @@ from typing import Any
 
 from dhsic._typing import Array
 from dhsic.durable.base import AbstractFenced, AbstractLock, AbstractPlace
-from dhsic.durable.files import aside, check_place, switch, sync_folder, write
+from dhsic.durable.files import aside, check_place, read, switch, sync_folder, write
 from dhsic.durable.lock import WriterLock
 from dhsic.durable.nodes import encode
 from dhsic.errors import CheckpointError
@@ -26,7 +26,7 @@ class FencedFile(AbstractFenced):
     def read(self) -> bytes | None:
         """What is there."""
         try:
-            return self._path.read_bytes()
+            return read(self._path)
         except FileNotFoundError:
             return None
 
@@ -85,7 +85,7 @@ class FolderPlace(AbstractPlace):
 
     def read(self, name: str) -> bytes:
         """Content of a file."""
-        return (self.path / name).read_bytes()
+        return read(self.path / name)
 
     def read_all(self, names: Iterable[str]) -> dict[str, bytes]:
         """Content of those of these files that can be read."""

@@ -13,6 +13,7 @@ from zarr.storage import MemoryStore
 
 from dhsic._typing import Array
 from dhsic.durable.plain import plain
+from dhsic.sources.chunked import read_array
 
 #: Name of the metadata of a group or array.
 META = "zarr.json"
@@ -46,12 +47,14 @@ def decode(files: Mapping[str, bytes], *names: str) -> tuple[dict[str, Any], lis
     ------
     FileNotFoundError
         The metadata of one are not there.
+    DataError
+        An array is damaged, or has codecs that are not read.
     """
     for meta in (META, *(f"{name}/{META}" for name in names)):
         if meta not in files:
             raise FileNotFoundError(f"{meta} is not there")
     group: Any = zarr.open_group(in_memory(files), mode="r")
-    return dict(group.attrs), [np.asarray(group[name][:]) for name in names]
+    return dict(group.attrs), [read_array(group[name]) for name in names]
 
 
 def in_memory(files: Mapping[str, bytes]) -> MemoryStore:

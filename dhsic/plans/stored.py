@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
-import zarr
 
 from dhsic.scoring.reader import block_width
 from dhsic.sources.base import AbstractSource
@@ -59,7 +58,7 @@ class Stored:
         if isinstance(data, ChunkedArray):
             axis = data.feature_axis
             chunk = int(data.grid[axis]), int(data.grid[1 - axis])
-            array = zarr.open_array(data.store, path=data.path, mode="r")
+            array = data.opened()
             stored = int(array.nbytes_stored())
         return Stored(
             n_samples=m,

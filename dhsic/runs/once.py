@@ -26,7 +26,7 @@ from dhsic.runs.base import AbstractRun
 from dhsic.runs.measured import check_measured
 from dhsic.runs.outcome import Order
 from dhsic.scoring.once import Found, WantedOnce, read_once, tile_height
-from dhsic.scoring.reader import widest_block
+from dhsic.scoring.reader import block_bytes
 from dhsic.selection.state import SelectionState, begin
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import Values
@@ -123,7 +123,7 @@ class Once(AbstractRun):
     def promise_for(self, m: int) -> Promise:
         """By sizes: blocks and tiles of the tasks in flight, and vectors of all features."""
         d = self.source.n_features
-        block = 5 * widest_block(self.source, m)
+        block = 5 * block_bytes(self.source, m)
         tile = TILES * 8 * tile_height(m) * m
         has_kernel = self.parameters.resolved().has_bandwidth
         kernel = 8 * 4 * (MOST_NODES * ROWS + ENTRIES) if has_kernel else 0

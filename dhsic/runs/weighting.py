@@ -46,7 +46,7 @@ from dhsic.progress import Progress
 from dhsic.runs.base import AbstractRun
 from dhsic.runs.measured import check_measured
 from dhsic.runs.outcome import Order
-from dhsic.scoring.reader import COMPACT_BYTES, widest_block
+from dhsic.scoring.reader import COMPACT_BYTES, block_bytes
 from dhsic.scoring.tasks import TILE
 from dhsic.scoring.weighted import WeightedSource
 from dhsic.selection.state import SelectionState, begin
@@ -293,7 +293,7 @@ class AbstractWeighting(AbstractRun):
                 squares=not size.n_directions,
                 landmarks=size.n_directions,
                 sample_entries=0,
-                block_bytes=widest_block(self.source, m),
+                block_bytes=block_bytes(self.source, m),
                 tile_bytes=8 * TILE * (m + size.n_directions) * 8,
                 n_threads=self.runtime.n_here,
                 survivor_bytes=2 * held,  # once more in all for those of weight above 0

@@ -11,7 +11,7 @@ from dhsic.engines.memory import SLACK_BYTES, Promise, human
 from dhsic.errors import MemoryBudgetError
 from dhsic.runtime.base import PROCESS_BYTES, UNLIMITED, WorkerMemory
 from dhsic.runtime.threads import Threads
-from dhsic.scoring.reader import COMPACT_BYTES, widest_block
+from dhsic.scoring.reader import COMPACT_BYTES, block_bytes
 
 if TYPE_CHECKING:
     from dhsic.runs.base import AbstractRun
@@ -69,7 +69,7 @@ class WorkerPromise:
         kept = min(COMPACT_BYTES, stored) if needed.survivors else 0
         if memory.limit is not None:
             kept = max(0, min(kept, memory.limit - process - states - needed.tasks))
-        block = n * COPIES * widest_block(run.source, m)
+        block = n * COPIES * block_bytes(run.source, m)
         return WorkerPromise(process, states, needed.tasks, block, kept, n)
 
     @property

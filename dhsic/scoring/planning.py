@@ -16,7 +16,7 @@ from dhsic.kernels.ridge import AbstractWhole
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.scoring.adaptive import CHEAP, FEW_FEATURES, MOST_SAMPLES, flops_of_round
 from dhsic.scoring.landmarks import check_number, first_number, most_number
-from dhsic.scoring.reader import COMPACT_BYTES, HOME_BYTES, THINNED, widest_block
+from dhsic.scoring.reader import COMPACT_BYTES, HOME_BYTES, THINNED, block_bytes
 from dhsic.scoring.running import EPOCH, FEW
 from dhsic.scoring.sample import sample_size
 from dhsic.scoring.tasks import TILE
@@ -110,7 +110,7 @@ def promised(
         squares=plan.may_square,
         landmarks=_landmarks(m, may_square=plan.may_square) if plan.begins_thin else 0,
         sample_entries=sample_size(m) * m if plan.begins_thin else 0,
-        block_bytes=widest_block(source, m),
+        block_bytes=block_bytes(source, m),
         tile_bytes=max(
             TILES * 4 * tile_entries(m) if plan.begins_thin else 0,
             _tile_bytes(kernel, m) if plan.may_square else 0,

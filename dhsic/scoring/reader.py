@@ -68,12 +68,16 @@ def block_width(m: int, d: int, itemsize: int) -> int:
     return min(by_bytes, -(-d // n_blocks))
 
 
-def widest_block(source: AbstractSource, m: int) -> int:
-    """Bytes of the widest block of a pass of m samples, with all that is read for it."""
+def block_bytes(source: AbstractSource, m: int) -> int:
+    """Bytes of the widest block of a pass of m samples, of which a task holds five times.
+
+    All that is read for it counts. A chunk that is larger than the matrix is decoded whole, and
+    held twice meanwhile.
+    """
     itemsize = np.dtype(source.dtype).itemsize
     blocks = source.blocks(block_width(m, source.n_features, itemsize))
     widest = max(source.stored_width(block) for block in blocks)
-    return int(widest * source.n_samples * itemsize)
+    return max(int(widest * source.n_samples * itemsize), source.chunk_bytes * 2 // 5)
 
 
 def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:

@@ -38,6 +38,7 @@ class RecutSource(AbstractSource):
         self.n_features, self.n_samples = features.size, base.n_samples
         self.dtype, self.missing_code = base.dtype, base.missing_code
         self.client_bytes, self.in_memory = base.client_bytes, base.in_memory
+        self.chunk_bytes = base.chunk_bytes
         self._blocks = base.blocks(width)
         self._stops = np.array([block.stop for block in self._blocks])
         self._last = threading.local()

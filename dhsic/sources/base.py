@@ -50,6 +50,8 @@ class AbstractSource(ABC):
     client_bytes : int
         Bytes that would travel from this process for a worker to read the source: 0 when the
         source opens itself again from a path or URL.
+    chunk_bytes : int
+        Bytes of a stored chunk once decoded, with what of it lies beyond the matrix; 0 without.
     in_memory : bool
         True when `read` costs no decoding.
     dosages : bool
@@ -67,6 +69,7 @@ class AbstractSource(ABC):
     dtype: Any
     missing_code: int | None = None
     client_bytes: int = 0
+    chunk_bytes: int = 0
     in_memory: bool = False
     dosages: bool = False
     keeps_codes: bool = False

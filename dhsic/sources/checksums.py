@@ -79,6 +79,7 @@ class ChecksummedSource(AbstractSource):
         self.n_samples, self.n_features = base.n_samples, base.n_features
         self.dtype, self.missing_code = base.dtype, base.missing_code
         self.client_bytes, self.in_memory = base.client_bytes, base.in_memory
+        self.chunk_bytes = base.chunk_bytes
 
     @staticmethod
     def over(source: AbstractSource, checksums: Index, rows: Index | None) -> AbstractSource:

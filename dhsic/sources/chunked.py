@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 import zarr
-from zarr.abc.store import Store
-from zarr.storage import LocalStore, MemoryStore, StorePath, ZipStore
+from zarr.storage import MemoryStore, StorePath
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
 from dhsic.sources.base import Block
 from dhsic.sources.cutting import group_chunks, regular_edges, row_span, take_rows
+from dhsic.sources.declared import check_chunks, check_whole
 from dhsic.sources.domain import check_dtype
-from dhsic.sources.watched import MissingChunks, StoreFailedError, WatchedStore, damaged
+from dhsic.sources.files import portable
+from dhsic.sources.stores import metadata_of
+from dhsic.sources.watched import MissingChunks, StoreFailedError, damaged, guarded
 
 
 class ChunkedArray:
@@ -57,6 +60,8 @@ class ChunkedArray:
         self.shape = array.shape
         self.dtype = array.dtype
         self.grid = array.shards or array.chunks
+        self.chunk_bytes = prod(self.grid) * self.dtype.itemsize
+        check_chunks(array, feature_axis, self.label)
         # A store in memory is pickled with what it holds.
         self.client_bytes = array.nbytes_stored() if isinstance(self.store, MemoryStore) else 0
 
@@ -83,14 +88,20 @@ class ChunkedArray:
     @cached_property
     def handle(self) -> zarr.Array[Any]:
         """The array, opened; its chunks come through a store that watches."""
-        raw = zarr.open_array(self.store, path=self.path, mode="r")
-        if raw.shape != self.shape or raw.dtype != self.dtype:
+        raw = self.opened()
+        found = raw.shape, raw.dtype, raw.shards or raw.chunks
+        if found != (self.shape, self.dtype, self.grid):
             raise DataError(
-                f"{self.label} is {raw.shape} {raw.dtype} now and was {self.shape} {self.dtype} "
-                "when it was opened: it was written again meanwhile. Open it anew."
+                f"{self.label} is {raw.shape} {raw.dtype} in chunks of {found[2]} now and was "
+                f"{self.shape} {self.dtype} in chunks of {self.grid} when it was opened: it was "
+                "written again meanwhile, or its consolidated metadata are others. Open it anew."
             )
-        store = WatchedStore(self.store, raw, self.label, self.missing_chunks)
-        return zarr.Array.from_dict(StorePath(store, self.path), raw.metadata.to_dict())
+        return guarded(raw, self.label, self.missing_chunks)
+
+    def opened(self) -> zarr.Array[Any]:
+        """The array as zarr opens it: for its metadata, not to read its values."""
+        with metadata_of(self.label):
+            return zarr.open_array(self.store, path=self.path, mode="r")
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "handle"}
@@ -160,11 +171,10 @@ def read_array(
 ) -> Array:
     """All of an array of labels or names, of any dtype; damage is named as that of a matrix."""
     label = str(array.store_path)
-    store = WatchedStore(array.store, array, label, missing_chunks, holes)
-    path = StorePath(store, array.path)
+    check_whole(array, label)
     try:
-        return np.asarray(zarr.Array.from_dict(path, array.metadata.to_dict())[region])
-    except DataError:
+        return np.asarray(guarded(array, label, missing_chunks, holes)[region])
+    except (DataError, MemoryError):
         raise
     except StoreFailedError as error:
         raise (error.__cause__ or error) from None
@@ -175,21 +185,13 @@ def read_array(
         ) from error
 
 
-def portable(store: Store) -> Store:
-    """Make a store that opens anywhere: local paths absolute, since workers run elsewhere."""
-    if isinstance(store, LocalStore):
-        return LocalStore(store.root.resolve(), read_only=True)
-    if isinstance(store, ZipStore):
-        return ZipStore(store.path.resolve(), mode="r")
-    return store
-
-
 def group_at(place: StorePath) -> zarr.Group:
     """Open the group at a place; its own metadata, not those that the root consolidates.
 
     Given as store and path: zarr leaves the zip file of a `StorePath` unopened.
     """
-    return zarr.open_group(place.store, path=place.path, mode="r", use_consolidated=False)
+    with metadata_of(place):
+        return zarr.open_group(place.store, path=place.path, mode="r", use_consolidated=False)
 
 
 def dimension_names(array: zarr.Array[Any]) -> tuple[str | None, ...] | None:

@@ -12,7 +12,8 @@ from zarr.storage import StorePath
 
 from dhsic._typing import Array
 from dhsic.errors import DataError
-from dhsic.sources.chunked import group_at, portable, read_array
+from dhsic.sources.chunked import group_at, read_array
+from dhsic.sources.files import portable
 from dhsic.sources.naming import text
 from dhsic.sources.stores import metadata_of
 from dhsic.sources.watched import MissingChunks

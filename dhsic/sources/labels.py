@@ -11,7 +11,8 @@ import zarr
 from zarr.storage import StorePath
 
 from dhsic._typing import Array
-from dhsic.sources.chunked import group_at, portable, read_array
+from dhsic.sources.chunked import group_at, read_array
+from dhsic.sources.files import portable
 from dhsic.sources.frame import FrameLabels
 from dhsic.sources.naming import (
     IDS,
@@ -21,6 +22,7 @@ from dhsic.sources.naming import (
     variant_coords,
     variant_names,
 )
+from dhsic.sources.stores import metadata_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +121,8 @@ Labels = DimensionLabels | VariantLabels | FrameLabels
 
 def member(group: zarr.Group, name: str) -> zarr.Array[Any] | None:
     """Return an array of a group, or None where there is none of that name."""
-    found = group.get(name)
+    with metadata_of(f"{group.store_path}/{name}"):
+        found = group.get(name)
     return found if isinstance(found, zarr.Array) else None
 
 
@@ -130,4 +133,6 @@ def _where(array: zarr.Array[Any] | None) -> StorePath | None:
 def _read(names: StorePath | None) -> Array | None:
     if names is None:
         return None
-    return text(read_array(zarr.open_array(names.store, path=names.path, mode="r"), "fill"))
+    with metadata_of(names):
+        array = zarr.open_array(names.store, path=names.path, mode="r")
+    return text(read_array(array, "fill"))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from json import JSONDecodeError
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 from zipfile import BadZipFile
 
 import zarr
-from zarr.errors import MetadataValidationError
+from zarr.abc.store import Store
 
-from dhsic.errors import DataError, InputError
+from dhsic.errors import DataError, DhsicError, InputError
+from dhsic.sources.files import ArchiveStore, FolderStore, file_bytes
 
 #: What ends the name of a file that is not Zarr, what it is, and how it becomes readable.
 FOREIGN = (
@@ -46,11 +48,12 @@ def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> A
         Its metadata, or the zip file that it is in, are damaged.
     """
     is_url = "://" in path
+    if path.startswith("file://") and not storage_options:
+        path, is_url = url2pathname(urlsplit(path).path), False
     try:
         with metadata_of(path):
-            if path.endswith(".zip") and not is_url:
-                return _opened(zarr.storage.ZipStore(Path(path), mode="r"), None)
-            return _opened(path, dict(storage_options) if storage_options and is_url else None)
+            store = path if is_url else _local(Path(path))
+            return _opened(store, dict(storage_options) if storage_options and is_url else None)
     except BadZipFile as error:
         raise DataError(
             f"{path} is not a zip file, or its end is lost ({error}). Copy or write it again."
@@ -81,23 +84,40 @@ def _opened(store: Any, storage_options: dict[str, Any] | None) -> Any:
         )
 
 
+def _local(path: Path) -> Store:
+    """A folder or a zip file, of which only files are read."""
+    if path.suffix != ".zip":
+        return FolderStore(path, read_only=True)
+    if not path.is_dir():
+        file_bytes(path)
+    return ArchiveStore(path, mode="r")
+
+
 @contextmanager
 def metadata_of(path: object) -> Iterator[None]:
     """Tell damaged metadata (zarr.json, .zarray, ...) of a store from other mistakes."""
     try:
         yield
-    except (JSONDecodeError, UnicodeDecodeError, MetadataValidationError) as error:
+    except (DhsicError, OSError, ImportError, BadZipFile, MemoryError):
+        raise
+    except Exception as error:  # metadata may hold anything
+        if UNKNOWN_DTYPE in str(error):
+            raise DataError(
+                f"{path} holds an array of a data type that zarr {zarr.__version__} does not read "
+                f"({str(error)[:200]}). Write it as numbers or text, or take a newer zarr."
+            ) from error
+        if type(error) is ValueError and "://" in str(path).removeprefix("file://"):
+            raise  # fsspec, of a URL that it does not know
         raise DataError(
-            f"The metadata of {path} do not read ({error}); they are damaged: restore zarr.json "
-            "(or .zarray, .zgroup, .zmetadata) from a copy, or write the store again."
+            f"The metadata of {path} do not read ({_first_line(error)}); they are damaged, or of "
+            "codecs or types that are not known here: restore zarr.json (or .zarray, .zgroup, "
+            ".zmetadata) from a copy, or write the store again."
         ) from error
-    except ValueError as error:
-        if UNKNOWN_DTYPE not in str(error):
-            raise
-        raise DataError(
-            f"{path} holds an array of a data type that zarr {zarr.__version__} does not read "
-            f"({str(error)[:200]}). Write it as numbers or text, or take a newer zarr."
-        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:200]}".removesuffix(": ")
 
 
 def _filled(remedy: str, path: str) -> str:

@@ -44,6 +44,7 @@ class SubsetSource(AbstractSource):
         self.n_samples, self.n_features = base.n_samples, features.size
         self.dtype, self.missing_code = base.dtype, base.missing_code
         self.client_bytes, self.in_memory = base.client_bytes, base.in_memory
+        self.chunk_bytes = base.chunk_bytes
         self.dosages, self.keeps_codes = base.dosages, base.keeps_codes
         self.n_features_filtered = base.n_features - features.size
 

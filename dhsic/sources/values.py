@@ -270,6 +270,7 @@ class RecodedSource(AbstractSource):
         own = base.missing_code if code is None else code
         self.missing_code = self._codes[0] if own is None else own
         self.client_bytes, self.in_memory = base.client_bytes, base.in_memory
+        self.chunk_bytes = base.chunk_bytes
         self.dosages, self.keeps_codes = base.dosages, base.keeps_codes
         self.n_features_filtered = base.n_features_filtered
 

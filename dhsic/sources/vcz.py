@@ -68,7 +68,7 @@ class VczSource(AbstractSource):
         self.missing_code = _missing_code(self.dtype, self._mask)
         self.dosages = self._is_genotype or variable in DOSAGES
         self.keeps_codes = True  # values that are none of these are refused
-        self.client_bytes = self._data.client_bytes
+        self.client_bytes, self.chunk_bytes = self._data.client_bytes, self._data.chunk_bytes
 
     def blocks(self, width: int) -> tuple[Block, ...]:
         """Group whole chunks (or shards) into blocks of up to `width` variants."""

@@ -13,18 +13,22 @@ from typing import TYPE_CHECKING, Any, Literal
 from zipfile import BadZipFile
 
 import numpy as np
+import zarr
 from zarr.abc.store import ByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.codecs import ShardingCodec
-from zarr.storage import WrapperStore
+from zarr.storage import StorePath, WrapperStore
 
 from dhsic._typing import Mask
 from dhsic.errors import DataError
+from dhsic.sources.codecs import bounded
+from dhsic.sources.files import ArchiveStore, FolderStore, portable
 
 if TYPE_CHECKING:
-    import zarr
     from zarr.core.buffer import Buffer, BufferPrototype
 
 MissingChunks = Literal["error", "fill"]
+#: A stored chunk may be so many times as long as its codecs make it (shards that were appended to).
+STORED_TWICE, STORED_BYTES = 2, 1 << 20
 NOT_WRITTEN = np.uint64(2**64 - 1)  # offset of an inner chunk that a shard lacks
 
 
@@ -46,6 +50,8 @@ class WatchedStore(WrapperStore[Store]):
     holes : {"error", "fill"}, optional
         The same of inner chunks that a shard lacks; as `missing_chunks` by default. A writer that
         writes whole shards leaves out on purpose what it leaves out of them.
+    limit : int, optional
+        Most bytes of a stored chunk, or shard.
     """
 
     def __init__(
@@ -55,12 +61,14 @@ class WatchedStore(WrapperStore[Store]):
         label: str,
         missing_chunks: MissingChunks,
         holes: MissingChunks | None = None,
+        limit: int | None = None,
     ) -> None:
         super().__init__(store)
         self._label = label
         self._prefix = f"{array.path}/" if array.path else ""
         self._fill_value = array.fill_value
         self._strict = missing_chunks == "error"
+        self._limit = limit
         watches_shards = self._strict and holes != "fill"
         self._shards = ShardIndex.of(array.metadata) if watches_shards else None
 
@@ -69,12 +77,7 @@ class WatchedStore(WrapperStore[Store]):
     ) -> Buffer | None:
         """Get a chunk, or raise DataError where there is none."""
         chunk = key.removeprefix(self._prefix)
-        try:
-            value = await self._store.get(key, prototype, byte_range)
-        except BadZipFile as error:
-            raise damaged(chunk, self._label, error) from error
-        except Exception as error:
-            raise StoreFailedError(key) from error
+        value = await self._get(key, prototype, byte_range)
         if value is None:
             if self._strict:
                 raise self._missing(f"Chunk {chunk!r}")
@@ -86,12 +89,56 @@ class WatchedStore(WrapperStore[Store]):
             raise self._missing(f"Inner chunk {hole} of shard {chunk!r}")
         return value
 
+    async def _get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None
+    ) -> Buffer | None:
+        """Ask the store for a chunk, or a part of one, that is no longer than it may be."""
+        chunk, store = key.removeprefix(self._prefix), self._store
+        if isinstance(byte_range, RangeByteRequest):
+            self._check(chunk, byte_range.end - byte_range.start)
+        try:
+            if isinstance(store, FolderStore | ArchiveStore):
+                return await store.get_within(self._limit, key, prototype, byte_range)
+            return await store.get(key, prototype, byte_range)
+        except DataError:
+            raise
+        except BadZipFile as error:
+            raise damaged(chunk, self._label, error) from error
+        except Exception as error:
+            raise StoreFailedError(key) from error
+
+    def _check(self, chunk: str, n_bytes: int) -> None:
+        if self._limit is not None and n_bytes > self._limit:
+            raise damaged(chunk, self._label, "its index leads beyond it")
+
     def _missing(self, chunk: str) -> DataError:
         return DataError(
             f"{chunk} of {self._label} is missing; the writer died or the file was deleted: write "
             "it again, or restore it. If its writer leaves out chunks that hold only the fill "
             f"value ({self._fill_value}), pass missing_chunks='fill'."
         )
+
+
+def guarded(
+    array: zarr.Array[Any],
+    label: str,
+    missing_chunks: MissingChunks = "error",
+    holes: MissingChunks | None = None,
+) -> zarr.Array[Any]:
+    """The array, reading through a store that watches and codecs that are known and bounded.
+
+    Whatever decodes a chunk of a store asks for the array here first.
+
+    Raises
+    ------
+    DataError
+        The array has codecs that are not read.
+    """
+    metadata, n_bytes = bounded(array.metadata, label)
+    limit = STORED_TWICE * n_bytes + STORED_BYTES
+    store = WatchedStore(portable(array.store), array, label, missing_chunks, holes, limit)
+    made = zarr.AsyncArray(metadata=metadata, store_path=StorePath(store, array.path))
+    return zarr.Array(made)
 
 
 def damaged(chunk: str, label: str, why: object) -> DataError:

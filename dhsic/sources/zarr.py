@@ -49,7 +49,7 @@ class ZarrSource(AbstractSource):
         self.n_samples, self.n_features = self._data.n_samples, self._data.n_features
         self.dtype = self._data.dtype
         self.missing_code = missing_code
-        self.client_bytes = self._data.client_bytes
+        self.client_bytes, self.chunk_bytes = self._data.client_bytes, self._data.chunk_bytes
         self._labels = labels or DimensionLabels()
 
     def named_by(self, group: zarr.Group) -> ZarrSource:
