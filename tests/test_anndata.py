@@ -287,7 +287,7 @@ def test_columns_of_var_are_groups(store):
     plan = run("plan", store, "--target", "leiden", "--groups", "pathway", "--threads", 1)
     assert "24 samples x 9 features" in plan.stdout
     with pytest.raises(InputError, match=r"no column 'leiden'; its columns are pathway, mean\."):
-        read_groups(store, "leiden", D)
+        read_groups(store, "leiden", dhsic.open_source(store))
 
 
 def test_what_is_not_there_lists_what_there_is(store):

@@ -79,9 +79,7 @@ def _opened(store: Any, storage_options: dict[str, Any] | None) -> Any:
     except ValueError as error:
         if UNKNOWN_DTYPE not in str(error):
             raise
-        return zarr.open_group(
-            store, mode="r", storage_options=storage_options, use_consolidated=False
-        )
+    return zarr.open_group(store, mode="r", storage_options=storage_options, use_consolidated=False)
 
 
 def _local(path: Path) -> Store:
