@@ -10,7 +10,7 @@ import click
 from dhsic.checkpoint import Checkpoint
 from dhsic.cli.detached import show
 from dhsic.cli.exits import Command
-from dhsic.cli.job import Job
+from dhsic.cli.job import Job, absolute
 from dhsic.cli.options import detach_option
 from dhsic.cli.planted import compare
 from dhsic.cli.selecting import perform
@@ -19,6 +19,7 @@ from dhsic.cli.tls import tls_options
 from dhsic.cli.types import size
 from dhsic.results import exists, load
 from dhsic.sources.truth import read_truth
+from dhsic.tables import table_suffix
 
 
 @click.command(cls=Command)
@@ -28,7 +29,8 @@ from dhsic.sources.truth import read_truth
 @click.option("--threads", type=click.IntRange(1), help="Run in this process on so many threads.")
 @click.option("--memory", type=size, help="Refuse to start if more may be needed, like 2GB.")
 @detach_option
-@click.option("-f", "--force", is_flag=True, default=None, help="Overwrite --out of the run.")
+@click.option("--out", type=click.Path(), help="Write the result here, not to --out of the run.")
+@click.option("-f", "--force", is_flag=True, default=None, help="Overwrite what is at --out.")
 @click.option("--progress/--no-progress", default=None, help="Progress bar.")
 @click.option("--json", "as_json", is_flag=True, default=None, help="Print one JSON object.")
 @click.pass_context
@@ -43,21 +45,25 @@ def resume(ctx: click.Context, /, checkpoint: str, **options: Any) -> None:
         job = replace(job, scheduler=None)
     if options["scheduler"] is not None:
         job = replace(job, threads=None)
+    options["out"] = absolute(options["out"])
     job = replace(job, **{name: value for name, value in options.items() if value is not None})
     ctx.params["as_json"] = job.as_json
     if not job.force and job.out is not None and exists(job.out) and _is_done(checkpoint):
-        _show_again(job, job.out)
+        _show_again(ctx, job, job.out)
         return
     if job.detach:
         job = _as_detached(job)
     perform(ctx, job)
 
 
-def _show_again(job: Job, out: str) -> None:
-    """Show the result of a run that is complete."""
-    result = load(out)
-    planted = None if job.truth is None else compare(result, read_truth(job.truth))
-    show(result, planted, None, as_json=job.as_json)
+def _show_again(ctx: click.Context, job: Job, out: str) -> None:
+    """Show the result of a run that is complete; one that is a table, from the checkpoint."""
+    if table_suffix(out):
+        perform(ctx, replace(job, out=None, detach=False))
+    else:
+        result = load(out)
+        planted = None if job.truth is None else compare(result, read_truth(job.truth))
+        show(result, planted, None, as_json=job.as_json)
     click.echo(f"The run of {job.checkpoint} is complete; its result is in {out}.", err=True)
 
 

@@ -52,6 +52,8 @@ class AbstractSource(ABC):
         source opens itself again from a path or URL.
     in_memory : bool
         True when `read` costs no decoding.
+    ploidy : int or None
+        Alleles of a full call, where values count alleles other than the reference.
     """
 
     n_samples: int
@@ -60,6 +62,7 @@ class AbstractSource(ABC):
     missing_code: int | None = None
     client_bytes: int = 0
     in_memory: bool = False
+    ploidy: int | None = None
 
     @abstractmethod
     def blocks(self, width: int) -> tuple[Block, ...]:

@@ -12,7 +12,15 @@ from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
 from dhsic.sources.arrays import ArraySource, DaskSource, Names
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.dosage import MISSING, NO_COPY, PloidyPolicy, check_policy, fold
+from dhsic.sources.dosage import (
+    DIPLOID,
+    DOSAGES,
+    MISSING,
+    NO_COPY,
+    PloidyPolicy,
+    check_policy,
+    fold,
+)
 from dhsic.sources.naming import naming_array, text, variant_coords, variant_names
 from dhsic.sources.orientation import feature_axis
 from dhsic.sources.request import Request
@@ -32,8 +40,14 @@ def open_xarray(X: xr.DataArray | xr.Dataset, request: Request) -> AbstractSourc
     _refuse_masked_zeros(array)
     if "ploidy" in array.dims:
         named = names or _names_of(array, "variants", "samples", beside)
-        return _open_genotypes(array, named, request)
-    return _open_matrix(array, names, beside, request)
+        source = _open_genotypes(array, named, request)
+        source.ploidy = array.sizes["ploidy"]
+        return source
+    source = _open_matrix(array, names, beside, request)
+    if array.name in DOSAGES:
+        genotypes = beside.get("call_genotype")
+        source.ploidy = DIPLOID if genotypes is None else genotypes.sizes.get("ploidy", DIPLOID)
+    return source
 
 
 def _open_matrix(
@@ -54,7 +68,7 @@ def _open_matrix(
     axis = feature_axis(array.shape, dims, request.sample_dim, request.n_samples, what=what)
     features, samples = array.dims[axis], array.dims[1 - axis]
     code = request.code_of(array.encoding | array.attrs)
-    if array.name in ("call_dosage", "call_DS") and request.missing_code == "auto":
+    if array.name in DOSAGES and request.missing_code == "auto":
         code = MISSING if array.dtype.kind == "i" else None
     return _source(
         array.transpose(samples, features),

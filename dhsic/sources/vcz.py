@@ -13,7 +13,15 @@ from dhsic.errors import DataError, InputError
 from dhsic.sources.base import AbstractSource, Block
 from dhsic.sources.chunked import ChunkedArray, dimension_names
 from dhsic.sources.domain import check_finite, first_bad
-from dhsic.sources.dosage import MISSING, NO_COPY, PloidyPolicy, check_policy, fold
+from dhsic.sources.dosage import (
+    DIPLOID,
+    DOSAGES,
+    MISSING,
+    NO_COPY,
+    PloidyPolicy,
+    check_policy,
+    fold,
+)
 from dhsic.sources.fingerprint import fingerprint
 from dhsic.sources.labels import VariantLabels, member
 from dhsic.sources.watched import MissingChunks
@@ -63,6 +71,7 @@ class VczSource(AbstractSource):
         self.n_samples, self.n_features = self._data.n_samples, self._data.n_features
         self.dtype = np.dtype(np.int8) if self._is_genotype else self._data.dtype
         self.missing_code = _missing_code(self.dtype, self._mask)
+        self.ploidy = _ploidy(group, array)
         self.client_bytes = self._data.client_bytes
 
     def blocks(self, width: int) -> tuple[Block, ...]:
@@ -134,6 +143,14 @@ class VczSource(AbstractSource):
     def feature_coords(self) -> Mapping[str, Array]:
         """Contigs, positions and ids of the variants."""
         return self._labels.feature_coords()
+
+
+def _ploidy(group: zarr.Group, calls: zarr.Array[Any]) -> int | None:
+    """Alleles of a full call; None where calls count none."""
+    genotypes = calls if is_genotype(calls) else member(group, "call_genotype")
+    if calls is not genotypes and calls.basename not in DOSAGES:
+        return None
+    return DIPLOID if genotypes is None or genotypes.ndim != 3 else int(genotypes.shape[2])
 
 
 def _missing_code(dtype: Any, mask: ChunkedArray | None) -> int | None:
