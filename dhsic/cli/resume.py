@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -40,24 +41,31 @@ def resume(ctx: click.Context, /, checkpoint: str, **options: Any) -> None:
     What was asked then is asked again; the options below replace what was said about the
     machine. The ranking is the one that the run would have had.
     """
-    job = Job.kept_in(checkpoint)
-    if options["threads"] is not None:
-        job = replace(job, scheduler=None)
-    if options["scheduler"] is not None:
-        job = replace(job, threads=None)
-    options["out"] = absolute(options["out"])
-    job = replace(job, **{name: value for name, value in options.items() if value is not None})
+    job = _with(Job.kept_in(checkpoint), options)
     ctx.params["as_json"] = job.as_json
-    if not job.force and job.out is not None and exists(job.out) and _is_done(checkpoint):
-        _show_again(ctx, job, job.out)
+    if options["out"] is None and _is_written(job, checkpoint):
+        _show_again(ctx, job)
         return
     if job.detach:
         job = _as_detached(job)
     perform(ctx, job)
 
 
-def _show_again(ctx: click.Context, job: Job, out: str) -> None:
+def _with(job: Job, options: Mapping[str, Any]) -> Job:
+    """The job with what is said now in place of what was said then."""
+    said = {name: value for name, value in options.items() if value is not None}
+    if "threads" in said:
+        job = replace(job, scheduler=None)
+    if "scheduler" in said:
+        job = replace(job, threads=None)
+    if "out" in said:  # --force of the run was about another place
+        said = {"force": False, **said, "out": absolute(said["out"])}
+    return replace(job, **said)
+
+
+def _show_again(ctx: click.Context, job: Job) -> None:
     """Show the result of a run that is complete; one that is a table, from the checkpoint."""
+    out = job.out or ""
     if table_suffix(out):
         perform(ctx, replace(job, out=None, detach=False))
     else:
@@ -75,6 +83,9 @@ def _as_detached(job: Job) -> Job:
     return replace(job, out=None, truth=None)
 
 
-def _is_done(checkpoint: str) -> bool:
+def _is_written(job: Job, checkpoint: str) -> bool:
+    """Whether the run is complete and its result where it was asked for."""
+    if job.force or job.out is None or not exists(job.out):
+        return False
     with Checkpoint(checkpoint) as kept:
         return kept.is_complete()
