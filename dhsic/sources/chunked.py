@@ -151,13 +151,15 @@ class ChunkedArray:
             yield coords, tuple(slice(k * n, min((k + 1) * n, size)) for k, n, size in part)
 
 
-def read_array(array: zarr.Array[Any], missing_chunks: MissingChunks = "error") -> Array:
-    """All of an array of labels or names, of any dtype; damage is named as that of a matrix."""
+def read_array(
+    array: zarr.Array[Any], missing_chunks: MissingChunks = "error", rows: slice = slice(None)
+) -> Array:
+    """An array of labels or names, of any dtype; damage is named as that of a matrix."""
     label = str(array.store_path)
     store = WatchedStore(array.store, array, label, missing_chunks)
     path = StorePath(store, array.path)
     try:
-        return np.asarray(zarr.Array.from_dict(path, array.metadata.to_dict())[...])
+        return np.asarray(zarr.Array.from_dict(path, array.metadata.to_dict())[rows])
     except DataError:
         raise
     except StoreFailedError as error:

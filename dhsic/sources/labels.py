@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
+import numpy as np
 import zarr
 from zarr.storage import StorePath
 
 from dhsic._typing import Array
 from dhsic.sources.chunked import portable, read_array
-from dhsic.sources.naming import IDS, Getter, text, variant_coords, variant_names
+from dhsic.sources.naming import ALLELES, IDS, Getter, text, variant_coords, variant_names
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +51,7 @@ class DimensionLabels:
 class VariantLabels:
     """The arrays ``variant_*``, ``sample_id`` and ``contig_id`` of a VCF Zarr group.
 
-    Ids are read once for as long as somebody has them: a million of them take 60 MB.
+    Text is read once for as long as somebody has it: a million ids take 60 MB.
     """
 
     group: StorePath
@@ -87,15 +88,18 @@ class VariantLabels:
 
         def get(name: str) -> Array | None:
             array = member(group, name)
-            if array is None or name != IDS:
+            if array is None or name not in (IDS, ALLELES):
                 return None if array is None else read_array(array, "fill")
-            ids = self._held.get(name)
-            if ids is None:
-                ids = self._held[name] = text(read_array(array, "fill"))
-            return ids
+            held = self._held.get(name)
+            if held is None:
+                held = self._held[name] = _read_text(array)
+            return held
 
         return get
 
+
+#: Rows of text that are read at a time.
+ROWS = 1 << 16
 
 Labels = DimensionLabels | VariantLabels
 
@@ -108,6 +112,17 @@ def member(group: zarr.Group, name: str) -> zarr.Array[Any] | None:
 
 def _where(array: zarr.Array[Any] | None) -> StorePath | None:
     return None if array is None else StorePath(portable(array.store), array.path)
+
+
+def _read_text(array: zarr.Array[Any]) -> Array:
+    """Text as objects, some rows at a time: as it is read it takes as much again."""
+    chunk = (array.shards or array.chunks)[0]
+    step = chunk * -(-ROWS // chunk)
+    out = np.empty(array.shape, dtype=object)
+    for start in range(0, len(out), step):
+        rows = slice(start, start + step)
+        out[rows] = text(read_array(array, "fill", rows))
+    return out
 
 
 def _read(names: StorePath | None) -> Array | None:

@@ -19,8 +19,8 @@ Getter = Callable[[str], Array | None]
 
 #: Shape of an array, its dimensions (None where they have no names) and the kind of its dtype.
 Described = tuple[tuple[int, ...], tuple[str | None, ...] | None, str]
-#: Array of the ids of variants.
-IDS = "variant_id"
+#: Arrays of the ids of variants, and of their alleles.
+IDS, ALLELES = "variant_id", "variant_allele"
 
 
 def text(values: Array) -> Array:
@@ -103,7 +103,7 @@ def variant_coords(get: Getter) -> dict[str, Array]:
         "variant_contig": _contigs(get),
         "variant_position": None if position is None else position.astype(np.int64),
         IDS: _ids(get),
-        **_alleles(get("variant_allele")),
+        **_alleles(get(ALLELES)),
     }
     return {name: values for name, values in coords.items() if values is not None}
 
@@ -136,7 +136,7 @@ def _contigs(get: Getter) -> Array | None:
 
 
 def _places(get: Getter) -> Array | None:
-    contigs, positions, alleles = _contigs(get), get("variant_position"), get("variant_allele")
+    contigs, positions, alleles = _contigs(get), get("variant_position"), get(ALLELES)
     if contigs is None or positions is None:
         return None
     places = [f"{c}:{p}" for c, p in zip(contigs, positions, strict=True)]
