@@ -17,8 +17,8 @@ from dhsic.errors import MemoryBudgetError
 SQUARES, SQUARES_PER_BASE = 4, 1.75
 #: b x m float64 matrices of low rank (statistic, kernel rows, factors), and samples in float32.
 THIN, SAMPLES = 4, 4
-#: float64 arrays per feature: the scaling (9), scores, order and what sorting them takes, columns of
-#: the result (4).
+#: float64 arrays per feature: the scaling (9), scores, order and what sorting them takes, and more
+#: columns of the result (4).
 VECTORS = 28
 #: Room for the allocator, buffers of BLAS and what libraries load on first use.
 SLACK_BYTES = 96 << 20
