@@ -1,9 +1,16 @@
-"""The result: an `xarray.Dataset` with one row per feature and one per round."""
+"""The result: an `xarray.Dataset` with one row per feature and one per round.
+
+What a run leaves out is counted in attributes of the result, each a whole number: `LEFT_OUT` names
+them all and says what each counts. Code that leaves out something more gives it a name there, and
+its count to `to_dataset`, by way of `_counted` if a source or a run knows it; who knows it later,
+as the command line does of labels, assigns the attribute.
+"""
 
 from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from os import PathLike, fspath
 from typing import Any
@@ -14,6 +21,7 @@ import zarr
 from zarr.abc.store import Store
 from zarr.storage import MemoryStore
 
+from dhsic import tables
 from dhsic._typing import Array, Index
 from dhsic.durable.files import check_place
 from dhsic.durable.nodes import META, as_bytes, in_memory
@@ -36,6 +44,8 @@ DESCRIPTIONS = {
     "selected": "whether the feature is among those asked for",
     "round_removed": "round in which the feature left, 0 for constant features",
     "n_missing": "missing values of the feature, filled in with its mean",
+    "mean": "mean of the values of the feature that are there",
+    "allele_frequency": "non-reference alleles of the calls that are there, over their ploidy",
     "constant": "whether the feature does not vary",
     "round_n_features": "features left at the start of the round",
     "round_n_removed": "features removed in the round",
@@ -93,6 +103,18 @@ SCORED = {
 }
 OTHERS = {"added": ADDED, "weighted": WEIGHTED, "scored": SCORED}
 
+#: Attributes that count what was left out, by name: what they count.
+LEFT_OUT = {
+    "n_samples_left_out": "samples that take no part, as a label or covariate is missing",
+    "n_samples_without_label": "samples among those that lack a label",
+    "n_samples_without_covariate": "samples among those that lack a covariate",
+    "n_rows_passed_over": "rows of tables that are of no sample of the data",
+    "n_features_filtered": "features of the store that take no part, as of --pass-only",
+    "n_values_coded": "values that are codes for missing ones, such as -9 beside 0, 1 and 2",
+    "n_constant": "features that do not vary, which are ranked last",
+    "n_wholly_missing": "features among those that have no value at all",
+}
+
 
 def ranking(order: Index) -> Index:
     """Rank of every feature, 1 the best, from the order of leaving (the worst first)."""
@@ -115,6 +137,7 @@ def to_dataset(outcome: Outcome, n_selected: int) -> xr.Dataset:
         "selected": ranks <= n_selected,
         PLACED[order.placed]: rounds,
         "n_missing": outcome.scaling.n_missing,
+        **_means(outcome),
         "constant": outcome.scaling.constant,
     }
     said = DESCRIPTIONS | OTHERS.get(order.placed, {})
@@ -127,6 +150,15 @@ def to_dataset(outcome: Outcome, n_selected: int) -> xr.Dataset:
         name = f"round_{key}"
         data[name] = ("rounds", values, {"long_name": said.get(name, key)})
     return xr.Dataset(data, coords=_coords(outcome), attrs=_attributes(outcome, n_selected))
+
+
+def _means(outcome: Outcome) -> dict[str, Array]:
+    """Means of the values that are there; of counts of alleles, how frequent they are."""
+    scaling, ploidy = outcome.scaling, outcome.source.ploidy
+    means = np.where(scaling.n_missing < outcome.n_samples, scaling.mean, np.nan)
+    if ploidy is None or (means > ploidy).any():  # what is called a dosage is none
+        return {"mean": means}
+    return {"allele_frequency": means / ploidy}
 
 
 def _history(outcome: Outcome) -> dict[str, Array]:
@@ -149,16 +181,15 @@ def _coords(outcome: Outcome) -> dict[str, Any]:
 
 
 def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
-    constant = outcome.scaling.constant
+    n_features = int(outcome.scaling.constant.size)
     return {
         "source": f"dhsic-{VERSION}",
         "dhsic_format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "n_samples": outcome.n_samples,
-        "n_features": int(constant.size),
-        "n_selected": int(min(n_selected, constant.size)),
-        "n_features_filtered": int(outcome.source.n_features_filtered),
-        "n_constant": int(constant.sum()),
+        "n_features": n_features,
+        "n_selected": int(min(n_selected, n_features)),
+        **left_out(_counted(outcome)),
         "n_missing_values": int(outcome.scaling.n_missing.sum()),
         "n_features_with_missing": int((outcome.scaling.n_missing > 0).sum()),
         "label_kernel_used": outcome.label_kernel,
@@ -170,6 +201,22 @@ def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
         "parameters": json.dumps(outcome.parameters),
         "versions": json.dumps(versions()),
     }
+
+
+def _counted(outcome: Outcome) -> dict[str, int]:
+    """What the run and its source left out, by the names of `LEFT_OUT`."""
+    scaling = outcome.scaling
+    return {
+        "n_features_filtered": int(outcome.source.n_features_filtered),
+        "n_values_coded": sum(found.n for found in outcome.values.codes.values()),
+        "n_constant": int(scaling.constant.sum()),
+        "n_wholly_missing": int((scaling.n_missing == outcome.n_samples).sum()),
+    }
+
+
+def left_out(attributes: Mapping[str, Any]) -> dict[str, int]:
+    """Counts of what was left out, all of `LEFT_OUT`, from the attributes of a result."""
+    return {name: int(attributes.get(name, 0)) for name in LEFT_OUT}
 
 
 def selected_features(result: Any) -> xr.Dataset:
@@ -205,20 +252,29 @@ def _as_result(given: Any) -> xr.Dataset:
 
 
 def save(result: Any, path: str | PathLike[str], *, overwrite: bool = False) -> None:
-    """Write a result as a Zarr store (format 3) that `xarray.open_zarr` reads.
+    """Write a result: a table of all features, or a Zarr store with everything.
 
-    Every array carries crc32c and a fill value outside its domain. The folder that `path` is in
-    is made where it is not there, if the one above is. At a URL of an object store, such as
-    ``s3://bucket/result.zarr``, what is overwritten is removed first.
+    A path that ends in ``.tsv``, ``.csv`` (both also ``.gz``), ``.parquet`` or ``.json`` becomes a
+    table, see `dhsic.tables` for its columns; one in ``.zarr``, or without a suffix, a Zarr store
+    (format 3) that `load` and `xarray.open_zarr` read. Who is killed meanwhile leaves what was at
+    `path`.
+
+    Every array of a store carries crc32c and a fill value outside its domain. The folder that
+    `path` is in is made where it is not there, if the one above is. At a URL of an object store,
+    such as ``s3://bucket/result.zarr``, what a store overwrites is removed first.
 
     Raises
     ------
     InputError
-        Something is at `path` and `overwrite` is off, or there is no folder to write in.
+        Something is at `path` and `overwrite` is off, there is no folder to write in, or the
+        suffix is of no format that there is.
     StoreError
         An object store does not answer.
     """
     result = _as_result(result)
+    if tables.check_suffix(path):
+        tables.write_table(result, path, overwrite=overwrite)
+        return
     if is_url(path):
         _save_at(result, fspath(path), overwrite=overwrite)
         return
@@ -259,13 +315,16 @@ def _write(result: xr.Dataset, store: Any) -> None:
 
 
 def check_vacant(path: str | PathLike[str], *, overwrite: bool) -> None:
-    """Refuse to write a result where something is, unless it is a Zarr store to overwrite.
+    """Refuse to write a result where something is, unless it is one to overwrite, or in no format.
 
     Raises
     ------
     InputError
-        Something is there.
+        Something is there, or there is no such format.
     """
+    if tables.check_suffix(path):
+        tables.check_free(path, overwrite=overwrite)
+        return
     if not is_url(path):
         check_free(as_path(path), overwrite=overwrite)
         return
@@ -283,7 +342,9 @@ def check_vacant(path: str | PathLike[str], *, overwrite: bool) -> None:
 
 
 def exists(path: str | PathLike[str]) -> bool:
-    """Return whether anything is at a path, or a Zarr store at a URL."""
+    """Return whether anything is at a path, or a Zarr store or table at a URL."""
+    if tables.table_suffix(path):
+        return tables.is_there(path)
     if is_url(path):
         return place_at(path, "", InputError).has(META)
     return as_path(path).exists()
@@ -295,12 +356,14 @@ def load(path: str | PathLike[str]) -> xr.Dataset:
     Raises
     ------
     InputError
-        There is none at `path`.
+        There is none at `path`, or a table.
     StoreError
         An object store does not answer.
     """
     place = place_at(path, "", InputError)
     if not place.is_there():
+        if tables.table_suffix(path) and tables.is_there(path):
+            tables.refuse_to_load(path)
         raise InputError(f"There is no result at {path}; pass the folder that dhsic.save wrote.")
     if is_url(path):
         store: Store = in_memory(place.read_all(place.tree()))

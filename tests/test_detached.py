@@ -435,6 +435,13 @@ def test_commands_send_follow_and_stop(client, store, tmp_path):
     assert "is done; `dhsic attach` shows" in call(status, path).stdout
     assert "is done" in call(commands.cancel, path).stdout
     call(commands.attach_command, path, "--out", tmp_path / "out.zarr", code=2)
+    written = call(commands.attach_command, path, "--out", tmp_path / "out.tsv")
+    assert f"table in {tmp_path / 'out.tsv'}" in written.stderr
+    ranks = (tmp_path / "out.tsv").read_text().splitlines()[1:]
+    assert [line.split("\t")[4] for line in ranks[:8]] == [r["name"] for r in expected["selected"]]
+    assert len(ranks) == D
+    refused = call(commands.attach_command, path, "--out", tmp_path / "out.xlsx", code=2)
+    assert "ends in .xlsx, and results are not written" in told(refused)
 
 
 def test_a_run_that_was_stopped_is_resumed_by_a_command(client, store, tmp_path, held):

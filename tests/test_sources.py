@@ -214,7 +214,8 @@ class TestVcz(SourceSuite):
         coords = source.feature_coords()
         assert list(coords["variant_contig"][[0, -1]]) == ["1", "X"]
         assert coords["variant_position"].dtype == np.int64
-        assert set(coords) == {"variant_contig", "variant_position", "variant_id"}
+        of_variants = ("contig", "position", "id", "ref", "alt")
+        assert set(coords) == {f"variant_{name}" for name in of_variants}
 
 
 class TestCallDosage(SourceSuite):

@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from dhsic.cli.exits import Command, echo_json
 from dhsic.cli.job import OF_RUNS, Job
 from dhsic.cli.labels import Taken
-from dhsic.cli.planted import compare, stored_features
+from dhsic.cli.planted import compare
 from dhsic.cli.printable import printable
 from dhsic.cli.report import Costs, as_json, as_text
 from dhsic.cli.status import MEANINGS, argument, json_option, scheduler_option
@@ -33,6 +33,7 @@ from dhsic.selectors.select import parameters_of
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.target import read_groups
 from dhsic.sources.truth import read_truth
+from dhsic.tables import table_suffix
 
 
 def check_detach(job: Job) -> None:
@@ -122,7 +123,7 @@ def cancel(checkpoint: str, scheduler: str | None) -> None:
 @click.command(name="attach", cls=Command)
 @argument
 @scheduler_option
-@click.option("--out", type=click.Path(), help="Write the result here, a Zarr store for xarray.")
+@click.option("--out", type=click.Path(), help="Write the result here, as of dhsic select.")
 @click.option("-f", "--force", is_flag=True, help="Overwrite --out.")
 @click.option("--truth", type=click.Path(), metavar="FILE", help="Compare with what was planted.")
 @click.option("--progress/--no-progress", default=None, help="Progress bar.")
@@ -175,9 +176,7 @@ def _bar(*, progress: bool | None) -> Any:
 
 def show(result: xr.Dataset, planted: Any, out: str | None, *, as_json: bool) -> None:
     """Print a result that was made elsewhere, or before."""
-    result.attrs.setdefault("n_samples_left_out", 0)
-    numbered = result.assign(index=("features", stored_features(result)))
-    chosen, costs = selected_features(numbered), _costs(result)
+    chosen, costs = selected_features(result), _costs(result)
     if as_json:
         echo_json(_plain(chosen, costs, planted) | {"out": out})
         return
@@ -191,7 +190,12 @@ def show(result: xr.Dataset, planted: Any, out: str | None, *, as_json: bool) ->
     if costs.sentence():
         click.echo(costs.sentence(), err=True)
     if out is not None:
-        click.echo(printable(f"result in {shown(out)}"), err=True)
+        click.echo(written(out), err=True)
+
+
+def written(out: str) -> str:
+    """Where a result was written to, for people."""
+    return printable(f"{'table' if table_suffix(out) else 'result'} in {shown(out)}")
 
 
 def _plain(chosen: xr.Dataset, costs: Costs, planted: Any) -> dict[str, Any]:

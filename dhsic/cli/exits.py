@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from dhsic.cli.masking import masked_command
 from dhsic.cli.printable import printable
 from dhsic.cli.talk import shown
 from dhsic.cli.wording import in_options
@@ -63,6 +64,8 @@ Exit codes:
 STOPPED = (75, 130)
 #: Where a command leaves the path of its checkpoint, for the message of an interruption.
 CHECKPOINT = "dhsic.checkpoint"
+#: Where a command keeps how it was typed, without secrets.
+TYPED = "dhsic.typed"
 #: Where a command notes that its work has begun, so that there is something to lose.
 BEGUN = "dhsic.begun"
 
@@ -73,6 +76,7 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; a wrong option is told in JSON too where JSON is wanted."""
         given = list(args)
+        ctx.meta[TYPED] = masked_command([*ctx.command_path.split(), *given])
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from dhsic.checkpoint import Checkpoint
+from dhsic.cli.labels import split_columns
 from dhsic.durable.files import check_place
 from dhsic.durable.folder import FolderPlace
 from dhsic.durable.opening import place_at
@@ -51,8 +52,8 @@ class Job:
     ----------
     path, labels, out, truth, checkpoint : str
         Local paths are absolute, so that a job resumes from any folder.
-    data : str
-        The path as it was typed, for people.
+    data, typed : str
+        The path, and the whole command without secrets, as they were typed, for people.
     progress : bool or None
         None draws a bar on a terminal.
     """
@@ -97,13 +98,14 @@ class Job:
     progress: bool | None = None
     as_json: bool = False
     data: str = ""
+    typed: str = ""
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Job:
         """Job of the options of the command line."""
         given = {**options, "data": options["path"]}
         for name in ("path", "labels", "covariates", "out", "truth", "checkpoint"):
-            given[name] = _absolute(given[name])
+            given[name] = absolute(given[name])
         return cls(**given)
 
     @classmethod
@@ -205,6 +207,7 @@ class Job:
             )
         if self.out is not None:
             _check_out(self.out, force=self.force)
+            self._check_read()
         if self.sample_column is not None and self.labels is None and self.covariates is None:
             raise InputError(
                 "--sample-column names a column of a table, and there is none; pass --labels FILE."
@@ -220,6 +223,29 @@ class Job:
                 "workers; pass one of them."
             )
         return self
+
+    def _check_read(self) -> None:
+        """Refuse to write the result over what the run reads."""
+        read = {
+            "PATH": self.path,
+            "--labels": self.labels,
+            "--covariates": split_columns(self.covariates or "")[0],
+            "--truth": self.truth,
+            "--checkpoint": self.checkpoint,
+        }
+        for name, path in read.items():
+            if path and self.out is not None and _is_same(path, self.out):
+                raise InputError(
+                    f"--out {self.out} is {name} of this run, which it would overwrite; choose "
+                    "another path."
+                )
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Whether two paths or URLs lead to the same place."""
+    if is_url(one) or is_url(other):
+        return one.rstrip("/") == other.rstrip("/")
+    return as_path(one).resolve() == as_path(other).resolve()
 
 
 def _literal(text: str) -> Any:
@@ -252,5 +278,6 @@ def _check_out(out: str, *, force: bool) -> None:
         raise InputError(f"--out {path}: its folder cannot be written to; choose another.")
 
 
-def _absolute(path: str | None) -> str | None:
+def absolute(path: str | None) -> str | None:
+    """A path from the root, as a job keeps it; a URL as it is."""
     return path if path is None or "://" in path else os.path.abspath(path)  # noqa: PTH100  # keeps links

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dhsic._typing import Array, Float, Index
+from dhsic._typing import Array, Float, Index, Mask
 from dhsic.cli.tables import Alignment, Table, align, is_missing, read_table, typed, whole_numbers
 from dhsic.cli.talk import some
 from dhsic.errors import InputError
@@ -35,8 +35,8 @@ class Taken:
         Covariates.
     rows : (m,) int64 or None
         Which samples of the data; None for all.
-    n_dropped : int
-        Samples left out because a label or covariate is missing.
+    left_out : mapping
+        Counts of what was left out, by the names of `dhsic.results.LEFT_OUT`.
     notes : tuple of str
         Where it came from, for people.
     """
@@ -44,7 +44,7 @@ class Taken:
     y: Array | None
     covariates: Float | None
     rows: Index | None
-    n_dropped: int
+    left_out: Mapping[str, int]
     notes: tuple[str, ...]
 
 
@@ -94,11 +94,12 @@ Columns = Sequence[tuple[str, Array]]
 def take(job: Job, source: AbstractSource, table: Table | None) -> Taken:
     """Labels and covariates, aligned with the samples, without those that lack a value."""
     notes: list[str] = []
-    labels, covariates = _columns(job, source, table, notes)
+    passed_over: list[int] = []
+    labels, covariates = _columns(job, source, table, notes, passed_over)
     _refuse_coded(job, (*labels, *covariates))
     absent = {name: is_missing(values) for name, values in (*labels, *covariates)}
-    nowhere = np.zeros(source.n_samples, dtype=bool)
-    incomplete = np.logical_or.reduce([nowhere, *absent.values()])
+    unlabelled, uncovered = (_without_one(of, source.n_samples) for of in (labels, covariates))
+    incomplete = unlabelled | uncovered
     if incomplete.any() and not job.drop_missing:
         worst = {name: int(mask.sum()) for name, mask in absent.items() if mask.any()}
         told = ", ".join(f"{name} of {count}" for name, count in worst.items())
@@ -121,7 +122,12 @@ def take(job: Job, source: AbstractSource, table: Table | None) -> Taken:
         _stacked([(name, values[keep]) for name, values in labels]) if labels else None,
         np.column_stack(design) if design else None,
         keep if incomplete.any() else None,
-        int(incomplete.sum()),
+        {
+            "n_samples_left_out": int(incomplete.sum()),
+            "n_samples_without_label": int(unlabelled.sum()),
+            "n_samples_without_covariate": int(uncovered.sum()),
+            "n_rows_passed_over": sum(passed_over),
+        },
         tuple(notes),
     )
 
@@ -141,6 +147,14 @@ def _refuse_coded(job: Job, columns: Columns) -> None:
             )
 
 
+def _without_one(columns: Columns, m: int) -> Mask:
+    """Samples that lack a value of some column, (m,)."""
+    found = np.zeros(m, dtype=bool)
+    for _, values in columns:
+        found |= is_missing(values)
+    return found
+
+
 def _refuse_names(name: str, values: Array, label_kernel: str) -> None:
     """Refuse labels that name the samples: there is a class for each of them."""
     is_class = label_kernel != "auto" or auto_kernel(values) in CLASS_KERNELS
@@ -154,7 +168,11 @@ def _refuse_names(name: str, values: Array, label_kernel: str) -> None:
 
 
 def _columns(
-    job: Job, source: AbstractSource, table: Table | None, notes: list[str]
+    job: Job,
+    source: AbstractSource,
+    table: Table | None,
+    notes: list[str],
+    passed_over: list[int],
 ) -> tuple[Columns, Columns]:
     """Typed columns of labels and of covariates, (m,) each."""
     wanted = (*job.target, *job.covariate)
@@ -174,6 +192,7 @@ def _columns(
         found = {name: aligned.take(table.column(name)) for name in job.target}
         found |= {name: _covariate(job, table, aligned, name) for name in job.covariate}
         notes.append(aligned.note)
+        passed_over.append(aligned.n_passed_over)
     if job.target:
         notes.insert(0, f"{', '.join(job.target)} of {where}")
     columns = {
@@ -182,7 +201,7 @@ def _columns(
     }
     covariates: list[tuple[str, Array]] = [(name, columns[name]) for name in job.covariate]
     if job.covariates is not None:
-        covariates += _covariate_table(job, source, notes)
+        covariates += _covariate_table(job, source, notes, passed_over)
     if covariates:
         notes.append(f"covariates {', '.join(name for name, _ in covariates)}")
     return [(name, columns[name]) for name in job.target], covariates
@@ -212,15 +231,18 @@ def _checked(values: Array, name: str, m: int) -> Array:
     return values
 
 
-def _covariate_table(job: Job, source: AbstractSource, notes: list[str]) -> list[tuple[str, Array]]:
+def _covariate_table(
+    job: Job, source: AbstractSource, notes: list[str], passed_over: list[int]
+) -> list[tuple[str, Array]]:
     """Columns of ``--covariates FILE[:cols]``; all but names of samples where none are named."""
-    path, chosen = _split(job.covariates or "")
+    path, chosen = split_columns(job.covariates or "")
     table = read_table(path)
     names = source.sample_names()
     aligned = align(
         table, names, source.n_samples, job.sample_column, chosen, drop_missing=job.drop_missing
     )
     notes.append(f"{Path(path).name}: {aligned.note}")
+    passed_over.append(aligned.n_passed_over)
     out = []
     for name in chosen or tuple(table.columns):
         values = aligned.take(table.column(name))
@@ -232,7 +254,7 @@ def _covariate_table(job: Job, source: AbstractSource, notes: list[str]) -> list
     return out
 
 
-def _split(spec: str) -> tuple[str, tuple[str, ...]]:
+def split_columns(spec: str) -> tuple[str, tuple[str, ...]]:
     """Path and columns of ``FILE[:a,b]``; a file whose name holds a colon is still found."""
     path, colon, columns = spec.rpartition(":")
     if not colon or Path(spec).is_file():

@@ -178,7 +178,11 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
     option(
         "--out",
         type=click.Path(),
-        help="Write the result here, a Zarr store for xarray; in a folder as of --checkpoint.",
+        help="Write the result here; in a folder as of --checkpoint. The suffix says how: .tsv, "
+        ".csv (also .gz), .parquet or .json for a table of all features, the best first (rank, "
+        "score, selected, index, name; contig, position, id, ref, alt of variants; "
+        "allele_frequency or mean, missing, constant, ...), .zarr or none for a Zarr store, which "
+        "xarray reads.",
     ),
     option("-f", "--force", is_flag=True, help="Overwrite --out."),
     option("--truth", type=click.Path(), metavar="FILE", help="Compare with what was planted."),

@@ -10,10 +10,12 @@ import click
 import numpy as np
 import xarray as xr
 
+from dhsic import tables
 from dhsic._typing import Array
 from dhsic.cli.planted import Comparison
 from dhsic.cli.printable import printable
 from dhsic.cli.talk import counted
+from dhsic.results import left_out
 
 #: Rows that a table shows; --json and --out have all.
 MOST_ROWS = 200
@@ -47,25 +49,15 @@ def as_json(
     chosen: xr.Dataset, label_kernel: str, costs: Costs, planted: Comparison | None
 ) -> dict[str, Any]:
     """Everything as plain values; what is not a number is null."""
-    columns = {
-        "rank": chosen["rank"].to_numpy().tolist(),
-        "index": chosen["index"].to_numpy().tolist(),
-        **{name: values.tolist() for name, values in _names(chosen).items()},
-        **({"group": chosen["group"].to_numpy().tolist()} if "group" in chosen else {}),
-        "score": [float(s) if np.isfinite(s) else None for s in chosen["score"].to_numpy()],
-    }
-    if "stability" in chosen:
-        columns["stability"] = chosen["stability"].to_numpy().tolist()
+    known = tables.columns(chosen)
     if planted is not None:
-        columns["planted"] = [marker or None for marker in planted.markers]
-    rows = zip(*columns.values(), strict=True)
+        known["planted"] = np.array([marker or None for marker in planted.markers], dtype=object)
     out = {
         "n_samples": int(chosen.attrs["n_samples"]),
-        "n_samples_left_out": int(chosen.attrs["n_samples_left_out"]),
         "n_features": int(chosen.attrs["n_features"]),
-        "n_constant": int(chosen.attrs["n_constant"]),
+        **left_out(chosen.attrs),
         "label_kernel": label_kernel,
-        "selected": [dict(zip(columns, row, strict=True)) for row in rows],
+        "selected": list(tables.rows(known)),
         **asdict(costs),
     }
     return out if planted is None else out | {"recovered": planted.plain()}
@@ -131,7 +123,7 @@ def _without_dependence(scores: Array, width: int) -> list[str]:
 def _names(chosen: xr.Dataset) -> dict[str, Array]:
     """Columns that name the features: what the store has, or their numbers."""
     out = {}
-    index = chosen["index"].to_numpy()
+    index = chosen["features"].to_numpy()
     out["name"] = chosen["feature"].to_numpy() if "feature" in chosen.coords else index
     for column in ("contig", "position"):
         if f"variant_{column}" in chosen.coords:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dhsic.cli.exits import Command
+from dhsic.cli.exits import TYPED, Command
 from dhsic.cli.job import Job
 from dhsic.cli.options import detach_option, selection_options
 from dhsic.cli.selecting import perform
@@ -23,4 +23,4 @@ def select(ctx: click.Context, /, **options: Any) -> None:
     PATH is a Zarr store (a matrix, VCF Zarr or AnnData), a folder or a URL. The table of selected
     features goes to stdout, everything else to stderr.
     """
-    perform(ctx, Job.of(options))
+    perform(ctx, Job.of(options | {"typed": ctx.meta[TYPED]}))

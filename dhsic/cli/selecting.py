@@ -12,12 +12,12 @@ import numpy as np
 import xarray as xr
 
 from dhsic.checkpoint import Checkpoint
-from dhsic.cli.detached import check_detach, detach, settle
+from dhsic.cli.detached import check_detach, detach, settle, written
 from dhsic.cli.exits import BEGUN, CHECKPOINT, echo_json
 from dhsic.cli.job import Job
 from dhsic.cli.labels import Taken, describe, notes_on, open_with_labels
-from dhsic.cli.planted import Comparison, compare, stored_features
-from dhsic.cli.printable import printable
+from dhsic.cli.masking import masked
+from dhsic.cli.planted import Comparison, compare
 from dhsic.cli.report import Costs, as_json, as_text
 from dhsic.cli.sites import Sites
 from dhsic.cli.talk import counted, say, seconds, shown
@@ -144,20 +144,20 @@ def _kept(job: Job) -> str:
 
 
 def _provenance(job: Job, taken: Taken) -> dict[str, str | int]:
-    """What the labels were, for the attributes of the result."""
+    """What was asked and what the labels were, for the attributes of the result."""
     return {
-        "data": job.data or job.path,
+        **({"command": job.typed} if job.typed else {}),
+        "data": masked(job.data or job.path),
         "target": ", ".join(job.target),
         "labels": "; ".join(taken.notes),
-        "n_samples_left_out": taken.n_dropped,
+        **taken.left_out,
     }
 
 
 def _show(
     job: Job, outcome: Outcome, result: xr.Dataset, costs: Costs, planted: Comparison | None
 ) -> None:
-    numbered = result.assign(index=("features", stored_features(result)))
-    chosen = selected_features(numbered)
+    chosen = selected_features(result)
     if job.as_json:
         echo_json(as_json(chosen, outcome.label_kernel, costs, planted) | {"out": job.out})
         return
@@ -172,4 +172,4 @@ def _show(
     if costs.sentence():
         click.echo(costs.sentence(), err=True)
     if job.out is not None:
-        click.echo(printable(f"result in {shown(job.out)}"), err=True)
+        click.echo(written(job.out), err=True)

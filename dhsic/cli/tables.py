@@ -83,11 +83,14 @@ class Alignment:
         Column with the sample names; None where rows were taken in order.
     note : str
         How it came about, for people.
+    n_passed_over : int
+        Rows of no sample of the data.
     """
 
     rows: Index
     key: str | None
     note: str
+    n_passed_over: int = 0
 
     def take(self, values: Array) -> Array:
         """A column of the table in the order of the samples; "" where it lacks one."""
@@ -180,7 +183,7 @@ def _by_name(table: Table, names: Array, key: str, *, drop_missing: bool) -> Ali
         note += ", in another order"
     else:
         note += f"; {more:,} rows of samples that the data do not have were passed over"
-    return Alignment(rows, key, note)
+    return Alignment(rows, key, note, more)
 
 
 def _text(names: Array) -> Array:

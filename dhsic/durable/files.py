@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from dhsic.errors import DhsicError
 
@@ -68,3 +71,18 @@ def switch(path: Path, data: bytes, *, sync: bool = True) -> None:
     write(aside(path), data)
     aside(path).replace(path)
     sync_folder(path.parent)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write that replaces another when the block ends well: else that stays as it was."""
+    part = path.with_name(f".{path.name}.partial")
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+        sync_folder(path.parent)
+    finally:
+        part.unlink(missing_ok=True)

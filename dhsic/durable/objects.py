@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -103,8 +104,8 @@ class Objects:
         found = zip(wanted, self._at_once(self.get, wanted), strict=True)
         return {name: of.data for name, of in found if of is not None}
 
-    def put(self, name: str, data: bytes) -> None:
-        """Write an object, whatever was there."""
+    def put(self, name: str, data: bytes | Path) -> None:
+        """Write an object, whatever was there; `data` may be a file."""
         with self._told():
             try:
                 _obstore().put(self._store, self._key(name), data)

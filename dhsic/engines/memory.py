@@ -17,9 +17,9 @@ from dhsic.errors import MemoryBudgetError
 SQUARES, SQUARES_PER_BASE = 4, 1.75
 #: b x m float64 matrices of low rank (statistic, kernel rows, factors), and samples in float32.
 THIN, SAMPLES = 4, 4
-#: float64 arrays per feature: the scaling (10), scores, order and what sorting them takes, and
-#: copies of their checksums on the way to a checkpoint.
-VECTORS = 27
+#: float64 arrays per feature: the scaling (8), scores, order and what sorting them takes, copies of
+#: their checksums on the way to a checkpoint, and more columns of the result (4).
+VECTORS = 31
 #: Room for the allocator, buffers of BLAS and what libraries load on first use.
 SLACK_BYTES = 96 << 20
 

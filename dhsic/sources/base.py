@@ -62,6 +62,8 @@ class AbstractSource(ABC):
         caller; elsewhere values are looked at.
     n_features_filtered : int
         Features that the store has besides, and that are left out.
+    ploidy : int or None
+        Alleles of a full call, where values count alleles other than the reference.
     """
 
     n_samples: int
@@ -74,6 +76,7 @@ class AbstractSource(ABC):
     dosages: bool = False
     keeps_codes: bool = False
     n_features_filtered: int = 0
+    ploidy: int | None = None
 
     @abstractmethod
     def blocks(self, width: int) -> tuple[Block, ...]:
@@ -150,3 +153,48 @@ class AbstractSource(ABC):
     def with_pieces(self, blocks: tuple[Block, ...], arrays: tuple[Array, ...]) -> AbstractSource:
         """Return a source that reads `blocks` from arrays already at hand."""
         raise TypeError(f"{type(self).__name__} has no lazy pieces: {len(blocks)}, {len(arrays)}")
+
+
+class AbstractView(AbstractSource):
+    """A source that reads another one, `base`; what a subclass does not change is as there."""
+
+    def __init__(self, base: AbstractSource) -> None:
+        self.base = base
+        self.n_samples, self.n_features = base.n_samples, base.n_features
+        self.dtype, self.missing_code = base.dtype, base.missing_code
+        self.client_bytes, self.chunk_bytes = base.client_bytes, base.chunk_bytes
+        self.in_memory, self.dosages = base.in_memory, base.dosages
+        self.keeps_codes, self.ploidy = base.keeps_codes, base.ploidy
+        self.n_features_filtered = base.n_features_filtered
+
+    def blocks(self, width: int) -> tuple[Block, ...]:
+        """Blocks of the base."""
+        return self.base.blocks(width)
+
+    def stored_width(self, block: Block) -> int:
+        """Features that are read from storage for a block."""
+        return self.base.stored_width(block)
+
+    def fingerprint(self) -> str:
+        """Hex digest of the base."""
+        return self.base.fingerprint()
+
+    def feature_names(self) -> Array | None:
+        """Names of the features, or None."""
+        return self.base.feature_names()
+
+    def sample_names(self) -> Array | None:
+        """Names of the samples, or None."""
+        return self.base.sample_names()
+
+    def feature_coords(self) -> Mapping[str, Array]:
+        """Coordinates of the features."""
+        return self.base.feature_coords()
+
+    def of_features(self, values: Array) -> Array:
+        """Of one value for each stored feature, those of the features here."""
+        return self.base.of_features(values)
+
+    def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...] | None:
+        """Lazy blocks of the base."""
+        return self.base.pieces(blocks)

@@ -14,7 +14,7 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError
-from dhsic.sources.base import AbstractSource, Block
+from dhsic.sources.base import AbstractSource, AbstractView, Block
 
 #: Bytes of a word, and of values that are taken at a time, so that they stay in the cache.
 WORD, CACHE_BYTES = 8, 1 << 19
@@ -61,7 +61,7 @@ def _weights(n: int) -> Array:
     return drawn | np.uint64(1)
 
 
-class ChecksummedSource(AbstractSource):
+class ChecksummedSource(AbstractView):
     """A source that is read again: what is read is compared with what the first pass read.
 
     Parameters
@@ -75,11 +75,8 @@ class ChecksummedSource(AbstractSource):
     """
 
     def __init__(self, base: AbstractSource, checksums: Index, rows: Index | None) -> None:
-        self.base, self.checksums, self.rows = base, checksums, rows
-        self.n_samples, self.n_features = base.n_samples, base.n_features
-        self.dtype, self.missing_code = base.dtype, base.missing_code
-        self.client_bytes, self.in_memory = base.client_bytes, base.in_memory
-        self.chunk_bytes = base.chunk_bytes
+        super().__init__(base)
+        self.checksums, self.rows = checksums, rows
 
     @staticmethod
     def over(source: AbstractSource, checksums: Index, rows: Index | None) -> AbstractSource:
@@ -87,14 +84,6 @@ class ChecksummedSource(AbstractSource):
         if source.in_memory or isinstance(source, ChecksummedSource):
             return source
         return ChecksummedSource(source, checksums, rows)
-
-    def blocks(self, width: int) -> tuple[Block, ...]:
-        """Cut the features into blocks of about `width`."""
-        return self.base.blocks(width)
-
-    def stored_width(self, block: Block) -> int:
-        """Features that are read from storage for a block."""
-        return self.base.stored_width(block)
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
         """Read a block, (m, c)."""
@@ -129,14 +118,6 @@ class ChecksummedSource(AbstractSource):
                 "they are computed. Put them back (or write them to Zarr), then go on from the "
                 "checkpoint; or start again."
             )
-
-    def fingerprint(self) -> str:
-        """Hex digest of shape, dtype, layout, names and a sample of the data."""
-        return self.base.fingerprint()
-
-    def pieces(self, blocks: tuple[Block, ...]) -> tuple[Array, ...] | None:
-        """Lazy blocks that a cluster should compute, or None."""
-        return self.base.pieces(blocks)
 
     def with_pieces(self, blocks: tuple[Block, ...], arrays: tuple[Array, ...]) -> AbstractSource:
         """Return a source that serves the computed `blocks`."""

@@ -169,7 +169,7 @@ def read_array(
     *,
     holes: MissingChunks | None = None,
 ) -> Array:
-    """All of an array of labels or names, of any dtype; damage is named as that of a matrix."""
+    """An array of labels or names, of any dtype; damage is named as that of a matrix."""
     label = str(array.store_path)
     check_whole(array, label)
     try:

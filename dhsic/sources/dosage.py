@@ -18,6 +18,8 @@ from dhsic.errors import InputError
 PloidyPolicy = Literal["count", "scale", "error"]
 MISSING = -1
 NO_COPY = -2
+#: Variables that hold dosages, and alleles of a call where no genotypes tell.
+DOSAGES, DIPLOID = ("call_dosage", "call_DS"), 2
 
 
 def check_policy(policy: str) -> None:

@@ -12,10 +12,18 @@ from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
 from dhsic.sources.arrays import ArraySource, DaskSource, Names
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.dosage import MISSING, NO_COPY, PloidyPolicy, check_policy, fold
+from dhsic.sources.dosage import (
+    DIPLOID,
+    DOSAGES,
+    MISSING,
+    NO_COPY,
+    PloidyPolicy,
+    check_policy,
+    fold,
+)
 from dhsic.sources.naming import check_variants, naming_array, text, variant_coords, variant_names
 from dhsic.sources.orientation import feature_axis
-from dhsic.sources.request import DOSAGES, Request
+from dhsic.sources.request import Request
 
 
 def open_xarray(X: xr.DataArray | xr.Dataset, request: Request) -> AbstractSource:
@@ -32,8 +40,14 @@ def open_xarray(X: xr.DataArray | xr.Dataset, request: Request) -> AbstractSourc
     _refuse_masked_zeros(array)
     if "ploidy" in array.dims:
         named = names or _names_of(array, "variants", "samples", beside)
-        return _open_genotypes(array, named, request)
-    return _open_matrix(array, names, beside, request)
+        source = _open_genotypes(array, named, request)
+        source.ploidy = array.sizes["ploidy"]
+        return source
+    source = _open_matrix(array, names, beside, request)
+    if array.name in DOSAGES:
+        genotypes = beside.get("call_genotype")
+        source.ploidy = DIPLOID if genotypes is None else genotypes.sizes.get("ploidy", DIPLOID)
+    return source
 
 
 def _open_matrix(

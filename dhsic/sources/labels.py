@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
+import numpy as np
 import zarr
 from zarr.storage import StorePath
 
@@ -15,6 +16,7 @@ from dhsic.sources.chunked import group_at, read_array
 from dhsic.sources.files import portable
 from dhsic.sources.frame import FrameLabels
 from dhsic.sources.naming import (
+    ALLELES,
     IDS,
     Getter,
     check_variants,
@@ -60,7 +62,7 @@ class DimensionLabels:
 class VariantLabels:
     """The arrays ``variant_*``, ``sample_id`` and ``contig_id`` of a VCF Zarr group.
 
-    Ids are read once for as long as somebody has them: a million of them take 60 MB.
+    Text is read once for as long as somebody has it: a million ids take 60 MB.
     """
 
     group: StorePath
@@ -106,15 +108,18 @@ class VariantLabels:
 
         def get(name: str) -> Array | None:
             array = member(group, name)
-            if array is None or name != IDS:
+            if array is None or name not in (IDS, ALLELES):
                 return None if array is None else read_array(array, "fill")
-            ids = self._held.get(name)
-            if ids is None:
-                ids = self._held[name] = text(read_array(array, "fill"))
-            return ids
+            held = self._held.get(name)
+            if held is None:
+                held = self._held[name] = _read_text(array)
+            return held
 
         return get
 
+
+#: Rows of text that are read at a time.
+ROWS = 1 << 16
 
 Labels = DimensionLabels | VariantLabels | FrameLabels
 
@@ -128,6 +133,17 @@ def member(group: zarr.Group, name: str) -> zarr.Array[Any] | None:
 
 def _where(array: zarr.Array[Any] | None) -> StorePath | None:
     return None if array is None else StorePath(portable(array.store), array.path)
+
+
+def _read_text(array: zarr.Array[Any]) -> Array:
+    """Text as objects, some rows at a time: as it is read it takes as much again."""
+    chunk = (array.shards or array.chunks)[0]
+    step = chunk * -(-ROWS // chunk)
+    out = np.empty(array.shape, dtype=object)
+    for start in range(0, len(out), step):
+        rows = slice(start, start + step)
+        out[rows] = text(read_array(array, "fill", rows))
+    return out
 
 
 def _read(names: StorePath | None) -> Array | None:

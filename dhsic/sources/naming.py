@@ -101,14 +101,27 @@ def variant_names(get: Getter) -> Array | None:
 
 
 def variant_coords(get: Getter) -> dict[str, Array]:
-    """Return contig names, positions and ids of the variants, those that there are."""
+    """Return contig names, positions, ids and alleles of the variants, those that there are."""
     position = get(POSITION)
     coords = {
         CONTIG: _contigs(get),
         POSITION: None if position is None else position.astype(np.int64),
         IDS: _ids(get),
+        **_alleles(get(ALLELES)),
     }
     return {name: values for name, values in coords.items() if values is not None}
+
+
+def _alleles(alleles: Array | None) -> dict[str, Array]:
+    """Reference alleles, and all others of each variant between commas."""
+    if alleles is None or alleles.ndim != 2 or not alleles.shape[1]:
+        return {}
+    columns = [text(column) for column in alleles.T]
+    alt = columns[1].copy() if columns[1:] else np.full(len(alleles), "", dtype=object)
+    for column in columns[2:]:
+        more = np.flatnonzero(column != "")
+        alt[more] = [f"{a},{b}" for a, b in zip(alt[more], column[more], strict=True)]
+    return {"variant_ref": columns[0], "variant_alt": alt}
 
 
 def _ids(get: Getter) -> Array | None:

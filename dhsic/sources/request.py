@@ -12,8 +12,6 @@ from dhsic.errors import InputError
 from dhsic.sources.dosage import PloidyPolicy
 from dhsic.sources.watched import MissingChunks
 
-#: Variables of expected numbers of copies.
-DOSAGES = ("call_dosage", "call_DS")
 #: Variables of genotypes that are taken when none is chosen, the first that there is.
 PREFERRED = ("call_genotype", "call_dosage")
 

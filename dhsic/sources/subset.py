@@ -11,13 +11,13 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
-from dhsic.sources.base import AbstractSource, Block
+from dhsic.sources.base import AbstractSource, AbstractView, Block
 
 #: Coordinate of features that are some of a store's: their positions there.
 STORED = "stored_feature"
 
 
-class SubsetSource(AbstractSource):
+class SubsetSource(AbstractView):
     """Some features of another source, numbered anew; nothing is copied.
 
     Blocks are those of the other source with fewer features. Between the features that are
@@ -31,7 +31,6 @@ class SubsetSource(AbstractSource):
         Which of its features, ascending.
     """
 
-    base: AbstractSource
     features: Index
 
     def __init__(self, base: AbstractSource, features: Index) -> None:
@@ -39,14 +38,9 @@ class SubsetSource(AbstractSource):
         _check(features, base.n_features)
         if isinstance(base, SubsetSource):
             features = base.features[features]
-        self.features, self.base = features, whole_of(base)
-        base = self.base
-        self.n_samples, self.n_features = base.n_samples, features.size
-        self.dtype, self.missing_code = base.dtype, base.missing_code
-        self.client_bytes, self.in_memory = base.client_bytes, base.in_memory
-        self.chunk_bytes = base.chunk_bytes
-        self.dosages, self.keeps_codes = base.dosages, base.keeps_codes
-        self.n_features_filtered = base.n_features - features.size
+        super().__init__(base.base if isinstance(base, SubsetSource) else base)
+        self.features, self.n_features = features, features.size
+        self.n_features_filtered = self.base.n_features - features.size
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As a mask in bits: 64 times smaller than positions, and runs of it shrink further."""
@@ -87,10 +81,6 @@ class SubsetSource(AbstractSource):
         names = self.base.feature_names()
         return None if names is None else names[self.features]
 
-    def sample_names(self) -> Array | None:
-        """Names of the samples, or None."""
-        return self.base.sample_names()
-
     def feature_coords(self) -> Mapping[str, Array]:
         """Coordinates of the features, and where they are stored."""
         known = {STORED: np.arange(self.base.n_features), **self.base.feature_coords()}
@@ -117,8 +107,10 @@ class SubsetSource(AbstractSource):
 
 
 def whole_of(source: AbstractSource) -> AbstractSource:
-    """Return the source that holds all features of the store."""
-    return source.base if isinstance(source, SubsetSource) else source
+    """Return the source that reads the store itself, all features of it."""
+    while isinstance(source, AbstractView):
+        source = source.base
+    return source
 
 
 def _unpacked(base: AbstractSource, packed: bytes) -> SubsetSource:

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError
-from dhsic.sources.base import AbstractSource, Block
+from dhsic.sources.base import AbstractSource, AbstractView, Block
 from dhsic.sources.scaling import missing_mask
 
 #: Numbers that stand for a missing call. The first may also be a value, -1 among -1, 0 and 1, so
@@ -250,7 +249,7 @@ def _refuse(strays: Mapping[float, Found]) -> None:
     )
 
 
-class RecodedSource(AbstractSource):
+class RecodedSource(AbstractView):
     """A source some numbers of which are missing values: NaN in floats, else all under one code.
 
     Parameters
@@ -264,64 +263,31 @@ class RecodedSource(AbstractSource):
     """
 
     def __init__(self, base: AbstractSource, codes: Sequence[int], code: int | None = None) -> None:
-        self._base, self._codes = base, tuple(codes)
-        self.n_samples, self.n_features = base.n_samples, base.n_features
-        self.dtype = np.dtype(base.dtype)
+        super().__init__(base)
+        self._codes = tuple(codes)
         own = base.missing_code if code is None else code
         self.missing_code = self._codes[0] if own is None else own
-        self.client_bytes, self.in_memory = base.client_bytes, base.in_memory
-        self.chunk_bytes = base.chunk_bytes
-        self.dosages, self.keeps_codes = base.dosages, base.keeps_codes
-        self.n_features_filtered = base.n_features_filtered
-
-    def blocks(self, width: int) -> tuple[Block, ...]:
-        """Blocks of the base."""
-        return self._base.blocks(width)
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
         """Read a block, (m, c)."""
-        return self._recoded(self._base.read(block, rows).T).T
+        return self._recoded(self.base.read(block, rows).T).T
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
         """Read some features of a block, (c', m)."""
-        return self._recoded(self._base.read_columns(block, local, rows))
+        return self._recoded(self.base.read_columns(block, local, rows))
 
     def _recoded(self, raw: Array) -> Array:
         """Values under one code, (c, m)."""
         fill = np.nan if self.dtype.kind == "f" else self.missing_code
         return np.where(np.isin(raw, self._codes), np.asarray(fill, dtype=self.dtype), raw)
 
-    def stored_width(self, block: Block) -> int:
-        """Features that are read from storage for a block."""
-        return self._base.stored_width(block)
-
     def fingerprint(self) -> str:
         """Hex digest of the base, and the codes."""
-        return f"{self._base.fingerprint()}-{','.join(map(str, self._codes))}-{self.dtype}"
-
-    def feature_names(self) -> Array | None:
-        """Names of the features."""
-        return self._base.feature_names()
-
-    def sample_names(self) -> Array | None:
-        """Names of the samples."""
-        return self._base.sample_names()
-
-    def feature_coords(self) -> Mapping[str, Array]:
-        """Coordinates of the features."""
-        return self._base.feature_coords()
-
-    def of_features(self, values: Array) -> Array:
-        """Of one value for each stored feature, those of the features here."""
-        return self._base.of_features(values)
-
-    def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...] | None:
-        """Lazy blocks of the base."""
-        return self._base.pieces(blocks)
+        return f"{self.base.fingerprint()}-{','.join(map(str, self._codes))}-{self.dtype}"
 
     def with_pieces(self, blocks: tuple[Block, ...], arrays: tuple[Array, ...]) -> AbstractSource:
         """Return a source that reads computed blocks of the base."""
-        base = self._base.with_pieces(blocks, arrays)
+        base = self.base.with_pieces(blocks, arrays)
         return RecodedSource(base, self._codes, self.missing_code)
 
 

@@ -13,10 +13,17 @@ from dhsic.errors import DataError, InputError
 from dhsic.sources.base import AbstractSource, Block
 from dhsic.sources.chunked import ChunkedArray, dimension_names
 from dhsic.sources.domain import check_finite, first_bad
-from dhsic.sources.dosage import MISSING, NO_COPY, PloidyPolicy, check_policy, fold
+from dhsic.sources.dosage import (
+    DIPLOID,
+    DOSAGES,
+    MISSING,
+    NO_COPY,
+    PloidyPolicy,
+    check_policy,
+    fold,
+)
 from dhsic.sources.fingerprint import fingerprint
 from dhsic.sources.labels import VariantLabels, member
-from dhsic.sources.request import DOSAGES
 from dhsic.sources.watched import MissingChunks
 
 
@@ -68,6 +75,7 @@ class VczSource(AbstractSource):
         self.missing_code = _missing_code(self.dtype, self._mask)
         self.dosages = self._is_genotype or variable in DOSAGES
         self.keeps_codes = True  # values that are none of these are refused
+        self.ploidy = _ploidy(group, array)
         self.client_bytes, self.chunk_bytes = self._data.client_bytes, self._data.chunk_bytes
 
     def blocks(self, width: int) -> tuple[Block, ...]:
@@ -148,6 +156,14 @@ def _check_samples(group: zarr.Group, data: ChunkedArray) -> None:
             f"sample_id of {group.store_path} has shape {ids.shape}, and {data.label} has "
             f"{data.n_samples} samples. The store is damaged: write it again."
         )
+
+
+def _ploidy(group: zarr.Group, calls: zarr.Array[Any]) -> int | None:
+    """Alleles of a full call; None where calls count none."""
+    genotypes = calls if is_genotype(calls) else member(group, "call_genotype")
+    if calls is not genotypes and calls.basename not in DOSAGES:
+        return None
+    return DIPLOID if genotypes is None or genotypes.ndim != 3 else int(genotypes.shape[2])
 
 
 def _missing_code(dtype: Any, mask: ChunkedArray | None) -> int | None:

@@ -1,0 +1,339 @@
+"""Tables of features: a result as TSV, CSV, Parquet or JSON, written whole or not at all.
+
+All features are in it, the best first, with those of these columns that the result knows:
+
+===========================  =======================================================================
+``rank``                     1 for the most relevant feature
+``score``                    what the method says; nothing for features that do not vary
+``selected``                 whether the feature is among those asked for
+``index``                    position of the feature in the data, from 0
+``name``                     name of the feature; its index where the data name none
+``contig``, ``position``,    of variants, as the store has them; ``alt`` are all other alleles,
+``id``, ``ref``, ``alt``     between commas
+``allele_frequency``         of genotypes: non-reference alleles over the ploidy of the store, the
+                             mean of the calls that are there; a call of fewer copies counts those
+``mean``                     of other data: the mean of the values that are there
+``missing``                  part of the samples that lack a value of the feature
+``constant``                 whether the feature does not vary
+``round_removed`` and so on  the round that gave the feature its place, 0 where it does not vary
+``group``, ``group_rank``    of groups of features
+``stability``                part of the random halves of the samples that select the feature
+===========================  =======================================================================
+
+and after them whatever else a method says of each feature. What is not there (NaN) is an empty
+field, or null. TSV and CSV hold the table alone; JSON is one object with ``attributes``, ``rounds``
+and ``features``, and the metadata of Parquet have the attributes as JSON, under ``dhsic``.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from io import TextIOWrapper
+from os import PathLike, fspath
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from dhsic._typing import Array, Index
+from dhsic.durable.files import check_place, replacing
+from dhsic.durable.objects import Objects
+from dhsic.durable.plain import plain
+from dhsic.durable.urls import as_path, check_url, is_url
+from dhsic.errors import InputError
+from dhsic.sources.subset import STORED
+
+#: Columns that come first, where there are such.
+FIRST = (
+    *("rank", "score", "selected", "index", "name", "contig", "position", "id", "ref", "alt"),
+    *("allele_frequency", "mean", "missing", "constant"),
+)
+#: Coordinates that say where features are in the data, of which some may have been left out.
+NUMBERS = (STORED, "features")
+#: Suffixes of Zarr stores, those of runs included.
+ZARR = ("", ".", ".zarr", ".dhsic")
+#: Attributes that hold JSON.
+OF_JSON = ("parameters", "versions")
+ROWS = 1 << 16  # that are written at a time
+
+Columns = dict[str, Array]
+
+
+def columns(result: xr.Dataset, which: Index | None = None) -> Columns:
+    """Columns of some features of a result, by name.
+
+    Parameters
+    ----------
+    which : (k,) int array, optional
+        Positions in the result; all by default.
+    """
+    d = result.sizes["features"]
+    along = slice(None) if which is None else which
+    # What `dhsic.selected_features` returns says where its features are in the data.
+    numbered = [name for name in NUMBERS if name in result.coords]
+    index = result[numbered[0]].to_numpy() if numbered else np.arange(d)
+    known = {"index": index[along], "name": index[along]}
+    for name, variable in result.variables.items():
+        if variable.dims == ("features",) and name not in NUMBERS:
+            known |= _column(str(name), variable.to_numpy()[along], result.attrs)
+    first = {name: known.pop(name) for name in FIRST if name in known}
+    return first | known
+
+
+def _column(name: str, values: Array, attributes: Mapping[str, Any]) -> Columns:
+    """A variable of a result by the name that it has in tables."""
+    if name == "n_missing" and "n_samples" in attributes:
+        return {"missing": values / max(1, attributes["n_samples"])}
+    shown = "name" if name == "feature" else name.removeprefix("variant_")
+    return {shown: _text(values) if values.dtype.kind in "OSUT" else values}
+
+
+def _text(values: Array) -> Array:
+    return np.array(["" if _is_nothing(v) else str(v) for v in values], dtype=object)
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and np.isnan(value))
+
+
+def rows(known: Columns) -> Iterator[dict[str, Any]]:
+    """Rows of columns as plain values; what is not a number is None."""
+    lists = (_plain_column(values) for values in known.values())
+    for row in zip(*lists, strict=True):
+        yield dict(zip(known, row, strict=True))
+
+
+def _plain_column(values: Array) -> list[Any]:
+    if values.dtype.kind != "f":
+        return list(values.tolist())
+    numbers = values.astype(object)
+    numbers[~np.isfinite(values)] = None
+    return list(numbers.tolist())
+
+
+def _parts(result: xr.Dataset) -> Iterator[Columns]:
+    """Columns of all features, the best first, some rows at a time."""
+    best_first = np.argsort(result["rank"].to_numpy(), kind="stable")
+    for start in range(0, best_first.size, ROWS):
+        yield columns(result, best_first[start : start + ROWS])
+
+
+# Formats -----------------------------------------------------------------------------------
+
+
+def _write_text(result: xr.Dataset, file: IO[bytes], separator: str) -> None:
+    text = TextIOWrapper(file, "utf-8", errors="backslashreplace", newline="")
+    try:
+        for number, part in enumerate(_parts(result)):
+            pd.DataFrame(part).to_csv(
+                text,
+                sep=separator,
+                index=False,
+                header=number == 0,
+                lineterminator="\n",
+                quoting=_quoting(part),
+            )
+    finally:
+        text.detach()
+
+
+def _quoting(part: Columns) -> Any:
+    """Quotes where they are needed, also for a carriage return, which older Python leaves bare."""
+    text = (values for values in part.values() if values.dtype == object)
+    returns = any("\r" in value for values in text for value in values)
+    return csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
+
+
+def _write_tsv(result: xr.Dataset, file: IO[bytes]) -> None:
+    _write_text(result, file, "\t")
+
+
+def _write_csv(result: xr.Dataset, file: IO[bytes]) -> None:
+    _write_text(result, file, ",")
+
+
+def _write_json(result: xr.Dataset, file: IO[bytes]) -> None:
+    encode = json.JSONEncoder(allow_nan=False).encode
+    of_rounds = {
+        str(name): variable.to_numpy()
+        for name, variable in result.variables.items()
+        if variable.dims == ("rounds",)
+    }
+    head = {"attributes": _attributes(result), "rounds": list(rows(of_rounds))}
+    file.write(encode(head).removesuffix("}").encode())
+    before = ', "features": [\n'
+    for part in _parts(result):
+        for row in rows(part):
+            file.write(f"{before}{encode(row)}".encode())
+            before = ",\n"
+    file.write(b"\n]}\n")
+
+
+def _write_parquet(result: xr.Dataset, file: IO[bytes]) -> None:
+    pa, parquet = _pyarrow()
+    about = {b"dhsic": json.dumps(_attributes(result)).encode()}
+    writer = None
+    for part in _parts(result):
+        known = {name: pa.array(values, from_pandas=True) for name, values in part.items()}
+        table = pa.table(known).replace_schema_metadata(about)
+        writer = writer or parquet.ParquetWriter(file, table.schema)
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()
+
+
+def _attributes(result: xr.Dataset) -> dict[str, Any]:
+    """Attributes as JSON takes them."""
+    known = {name: _strict(value) for name, value in plain(dict(result.attrs)).items()}
+    return known | {name: json.loads(known[name]) for name in OF_JSON if name in known}
+
+
+def _strict(value: Any) -> Any:
+    """Plain data without numbers that JSON does not know."""
+    if isinstance(value, dict):
+        return {name: _strict(of) for name, of in value.items()}
+    if isinstance(value, list):
+        return [_strict(of) for of in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet
+    except ImportError as error:
+        raise InputError(
+            "A table in Parquet needs the package pyarrow, which is not installed. Install "
+            "dhsic[parquet], or choose another suffix: .tsv, .csv or .json."
+        ) from error
+    return pa, pyarrow.parquet
+
+
+def _gzipped(write: Callable[[xr.Dataset, IO[bytes]], None]) -> Callable[..., None]:
+    """The same, compressed; the same bytes for the same result."""
+
+    def write_gzipped(result: xr.Dataset, file: IO[bytes]) -> None:
+        with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
+            write(result, packed)  # type: ignore[arg-type]  # what GzipFile lacks is not asked for
+
+    return write_gzipped
+
+
+#: What writes a table, by suffix, and how pandas reads it.
+FORMATS: Mapping[str, tuple[Callable[[xr.Dataset, IO[bytes]], None], str]] = {
+    ".tsv": (_write_tsv, "pandas.read_csv(path, sep='\\t')"),
+    ".csv": (_write_csv, "pandas.read_csv(path)"),
+    ".tsv.gz": (_gzipped(_write_tsv), "pandas.read_csv(path, sep='\\t')"),
+    ".csv.gz": (_gzipped(_write_csv), "pandas.read_csv(path)"),
+    ".parquet": (_write_parquet, "pandas.read_parquet(path)"),
+    ".json": (_write_json, "json.load, and pandas.DataFrame of its 'features'"),
+}
+
+# Places ------------------------------------------------------------------------------------
+
+
+def table_suffix(path: str | PathLike[str]) -> str:
+    """The suffix of `FORMATS` that a path or URL ends in, "" for none.
+
+    >>> table_suffix("all.TSV"), table_suffix("s3://b/all.csv.gz"), table_suffix("all.tsv.zarr")
+    ('.tsv', '.csv.gz', '')
+    """
+    name = fspath(path).lower()
+    return next((suffix for suffix in FORMATS if name.endswith(suffix)), "")
+
+
+def check_suffix(path: str | PathLike[str]) -> str:
+    """Suffix of a table, "" for a Zarr store; refuse what is neither.
+
+    Raises
+    ------
+    InputError
+        Results are not written in that format, or not without a package that is not installed.
+    """
+    suffix = table_suffix(path)
+    other = PurePosixPath(fspath(path)).suffix
+    if not suffix and other.lower() not in ZARR:
+        raise InputError(
+            f"{path} ends in {other}, and results are not written in such a format. Give it the "
+            "suffix .tsv, .csv (both also .gz), .parquet or .json for a table of all features, or "
+            ".zarr for a Zarr store."
+        )
+    if suffix == ".parquet":
+        _pyarrow()
+    return suffix
+
+
+def check_free(path: str | PathLike[str], *, overwrite: bool) -> None:
+    """Refuse to write a table where something is, unless it is a file to overwrite.
+
+    Raises
+    ------
+    InputError
+        Something is there.
+    StoreError
+        An object store does not answer.
+    """
+    if is_url(path):
+        objects = Objects(check_url(fspath(path), "", InputError))
+        is_there, is_folder = objects.has(""), bool(objects.top())
+    else:
+        place = as_path(path)
+        is_there, is_folder = place.exists(), place.exists() and not place.is_file()
+    if is_folder:
+        raise InputError(
+            f"{path} is a folder, or something else than a file, so no table is written over it. "
+            "Choose another path, or remove it yourself."
+        )
+    if is_there and not overwrite:
+        raise InputError(
+            f"{path} exists already. Choose another path, or overwrite it (overwrite=True)."
+        )
+
+
+def is_there(path: str | PathLike[str]) -> bool:
+    """Return whether a table is at a path or URL."""
+    if is_url(path):
+        return Objects(check_url(fspath(path), "", InputError)).has("")
+    return as_path(path).exists()
+
+
+def write_table(result: xr.Dataset, path: str | PathLike[str], *, overwrite: bool) -> None:
+    """Write a result as a table at a path or URL of one of `FORMATS`.
+
+    Whoever is killed meanwhile leaves there what was there.
+    """
+    write, _ = FORMATS[check_suffix(path)]
+    check_free(path, overwrite=overwrite)
+    with _whole(path) as file:
+        write(result.compute(), file)
+
+
+@contextmanager
+def _whole(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file that is at a path or URL once the block ends well."""
+    if not is_url(path):
+        check_place(as_path(path), "The result", InputError)
+        as_path(path).parent.mkdir(exist_ok=True)
+        with replacing(as_path(path)) as file:
+            yield file
+        return
+    with tempfile.TemporaryDirectory(prefix="dhsic-table-") as folder:
+        aside = Path(folder) / "table"
+        with aside.open("wb") as file:
+            yield file
+        Objects(check_url(fspath(path), "", InputError)).put("", aside)
+
+
+def refuse_to_load(path: str | PathLike[str]) -> None:
+    """Say how a table is read, which is no result any more."""
+    raise InputError(
+        f"{path} is a table, and a result is read from the Zarr store that dhsic.save wrote. Read "
+        f"the table with {FORMATS[table_suffix(path)][1]}."
+    )
