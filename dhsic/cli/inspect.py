@@ -16,9 +16,10 @@ from dhsic.cli.exits import Command, echo_json
 from dhsic.cli.labels import describe
 from dhsic.cli.layout import Layout, advice, better_chunks, layout_of
 from dhsic.cli.tables import is_missing, typed
-from dhsic.cli.talk import counted, paragraph, some
+from dhsic.cli.talk import counted, paragraph
 from dhsic.engines.memory import Promise, human
 from dhsic.errors import InputError
+from dhsic.ids import some
 from dhsic.parameters import Parameters
 from dhsic.runs.elimination import Elimination
 from dhsic.runtime.choosing import choose_runtime

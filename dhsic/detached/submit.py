@@ -15,11 +15,10 @@ from dhsic.detached.handle import Run
 from dhsic.detached.request import Request, plain_parameters
 from dhsic.detached.starting import place_of, send
 from dhsic.errors import InputError
-from dhsic.given import as_array
 from dhsic.kernels.labels import SELF
 from dhsic.selectors.select import parameters_of
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import as_labels, check_names, read_groups
+from dhsic.sources.target import Joined, as_covariates, as_labels, count_labels, read_groups
 
 #: Parameters that are said otherwise here, and how.
 SAID_OTHERWISE = {
@@ -42,6 +41,7 @@ def submit(
     groups: Any = None,
     sample_dim: str | int | None = None,
     variable: str | None = None,
+    by_position: bool = False,
     **parameters: Any,
 ) -> Run:
     """Start a selection on a Dask cluster, where it goes on when this process ends.
@@ -57,7 +57,7 @@ def submit(
     target : str, array or None
         Labels, or the name of the variable of `data` that holds them; None with
         ``label_kernel="self"``.
-    method, n_features_to_select, sample_dim, variable, **parameters
+    method, n_features_to_select, sample_dim, variable, by_position, **parameters
         As of `dhsic.select`, without `runtime` and `progress`.
     checkpoint : path or URL
         Folder that the workers and this process see, or a URL of an object store that they reach,
@@ -90,9 +90,9 @@ def submit(
     path = _path_of(data)
     y = None if target is None else as_labels(target, path)
     _check_parameters(method, parameters, has_labels=y is not None)
-    n_labels = None if y is None else len(y)
+    n_labels = count_labels(target, y, by_position=by_position)
     source = open_source(path, variable=variable, sample_dim=sample_dim, n_samples=n_labels)
-    check_names(source, path, y=target, covariates=covariates)
+    joined = Joined.of(source, path, by_position=by_position, y=target, covariates=covariates)
     request = Request(
         id=secrets.token_hex(6),
         path=path,
@@ -102,8 +102,9 @@ def submit(
         parameters=plain_parameters(parameters),
         variable=variable,
         sample_dim=sample_dim,
-        y=y,
-        covariates=None if covariates is None else as_array(covariates, "covariates"),
+        attributes=joined.attributes,
+        y=joined.take("y", y),
+        covariates=joined.take("covariates", as_covariates(covariates)),
         groups=_groups(groups, path, source.n_features),
     )
     folder = Folder(place_of(checkpoint))

@@ -25,7 +25,7 @@ from dhsic.runtime.choosing import choose_runtime
 from dhsic.runtime.threads import usable_cores
 from dhsic.selectors.select import selector_of
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import as_labels, read_groups
+from dhsic.sources.target import Joined, as_labels, count_labels, read_groups
 from dhsic.stability import check_stability
 
 #: Workers that times are told for, besides those asked for.
@@ -44,13 +44,15 @@ def plan(
     groups: Any = None,
     sample_dim: str | int | None = None,
     variable: str | None = None,
+    by_position: bool = False,
     **parameters: Any,
 ) -> Plan:
     """Say what `select` with the same arguments will take; reads a block or two to time it.
 
     Parameters
     ----------
-    data, target, method, n_features_to_select, groups, sample_dim, variable, **parameters
+    data, target, method, n_features_to_select, groups, sample_dim, variable, by_position
+    **parameters
         As of `dhsic.select`. Without `target` nothing is known of labels, which matters little.
     n_workers : int, optional
         Plan for a cluster of so many workers of one thread each, which share a folder; by
@@ -85,9 +87,9 @@ def plan(
     limit = bytes_of(worker_memory)
     is_own = target is None and getattr(selector, "label_kernel", None) == SELF
     y = None if target is None else as_labels(target, data)
-    source = open_source(
-        data, variable=variable, sample_dim=sample_dim, n_samples=None if y is None else len(y)
-    )
+    n_labels = count_labels(target, y, by_position=by_position)
+    source = open_source(data, variable=variable, sample_dim=sample_dim, n_samples=n_labels)
+    y = Joined.of(source, data, by_position=by_position, y=target).take("y", y)
     if groups is not None and not selector.takes_groups:
         raise InputError(
             f"groups: method {method!r} takes none, it judges features one by one; leave them out."

@@ -72,6 +72,7 @@ def select(
     groups: Any = None,
     sample_dim: str | int | None = None,
     variable: str | None = None,
+    by_position: bool = False,
     **parameters: Any,
 ) -> xr.Dataset:
     """Select features of a store or dataset; the result as a Dataset.
@@ -91,7 +92,7 @@ def select(
         As for `BAHSIC.fit`.
     groups : array or str, optional
         As for `BAHSIC.fit`.
-    sample_dim, variable
+    sample_dim, variable, by_position
         As for `BAHSIC.fit`.
 
     Returns
@@ -107,6 +108,7 @@ def select(
         groups=groups,
         sample_dim=sample_dim,
         variable=variable,
+        by_position=by_position,
     )
     result: xr.Dataset = model.result_
     return result

@@ -16,7 +16,7 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.choosing import resolve_kernel
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import as_labels, check_names
+from dhsic.sources.target import Joined, as_covariates, as_labels, count_labels
 from dhsic.testing.answers import answer
 from dhsic.testing.columns import columns_of
 from dhsic.testing.draws import Draws
@@ -89,6 +89,7 @@ def test_features(
     random_state: int = 0,
     sample_dim: str | int | None = None,
     variable: str | None = None,
+    by_position: bool = False,
 ) -> FeatureTests:
     """Test features one by one, and together, for independence of Y.
 
@@ -115,6 +116,8 @@ def test_features(
         permutations.
     sample_dim, variable
         As of `dhsic.open_source`.
+    by_position : bool
+        Rows of `Y` and `covariates` are in the order of X, whatever they are called.
 
     Returns
     -------
@@ -140,13 +143,14 @@ def test_features(
     array([1])
     """
     labels = as_labels(Y, X)
-    source = open_source(X, variable=variable, sample_dim=sample_dim, n_samples=len(labels))
-    check_names(source, X, Y=Y, covariates=covariates)
+    n_labels = count_labels(Y, labels, by_position=by_position)
+    source = open_source(X, variable=variable, sample_dim=sample_dim, n_samples=n_labels)
+    joined = Joined.of(source, X, by_position=by_position, Y=Y, covariates=covariates)
     which, taken = features_at(features, source), rows_at(rows, source.n_samples)
     chosen, policy = resolve_kernel(kernel), resolve_bandwidth(bandwidth)
-    C = covariates_of(covariates, source.n_samples, taken)
+    C = covariates_of(joined.take("covariates", as_covariates(covariates)), source.n_samples, taken)
     question = Question(
-        labels_of(labels, label_kernel, taken, C),
+        labels_of(joined.take("Y", labels), label_kernel, taken, C),
         C,
         chosen,
         policy,
