@@ -95,11 +95,11 @@ class Key:
 
     @property
     def worth(self) -> tuple[bool | int, ...]:
-        """Order of keys: all samples named, each once, by no luck; as IID before others."""
+        """Order of keys: ids, those of families last; all samples named, each once, by no luck."""
         called = plain(self.columns[0]) if len(self.columns) == 1 else ""
+        by_name = self.is_id and called != FAMILY, self.is_id
         sure = self.is_whole and not self.repeated.size
-        by_name = called == SAMPLE, called != FAMILY
-        return sure, not self.is_luck, self.is_whole, self.is_id, self.n_named, *by_name
+        return *by_name, sure, not self.is_luck, self.is_whole, self.n_named, called == SAMPLE
 
     def differs(self, other: Key) -> Index:
         """Samples that `other` names by other rows, or by more."""
