@@ -244,7 +244,8 @@ def _note(key: Key) -> str:
     """What was done, for people."""
     taken = key.rows[key.rows >= 0]
     order = "the same" if (np.diff(taken) > 0).all() else "another"
-    note = f"rows matched by sample name ({key.told}), in {order} order"
+    told = f" ({key.told})" if key.columns != ("",) else ""
+    note = f"rows matched by sample name{told}, in {order} order"
     more, lacking = int((key.at < 0).sum()), int((key.rows < 0).sum())
     if more:
         note += f"; {more:,} rows of samples that the data do not have were passed over"

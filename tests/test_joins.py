@@ -1,5 +1,6 @@
 """Rows of tables meet samples by name: every kind of header, in every order, through every door."""
 
+import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
+from commands import run, told
 from stores import draw_genotypes, write, write_vcz
 
 import dhsic
@@ -245,3 +247,133 @@ def assert_right(store, kind, path, role, front, *, fits):
     assert np.asarray(y, dtype=float).tolist() == TRAIT.tolist()
     if role == "covariates":
         assert np.asarray(C, dtype=float)[:, -1].tolist() == TRAIT.tolist()
+
+
+# Rankings, whole.
+
+
+def ranked(store, *options):
+    said = run("select", store, "-n", 3, "--threads", 1, "--no-progress", "--json", *options)
+    return [row["index"] for row in json.loads(said.stdout)["selected"]], told(said)
+
+
+@pytest.mark.parametrize("kind", ["FID IID pheno", ".fam", "FID IID value", "pheno IID"])
+def test_the_ranking_is_that_of_the_labels_of_the_store(kind, stores, tmp_path):
+    kind, ids = KINDS[kind], "words, families"
+    store = stores[ids, "IID"]
+    expected, _ = ranked(store, "--target", "sample_trait")
+    fid, iid = IDS[ids]
+    table = with_more(pd.DataFrame({"fid": fid, "iid": iid, "value": TRAIT}, dtype=object))
+    path = tmp_path / f"table{kind.suffix}"
+    path.write_text(text_of(kind, table))
+
+    found, said = ranked(store, "--labels", path, "--target", kind.target)
+    assert found == expected
+    assert "rows matched by sample name ('IID'), in another order; 5 rows of samples that" in said
+    given = frame_of(kind, path, "labels")
+    result = dhsic.select(store, given, n_features_to_select=3, runtime="threads", progress=False)
+    by_name = dhsic.select(
+        store, "sample_trait", n_features_to_select=3, runtime="threads", progress=False
+    )
+    assert result["rank"].values.tolist() == by_name["rank"].values.tolist()
+    assert result.attrs["labels"].startswith("y: rows matched by sample name ('IID'), in another")
+    assert "labels" not in by_name.attrs
+    assert "features" in run("plan", store, "--labels", path, "--target", kind.target).stdout
+    assert dhsic.plan(store, given).data.n_features == D
+
+
+def test_a_ranking_by_position_is_one_that_was_asked_for(stores, tmp_path):
+    store = stores["words, families", "IID"]
+    expected, _ = ranked(store, "--target", "sample_trait")
+    table = pd.DataFrame({"IID": [f"T{i}" for i in range(M)], "pheno": TRAIT})
+    path = tmp_path / "others.tsv"
+    table.to_csv(path, sep="\t", index=False)
+    options = ("--labels", path, "--target", "pheno")
+
+    for command in ("select", "plan"):
+        message = told(run(command, store, *options, code=2))
+        assert "Column 'IID' of" in message
+        assert "none of them is a sample of the data (S" in message
+        assert "--sample-column, or pass --by-position if the rows are in the order" in message
+        assert "takes them in order" in told(
+            run(command, store, *options, "--by-position", "--sample-column", "IID", code=2)
+        )
+    found, said = ranked(store, *options, "--by-position")
+    assert found == expected
+    assert "rows taken in order, by position, as asked for" in said
+    assert "there is none; pass --labels" in told(
+        run("select", store, "--target", "sample_trait", "--by-position", code=2)
+    )
+
+    calls = (dhsic.select, dhsic.plan)
+    for call in calls:
+        with pytest.raises(InputError, match="by_position=True"):
+            call(store, table, n_features_to_select=3)
+        call(store, table, n_features_to_select=3, by_position=True)
+    with pytest.raises(InputError, match="by_position=True"):
+        dhsic.submit(store, table, checkpoint=tmp_path / "run")
+    with pytest.raises(ReachedError) as reached:
+        dhsic.submit(store, table, checkpoint=tmp_path / "run", by_position=True)
+    assert reached.value.args[0][:, 0].tolist() == TRAIT.tolist()
+
+
+def test_what_is_joined_travels_with_the_request_of_a_command(stores, tmp_path, monkeypatch):
+    sent = []
+    monkeypatch.setattr("dhsic.cli.detached.send", lambda request, *a, **o: sent.append(request))
+    store = stores["numbers, families", "FID_IID"]
+    fid, iid = IDS["numbers, families"]
+    table = shuffled(pd.DataFrame({"#FID": fid, "IID": iid, "pheno": TRAIT, "age": AGE}))
+    path = tmp_path / "table.psam"
+    table.to_csv(path, sep="\t", index=False)
+    run(
+        "select", store, "--labels", path, "--target", "pheno", "--covariates", path, "--detach",
+        "--scheduler", "tcp://127.0.0.1:9", "--checkpoint", tmp_path / "run", "--na", "-9",
+        "--covariates", f"{path}:age",
+    )  # fmt: skip
+    (request,) = sent
+    assert request.y.tolist() == TRAIT.tolist()
+    assert request.covariates[:, 0].tolist() == AGE.tolist()
+    assert request.attributes["labels"].count("('FID' and 'IID' as FID_IID), in another") == 2
+
+
+def test_ids_are_no_covariates_unless_they_are_named(stores, tmp_path):
+    store = stores["words, families", "IID"]
+    fid, iid = IDS["words, families"]
+    table = shuffled(
+        pd.DataFrame(
+            {"#FID": fid, "IID": iid, "SID": "0", "PAT": "0", "MAT": iid[1:] + iid[:1],
+             "eid": range(900, 900 + M), "age": AGE}
+        )
+    )  # fmt: skip
+    path = tmp_path / "covariates.tsv"
+    table.to_csv(path, sep="\t", index=False)
+    job = Job(path=store, target=("sample_trait",), covariates=str(path))
+    _, taken = open_with_labels(job)
+    assert taken.covariates[:, 0].tolist() == AGE.tolist()
+    assert taken.covariates.shape == (M, 1)
+    assert taken.notes[-1] == "covariates age"
+    named = f"{path}:#FID,age"
+    _, taken = open_with_labels(Job(path=store, target=("sample_trait",), covariates=named))
+    assert taken.covariates.shape == (M, len(set(fid)))
+    with pytest.raises(ReachedError) as reached:
+        dhsic.submit(store, TRAIT, covariates=table, checkpoint=tmp_path / "run")
+    assert reached.value.args[1].tolist() == [[age] for age in AGE]
+    only = str(tmp_path / "only.tsv")
+    table[["#FID", "IID"]].to_csv(only, sep="\t", index=False)
+    with pytest.raises(InputError, match="no column but names of samples"):
+        open_with_labels(Job(path=store, target=("sample_trait",), covariates=only))
+
+
+def test_names_of_columns_are_taken_with_their_sign_and_without(stores, tmp_path):
+    store = stores["words, families", "IID"]
+    table = pd.DataFrame({"#IID": IDS["words, families"][1], "#y": TRAIT}).sample(
+        frac=1, random_state=4
+    )
+    path = tmp_path / "t.tsv"
+    table.to_csv(path, sep="\t", index=False)
+    for key in ("IID", "#IID", None):
+        for target in ("y", "#y"):
+            job = Job(path=store, labels=str(path), target=(target,), sample_column=key)
+            assert open_with_labels(job)[1].y.tolist() == TRAIT.tolist()
+    with pytest.raises(InputError, match=r"no column 'FID'; its columns are 'IID', 'y'"):
+        open_with_labels(Job(path=store, labels=str(path), target=("y",), sample_column="FID"))

@@ -133,11 +133,12 @@ class _Top:
         }
         frame = pd.read_csv(file, **options)
         if not isinstance(frame.index, pd.RangeIndex):  # a row has one field more than the header
-            ends_empty = bool((frame.iloc[:, -1].fillna("") == "").all())
-            if ends_empty:  # for it ends with a separator
-                frame = pd.read_csv(file, **options, index_col=False)
+            names, frame = list(frame.columns), frame.reset_index()
+            is_empty = (frame.iloc[:, -1].fillna("") == "").all()
+            if is_empty and is_id(names[0]):  # for it ends with a separator
+                frame = frame.iloc[:, :-1].set_axis(names, axis=1)
             else:
-                frame = frame.reset_index(names="")
+                frame = frame.set_axis(["", *names], axis=1)
         frame = frame.fillna("")
         return frame[(frame != "").any(axis=1)]
 
