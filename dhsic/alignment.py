@@ -3,12 +3,12 @@
 The rule, for tables of the command line and frames of Python alike:
 
 1. Keys are all columns of the table but those that are wanted as values and those that name
-   parents, and FID and IID joined by "_". Only where none of them names a sample are ids tried
-   that one side writes twice (``1_1`` for ``1``).
+   parents, and FID and IID joined by "_". Only where none of them names a sample, and nobody is
+   of a family, are ids tried that one side writes twice (``1_1`` for ``1``).
 2. The key that names *all* samples is used. It is refused where a sample has several rows, and
    where another key says otherwise: any that names all samples too, or a column of ids that names
-   some of them by other rows. Columns of ids that name any sample go before others, and FID goes
-   last; one that repeats, beside an IID, is a family and says nothing.
+   some of them by other rows. Columns of ids that name any sample go before others, FID and one
+   without a name after the rest. A FID that repeats, beside an IID, is a family and says nothing.
 3. Without such a key the table is refused, with the counts of the one that names most. Where
    samples may be left out, that one is used if it names half of the samples, or half of the rows
    name some, and no other says otherwise.

@@ -42,9 +42,9 @@ def id_columns(given: Any) -> list[Hashable]:
         return []
     return [
         name
-        for name, dtype in zip(given.columns, given.dtypes, strict=True)
+        for i, (name, dtype) in enumerate(zip(given.columns, given.dtypes, strict=True))
         if (is_id(name) and isinstance(name, str))
-        or (len(given.columns) > 1 and _is_text(dtype) and names_rows(as_text(given[name])))
+        or (len(given.columns) > 1 and _is_text(dtype) and names_rows(as_text(given.iloc[:, i])))
     ]
 
 

@@ -16,7 +16,8 @@ FAMILY, PARENTS = "fid", frozenset({"pat", "mat", "father", "mother"})
 #: Columns that name samples by what they are called, in lower case and without signs.
 NAMES = frozenset(
     (
-        *("fid", "iid", "sid", "id", "ids", "eid", "fidiid", "famid", "familyid", "rownames"),
+        *("fid", "iid", "sid", "id", "ids", "eid", "feid", "id1", "id2", "rownames"),
+        *("fidiid", "famid", "familyid"),
         *("sample", "samples", "individual", "individuals", "name", "names", "barcode", "barcodes"),
     )
 )

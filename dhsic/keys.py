@@ -95,9 +95,9 @@ class Key:
 
     @property
     def worth(self) -> tuple[bool | int, ...]:
-        """Order of keys: ids, those of families last; all samples named, each once, by no luck."""
-        called = plain(self.columns[0]) if len(self.columns) == 1 else ""
-        by_name = self.is_id and called != FAMILY, self.is_id
+        """Order of keys: ids, families after others; all samples named, each once, by no luck."""
+        called = plain(self.columns[0]) if len(self.columns) == 1 else JOINED
+        by_name = self.is_id and called not in {FAMILY, *NAMELESS}, self.is_id
         sure = self.is_whole and not self.repeated.size
         return *by_name, sure, not self.is_luck, self.is_whole, self.n_named, called == SAMPLE
 
@@ -155,11 +155,19 @@ class Keys:
             yield self._of((fid, iid), f"{fid!r} and {iid!r} as {fid}_{iid}", values)
 
     def _twice(self, keys: list[Key]) -> Iterator[Key]:
+        """Ids as one side has them that writes them twice, for want of families."""
+        fid, iid = self._called(FAMILY), self._called(SAMPLE)
+        if fid is not None and iid is not None:
+            families = self.columns[fid]
+            if not ((families == "0") | (families == self.columns[iid])).all():
+                return  # who is of a family is not who has its name
+            keys = [key for key in keys if key.columns == (iid,)]
+        are_twice = written_once(self.ours) is not None
         for key in keys:
             once = written_once(key.values)
             if once is not None:
                 yield self._of(key.columns, f"{key.told} without its repetition", once)
-            elif key.is_id:
+            elif key.is_id and are_twice:
                 yield self._of(key.columns, f"{key.told} written twice", written_twice(key.values))
 
     def _of(self, columns: tuple[str, ...], told: str, values: Array) -> Key:

@@ -71,6 +71,7 @@ def test_the_column_that_names_all_samples_is_the_key(columns, names, told):
         ({"IID": WORDS}, COUNT, r"'IID' of t looks like names \(f, b.* none of them is .*1, 2"),
         ({"age": list("112233")}, COUNT, "No column of t names the samples of the data"),
         ({"IID": COUNT}, ["1", "1", "2"], "data name 1 samples more than once"),
+        ({"FID": list("345"), "IID": list("123")}, ["1_1", "2_2", "3_3"], "looks like names"),
         ({"IID": COUNT}, None, "'IID': 1, 2, 3.* and the data have no sample names"),
         ({"word": WORDS}, None, "'word': f, b, d.* and the data have no sample names"),
         ({"": TURNED}, None, "without a name: 4, 2.* and the data have no sample names"),
@@ -154,6 +155,24 @@ def test_no_other_column_moves_a_row(data, names, drop_missing):
 # Data of others.
 
 SHARED = Path(__file__).parents[2] / "shared" / "data" / "genotypes"
+
+
+@given(st.data(), st.booleans())
+def test_families_tell_samples_of_one_name_apart(data, drop_missing):
+    pairs = st.tuples(st.sampled_from("123"), st.sampled_from("123"))
+    people = data.draw(st.lists(pairs, min_size=2, max_size=8, unique=True))
+    names = [f"{family}_{sample}" for family, sample in people]
+    others = data.draw(st.lists(pairs, max_size=4, unique=True))
+    rows = data.draw(st.permutations(sorted({*people, *others})))
+    rows = rows[: data.draw(st.integers(1, len(rows)))]
+    columns = {"FID": [row[0] for row in rows], "IID": [row[1] for row in rows]}
+    try:
+        joined = by_name(columns, names, drop_missing=drop_missing)
+    except InputError:
+        return
+    expected = [rows.index(person) if person in rows else -1 for person in people]
+    assert joined.rows.tolist() == expected
+    assert drop_missing or -1 not in expected
 
 
 @pytest.mark.parametrize("order", ["same", "another"])
