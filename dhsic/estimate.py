@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Float
-from dhsic.alignment import check_order, names_of
+from dhsic._typing import Array, Float
 from dhsic.errors import InputError
-from dhsic.given import as_array, as_numbers
+from dhsic.frames import in_order
+from dhsic.given import as_numbers
 from dhsic.hsic import variance_of_hsic, weights
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES, resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
@@ -49,6 +49,7 @@ def hsic(
     tolerance: float | None = None,
     n_landmarks: int | None = None,
     random_state: int = 0,
+    by_position: bool = False,
 ) -> float:
     """Hilbert-Schmidt independence criterion between X and Y (JMLR eq. 4 and 5).
 
@@ -80,6 +81,8 @@ def hsic(
         and how many samples, or random directions, it is found from: 500 where none are given.
     random_state : int
         Seed of the methods that draw.
+    by_position : bool
+        Rows of `Y` and `covariates` are in the order of X, whatever they are called.
 
     Returns
     -------
@@ -101,7 +104,8 @@ def hsic(
     >>> bool(np.isclose(exact, linear))
     True
     """
-    asked = Asked(X, Y, resolve_kernel(kernel), label_kernel, estimator, covariates)
+    chosen = resolve_kernel(kernel)
+    asked = Asked.of(X, Y, chosen, label_kernel, estimator, covariates, by_position=by_position)
     limits = _Limits(rank, tolerance, n_landmarks, random_state)
     pairing = _pairing(asked, method, limits)
     return pairing.values([chosen_sigma(pairing, resolve_bandwidth(bandwidth))])[0]
@@ -120,6 +124,7 @@ def hsic_variance(
     tolerance: float | None = None,
     n_landmarks: int | None = None,
     random_state: int = 0,
+    by_position: bool = False,
 ) -> float:
     """Estimated variance of the unbiased estimator HSIC_1 (JMLR Theorem 5, eq. 15).
 
@@ -130,6 +135,8 @@ def hsic_variance(
     Parameters
     ----------
     X, Y, kernel, label_kernel, bandwidth, covariates
+        As of `hsic`.
+    by_position
         As of `hsic`.
     method, rank, tolerance, n_landmarks, random_state
         As of `hsic`: O(m^2) time for ``"exact"`` and ``"blockwise"``, O(m r^2) for the others
@@ -152,7 +159,8 @@ def hsic_variance(
     >>> dhsic.hsic(x, x**2) > 3 * dhsic.hsic_variance(x, x**2) ** 0.5
     True
     """
-    asked = Asked(X, Y, resolve_kernel(kernel), label_kernel, "unbiased", covariates)
+    chosen = resolve_kernel(kernel)
+    asked = Asked.of(X, Y, chosen, label_kernel, "unbiased", covariates, by_position=by_position)
     limits = _Limits(rank, tolerance, n_landmarks, random_state)
     pairing = _pairing(asked, method, limits)
     sigma = chosen_sigma(pairing, resolve_bandwidth(bandwidth))
@@ -161,21 +169,37 @@ def hsic_variance(
 
 @dataclass(frozen=True)
 class Asked:
-    """What a caller asks for, before any work."""
+    """What a caller asks for, before any work; labels and covariates in the order of X."""
 
     X: Any
-    Y: Any
+    Y: Array
     kernel: AbstractKernel
     label_kernel: str
     estimator: str
-    covariates: Any
+    covariates: Array | None
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        Y: Any,
+        kernel: AbstractKernel,
+        label_kernel: str,
+        estimator: str,
+        covariates: Any,
+        *,
+        by_position: bool,
+    ) -> Asked:
+        """Match what was given by name; refused where samples are others than in X."""
+        y = in_order(X, Y, "Y", by_position=by_position)
+        C = None
+        if covariates is not None:
+            C = in_order(X, covariates, "covariates", by_position=by_position)
+        return cls(X, y, kernel, label_kernel, estimator, C)
 
     def labels(self) -> LabelParts:
-        """The labels, read; refused where samples are others than in X."""
-        check_order(names_of(self.X), self.Y, "Y")
-        check_order(names_of(self.X), self.covariates, "covariates")
-        covariates = None if self.covariates is None else as_array(self.covariates, "covariates")
-        return label_parts(as_array(self.Y, "Y"), self.label_kernel, covariates)
+        """The labels, read."""
+        return label_parts(self.Y, self.label_kernel, self.covariates)
 
 
 @dataclass(frozen=True)

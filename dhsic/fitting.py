@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
-from dhsic.given import as_array
 from dhsic.kernels.labels import SELF
 from dhsic.parameters import AbstractParameters, seed_of
 from dhsic.results import ranking, to_dataset
@@ -30,7 +29,14 @@ from dhsic.sources.base import AbstractSource
 from dhsic.sources.inmemory import check_in_memory, check_turned
 from dhsic.sources.opening import open_source
 from dhsic.sources.taking import take_features
-from dhsic.sources.target import as_labels, check_coded, check_names, read_groups
+from dhsic.sources.target import (
+    Joined,
+    as_covariates,
+    as_labels,
+    check_coded,
+    count_labels,
+    read_groups,
+)
 from dhsic.stability import check_halves, check_stability, with_stability
 
 
@@ -53,6 +59,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         variable: str | None = None,
         missing_code: Any = "auto",
         pass_only: bool = False,
+        by_position: bool = False,
     ) -> Self:
         """Rank the features of X by the dependence of y on them.
 
@@ -64,12 +71,14 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         y : (m,) or (m, t) array, or str
             Labels, one row a sample; (m, m) for ``label_kernel="precomputed"``; or the name of
             the variable of X that holds them (of AnnData, the column of `obs`). Where y and X both
-            name their samples, the names must be in one order. With ``label_kernel="self"`` it is
-            not looked at and may be None: the data are their own labels, and features are selected
-            that the others depend on.
+            name their samples, the names must be in one order; rows of a frame with columns of ids
+            (FID, IID, sample, ...) are matched by these, which are no labels. With
+            ``label_kernel="self"`` it is not looked at and may be None: the data are their own
+            labels, and features are selected that the others depend on.
         covariates : (m, q) array, optional
             Age, sex, principal components: what they explain linearly is taken out of the labels.
-            Real labels are replaced by the residuals of a regression on them.
+            Real labels are replaced by the residuals of a regression on them. Names of samples,
+            and columns of ids, are as of `y`.
         groups : (d,) array or str, optional
             Group of each feature (the gene of a variant), or the name of the variable of X that
             holds it: groups are removed or added as a whole, and `n_features_to_select` counts
@@ -82,6 +91,8 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             Numbers that mean missing, as of `dhsic.open_source`.
         pass_only : bool
             Leave out variants whose FILTER is not PASS, as of `dhsic.open_source`.
+        by_position : bool
+            Rows of `y` and `covariates` are in the order of X, whatever they are called.
 
         Returns
         -------
@@ -102,13 +113,14 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         source = self._open(
             X,
             sample_dim,
-            n_samples=None if labels is None else len(labels),
+            n_samples=count_labels(y, labels, by_position=by_position),
             variable=variable,
             missing_code=missing_code,
             pass_only=pass_only,
         )
-        check_names(source, X, y=y, covariates=covariates)
-        check_coded(X, y=labels, covariates=covariates)
+        joined = Joined.of(source, X, by_position=by_position, y=y, covariates=covariates)
+        labels, C = joined.take("y", labels), joined.take("covariates", as_covariates(covariates))
+        check_coded(X, y=labels, covariates=C)
         known = None if groups is None else self._groups(groups, X, source)
         count = self._count(source.n_features if known is None else known.n)
         n_halves = check_stability(self.stability)
@@ -117,7 +129,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             source,
             labels,
             runtime,
-            covariates=None if covariates is None else as_array(covariates, "covariates"),
+            covariates=C,
             groups=known,
             checkpoint=self.checkpoint,
             progress=self.progress,
@@ -130,6 +142,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             if n_halves:
                 outcome = with_stability(run, outcome, n_halves, count, self._seed)
             self._keep(outcome, outcome.order.n_features(count))
+            self.result_.attrs.update(joined.attributes)
         finally:
             if runtime is not self.runtime:
                 runtime.close()

@@ -14,7 +14,7 @@ from refusals import assert_refused
 from test_bad_inputs import CUBE, DAYS, FRAME, NAMES, TRAIT, X, Y, every, fit, select
 
 import dhsic
-from dhsic import CheckpointError, InputError, LinearHSIC, MemoryBudgetError
+from dhsic import BAHSIC, CheckpointError, InputError, LinearHSIC, MemoryBudgetError
 from dhsic.kernels import Polynomial
 
 PARAMETERS = {
@@ -128,7 +128,7 @@ BACKWARDS = {"first": "sample 0 is 's0' in X and 's11' in"}
 NAMING = {
     "y in another order than a frame": (
         lambda: fit(FRAME, TRAIT[::-1]),
-        *(InputError, BACKWARDS["first"], "Pass y.loc[X.index]", "y.to_numpy()"),
+        *(InputError, BACKWARDS["first"], "Pass y.loc[X.index]", "by_position=True"),
     ),
     "y in another order than a frame, hsic": (
         lambda: dhsic.hsic(FRAME, TRAIT[::-1]),
@@ -141,6 +141,18 @@ NAMING = {
     "y of other samples": (
         lambda: fit(FRAME, TRAIT.set_axis([*NAMES[1:], "s12"])),
         *(InputError, "1 of X's 12 names", "'s0' in X and 's1' in y", "that both have"),
+    ),
+    "y of other names": (
+        lambda: fit(FRAME, TRAIT.set_axis([f"donor {i}" for i in range(12)])),
+        *(InputError, "12 of X's 12 names", "'s0' in X and 'donor 0' in y", "by_position=True"),
+    ),
+    "y of other names, hsic": (
+        lambda: dhsic.hsic(FRAME, TRAIT.set_axis([f"donor {i}" for i in range(12)])),
+        *(InputError, "12 of X's 12 names", "'donor 0' in Y", "by_position=True"),
+    ),
+    "rows of a frame that lost some": (
+        lambda: fit(FRAME.reset_index(drop=True), TRAIT.set_axis(range(3, 15))),
+        *(InputError, "3 of X's 12 names", "'0' in X and '3' in y", "by_position=True"),
     ),
     "names that repeat": (
         lambda: fit(FRAME.set_axis(["s0", *NAMES[:11]]), TRAIT.set_axis([*NAMES[:11], "s0"])),
@@ -199,8 +211,9 @@ def ranking(*args, **options):
         (FRAME, TRAIT),
         (FRAME, TRAIT.to_frame()),
         (FRAME, TRAIT.reset_index(drop=True)),
-        (FRAME.reset_index(drop=True), TRAIT.set_axis(range(3, 15))),
-        (FRAME, TRAIT.set_axis([f"donor {i}" for i in range(12)])),
+        (FRAME.reset_index(drop=True), TRAIT.set_axis(range(30, 42))),
+        (FRAME.reset_index(drop=True), TRAIT),
+        (X, TRAIT.set_axis([f"donor {i}" for i in range(12)])),
         (FRAME.set_axis(["a"] * 12), TRAIT.set_axis(["a"] * 12)),
         (CUBE, xr.DataArray(Y, dims="cells", coords={"cells": NAMES})),
         (CUBE, TRAIT),
@@ -209,6 +222,13 @@ def ranking(*args, **options):
 )
 def test_what_fits_is_taken(data, labels):
     assert_array_equal(ranking(data, labels), ranking(X, Y))
+
+
+def test_names_that_differ_are_left_alone_by_position():
+    donors = TRAIT.set_axis([f"donor {i}" for i in range(12)])
+    model = BAHSIC(2, progress=False, runtime="threads").fit(FRAME, donors, by_position=True)
+    assert_array_equal(model.ranking_, ranking(X, Y))
+    assert dhsic.hsic(FRAME, donors, by_position=True) == dhsic.hsic(FRAME, Y)
 
 
 def test_covariates_that_say_nothing_change_nothing():

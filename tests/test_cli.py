@@ -177,8 +177,8 @@ def test_warnings_are_sentences(tmp_path):
     trait = np.where(np.arange(12) < 2, -9, np.arange(12) % 2)
     group.create_array("trait", data=trait, dimension_names=("samples",))
     said = told(run("select", tmp_path / "g.zarr", "--target", "trait", "-n", "2", "--not-na", -9))
-    assert "Warning: X holds 0 to 2 and otherwise only -9" in said
-    assert "The command line has no option for missing_code: see dhsic.open_source" in said
+    assert "nothing but 0, 1 and 2; -9 (" in said
+    assert "taken for missing; features are centred, not scaled" in said
     assert "UserWarning" not in said
 
 

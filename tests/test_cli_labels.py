@@ -106,15 +106,19 @@ def test_names_that_match_none_are_no_reason_to_go_by_position(store, table, tmp
     assert "none of them is a sample of the data" in message
 
 
-def test_without_names_rows_are_taken_by_position_and_it_is_said(store, table, tmp_path):
+def test_without_names_rows_are_taken_by_position_where_that_is_asked_for(store, table, tmp_path):
     _, frame = table
     in_order = frame.sort_index()
     nameless = write(tmp_path / "n.tsv", in_order[["trait", "age"]])
-    result = run("select", store, "--labels", nameless, "--target", "trait", "-n", 8, "--json")
-    assert "by position" in told(result)
+    options = ("--target", "trait", "-n", 8, "--json")
+    message = run("select", store, "--labels", nameless, *options, code=2).stderr
+    assert "No column of" in message
+    assert "--sample-column, or pass --by-position if" in message
+    result = run("select", store, "--labels", nameless, *options, "--by-position")
+    assert "by position, as asked for" in told(result)
     assert json.loads(result.stdout)["selected"] == selected(store, *QUICK)["selected"]
     short = write(tmp_path / "s.tsv", in_order[["trait"]].iloc[:50])
-    message = run("select", store, "--labels", short, "--target", "trait", code=2).stderr
+    message = run("select", store, "--labels", short, *options, "--by-position", code=2).stderr
     assert "50 rows and the data have 60 samples" in message
 
 
@@ -160,6 +164,8 @@ def test_covariates_from_store_labels_and_table(store, table):
     result = run("select", *from_table, three)  # all columns but the names, text as groups
     assert "covariates sample_population, age, site" in told(result)
     message = run("select", *from_table, f"{path}:name", code=2).stderr
+    assert "No column of" in message  # a column that is wanted names nobody
+    message = run("select", *from_table, f"{path}:name", "--sample-column", "name", code=2).stderr
     assert "more like names than groups" in message
     message = run("select", *from_table, f"{path}:trait", code=2).stderr
     assert "Nothing is left of the labels" in message

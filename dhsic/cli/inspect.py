@@ -18,10 +18,11 @@ from dhsic.cli.layout import Layout, advice, better_chunks, layout_of
 from dhsic.cli.options import missing_code_option, pass_option
 from dhsic.cli.sites import Sites
 from dhsic.cli.tables import is_missing, typed
-from dhsic.cli.talk import counted, paragraph, some
+from dhsic.cli.talk import counted, paragraph
 from dhsic.cli.wording import in_options
 from dhsic.engines.memory import Promise, human
 from dhsic.errors import DataError, InputError
+from dhsic.ids import some
 from dhsic.parameters import Parameters
 from dhsic.runs.elimination import Elimination
 from dhsic.runtime.choosing import choose_runtime

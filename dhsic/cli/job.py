@@ -62,6 +62,7 @@ class Job:
     target: tuple[str, ...]
     labels: str | None = None
     sample_column: str | None = None
+    by_position: bool = False
     covariates: str | None = None
     covariate: tuple[str, ...] = ()
     drop_missing: bool = False
@@ -208,10 +209,7 @@ class Job:
         if self.out is not None:
             _check_out(self.out, force=self.force)
             self._check_read()
-        if self.sample_column is not None and self.labels is None and self.covariates is None:
-            raise InputError(
-                "--sample-column names a column of a table, and there is none; pass --labels FILE."
-            )
+        self._check_rows()
         if self.groups is not None and not selector.takes_groups:
             raise InputError(
                 f"--groups is no option of --method {self.method}, which judges features one by "
@@ -239,6 +237,21 @@ class Job:
                     f"--out {self.out} is {name} of this run, which it would overwrite; choose "
                     "another path."
                 )
+
+    def _check_rows(self) -> None:
+        """Refuse what is said of rows of tables where there are none, or said twice."""
+        said = "--sample-column" if self.sample_column is not None else "--by-position"
+        if self.sample_column is None and not self.by_position:
+            return
+        if self.labels is None and self.covariates is None:
+            raise InputError(
+                f"{said} is about the rows of a table, and there is none; pass --labels FILE."
+            )
+        if self.sample_column is not None and self.by_position:
+            raise InputError(
+                "--sample-column matches rows by name, and --by-position takes them in order; pass "
+                "one of them."
+            )
 
 
 def _is_same(one: str, other: str) -> bool:

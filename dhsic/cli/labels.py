@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dhsic._typing import Array, Float, Index, Mask
-from dhsic.cli.tables import Alignment, Table, align, is_missing, read_table, typed, whole_numbers
-from dhsic.cli.talk import some
+from dhsic.alignment import Alignment, Rows, Ways
+from dhsic.cli.tables import Table, is_missing, read_table, typed, whole_numbers
 from dhsic.errors import InputError
 from dhsic.given import refuse_wide
+from dhsic.ids import is_id, some
 from dhsic.kernels.labels import CLASS_KERNELS, MOST_CLASSES, auto_kernel
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
@@ -21,6 +22,12 @@ from dhsic.sources.target import PLINK_MISSING, plink_missing, read_target
 
 if TYPE_CHECKING:
     from dhsic.cli.job import Job
+
+
+WAYS = Ways(
+    "name the column that holds them with --sample-column",
+    "Leave those out with --drop-missing, add rows for them",
+)
 
 
 @dataclass(frozen=True)
@@ -181,17 +188,10 @@ def _columns(
         where = "the store"
     else:
         where = Path(table.path).name
-        aligned = align(
-            table,
-            source.sample_names(),
-            source.n_samples,
-            job.sample_column,
-            wanted,
-            drop_missing=job.drop_missing,
-        )
+        aligned = _aligned(job, source, table, wanted)
         found = {name: aligned.take(table.column(name)) for name in job.target}
         found |= {name: _covariate(job, table, aligned, name) for name in job.covariate}
-        notes.append(aligned.note)
+        notes += _told(table, aligned)
         passed_over.append(aligned.n_passed_over)
     if job.target:
         notes.insert(0, f"{', '.join(job.target)} of {where}")
@@ -207,9 +207,25 @@ def _columns(
     return [(name, columns[name]) for name in job.target], covariates
 
 
+def _aligned(job: Job, source: AbstractSource, table: Table, wanted: tuple[str, ...]) -> Alignment:
+    """Which row of a table is which sample."""
+    values = tuple(name.removeprefix("#") for name in wanted)
+    rows = Rows(table.columns, values, source.n_samples, table.path, WAYS)
+    if job.by_position:
+        return rows.in_order()
+    said = job.sample_column
+    if said is not None and not rows.joins(said):
+        said = table.named(said)
+    return rows.by_name(source.sample_names(), said=said, drop_missing=job.drop_missing)
+
+
+def _told(table: Table, aligned: Alignment) -> list[str]:
+    return [note for note in (table.assumed, aligned.note) if note]
+
+
 def _covariate(job: Job, table: Table, aligned: Alignment, name: str) -> Array:
     """A covariate by name: a column of the table, else a variable of the store."""
-    if name in table.columns:
+    if name.removeprefix("#") in table.columns:
         return aligned.take(table.column(name))
     return read_target(job.path, name)
 
@@ -236,22 +252,24 @@ def _covariate_table(
 ) -> list[tuple[str, Array]]:
     """Columns of ``--covariates FILE[:cols]``; all but names of samples where none are named."""
     path, chosen = split_columns(job.covariates or "")
-    table = read_table(path)
-    names = source.sample_names()
-    aligned = align(
-        table, names, source.n_samples, job.sample_column, chosen, drop_missing=job.drop_missing
-    )
-    notes.append(f"{Path(path).name}: {aligned.note}")
+    table = read_table(path, "COVAR")
+    aligned = _aligned(job, source, table, chosen)
+    notes.append(f"{Path(path).name}: {'; '.join(_told(table, aligned))}")
     passed_over.append(aligned.n_passed_over)
-    out = []
-    for name in chosen or tuple(table.columns):
-        values = aligned.take(table.column(name))
-        repeats = (
-            aligned.key is not None and (values == aligned.take(table.column(aligned.key))).all()
+    names = chosen or tuple(name for name in table.columns if not _names(table, aligned, name))
+    if not names:
+        raise InputError(
+            f"{path} has no column but names of samples ({some(map(repr, table.columns))}); name "
+            "the covariates with --covariates FILE:a,b."
         )
-        if chosen or not repeats:  # PLINK's FID and IID are often the same
-            out.append((name, _typed(job, name, values)))
-    return out
+    return [(name, _typed(job, name, aligned.take(table.column(name)))) for name in names]
+
+
+def _names(table: Table, aligned: Alignment, name: str) -> bool:
+    """Whether a column holds ids: by what it is called, as the key, or as the key does."""
+    column = table.columns[name]
+    keys = aligned.key if len(aligned.key) == 1 else ()
+    return is_id(name) or name in keys or any((column == table.columns[k]).all() for k in keys)
 
 
 def split_columns(spec: str) -> tuple[str, tuple[str, ...]]:

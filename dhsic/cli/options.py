@@ -43,8 +43,22 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Labels: a variable of the store along the samples, or a column of --labels. Several "
         "are selected for jointly. Needed, unless --label-kernel self.",
     ),
-    option("--labels", type=click.Path(), metavar="FILE", help="Table of labels (TSV, CSV)."),
-    option("--sample-column", metavar="NAME", help="Column of the tables with the sample names."),
+    option(
+        "--labels",
+        type=click.Path(),
+        metavar="FILE",
+        help="Table of labels: TSV, CSV, white space, .fam, .psam; rows are matched by name.",
+    ),
+    option(
+        "--sample-column",
+        metavar="NAME",
+        help="Column of the tables with the sample names; FID_IID for both of them.",
+    ),
+    option(
+        "--by-position",
+        is_flag=True,
+        help="Rows of the tables are in the order of the samples, whatever they are called.",
+    ),
     option(
         "--covariates",
         metavar="FILE[:COLS]",

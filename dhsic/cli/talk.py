@@ -7,7 +7,6 @@ import re
 import shutil
 import textwrap
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -59,18 +58,6 @@ def shown(path: str) -> str:
     """A path as short as can be: from the folder we are in, where it lies there."""
     here = Path.cwd()
     return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
-
-
-def some(items: Any, most: int = 5) -> str:
-    """First few of many, as text.
-
-    >>> some(["a", "b", "c"], most=2)
-    'a, b, ... (3 in all)'
-    """
-    shown = [str(item) for item in items]
-    if len(shown) <= most:
-        return ", ".join(shown)
-    return ", ".join(shown[:most]) + f", ... ({len(shown):,} in all)"
 
 
 def counted(n: int, noun: str) -> str:

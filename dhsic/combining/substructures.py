@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dhsic.alignment import check_order, names_of
 from dhsic.combining.labelled import label_weights
 from dhsic.combining.ranking import Ranking
+from dhsic.frames import in_order
 from dhsic.kernels.counting import AbstractCountingKernel, quadratic_forms
 from dhsic.kernels.graphs import ShortestPaths, Walks
 from dhsic.kernels.strings import Spectrum, WeightedSubstrings
@@ -27,6 +27,7 @@ def rank_substrings(
     label_kernel: str = "auto",
     estimator: str = "unbiased",
     covariates: Any = None,
+    by_position: bool = False,
 ) -> Ranking:
     """Substrings by how much the labels depend on their number (JMLR 5.1.4).
 
@@ -48,6 +49,8 @@ def rank_substrings(
         JMLR eq. 5 or eq. 4.
     covariates : (m, q) array, optional
         Linear effects to project out of the labels.
+    by_position : bool
+        Rows of `y` and `covariates` are in the order of the samples, whatever they are called.
 
     Returns
     -------
@@ -66,7 +69,9 @@ def rank_substrings(
     >>> found.names[found.order[0]]
     'GC'
     """
-    return _ranked(kernel, strings, y, label_kernel, estimator, covariates, "strings")
+    y = _in_order(strings, y, "y", "strings", by_position=by_position)
+    C = _in_order(strings, covariates, "covariates", "strings", by_position=by_position)
+    return _ranked(kernel, strings, y, label_kernel, estimator, C)
 
 
 def rank_subgraphs(
@@ -77,6 +82,7 @@ def rank_subgraphs(
     label_kernel: str = "auto",
     estimator: str = "unbiased",
     covariates: Any = None,
+    by_position: bool = False,
 ) -> Ranking:
     """Paths or walks of labelled graphs by how much the labels y depend on their number.
 
@@ -89,7 +95,7 @@ def rank_subgraphs(
         What is counted and how it is weighted.
     graphs : sequence of m pairs (adjacency, labels)
         See `dhsic.kernels.graphs`.
-    y, label_kernel, estimator, covariates
+    y, label_kernel, estimator, covariates, by_position
         As of `rank_substrings`.
 
     Returns
@@ -110,7 +116,17 @@ def rank_subgraphs(
     >>> found.names[found.order[0]]
     ('C', 'C', 1)
     """
-    return _ranked(kernel, graphs, y, label_kernel, estimator, covariates, "graphs")
+    y = _in_order(graphs, y, "y", "graphs", by_position=by_position)
+    C = _in_order(graphs, covariates, "covariates", "graphs", by_position=by_position)
+    return _ranked(kernel, graphs, y, label_kernel, estimator, C)
+
+
+def _in_order(samples: Any, given: Any, name: str, what: str, *, by_position: bool) -> Any:
+    """Labels or covariates in the order of the samples, None where there are none."""
+    if given is None:
+        return None
+    remedy = f"{name}.loc[{what}.index]"
+    return in_order(samples, given, name, remedy=remedy, by_position=by_position)
 
 
 def _ranked(
@@ -120,10 +136,7 @@ def _ranked(
     label_kernel: str,
     estimator: str,
     covariates: Any,
-    what: str,
 ) -> Ranking:
-    for given, name in ((y, "y"), (covariates, "covariates")):
-        check_order(names_of(samples), given, name, f"{name}.loc[{what}.index]")
     counts, names = kernel.counts(samples)
     W = label_weights(counts.shape[0], y, label_kernel, estimator, covariates)
     return Ranking.of_scores(names, kernel.weights(names) * quadratic_forms(W, counts))

@@ -15,12 +15,18 @@ from dhsic.detached.handle import Run
 from dhsic.detached.request import Request, plain_parameters
 from dhsic.detached.starting import place_of, send
 from dhsic.errors import InputError
-from dhsic.given import as_array
 from dhsic.kernels.labels import SELF
 from dhsic.selectors.select import parameters_of
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import as_labels, check_coded, check_names, read_groups
+from dhsic.sources.target import (
+    Joined,
+    as_covariates,
+    as_labels,
+    check_coded,
+    count_labels,
+    read_groups,
+)
 
 #: Parameters that are said otherwise here, and how.
 SAID_OTHERWISE = {
@@ -45,6 +51,7 @@ def submit(
     variable: str | None = None,
     missing_code: int | Sequence[int] | str | None = "auto",
     pass_only: bool = False,
+    by_position: bool = False,
     **parameters: Any,
 ) -> Run:
     """Start a selection on a Dask cluster, where it goes on when this process ends.
@@ -60,7 +67,7 @@ def submit(
     target : str, array or None
         Labels, or the name of the variable of `data` that holds them; None with
         ``label_kernel="self"``.
-    method, n_features_to_select, sample_dim, variable, pass_only, **parameters
+    method, n_features_to_select, sample_dim, variable, pass_only, by_position, **parameters
         As of `dhsic.select`, without `runtime` and `progress`.
     checkpoint : path or URL
         Folder that the workers and this process see, or a URL of an object store that they reach,
@@ -95,7 +102,7 @@ def submit(
     path = _path_of(data)
     y = None if target is None else as_labels(target, path)
     _check_parameters(method, parameters, has_labels=y is not None)
-    n_labels = None if y is None else len(y)
+    n_labels = count_labels(target, y, by_position=by_position)
     source = open_source(
         path,
         variable=variable,
@@ -104,8 +111,9 @@ def submit(
         missing_code=missing_code,
         pass_only=pass_only,
     )
-    check_names(source, path, y=target, covariates=covariates)
-    check_coded(path, y=y, covariates=covariates)
+    joined = Joined.of(source, path, by_position=by_position, y=target, covariates=covariates)
+    y, C = joined.take("y", y), joined.take("covariates", as_covariates(covariates))
+    check_coded(path, y=y, covariates=C)
     request = Request(
         id=secrets.token_hex(6),
         path=path,
@@ -117,8 +125,9 @@ def submit(
         sample_dim=sample_dim,
         missing_code=missing_code,
         pass_only=pass_only,
+        attributes=joined.attributes,
         y=y,
-        covariates=None if covariates is None else as_array(covariates, "covariates"),
+        covariates=C,
         groups=_groups(groups, path, source),
     )
     folder = Folder(place_of(checkpoint))

@@ -26,7 +26,7 @@ from dhsic.runtime.threads import Threads, usable_cores
 from dhsic.scoring.values import LOOKED_AT
 from dhsic.selectors.select import selector_of
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import as_labels, check_coded, read_groups
+from dhsic.sources.target import Joined, as_labels, check_coded, count_labels, read_groups
 from dhsic.stability import check_stability
 
 #: Workers that times are told for, besides those asked for.
@@ -47,6 +47,7 @@ def plan(
     variable: str | None = None,
     missing_code: Any = "auto",
     pass_only: bool = False,
+    by_position: bool = False,
     **parameters: Any,
 ) -> Plan:
     """Say what `select` with the same arguments will take; reads a block or two to time it.
@@ -54,7 +55,7 @@ def plan(
     Parameters
     ----------
     data, target, method, n_features_to_select, groups, sample_dim, variable, missing_code, \
-    pass_only, **parameters
+    pass_only, by_position, **parameters
         As of `dhsic.select`. Without `target` nothing is known of labels, which matters little.
     n_workers : int, optional
         Plan for a cluster of so many workers of one thread each, which share a folder; by
@@ -93,10 +94,11 @@ def plan(
         data,
         variable=variable,
         sample_dim=sample_dim,
-        n_samples=None if y is None else len(y),
+        n_samples=count_labels(target, y, by_position=by_position),
         missing_code=missing_code,
         pass_only=pass_only,
     )
+    y = Joined.of(source, data, by_position=by_position, y=target).take("y", y)
     check_coded(data, y=y)
     if groups is not None and not selector.takes_groups:
         raise InputError(

@@ -74,6 +74,7 @@ def select(
     variable: str | None = None,
     missing_code: Any = "auto",
     pass_only: bool = False,
+    by_position: bool = False,
     **parameters: Any,
 ) -> xr.Dataset:
     """Select features of a store or dataset; the result as a Dataset.
@@ -93,7 +94,7 @@ def select(
         As for `BAHSIC.fit`.
     groups : array or str, optional
         As for `BAHSIC.fit`.
-    sample_dim, variable, missing_code, pass_only
+    sample_dim, variable, missing_code, pass_only, by_position
         As for `BAHSIC.fit`.
 
     Returns
@@ -111,6 +112,7 @@ def select(
         variable=variable,
         missing_code=missing_code,
         pass_only=pass_only,
+        by_position=by_position,
     )
     result: xr.Dataset = model.result_
     return result

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from difflib import get_close_matches
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import xarray as xr
 import zarr
 
 from dhsic._typing import Array
-from dhsic.alignment import check_order, names_of
+from dhsic.alignment import Alignment
 from dhsic.errors import DhsicError, InputError
+from dhsic.frames import id_columns, join, names_of, values_of
 from dhsic.given import as_array
 from dhsic.sources.anndata import AnnDataStore
 from dhsic.sources.base import AbstractSource
@@ -190,12 +192,14 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def as_labels(y: Any, data: Any) -> Array:
     """Labels as an array: what was given, or the variable of `data` that it names.
 
+    Columns of ids are left out of frames; `Joined` has the rows in the order of the samples.
+
     Raises
     ------
     InputError
-        As of `read_target` and `dhsic.given.as_array`; a row instead of a column.
+        As of `read_target` and `dhsic.frames.values_of`; a row instead of a column.
     """
-    labels = read_target(data, y) if isinstance(y, str) else as_array(y, "y")
+    labels = read_target(data, y) if isinstance(y, str) else values_of(y, "y")
     if labels.ndim == 2 and labels.shape[0] == 1 < labels.shape[1]:
         raise InputError(
             f"y has shape {labels.shape}, one row of {labels.shape[1]}. Pass one row a sample: "
@@ -204,16 +208,73 @@ def as_labels(y: Any, data: Any) -> Array:
     return labels
 
 
-def check_names(source: AbstractSource, X: Any, **given: Any) -> None:
-    """Refuse labels and covariates that name the samples of X in another order."""
-    for what, values in given.items():
-        if names_of(values) is None:
-            continue
-        listed = names_of(X) if hasattr(X, "iloc") else source.sample_names()
-        by_hand = None
-        if hasattr(values, "iloc") and not hasattr(X, "iloc"):
-            by_hand = f"{what}.loc[dhsic.open_source(X).sample_names()]"
-        check_order(listed, values, what, by_hand)
+def as_covariates(covariates: Any) -> Array | None:
+    """Covariates as an array without columns of ids, or None."""
+    return None if covariates is None else values_of(covariates, "covariates")
+
+
+def count_labels(y: Any, labels: Array | None, *, by_position: bool = False) -> int | None:
+    """Count the samples that labels are of; None where rows are yet to be matched by name."""
+    is_open = not by_position and bool(id_columns(y))
+    return None if labels is None or is_open else len(labels)
+
+
+@dataclass(frozen=True)
+class Joined:
+    """How rows of labels and covariates were matched to the samples of the data.
+
+    Attributes
+    ----------
+    alignments : mapping of str to Alignment or None
+        By what was given; None where rows are in the order of the samples.
+    """
+
+    alignments: Mapping[str, Alignment | None]
+
+    @classmethod
+    def of(cls, source: AbstractSource, X: Any, *, by_position: bool, **given: Any) -> Joined:
+        """Match labels and covariates to the samples of X by name, where both have names.
+
+        Raises
+        ------
+        InputError
+            As of `dhsic.frames.join`.
+        """
+        return cls(
+            {
+                what: _joined(source, X, values, what, by_position=by_position)
+                for what, values in given.items()
+            }
+        )
+
+    @overload
+    def take(self, what: str, values: Array) -> Array: ...
+
+    @overload
+    def take(self, what: str, values: Array | None) -> Array | None: ...
+
+    def take(self, what: str, values: Array | None) -> Array | None:
+        """Rows of what was given, in the order of the samples."""
+        alignment = self.alignments[what]
+        return values if alignment is None or values is None else alignment.take(values)
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """How rows were matched, for the attributes of a result; nothing where none were."""
+        told = [f"{what}: {a.note}" for what, a in self.alignments.items() if a is not None]
+        return {"labels": "; ".join(told)} if told else {}
+
+
+def _joined(
+    source: AbstractSource, X: Any, given: Any, what: str, *, by_position: bool
+) -> Alignment | None:
+    if names_of(given) is None:
+        return None
+    names = names_of(X) if hasattr(X, "iloc") else source.sample_names()
+    remedy = None
+    if hasattr(given, "iloc") and not hasattr(X, "iloc"):
+        remedy = f"{what}.loc[dhsic.open_source(X).sample_names()]"
+    return join(names, given, what, by_position=by_position, remedy=remedy)
 
 
 def check_coded(X: Any, **given: Any) -> None:

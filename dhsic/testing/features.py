@@ -19,7 +19,7 @@ from dhsic.parameters import check_standardize, scales
 from dhsic.runtime.threads import Threads
 from dhsic.scoring.values import look_at
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import as_labels, check_coded, check_names
+from dhsic.sources.target import Joined, as_covariates, as_labels, check_coded, count_labels
 from dhsic.sources.values import recoded
 from dhsic.testing.answers import answer
 from dhsic.testing.columns import columns_of
@@ -93,6 +93,7 @@ def test_features(
     random_state: int = 0,
     sample_dim: str | int | None = None,
     variable: str | None = None,
+    by_position: bool = False,
 ) -> FeatureTests:
     """Test features one by one, and together, for independence of Y.
 
@@ -119,6 +120,8 @@ def test_features(
         permutations.
     sample_dim, variable
         As of `dhsic.open_source`.
+    by_position : bool
+        Rows of `Y` and `covariates` are in the order of X, whatever they are called.
 
     Returns
     -------
@@ -144,11 +147,13 @@ def test_features(
     array([1])
     """
     labels = as_labels(Y, X)
-    source = open_source(X, variable=variable, sample_dim=sample_dim, n_samples=len(labels))
-    check_names(source, X, Y=Y, covariates=covariates)
+    n_labels = count_labels(Y, labels, by_position=by_position)
+    source = open_source(X, variable=variable, sample_dim=sample_dim, n_samples=n_labels)
+    joined = Joined.of(source, X, by_position=by_position, Y=Y, covariates=covariates)
     which, taken = features_at(features, source), rows_at(rows, source.n_samples)
     chosen, policy = resolve_kernel(kernel), resolve_bandwidth(bandwidth)
-    C = covariates_of(covariates, source.n_samples, taken)
+    labels = joined.take("Y", labels)
+    C = covariates_of(joined.take("covariates", as_covariates(covariates)), source.n_samples, taken)
     check_coded(X, Y=labels if taken is None else labels[taken], covariates=C)
     question = Question(
         labels_of(labels, label_kernel, taken, C),

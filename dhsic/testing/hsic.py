@@ -29,6 +29,7 @@ def hsic_test(
     method: str = "permutation",
     n_permutations: int = 1000,
     random_state: int = 0,
+    by_position: bool = False,
 ) -> TestResult:
     """Test whether X and Y are independent, by their HSIC.
 
@@ -64,6 +65,8 @@ def hsic_test(
         How many are drawn.
     random_state : int
         Seed of the permutations.
+    by_position : bool
+        Rows of `Y` and `covariates` are in the order of X, whatever they are called.
 
     Returns
     -------
@@ -88,9 +91,10 @@ def hsic_test(
     >>> hsic_test(x, np.tile([0, 1], 25)).p_value > 0.5
     True
     """
-    asked = Asked(X, Y, resolve_kernel(kernel), label_kernel, estimator, covariates)
+    chosen = resolve_kernel(kernel)
+    asked = Asked.of(X, Y, chosen, label_kernel, estimator, covariates, by_position=by_position)
     policy, draws = resolve_bandwidth(bandwidth), Draws(method, n_permutations, random_state)
-    question = Question(asked.labels(), covariates, asked.kernel, policy, estimator, draws)
+    question = Question(asked.labels(), asked.covariates, asked.kernel, policy, estimator, draws)
     values = matrix_of(X, question.labels.n_samples)
     if not np.ptp(values, axis=0).any():
         raise InputError(

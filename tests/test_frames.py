@@ -1,0 +1,79 @@
+"""Frames of pandas as labels and covariates: ids are names, and never values."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dhsic
+from dhsic.errors import InputError
+from dhsic.testing import hsic_test, test_features
+
+TEN = [f"s{i}" for i in range(10)]
+DATA = pd.DataFrame(np.random.default_rng(1).normal(size=(10, 4)), index=TEN, columns=list("abcd"))
+VALUES = pd.Series(DATA["b"] * 2 + 0.01 * np.arange(10), name="trait")
+
+
+def fitted(y, X=DATA, **options):
+    model = dhsic.BAHSIC(2, progress=False, runtime="threads").fit(X, y, **options)
+    return model.ranking_.tolist()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pd.DataFrame({"IID": TEN, "trait": VALUES.to_numpy()}),
+        pd.DataFrame({"#FID": "0", "#IID": TEN, "PAT": 0, "MAT": 0, "trait": VALUES.to_numpy()}),
+        pd.DataFrame({"trait": VALUES.to_numpy(), "sample": TEN}),
+        pd.DataFrame({"trait": VALUES.to_numpy(), "who": TEN}),
+        VALUES.to_frame().rename_axis("IID").assign(FID="F"),
+        VALUES.to_frame().reset_index(),
+    ],
+)
+def test_frames_are_joined_by_their_ids_which_are_no_values(given):
+    expected = fitted(VALUES)
+    turned = given.sample(frac=1, random_state=2)
+    assert fitted(turned) == fitted(turned.reset_index(drop=given.index.name is None)) == expected
+    assert dhsic.hsic(DATA, turned) == dhsic.hsic(DATA, VALUES.to_frame())
+    for test in (hsic_test, test_features):
+        of_them = [test(DATA, y, n_permutations=9) for y in (turned, VALUES.to_frame())]
+        assert str(of_them[0]) == str(of_them[1])
+    given_covariates = fitted(DATA["a"], covariates=turned)
+    assert given_covariates == fitted(DATA["a"], covariates=VALUES.to_frame())
+    with pytest.raises(InputError, match=r"no sample names to compare|looks like names|No column"):
+        fitted(turned, DATA.set_axis([f"t{i}" for i in range(10)]))
+    with pytest.raises(InputError, match="by_position=True"):
+        fitted(turned, DATA.to_numpy())
+    assert fitted(given, DATA.to_numpy(), by_position=True) == expected
+
+
+def test_frames_of_nothing_but_ids_are_refused():
+    with pytest.raises(InputError, match=r"y has no column but 'FID', 'IID', .* y.to_numpy\(\)"):
+        fitted(pd.DataFrame({"FID": TEN, "IID": TEN}))
+
+
+def test_an_index_is_a_name_as_a_column_is():
+    ids = VALUES.to_frame().assign(IID=TEN[::-1])
+    with pytest.raises(InputError, match="'IID' and 'index' of y name samples"):
+        fitted(ids)
+    left_over = ids.set_axis(range(10)).sample(frac=1, random_state=0)
+    assert fitted(left_over.assign(IID=TEN[::-1])) == fitted(
+        pd.Series(left_over.trait.to_numpy(), index=TEN[::-1]).loc[TEN]
+    )
+    both = pd.MultiIndex.from_arrays([["F"] * 10, TEN], names=["FID", "IID"])
+    assert fitted(VALUES.set_axis(both), DATA.set_axis(both)) == fitted(VALUES)
+    with pytest.raises(InputError, match="another order"):
+        fitted(VALUES.set_axis(both)[::-1], DATA.set_axis([f"F_{name}" for name in TEN]))
+
+
+def test_a_label_matrix_has_its_columns_in_the_order_of_the_data():
+    L = np.outer(VALUES, VALUES)
+    turned = np.random.default_rng(0).permutation(10)
+
+    def fitted_by(matrix, order):
+        given = pd.DataFrame(matrix).assign(IID=np.array(TEN)[order])
+        model = dhsic.BAHSIC(2, label_kernel="precomputed", progress=False, runtime="threads")
+        return model.fit(DATA, given).ranking_.tolist()
+
+    assert fitted_by(L[turned], turned) == fitted_by(L, np.arange(10))
+    with pytest.raises(InputError, match="not symmetric"):
+        fitted_by(L[np.ix_(turned, turned)], turned)
