@@ -170,7 +170,7 @@ def test_the_result_names_the_data_as_they_were_typed(store, tmp_path, monkeypat
 
 
 @pytest.mark.filterwarnings("default::UserWarning")
-def test_warnings_are_sentences(tmp_path):
+def test_codes_for_missing_values_are_said(tmp_path):
     calls = np.random.default_rng(3).choice(np.array([0, 0, 1, 2, -9], "i1"), size=(12, 8))
     group = zarr.create_group(tmp_path / "g.zarr")
     group.create_array("dosage", data=calls, dimension_names=("samples", "variants"))

@@ -199,7 +199,7 @@ def test_allele_frequencies_and_missing_calls_are_those_of_the_samples_that_take
     labels = tmp_path / "labels.tsv"
     y[:7] = "NA"
     labels.write_text("trait\n" + "\n".join(y) + "\n")
-    asked = ("--labels", labels, "--target", "trait", "--drop-missing", "-n", 5, "--no-progress")
+    asked = ("--labels", labels, "--target", "trait", "--drop-missing", "-n", 5, "--by-position")
     run("select", store, *asked, "--out", tmp_path / "all.tsv")
     calls = zarr.open_group(store, mode="r")["call_genotype"][:, 7:]
     there = (calls >= 0).all(axis=2)
