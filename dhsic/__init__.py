@@ -12,6 +12,7 @@ from dhsic.errors import (
     DhsicError,
     InputError,
     MemoryBudgetError,
+    ScratchError,
     StoreError,
 )
 from dhsic.estimate import hsic, hsic_variance
@@ -55,6 +56,7 @@ __all__ = [
     "Plan",
     "Rates",
     "Run",
+    "ScratchError",
     "StoreError",
     "TestResult",
     "__version__",

@@ -24,6 +24,7 @@ from dhsic.errors import (
     DataError,
     InputError,
     MemoryBudgetError,
+    ScratchError,
     StoreError,
 )
 
@@ -40,6 +41,7 @@ CODES: dict[type[BaseException], tuple[int, str]] = {
     MemoryError: (5, "memory"),  # MemoryBudgetError is one
     ClusterError: (6, "cluster"),
     StoreError: (1, "store"),
+    ScratchError: (1, "scratch"),
     Terminated: (75, "terminated"),
     KeyboardInterrupt: (130, "interrupted"),
 }
@@ -47,7 +49,8 @@ CODES: dict[type[BaseException], tuple[int, str]] = {
 EPILOG = """\b
 Exit codes:
     0  done
-    1  unexpected error (a bug, a full disk, an object store that is away): see it with dhsic -v
+    1  unexpected error (a bug, a full disk, scratch that was cleaned away, an object store that
+       does not answer): see it with dhsic -v
     2  wrong usage or input; the message says what to change
     3  the data are damaged or outside their domain
     4  the checkpoint belongs to another run, or is damaged
@@ -145,7 +148,7 @@ def _tell(ctx: click.Context, error: BaseException) -> int:
 def _message(ctx: click.Context, error: BaseException, code: int) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "Terminated." if isinstance(error, Terminated) else "Interrupted."
-    told = isinstance(error, StoreError | MemoryBudgetError)
+    told = isinstance(error, StoreError | ScratchError | MemoryBudgetError)
     if not told and (code == 1 or isinstance(error, MemoryError)):
         return f"{type(error).__name__}: {error}".rstrip(": .") + "."
     return in_options(str(error), ctx)

@@ -173,7 +173,7 @@ def peak_bytes() -> int:
 
 def release_pages() -> None:
     """Give back what is free: glibc keeps arrays of up to 32 MiB for later ones, of other sizes."""
-    with contextlib.suppress(OSError, AttributeError):  # no glibc
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # no glibc
         ctypes.CDLL(None).malloc_trim(0)
 
 
