@@ -1,5 +1,8 @@
 """Feature selection by kernel dependence (HSIC) for matrices that do not fit in memory."""
 
+from dhsic import startup  # noqa: F401  # before all that takes time to load
+
+# isort: split
 from typing import TYPE_CHECKING, Any
 
 from dhsic import datasets, kernels

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from dhsic import startup
 from dhsic.cli.talk import shown
 from dhsic.cli.wording import in_options
 from dhsic.durable.urls import is_url
@@ -27,6 +28,7 @@ from dhsic.errors import (
     ScratchError,
     StoreError,
 )
+from dhsic.startup import INTERRUPTED, TERMINATED
 
 
 class Terminated(KeyboardInterrupt):
@@ -42,8 +44,8 @@ CODES: dict[type[BaseException], tuple[int, str]] = {
     ClusterError: (6, "cluster"),
     StoreError: (1, "store"),
     ScratchError: (1, "scratch"),
-    Terminated: (75, "terminated"),
-    KeyboardInterrupt: (130, "interrupted"),
+    Terminated: (TERMINATED, "terminated"),
+    KeyboardInterrupt: (INTERRUPTED, "interrupted"),
 }
 
 EPILOG = """\b
@@ -61,7 +63,7 @@ Exit codes:
 """
 
 #: Codes of those that somebody stopped, for whom nothing went wrong.
-STOPPED = (75, 130)
+STOPPED = (TERMINATED, INTERRUPTED)
 #: Where a command leaves the path of its checkpoint, for the message of an interruption.
 CHECKPOINT = "dhsic.checkpoint"
 #: Where a command notes that its work has begun, so that there is something to lose.
@@ -84,7 +86,7 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
-            with _warnings_as_sentences(ctx), _sigterm_as_an_error():
+            with _warnings_as_sentences(ctx), _signals_as_errors():
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
@@ -109,10 +111,10 @@ def _warnings_as_sentences(ctx: click.Context) -> Iterator[None]:
 
 
 @contextmanager
-def _sigterm_as_an_error() -> Iterator[None]:
+def _signals_as_errors() -> Iterator[None]:
     """Have the first SIGTERM end the command as Ctrl-C does, tidily; the second ends it at once."""
     is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+    if not is_main or signal.getsignal(signal.SIGTERM) not in (signal.SIG_DFL, startup.end):
         yield
         return
 
@@ -121,6 +123,8 @@ def _sigterm_as_an_error() -> Iterator[None]:
         raise Terminated
 
     signal.signal(signal.SIGTERM, end)
+    if signal.getsignal(signal.SIGINT) is startup.end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:
