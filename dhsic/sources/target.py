@@ -16,7 +16,7 @@ import zarr
 from dhsic._typing import Array
 from dhsic.alignment import check_order, names_of
 from dhsic.errors import DhsicError, InputError
-from dhsic.given import as_array
+from dhsic.given import as_array, refuse_lossy
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import dimension_names, read_array
 from dhsic.sources.opening import open_source
@@ -75,6 +75,7 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
             array: Any = group[name]
             return read_array(array, missing_chunks)
     else:
+        refuse_lossy(data, "X")
         raise InputError(
             f"target={name!r} names a variable, and {type(data).__name__} has none; pass the "
             "labels themselves, one a sample."
