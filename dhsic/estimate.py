@@ -175,7 +175,7 @@ class Asked:
         check_order(names_of(self.X), self.Y, "Y")
         check_order(names_of(self.X), self.covariates, "covariates")
         covariates = None if self.covariates is None else as_array(self.covariates, "covariates")
-        return label_parts(as_array(self.Y, "Y"), self.label_kernel, covariates)
+        return label_parts(as_array(self.Y, "Y"), self.label_kernel, covariates).centred
 
 
 @dataclass(frozen=True)

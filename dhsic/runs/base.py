@@ -76,7 +76,7 @@ class AbstractRun(ABC):
         if self.parameters.label_kernel == SELF:
             return None
         assert self.y is not None, "a method without labels says so"
-        return label_parts(self.y, self.parameters.label_kernel, self.covariates)
+        return label_parts(self.y, self.parameters.label_kernel, self.covariates).centred
 
     @property
     def n_samples(self) -> int:
