@@ -70,8 +70,15 @@ class Promise:
         """Bytes that the process may have: `limit`, or what is available."""
         return available_bytes() + self.process if limit is None else limit
 
-    def check(self, limit: int | None) -> None:
+    def check(self, limit: int | None, smaller: str = "use fewer samples") -> None:
         """Refuse what does not fit.
+
+        Parameters
+        ----------
+        limit : int or None
+            Bytes that the process may have; None for what is available.
+        smaller : str
+            What makes m x m matrices smaller, for people.
 
         Raises
         ------
@@ -81,7 +88,7 @@ class Promise:
         allowed = self.allowed(limit)
         if self.total > allowed:
             remedy = (
-                "use fewer samples or fewer threads"
+                f"{smaller}, or fewer threads"
                 if self.squares + self.tasks > self.survivors
                 else "use fewer threads"
             )

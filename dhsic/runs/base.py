@@ -97,7 +97,7 @@ class AbstractRun(ABC):
             )
         self.check_samples(m)
         needed = self.promise_for(m)
-        needed.check(self.memory)
+        needed.check(self.memory, self.smaller)
         self.check_workers(self.runtime.tightest())
         if self.announce is not None:
             self.announce(needed)
