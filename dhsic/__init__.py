@@ -1,5 +1,8 @@
 """Feature selection by kernel dependence (HSIC) for matrices that do not fit in memory."""
 
+from dhsic import startup  # noqa: F401  # before all that takes time to load
+
+# isort: split
 from typing import TYPE_CHECKING, Any
 
 from dhsic import datasets, kernels
@@ -12,6 +15,7 @@ from dhsic.errors import (
     DhsicError,
     InputError,
     MemoryBudgetError,
+    ScratchError,
     StoreError,
 )
 from dhsic.estimate import hsic, hsic_variance
@@ -55,6 +59,7 @@ __all__ = [
     "Plan",
     "Rates",
     "Run",
+    "ScratchError",
     "StoreError",
     "TestResult",
     "__version__",

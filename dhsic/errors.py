@@ -26,6 +26,10 @@ class StoreError(DhsicError, RuntimeError):
     """An object store does not answer, or refuses access; what is kept there stays valid."""
 
 
+class ScratchError(DhsicError, RuntimeError):
+    """What a run had put aside for itself is gone or damaged; the same run may be tried again."""
+
+
 class MemoryBudgetError(DhsicError, MemoryError):
     """The run promises to need more memory than it may have; raised before any work."""
 

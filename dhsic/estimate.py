@@ -199,7 +199,7 @@ class Asked:
 
     def labels(self) -> LabelParts:
         """The labels, read."""
-        return label_parts(self.Y, self.label_kernel, self.covariates)
+        return label_parts(self.Y, self.label_kernel, self.covariates).centred
 
 
 @dataclass(frozen=True)

@@ -164,12 +164,19 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             self.feature_names_in_ = np.asarray(names, dtype=object)
         return source
 
-    def _validated(self, X: Any, variable: str | None) -> Array:
-        """X as scikit-learn takes it; what NumPy would spoil or refuse gets a sentence."""
+    def _validated(self, X: Any, variable: str | None = None, *, reset: bool = True) -> Array:
+        """X as scikit-learn takes it; what NumPy would spoil or refuse gets a sentence.
+
+        Without `reset` it has to have the features of fit, by number and by name.
+        """
         check_in_memory(X, variable)
         try:
-            return np.asarray(validate_data(self, X, ensure_all_finite=False))
+            return np.asarray(validate_data(self, X, ensure_all_finite=False, reset=reset))
         except ValueError as error:
+            if str(error).startswith("The feature names"):
+                raise InputError(
+                    f"{error}Pass the columns of fit in their order: X[selector.feature_names_in_]."
+                ) from error
             raise InputError(
                 f"X cannot be read: {str(error).splitlines()[0].rstrip('.:')}. Pass a matrix of "
                 "numbers, samples as rows."
@@ -228,8 +235,10 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         """Selected features of X, in their original order; lazy input stays lazy."""
         check_is_fitted(self)
         if _is_array_like(X):
+            self._validated(X, reset=False)
             return super().transform(X)
-        return take_features(X, np.flatnonzero(self.support_), self.n_features_in_)
+        names = getattr(self, "feature_names_in_", None)
+        return take_features(X, np.flatnonzero(self.support_), self.n_features_in_, names)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -91,7 +91,13 @@ def is_positive(value: Any) -> bool:
 
 
 def refuse_lossy(given: Any, what: str) -> None:
-    """Refuse sparse and masked arrays, of which NumPy would make something else."""
+    """Refuse sparse and masked arrays, and AnnData: NumPy would make something else of them."""
+    if type(given).__module__.partition(".")[0] == "anndata":
+        raise InputError(
+            f"{what} is an {type(given).__name__} object of anndata, which holds several matrices. "
+            "Pass the matrix, adata.X (adata.X.toarray() where it is sparse and fits in memory), "
+            "and labels as adata.obs[...]; or pass the path of its Zarr store, with variable='X'."
+        )
     if hasattr(given, "tocsc") or type(given).__module__.partition(".")[0] in ("scipy", "sparse"):
         raise InputError(
             f"For {what} came a sparse {type(given).__name__} of shape {given.shape}; dhsic reads "

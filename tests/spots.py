@@ -25,6 +25,9 @@ class FolderSpot:
     def unlink(self, name):
         (self.path / name).unlink()
 
+    def remove(self):
+        shutil.rmtree(self.path)
+
     def copy(self, name):
         return FolderSpot(shutil.copytree(self.path, self.path.with_name(name)))
 
@@ -48,6 +51,10 @@ class UrlSpot:
 
     def unlink(self, name):
         del self.s3.objects[f"{self.prefix}/{name}"]
+
+    def remove(self):
+        for name in self.names():
+            self.unlink(name)
 
     def copy(self, name):
         copied = UrlSpot(self.s3, name)

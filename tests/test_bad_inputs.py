@@ -57,7 +57,7 @@ UNREADABLE = {
     "ragged lists": (lambda: fit([[1, 2], [3]], Y[:2]), InputError, "inhomogeneous", "Pass a ma"),
     "one axis": (lambda: fit(X[:, 0]), InputError, "(12,)", "X.reshape(-1, 1)"),
     "one axis, hsic": (lambda: dhsic.hsic(X[..., None], Y), InputError, "(12, 6, 1)", "one row a"),
-    "three axes": (lambda: fit(X[..., None]), InputError, "(12, 6, 1)", "reshape the others away"),
+    "three axes": (lambda: fit(X[..., None]), InputError, "(12, 6, 1)", "Reshape your data"),
     "three named axes": (
         lambda: fit(xr.DataArray(X[..., None], dims=("cells", "genes", "time"))),
         *(InputError, "'time'", ".isel"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -254,6 +255,46 @@ def test_rounds_are_kept_in_order_by_who_began(spot):
         checkpoint.start(RUN[0])
         with pytest.raises(CheckpointError, match="holds round 0 and was given round 2"):
             checkpoint.save(RUN[2])
+
+
+def test_a_place_that_is_removed_under_a_run_is_an_error_at_the_next_save(spot):
+    with Checkpoint(spot.path) as checkpoint:
+        checkpoint.begin(IDENTITY)
+        checkpoint.start(RUN[0])
+        checkpoint.save(RUN[1])
+        spot.remove()
+        with pytest.raises(CheckpointError, match=r"is removed or moved now: the rounds .* gone"):
+            checkpoint.save(RUN[2])
+    assert not [name for name in spot.names() if name == "zarr.json"]
+
+
+@pytest.mark.parametrize("what", ["lock", "rounds", "all but the lock"])
+def test_a_folder_that_is_removed_in_part_is_one_too(tmp_path, what):
+    path = tmp_path / "run.dhsic"
+    with Checkpoint(path) as checkpoint:
+        checkpoint.begin(IDENTITY)
+        checkpoint.start(RUN[0])
+        for found in list(path.iterdir()):
+            if found.name == what or (found.name != "lock" and what.startswith("all")):
+                shutil.rmtree(found) if found.is_dir() else found.unlink()
+        with pytest.raises(
+            CheckpointError, match=r"is removed or moved now|lock was removed under"
+        ):
+            checkpoint.save(RUN[1])
+    assert not (path / "rounds" / "000001").exists()
+
+
+def test_a_folder_that_another_run_made_anew_is_left_to_it(tmp_path):
+    path = tmp_path / "run.dhsic"
+    with Checkpoint(path) as checkpoint:
+        checkpoint.begin(IDENTITY)
+        checkpoint.start(RUN[0])
+        shutil.rmtree(path)
+        path.mkdir()
+        (path / "lock").write_text("process 1 on another machine")
+        with pytest.raises(CheckpointError, match="is another one now, which another process wri"):
+            checkpoint.finish()
+    assert [found.name for found in path.iterdir()] == ["lock"]
 
 
 def test_a_second_writer_is_refused(spot):

@@ -4,14 +4,18 @@ import contextlib
 import errno
 import gc
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
+import click
 import numpy as np
 import pytest
 import zarr
+from click.testing import CliRunner
 from distributed import Client
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,15 +23,18 @@ from numpy.testing import assert_array_equal
 from stores import write_matrix
 
 import dhsic
-from dhsic.errors import DataError
+from dhsic.cli.exits import Command
+from dhsic.errors import ScratchError
+from dhsic.runtime.base import Job
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.scoring import reader as reading
 from dhsic.scoring import scratch
+from dhsic.scoring.folder import Folder, sweep
 from dhsic.scoring.held import HeldSource
 from dhsic.scoring.packing import Form, forms, pack
 from dhsic.scoring.reader import Reader, worth_compacting
-from dhsic.scoring.scratch import Folder, ScratchSource, writing_jobs
+from dhsic.scoring.scratch import ScratchSource, writing_jobs
 from dhsic.scoring.tasks import Wanted, gather
 from dhsic.sources.base import Block
 
@@ -374,7 +381,8 @@ def test_damage_is_an_error_that_names_the_chunk(problem, place):
             data[len(data) // 2] ^= 1
             chunk.write_bytes(data)
 
-    with pytest.raises(DataError, match=r"Chunk 'c/\d+/0' of .*dhsic-scratch-.* is damaged"):
+    said = r"^Scratch, .* gone or damaged on .* \(Chunk 'c/\d+/0' of .*dhsic-scratch-.* not decode"
+    with pytest.raises(ScratchError, match=said):
         fit(problem, progress=in_scratch(place, damage))
     assert not list(place.iterdir())
 
@@ -384,9 +392,77 @@ def test_a_lost_chunk_is_an_error_that_names_it(problem, place):
     def lose(folder):
         next(folder.rglob("c/*/0")).unlink()
 
-    with pytest.raises(DataError, match=r"Chunk 'c/\d+/0' of .*dhsic-scratch-.* is missing"):
+    said = r"\(Chunk 'c/\d+/0' of .*dhsic-scratch-\S* is missing\). .* the data are not concerned"
+    with pytest.raises(ScratchError, match=said):
         fit(problem, progress=in_scratch(place, lose))
     assert not list(place.iterdir())
+
+
+@pytest.mark.usefixtures("to_scratch")
+@pytest.mark.parametrize("runtime", ["threads", "dask"])
+def test_scratch_that_vanishes_is_to_blame_and_not_the_data(
+    problem, place, client, tmp_path, runtime, monkeypatch
+):
+    monkeypatch.setattr("dhsic.runs.base.COMPACT_BYTES", 0)  # workers keep none of it in memory
+
+    def vanish(_record):
+        if place.exists() and list(place.glob("dhsic-scratch-*/")):
+            shutil.rmtree(place)
+
+    checkpoint = tmp_path / "run.dhsic"
+    used = "threads" if runtime == "threads" else DaskRuntime(client, scratch=place)
+    with pytest.raises(ScratchError, match=r"the data are not concerned.*TMPDIR"):
+        fit(
+            problem,
+            runtime=used,
+            checkpoint=str(checkpoint),
+            progress=vanish,
+        )
+    place.mkdir()
+    expected = fit(problem).ranking_
+    assert_array_equal(fit(problem, checkpoint=str(checkpoint)).ranking_, expected)
+
+
+def test_a_command_without_its_scratch_may_be_tried_again():
+    @click.command(cls=Command)
+    def run_out():
+        raise ScratchError("Scratch is gone. Run again.")
+
+    done = CliRunner().invoke(run_out)
+    assert (done.exit_code, done.stderr) == (1, "Error: Scratch is gone. Run again.\n")
+
+
+def test_what_is_not_ours_in_the_place_of_scratch_hangs_nothing(place):
+    names = [f"dhsic-scratch-{n}-0123abcd" for n in range(6)]
+    for name in (names[0], f"{names[1]}.lock", f"{names[2]}.lock"):
+        os.mkfifo(place / name)
+    os.mkfifo(place / names[2])
+    (place / f"{names[3]}.lock").symlink_to(f"{names[3]}.lock")
+    (place / f"{names[4]}.lock").mkdir()
+    (place / f"{names[5]}.lock").write_bytes(b"\xff" * 1000)
+    (place / names[5]).mkdir()
+    before = set(place.iterdir())
+
+    sweeping = threading.Thread(target=sweep, args=(place,), daemon=True)
+    sweeping.start()
+    sweeping.join(30)
+
+    assert not sweeping.is_alive()
+    assert set(place.iterdir()) == before
+
+
+def test_a_state_without_its_folder_is_sent(client, tmp_path):
+    (tmp_path / "scratch").mkdir()
+    with DaskRuntime(client, scratch=tmp_path / "scratch") as runtime:
+        shutil.rmtree(tmp_path / "scratch")
+        jobs = [Job((), payload=n) for n in range(3)]
+        large = np.arange(10**5, dtype=float)
+        got = list(runtime.map(shifted, dhsic.open_source(np.zeros((4, 2))), jobs, large))
+    assert got == [large.sum() + n for n in range(3)]
+
+
+def shifted(source, job, state):
+    return float(state.sum() + job.payload)
 
 
 @pytest.mark.usefixtures("to_scratch")

@@ -29,13 +29,15 @@ from dhsic.cli.job import Job
 from dhsic.cli.labels import open_with_labels
 from dhsic.cli.status import status
 from dhsic.detached import attach, driver, handle, submit
-from dhsic.detached.driver import Stoppable, StoppedError
+from dhsic.detached.driver import Stop, StoppedError
 from dhsic.detached.folder import Folder, Status
 from dhsic.detached.request import Request, as_parameters, plain_parameters
 from dhsic.errors import CheckpointError, ClusterError, InputError
 from dhsic.kernels import KernelRidge, Polynomial, RationalQuadratic
 from dhsic.runtime import driving
 from dhsic.runtime.base import Job as Work
+from dhsic.runtime.base import WorkerMemory
+from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 
 D = 400
@@ -148,15 +150,17 @@ def test_damaged_labels_are_seen(tmp_path):
 def test_a_runtime_stops_between_results(tmp_path, monkeypatch):
     monkeypatch.setattr(driver, "LOOKS", 0.0)
     folder = Folder(tmp_path)
-    with Threads(2) as threads:
-        runtime = Stoppable(threads, folder)
-        results = runtime.map(lambda source, job, state: job.payload, None, work(5), None)
-        assert (next(results), next(results)) == (0, 1)
-        folder.want_stop()
-        with pytest.raises(StoppedError):
-            next(results)
-        assert (runtime.name, runtime.n_workers, runtime.is_remote) == ("threads", 2, False)
-        assert list(runtime.each(abs, [-1, 2])) == [1, 2]
+    stop = Stop(folder)
+    with Threads(2) as runtime:
+        for way in (runtime.map, runtime.joined):
+            folder.want_stop(wanted=False)
+            with runtime.heeding(stop.look):
+                results = way(lambda source, job, state: job.payload, None, work(5), None)
+                assert (next(results), next(results)) == (0, 1)
+                folder.want_stop()
+                with pytest.raises(StoppedError):
+                    next(results)
+            assert list(way(lambda source, job, state: job.payload, None, work(2), None)) == [0, 1]
 
 
 def work(n):
@@ -306,6 +310,39 @@ def test_an_error_that_is_not_ours_names_itself(client, store, tmp_path, monkeyp
         sent.result(WAIT)
     monkeypatch.undo()
     assert sent.resume(n_threads=1).status == "done"
+
+
+def test_workers_that_are_too_small_are_refused_there_too(client, store, tmp_path, monkeypatch):
+    small = WorkerMemory(10**8, 1, "worker of 100 MB")
+    monkeypatch.setattr(DaskRuntime, "tightest", lambda self: small)
+    monkeypatch.setattr(DaskRuntime, "_check_memory", lambda self: None)  # they can load dhsic
+    sent = submit(store, "sample_trait", checkpoint=tmp_path / "run.dhsic", client=client)
+    assert sent.wait(WAIT) == "failed"
+    said = r"A worker of one thread needs .* are 100 MB \(worker of"
+    with pytest.raises(dhsic.MemoryBudgetError, match=said):
+        sent.result()
+    assert sent.history == ()
+
+
+def one_at_most(source, job, state):
+    if len(job.payload) > 1:
+        raise MemoryError("as where the worker is too small")
+    return job.payload
+
+
+def test_jobs_that_workers_die_of_run_in_halves_there_too(client, store, tmp_path, monkeypatch):
+    blocks = tuple(dhsic.open_source(store).blocks(100))
+    got = []
+
+    def perform(self, runtime, **options):
+        jobs = [Work(blocks, ("a", "b"))]
+        got.extend(runtime.joined(one_at_most, self.open(), jobs, None))
+        raise InputError("That was it.")
+
+    monkeypatch.setattr(Request, "perform", perform)
+    sent = submit(store, "sample_trait", checkpoint=tmp_path / "run.dhsic", client=client)
+    assert sent.wait(WAIT) == "failed"
+    assert (sent.folder.status.message, got) == ("That was it.", [("a",), ("b",)])
 
 
 def test_a_driver_that_lost_its_scheduler_leaves_the_run_as_it_is(store, tmp_path, monkeypatch):

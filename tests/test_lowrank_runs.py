@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 
+import naive
 import numpy as np
 import pytest
 from cases import ESTIMATORS
@@ -20,7 +21,7 @@ from stores import write_matrix
 
 import dhsic
 from dhsic.errors import InputError
-from dhsic.kernels import Gaussian, Linear, Polynomial
+from dhsic.kernels import Gaussian, Laplace, Linear, Polynomial
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.choosing import resolve_kernel
 from dhsic.kernels.label_factors import factor_of
@@ -490,7 +491,11 @@ def test_peak_stays_below_the_promise(tmp_path, kernel, m, d, squares):
         ("auto", Gaussian(), 2000, 2000, False, True, True),
         ("auto", Gaussian(), 2000, 200_000, True, True, True),
         ("auto", Gaussian(), 50_000, 200_000, True, True, False),
-        ("auto", Gaussian(), 50_000, 200, False, True, True),
+        ("auto", Gaussian(), 50_000, 200, True, True, False),
+        ("auto", Gaussian(), 6000, 200, False, True, True),
+        ("auto", Gaussian(), 6001, 1, True, True, False),
+        ("auto", Linear(), 50_000, 200, True, True, False),
+        ("auto", Laplace(), 50_000, 200, False, True, True),
         ("auto", Polynomial(), 2000, 200_000, True, True, True),
         ("auto", Linear(), 2000, 20_000, False, True, True),
         ("auto", Linear(), 2000, 200_000, True, True, True),
@@ -511,6 +516,62 @@ def test_given_labels_of_many_samples_stay_exact(monkeypatch):
     for m, thin in ((20, True), (40, False)):
         assert Plan.of("auto", Gaussian(), m, 10**9, "precomputed").begins_thin == thin
         assert Plan.of("auto", Gaussian(), m, 10**9, "balanced").begins_thin
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("kernel", ["gaussian", "linear", "polynomial"])
+def test_tall_data_are_ranked_as_by_definition(monkeypatch, rng, kernel, estimator):
+    """Few features of many samples, where low rank is taken because m x m is too large."""
+    monkeypatch.setattr("dhsic.scoring.planning.MOST_SAMPLES", 50)
+    X = rng.standard_normal((120, 7))
+    y = X[:, 2] + 0.7 * X[:, 5] ** 2 + 0.2 * rng.standard_normal(120) > 0.5
+    Z = ((X - X.mean(axis=0)) / X.std(axis=0)).tolist()
+    options = {"kernel": kernel, "estimator": estimator, "label_kernel": "binary", "step": 1}
+    model = fit(X, y, "auto", **options)
+    order = np.argsort(-model.ranking_).tolist()
+
+    assert order == naive.bahsic(Z, naive.label_gram(2.0 * y - 1, "linear"), kernel, **by(options))
+    assert all(str(e).startswith("low rank") for e in model.result_["round_engine"].values)
+
+
+def by(options):
+    return {"estimator": options["estimator"], "step": options["step"]}
+
+
+def test_a_tall_run_is_resumed_and_the_same_on_a_cluster(monkeypatch, rng, client, tmp_path):
+    monkeypatch.setattr("dhsic.scoring.planning.MOST_SAMPLES", 50)
+    X = rng.standard_normal((120, 20))
+    y = (X[:, 2] + 0.2 * rng.standard_normal(120) > 0).astype(int)
+
+    def stop(record):
+        if record["round"] == 2:
+            raise KeyboardInterrupt
+
+    expected = fit(X, y, "auto")
+    with pytest.raises(KeyboardInterrupt):
+        fit(X, y, "auto", checkpoint=str(tmp_path / "run"), progress=stop)
+    resumed = fit(X, y, "auto", checkpoint=str(tmp_path / "run"), memory=10**9)
+    with DaskRuntime(client) as runtime:
+        others = (resumed, fit(X, y, "auto", runtime=runtime))
+    for other in others:
+        assert_array_equal(other.scores_, expected.scores_)
+        assert_array_equal(other.ranking_, expected.ranking_)
+
+
+def test_tall_data_fit_where_their_kernel_matrix_does_not():
+    """25,000 samples of 40 features: matrices of 5 GB, of which the exact engine has many."""
+    source = dhsic.open_source(np.zeros((25_000, 40), dtype=np.float32))
+    y = np.arange(25_000) % 2
+    with Threads(2) as runtime:
+        needed = {
+            approx: dhsic.BAHSIC(5, approx=approx).new_run(source, y, runtime).promise_for(25_000)
+            for approx in ("auto", "exact", "lowrank")
+        }
+        assert needed["auto"].squares == 0
+        assert needed["auto"].total < 3e9 < 40e9 < needed["exact"].total
+        assert abs(needed["auto"].total - needed["lowrank"].total) < 1e8
+        with pytest.raises(dhsic.MemoryBudgetError, match="fewer samples or approx='lowrank', or"):
+            dhsic.BAHSIC(5, approx="exact", memory=10**10, runtime=runtime).fit(source, y)
 
 
 def test_what_is_chosen_is_told(small, monkeypatch):

@@ -290,13 +290,14 @@ def test_many_samples_are_refused_with_what_helps(m, remedy):
     X, y = np.zeros((m, 50), dtype=np.int8), np.arange(m) % 2
     ample = {"rates": RATES, "memory": 10**12}
     with pytest.raises(MemoryBudgetError, match=remedy):
-        plan(X, y, n_workers=4, worker_memory="900MB", **ample)
+        plan(X, y, n_workers=4, worker_memory="900MB", approx="exact", **ample)
     with pytest.raises(MemoryBudgetError, match=r"memory=.*Most of it is for m x m matrices"):
-        plan(X, y, rates=RATES, memory=10**9)
+        plan(X, y, rates=RATES, memory=10**9, approx="exact")
 
     if "lowrank" in remedy:
-        told = plan(X, y, n_workers=4, worker_memory="900MB", approx="lowrank", **ample)
-        assert told.worker.total < 900 * 10**6
+        for approx in ("lowrank", "auto"):
+            told = plan(X, y, n_workers=4, worker_memory="900MB", approx=approx, **ample)
+            assert told.worker.total < 900 * 10**6
 
 
 def test_data_of_this_process_do_not_travel():

@@ -495,7 +495,7 @@ def test_workers_that_are_too_small_are_refused_before_anything_runs(
             r"A worker of 2 threads needs at most .* and there are 900 MB \(worker tcp://.*\); "
             r"use fewer samples, or give workers fewer threads, or \d"
         )
-        monkeypatch.setattr(DaskRuntime, "_map", None)  # nothing runs
+        monkeypatch.setattr(DaskRuntime, "results", None)  # nothing runs
         with pytest.raises(MemoryBudgetError, match=said):
             dhsic.BAHSIC(5, approx="exact", runtime=runtime).fit(X, y)
 

@@ -7,6 +7,7 @@ import pytest
 import xarray as xr
 import zarr
 from numpy.testing import assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -93,6 +94,114 @@ def test_lazy_input_stays_lazy(problem, tmp_path):
         model.transform(lazy[:, :5])
     with pytest.raises(dhsic.InputError, match="open a store first"):
         model.transform(str(tmp_path / "x.zarr"))
+
+
+@pytest.fixture
+def fitted(problem):
+    X, y = problem
+    return dhsic.BAHSIC(3, progress=False, runtime="threads").fit(X, y)
+
+
+class AnnData:
+    """What `anndata` calls so, as far as it matters here: rows that are tables of their own."""
+
+    shape = (80, 30)
+    n_got = 0
+
+    def __len__(self):
+        return 80
+
+    def __getitem__(self, index):
+        type(self).n_got += 1
+        return type(self)()
+
+
+AnnData.__module__ = "anndata._core.anndata"
+WRONG = {
+    "wrong width": (lambda X: X[:, :7], "X has 7 features, but BAHSIC is expecting 30"),
+    "sparse": (csr_array, "came a sparse csr_array"),
+    "masked": (np.ma.masked_array, "came a masked array"),
+    "text": (lambda X: X.astype(str), "dtype of X is <U"),
+    "text in objects": (lambda X: X.astype(str).astype(object)[:, :] + "a", "could not convert"),
+    "three axes": (lambda X: X[:, :, None], "has shape"),
+    "a number": (lambda X: 3, "X is a builtins.int"),
+    "sparse columns": (lambda X: pd.DataFrame(X).astype("Sparse[float]"), "are sparse"),
+    "text in a frame": (lambda X: pd.DataFrame(X).astype({3: str}), "are not numbers"),
+    "columns twice": (lambda X: pd.DataFrame(X, columns=["a"] * 30), "more than once"),
+    "AnnData": (
+        lambda X: AnnData(),
+        r"AnnData object of anndata.* adata\.X .* path of its Zarr",
+    ),
+    "dask text": (lambda X: da.from_array(X.astype(str)), "dtype of X is <U"),
+    "dask of sparse": (
+        lambda X: da.from_array(X, chunks=40).map_blocks(csr_array, meta=csr_array((0, 0))),
+        "Chunks of the dask array X are scipy",
+    ),
+    "xarray text": (lambda X: xr.DataArray(X.astype(str), dims=("samples", "x")), "dtype of X is"),
+    "a group": (lambda X: zarr.create_group({}), "transform takes arrays with 30 features"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_transform_refuses_what_fit_does(problem, fitted, name):
+    X, y = problem
+    spoil, said = WRONG[name]
+    AnnData.n_got = 0
+    with pytest.raises(InputError, match=said):
+        fitted.transform(spoil(X))
+    if name != "wrong width":
+        with pytest.raises(InputError):
+            dhsic.BAHSIC(3, progress=False).fit(spoil(X), y)
+    assert AnnData.n_got == 0
+
+
+def test_anndata_is_refused_whatever_is_asked_of_it(problem):
+    for options in ({"sample_dim": 0}, {"variable": "X"}):
+        with pytest.raises(InputError, match=r"adata\.X"):
+            dhsic.BAHSIC(3).fit(AnnData(), problem[1], **options)
+    with pytest.raises(InputError, match=r"adata\.X"):
+        dhsic.select(AnnData(), "louvain")
+    with pytest.raises(InputError, match=r"adata\.X"):
+        dhsic.open_source(AnnData())
+
+
+def test_the_zarr_store_of_anndata_is_read(problem, tmp_path, fitted):
+    X, y = problem
+    group = zarr.create_group(tmp_path / "cells.zarr", attributes={"encoding-type": "anndata"})
+    group.create_array("X", data=X)
+    group.create_array("obsm/X_pca", data=X[:, :5])
+    path = str(tmp_path / "cells.zarr")
+    read = dhsic.BAHSIC(3, progress=False, runtime="threads").fit(path, y, variable="X")
+    assert_array_equal(read.ranking_, fitted.ranking_)
+
+
+def test_transform_takes_the_columns_of_fit_in_their_order(problem):
+    X, y = problem
+    frame = pd.DataFrame(X, columns=[f"gene{j}" for j in range(30)])
+    model = dhsic.BAHSIC(3, progress=False, runtime="threads").fit(frame, y)
+    turned = frame[frame.columns[::-1]]
+    for other, why in (
+        (turned, "must be in the same order as they were in fit"),
+        (frame.add_suffix("_other"), "unseen at fit time"),
+        (frame.iloc[:, :20], "yet now missing"),
+    ):
+        with pytest.raises(InputError, match=rf"(?s){why}.*X\[selector.feature_names_in_\]"):
+            model.transform(other)
+    assert_array_equal(model.transform(turned[model.feature_names_in_]), X[:, model.support_])
+
+
+@pytest.mark.parametrize("kind", ["array", "dataset"])
+def test_transform_takes_the_features_of_fit_of_labelled_data_too(problem, kind):
+    X, y = problem
+    named = xr.DataArray(
+        X, dims=("samples", "genes"), coords={"genes": [f"gene{j}" for j in range(30)]}
+    )
+    data = named if kind == "array" else named.to_dataset(name="x")
+    model = dhsic.BAHSIC(3, progress=False, runtime="threads").fit(data, y)
+    with pytest.raises(InputError, match="in another order: number 0 is 'gene29' and was 'gene0'"):
+        model.transform(data.isel(genes=slice(None, None, -1)))
+    got = model.transform(data)
+    assert_array_equal(got if kind == "array" else got["x"], X[:, model.support_])
 
 
 def test_all_sources_give_the_same(problem, tmp_path):

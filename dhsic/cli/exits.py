@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from dhsic import startup
 from dhsic.cli.masking import masked_command
 from dhsic.cli.printable import printable
 from dhsic.cli.talk import shown
@@ -27,8 +28,10 @@ from dhsic.errors import (
     DataError,
     InputError,
     MemoryBudgetError,
+    ScratchError,
     StoreError,
 )
+from dhsic.startup import INTERRUPTED, TERMINATED
 
 
 class Terminated(KeyboardInterrupt):
@@ -43,14 +46,16 @@ CODES: dict[type[BaseException], tuple[int, str]] = {
     MemoryError: (5, "memory"),  # MemoryBudgetError is one
     ClusterError: (6, "cluster"),
     StoreError: (1, "store"),
-    Terminated: (75, "terminated"),
-    KeyboardInterrupt: (130, "interrupted"),
+    ScratchError: (1, "scratch"),
+    Terminated: (TERMINATED, "terminated"),
+    KeyboardInterrupt: (INTERRUPTED, "interrupted"),
 }
 
 EPILOG = """\b
 Exit codes:
     0  done
-    1  unexpected error (a bug, a full disk, an object store that is away): see it with dhsic -v
+    1  unexpected error (a bug, a full disk, scratch that was cleaned away, an object store that
+       does not answer): see it with dhsic -v
     2  wrong usage or input; the message says what to change
     3  the data are damaged or outside their domain
     4  the checkpoint belongs to another run, or is damaged
@@ -61,7 +66,7 @@ Exit codes:
 """
 
 #: Codes of those that somebody stopped, for whom nothing went wrong.
-STOPPED = (75, 130)
+STOPPED = (TERMINATED, INTERRUPTED)
 #: Where a command leaves the path of its checkpoint, for the message of an interruption.
 CHECKPOINT = "dhsic.checkpoint"
 #: Where a command keeps how it was typed, without secrets.
@@ -87,7 +92,7 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
-            with _warnings_as_sentences(ctx), _sigterm_as_an_error():
+            with _warnings_as_sentences(ctx), _signals_as_errors():
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
@@ -112,10 +117,10 @@ def _warnings_as_sentences(ctx: click.Context) -> Iterator[None]:
 
 
 @contextmanager
-def _sigterm_as_an_error() -> Iterator[None]:
+def _signals_as_errors() -> Iterator[None]:
     """Have the first SIGTERM end the command as Ctrl-C does, tidily; the second ends it at once."""
     is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+    if not is_main or signal.getsignal(signal.SIGTERM) not in (signal.SIG_DFL, startup.end):
         yield
         return
 
@@ -124,6 +129,8 @@ def _sigterm_as_an_error() -> Iterator[None]:
         raise Terminated
 
     signal.signal(signal.SIGTERM, end)
+    if signal.getsignal(signal.SIGINT) is startup.end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:
@@ -151,7 +158,7 @@ def _tell(ctx: click.Context, error: BaseException) -> int:
 def _message(ctx: click.Context, error: BaseException, code: int) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "Terminated." if isinstance(error, Terminated) else "Interrupted."
-    told = isinstance(error, StoreError | MemoryBudgetError)
+    told = isinstance(error, StoreError | ScratchError | MemoryBudgetError)
     if not told and (code == 1 or isinstance(error, MemoryError)):
         return f"{type(error).__name__}: {error}".rstrip(": .") + "."
     return in_options(str(error), ctx)

@@ -7,20 +7,18 @@ writes; what it learns goes to the folder first and then, as events, to whoever 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from dhsic.detached.folder import ENDS, Folder, Status
 from dhsic.durable.base import AbstractLock, LostError
 from dhsic.errors import DhsicError, StoreError
 from dhsic.results import save
-from dhsic.runtime.base import AbstractRuntime, Job, Task
+from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.sources.base import AbstractSource
 
 LOOKS = 0.5  # seconds between looks whether the run shall stop
 KEPT = ("round", "n_features", "n_removed", "n_added", "hsic", "sigma", "engine")
@@ -32,39 +30,12 @@ class StoppedError(DhsicError):
     """Somebody wants the run to stop."""
 
 
-class Stoppable(AbstractRuntime):
-    """A runtime that stops between two results when the folder of its run says so."""
+class Stop:
+    """Whether the folder of a run says that it shall stop: it is asked between two results."""
 
-    def __init__(self, runtime: AbstractRuntime, folder: Folder) -> None:
-        self._runtime = runtime
+    def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._looked = -LOOKS
-        self.name = runtime.name
-        self.is_remote = runtime.is_remote
-
-    @property
-    def n_workers(self) -> int:  # type: ignore[override]  # the cluster may grow
-        """Of the runtime inside."""
-        return self._runtime.n_workers
-
-    @property
-    def shared_folder(self) -> Path | None:
-        """Of the runtime inside."""
-        return self._runtime.shared_folder
-
-    def map(
-        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any
-    ) -> Iterator[Any]:
-        """As of the runtime inside."""
-        results: Any = self._runtime.map(task, source, jobs, state)  # a generator
-        with closing(results):
-            for result in results:
-                self.look()
-                yield result
-
-    def each(self, function: Callable[[Any], Any], items: Any) -> Iterator[Any]:
-        """As of the runtime inside."""
-        return self._runtime.each(function, items)
 
     def look(self) -> None:
         """Stop if somebody wants it; a folder is looked at now and then only."""
@@ -132,17 +103,18 @@ def conduct(
     before = folder.status
     if before.state in ENDS:  # the worker that kept the driver's return died, not the run
         return
-    running, stoppable = replace(before, state="running"), Stoppable(runtime, folder)
+    running, stop = replace(before, state="running"), Stop(folder)
     folder.say(running)
     tell({"event": "running"})
     try:
-        stoppable.look()
-        result = folder.request().perform(
-            stoppable,
-            checkpoint=str(folder.path),
-            progress=Pace(folder, tell, stoppable.look_now, lock),
-            memory=memory,
-        )
+        stop.look()
+        with runtime.heeding(stop.look):
+            result = folder.request().perform(
+                runtime,
+                checkpoint=str(folder.path),
+                progress=Pace(folder, tell, stop.look_now, lock),
+                memory=memory,
+            )
         lock.confirm(surely=True)
         save(result, folder.result, overwrite=True)
         end = replace(running, state="done")

@@ -15,6 +15,15 @@ class LostError(CheckpointError):
     """Another process has taken the right to write from this one, which was silent for long."""
 
 
+def gone(path: Path | str) -> CheckpointError:
+    """The error of a place that is not there any more while a run keeps its rounds in it."""
+    return CheckpointError(
+        f"{path} was there when this run began to write in it, and is removed or moved now: the "
+        "rounds that were kept there are gone with it. Bring it back and start again, or start "
+        "again with a new checkpoint."
+    )
+
+
 class AbstractLock(ABC):
     """The right to write: one process at a time."""
 
@@ -33,7 +42,7 @@ class AbstractLock(ABC):
 
     @abstractmethod
     def confirm(self, *, surely: bool = False) -> None:
-        """Raise LostError if another process has it by now.
+        """Raise LostError if another process has it by now, CheckpointError if its place is gone.
 
         Parameters
         ----------

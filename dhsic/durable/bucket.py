@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dhsic._typing import Array
-from dhsic.durable.base import AbstractFenced, AbstractLock, AbstractPlace, LostError
+from dhsic.durable.base import AbstractFenced, AbstractLock, AbstractPlace, LostError, gone
 from dhsic.durable.lease import Lease
 from dhsic.durable.nodes import encode
 from dhsic.durable.objects import Objects, Tag
@@ -48,6 +48,8 @@ class FencedObject(AbstractFenced):
             tag = self._objects.create(self._name, data)
         else:
             tag = self._objects.update(self._name, data, self._tag)
+        if tag is None and not self._objects.has(self._name):
+            raise gone(self._objects.url)
         if tag is None:
             raise LostError(
                 f"{self._objects.url}/{self._name} was written by another process, which has "

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dhsic._typing import Array
-from dhsic.durable.base import AbstractFenced, AbstractLock, AbstractPlace
+from dhsic.durable.base import AbstractFenced, AbstractLock, AbstractPlace, gone
 from dhsic.durable.files import aside, check_place, read, switch, sync_folder, write
 from dhsic.durable.lock import WriterLock
 from dhsic.durable.nodes import encode
@@ -31,8 +31,11 @@ class FencedFile(AbstractFenced):
             return None
 
     def write(self, data: bytes) -> None:
-        """Replace it."""
-        switch(self._path, data)
+        """Replace it; a folder that is not there any more is not made again."""
+        try:
+            switch(self._path, data)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise gone(self._path.parent) from error
 
 
 class FolderPlace(AbstractPlace):
@@ -121,10 +124,14 @@ class FolderPlace(AbstractPlace):
         arrays: Mapping[str, Array],
         lock: AbstractLock,
     ) -> None:
-        """Write a group where nothing of it is left."""
+        """Write a group where nothing of it is left, in a folder that is there."""
         folder = self.path / name
         if folder.exists():
             shutil.rmtree(folder)
+        try:
+            folder.mkdir()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise gone(folder.parent) from error
         files = encode(attributes, arrays)
         self.write_all({f"{name}/{part}": data for part, data in files.items()})
         for changed in (folder.parent, folder.parent.parent):

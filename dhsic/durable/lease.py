@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from dhsic.durable.base import AbstractLock, LostError
+from dhsic.durable.base import AbstractLock, LostError, gone
 from dhsic.durable.objects import Found, Objects, Tag
 from dhsic.errors import CheckpointError, StoreError
 
@@ -176,7 +176,7 @@ class Lease(AbstractLock):
                 self._renew()
             except StoreError as error:
                 logger.debug("%s", error)  # `confirm` says it when something is to be written
-            except LostError:
+            except CheckpointError:  # it is lost, or its place is gone
                 return
 
     def _renew(self) -> None:
@@ -188,7 +188,10 @@ class Lease(AbstractLock):
                 if tag is not None:
                     self._tag = tag
                     return
-                self._successor = str(_content(self._objects.get(self._name))["holder"])
+                found = self._objects.get(self._name)
+                if found is None:
+                    raise gone(self._url)
+                self._successor = str(_content(found)["holder"])
                 _ours.discard(self._content["lease"])
             raise LostError(
                 f"{self._url} is now written by {self._successor or 'another process'}: this one "

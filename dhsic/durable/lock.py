@@ -7,7 +7,7 @@ import os
 import socket
 from pathlib import Path
 
-from dhsic.durable.base import AbstractLock
+from dhsic.durable.base import AbstractLock, LostError, gone
 from dhsic.errors import CheckpointError
 
 logger = logging.getLogger("dhsic")
@@ -38,11 +38,11 @@ class WriterLock(AbstractLock):
         """Take the lock, or say who has it."""
         if self._handle is not None:
             return
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             _flock(handle)
         except BlockingIOError as error:
-            writer = os.pread(handle, 200, 0).decode(errors="replace") or "another process"
+            writer = os.read(handle, 200).decode(errors="replace") or "another process"
             os.close(handle)
             raise CheckpointError(
                 f"{self.path.parent} is being written by {writer}. Wait until it ends, stop it, "
@@ -53,7 +53,7 @@ class WriterLock(AbstractLock):
                 "%s cannot be locked (%s); see that one run writes it.", self.path, error
             )
         os.ftruncate(handle, 0)
-        os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+        os.write(handle, _this_process())
         self._handle = handle
 
     def release(self) -> None:
@@ -64,7 +64,26 @@ class WriterLock(AbstractLock):
             self._handle = None
 
     def confirm(self, *, surely: bool = False) -> None:
-        """The kernel does not take a lock away."""
+        """The kernel does not take a lock away, but somebody may remove the file."""
+        if self._handle is None:
+            return
+        try:
+            there = self.path.stat()
+            is_ours = os.path.samestat(there, os.fstat(self._handle))
+            # Not all file systems number a file the same way twice.
+            is_ours = is_ours or self.path.read_bytes() == _this_process()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if not self.path.parent.is_dir():
+                raise gone(self.path.parent) from error
+            raise LostError(
+                f"{self.path} was removed under the run that held it, so that others may write "
+                "there too. Start again: it goes on from the rounds that are left there."
+            ) from error
+        if not is_ours:
+            raise LostError(
+                f"{self.path.parent} was removed and is another one now, which another process "
+                "writes. Let that one go on, or start again with a new checkpoint."
+            )
 
     def is_taken(self) -> bool:
         """Whether some process holds the lock now."""
@@ -79,6 +98,10 @@ class WriterLock(AbstractLock):
             return False
         lock.release()
         return False
+
+
+def _this_process() -> bytes:
+    return f"process {os.getpid()} on {socket.gethostname()}".encode()
 
 
 def _flock(handle: int) -> None:

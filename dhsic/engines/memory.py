@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import resource
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dhsic.errors import MemoryBudgetError
 
@@ -71,8 +71,15 @@ class Promise:
         """Bytes that the process may have: `limit`, or what is available."""
         return available_bytes() + self.process if limit is None else limit
 
-    def check(self, limit: int | None) -> None:
+    def check(self, limit: int | None, smaller: str = "use fewer samples") -> None:
         """Refuse what does not fit.
+
+        Parameters
+        ----------
+        limit : int or None
+            Bytes that the process may have; None for what is available.
+        smaller : str
+            What makes m x m matrices smaller, for people.
 
         Raises
         ------
@@ -82,7 +89,7 @@ class Promise:
         allowed = self.allowed(limit)
         if self.total > allowed:
             remedy = (
-                "use fewer samples or fewer threads"
+                f"{smaller}, or fewer threads"
                 if self.squares + self.tasks > self.survivors
                 else "use fewer threads"
             )
@@ -152,8 +159,8 @@ def resident_bytes() -> int:
     """Resident memory of this process now."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:  # no /proc: the peak so far, which is not less
-        return peak_bytes()
+    except OSError:  # not Linux
+        return int(_this_process().rss)
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -168,23 +175,29 @@ def peak_bytes() -> int:
                 return int(line.split()[1]) * 1024
     except OSError:
         pass  # no /proc
+    try:
+        import resource
+    except ImportError:  # Windows
+        return int(_this_process().peak_wset)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(peak) * (1 if sys.platform == "darwin" else 1024)
 
 
+def _this_process() -> Any:
+    import psutil
+
+    return psutil.Process().memory_info()
+
+
 def release_pages() -> None:
     """Give back what is free: glibc keeps arrays of up to 32 MiB for later ones, of other sizes."""
-    with contextlib.suppress(OSError, AttributeError):  # no glibc
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # no glibc
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def available_bytes() -> int:
     """Memory that this process may still get: the least of machine, container and limit."""
-    found = [_machine(), *_containers()]
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit != resource.RLIM_INFINITY:
-        found.append(limit - _virtual_bytes())
-    return max(0, min(found))
+    return max(0, min([_machine(), *_containers(), *_limits()]))
 
 
 def _machine() -> int:
@@ -193,8 +206,20 @@ def _machine() -> int:
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     except OSError:
-        pass  # not Linux: physical memory is the best that is known
-    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        pass  # not Linux
+    import psutil
+
+    return int(psutil.virtual_memory().available)
+
+
+def _limits() -> list[int]:
+    """What a limit on addresses leaves, where there is one."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return []
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return [] if limit == resource.RLIM_INFINITY else [limit - _virtual_bytes()]
 
 
 def _containers() -> list[int]:

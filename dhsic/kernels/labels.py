@@ -18,7 +18,7 @@ L is their sum, here as a matrix, in `dhsic.kernels.label_factors` as a product 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -125,6 +125,12 @@ class LabelParts:
     def description(self) -> str:
         """Which kernels on which targets, for people to read."""
         return " + ".join(part.name for part in self.parts)
+
+    @property
+    def centred(self) -> LabelParts:
+        """With real targets of mean 0: the same to HSIC, and to what else centres L."""
+        parts = (part.centred if isinstance(part, RealTargets) else part for part in self.parts)
+        return replace(self, parts=tuple(parts))
 
     def tile(self, rows: slice, columns: slice) -> Float:
         """Part of L, not to be written to."""

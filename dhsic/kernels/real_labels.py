@@ -6,7 +6,8 @@ r"""Kernels on real labels (JMLR 5.2.3).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from dhsic.errors import InputError
 from dhsic.given import LARGEST
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES, median_sigma
 
+#: Units in the last place of the largest value by which equal numbers differ when computed twice.
+ROUNDING = 4
 #: Part of a target's deviation that is none.
 EXPLAINED = 1e-8
 
@@ -31,6 +34,11 @@ class RealTargets:
     def name(self) -> str:
         """The kernel, one of `dhsic.kernels.labels.REAL_KERNELS`."""
         return "linear" if self.sigma is None else "gaussian"
+
+    @property
+    def centred(self) -> RealTargets:
+        """With mean 0, which HSIC does not know and the linear kernel would lose digits to."""
+        return replace(self, values=self.values - self.values.mean(axis=0))
 
     def tile(self, rows: slice, columns: slice) -> Float:
         """Part of L."""
@@ -59,28 +67,44 @@ def real_targets(Y: Array, kernel: str, covariates: Array | None) -> RealTargets
             "or label_kernel='auto' for class names."
         )
     values = np.column_stack(known)  # (m, t)
-    largest = float(np.abs(values).max())
-    if largest > LARGEST:
+    largest = np.abs(values).max(axis=0)
+    if largest.max() > LARGEST:
         raise InputError(
-            f"Labels reach {largest:.3g}, whose powers no number holds; rescale them, for instance "
-            "y / y.std(), or take logarithms."
+            f"Labels reach {largest.max():.3g}, whose powers no number holds; rescale them, for "
+            "instance y / y.std(), or take logarithms."
         )
-    spread = values.std(axis=0)
-    if (spread <= 1e-12 * np.abs(values).max(axis=0)).any():
-        t = int(np.argmin(spread))
+    constant = np.ptp(values, axis=0) <= ROUNDING * np.spacing(largest)
+    if constant.any():
+        t = int(np.argmax(constant))
         raise InputError(
             f"Target {t} is constant ({float(values[0, t])!r}): nothing depends on it; leave it "
             "out."
         )
+    values = _lifted(values, kernel)
     if covariates is not None:
         values = _residuals(values, covariates)
-        spread = values.std(axis=0)
     if values.shape[1] > 1:
-        values = (values - values.mean(axis=0)) / spread
+        centred = values - values.mean(axis=0)
+        values = centred / centred.std(axis=0)
     if kernel == "linear":
         return RealTargets(values, None)
     some = values[:: -(-len(values) // MEDIAN_SAMPLES)]  # as `every_so_many` takes them
     return RealTargets(values, median_sigma(label_distances(some, some)))
+
+
+def _lifted(values: Float, kernel: str) -> Float:
+    """Targets whose squares are no numbers, times a power of two that makes them about 1."""
+    apart = np.ptp(values, axis=0)
+    exponents = np.where(apart < 1 / LARGEST, -np.frexp(apart)[1], 0)
+    if not exponents.any():
+        return values
+    if kernel == "linear" and len(apart) == 1:  # all others are of no scale
+        warnings.warn(
+            f"Labels differ by {apart[0]:.3g} at most, whose square is no number; they are taken "
+            f"times 2**{exponents[0]}, and so HSIC with the linear label kernel is that of these.",
+            stacklevel=2,
+        )
+    return np.asarray(np.ldexp(values, exponents))
 
 
 def _residuals(values: Float, covariates: Array) -> Float:

@@ -19,7 +19,7 @@ def check_fits(promise: Promise, run: AbstractRun, block_bytes: int) -> None:
         The promise exceeds the limit of the run.
     """
     try:
-        promise.check(run.memory)
+        promise.check(run.memory, run.smaller)
     except MemoryBudgetError as error:
         blocks = HELD * block_bytes * run.runtime.n_workers
         if 2 * blocks > promise.total - promise.process:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,14 @@ class Foreseen(AbstractRuntime):
         """Any folder: workers are supposed to share one."""
         return Path(tempfile.gettempdir())
 
-    def map(
-        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any
-    ) -> Iterator[Any]:
+    def results(
+        self,
+        task: Task,
+        source: AbstractSource,
+        jobs: Sequence[Job],
+        state: Any,
+        *,
+        divisible: bool,
+    ) -> Generator[Any]:
         """Refuse: a plan runs nothing."""
         raise TypeError(f"A plan runs nothing, and was given {len(jobs)} jobs.")

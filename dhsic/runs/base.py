@@ -88,7 +88,7 @@ class AbstractRun(ABC):
         if self.parameters.label_kernel == SELF:
             return None
         assert self.y is not None, "a method without labels says so"
-        return label_parts(self.y, self.parameters.label_kernel, self.covariates)
+        return label_parts(self.y, self.parameters.label_kernel, self.covariates).centred
 
     @property
     def n_samples(self) -> int:
@@ -109,7 +109,7 @@ class AbstractRun(ABC):
             )
         self.check_samples(m)
         needed = self.promise_for(m)
-        needed.check(self.memory)
+        needed.check(self.memory, self.smaller)
         self.check_workers(self.runtime.tightest())
         self.look()
         if self.announce is not None:

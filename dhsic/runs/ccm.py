@@ -144,7 +144,7 @@ class ConditionalCovariance(AbstractWeighting):
         """By the kernels of the paper, or as asked."""
         assert self.y is not None, "y was given"
         name = self.parameters.label_kernel
-        labels = label_parts(self.y, name, self.covariates)
+        labels = label_parts(self.y, name, self.covariates).centred
         if name != "auto":
             return labels
         return replace(labels, parts=tuple(_linear(part) for part in labels.parts))

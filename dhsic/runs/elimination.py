@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from dhsic.engines.memory import Promise
 from dhsic.errors import InputError
-from dhsic.kernels.choosing import has_low_rank, resolve_kernel
+from dhsic.kernels.choosing import resolve_kernel
 from dhsic.kernels.labels import SELF, LabelParts
 from dhsic.parameters import seed_of
 from dhsic.runs.labelled import factored_of
@@ -48,8 +48,9 @@ class Elimination(AbstractRounds[AnyDependence]):
     @property
     def smaller(self) -> str:
         """Low rank has no m x m matrices where samples are many."""
-        knows = has_low_rank(resolve_kernel(self.parameters.kernel)) and self.groups is None
-        if knows and self.n_samples > MOST_SAMPLES:
+        m = self.n_samples
+        asked = replace(self, parameters=replace(self.parameters, approx="auto"))
+        if asked.plan(m).begins_thin and not self.plan(m).begins_thin and m > MOST_SAMPLES:
             return "use fewer samples or approx='lowrank'"
         return super().smaller
 

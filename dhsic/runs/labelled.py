@@ -31,7 +31,7 @@ def weights_of(
 def weights_from(L: Float, estimator: str, covariates: Array | None) -> Float:
     """W, (m, m), of a label matrix; raises as `weights_of`."""
     W = weights(L, estimator, covariates)
-    _check_left(float(np.abs(W).max()), float(np.abs(L).max()), len(L), covariates)
+    _check_left(float(np.abs(W).max()), float(np.abs(L).max()), len(L), estimator, covariates)
     return W
 
 
@@ -40,15 +40,20 @@ def factored_of(labels: LabelParts, estimator: str, covariates: Array | None) ->
     factor = factor_of(labels)
     W = factored_weights(factor, estimator, covariates)
     largest = float((np.square(factor.B) @ np.abs(factor.weights)).max())
-    _check_left(W.norm / len(factor.B), largest, len(factor.B), covariates)
+    _check_left(W.norm / len(factor.B), largest, len(factor.B), estimator, covariates)
     return W
 
 
 def _check_left(
-    largest_weight: float, largest_label: float, m: int, covariates: Array | None
+    largest_weight: float, largest_label: float, m: int, estimator: str, covariates: Array | None
 ) -> None:
     if largest_weight * m * m > 1e-9 * largest_label:
         return
+    if covariates is None and estimator == "biased":
+        raise InputError(
+            "Nothing is left of the label matrix once its mean is taken out: rows of a given L "
+            "that are all alike. Pass labels that vary, or a centred L."
+        )
     if covariates is None:
         raise InputError(
             "Nothing is left of the labels once their mean is taken out: of a class of one sample "

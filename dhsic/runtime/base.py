@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, final
 
 from dhsic.sources.base import AbstractSource, Block
 
@@ -49,12 +50,17 @@ UNLIMITED = WorkerMemory()
 
 
 class AbstractRuntime(ABC):
-    """Runs tasks over jobs; `map` is the whole contract."""
+    """Runs tasks over jobs; `results` is the whole contract.
+
+    Who wants to be asked between two results, to end a run for instance, is heard by every runtime
+    (`heeding`): nothing is put around one that would have to pass all of it on.
+    """
 
     name: str
     n_workers: int
     #: Tasks run in other processes: what this one holds in memory is not at hand there.
     is_remote: bool = False
+    _look: Callable[[], object] | None = None
 
     @property
     def n_here(self) -> int:
@@ -76,15 +82,34 @@ class AbstractRuntime(ABC):
         return Path(tempfile.gettempdir())
 
     @abstractmethod
-    def map(
-        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any
-    ) -> Iterator[Any]:
+    def results(
+        self,
+        task: Task,
+        source: AbstractSource,
+        jobs: Sequence[Job],
+        state: Any,
+        *,
+        divisible: bool,
+    ) -> Generator[Any]:
         """Yield ``task(source, job, state)`` for every job, in the order of `jobs`.
 
         Work in flight is bounded. `task` is a module-level function, `state` is broadcast once.
         BLAS runs one thread per task. The first error of a task is raised as it was.
+
+        Parameters
+        ----------
+        divisible : bool
+            The result of a job may come in parts, see `joined`.
         """
 
+    @final
+    def map(
+        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any
+    ) -> Iterator[Any]:
+        """Results as of `results`, one for each job."""
+        return self._heeded(self.results(task, source, jobs, state, divisible=False))
+
+    @final
     def joined(
         self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any
     ) -> Iterator[Any]:
@@ -93,7 +118,24 @@ class AbstractRuntime(ABC):
         A runtime may yield the result of a job in parts, one for some of its blocks each, where
         the whole was too much for a worker; the payload of a job is a tuple with an item a block.
         """
-        return self.map(task, source, jobs, state)
+        return self._heeded(self.results(task, source, jobs, state, divisible=True))
+
+    def _heeded(self, results: Generator[Any]) -> Iterator[Any]:
+        with closing(results):
+            for result in results:
+                if self._look is not None:
+                    self._look()
+                yield result
+
+    @final
+    @contextmanager
+    def heeding(self, look: Callable[[], object]) -> Iterator[None]:
+        """Have `look` called between two results meanwhile; what it raises ends the map."""
+        before, self._look = self._look, look
+        try:
+            yield
+        finally:
+            self._look = before
 
     def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         """Results of the function over the items, in order: the driver's own work, done here."""

@@ -12,6 +12,7 @@ for good with a worker).
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import pickle
@@ -141,8 +142,9 @@ class Broadcast:
             self._parcel = replace(self._parcel, data=b"".join(self._pieces))
         elif folder is not None:
             path = folder / f"state-{self._parcel.name}.pkl"
-            write(self._pieces, path)
-            self._parcel = replace(self._parcel, path=str(path))
+            with contextlib.suppress(OSError):  # no room, or no folder any more: it is sent
+                write(self._pieces, path)
+                self._parcel = replace(self._parcel, path=str(path))
 
     def arguments(self) -> tuple[Parcel, Any]:
         """Return what a task gets: the parcel, and the future of its bytes where it has none."""

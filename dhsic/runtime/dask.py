@@ -14,7 +14,7 @@ import tempfile
 import time
 import warnings
 import weakref
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
@@ -236,27 +236,7 @@ class DaskRuntime(AbstractRuntime):
             seen.append(read == self.token)
         return all(seen)
 
-    def map(
-        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any
-    ) -> Iterator[Any]:
-        """Yield ``task(source, job, state)`` for every job, in the order of `jobs`.
-
-        Jobs of lost workers run again. When a task fails or the iterator is closed, jobs that
-        have not begun are dropped; those that run are left to end by themselves.
-        """
-        return self._map(task, source, jobs, state, divisible=False)
-
-    def joined(
-        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any
-    ) -> Iterator[Any]:
-        """As `map`, for results that are put one after the other.
-
-        The result of a job that workers died of may come in parts, one for some of its blocks
-        each; the payload of a job is a tuple with an item a block.
-        """
-        return self._map(task, source, jobs, state, divisible=True)
-
-    def _map(
+    def results(
         self,
         task: Task,
         source: AbstractSource,
@@ -264,7 +244,13 @@ class DaskRuntime(AbstractRuntime):
         state: Any,
         *,
         divisible: bool,
-    ) -> Iterator[Any]:
+    ) -> Generator[Any]:
+        """Yield ``task(source, job, state)`` for every job, in the order of `jobs`.
+
+        Jobs of lost workers run again. When a task fails or the iterator is closed, jobs that
+        have not begun are dropped; those that run are left to end by themselves. The result of a
+        divisible job that workers died of may come in parts, one for some of its blocks each.
+        """
         if not jobs:
             return
         self.await_workers()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -73,9 +73,15 @@ class Threads(AbstractRuntime):
         self.window = self.n_workers + 2
         self._executor: ThreadPoolExecutor | None = None
 
-    def map(
-        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any
-    ) -> Iterator[Any]:
+    def results(
+        self,
+        task: Task,
+        source: AbstractSource,
+        jobs: Sequence[Job],
+        state: Any,
+        *,
+        divisible: bool,
+    ) -> Generator[Any]:
         """Yield ``task(source, job, state)`` for every job, in the order of `jobs`.
 
         When a task fails or the iterator is closed, jobs that have not begun are dropped and

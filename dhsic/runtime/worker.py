@@ -62,7 +62,7 @@ def keep_pages() -> None:
     """
     if "MALLOC_TRIM_THRESHOLD_" not in os.environ:
         return
-    with contextlib.suppress(OSError, AttributeError):  # no glibc
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # no glibc
         libc = ctypes.CDLL(None)
         for parameter, size in ((M_MMAP_THRESHOLD, KEPT_BYTES), (M_TRIM_THRESHOLD, KEPT_BYTES)):
             libc.mallopt(parameter, size)

@@ -55,13 +55,15 @@ class Plan:
         """Plan of a run with m samples and d features.
 
         ``approx="auto"`` begins in low rank where a round by the exact engine is not cheap (for a
-        kernel that takes one round, ten of them), and where the labels can be factored; never
-        with a kernel that low rank does not know.
+        kernel that takes one round, ten of them), and wherever m x m matrices would be too large;
+        never with labels that cannot be factored or a kernel that low rank does not know. It goes
+        by the sizes alone and not by the memory that is there: a run is the same on all machines.
         """
         check_approx(kernel, approx)
         rounds = 0.1 if kernel.is_additive else 1.0
-        wide = rounds * flops_of_round(m, d) > CHEAP and d > FEW_FEATURES and has_low_rank(kernel)
-        thin = approx == "lowrank" or (approx == "auto" and wide and _factors(label_kernel, m))
+        wide = rounds * flops_of_round(m, d) > CHEAP and d > FEW_FEATURES
+        able = has_low_rank(kernel) and _factors(label_kernel, m)
+        thin = approx == "lowrank" or (approx == "auto" and able and (wide or m > MOST_SAMPLES))
         return Plan(thin, approx == "auto", not thin or m <= MOST_SAMPLES)
 
 

@@ -21,11 +21,11 @@ import numpy as np
 from dhsic._typing import Index
 from dhsic.runtime.base import AbstractRuntime, Job, Task
 from dhsic.runtime.threads import Threads, usable_cores
+from dhsic.scoring.folder import Folder
 from dhsic.scoring.held import HeldSource
 from dhsic.scoring.packing import Form, Span, fits, forms
 from dhsic.scoring.recut import RecutSource
 from dhsic.scoring.scratch import (
-    Folder,
     NewArray,
     UnwritableError,
     chunk_width,

@@ -1,22 +1,13 @@
 """Survivors that do not fit in memory: rewritten by the tasks, to a Zarr array that is short-lived.
 
 The array holds nothing but the survivors, packed where they can be, in chunks of a quarter of what
-a task reads. It lies in a folder that goes when the run ends, however it ends; what a process that
-was killed outright leaves behind is removed by the next one that needs the place.
+a task reads, in a folder of its own.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
-import secrets
-import shutil
-import signal
 import socket
-import threading
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -27,16 +18,15 @@ import zarr
 from zarr.codecs import Crc32cCodec
 
 from dhsic._typing import Array, Index
-from dhsic.errors import ClusterError
+from dhsic.errors import DataError, ScratchError
 from dhsic.runtime.base import AbstractRuntime, Job
+from dhsic.scoring.folder import Folder
 from dhsic.scoring.packing import Form, Span, fits
 from dhsic.scoring.tasks import Columns, Wanted, raw_columns
 from dhsic.sources.base import AbstractSource, Block, run_of
 from dhsic.sources.chunked import ChunkedArray
 from dhsic.sources.writing import create_array
 
-#: Names of folders and their locks, and of nothing that a user would call a folder of theirs.
-OURS = re.compile(r"(dhsic-scratch-\d+-[0-9a-f]{8})(\.lock)?")
 NAME, DIMS = "survivors", ("features", "samples")
 #: Chunks of the array in what a task reads, and that are decoded at a time: the ones at both ends
 #: are read in part, and by two tasks.
@@ -47,101 +37,9 @@ CHUNK_BYTES = 512 << 10
 #: between.
 MOST_WRITERS, BLOCKS_PER_WRITER = 1024, 4
 
-#: Folders of this process, and what removes each.
-_LIVE: dict[Path, Callable[[], object]] = {}
-
 
 class UnwritableError(Exception):
     """The folder takes no more: the disk is full, or it cannot be written at all."""
-
-
-class Folder:
-    """A folder that is removed with this object, at exit, on SIGTERM, or by the next one here.
-
-    A lock file lies beside it from before it is made until after it is gone. The kernel frees the
-    lock of a dead process; only locks of this machine are tried, for not all file systems know of
-    those of others.
-    """
-
-    def __init__(self, place: Path) -> None:
-        sweep(place)
-        name = f"dhsic-scratch-{os.getpid()}-{secrets.token_hex(4)}"
-        self.path = place / name
-        lock, handle = _locked(place, name)
-        self.remove = weakref.finalize(self, _remove, self.path, lock, handle, os.getpid())
-        _LIVE[self.path] = self.remove
-        _watch()
-        self.path.mkdir(mode=0o700)
-
-
-def sweep(place: Path) -> None:
-    """Remove folders in `place` whose process is dead."""
-    names = set(os.listdir(place))  # noqa: PTH208  # one look: a lock is there before its folder
-    for stem in {match[1] for name in names if (match := OURS.fullmatch(name))}:
-        if f"{stem}.lock" in names:
-            _remove_dead(place / stem, place / f"{stem}.lock")
-        else:  # what a task wrote when its run had ended
-            shutil.rmtree(place / stem, ignore_errors=True)
-
-
-def _remove_dead(path: Path, lock: Path) -> None:
-    with contextlib.suppress(OSError, ImportError):  # it is alive, or just gone, or not ours
-        if lock.read_text() == socket.gethostname():
-            handle = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                _take(handle)
-                shutil.rmtree(path, ignore_errors=True)
-                lock.unlink()
-            finally:
-                os.close(handle)
-
-
-def _locked(place: Path, name: str) -> tuple[Path, int]:
-    """Make a lock file that nobody ever sees without its lock."""
-    aside, lock = place / f".{name}.lock", place / f"{name}.lock"
-    handle = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    os.write(handle, socket.gethostname().encode())
-    with contextlib.suppress(OSError, ImportError):  # then it is never swept
-        _take(handle)
-    aside.rename(lock)
-    return lock, handle
-
-
-def _take(handle: int) -> None:
-    import fcntl  # not on Windows
-
-    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _remove(path: Path, lock: Path, handle: int, owner: int) -> None:
-    if os.getpid() != owner:  # a fork
-        return
-    for _ in range(3):  # a task that is still writing may add to what is being removed
-        if path.exists():
-            shutil.rmtree(path, ignore_errors=True)
-    lock.unlink(missing_ok=True)
-    os.close(handle)
-    _LIVE.pop(path, None)
-    if not _LIVE and _in_main_thread() and signal.getsignal(signal.SIGTERM) is _end:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _watch() -> None:
-    """Listen for SIGTERM, which ends a process without a word to Python, if nobody else does."""
-    if _in_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _end)
-
-
-def _end(number: int, _frame: Any) -> None:
-    """Remove what there is, then end as if nobody had listened."""
-    for remove in list(_LIVE.values()):
-        remove()
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
 
 
 class ScratchSource(AbstractSource):
@@ -198,11 +96,14 @@ class ScratchSource(AbstractSource):
     def _read(self, block: Block) -> Array:
         try:
             return self._array.read(block, None)
-        except FileNotFoundError as error:
-            raise ClusterError(
-                f"{self._array.label} is not there on {socket.gethostname()}, and other workers "
-                "have written it. Give all workers one folder (DaskRuntime(scratch=...)), then go "
-                "on from the checkpoint."
+        except (OSError, DataError) as error:
+            seen = str(error).partition(";")[0]  # what follows is advice on data
+            raise ScratchError(
+                f"Scratch, which a run writes and reads for itself, is gone or damaged on "
+                f"{socket.gethostname()} ({seen}). Something cleaned that place, or not all "
+                "workers of a cluster see it; the data are not concerned. Run again, with TMPDIR "
+                "(on a cluster scratch= of its runtime) at a place that is left alone and that "
+                "all workers share; a checkpoint goes on from its last round."
             ) from error
 
     def fingerprint(self) -> str:
@@ -246,12 +147,19 @@ def write_scratch(
         writing = Writing(path, array.create(folder.path), array.form, wanted)
         form = array.form.settled(runtime.map(write_columns, source, jobs, writing))
         if form is not None:
-            return ScratchSource(path, form, source.missing_code, array.memory), folder
+            return _opened(path, form, source.missing_code, array.memory), folder
     except BaseException:
         folder.remove()
         raise
     folder.remove()
     return None
+
+
+def _opened(path: Path, form: Form, missing_code: int | None, memory: int) -> ScratchSource:
+    try:
+        return ScratchSource(path, form, missing_code, memory)
+    except (OSError, ValueError) as error:  # it went as soon as it was written
+        raise UnwritableError(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)

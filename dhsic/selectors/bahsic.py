@@ -36,8 +36,10 @@ class BAHSIC(Selector):
     approx : {"auto", "exact", "lowrank", "direct"}
         How candidates are scored: by the kernel's expansion, exact in its result (``"exact"``);
         in linear time, by low-rank factors (``"lowrank"``); the one or the other by their cost
-        (``"auto"``: exact where a round takes seconds); or by the definition (``"direct"``).
-        Low rank comes with a certificate in every round, see `tolerance`.
+        (``"auto"``: exact where a round takes seconds and samples are no more than 6,000, with
+        kernels and labels that low rank knows); or by the definition (``"direct"``). Low rank
+        comes with a certificate in every round, see `tolerance`; ``round_engine`` in the result
+        says which it was. The choice goes by sizes alone, and is the same on every machine.
     tolerance : float
         Part of the features leaving in a round that low rank may get wrong. Where its estimated
         error is larger, more of the kernel matrix is computed; the history has the estimate

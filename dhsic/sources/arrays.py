@@ -106,11 +106,7 @@ class DaskSource(AbstractNamedSource):
         self, X: da.Array, *, missing_code: int | None = None, names: Names | None = None
     ) -> None:
         check_sizes(X)
-        if not isinstance(X._meta, np.ndarray):
-            raise InputError(
-                f"Chunks of the dask array X are {type(X._meta).__module__} arrays. Make them "
-                "NumPy arrays: X.map_blocks(lambda chunk: chunk.toarray())."
-            )
+        check_chunks(X)
         super().__init__(X.shape, X.dtype, missing_code, names)
         self._X = X
         self._edges = np.unique(np.cumsum((0, *X.chunks[1])))
@@ -149,6 +145,16 @@ def check_sizes(X: da.Array) -> None:
         raise InputError(
             f"The dask array X has chunks of unknown size (shape {X.shape}). Call "
             "X.compute_chunk_sizes() first, or write it to Zarr."
+        )
+
+
+def check_chunks(X: Any) -> None:
+    """Refuse a dask array of others than NumPy's."""
+    meta = getattr(X, "_meta", None)
+    if meta is not None and not isinstance(meta, np.ndarray):
+        raise InputError(
+            f"Chunks of the dask array X are {type(meta).__module__} arrays. Make them NumPy "
+            "arrays: X.map_blocks(lambda chunk: chunk.toarray())."
         )
 
 

@@ -38,8 +38,8 @@ def check_matrix(shape: tuple[int, ...], what: str) -> None:
     """Refuse what has not two axes."""
     if len(shape) != 2:
         raise InputError(
-            f"{what} has shape {shape}; a matrix has two axes, samples and features. Select or "
-            "reshape the others away; a single feature is X.reshape(-1, 1)."
+            f"{what} has shape {shape}; a matrix has two axes, samples and features. Reshape your "
+            "data, or select other axes away; a single feature is X.reshape(-1, 1)."
         )
 
 

@@ -32,7 +32,7 @@ def open_xarray(X: xr.DataArray | xr.Dataset, request: Request) -> AbstractSourc
     if isinstance(X, xr.Dataset):
         numeric = {str(n): v.shape for n, v in X.data_vars.items() if v.dtype.kind in "biufc"}
         array, beside = X[request.choose(numeric, "The Dataset")], X.variables
-        names = _names_in(X, array) if {"variants", "samples"} <= set(array.dims) else None
+        names = _names_in(X) if {"variants", "samples"} <= set(array.dims) else None
     elif isinstance(X, xr.DataArray):
         array, beside, names = X, X.coords, None
     else:
@@ -120,12 +120,23 @@ def _lazy_or_loaded(array: xr.DataArray) -> Any:
     return (array.chunk({}) if backed else array).data
 
 
-def _names_in(ds: xr.Dataset, array: xr.DataArray) -> Names:
+def names_along(X: xr.DataArray | xr.Dataset, features: Any) -> Array | None:
+    """Names of the features along a dimension, as `open_xarray` reads them; None without."""
+    if isinstance(X, xr.Dataset):
+        if {"variants", "samples"} <= set(X.dims):
+            return _names_in(X).features
+        beside: Mapping[Any, Any] = X.variables
+    else:
+        beside = X.coords
+    return _labels(X, features, beside, of_features=True)
+
+
+def _names_in(ds: xr.Dataset) -> Names:
     def get(name: str) -> Array | None:
         return np.asarray(ds[name].values) if name in ds else None
 
     shapes = {str(name): v.shape for name, v in ds.variables.items()}
-    check_variants(get, shapes, array.sizes["variants"], "the Dataset")
+    check_variants(get, shapes, ds.sizes["variants"], "the Dataset")
     samples = get("sample_id")
     return Names(
         variant_names(get), None if samples is None else text(samples), variant_coords(get)
@@ -134,17 +145,22 @@ def _names_in(ds: xr.Dataset, array: xr.DataArray) -> Names:
 
 def _names_of(array: xr.DataArray, features: Any, samples: Any, beside: Mapping[Any, Any]) -> Names:
     """Names that the dimensions have as coordinates, else in a variable called after them."""
+    return Names(
+        _labels(array, features, beside, of_features=True),
+        _labels(array, samples, beside, of_features=False),
+    )
+
+
+def _labels(
+    X: xr.DataArray | xr.Dataset, dim: Any, beside: Mapping[Any, Any], *, of_features: bool
+) -> Array | None:
+    if dim in X.coords:
+        return text(X[dim].values)
     described = {
         str(name): (v.shape, tuple(map(str, v.dims)), v.dtype.kind) for name, v in beside.items()
     }
-
-    def labels(dim: Any, *, of_features: bool) -> Array | None:
-        if dim in array.coords:
-            return text(array[dim].values)
-        name = naming_array(described, array.sizes[dim], str(dim), of_features=of_features)
-        return None if name is None else text(np.asarray(beside[name].values))
-
-    return Names(labels(features, of_features=True), labels(samples, of_features=False))
+    name = naming_array(described, X.sizes[dim], str(dim), of_features=of_features)
+    return None if name is None else text(np.asarray(beside[name].values))
 
 
 def _refuse_masked_zeros(array: xr.DataArray) -> None:

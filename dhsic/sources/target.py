@@ -17,7 +17,7 @@ from dhsic._typing import Array
 from dhsic.alignment import Alignment
 from dhsic.errors import DhsicError, InputError
 from dhsic.frames import id_columns, join, names_of, values_of
-from dhsic.given import as_array
+from dhsic.given import as_array, refuse_lossy
 from dhsic.sources.anndata import AnnDataStore
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import dimension_names, read_array
@@ -81,6 +81,7 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
             array: Any = group[name]
             return read_array(array, missing_chunks)
     else:
+        refuse_lossy(data, "X")
         raise InputError(
             f"target={name!r} names a variable, and {type(data).__name__} has none; pass the "
             "labels themselves, one a sample."

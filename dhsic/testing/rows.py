@@ -22,7 +22,7 @@ def labels_of(
     if rows is not None:
         is_matrix = label_kernel == "precomputed" and labels.ndim > 1
         labels = labels[np.ix_(rows, rows)] if is_matrix else labels[rows]
-    return label_parts(labels, label_kernel, covariates)
+    return label_parts(labels, label_kernel, covariates).centred
 
 
 def covariates_of(covariates: Any, m: int, rows: Index | None) -> Array | None:

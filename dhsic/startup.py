@@ -1,0 +1,59 @@
+"""The first moment of the command `dhsic`: a signal ends it in one line while libraries load.
+
+Nothing is at stake before a command begins its work, so it ends on the spot; from then on its
+signals are errors of the command, see `dhsic.cli.exits`. This module is loaded before all that
+takes time, and does nothing in a process that is not the command.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from itertools import pairwise
+from pathlib import PurePath
+from typing import Any, Final
+
+INTERRUPTED: Final = 130
+TERMINATED: Final = 75
+_KNOWN: Final = {
+    signal.SIGINT: (INTERRUPTED, "interrupted", "Interrupted."),
+    signal.SIGTERM: (TERMINATED, "terminated", "Terminated."),
+}
+_JSON: Final = '{{\n  "error": {{\n    "kind": "{}",\n    "message": "{}"\n  }}\n}}\n'
+
+
+def is_command(argv: list[str], original: list[str]) -> bool:
+    """Whether a process is the command, by how it was started.
+
+    >>> is_command(["/usr/bin/dhsic", "plan"], ["python", "/usr/bin/dhsic", "plan"])
+    True
+    >>> is_command(["-m", "plan"], ["python", "-m", "dhsic", "plan"])
+    True
+    >>> is_command(["-m", "dhsic"], ["python", "-m", "pytest", "dhsic"])
+    False
+    """
+    if argv[:1] == ["-m"]:  # which module it is to be is not known yet
+        return ("-m", "dhsic") in pairwise(original)
+    return bool(argv) and PurePath(argv[0]).stem == "dhsic"
+
+
+def end(number: int, _frame: Any) -> None:
+    """End this process now, with a line."""
+    code, kind, message = _KNOWN[signal.Signals(number)]
+    if "--json" in sys.argv:
+        os.write(1, _JSON.format(kind, message).encode())
+    os.write(2, f"{message}\n".encode())
+    os._exit(code)
+
+
+def listen() -> None:
+    """Have signals end this process with a line, where nobody else has told what they do."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, end)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, end)
+
+
+if is_command(getattr(sys, "argv", []), sys.orig_argv):
+    listen()
