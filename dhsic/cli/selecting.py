@@ -87,7 +87,9 @@ def _run(
     def announce(run: AbstractRun, promise: Promise) -> None:
         ctx.meta[BEGUN] = True
         told = scaling_told(run.look(), run.parameters)
-        asked = "as asked" if job.standardize is not None else "--[no-]standardize to choose"
+        scaled = run.parameters.standardizes
+        other = "--no-standardize keeps their scale" if scaled else "--standardize scales them"
+        asked = "as asked" if job.standardize is not None else other
         say("values", f"{told} ({asked})")
         allowed = available_bytes() + resident_bytes() if job.memory is None else job.memory
         where = f"{runtime.n_workers} threads" if runtime.name == "threads" else runtime.name
