@@ -45,6 +45,11 @@ class AbstractParameters(ABC):
         """The parameters with ``standardize="auto"`` decided by what the values of the data are."""
 
     @property
+    def takes_names(self) -> bool:
+        """Whether the numbers of features are names of categories, so that none is a code."""
+        return False
+
+    @property
     @abstractmethod
     def standardizes(self) -> bool:
         """Whether features are scaled to unit deviation."""
@@ -118,6 +123,11 @@ class Parameters(AbstractParameters):
     def settled(self, values: Values) -> Self:
         """The parameters with ``standardize="auto"`` decided; a feature alone needs its scale."""
         return replace(self, standardize=scales(self.standardize, values, alone=self.step is None))
+
+    @property
+    def takes_names(self) -> bool:
+        """Whether the kernel only sees which values are equal."""
+        return resolve_kernel(self.kernel).is_of_categories
 
     @property
     def standardizes(self) -> bool:

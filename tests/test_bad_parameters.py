@@ -257,10 +257,3 @@ CALLS = np.random.default_rng(3).choice(np.array([0, 0, 1, 2, -1], "i1"), size=(
 @pytest.mark.parametrize("values", [CALLS.clip(0), CALLS.clip(-1, 1), CALLS - 1, CALLS * 2])
 def test_other_small_integers_are_values(values):
     ranking(values)
-
-
-def test_missing_phenotypes_of_plink_are_told():
-    labels = np.where(np.arange(12) < 2, -9, Y + 1)
-    with pytest.warns(UserWarning, match=r"2 labels are -9, which PLINK.*drop those samples"):
-        ranking(X, labels)
-    ranking(X, labels * 1.5)

@@ -328,6 +328,7 @@ def test_threads_and_workers_give_the_same_bits(small, problem, kernel, client, 
     assert_same(one, on_cluster, but=("seconds", "bytes_read"))
 
 
+@pytest.mark.filterwarnings("ignore:In .* rounds more of the features:UserWarning")
 def test_the_seed_chooses_landmarks(small, problem):
     X, y = problem
     one, again, other = (fit(X, y, random_state=seed, tolerance=0.5) for seed in (0, None, 1))

@@ -119,7 +119,7 @@ def test_rounds_in_low_rank_read_what_was_foreseen(tmp_path, rng, monkeypatch):
 
 def test_bytes_of_a_cluster_are_foreseen(store, data, client, tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "HOME_FLOPS", 0)
-    options = {"approx": "exact", "step": 0.5, "kernel": "polynomial"}
+    options = {"approx": "exact", "step": 0.5, "kernel": "polynomial", "standardize": True}
     told = plan(store, data[1], rates=RATES, n_workers=4, **options)
     with DaskRuntime(client, scratch=tmp_path) as runtime:
         result = dhsic.select(store, data[1], runtime=runtime, progress=False, **options)

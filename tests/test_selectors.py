@@ -167,9 +167,17 @@ def test_anndata_is_refused_whatever_is_asked_of_it(problem):
 
 def test_the_zarr_store_of_anndata_is_read(problem, tmp_path, fitted):
     X, y = problem
-    group = zarr.create_group(tmp_path / "cells.zarr", attributes={"encoding-type": "anndata"})
+    group = zarr.create_group(
+        tmp_path / "cells.zarr", attributes={"encoding-type": "anndata"}, zarr_format=2
+    )
     group.create_array("X", data=X)
     group.create_array("obsm/X_pca", data=X[:, :5])
+    for frame, n in zip(("obs", "var"), X.shape, strict=True):
+        described = {"encoding-type": "dataframe", "_index": "_index", "column-order": []}
+        names = np.array([f"{frame}{i}" for i in range(n)], dtype=object)
+        group.create_group(frame, attributes=described).create_array(
+            "_index", data=names.astype("U"), attributes={"encoding-type": "string-array"}
+        )
     path = str(tmp_path / "cells.zarr")
     read = dhsic.BAHSIC(3, progress=False, runtime="threads").fit(path, y, variable="X")
     assert_array_equal(read.ranking_, fitted.ranking_)

@@ -109,6 +109,19 @@ def test_haploid_calls_have_codes_too():
     assert list(values_of(np.where(GAPS, -9, haploid)).codes) == [-9]
 
 
+def test_minus_one_is_a_value_on_a_longer_scale():
+    assert values_of(RNG.integers(-1, 6, CALLS.shape)).codes == {}
+
+
+def test_numbers_that_are_names_are_no_codes():
+    codes = RNG.integers(0, 4, CALLS.shape)
+    codes[3, 5] = 9
+
+    found = ranking(codes, kernel="delta")
+
+    assert_array_equal(found, ranking(np.where(codes == 9, 77, codes), kernel="delta"))
+
+
 def test_codes_beside_more_copies():
     tetraploid = RNG.integers(0, 5, CALLS.shape)
 
@@ -180,6 +193,18 @@ def test_codes_that_are_none(code):
         dhsic.open_source(CALLS, missing_code=code)
 
 
+@pytest.mark.parametrize("code", [-9, -127])
+def test_a_few_features_of_another_kind_change_nothing(code):
+    ages = RNG.integers(20, 80, 40)
+    coded = np.column_stack([np.where(GAPS, code, CALLS), ages])
+
+    assert list(values_of(coded).codes) == [code]
+    stray = np.column_stack([CALLS, ages])
+    stray[7, 11] = 9
+    with pytest.raises(DataError, match="only 9"):
+        values_of(stray)
+
+
 # -- left alone ---------------------------------------------------------------------------------
 
 OTHERS = {
@@ -190,6 +215,10 @@ OTHERS = {
     "signs": RNG.choice([-1, 1], (40, 30)),
     "shifted": CALLS.astype(int) - 1,
     "ages and sexes": np.column_stack([RNG.integers(20, 80, (40, 3)), CALLS[:, 0] > 0]),
+    "a constant among counts": np.column_stack([CALLS, np.full(40, 7)]),
+    "rooms beside real values": np.column_stack(
+        [CALLS[:, :8] > 0, RNG.integers(0, 4, (40, 2)), RNG.standard_normal((40, 2))]
+    ),
     "four levels": RNG.choice([0, 5, 10, 20, 40], (40, 30)),
 }
 
@@ -214,7 +243,8 @@ def test_a_tally_does_not_depend_on_the_cut(data):
     levels = data.draw(st.sampled_from([(0, 1, 2), (0, 1, 2, -9), (0, 1, 2, 3), (0, 1, 7, -1, 40)]))
     kind = data.draw(st.sampled_from(["i1", "i4", "f4", "f8"]))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
-    raw = rng.choice(levels, (7, 9)).astype(kind)
+    few = [0.1 / (len(levels) - 2)] * (len(levels) - 2)
+    raw = rng.choice(levels, (7, 40), p=[0.5, 0.4, *few]).astype(kind)
     cut = data.draw(st.integers(0, 7))
     where = np.arange(7) + 100
 

@@ -105,7 +105,7 @@ def test_labels_are_refused(wide):
 
 def test_covariates_are_refused():
     X = np.random.default_rng(0).standard_normal((M, D))
-    for covariates in (EDGE + np.arange(M), pd.DataFrame({"id": EDGE + np.arange(M)})):
+    for covariates in (EDGE + np.arange(M), pd.DataFrame({"reads": EDGE + np.arange(M)})):
         with pytest.raises(InputError, match=r"In covariates 11 integers"):
             dhsic.BAHSIC(2).fit(X, X[:, 0], covariates=covariates)
 

@@ -78,6 +78,7 @@ class AbstractKernel(ABC):
 
     name: ClassVar[str]
     has_bandwidth: ClassVar[bool] = False
+    is_of_categories: ClassVar[bool] = False
     #: HSIC is a sum over features: no loop is needed (JMLR 5.1.1).
     is_additive: ClassVar[bool] = False
 

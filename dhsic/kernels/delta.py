@@ -30,6 +30,7 @@ class Delta(AbstractLevelled):
 
     name: ClassVar[str] = "delta"
     is_additive: ClassVar[bool] = True
+    is_of_categories: ClassVar[bool] = True
     constant: ClassVar[float] = -1.0
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:

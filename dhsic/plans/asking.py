@@ -151,8 +151,11 @@ def plan_of(
     is_remote = run.runtime.is_remote
     if is_remote:
         _check_reach(run)
-    with Threads() as here:
-        values = run.look(here, whole=run.source.n_features * m <= LOOKED_AT)
+    values = "not looked at, as rates were given"
+    if rates is None:
+        with Threads() as here:
+            known = run.look(here, whole=run.source.n_features * m <= LOOKED_AT)
+        values = scaling_told(known, run.parameters)
     promise = run.promise_for(m)
     limits = WorkerMemory(worker_memory, said_by="worker_memory=") if is_remote else None
     run.check_workers(limits)
@@ -176,7 +179,7 @@ def plan_of(
         method=method,
         description=f"{run.parameters}".rstrip(","),
         data=data,
-        values=scaling_told(values, run.parameters),
+        values=values,
         runtime=run.runtime.name,
         n_workers=run.runtime.n_workers,
         promise=promise,

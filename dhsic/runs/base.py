@@ -151,7 +151,13 @@ class AbstractRun(ABC):
             Few values besides 0, 1 and 2 that are no codes for missing ones.
         """
         if self.values is None:
-            self.values = look_at(self.source, runtime or self.runtime, self.rows, whole=whole)
+            self.values = look_at(
+                self.source,
+                runtime or self.runtime,
+                self.rows,
+                whole=whole,
+                as_they_are=self.parameters.takes_names,
+            )
             if self.values.codes and self.announce is None:  # which tells of them
                 warnings.warn(f"X holds {self.values}. {KEEPING}", stacklevel=2)
             self.asked = self.source, self.parameters

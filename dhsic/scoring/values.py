@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from dhsic._typing import Index
@@ -24,8 +22,8 @@ def look_at(
     runtime: AbstractRuntime,
     rows: Index | None,
     *,
-    features: Index | None = None,
     whole: bool = True,
+    as_they_are: bool = False,
 ) -> Values:
     """What the values of a source are.
 
@@ -36,38 +34,28 @@ def look_at(
     ----------
     rows : (m,) int64, optional
         Samples that take part, all by default.
-    features : (s,) int64, optional
-        Features that take part, ascending, all by default.
     whole : bool
         Whether more than a few blocks may be read.
+    as_they_are : bool
+        Whether every number counts as it is, whatever the source says.
 
     Raises
     ------
     DataError
         As of `Values.of`.
     """
-    if source.dosages and source.keeps_codes:
-        return Values(dosages=True, because="dosages")
-    if np.dtype(source.dtype).kind == "b":
-        return Values(dosages=True, because="nothing but 0 and 1")
-    everything = np.arange(source.n_features, dtype=np.int64)
+    known = Values.known(source)
+    if known is not None:
+        return known
     m = source.n_samples if rows is None else len(rows)
     reader = Reader(source, runtime, Wanted(rows, m, statistic=False))
-    jobs = reader.jobs(everything)
+    jobs = reader.jobs(np.arange(source.n_features, dtype=np.int64))
     some = sorted({*np.linspace(0, len(jobs) - 1, FEW_JOBS).astype(int).tolist()})
     tally = total(list(reader.joined(tally_of, [jobs[i] for i in some])))
     if whole and not tally.is_ordinary:
-        seen = np.concatenate([_numbers(jobs[i]) for i in some])
-        rest = np.setdiff1d(everything if features is None else features, seen)
-        tally = total([tally, *reader.joined(tally_of, reader.jobs(rest))])
-    found = Values.kept(tally) if source.keeps_codes else Values.of(tally)
-    return replace(found, dosages=True, because="dosages") if source.dosages else found
-
-
-def _numbers(job: Job) -> Index:
-    """Features of a job, numbered as in the source."""
-    pairs = zip(job.blocks, job.payload, strict=True)
-    return np.concatenate([block.start + columns.local for block, columns in pairs])
+        rest = [job for i, job in enumerate(jobs) if i not in some]
+        tally = total([tally, *reader.joined(tally_of, rest)])
+    return Values.judged(source, tally, as_they_are=as_they_are)
 
 
 def tally_of(source: AbstractSource, job: Job, wanted: Wanted) -> Tally:

@@ -9,7 +9,7 @@ other lone value is refused, and data that are something else are left as they a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import numpy as np
@@ -19,17 +19,19 @@ from dhsic.errors import DataError
 from dhsic.sources.base import AbstractSource, AbstractView, Block
 from dhsic.sources.scaling import missing_mask
 
-#: Numbers that stand for a missing call. The first may also be a value, -1 among -1, 0 and 1, so
-#: it is a code only where a 2 shows that copies are counted.
+#: Numbers that stand for a missing call. The first may also be a value, -1 among -1, 0 and 1 or on
+#: a scale to 5, so it is a code only where a 2, and nothing above, shows that copies are counted.
 CODES = (-1, -9, -127)
 UNSURE = CODES[0]
 MOST_COPIES = 2
 #: Other values in data of 0, 1, 2 up to which they are strays, not data of another kind.
 MOST_STRAYS = 3
 #: What was seen, for people.
-ONLY, MORE = "nothing but 0, 1 and 2", "values other than 0, 1 and 2"
+DOSAGES, ONLY, MORE = "dosages", "nothing but 0, 1 and 2", "values other than 0, 1 and 2"
 #: Data without a 1, or without a 2, may have other levels up to here.
 FEW_LEVELS = 8
+#: Data of dosages have one feature of another kind, such as an age, among so many at most.
+FEW_OTHERS = 20
 #: Distinct values that are told apart.
 MOST_TOLD = 64
 
@@ -58,8 +60,8 @@ class Tally:
     n_features : int
         How many.
     n_others : int
-        Features of another kind: with more than `MOST_STRAYS` distinct values outside 0 to 2, or
-        with any and fractions within.
+        Features of another kind: with more than `MOST_STRAYS` distinct values outside 0 to 2,
+        more such values than others, or any and fractions within.
     n_fractions : int
         Features within 0 to 2 that hold fractions.
     has_one : bool
@@ -91,8 +93,8 @@ class Tally:
 
     @property
     def is_counts(self) -> bool:
-        """Whether most features hold 0, 1, 2 and little else."""
-        return 2 * (self.n_others + self.n_fractions) <= self.n_features
+        """Whether nearly all features hold 0, 1, 2 and little else."""
+        return FEW_OTHERS * (self.n_others + self.n_fractions) <= self.n_features
 
     @property
     def is_ordinary(self) -> bool:
@@ -122,7 +124,7 @@ class Tally:
         found: dict[float, Found] = {}
         fractions = _have_fractions(raw, ~outside)
         strays = (outside & ~is_code).any(axis=1)
-        is_other = fractions & strays
+        is_other = strays & (fractions | (2 * (outside & ~is_code).sum(axis=1) > raw.shape[1]))
         for c in np.flatnonzero(strays & ~is_other):
             seen = _values(raw[[c]], (outside[c] & ~is_code[c])[None], features[[c]], rows)
             is_other[c] = len(seen) > MOST_STRAYS
@@ -204,11 +206,33 @@ class Values:
         codes = {
             int(value): found
             for value, found in tally.outside.items()
-            if value in CODES and (sure or value != UNSURE)
+            if value in CODES and ((sure and not tally.strays) or value != UNSURE)
         }
         plain = not (tally.n_others or tally.n_fractions or tally.strays)
         dosages = plain and set(tally.outside) == set(codes)
         return Values(dosages, codes, ONLY if dosages else MORE)
+
+    @staticmethod
+    def known(source: AbstractSource) -> Values | None:
+        """What is known of a source without looking at it, None for nothing."""
+        if source.dosages and source.keeps_codes:
+            return Values(dosages=True, because=DOSAGES)
+        if np.dtype(source.dtype).kind == "b":
+            return Values(dosages=True, because="nothing but 0 and 1")
+        return None
+
+    @staticmethod
+    def judged(source: AbstractSource, tally: Tally, *, as_they_are: bool = False) -> Values:
+        """Judge what was seen of a source; `as_they_are` takes every number for a value.
+
+        Raises
+        ------
+        DataError
+            As of `Values.of`.
+        """
+        kept = as_they_are or source.keeps_codes
+        found = Values.kept(tally) if kept else Values.of(tally)
+        return replace(found, dosages=True, because=DOSAGES) if source.dosages else found
 
     @staticmethod
     def kept(tally: Tally) -> Values:
@@ -270,14 +294,14 @@ class RecodedSource(AbstractView):
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
         """Read a block, (m, c)."""
-        return self._recoded(self.base.read(block, rows).T).T
+        return self.recode(self.base.read(block, rows).T).T
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
         """Read some features of a block, (c', m)."""
-        return self._recoded(self.base.read_columns(block, local, rows))
+        return self.recode(self.base.read_columns(block, local, rows))
 
-    def _recoded(self, raw: Array) -> Array:
-        """Values under one code, (c, m)."""
+    def recode(self, raw: Array) -> Array:
+        """Stored values, (c, m), with what is missing under one code."""
         fill = np.nan if self.dtype.kind == "f" else self.missing_code
         return np.where(np.isin(raw, self._codes), np.asarray(fill, dtype=self.dtype), raw)
 

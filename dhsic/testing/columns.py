@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
+from dhsic.parameters import check_standardize, scales
 from dhsic.runs.measured import check_measured
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling, measure
+from dhsic.sources.values import RecodedSource, Tally, Values, recoded, total
 
 #: Features, and size, of a block of data, at most, unless chunks are larger: what is read for a
 #: single feature.
@@ -21,7 +25,7 @@ def columns_of(
     rows: Index | None,
     missing: str,
     *,
-    standardize: bool,
+    standardize: bool | str,
     has_bandwidth: bool,
 ) -> tuple[Float, Array]:
     """Features, scaled over the samples that are taken, and which of them do not vary.
@@ -36,7 +40,7 @@ def columns_of(
         Samples, all by default.
     missing : {"mean", "error"}
         Missing values become the mean of their feature, or are refused.
-    standardize : bool
+    standardize : "auto" or bool
         To unit deviation; to zero mean in any case.
     has_bandwidth : bool
         Whether the kernel on the data has a width.
@@ -55,20 +59,46 @@ def columns_of(
     """
     if missing not in ("mean", "error"):
         raise InputError(f"missing={missing!r} is unknown; pass 'mean' or 'error'.")
+    check_standardize(standardize)
     order = np.argsort(which, kind="stable")
-    ascending = which[order]
+    parts = list(_parts(source, which[order], rows))
+    values = _values_of(source, parts, rows)
+    read = recoded(source, values)
     known: list[Scaling] = []
     Z = np.empty((source.n_samples if rows is None else len(rows), len(which)), order="F")
-    width = int(np.clip(BLOCK_BYTES // (8 * source.n_samples), 1, BLOCK_WIDTH))
-    for block in source.blocks(width):
-        first, last = np.searchsorted(ascending, [block.start, block.stop])
-        if first < last:
-            raw = source.read_columns(block, ascending[first:last] - block.start, rows)
-            scaling, values = measure(raw, source.missing_code, standardize=standardize)
-            known.append(scaling)
-            Z[:, order[first:last]] = values.T
+    scaled = scales(standardize, values)
+    at = 0
+    for _, raw in parts:
+        coded = read.recode(raw) if isinstance(read, RecodedSource) else raw
+        scaling, block = measure(coded, read.missing_code, standardize=scaled)
+        known.append(scaling)
+        Z[:, order[at : at + len(raw)]] = block.T
+        at += len(raw)
     whole = Scaling.join(known)
-    check_measured(whole, missing=missing, standardize=standardize, has_bandwidth=has_bandwidth)
+    check_measured(whole, missing=missing, standardize=scaled, has_bandwidth=has_bandwidth)
     constant = np.empty(len(which), dtype=bool)
     constant[order] = whole.constant
     return Z, constant
+
+
+def _parts(
+    source: AbstractSource, features: Index, rows: Index | None
+) -> Iterator[tuple[Index, Array]]:
+    """Features, ascending, and their stored values (c, m), some at a time."""
+    width = int(np.clip(BLOCK_BYTES // (8 * source.n_samples), 1, BLOCK_WIDTH))
+    for block in source.blocks(width):
+        first, last = np.searchsorted(features, [block.start, block.stop])
+        if first < last:
+            some = features[first:last]
+            yield some, source.read_columns(block, some - block.start, rows)
+
+
+def _values_of(
+    source: AbstractSource, parts: list[tuple[Index, Array]], rows: Index | None
+) -> Values:
+    """What the values of some features are."""
+    known = Values.known(source)
+    if known is not None:
+        return known
+    tallies = [Tally.of(raw, source.missing_code, features, rows) for features, raw in parts]
+    return Values.judged(source, total(tallies))

@@ -15,12 +15,8 @@ from dhsic._typing import Array, Float, Index
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.choosing import resolve_kernel
-from dhsic.parameters import check_standardize, scales
-from dhsic.runtime.threads import Threads
-from dhsic.scoring.values import look_at
 from dhsic.sources.opening import open_source
 from dhsic.sources.target import Joined, as_covariates, as_labels, check_coded, count_labels
-from dhsic.sources.values import recoded
 from dhsic.testing.answers import answer
 from dhsic.testing.columns import columns_of
 from dhsic.testing.draws import Draws
@@ -163,16 +159,8 @@ def test_features(
         estimator,
         Draws(method, n_permutations, random_state),
     )
-    check_standardize(standardize)
-    with Threads() as runtime:
-        values = look_at(source, runtime, taken, features=np.unique(which))
     Z, constant = columns_of(
-        recoded(source, values),
-        which,
-        taken,
-        missing,
-        standardize=scales(standardize, values),
-        has_bandwidth=chosen.has_bandwidth,
+        source, which, taken, missing, standardize=standardize, has_bandwidth=chosen.has_bandwidth
     )
     together = answer(question, Z)
     alone = [
