@@ -524,8 +524,8 @@ def test_given_labels_of_many_samples_stay_exact(monkeypatch):
 def test_tall_data_are_ranked_as_by_definition(monkeypatch, rng, kernel, estimator):
     """Few features of many samples, where low rank is taken because m x m is too large."""
     monkeypatch.setattr("dhsic.scoring.planning.MOST_SAMPLES", 50)
-    X = rng.standard_normal((120, 7))
-    y = X[:, 2] + 0.7 * X[:, 5] ** 2 + 0.2 * rng.standard_normal(120) > 0.5
+    X = rng.standard_normal((70, 6))
+    y = X[:, 2] + 0.7 * X[:, 5] ** 2 + 0.2 * rng.standard_normal(70) > 0.5
     Z = ((X - X.mean(axis=0)) / X.std(axis=0)).tolist()
     options = {"kernel": kernel, "estimator": estimator, "label_kernel": "binary", "step": 1}
     model = fit(X, y, "auto", **options)
