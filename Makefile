@@ -31,7 +31,7 @@ demo: $(STAMP)  ## Simulate 500 x 20,000 genotypes and select 50 of them
 	    --truth demo/genotypes.truth.tsv --out demo/selection.zarr --force
 
 test: $(STAMP)  ## Run the tests and the doctests (not the slow ones)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses logical --dist loadfile
 
 slow: $(STAMP)  ## Run the slow tests: measured memory, large data, real clusters
 	$(BIN)/python -m pytest -m slow --timeout 1800

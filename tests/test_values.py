@@ -205,6 +205,16 @@ def test_a_few_features_of_another_kind_change_nothing(code):
         values_of(stray)
 
 
+def test_codes_beside_many_features_of_another_kind_are_refused():
+    degrees = RNG.integers(-20, 30, (40, 20))
+    mixed = np.column_stack([np.where(GAPS, -9, CALLS), degrees])
+
+    with pytest.raises(DataError, match=r"hold -9 \(.*missing_code=-9 if it is missing in all"):
+        values_of(mixed)
+    assert values_of(mixed, missing_code=None).codes == {}
+    assert values_of(np.column_stack([np.where(GAPS, -1, CALLS), degrees])).codes == {}
+
+
 # -- left alone ---------------------------------------------------------------------------------
 
 OTHERS = {

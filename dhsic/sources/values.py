@@ -193,7 +193,8 @@ class Values:
         Raises
         ------
         DataError
-            Few values besides 0, 1, 2 and codes: the message names them.
+            Few values besides 0, 1, 2 and codes, or codes in some features that may be values in
+            others: the message names them.
         """
         is_more = _is_more_copies(tally.strays)
         if tally.is_ordinary and not is_more:
@@ -203,11 +204,15 @@ class Values:
         strays = {v: f for v, f in tally.strays.items() if counts or abs(v) > FEW_LEVELS}
         if tally.is_counts and strays and not is_more:
             _refuse(strays)
+        is_mixed = FEW_OTHERS * tally.n_others > tally.n_features
+        alone = sure and not tally.strays and not is_mixed
         codes = {
             int(value): found
             for value, found in tally.outside.items()
-            if value in CODES and ((sure and not tally.strays) or value != UNSURE)
+            if value in CODES and (alone or value != UNSURE)
         }
+        if codes and is_mixed:
+            _refuse_mixed(codes)
         plain = not (tally.n_others or tally.n_fractions or tally.strays)
         dosages = plain and set(tally.outside) == set(codes)
         return Values(dosages, codes, ONLY if dosages else MORE)
@@ -270,6 +275,16 @@ def _refuse(strays: Mapping[float, Found]) -> None:
         f"of alleles. If {'it stands' if one else 'they stand'} for missing calls, pass "
         f"missing_code={given}; to take every number as it is, missing_code=None; else mend the "
         "data."
+    )
+
+
+def _refuse_mixed(codes: Mapping[int, Found]) -> None:
+    told = "; ".join(f"{code} ({found})" for code, found in sorted(codes.items()))
+    given = next(iter(codes)) if len(codes) == 1 else f"({', '.join(map(str, sorted(codes)))})"
+    raise DataError(
+        f"Features of 0, 1 and 2 in X hold {told}, which stands for missing calls there, and other "
+        "features of X are of another kind, where it may be a value. Pass "
+        f"missing_code={given} if it is missing in all of them, missing_code=None if in none."
     )
 
 
