@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
+from dhsic.frames import check_order
 from dhsic.kernels.labels import SELF
 from dhsic.parameters import AbstractParameters, seed_of
 from dhsic.results import ranking, to_dataset
@@ -151,7 +152,8 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def _open(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
         """X as a source; `options` as of `dhsic.open_source`."""
         plain = sample_dim is None and not options["pass_only"]
-        if plain and isinstance(options["missing_code"], str) and _is_array_like(X):
+        said = options["missing_code"]
+        if plain and isinstance(said, str) and said == "auto" and _is_array_like(X):
             matrix = self._validated(X, options["variable"])
             if options["n_samples"] is not None:
                 check_turned(matrix.shape, options["n_samples"])
@@ -200,6 +202,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 "them out, or use BAHSIC or FOHSIC."
             )
         d = source.n_features
+        check_order(source.feature_names(), groups, "groups", "groups.loc[X.columns]")
         return Groups.of(read_groups(X, groups, source) if isinstance(groups, str) else groups, d)
 
     @property

@@ -28,6 +28,7 @@ CODED = {
     "1 and 2": with_codes(CLASSES + 1),
     "as floats": with_codes(CLASSES + 1.0),
     "real values": with_codes(np.linspace(0, 3, M)),
+    "z-scores": with_codes(np.linspace(-3, 3, M)),
     "text": with_codes(np.where(CLASSES, "case", "control"), "-9"),
     "text of numbers": with_codes((CLASSES + 1).astype(str), "-9"),
     "text of any width": with_codes(np.where(CLASSES, "a", "b").astype("T"), "-9"),
@@ -201,3 +202,66 @@ def test_a_resumed_run_keeps_what_was_said(store, tmp_path):
         tmp_path / "c",
     )
     run("resume", tmp_path / "c")
+
+
+def test_codes_are_compared_as_numbers(store, tmp_path):
+    table = tmp_path / "t.tsv"
+    text = [f"{value:.1f}" for value in with_codes(np.linspace(-2, 2, M))]
+    table.write_text("height\n" + "\n".join(text) + "\n")
+    asked = ("--labels", table, "--target", "height", *SELECT, "--na", -9, "--drop-missing")
+    facts = json.loads(run("select", store, *asked, "--json").stdout)
+    assert facts["n_samples_left_out"] == 2
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        ((["n/a"], [f"{v / 7:.3f}" for v in range(M - 1)]), "--na n/a --drop-missing"),
+        ((["<0.1", "?"], [f"{v / 7:.3f}" for v in range(M - 2)]), "--na '<0.1'"),
+        (([], [f"0,{v}" for v in range(M)]), "numbers with decimal points"),
+    ],
+)
+def test_real_values_do_not_become_classes_by_a_slip(store, tmp_path, cells, words):
+    table = tmp_path / "t.tsv"
+    table.write_text("height\tx\n" + "".join(f"{c}\t1\n" for part in cells for c in part))
+    said = told(run("select", store, "--labels", table, "--target", "height", *SELECT, code=2))
+    assert words in said
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "it is empty"),
+        ("trait trait\n" + "1 2\n" * M, "two columns are called 'trait'"),
+        ("a trait\n" + "1 2\n" * (M - 1) + "1\n", "row 12 has fewer fields"),
+    ],
+)
+def test_tables_that_cannot_be_told(store, tmp_path, text, words):
+    (tmp_path / "t.txt").write_text(text)
+    asked = ("--labels", tmp_path / "t.txt", "--target", "trait", *SELECT)
+    assert words in told(run("select", store, *asked, code=2))
+
+
+def test_text_of_numbers_is_of_classes_whatever_holds_it():
+    clusters = np.array([*"001122001127"])
+    ways = (clusters, pd.Series(clusters, dtype=object), pd.Series(pd.Categorical(clusters)))
+    kernels = {dhsic.BAHSIC(2).fit(X, y).result_.attrs["label_kernel_used"] for y in ways}
+    assert kernels == {"multiclass"}
+
+
+def test_labels_and_covariates_in_two_orders_are_refused():
+    ids = [f"s{i}" for i in range(M)]
+    y, age = pd.Series(np.arange(M) * 0.7, index=ids), pd.DataFrame({"age": X[:, 0]}, index=ids)
+    dhsic.BAHSIC(2).fit(X, y, covariates=age)
+    with pytest.raises(InputError, match="another order in covariates than in y"):
+        dhsic.BAHSIC(2).fit(X, y, covariates=age[::-1])
+    dhsic.BAHSIC(2).fit(X, y, covariates=age[::-1], by_position=True)
+
+
+def test_groups_in_another_order_are_refused():
+    names = [f"g{j}" for j in range(D)]
+    groups = pd.Series(np.arange(D) // 2, index=names)
+    frame = pd.DataFrame(X, columns=names)
+    dhsic.BAHSIC(2).fit(frame, CLASSES, groups=groups)
+    with pytest.raises(InputError, match="another order in groups"):
+        dhsic.BAHSIC(2).fit(frame, CLASSES, groups=groups[::-1])

@@ -150,7 +150,7 @@ def test_two_strays_are_named():
     X = CALLS.astype(int)
     X[7, 11], X[9, 2], X[9, 3] = 9, 3, 3
 
-    with pytest.raises(DataError, match=r"only 3 \(2 times.*9 \(once.*missing_code=\(3, 9\)"):
+    with pytest.raises(DataError, match=r"only 3 \(2 times.*9 \(once.*missing_code=\[3, 9\]"):
         ranking(X)
     meant = dhsic.open_source(X, missing_code=(3, 9))
     assert_array_equal(ranking(meant), ranking(np.where(X > 2, np.nan, X)))
@@ -225,7 +225,6 @@ OTHERS = {
     "signs": RNG.choice([-1, 1], (40, 30)),
     "shifted": CALLS.astype(int) - 1,
     "ages and sexes": np.column_stack([RNG.integers(20, 80, (40, 3)), CALLS[:, 0] > 0]),
-    "a constant among counts": np.column_stack([CALLS, np.full(40, 7)]),
     "rooms beside real values": np.column_stack(
         [CALLS[:, :8] > 0, RNG.integers(0, 4, (40, 2)), RNG.standard_normal((40, 2))]
     ),
@@ -239,6 +238,10 @@ def test_other_data_are_left_as_they_are(kind):
 
     assert not found.dosages
     assert found.codes == {}
+
+
+def test_a_constant_feature_is_of_no_kind():
+    assert values_of(np.column_stack([CALLS, np.full(40, 7)])).dosages
 
 
 def test_values_from_a_format_are_known(tmp_path):
@@ -323,3 +326,46 @@ def test_halves_are_taken_as_the_whole():
 
     expected = dhsic.select(np.where(GAPS, np.nan, calls), Y, **options)
     assert_array_equal(found["stability"], expected["stability"])
+
+
+# -- what is said takes the place of what is guessed ---------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["i2", "f4", "f8"])
+def test_a_code_that_is_said_is_the_only_one(dtype):
+    centred = np.where(GAPS, 9, CALLS.astype(int) - 1).astype(dtype)
+
+    found = ranking(dhsic.open_source(centred, missing_code=9), standardize=True)
+
+    assert_array_equal(found, ranking(np.where(GAPS, np.nan, CALLS - 1.0), standardize=True))
+
+
+@pytest.mark.parametrize("code", ["-9", "none", "banana"])
+def test_fit_refuses_codes_that_are_none(code):
+    with pytest.raises(InputError, match="missing_code="):
+        dhsic.BAHSIC(5).fit(CALLS, Y, missing_code=code)
+
+
+@pytest.mark.parametrize(
+    "levels", [(-2, -1, 0, 1, 2), (-1, 0, 1, 2, 3), (-3, -2, -1, 0, 1, 2, 3), (1, 2, 3)]
+)
+def test_scales_are_left_alone(levels):
+    found = values_of(RNG.choice(levels, (40, 30)))
+
+    assert not found.dosages
+    assert found.codes == {}
+
+
+def test_variants_that_are_wholly_missing_change_nothing():
+    coded = CALLS.astype(int)
+    coded[:, 5] = 9
+
+    assert values_of(coded).dosages
+    coded[:, 6] = np.where(np.arange(40) < 30, 9, coded[:, 6])
+    with pytest.raises(DataError, match=r"only 9 \("):
+        values_of(coded)
+
+
+def test_the_sentence_says_what_was_seen():
+    with pytest.raises(DataError, match="X holds -1, 0, 1 and besides them only 9"):
+        values_of(np.where(GAPS, 9, CALLS.astype(int) - 1))

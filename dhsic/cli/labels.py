@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from dhsic.alignment import Alignment, Rows, Ways
 from dhsic.cli.tables import Table, is_missing, read_table, typed, whole_numbers
 from dhsic.errors import InputError
 from dhsic.given import refuse_wide
-from dhsic.ids import is_id, some
+from dhsic.ids import is_id, is_number, some
 from dhsic.kernels.labels import CLASS_KERNELS, MOST_CLASSES, auto_kernel
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
@@ -148,7 +149,7 @@ def _refuse_coded(job: Job, columns: Columns) -> None:
         if n:
             raise InputError(
                 f"{n:,} of {values.size:,} values of {name!r} are {PLINK_MISSING}, which PLINK "
-                "writes for missing ones, and no other is below 0. Leave those samples out with "
+                "writes for missing ones, and no other is near it. Leave those samples out with "
                 f"--na {PLINK_MISSING} --drop-missing; if {PLINK_MISSING} is a value, --not-na "
                 f"{PLINK_MISSING} takes it for one."
             )
@@ -166,11 +167,28 @@ def _refuse_names(name: str, values: Array, label_kernel: str) -> None:
     """Refuse labels that name the samples: there is a class for each of them."""
     is_class = label_kernel != "auto" or auto_kernel(values) in CLASS_KERNELS
     column = values.astype(str) if values.dtype.kind == "O" else values
-    if is_class and column.size > 2 and len(np.unique(column)) == column.size:
+    if label_kernel == "auto" and values.dtype.kind == "O":
+        _refuse_mixed(name, column)
+    n = len(np.unique(column))
+    if is_class and column.size > 2 and (n == column.size or n > MOST_CLASSES):
         raise InputError(
-            f"All {column.size} labels of {name!r} differ ({column[0]}, {column[1]}, ...), so "
-            "every sample would be a class of its own; pass labels that samples share, not their "
-            "names, or --label-kernel gaussian for real values."
+            f"{column.size} labels of {name!r} are of {n} classes ({column[0]}, {column[1]}, ...), "
+            "so nearly every sample would be one of its own; pass labels that samples share, not "
+            "their names, and numbers with decimal points; --label-kernel gaussian is for real "
+            "values."
+        )
+
+
+def _refuse_mixed(name: str, column: Array) -> None:
+    """Refuse labels most of which are numbers, and some are text: codes, or slips of the pen."""
+    odd = sorted({str(text) for text in column if not is_number(str(text))})
+    n_odd = sum(not is_number(str(text)) for text in column)
+    if 0 < 2 * n_odd < column.size:
+        na = " ".join(f"--na {shlex.quote(text)}" for text in odd[:3])
+        raise InputError(
+            f"{column.size - n_odd:,} labels of {name!r} are numbers, and {n_odd:,} are not "
+            f"({some(map(repr, odd))}). If these are missing: {na} --drop-missing; else mend them, "
+            "or say that labels are classes: --label-kernel multiclass."
         )
 
 

@@ -112,13 +112,19 @@ class _Top:
                 if line.strip() and not line.startswith("##"):
                     break
                 n_skipped += 1
+        if not line.strip():
+            raise ValueError("it is empty")
         separator = next((mark for mark in ("\t", ",", ";") if mark in line), r"\s+")
         by_blanks = separator == r"\s+"
         fields = line.split() if by_blanks else next(csv.reader([line], delimiter=separator))
         fields = [field.strip().strip('"') for field in fields]
+        twice = sorted({field for field in fields if field and fields.count(field) > 1})
         is_fam = file.suffix == ".fam" or (file.suffix == ".psam" and not line.startswith("#"))
         is_fam = is_fam and {"fid", "iid"}.isdisjoint(map(plain, fields[:2]))
-        return cls(separator, n_skipped, not is_fam and _is_header(fields), is_fam)
+        has_header = not is_fam and _is_header(fields)
+        if has_header and twice:
+            raise ValueError(f"two columns are called {twice[0]!r}; rename one of them")
+        return cls(separator, n_skipped, has_header, is_fam)
 
     def read(self, file: Path) -> pd.DataFrame:
         """Columns of text, without empty rows."""
@@ -142,6 +148,12 @@ class _Top:
             else:
                 frame = frame.set_axis(["", *names], axis=1)
         frame = frame.fillna("")
+        is_short = (frame.iloc[:, -1] == "").to_numpy() & (frame != "").any(axis=1).to_numpy()
+        if self.separator == r"\s+" and is_short.any():
+            raise ValueError(
+                f"row {int(is_short.argmax()) + 1} has fewer fields than others, so blanks cannot "
+                "tell which is missing; write NA for it, or separate columns by tabs"
+            )
         return frame[(frame != "").any(axis=1)]
 
 
@@ -201,7 +213,9 @@ def typed(values: Array, na: tuple[str, ...] = (), not_na: tuple[str, ...] = ())
     text = np.char.decode(values) if values.dtype.kind == "S" else values
     text = np.array([str(value) for value in text], dtype=object)
     absent = NA - {t.strip().lower() for t in not_na}
-    missing = np.array([t.strip().lower() in absent or t.strip() in na for t in text], dtype=bool)
+    coded_as = frozenset(float(code) for code in na if is_number(code))
+    told = [_stands_for_none(t.strip(), absent, na, coded_as) for t in text]
+    missing = np.array(told, dtype=bool)
     if values.dtype.kind == "U":
         return np.where(missing, "", values)
     if missing.all() or not all(is_number(t) for t in text[~missing]):
@@ -209,6 +223,15 @@ def typed(values: Array, na: tuple[str, ...] = (), not_na: tuple[str, ...] = ())
     numbers = np.full(text.shape, np.nan)
     numbers[~missing] = text[~missing].astype(np.float64)
     return numbers
+
+
+def _stands_for_none(
+    text: str, absent: frozenset[str], na: tuple[str, ...], coded: frozenset[float]
+) -> bool:
+    """Whether a text says that a value is missing; numbers are compared as numbers."""
+    if text.lower() in absent or text in na:
+        return True
+    return bool(coded) and is_number(text) and float(text) in coded
 
 
 def is_missing(values: Array) -> Mask:

@@ -54,8 +54,9 @@ def open_source(
     missing_code : int, sequence of int, None or "auto"
         Numbers that mean missing. ``"auto"``: -1 in VCF Zarr; what a Zarr or xarray array
         declares (attribute ``missing_value`` or ``_FillValue``, or fill value -1 of int8); and in
-        data of 0, 1 and 2 the numbers -1, -9 and -127, any other lone value being refused. None:
-        every number counts as it is. In floats NaN is missing, always.
+        data of 0, 1 and 2 the numbers -1, -9 and -127, any other lone value being refused. What is
+        said takes the place of all that; None: every number counts as it is. In floats NaN is
+        missing, always.
     missing_chunks : {"error", "fill"}
         Whether chunks that a Zarr array lacks are an error or fill values.
     ploidy_policy : {"count", "scale", "error"}
@@ -93,7 +94,9 @@ def open_source(
     if isinstance(X, str | PathLike):
         X = open_store(fspath(X), storage_options)
     source = _opened(X, request)
-    source.keeps_codes |= missing_code is None
+    source.keeps_codes |= not isinstance(missing_code, str)  # said: nothing is guessed
+    if source.dtype.kind == "f" and source.missing_code is not None:
+        several = (*several, source.missing_code)
     if several:
         source = RecodedSource(source, several)
     if not pass_only:

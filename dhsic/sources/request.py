@@ -46,7 +46,9 @@ class Request:
         if not isinstance(self.missing_code, str):
             return self.missing_code
         declared = attributes.get("missing_value", attributes.get("_FillValue") or None)
-        if isinstance(declared, int | np.integer):
+        if isinstance(declared, int | np.integer) or (
+            isinstance(declared, float | np.floating) and float(declared).is_integer()
+        ):
             return int(declared)
         filled = dtype == np.int8 and fill_value is not None and int(fill_value) == -1
         return -1 if filled else None

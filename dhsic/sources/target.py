@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import pairwise
 from os import PathLike, fspath
 from typing import Any, overload
 
@@ -206,6 +207,8 @@ def as_labels(y: Any, data: Any) -> Array:
             f"y has shape {labels.shape}, one row of {labels.shape[1]}. Pass one row a sample: "
             "y.ravel(), or y.T."
         )
+    if labels.dtype.kind == "O" and all(isinstance(value, str) for value in labels.flat):
+        return labels.astype(str)  # text names classes, though they be called "0" and "1"
     return labels
 
 
@@ -241,6 +244,8 @@ class Joined:
         InputError
             As of `dhsic.frames.join`.
         """
+        if not by_position and names_of(X) is None and source.sample_names() is None:
+            _check_each_other(given)
         return cls(
             {
                 what: _joined(source, X, values, what, by_position=by_position)
@@ -264,6 +269,20 @@ class Joined:
         """How rows were matched, for the attributes of a result; nothing where none were."""
         told = [f"{what}: {a.note}" for what, a in self.alignments.items() if a is not None]
         return {"labels": "; ".join(told)} if told else {}
+
+
+def _check_each_other(given: Mapping[str, Any]) -> None:
+    """Refuse what names samples in several orders, where the data name none."""
+    named = [(what, names_of(values)) for what, values in given.items()]
+    known = [(what, names) for what, names in named if names is not None]
+    for (_, first), (what, names) in pairwise(known):
+        both = set(map(str, first)) == set(map(str, names))
+        if both and not (first.astype(str) == names.astype(str)).all():
+            raise InputError(
+                f"Samples are in another order in {what} than in {known[0][0]}, and X does not "
+                "name them. Put both in the order of X, or pass by_position=True if rows belong "
+                "together by position."
+            )
 
 
 def _joined(
@@ -297,14 +316,14 @@ def check_coded(X: Any, **given: Any) -> None:
         if any(of_each):
             raise InputError(
                 f"{sum(of_each)} of {columns.size} values of {what} are {PLINK_MISSING}, which "
-                "PLINK writes for missing ones, and no other is below 0. "
+                "PLINK writes for missing ones, and no other is near it. "
                 f"{_without(X, what, columns)} If {PLINK_MISSING} is a value, "
                 f"{_as_values(what, columns)}."
             )
 
 
 def plink_missing(values: Array) -> int:
-    """Count what looks like PLINK's missing values: -9 where all others are 0 or more, or text.
+    """Count what looks like PLINK's missing values: -9 far below all others, or among text.
 
     Examples
     --------
@@ -319,7 +338,8 @@ def plink_missing(values: Array) -> int:
         return 0
     coded = values == PLINK_MISSING
     others = values[~coded & ~np.isnan(values)]
-    looks = coded.any() and others.size and bool((others >= 0).all())
+    far = bool(others.size and others.min() > PLINK_MISSING / 2 and others.max() >= 0)
+    looks = coded.any() and far
     return int(coded.sum()) if looks else 0
 
 

@@ -32,6 +32,8 @@ DOSAGES, ONLY, MORE = "dosages", "nothing but 0, 1 and 2", "values other than 0,
 FEW_LEVELS = 8
 #: Data of dosages have one feature of another kind, such as an age, among so many at most.
 FEW_OTHERS = 20
+#: Whole numbers without a gap that may be 0 to 2 with -1 for missing; more of them are a scale.
+SHORTEST_SCALE = 4
 #: Distinct values that are told apart.
 MOST_TOLD = 64
 
@@ -60,12 +62,12 @@ class Tally:
     n_features : int
         How many.
     n_others : int
-        Features of another kind: with more than `MOST_STRAYS` distinct values outside 0 to 2,
-        more such values than others, or any and fractions within.
+        Features that vary and are of another kind: with more than `MOST_STRAYS` distinct values
+        outside 0 to 2, no others, or any such value and fractions within.
     n_fractions : int
         Features within 0 to 2 that hold fractions.
-    has_one : bool
-        Whether a value is 1.
+    has_zero, has_one : bool
+        Whether a value is 0, or 1.
     largest : float
         The largest value within 0 to 2.
     outside : mapping
@@ -75,6 +77,7 @@ class Tally:
     n_features: int = 0
     n_others: int = 0
     n_fractions: int = 0
+    has_zero: bool = False
     has_one: bool = False
     largest: float = 0.0
     outside: Mapping[float, Found] = field(default_factory=dict)
@@ -86,6 +89,7 @@ class Tally:
             self.n_features + other.n_features,
             self.n_others + other.n_others,
             self.n_fractions + other.n_fractions,
+            self.has_zero or other.has_zero,
             self.has_one or other.has_one,
             max(self.largest, other.largest),
             outside,
@@ -112,7 +116,9 @@ class Tally:
         if not raw.size:
             return Tally()
         if raw.dtype.kind != "f" and raw.min() >= 0 and raw.max() <= MOST_COPIES:  # most often
-            return Tally(len(raw), has_one=bool((raw == 1).any()), largest=float(raw.max()))
+            ones = bool((raw == 1).any())
+            zeros = bool(raw.min() == 0)
+            return Tally(len(raw), has_zero=zeros, has_one=ones, largest=float(raw.max()))
         outside = (raw < 0) | (raw > MOST_COPIES)
         missing = missing_mask(raw, missing_code)
         if missing is not None:
@@ -124,7 +130,7 @@ class Tally:
         found: dict[float, Found] = {}
         fractions = _have_fractions(raw, ~outside)
         strays = (outside & ~is_code).any(axis=1)
-        is_other = strays & (fractions | (2 * (outside & ~is_code).sum(axis=1) > raw.shape[1]))
+        is_other = strays & (fractions | outside.all(axis=1))
         for c in np.flatnonzero(strays & ~is_other):
             seen = _values(raw[[c]], (outside[c] & ~is_code[c])[None], features[[c]], rows)
             is_other[c] = len(seen) > MOST_STRAYS
@@ -132,8 +138,9 @@ class Tally:
         _merge(found, _values(raw, is_code & ~is_other[:, None], features, rows))
         return Tally(
             n_features=len(raw),
-            n_others=int(is_other.sum()),
+            n_others=int((is_other & (raw != raw[:, :1]).any(axis=1)).sum()),
             n_fractions=int((fractions & ~is_other).sum()),
+            has_zero=bool((raw == 0).any()),
             has_one=bool((raw == 1).any()),
             largest=float(np.fmax.reduce(np.where(outside, 0, raw), axis=None, initial=0)),
             outside=found,
@@ -197,13 +204,13 @@ class Values:
             others: the message names them.
         """
         is_more = _is_more_copies(tally.strays)
-        if tally.is_ordinary and not is_more:
+        if (tally.is_ordinary and not is_more) or _is_scale(tally):
             return Values(dosages=False, because=MORE)
         sure = tally.largest > 1
-        counts = sure and tally.has_one
+        counts = sure and tally.has_zero and tally.has_one
         strays = {v: f for v, f in tally.strays.items() if counts or abs(v) > FEW_LEVELS}
         if tally.is_counts and strays and not is_more:
-            _refuse(strays)
+            _refuse(tally, strays)
         is_mixed = FEW_OTHERS * tally.n_others > tally.n_features
         alone = sure and not tally.strays and not is_mixed
         codes = {
@@ -265,13 +272,23 @@ def _is_more_copies(strays: Mapping[float, Found]) -> bool:
     return len(values) > 1 and values == list(range(3, 3 + len(values)))
 
 
-def _refuse(strays: Mapping[float, Found]) -> None:
+def _is_scale(tally: Tally) -> bool:
+    """Whether values are whole numbers without a gap on both sides of 0, at least five."""
+    values = sorted({*tally.outside, 0.0, 1.0, 2.0})
+    gapless = values == list(np.arange(values[0], values[0] + len(values)))
+    return bool(gapless and values[0] < 0 and len(values) > SHORTEST_SCALE)
+
+
+def _refuse(tally: Tally, strays: Mapping[float, Found]) -> None:
     told = "; ".join(f"{value:g} ({found})" for value, found in strays.items())
     codes = ", ".join(f"{value:g}" for value in strays)
     one = len(strays) == 1
-    given = codes if one else f"({codes})"
+    given = codes if one else f"[{codes}]"
+    whole = [0] * tally.has_zero + [1] * tally.has_one + [2] * (tally.largest > 1)
+    known = sorted(v for v in tally.outside if v in CODES)
+    seen = ", ".join(f"{value:g}" for value in (*known, *whole))
     raise DataError(
-        f"X holds 0, 1 and 2 and besides them only {told}, which {'is' if one else 'are'} no count "
+        f"X holds {seen} and besides them only {told}, which {'is' if one else 'are'} no count "
         f"of alleles. If {'it stands' if one else 'they stand'} for missing calls, pass "
         f"missing_code={given}; to take every number as it is, missing_code=None; else mend the "
         "data."
@@ -280,7 +297,7 @@ def _refuse(strays: Mapping[float, Found]) -> None:
 
 def _refuse_mixed(codes: Mapping[int, Found]) -> None:
     told = "; ".join(f"{code} ({found})" for code, found in sorted(codes.items()))
-    given = next(iter(codes)) if len(codes) == 1 else f"({', '.join(map(str, sorted(codes)))})"
+    given = next(iter(codes)) if len(codes) == 1 else f"[{', '.join(map(str, sorted(codes)))}]"
     raise DataError(
         f"Features of 0, 1 and 2 in X hold {told}, which stands for missing calls there, and other "
         "features of X are of another kind, where it may be a value. Pass "

@@ -89,6 +89,7 @@ def test_features(
     random_state: int = 0,
     sample_dim: str | int | None = None,
     variable: str | None = None,
+    missing_code: Any = "auto",
     by_position: bool = False,
 ) -> FeatureTests:
     """Test features one by one, and together, for independence of Y.
@@ -114,7 +115,7 @@ def test_features(
     kernel, label_kernel, bandwidth, estimator, covariates, method, n_permutations, random_state
         As of `hsic_test`; covariates are those of all samples. Every feature meets the same
         permutations.
-    sample_dim, variable
+    sample_dim, variable, missing_code
         As of `dhsic.open_source`.
     by_position : bool
         Rows of `Y` and `covariates` are in the order of X, whatever they are called.
@@ -144,7 +145,13 @@ def test_features(
     """
     labels = as_labels(Y, X)
     n_labels = count_labels(Y, labels, by_position=by_position)
-    source = open_source(X, variable=variable, sample_dim=sample_dim, n_samples=n_labels)
+    source = open_source(
+        X,
+        variable=variable,
+        sample_dim=sample_dim,
+        n_samples=n_labels,
+        missing_code=missing_code,
+    )
     joined = Joined.of(source, X, by_position=by_position, Y=Y, covariates=covariates)
     which, taken = features_at(features, source), rows_at(rows, source.n_samples)
     chosen, policy = resolve_kernel(kernel), resolve_bandwidth(bandwidth)
