@@ -126,7 +126,7 @@ class Store:
     def edit(self, rng):
         array = self.array
         at = tuple(int(rng.integers(n)) for n in array.shape)
-        array[at] = 1 - max(int(np.nan_to_num(array[at])), 0)
+        array[at] = 0 if array[at] == 1 else 1
 
     def turn_calls(self, rng):
         """Swap the copies of calls of VCF Zarr: other bytes, the same dosages; else two samples."""
@@ -222,7 +222,7 @@ class Matrix:
 
     def edit(self, rng):
         at = int(rng.integers(M)), int(rng.integers(D))
-        self.given.iloc[at] = 1 - max(np.nan_to_num(self.given.iloc[at]), 0)
+        self.given.iloc[at] = 0 if self.given.iloc[at] == 1 else 1
 
     def append(self, rng):
         self.given = self.given.assign(more=0.0)

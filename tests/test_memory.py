@@ -22,6 +22,7 @@ GB = 10**9
 #: A selection in a process of its own: prints its peak and its promise, in bytes.
 RUN = """
 import json, sys
+sys.modules["pyarrow"] = None  # pandas loads it where it is, which takes 100 MB of addresses
 import dhsic
 from dhsic.engines.memory import peak_bytes
 path, options = sys.argv[1], json.loads(sys.argv[2])
