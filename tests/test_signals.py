@@ -36,13 +36,24 @@ def store(tmp_path_factory):
     return path
 
 
+def heed():
+    """Take signals as a shell in front does: one in the background has its children ignore some."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def ended(way, store, number, when, *options):
     """(exit code, stdout, stderr) of a command that gets a signal once `when(process)` holds."""
     select = ["select", str(store), "--target", str(store.parent / "y.csv"), "--step", "1"]
     command = [*WAYS[way], *select, *options]
     environment = os.environ | {"PYTHONPATH": str(Path(dhsic.__file__).parent.parent)}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        preexec_fn=heed,  # noqa: PLW1509  # one thread is here
     ) as process:
         deadline = time.monotonic() + WAIT
         while not when(process) and process.poll() is None:

@@ -171,11 +171,11 @@ def _refuse_names(name: str, values: Array, label_kernel: str) -> None:
         _refuse_mixed(name, column)
     n = len(np.unique(column))
     if is_class and column.size > 2 and (n == column.size or n > MOST_CLASSES):
+        differ = f"All {n}" if n == column.size else f"{n} of {column.size}"
         raise InputError(
-            f"{column.size} labels of {name!r} are of {n} classes ({column[0]}, {column[1]}, ...), "
-            "so nearly every sample would be one of its own; pass labels that samples share, not "
-            "their names, and numbers with decimal points; --label-kernel gaussian is for real "
-            "values."
+            f"{differ} labels of {name!r} differ ({column[0]}, {column[1]}, ...), so nearly every "
+            "sample would be a class of its own; pass labels that samples share, not their names, "
+            "and numbers with decimal points; --label-kernel gaussian is for real values."
         )
 
 
