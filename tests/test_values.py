@@ -16,7 +16,7 @@ from dhsic.runtime.threads import Threads
 from dhsic.scoring.values import look_at
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.simulate import simulate_genotypes
-from dhsic.sources.values import CODES, RecodedSource, Tally, Values
+from dhsic.sources.values import CODES, Census, RecodedSource, Values
 from dhsic.testing import test_features as tested
 
 RNG = np.random.default_rng(5)
@@ -261,8 +261,8 @@ def test_a_tally_does_not_depend_on_the_cut(data):
     cut = data.draw(st.integers(0, 7))
     where = np.arange(7) + 100
 
-    whole = Tally.of(raw, None, where, None)
-    parts = Tally.of(raw[:cut], None, where[:cut], None) + Tally.of(
+    whole = Census.of(raw, None, where, None)
+    parts = Census.of(raw[:cut], None, where[:cut], None) + Census.of(
         raw[cut:], None, where[cut:], None
     )
 

@@ -9,7 +9,7 @@ from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.scoring.reader import Reader
 from dhsic.scoring.tasks import Wanted, raw_columns
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.values import Tally, Values, total
+from dhsic.sources.values import Census, Values, total
 
 #: Values up to which a plan looks at all of them.
 LOOKED_AT = 1 << 30
@@ -51,18 +51,18 @@ def look_at(
     reader = Reader(source, runtime, Wanted(rows, m, statistic=False))
     jobs = reader.jobs(np.arange(source.n_features, dtype=np.int64))
     some = sorted({*np.linspace(0, len(jobs) - 1, FEW_JOBS).astype(int).tolist()})
-    tally = total(list(reader.joined(tally_of, [jobs[i] for i in some])))
+    tally = total(list(reader.joined(census_of, [jobs[i] for i in some])))
     if whole and not tally.is_ordinary:
         rest = [job for i, job in enumerate(jobs) if i not in some]
-        tally = total([tally, *reader.joined(tally_of, rest)])
+        tally = total([tally, *reader.joined(census_of, rest)])
     return Values.judged(source, tally, as_they_are=as_they_are)
 
 
-def tally_of(source: AbstractSource, job: Job, wanted: Wanted) -> Tally:
-    """Tally of the values of the job."""
+def census_of(source: AbstractSource, job: Job, wanted: Wanted) -> Census:
+    """Census of the values of the job."""
     return total(
         [
-            Tally.of(
+            Census.of(
                 raw_columns(source, block, columns, wanted),
                 source.missing_code,
                 block.start + columns.local,

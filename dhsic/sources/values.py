@@ -39,14 +39,14 @@ MOST_TOLD = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Occurrences:
     """How often a value occurs, and its first place: number of the feature, then of the sample."""
 
     n: int
     place: tuple[int, int]
 
-    def __add__(self, other: Found) -> Found:
-        return Found(self.n + other.n, min(self.place, other.place))
+    def __add__(self, other: Occurrences) -> Occurrences:
+        return Occurrences(self.n + other.n, min(self.place, other.place))
 
     def __str__(self) -> str:
         times = "once" if self.n == 1 else f"{self.n:,} times"
@@ -54,7 +54,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class Census:
     """What was seen of the values of some features.
 
     Attributes
@@ -80,12 +80,12 @@ class Tally:
     has_zero: bool = False
     has_one: bool = False
     largest: float = 0.0
-    outside: Mapping[float, Found] = field(default_factory=dict)
+    outside: Mapping[float, Occurrences] = field(default_factory=dict)
 
-    def __add__(self, other: Tally) -> Tally:
+    def __add__(self, other: Census) -> Census:
         outside = dict(self.outside)
         _merge(outside, other.outside)
-        return Tally(
+        return Census(
             self.n_features + other.n_features,
             self.n_others + other.n_others,
             self.n_fractions + other.n_fractions,
@@ -106,19 +106,19 @@ class Tally:
         return 2 * self.n_others > self.n_features or len(self.strays) > MOST_STRAYS
 
     @property
-    def strays(self) -> dict[float, Found]:
+    def strays(self) -> dict[float, Occurrences]:
         """Values outside 0 to 2 that are no codes."""
         return {v: f for v, f in sorted(self.outside.items()) if v not in CODES}
 
     @staticmethod
-    def of(raw: Array, missing_code: int | None, features: Index, rows: Index | None) -> Tally:
-        """Tally of stored values, (c, m), of `features` (c,) and the samples `rows`."""
+    def of(raw: Array, missing_code: int | None, features: Index, rows: Index | None) -> Census:
+        """Census of stored values, (c, m), of `features` (c,) and the samples `rows`."""
         if not raw.size:
-            return Tally()
+            return Census()
         if raw.dtype.kind != "f" and raw.min() >= 0 and raw.max() <= MOST_COPIES:  # most often
             ones = bool((raw == 1).any())
             zeros = bool(raw.min() == 0)
-            return Tally(len(raw), has_zero=zeros, has_one=ones, largest=float(raw.max()))
+            return Census(len(raw), has_zero=zeros, has_one=ones, largest=float(raw.max()))
         outside = (raw < 0) | (raw > MOST_COPIES)
         missing = missing_mask(raw, missing_code)
         if missing is not None:
@@ -127,7 +127,7 @@ class Tally:
         for code in CODES:
             is_code |= raw == code
         is_code &= outside
-        found: dict[float, Found] = {}
+        found: dict[float, Occurrences] = {}
         fractions = _have_fractions(raw, ~outside)
         strays = (outside & ~is_code).any(axis=1)
         is_other = strays & (fractions | outside.all(axis=1))
@@ -136,7 +136,7 @@ class Tally:
             is_other[c] = len(seen) > MOST_STRAYS
             _merge(found, {} if is_other[c] else seen)
         _merge(found, _values(raw, is_code & ~is_other[:, None], features, rows))
-        return Tally(
+        return Census(
             n_features=len(raw),
             n_others=int((is_other & (raw != raw[:, :1]).any(axis=1)).sum()),
             n_fractions=int((fractions & ~is_other).sum()),
@@ -154,7 +154,9 @@ def _have_fractions(raw: Array, which: Mask) -> Mask:
     return np.asarray(((raw != np.floor(raw)) & which & ~np.isnan(raw)).any(axis=1))
 
 
-def _values(raw: Array, which: Mask, features: Index, rows: Index | None) -> dict[float, Found]:
+def _values(
+    raw: Array, which: Mask, features: Index, rows: Index | None
+) -> dict[float, Occurrences]:
     """Distinct values among some, (c, m), in the order of features."""
     at_feature, at_sample = np.divmod(np.flatnonzero(which), raw.shape[1])
     values, first, counts = np.unique(
@@ -163,10 +165,10 @@ def _values(raw: Array, which: Mask, features: Index, rows: Index | None) -> dic
     samples = at_sample if rows is None else rows[at_sample]
     places = zip(features[at_feature[first]].tolist(), samples[first].tolist(), strict=True)
     told = zip(values.tolist(), counts.tolist(), places, strict=True)
-    return {value: Found(n, place) for value, n, place in told}
+    return {value: Occurrences(n, place) for value, n, place in told}
 
 
-def _merge(into: dict[float, Found], more: Mapping[float, Found]) -> None:
+def _merge(into: dict[float, Occurrences], more: Mapping[float, Occurrences]) -> None:
     """Add what was found elsewhere."""
     for value, found in more.items():
         if value in into:
@@ -190,11 +192,11 @@ class Values:
     """
 
     dosages: bool
-    codes: Mapping[int, Found] = field(default_factory=dict)
+    codes: Mapping[int, Occurrences] = field(default_factory=dict)
     because: str = ""
 
     @staticmethod
-    def of(tally: Tally) -> Values:
+    def of(tally: Census) -> Values:
         """Judge what was seen.
 
         Raises
@@ -234,7 +236,7 @@ class Values:
         return None
 
     @staticmethod
-    def judged(source: AbstractSource, tally: Tally, *, as_they_are: bool = False) -> Values:
+    def judged(source: AbstractSource, tally: Census, *, as_they_are: bool = False) -> Values:
         """Judge what was seen of a source; `as_they_are` takes every number for a value.
 
         Raises
@@ -247,7 +249,7 @@ class Values:
         return replace(found, dosages=True, because=DOSAGES) if source.dosages else found
 
     @staticmethod
-    def kept(tally: Tally) -> Values:
+    def kept(tally: Census) -> Values:
         """Judge what was seen where no number stands for a missing value."""
         dosages = not (tally.n_others or tally.n_fractions or tally.outside)
         if dosages or tally.is_ordinary or not tally.is_counts:
@@ -266,20 +268,20 @@ class Values:
         return f"{self.because}; {missing} taken for missing"
 
 
-def _is_more_copies(strays: Mapping[float, Found]) -> bool:
+def _is_more_copies(strays: Mapping[float, Occurrences]) -> bool:
     """Whether counts simply go on: 3, 4 and so on without a gap, as of more than two copies."""
     values = list(strays)
     return len(values) > 1 and values == list(range(3, 3 + len(values)))
 
 
-def _is_scale(tally: Tally) -> bool:
+def _is_scale(tally: Census) -> bool:
     """Whether values are whole numbers without a gap on both sides of 0, at least five."""
     values = sorted({*tally.outside, 0.0, 1.0, 2.0})
     gapless = values == list(np.arange(values[0], values[0] + len(values)))
     return bool(gapless and values[0] < 0 and len(values) > SHORTEST_SCALE)
 
 
-def _refuse(tally: Tally, strays: Mapping[float, Found]) -> None:
+def _refuse(tally: Census, strays: Mapping[float, Occurrences]) -> None:
     told = "; ".join(f"{value:g} ({found})" for value, found in strays.items())
     codes = ", ".join(f"{value:g}" for value in strays)
     one = len(strays) == 1
@@ -295,7 +297,7 @@ def _refuse(tally: Tally, strays: Mapping[float, Found]) -> None:
     )
 
 
-def _refuse_mixed(codes: Mapping[int, Found]) -> None:
+def _refuse_mixed(codes: Mapping[int, Occurrences]) -> None:
     told = "; ".join(f"{code} ({found})" for code, found in sorted(codes.items()))
     given = next(iter(codes)) if len(codes) == 1 else f"[{', '.join(map(str, sorted(codes)))}]"
     raise DataError(
@@ -358,6 +360,6 @@ def recoded(source: AbstractSource, values: Values) -> AbstractSource:
     return RecodedSource(source, sorted(values.codes), UNSURE if free else None)
 
 
-def total(tallies: Sequence[Tally]) -> Tally:
-    """Tally of all."""
-    return reduce(Tally.__add__, tallies, Tally())
+def total(tallies: Sequence[Census]) -> Census:
+    """Census of all."""
+    return reduce(Census.__add__, tallies, Census())

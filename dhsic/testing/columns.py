@@ -12,7 +12,7 @@ from dhsic.parameters import check_standardize, scales
 from dhsic.runs.measured import check_measured
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling, measure
-from dhsic.sources.values import RecodedSource, Tally, Values, recoded, total
+from dhsic.sources.values import Census, RecodedSource, Values, recoded, total
 
 #: Features, and size, of a block of data, at most, unless chunks are larger: what is read for a
 #: single feature.
@@ -100,5 +100,5 @@ def _values_of(
     known = Values.known(source)
     if known is not None:
         return known
-    tallies = [Tally.of(raw, source.missing_code, features, rows) for features, raw in parts]
+    tallies = [Census.of(raw, source.missing_code, features, rows) for features, raw in parts]
     return Values.judged(source, total(tallies))
