@@ -189,6 +189,20 @@ def test_zeros_of_case_and_control_are_told_of(store):
     assert "PLINK" not in told(run("select", store, "--target", "plain", *SELECT))
 
 
+@pytest.mark.parametrize("name", ["t.fam", "t.txt"])
+def test_zeros_of_a_table_of_plink_are_refused(store, tmp_path, name):
+    rows = [f"F{i} S{i} 0 0 {1 + i % 2} {i % 3}" for i in range(M)]
+    (tmp_path / name).write_text("\n".join(rows) + "\n")
+    target = "PHENO" if name == "t.fam" else "PHENO4"
+    options = ("select", store, "--labels", tmp_path / name, "--by-position", *SELECT, "--json")
+    said = told(run(*options, "--target", target, code=2))
+    assert f"4 of 12 values of '{target}' are 0, which PLINK writes" in said
+    facts = json.loads(run(*options, "--target", target, "--na", 0, "--drop-missing").stdout)
+    assert facts["n_samples"] == 8
+    facts = json.loads(run(*options, "--target", target, "--not-na", 0).stdout)
+    assert facts["n_samples"] == M
+
+
 def test_a_resumed_run_keeps_what_was_said(store, tmp_path):
     run(
         "select",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from dhsic.alignment import Alignment, Rows, Ways
 from dhsic.cli.tables import Table, is_missing, read_table, typed, whole_numbers
 from dhsic.errors import InputError
 from dhsic.given import refuse_wide
-from dhsic.ids import is_id, is_number, some
+from dhsic.ids import is_id, is_number, plain, some
 from dhsic.kernels.labels import CLASS_KERNELS, MOST_CLASSES, auto_kernel
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
@@ -95,6 +96,8 @@ def _open(job: Job, n_samples: int | None) -> AbstractSource:
 
 #: PLINK's codes of cases (2) and controls (1), with the one of missing ones (0).
 CASE_CONTROL = {0, 1, 2}
+#: Names of PLINK's columns of such codes; columns without a header have them too.
+OF_PLINK = re.compile(r"pheno(type)?\d*|sex")
 
 Columns = Sequence[tuple[str, Array]]
 
@@ -141,18 +144,28 @@ def take(job: Job, source: AbstractSource, table: Table | None) -> Taken:
 
 
 def _refuse_coded(job: Job, columns: Columns) -> None:
-    """Refuse -9 where it looks like PLINK's missing value, unless it is said to be a value."""
-    if any(text.strip() == str(PLINK_MISSING) for text in job.not_na):
-        return
+    """Refuse what looks like PLINK's missing values, unless it is said to be a value."""
+    said = {text.strip() for text in job.not_na}
     for name, values in columns:
-        n = plink_missing(values)
-        if n:
-            raise InputError(
-                f"{n:,} of {values.size:,} values of {name!r} are {PLINK_MISSING}, which PLINK "
-                "writes for missing ones, and no other is near it. Leave those samples out with "
-                f"--na {PLINK_MISSING} --drop-missing; if {PLINK_MISSING} is a value, --not-na "
-                f"{PLINK_MISSING} takes it for one."
-            )
+        found = {
+            PLINK_MISSING: (plink_missing(values), "and no other is near it"),
+            0: (_zeros(name, values), "beside 1 and 2"),
+        }
+        for code, (n, beside) in found.items():
+            if n and str(code) not in said:
+                raise InputError(
+                    f"{n:,} of {values.size:,} values of {name!r} are {code}, which PLINK writes "
+                    f"for missing ones, {beside}. Leave those samples out with --na {code} "
+                    f"--drop-missing; if {code} is a value, --not-na {code} takes it for one."
+                )
+
+
+def _zeros(name: str, values: Array) -> int:
+    """Count zeros beside 1 and 2, or 2 alone, in a column that is called as PLINK calls it."""
+    if values.dtype.kind not in "iuf" or not OF_PLINK.fullmatch(plain(name)):
+        return 0
+    present = set(np.unique(values[~is_missing(values)]).tolist())
+    return int((values == 0).sum()) if {0, 2} <= present <= CASE_CONTROL else 0
 
 
 def _without_one(columns: Columns, m: int) -> Mask:
