@@ -263,6 +263,24 @@ def test_text_of_numbers_is_of_classes_whatever_holds_it():
     assert kernels == {"multiclass"}
 
 
+def test_names_of_samples_are_no_labels(tmp_path):
+    ids = pd.Series(np.arange(60) + 1000.0, name="IID")
+    data = np.random.default_rng(1).integers(0, 3, (60, D)).astype("f4")
+    for y in (ids, ids.rename("sample_id").astype(int)):
+        with pytest.raises(InputError, match="which names the samples: 60 of 60 values differ"):
+            dhsic.BAHSIC(2).fit(data, y)
+    dhsic.BAHSIC(2).fit(data, ids.rename("height"))
+    dhsic.BAHSIC(2).fit(data, (ids % 3).rename("FID"))
+    group = zarr.create_group(tmp_path / "i.zarr")
+    group.create_array("dosage", data=data, dimension_names=("samples", "variants"))
+    group.create_array("IID", data=ids.to_numpy(), dimension_names=("samples",))
+    with pytest.raises(InputError, match="'IID', which names the samples"):
+        dhsic.select(str(tmp_path / "i.zarr"), "IID")
+    options = ("select", tmp_path / "i.zarr", "--target", "IID", *SELECT)
+    for more in ((), ("--label-kernel", "gaussian")):
+        assert "'IID', which names the samples" in told(run(*options, *more, code=2))
+
+
 def test_labels_and_covariates_in_two_orders_are_refused():
     ids = [f"s{i}" for i in range(M)]
     y, age = pd.Series(np.arange(M) * 0.7, index=ids), pd.DataFrame({"age": X[:, 0]}, index=ids)

@@ -20,7 +20,7 @@ from dhsic.ids import is_id, is_number, plain, some
 from dhsic.kernels.labels import CLASS_KERNELS, MOST_CLASSES, auto_kernel
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import PLINK_MISSING, plink_missing, read_target
+from dhsic.sources.target import PLINK_MISSING, plink_missing, read_target, refuse_ids
 
 if TYPE_CHECKING:
     from dhsic.cli.job import Job
@@ -125,9 +125,10 @@ def take(job: Job, source: AbstractSource, table: Table | None) -> Taken:
         notes.append(
             f"{int(incomplete.sum()):,} of {len(incomplete):,} samples left out, they lack a value"
         )
-    if job.labels_as == "auto" or job.labels_as in CLASS_KERNELS:
-        for name, values in labels:
+    for name, values in labels:
+        if job.labels_as == "auto" or job.labels_as in CLASS_KERNELS:
             _refuse_names(name, values[keep], job.labels_as)
+        refuse_ids(name, values[keep])
     design = [part for name, values in covariates for part in _design(name, values[keep])]
     return Taken(
         _stacked([(name, values[keep]) for name, values in labels]) if labels else None,

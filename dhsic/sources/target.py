@@ -19,6 +19,8 @@ from dhsic.alignment import Alignment
 from dhsic.errors import DhsicError, InputError
 from dhsic.frames import id_columns, join, names_of, values_of
 from dhsic.given import as_array, refuse_lossy
+from dhsic.ids import NAMELESS, is_id, plain, some
+from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.sources.anndata import AnnDataStore
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import dimension_names, read_array
@@ -202,6 +204,7 @@ def as_labels(y: Any, data: Any) -> Array:
         As of `read_target` and `dhsic.frames.values_of`; a row instead of a column.
     """
     labels = read_target(data, y) if isinstance(y, str) else values_of(y, "y")
+    refuse_ids(y if isinstance(y, str) else getattr(y, "name", None), labels)
     if labels.ndim == 2 and labels.shape[0] == 1 < labels.shape[1]:
         raise InputError(
             f"y has shape {labels.shape}, one row of {labels.shape[1]}. Pass one row a sample: "
@@ -210,6 +213,26 @@ def as_labels(y: Any, data: Any) -> Array:
     if labels.dtype.kind == "O" and all(isinstance(value, str) for value in labels.flat):
         return labels.astype(str)  # text names classes, though they be called "0" and "1"
     return labels
+
+
+def refuse_ids(name: Any, labels: Array) -> None:
+    """Refuse labels that are called like ids, and nearly all differ: they name the samples.
+
+    Raises
+    ------
+    InputError
+        They do; classes that samples share, such as of families, pass.
+    """
+    is_named = isinstance(name, str) and is_id(name) and plain(name) not in NAMELESS
+    if not is_named or labels.ndim != 1:
+        return
+    n = len(set(labels.tolist()))
+    if 2 * n > len(labels) > 2 or n > MOST_CLASSES:
+        raise InputError(
+            f"The labels are {name!r}, which names the samples: {n:,} of {len(labels):,} values "
+            f"differ ({some(labels.tolist(), 3)}). Pass what was measured of the samples; if this "
+            "is it, give it a name that is not one of ids."
+        )
 
 
 def as_covariates(covariates: Any) -> Array | None:
