@@ -11,6 +11,7 @@ from commands import run, told
 
 import dhsic
 from dhsic.errors import InputError
+from dhsic.testing import hsic_test
 
 M, D = 12, 8
 X = np.random.default_rng(0).integers(0, 3, (M, D)).astype("f4")
@@ -49,6 +50,22 @@ def test_codes_are_refused(kind):
         dhsic.plan(X, CODED[kind])
     with pytest.raises(InputError, match="values of Y are -9"):
         dhsic.test_features(X, CODED[kind])
+    with pytest.raises(InputError, match="values of Y are -9"):
+        hsic_test(X, CODED[kind])
+
+
+@pytest.mark.parametrize("word", ["NA", "nan", "None", "<NA>"])
+@pytest.mark.parametrize("kind", [str, object, pd.Series, pd.Categorical])
+def test_text_for_missing_ones_is_no_class(word, kind):
+    text = with_codes(np.where(CLASSES, "case", "control").astype(object), word)
+    y = text.astype(str) if kind is str else kind(text) if kind is not object else text
+    with pytest.raises(InputError, match=rf"^2 of 12 values of y are '{word}', .*keep = y != '"):
+        dhsic.BAHSIC(2).fit(X, y)
+    with pytest.raises(InputError, match=f"2 of 12 values of Y are '{word}'"):
+        dhsic.test_features(X, y)
+    keep = text != word
+    dhsic.BAHSIC(2).fit(X[keep], text[keep])
+    dhsic.BAHSIC(2).fit(X, np.where(text == word, f"class {word}", text))
 
 
 VALUES = {

@@ -32,6 +32,8 @@ from dhsic.sources.watched import MissingChunks
 
 #: What PLINK writes for a phenotype that is missing.
 PLINK_MISSING = -9
+#: Text that stands for a missing value where tables and missing objects were made text.
+ABSENT = frozenset(("NA", "NaN", "nan", "None", "<NA>"))
 #: Arrays along the samples that name them rather than describe them.
 IDENTIFIERS = frozenset({"sample_id", "samples", "sample"})
 
@@ -321,13 +323,13 @@ def _joined(
 
 
 def check_coded(X: Any, **given: Any) -> None:
-    """Refuse labels and covariates of the samples of X some of which look like PLINK's missing.
+    """Refuse labels and covariates of the samples of X some of which look like codes for missing.
 
     Raises
     ------
     InputError
-        -9 is among values of which no other is below 0; the message says how to leave out the
-        samples, and how to keep them.
+        -9 is among values of which no other is below 0, or text such as "NA" among text; the
+        message says how to leave out the samples, and how to keep them.
     """
     for what, values in given.items():
         if values is None:
@@ -335,13 +337,20 @@ def check_coded(X: Any, **given: Any) -> None:
         columns = as_array(values, what)
         if columns.ndim > 1 and columns.shape[1] >= len(columns):
             continue  # a kernel matrix, or what is refused elsewhere
-        of_each = [plink_missing(c) for c in (columns.T if columns.ndim == 2 else [columns])]
-        if any(of_each):
+        n = sum(plink_missing(c) for c in (columns.T if columns.ndim == 2 else [columns]))
+        if n:
             raise InputError(
-                f"{sum(of_each)} of {columns.size} values of {what} are {PLINK_MISSING}, which "
+                f"{n} of {columns.size} values of {what} are {PLINK_MISSING}, which "
                 "PLINK writes for missing ones, and no other is near it. "
-                f"{_without(X, what, columns)} If {PLINK_MISSING} is a value, "
+                f"{_without(X, what, columns, PLINK_MISSING)} If {PLINK_MISSING} is a value, "
                 f"{_as_values(what, columns)}."
+            )
+        texts = [str(v) for v in columns.ravel()] if columns.dtype.kind in "OUT" else []
+        for word in sorted(ABSENT.intersection(texts)):
+            raise InputError(
+                f"{texts.count(word)} of {len(texts)} values of {what} are {word!r}, which stands "
+                f"for missing ones. {_without(X, what, columns, word)} If it is a class, give it "
+                f"another name, such as 'class {word}'."
             )
 
 
@@ -380,9 +389,9 @@ def _number(text: str) -> float:
         return 0.0
 
 
-def _without(X: Any, what: str, columns: Array) -> str:
-    """How to leave out samples whose values are -9."""
-    code = repr(str(PLINK_MISSING)) if columns.dtype.kind in "SUT" else PLINK_MISSING
+def _without(X: Any, what: str, columns: Array, code: object) -> str:
+    """How to leave out samples whose values are a code."""
+    code = repr(str(code)) if columns.dtype.kind in "SUT" or isinstance(code, str) else code
     keep = f"({what} != {code}).all(axis=1)" if columns.ndim == 2 else f"{what} != {code}"
     if isinstance(X, (str, PathLike, zarr.Group, zarr.Array, AbstractSource)):
         return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 from dhsic.parameters import check_standardize, scales
+from dhsic.runs.base import KEEPING
 from dhsic.runs.measured import check_measured
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling, measure
@@ -63,6 +65,8 @@ def columns_of(
     order = np.argsort(which, kind="stable")
     parts = list(_parts(source, which[order], rows))
     values = _values_of(source, parts, rows)
+    if values.codes:
+        warnings.warn(f"X holds {values}. {KEEPING}", stacklevel=3)
     read = recoded(source, values)
     known: list[Scaling] = []
     Z = np.empty((source.n_samples if rows is None else len(rows), len(which)), order="F")

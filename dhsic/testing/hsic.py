@@ -11,6 +11,7 @@ from dhsic.estimate import Asked, matrix_of
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.choosing import resolve_kernel
+from dhsic.sources.target import check_coded
 from dhsic.testing.answers import answer
 from dhsic.testing.draws import Draws
 from dhsic.testing.question import Question
@@ -93,6 +94,7 @@ def hsic_test(
     """
     chosen = resolve_kernel(kernel)
     asked = Asked.of(X, Y, chosen, label_kernel, estimator, covariates, by_position=by_position)
+    check_coded(X, Y=asked.Y, covariates=asked.covariates)
     policy, draws = resolve_bandwidth(bandwidth), Draws(method, n_permutations, random_state)
     question = Question(asked.labels(), asked.covariates, asked.kernel, policy, estimator, draws)
     values = matrix_of(X, question.labels.n_samples)
