@@ -4,6 +4,7 @@ import os
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 import zarr
@@ -11,6 +12,7 @@ from stores import draw_genotypes, draw_matrix, write, write_matrix, write_vcz
 from suites.source import whole
 from zarr.codecs import BloscCodec, Crc32cCodec
 
+import dhsic
 from dhsic.errors import DataError, InputError
 from dhsic.sources import watched
 from dhsic.sources.arrays import ArraySource
@@ -56,6 +58,24 @@ def test_a_square_matrix_is_ambiguous_without_names(tmp_path):
     write_matrix(tmp_path / "x", X[:, :11])
     with pytest.raises(InputError, match=r"both axes fit"):
         open_source(tmp_path / "x", n_samples=11)
+
+
+def test_sample_dim_of_what_has_its_samples_in_one_place(tmp_path):
+    frame = pd.DataFrame(np.eye(8)).rename_axis("people")
+    for said in (None, 0, -2, "people"):
+        assert open_source(frame, sample_dim=said).n_samples == 8
+    group = zarr.create_group(tmp_path / "v.zarr")
+    group.create_array("call_genotype", data=np.zeros((5, 6, 2), "i1"))
+    for said in (None, 1, "samples"):
+        assert open_source(group, sample_dim=said).n_samples == 6
+    for data, said in ((frame, 1), (frame, "columns"), (group, 0), (group, "variants")):
+        with pytest.raises(InputError, match=rf"sample_dim={said!r}, and .* samples along axis"):
+            open_source(data, sample_dim=said)
+    with pytest.raises(InputError, match=r"samples along axis 0"):
+        dhsic.BAHSIC(2).fit(frame, np.arange(8) % 2, sample_dim=1)
+    opened = open_source(np.eye(8))
+    with pytest.raises(InputError, match="X is open already"):
+        open_source(opened, sample_dim=1)
 
 
 def test_sample_dim_by_name(tmp_path):

@@ -54,6 +54,7 @@ def _open_calls(group: zarr.Group, variable: str, request: Request) -> VczSource
         ploidy_policy=request.ploidy_policy,
         missing_chunks=request.missing_chunks,
     )
+    request.check_dim(1, "samples", f"{group.store_path}/{variable}")
     request.check_length(source.n_samples, f"{group.store_path}/{variable}")
     return source
 

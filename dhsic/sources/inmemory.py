@@ -115,6 +115,7 @@ def _check_digits(X: pd.DataFrame) -> None:
 
 
 def _open_frame(X: pd.DataFrame, request: Request) -> AbstractSource:
+    request.check_dim(0, X.index.name, "the DataFrame")
     request.check_length(len(X), "The DataFrame")
     names = Names(X.columns.to_numpy(dtype=object), X.index.to_numpy(dtype=object))
     nullable = any(not isinstance(t, np.dtype) for t in X.dtypes)

@@ -88,8 +88,10 @@ def open_source(
     request = Request(variable, sample_dim, n_samples, said, missing_chunks, ploidy_policy)
     if isinstance(X, AbstractSource):
         request.check_length(X.n_samples, "X")
-        if pass_only:
-            raise InputError("X is open already: say pass_only=True where it is opened.")
+        if pass_only or sample_dim is not None or variable is not None:
+            raise InputError(
+                "X is open already: say sample_dim=, variable= and pass_only= where it is opened."
+            )
         return X
     if isinstance(X, str | PathLike):
         X = open_store(fspath(X), storage_options)

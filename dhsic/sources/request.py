@@ -35,6 +35,14 @@ class Request:
                 "label per sample."
             )
 
+    def check_dim(self, axis: int, name: object, what: str) -> None:
+        """Refuse samples along another axis than `axis`, called `name`, where that is certain."""
+        if self.sample_dim not in (None, axis, axis - 2, name):
+            raise InputError(
+                f"sample_dim={self.sample_dim!r}, and {what} has its samples along axis {axis}. "
+                "Leave it out, or pass the array turned."
+            )
+
     def code_of(
         self, attributes: Mapping[str, Any], dtype: Any = None, fill_value: Any = None
     ) -> int | None:

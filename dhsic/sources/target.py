@@ -345,12 +345,12 @@ def check_coded(X: Any, **given: Any) -> None:
                 f"{_without(X, what, columns, PLINK_MISSING)} If {PLINK_MISSING} is a value, "
                 f"{_as_values(what, columns)}."
             )
-        texts = [str(v) for v in columns.ravel()] if columns.dtype.kind in "OUT" else []
+        texts = [v for v in columns.ravel().tolist() if isinstance(v, str)]
         for word in sorted(ABSENT.intersection(texts)):
             raise InputError(
-                f"{texts.count(word)} of {len(texts)} values of {what} are {word!r}, which stands "
-                f"for missing ones. {_without(X, what, columns, word)} If it is a class, give it "
-                f"another name, such as 'class {word}'."
+                f"{texts.count(word)} of {columns.size} values of {what} are {word!r}, which "
+                f"stands for missing ones. {_without(X, what, columns, word)} If it is a class, "
+                f"give it another name, such as 'class {word}'."
             )
 
 
