@@ -370,3 +370,35 @@ def test_variants_that_are_wholly_missing_change_nothing():
 def test_the_sentence_says_what_was_seen():
     with pytest.raises(DataError, match="X holds -1, 0, 1 and besides them only 9"):
         values_of(np.where(GAPS, 9, CALLS.astype(int) - 1))
+
+
+IMPUTED = np.random.default_rng(3).uniform(0, 2, (40, 30)).astype("f4")
+
+
+@pytest.mark.parametrize("code", [9, -99, 255, -2])
+def test_a_lone_code_among_imputed_dosages_is_refused(code):
+    X = IMPUTED.copy()
+    X[3, ::4] = code
+    with pytest.raises(DataError, match=rf"0 to 2 and .* only {code} \(8 times, first in feature"):
+        values_of(X)
+    with_nan = np.where(code == X, np.nan, X)
+    said = dhsic.BAHSIC(3).fit(X, Y, missing_code=code)
+    assert_array_equal(said.ranking_, dhsic.BAHSIC(3).fit(with_nan, Y).ranking_)
+    dhsic.BAHSIC(3).fit(X, Y, missing_code=None)
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        IMPUTED / 2 + (IMPUTED > 1.99) * 8.5,
+        np.round(IMPUTED / 2, 3) + 9 * np.eye(40, 30),
+        np.random.default_rng(0).standard_normal((40, 30)),
+        np.exp(np.random.default_rng(0).standard_normal((40, 30))),
+        IMPUTED + (np.arange(30) % 3 == 0) * np.random.default_rng(0).integers(0, 30, (40, 1)),
+        np.where(np.eye(40, 30) > 0, 3, IMPUTED),
+        np.column_stack([IMPUTED[:, :9], np.arange(20, 60)]),
+        np.where(np.arange(1200).reshape(40, 30) % 9, IMPUTED, np.arange(40)[:, None] % 7 + 9),
+    ],
+)
+def test_other_fractions_are_left_as_they_are(X):
+    values_of(X)

@@ -26,6 +26,8 @@ UNSURE = CODES[0]
 MOST_COPIES = 2
 #: Other values in data of 0, 1, 2 up to which they are strays, not data of another kind.
 MOST_STRAYS = 3
+#: Other values in data of fractions from 0 to 2, as of imputed dosages, up to which they are codes.
+MOST_LONE = 2
 #: What was seen, for people.
 DOSAGES, ONLY, MORE = "dosages", "nothing but 0, 1 and 2", "values other than 0, 1 and 2"
 #: Data without a 1, or without a 2, may have other levels up to here.
@@ -72,6 +74,10 @@ class Census:
         The largest value within 0 to 2.
     outside : mapping
         Values outside 0 to 2 of the features that are not of another kind, codes included.
+    n_lone : int
+        Features, of the others, of fractions within 0 to 2 and few whole numbers outside.
+    lone : mapping
+        Those whole numbers.
     """
 
     n_features: int = 0
@@ -81,10 +87,13 @@ class Census:
     has_one: bool = False
     largest: float = 0.0
     outside: Mapping[float, Occurrences] = field(default_factory=dict)
+    n_lone: int = 0
+    lone: Mapping[float, Occurrences] = field(default_factory=dict)
 
     def __add__(self, other: Census) -> Census:
-        outside = dict(self.outside)
+        outside, lone = dict(self.outside), dict(self.lone)
         _merge(outside, other.outside)
+        _merge(lone, other.lone)
         return Census(
             self.n_features + other.n_features,
             self.n_others + other.n_others,
@@ -93,6 +102,8 @@ class Census:
             self.has_one or other.has_one,
             max(self.largest, other.largest),
             outside,
+            self.n_lone + other.n_lone,
+            lone,
         )
 
     @property
@@ -104,6 +115,14 @@ class Census:
     def is_ordinary(self) -> bool:
         """Whether most features are of another kind, or hold too many other values."""
         return 2 * self.n_others > self.n_features or len(self.strays) > MOST_STRAYS
+
+    @property
+    def far(self) -> Mapping[float, Occurrences]:
+        """One or two whole numbers that no dosage is, where all others are fractions to 2."""
+        is_kind = FEW_OTHERS * (self.n_others - self.n_lone) <= self.n_features
+        is_alone = 0 < len(self.lone) <= MOST_LONE and not self.strays and self.largest > 1
+        is_far = all(value < 0 or value > FEW_LEVELS for value in self.lone)
+        return self.lone if is_kind and is_alone and is_far else {}
 
     @property
     def strays(self) -> dict[float, Occurrences]:
@@ -128,6 +147,7 @@ class Census:
             is_code |= raw == code
         is_code &= outside
         found: dict[float, Occurrences] = {}
+        lone: dict[float, Occurrences] = {}
         fractions = _have_fractions(raw, ~outside)
         strays = (outside & ~is_code).any(axis=1)
         is_other = strays & (fractions | outside.all(axis=1))
@@ -135,6 +155,10 @@ class Census:
             seen = _values(raw[[c]], (outside[c] & ~is_code[c])[None], features[[c]], rows)
             is_other[c] = len(seen) > MOST_STRAYS
             _merge(found, {} if is_other[c] else seen)
+        is_lone = strays & fractions & ~_have_fractions(raw, outside)
+        is_lone &= 2 * outside.sum(axis=1) < raw.shape[1]
+        for c in np.flatnonzero(is_lone):
+            _merge(lone, _values(raw[[c]], outside[[c]], features[[c]], rows))
         _merge(found, _values(raw, is_code & ~is_other[:, None], features, rows))
         return Census(
             n_features=len(raw),
@@ -144,6 +168,8 @@ class Census:
             has_one=bool((raw == 1).any()),
             largest=float(np.fmax.reduce(np.where(outside, 0, raw), axis=None, initial=0)),
             outside=found,
+            n_lone=int(is_lone.sum()),
+            lone=lone,
         )
 
 
@@ -205,6 +231,8 @@ class Values:
             Few values besides 0, 1, 2 and codes, or codes in some features that may be values in
             others: the message names them.
         """
+        if tally.far:
+            _refuse(tally.far, "values from 0 to 2")
         is_more = _is_more_copies(tally.strays)
         if (tally.is_ordinary and not is_more) or _is_scale(tally):
             return Values(dosages=False, because=MORE)
@@ -212,7 +240,7 @@ class Values:
         counts = sure and tally.has_zero and tally.has_one
         strays = {v: f for v, f in tally.strays.items() if counts or abs(v) > FEW_LEVELS}
         if tally.is_counts and strays and not is_more:
-            _refuse(tally, strays)
+            _refuse(strays, _whole(tally))
         is_mixed = FEW_OTHERS * tally.n_others > tally.n_features
         alone = sure and not tally.strays and not is_mixed
         codes = {
@@ -281,14 +309,18 @@ def _is_scale(tally: Census) -> bool:
     return bool(gapless and values[0] < 0 and len(values) > SHORTEST_SCALE)
 
 
-def _refuse(tally: Census, strays: Mapping[float, Occurrences]) -> None:
+def _whole(tally: Census) -> str:
+    """Whole numbers to 2, and codes, that were seen."""
+    whole = [0] * tally.has_zero + [1] * tally.has_one + [2] * (tally.largest > 1)
+    known = sorted(v for v in tally.outside if v in CODES)
+    return ", ".join(f"{value:g}" for value in (*known, *whole))
+
+
+def _refuse(strays: Mapping[float, Occurrences], seen: str) -> None:
     told = "; ".join(f"{value:g} ({found})" for value, found in strays.items())
     codes = ", ".join(f"{value:g}" for value in strays)
     one = len(strays) == 1
     given = codes if one else f"[{codes}]"
-    whole = [0] * tally.has_zero + [1] * tally.has_one + [2] * (tally.largest > 1)
-    known = sorted(v for v in tally.outside if v in CODES)
-    seen = ", ".join(f"{value:g}" for value in (*known, *whole))
     raise DataError(
         f"X holds {seen} and besides them only {told}, which {'is' if one else 'are'} no count "
         f"of alleles. If {'it stands' if one else 'they stand'} for missing calls, pass "
