@@ -75,3 +75,31 @@ def test_files_of_plink_that_are_none(text, name, sentence, tmp_path):
         return
     with pytest.raises(InputError, match=sentence):
         columns_of(tmp_path, text, name)
+
+
+TEXT = "IID\ty\nS\xe9\t1\nb\t2\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (TEXT.encode("utf-16"), "it is UTF-16, or no text. Save it as text in UTF-8"),
+        (TEXT.encode("utf-16-le"), "it is UTF-16, or no text"),
+        (TEXT.encode("latin-1"), "byte 7 is 0xe9, which is no UTF-8. .*iconv -f LATIN1"),
+        (b"# made by me\nIID q r s\na 1 1 1\n", "first line is a comment .'# made by me'"),
+        (b"# made by me\nIID\ty\na\t1\n", "first line is a comment"),
+        (b"# sample sheet\nIID y\na 1\n", "first line is a comment"),
+        (b"#made, today\nIID,y\na,1\n", "first line is a comment .*Remove it"),
+        (b"##x\n\nIID,y\na,1\nb,2,3,4\n", "line 5 has 4 fields, and 2 are expected. Mend"),
+        (b'IID,y\na,1\n"b,2\nc,3\n', "a quote that is opened in row 2 is not closed"),
+    ],
+)
+def test_what_is_no_table_of_ours_gets_a_sentence(content, sentence, tmp_path):
+    (tmp_path / "t.txt").write_bytes(content)
+    with pytest.raises(InputError, match=rf"t.txt cannot be read as a table: .*{sentence}"):
+        read_table(str(tmp_path / "t.txt"))
+
+
+def test_headers_with_a_sign_are_no_comments(tmp_path):
+    for text in ("#IID\ty\nID1\tx\n", "# IID,y\na,1\n", "#FID IID y\n1 1 2\n"):
+        assert "y" in columns_of(tmp_path, text)[0]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from gzip import BadGzipFile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,8 @@ from dhsic.sources.target import did_you_mean
 if TYPE_CHECKING:
     import pandas as pd
 
+#: Bytes of a file that are looked at for what is no text.
+HEAD = 1 << 12
 #: What stands for a missing value, in any case.
 NA = frozenset({"", ".", "na", "nan"})
 #: Columns of a .fam file, which has no header; as PLINK calls them.
@@ -78,8 +82,8 @@ def read_table(path: str, values: str = "PHENO") -> Table:
     try:
         top = _Top.of(file)
         frame = top.read(file)
-    except (ValueError, UnicodeDecodeError) as error:  # pandas' own errors are ValueErrors
-        raise InputError(f"{path} cannot be read as a table: {error}") from error
+    except (ValueError, BadGzipFile) as error:  # pandas' own errors are ValueErrors
+        raise InputError(f"{path} cannot be read as a table: {_why(error)}") from error
     if frame.shape[0] == 0 or frame.shape[1] == 0:
         raise InputError(f"{path} holds no rows; pass a table with a header and a row a sample.")
     columns = [frame.iloc[:, i].to_numpy(dtype=object) for i in range(frame.shape[1])]
@@ -95,6 +99,26 @@ def read_table(path: str, values: str = "PHENO") -> Table:
     return Table(path, dict(zip(names, columns, strict=True)), assumed)
 
 
+def _why(error: Exception) -> str:
+    """What is wrong with a table, and what to do."""
+    text = str(error).strip()
+    if isinstance(error, UnicodeDecodeError):
+        return (
+            f"byte {error.start} is 0x{error.object[error.start]:02x}, which is no UTF-8. Save it "
+            "as UTF-8; of a table in Latin-1: iconv -f LATIN1 -t UTF-8 FILE > NEW."
+        )
+    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text)
+    if found:
+        return (
+            f"line {found[2]} has {found[3]} fields, and {found[1]} are expected. Mend that line; "
+            "text that holds the separator needs quotes around it."
+        )
+    found = re.search(r"EOF inside string starting at row (\d+)", text)
+    if found:
+        return f"a quote that is opened in row {found[1]} is not closed. Close it, or leave it out."
+    return text
+
+
 @dataclass(frozen=True)
 class _Top:
     """What the first line says of how a table is written."""
@@ -106,18 +130,28 @@ class _Top:
 
     @classmethod
     def of(cls, file: Path) -> _Top:
-        n_skipped, line = 0, ""
+        n_skipped, line, following = 0, "", ""
+        with file.open("rb") as head:
+            if b"\0" in head.read(HEAD):
+                raise ValueError(
+                    "it is UTF-16, or no text. Save it as text in UTF-8; of a table in UTF-16: "
+                    "iconv -f UTF-16 -t UTF-8 FILE > NEW."
+                )
         with file.open(encoding="utf-8-sig", errors="replace") as lines:
             for line in lines:
                 if line.strip() and not line.startswith("##"):
                     break
                 n_skipped += 1
+            following = next(lines, "")
         if not line.strip():
             raise ValueError("it is empty")
         separator = next((mark for mark in ("\t", ",", ";") if mark in line), r"\s+")
-        by_blanks = separator == r"\s+"
-        fields = line.split() if by_blanks else next(csv.reader([line], delimiter=separator))
-        fields = [field.strip().strip('"') for field in fields]
+        fields, below = _fields(line, separator), _fields(following, separator)
+        if line.startswith("#") and below and _is_comment(fields, below):
+            raise ValueError(
+                f"its first line is a comment ({line.strip()[:40]!r}), and the names of the "
+                "columns are expected there. Remove it, or begin it with ##."
+            )
         twice = sorted({field for field in fields if field and fields.count(field) > 1})
         is_fam = file.suffix == ".fam" or (file.suffix == ".psam" and not line.startswith("#"))
         is_fam = is_fam and {"fid", "iid"}.isdisjoint(map(plain, fields[:2]))
@@ -155,6 +189,26 @@ class _Top:
                 "tell which is missing; write NA for it, or separate columns by tabs"
             )
         return frame[(frame != "").any(axis=1)]
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    """Fields of a line, without empty ones at its end."""
+    by_blanks = separator == r"\s+"
+    fields = line.split() if by_blanks else next(csv.reader([line], delimiter=separator), [])
+    fields = [field.strip().strip('"') for field in fields]
+    n = max((i + 1 for i, field in enumerate(fields) if field), default=0)
+    return fields[:n]
+
+
+def _is_comment(fields: list[str], below: list[str]) -> bool:
+    """Whether a line that begins with "#" names no columns: the one below it does.
+
+    >>> _is_comment(["#IID", "y"], ["a", "1"]), _is_comment(["#", "by", "me"], ["IID", "y", "z"])
+    (False, True)
+    """
+    names = [field for field in below if is_id(field)]
+    is_said = fields[0] != "#" and any(map(is_id, fields))
+    return bool(names) and _is_header(below) and not is_said
 
 
 def _is_header(fields: list[str]) -> bool:
