@@ -120,6 +120,13 @@ def test_zeros_that_the_writer_left_out(tmp_path, shards):
             dhsic.read_target(tmp_path / "a", "leiden")
     found = dhsic.read_target(tmp_path / "a", "leiden", "error" if shards else "fill")
     assert found.tolist() == sorted(LEIDEN)
+    if shards is None:
+        asked = ("select", tmp_path / "a", "--target", "leiden", *QUICK)
+        assert "pass --missing-chunks fill" in run(*asked, code=3).stderr.replace("\n", " ")
+        run(*asked, "--missing-chunks", "fill", "--checkpoint", tmp_path / "c")
+        run("resume", tmp_path / "c")
+        run("plan", *asked[1:], "--missing-chunks", "fill")
+        run("inspect", tmp_path / "a", "--missing-chunks", "fill")
 
 
 def test_codes_without_a_category_and_columns_of_other_length(store):

@@ -31,7 +31,6 @@ from dhsic.errors import InputError
 from dhsic.results import check_vacant, save, selected_features
 from dhsic.selectors.select import parameters_of
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.target import read_groups
 from dhsic.sources.truth import read_truth
 from dhsic.tables import table_suffix
 
@@ -82,13 +81,14 @@ def detach(job: Job, source: AbstractSource, taken: Taken, attributes: Mapping[s
         variable=job.variable,
         sample_dim=int(axis) if axis is not None and axis.lstrip("-").isdigit() else axis,
         missing_code=job.missing_code,
+        missing_chunks=job.missing_chunks,
         pass_only=job.pass_only,
         job={name: value for name, value in job.plain().items() if name != "detach"},
         attributes=attributes,
         y=taken.y,
         covariates=taken.covariates,
         rows=taken.rows,
-        groups=None if job.groups is None else read_groups(job.path, job.groups, source),
+        groups=job.groups_of(source),
     )
     folder = Folder(place_of(job.checkpoint))
     send(request, folder, scheduler=job.scheduler)

@@ -15,7 +15,7 @@ from dhsic._typing import Array
 from dhsic.cli.exits import Command, echo_json
 from dhsic.cli.labels import describe
 from dhsic.cli.layout import Layout, advice, better_chunks, layout_of
-from dhsic.cli.options import missing_code_option, pass_option
+from dhsic.cli.options import missing_chunks_option, missing_code_option, pass_option
 from dhsic.cli.sites import Sites
 from dhsic.cli.tables import is_missing, typed
 from dhsic.cli.talk import counted, paragraph
@@ -36,6 +36,7 @@ from dhsic.sources.opening import open_source
 from dhsic.sources.stores import metadata_of
 from dhsic.sources.subset import whole_of
 from dhsic.sources.target import IDENTIFIERS, PLINK_MISSING, anndata_of, plink_missing
+from dhsic.sources.watched import MissingChunks
 
 
 @click.command(cls=Command)
@@ -43,6 +44,7 @@ from dhsic.sources.target import IDENTIFIERS, PLINK_MISSING, anndata_of, plink_m
 @click.option("--variable", metavar="NAME", help="Variable of the store that holds the features.")
 @click.option("--sample-dim", metavar="DIM", help="Name or number of the samples' dimension.")
 @missing_code_option
+@missing_chunks_option
 @pass_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def inspect(
@@ -51,6 +53,7 @@ def inspect(
     variable: str | None,
     sample_dim: str | None,
     missing_code: Any,
+    missing_chunks: MissingChunks,
     pass_only: bool,
     as_json: bool,
 ) -> None:
@@ -65,6 +68,7 @@ def inspect(
         variable=variable,
         sample_dim=axis,
         missing_code=missing_code,
+        missing_chunks=missing_chunks,
         pass_only=pass_only,
     )
     whole = whole_of(source)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from dhsic._typing import Array
 from dhsic.checkpoint import Checkpoint
 from dhsic.cli.labels import split_columns
 from dhsic.durable.files import check_place
@@ -20,6 +21,9 @@ from dhsic.kernels.labels import SELF
 from dhsic.relatives.choosing import CRITERIA
 from dhsic.results import check_vacant
 from dhsic.selectors.select import parameters_of, selector_of
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.target import read_groups
+from dhsic.sources.watched import MissingChunks
 from dhsic.stability import check_stability
 
 COMMAND = "dhsic select"
@@ -86,6 +90,7 @@ class Job:
     standardize: bool | None = None
     missing: str | None = None
     missing_code: str | int | list[int] | None = "auto"
+    missing_chunks: MissingChunks = "error"
     stability: int | None = None
     settings: tuple[str, ...] = ()
     checkpoint: str | None = None
@@ -148,6 +153,12 @@ class Job:
     def takes_label_kernel(self) -> bool:
         """Whether the method looks at labels through a kernel of that name."""
         return "label_kernel" in parameters_of(self.method) and self.method not in OWN_KERNELS
+
+    def groups_of(self, source: AbstractSource) -> Array | None:
+        """Group of each feature of the data, (d,), where groups are asked for."""
+        if self.groups is None:
+            return None
+        return read_groups(self.path, self.groups, source, self.missing_chunks)
 
     def selector(self) -> Selector:
         """Selector of the method, with what was said and defaults for the rest.

@@ -76,7 +76,7 @@ def _n_labels(job: Job, table: Table | None) -> int | None:
     if not job.target:
         return None
     try:
-        return len(read_target(job.path, job.target[0]))
+        return len(read_target(job.path, job.target[0], job.missing_chunks))
     except (OSError, InputError):
         return None
 
@@ -90,6 +90,7 @@ def _open(job: Job, n_samples: int | None) -> AbstractSource:
         sample_dim=sample_dim,
         n_samples=n_samples,
         missing_code=job.missing_code,
+        missing_chunks=job.missing_chunks,
         pass_only=job.pass_only,
     )
 
@@ -216,7 +217,7 @@ def _columns(
     """Typed columns of labels and of covariates, (m,) each."""
     wanted = (*job.target, *job.covariate)
     if table is None:
-        found = {name: read_target(job.path, name) for name in wanted}
+        found = {name: read_target(job.path, name, job.missing_chunks) for name in wanted}
         where = "the store"
     else:
         where = Path(table.path).name
@@ -259,7 +260,7 @@ def _covariate(job: Job, table: Table, aligned: Alignment, name: str) -> Array:
     """A covariate by name: a column of the table, else a variable of the store."""
     if name.removeprefix("#") in table.columns:
         return aligned.take(table.column(name))
-    return read_target(job.path, name)
+    return read_target(job.path, name, job.missing_chunks)
 
 
 def _typed(job: Job, name: str, values: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -14,6 +14,7 @@ from dhsic.kernels.choosing import KERNELS
 from dhsic.kernels.labels import LABEL_KERNELS
 from dhsic.parameters import APPROX
 from dhsic.selectors import METHODS
+from dhsic.sources.watched import MissingChunks
 
 option = click.option
 
@@ -26,6 +27,14 @@ missing_code_option = option(
     metavar="CODE",
     help="Numbers of the data that stand for missing, such as 9 or 3,9; none to take every "
     "number as it is. By default what the store says, and -1, -9 and -127 beside 0, 1 and 2.",
+)
+missing_chunks_option = option(
+    "--missing-chunks",
+    default="error",
+    show_default=True,
+    type=click.Choice(get_args(MissingChunks)),
+    help="Chunks that the store lacks: an error, for they may be lost, or the fill value, which a "
+    "writer may leave out on purpose.",
 )
 pass_option = option(
     "--pass-only",
@@ -158,6 +167,7 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Missing values of features: the mean of the feature, or an error.",
     ),
     missing_code_option,
+    missing_chunks_option,
     option(
         "--stability",
         type=click.IntRange(0),

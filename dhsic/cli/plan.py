@@ -20,7 +20,6 @@ from dhsic.plans.foreseen import Foreseen
 from dhsic.runs.groups import Groups
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.choosing import choose_runtime
-from dhsic.sources.target import read_groups
 
 #: Options of `select` that are about what it writes: a plan writes nothing.
 OF_RESULTS = {"checkpoint": None, "out": None, "truth": None, "force": False}
@@ -69,7 +68,7 @@ def _runtime(job: Job) -> AbstractRuntime:
 
 def _plan(job: Job, runtime: AbstractRuntime, worker_memory: int | None) -> Plan:
     source, taken = open_with_labels(job)
-    groups = None if job.groups is None else read_groups(job.path, job.groups, source)
+    groups = job.groups_of(source)
     memory = job.memory
     if not runtime.is_remote and worker_memory is not None:
         memory = worker_memory if memory is None else min(memory, worker_memory)

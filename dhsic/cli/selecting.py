@@ -29,7 +29,6 @@ from dhsic.runs.outcome import Outcome
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.choosing import choose_runtime
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.target import read_groups
 from dhsic.sources.truth import read_truth
 from dhsic.stability import check_halves, with_stability
 
@@ -96,15 +95,12 @@ def _run(
         say("run", f"{run.parameters} on {where}{_kept(job)}")
         say("memory", f"{promise}; allowed {human(allowed)}")
 
-    groups = None
-    if job.groups is not None:
-        d = source.n_features
-        groups = Groups.of(read_groups(job.path, job.groups, source), d)
+    groups = job.groups_of(source)
     return selector.new_run(
         source,
         taken.y,
         runtime,
-        groups=groups,
+        groups=None if groups is None else Groups.of(groups, source.n_features),
         covariates=taken.covariates,
         rows=taken.rows,
         checkpoint=job.checkpoint,

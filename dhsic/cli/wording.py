@@ -36,7 +36,7 @@ PHRASES = (
 )
 
 #: Parameters of `dhsic.open_source` that have no option.
-ONLY_IN_PYTHON = ("missing_chunks", "ploidy_policy", "storage_options")
+ONLY_IN_PYTHON = ("ploidy_policy", "storage_options")
 
 #: Parameters of methods that `select` takes by ``--set``.
 SETTINGS = frozenset(

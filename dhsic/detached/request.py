@@ -26,6 +26,7 @@ from dhsic.selection.policies import how_many
 from dhsic.selectors.select import selector_of
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
+from dhsic.sources.watched import MissingChunks
 from dhsic.stability import check_halves, check_stability, with_stability
 from dhsic.versions import scored_on
 
@@ -50,7 +51,7 @@ class Request:
         As of `dhsic.select`; parameters are `plain_parameters`.
     variable, sample_dim : str, int or None
         As of `dhsic.select`.
-    missing_code, pass_only
+    missing_code, missing_chunks, pass_only
         As of `dhsic.open_source`.
     device : str or None
         What features are scored on, as the environment of who sends it says.
@@ -69,6 +70,7 @@ class Request:
     variable: str | None = None
     sample_dim: str | int | None = None
     missing_code: str | int | Sequence[int] | None = "auto"
+    missing_chunks: MissingChunks = "error"
     pass_only: bool = False
     device: str | None = field(default_factory=wanted_device)
     job: Mapping[str, Any] = field(default_factory=dict)
@@ -109,6 +111,7 @@ class Request:
             sample_dim=self.sample_dim,
             n_samples=self.n_samples,
             missing_code=self.missing_code,
+            missing_chunks=self.missing_chunks,
             pass_only=self.pass_only,
         )
 

@@ -103,7 +103,9 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
     )
 
 
-def read_groups(data: Any, name: str, source: AbstractSource) -> Array:
+def read_groups(
+    data: Any, name: str, source: AbstractSource, missing_chunks: MissingChunks = "error"
+) -> Array:
     """Values of the variable `name` of `data` (of AnnData, the column of `var`), (d,).
 
     There is one for each feature of `source`, which was opened from `data`.
@@ -120,11 +122,11 @@ def read_groups(data: Any, name: str, source: AbstractSource) -> Array:
         )
     store = anndata_of(data)
     if store is not None:
-        return source.of_features(_column(store.var, name, "one name a feature", "error"))
+        return source.of_features(_column(store.var, name, "one name a feature", missing_chunks))
     d = source.n_features + source.n_features_filtered
     along = sorted(_of_length(data, d))
     if name in along:
-        return source.of_features(read_target(data, name))
+        return source.of_features(read_target(data, name, missing_chunks))
     known = f"there are {', '.join(along)}" if along else "nor any other"
     raise InputError(
         f"There is no variable {name!r} along the {d:,} features; {known}."
