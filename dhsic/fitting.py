@@ -235,7 +235,10 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         return np.asarray(self.support_)
 
     def transform(self, X: Any) -> Any:
-        """Selected features of X, in their original order; lazy input stays lazy."""
+        """Selected features of X, in their original order; lazy input stays lazy.
+
+        Values are passed on as they are, numbers that fit took for missing too.
+        """
         check_is_fitted(self)
         if _is_array_like(X):
             self._validated(X, reset=False)

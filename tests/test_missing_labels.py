@@ -288,6 +288,10 @@ def test_names_of_samples_are_no_labels(tmp_path):
             dhsic.BAHSIC(2).fit(data, y)
     dhsic.BAHSIC(2).fit(data, ids.rename("height"))
     dhsic.BAHSIC(2).fit(data, (ids % 3).rename("FID"))
+    families = pd.Series(np.arange(153) // 3, name="FID")
+    with pytest.raises(InputError, match="51 of 153 values differ"):
+        dhsic.BAHSIC(2).fit(np.tile(data, (3, 1))[:153], families)
+    dhsic.BAHSIC(2).fit(np.tile(data, (3, 1))[:153], families.astype(str))
     group = zarr.create_group(tmp_path / "i.zarr")
     group.create_array("dosage", data=data, dimension_names=("samples", "variants"))
     group.create_array("IID", data=ids.to_numpy(), dimension_names=("samples",))

@@ -231,7 +231,8 @@ def refuse_ids(name: Any, labels: Array) -> None:
     if not is_named or labels.ndim != 1:
         return
     n = len(set(labels.tolist()))
-    if 2 * n > len(labels) > 2 or n > MOST_CLASSES:
+    is_measured = n > MOST_CLASSES and labels.dtype.kind in "iuf"  # no classes that samples share
+    if 2 * n > len(labels) > 2 or is_measured:
         raise InputError(
             f"The labels are {name!r}, which names the samples: {n:,} of {len(labels):,} values "
             f"differ ({some(labels.tolist(), 3)}). Pass what was measured of the samples; if this "
