@@ -1,5 +1,7 @@
 """Tables as people write them: with a header and without, of PLINK, of R, and not tidy."""
 
+import gzip
+
 import pytest
 
 from dhsic.cli.tables import read_table
@@ -83,8 +85,10 @@ TEXT = "IID\ty\nS\xe9\t1\nb\t2\n"
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (TEXT.encode("utf-16"), "it is UTF-16, or no text. Save it as text in UTF-8"),
+        (TEXT.encode("utf-16"), "it is UTF-16, or no text .a workbook... Save it as text"),
         (TEXT.encode("utf-16-le"), "it is UTF-16, or no text"),
+        (gzip.compress(TEXT.encode())[:25], "Compressed file ended"),
+        (b"PK\x03\x04\0\0", "it is UTF-16, or no text"),
         (TEXT.encode("latin-1"), "byte 7 is 0xe9, which is no UTF-8. .*iconv -f LATIN1"),
         (b"# made by me\nIID q r s\na 1 1 1\n", "first line is a comment .'# made by me'"),
         (b"# made by me\nIID\ty\na\t1\n", "first line is a comment"),
@@ -103,3 +107,9 @@ def test_what_is_no_table_of_ours_gets_a_sentence(content, sentence, tmp_path):
 def test_headers_with_a_sign_are_no_comments(tmp_path):
     for text in ("#IID\ty\nID1\tx\n", "# IID,y\na,1\n", "#FID IID y\n1 1 2\n"):
         assert "y" in columns_of(tmp_path, text)[0]
+
+
+def test_packed_tables_are_read(tmp_path):
+    for name in ("t.tsv.gz", "t.txt"):
+        (tmp_path / name).write_bytes(gzip.compress(TEXT.encode()))
+        assert read_table(str(tmp_path / name)).columns["IID"].tolist() == ["S\xe9", "b"]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from gzip import BadGzipFile
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Bytes of a file that are looked at for what is no text.
 HEAD = 1 << 12
+#: How files of gzip begin.
+GZIP = b"\x1f\x8b"
 #: What stands for a missing value, in any case.
 NA = frozenset({"", ".", "na", "nan"})
 #: Columns of a .fam file, which has no header; as PLINK calls them.
@@ -82,7 +87,12 @@ def read_table(path: str, values: str = "PHENO") -> Table:
     try:
         top = _Top.of(file)
         frame = top.read(file)
-    except (ValueError, BadGzipFile) as error:  # pandas' own errors are ValueErrors
+    except (
+        ValueError,
+        EOFError,
+        BadGzipFile,
+        zlib.error,
+    ) as error:  # pandas' own errors are ValueErrors
         raise InputError(f"{path} cannot be read as a table: {_why(error)}") from error
     if frame.shape[0] == 0 or frame.shape[1] == 0:
         raise InputError(f"{path} holds no rows; pass a table with a header and a row a sample.")
@@ -127,17 +137,21 @@ class _Top:
     n_skipped: int
     has_header: bool
     is_fam: bool
+    is_gzip: bool
 
     @classmethod
     def of(cls, file: Path) -> _Top:
         n_skipped, line, following = 0, "", ""
-        with file.open("rb") as head:
-            if b"\0" in head.read(HEAD):
+        with file.open("rb") as packed:
+            is_gzip = packed.read(len(GZIP)) == GZIP
+        with gzip.open(file) if is_gzip else file.open("rb") as opened:
+            if b"\0" in opened.read(HEAD):
                 raise ValueError(
-                    "it is UTF-16, or no text. Save it as text in UTF-8; of a table in UTF-16: "
-                    "iconv -f UTF-16 -t UTF-8 FILE > NEW."
+                    "it is UTF-16, or no text (a workbook?). Save it as text in UTF-8; of a table "
+                    "in UTF-16: iconv -f UTF-16 -t UTF-8 FILE > NEW."
                 )
-        with file.open(encoding="utf-8-sig", errors="replace") as lines:
+            opened.seek(0)
+            lines = TextIOWrapper(opened, encoding="utf-8-sig", errors="replace")
             for line in lines:
                 if line.strip() and not line.startswith("##"):
                     break
@@ -158,7 +172,7 @@ class _Top:
         has_header = not is_fam and _is_header(fields)
         if has_header and twice:
             raise ValueError(f"two columns are called {twice[0]!r}; rename one of them")
-        return cls(separator, n_skipped, has_header, is_fam)
+        return cls(separator, n_skipped, has_header, is_fam, is_gzip)
 
     def read(self, file: Path) -> pd.DataFrame:
         """Columns of text, without empty rows."""
@@ -169,6 +183,7 @@ class _Top:
             "skiprows": self.n_skipped,
             "header": 0 if self.has_header else None,
             "dtype": str,
+            "compression": "gzip" if self.is_gzip else None,
             "keep_default_na": False,
             "encoding": "utf-8-sig",
             "skipinitialspace": True,
