@@ -85,7 +85,7 @@ def _options(command):
         choices = each.type.choices if isinstance(each.type, click.Choice) else ()
         plain = each.default is None or isinstance(each.default, (bool, int, float, str))
         about = {
-            "default": each.default if plain else None,
+            "default": each.default if plain and each.default is not False else None,
             "choices": [str(choice) for choice in choices],
             "required": each.required,
             "multiple": getattr(each, "multiple", False),

@@ -40,9 +40,9 @@ def selected(source, options, folder):
 def arrays_of(found):
     """All numbers and texts that a result holds, as arrays by name."""
     if isinstance(found, xr.Dataset):
-        counts = {k: v for k, v in found.attrs.items() if k.startswith("n_")}
+        counts = {k: np.array(v) for k, v in found.attrs.items() if k.startswith("n_")}
         mine = [str(k) for k in found.variables if not any(word in str(k) for word in OWN)]
-        return {k: found[k].to_numpy() for k in mine} | {"counts": np.array([*counts.values()])}
+        return {k: found[k].to_numpy() for k in mine} | counts
     arrays = {}
     for name, value in _parts(found).items():
         if is_dataclass(value) or isinstance(value, dict):
@@ -86,8 +86,8 @@ SOURCES = {
     "real target": _and_labels(data.reals, data.alone_and_together),
     "gaps": _and_labels(data.gaps),
     "dosages": _and_labels(data.dosages),
-    "tall": _and_labels(lambda: data.reals(400, 1900)),
-    "tall, real target": _and_labels(lambda: data.reals(400, 1900), data.alone_and_together),
+    "tall": _and_labels(lambda: data.reals(300, 1500)),
+    "tall, real target": _and_labels(lambda: data.reals(300, 1500), data.alone_and_together),
     "few": _and_labels(lambda: data.reals(70, 44)),
     "few, three classes": _and_labels(lambda: data.reals(70, 44), lambda X: data.classes(X, 3)),
     "few, real target": _and_labels(lambda: data.reals(70, 44), data.alone_and_together),
@@ -133,7 +133,7 @@ def _signs(X):
     return 2 * data.classes(X) - 1
 
 
-EXACT, LOW = {"approx": "exact"}, {"approx": "lowrank", "step": 0.35}
+EXACT, LOW = {"approx": "exact"}, {"approx": "lowrank", "step": 0.3}
 FORWARD = {"method": "fohsic", "n_features_to_select": 5}
 SINGLE = ("pearson", "centroid", "t", "snr", "moderated-t", "b", "shrunken-centroid", "mmd", "kta",
           "qmi", "ridge")  # fmt: skip
@@ -207,12 +207,12 @@ SELECTIONS = {
     "backward, halves": ("few", EXACT | {"stability": 3}),
     "backward, itself": ("few", EXACT | {"target": None, "label_kernel": "self"}),
     "backward, gaps": ("gaps", EXACT),
-    "backward, frame": ("frame", {}),
-    "backward, dask array": ("dask array", {}),
-    "backward, xarray": ("xarray", {}),
+    "backward, frame": ("frame", {"step": 0.3}),
+    "backward, dask array": ("dask array", {"step": 0.3}),
+    "backward, xarray": ("xarray", {"step": 0.3}),
     "backward, chunks": ("chunks", {}),
-    "backward, shards": ("shards", {}),
-    "backward, cells": ("cells", {}),
+    "backward, shards": ("shards", {"step": 0.3}),
+    "backward, cells": ("cells", {"step": 0.3}),
     "backward, dosages": ("dosages", {}),
     "backward, dosages, scaled": ("dosages", {"standardize": True}),
     "backward, zarr dosages": ("zarr dosages", {}),
@@ -256,7 +256,8 @@ SELECTIONS = {
     ),
     "weighting": ("few", {"method": "weighting"}),
     "weighting, unbiased, real": (
-        "few, real target", {"method": "weighting", "estimator": "unbiased"}
+        "few, real target",
+        {"method": "weighting", "estimator": "unbiased", "max_iterations": 5},
     ),
     "weighting, random start": (
         "few, three classes", {"method": "weighting", "start": "random", "random_state": 5}

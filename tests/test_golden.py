@@ -42,6 +42,7 @@ def test_a_difference_is_told():
     backward, other = runs["backward, gaussian"], runs["backward, auto"]
 
     assert golden.told(other, backward, exactly=True) is None
+    assert golden.told({"rank": other["rank"]}, backward, exactly=True).endswith("not there")
     changed = other | {"rank": other["rank"] | {"values": [0, *other["rank"]["values"][1:]]}}
     assert golden.told(changed, backward, exactly=False).startswith("rank: 1 of 110 values differ")
     score = other["score"]["values"]
