@@ -15,15 +15,15 @@ import numpy as np
 from tables import table
 
 import dhsic
+from dhsic.hsic import factored_weights
 from dhsic.kernels.bandwidth import resolve_bandwidth
-from dhsic.kernels.choosing import resolve_kernel
 from dhsic.kernels.label_factors import factor_of
 from dhsic.kernels.labels import label_parts
-from dhsic.lowrank.weights import factored_weights
+from dhsic.kernels.table import resolve_kernel
+from dhsic.passes.adaptive import FEW_FEATURES
+from dhsic.passes.lowrank import ThinChoices, ThinDependence
 from dhsic.runtime.blas import single_blas_thread
 from dhsic.runtime.threads import Threads
-from dhsic.scoring.adaptive import FEW_FEATURES
-from dhsic.scoring.thin import ThinChoices, ThinDependence
 from dhsic.sources.arrays import ArraySource
 
 N_LAST = 50

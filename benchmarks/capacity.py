@@ -5,7 +5,7 @@
     python benchmarks/capacity.py check --scratch DIRECTORY [--rates RATES]     # 1 and 2 workers
     python benchmarks/capacity.py simulate --simulated 20 100 400
 
-The model is that of `dhsic.plan` (`dhsic/plans/expected.py`): every pass of the run as it would cut
+The model is that of `dhsic.plan` (`dhsic/plans/time.py`): every pass of the run as it would cut
 it into jobs, at the rates of one thread, and what the cluster takes beside. Rates of threads and of
 the cluster are measured here, on a scheduler and workers in processes of their own; those of a
 network are assumed, and said. `check` runs the selection on one and on two workers of one thread.
@@ -29,13 +29,11 @@ from selecting import how_scored
 from tables import seconds, size, table
 
 import dhsic
+from dhsic.plans.asking import Foreseen
 from dhsic.plans.costs import work_of
-from dhsic.plans.counting import CountedSource
-from dhsic.plans.expected import Setting, Terms
-from dhsic.plans.foreseen import Foreseen
-from dhsic.plans.overheads import Overheads
-from dhsic.plans.rates import Rates
+from dhsic.plans.tally import CountedSource
 from dhsic.plans.text import duration
+from dhsic.plans.time import Overheads, Rates, Setting, Terms
 from dhsic.runtime.threads import usable_cores
 
 #: Features of the store that rates of reading are measured on.

@@ -27,17 +27,16 @@ from tables import size, table
 from dhsic.engines.base import Facts, Question
 from dhsic.engines.dense import Dense
 from dhsic.engines.lowrank import LowRank
-from dhsic.hsic import weights
+from dhsic.hsic import factored_weights, weights
 from dhsic.kernels import Gaussian
 from dhsic.kernels.label_factors import label_factor
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
 from dhsic.lowrank import Spectral
 from dhsic.lowrank.landmarks import landmark_statistic, uniform_rows
-from dhsic.lowrank.weights import factored_weights
 from dhsic.namespace import moved
+from dhsic.passes.tasks import TILE
 from dhsic.runtime.blas import single_blas_thread
-from dhsic.scoring.tasks import TILE
 
 N_LANDMARKS = 300
 NO_DEVICE = "no GPU that CuPy or torch finds: the rows of the cores alone"

@@ -17,7 +17,7 @@ import time
 import numpy as np
 
 import dhsic
-from dhsic.engines.memory import peak_bytes
+from dhsic.memory import peak_bytes
 
 #: Rows of a bare product at a time.
 ROWS = 8192

@@ -16,7 +16,7 @@ import time
 import numpy as np
 from tables import seconds, table
 
-from dhsic.testing import METHODS, hsic_test
+from dhsic.independence import METHODS, hsic_test
 
 LEVELS = (0.05, 0.01)
 

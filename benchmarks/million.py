@@ -22,7 +22,7 @@ from roofline import bare_pass
 from selecting import how_scored
 from tables import mebibytes, seconds, size, table
 
-from dhsic.sources.truth import read_truth, truth_path
+from dhsic.simulation.truth import read_truth, truth_path
 
 PASSES = 10
 N_BARE = 3

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import psutil
 
-from dhsic.plans.overheads import Overheads
+from dhsic.plans.time import Overheads
 from dhsic.runtime.base import Job
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.sources.arrays import ArraySource

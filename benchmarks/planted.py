@@ -16,9 +16,9 @@ import numpy as np
 from tables import table
 
 import dhsic
-from dhsic.cli.planted import compare
-from dhsic.sources.simulate import simulate_genotypes
-from dhsic.sources.truth import read_truth, truth_path
+from dhsic.cli.report import compare
+from dhsic.simulation.simulate import simulate_genotypes
+from dhsic.simulation.truth import read_truth, truth_path
 
 N_SELECTED = 50
 METHODS = {

@@ -9,18 +9,18 @@ from data import matrix_of
 
 import dhsic
 from dhsic import open_source, read_target
+from dhsic.engines.compact import ThinState
 from dhsic.engines.lowrank import LowRank
-from dhsic.engines.thin import ThinState
+from dhsic.hsic import factored_weights
 from dhsic.kernels.bandwidth import resolve_bandwidth
-from dhsic.kernels.choosing import resolve_kernel
 from dhsic.kernels.label_factors import factor_of
 from dhsic.kernels.labels import label_parts
+from dhsic.kernels.table import resolve_kernel
 from dhsic.lowrank import Nystrom
-from dhsic.lowrank.weights import factored_weights
+from dhsic.passes.lowrank import ThinChoices, ThinDependence
+from dhsic.passes.lowrank_tasks import score_thin
 from dhsic.runtime.blas import single_blas_thread
 from dhsic.runtime.threads import Threads
-from dhsic.scoring.thin import ThinChoices, ThinDependence
-from dhsic.scoring.thin_tasks import score_thin
 
 
 def how_scored(approx, tolerance=None):

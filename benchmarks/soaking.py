@@ -7,9 +7,9 @@ import zarr
 from measuring import say
 
 import dhsic
+from dhsic.passes import reader
 from dhsic.runtime.dask import DaskRuntime
-from dhsic.scoring import reader
-from dhsic.sources.simulate import simulate_genotypes
+from dhsic.simulation.simulate import simulate_genotypes
 
 M, D, SEED = 200, 6000, 7
 N_SELECT = 8

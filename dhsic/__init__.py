@@ -6,7 +6,6 @@ from dhsic import startup  # noqa: F401  # before all that takes time to load
 from typing import TYPE_CHECKING, Any
 
 from dhsic import datasets, kernels
-from dhsic.combining import rank_kernels, rank_subgraphs, rank_substrings
 from dhsic.detached import Run, attach, submit
 from dhsic.errors import (
     CheckpointError,
@@ -18,7 +17,8 @@ from dhsic.errors import (
     ScratchError,
     StoreError,
 )
-from dhsic.estimate import hsic, hsic_variance
+from dhsic.independence import FeatureTests, TestResult, hsic_test, test_features
+from dhsic.independence.estimate import hsic, hsic_variance
 from dhsic.plans import Plan, Rates, plan
 from dhsic.results import load, save, selected_features
 from dhsic.selectors import (
@@ -33,7 +33,7 @@ from dhsic.selectors import (
 )
 from dhsic.sources.opening import open_source
 from dhsic.sources.target import read_target
-from dhsic.testing import FeatureTests, TestResult, hsic_test, test_features
+from dhsic.structured import rank_kernels, rank_subgraphs, rank_substrings
 from dhsic.versions import VERSION
 
 if TYPE_CHECKING:

@@ -26,7 +26,6 @@ from dask.typing import Key
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
-from dhsic.given import as_array, as_numbers, refuse_lossy
 from dhsic.kernels.bandwidth import (
     MEDIAN_SAMPLES,
     Dimension,
@@ -36,8 +35,9 @@ from dhsic.kernels.bandwidth import (
     resolve_bandwidth,
 )
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.choosing import check_reach, resolve_kernel
 from dhsic.kernels.statistic import Statistic
+from dhsic.kernels.table import check_reach, resolve_kernel
+from dhsic.validation import as_array, as_numbers, refuse_lossy
 
 #: Features that are read together, about, where the data are no dask array.
 WIDTH = 4096

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from dhsic.algorithms.state import SelectionState
 from dhsic.errors import InputError
-from dhsic.selection.state import SelectionState
 
 Hook = Callable[[Mapping[str, Any]], object]
 

@@ -23,16 +23,15 @@ from zarr.storage import MemoryStore
 
 from dhsic import tables
 from dhsic._typing import Array, Index
-from dhsic.durable.files import check_place
-from dhsic.durable.nodes import META, as_bytes, in_memory
-from dhsic.durable.opening import place_at
-from dhsic.durable.urls import as_path, is_url
 from dhsic.errors import DataError, InputError
-from dhsic.runs.outcome import Outcome
+from dhsic.outcome import Outcome
 from dhsic.sources.chunked import dimension_names, read_array
-from dhsic.sources.files import FolderStore
-from dhsic.sources.stores import metadata_of
+from dhsic.sources.stores import FolderStore, metadata_of
 from dhsic.sources.writing import check_free, write_array, written_aside
+from dhsic.storage.folder import check_place
+from dhsic.storage.nodes import META, as_bytes, in_memory
+from dhsic.storage.place import place_at
+from dhsic.storage.urls import as_path, is_url
 from dhsic.versions import VERSION, versions
 
 #: Version of the layout below.

@@ -43,12 +43,12 @@ import pandas as pd
 import xarray as xr
 
 from dhsic._typing import Array, Index
-from dhsic.durable.files import check_place, replacing
-from dhsic.durable.objects import Objects
-from dhsic.durable.plain import plain
-from dhsic.durable.urls import as_path, check_url, is_url
 from dhsic.errors import InputError
 from dhsic.sources.subset import STORED
+from dhsic.storage.base import plain
+from dhsic.storage.folder import check_place, replacing
+from dhsic.storage.objects import Objects
+from dhsic.storage.urls import as_path, check_url, is_url
 
 #: Columns that come first, where there are such.
 FIRST = (

@@ -56,7 +56,7 @@ def s3():
 @pytest.fixture
 def short_leases(monkeypatch):
     """Leases that run out in a moment, and stores that may not stay away for long."""
-    from dhsic.durable import lease, objects
+    from dhsic.storage import lease, objects
 
     lease._dead.clear()
     monkeypatch.setattr(lease, "LEASE", 1.0)

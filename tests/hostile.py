@@ -173,7 +173,7 @@ def _serve(pipe):
 
     import dhsic
     from dhsic.cli import main
-    from dhsic.engines.memory import release_pages
+    from dhsic.memory import release_pages
 
     os.environ.update(OMP_NUM_THREADS="1")
     os.chdir("/")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dhsic.alignment import Rows, Ways
 from dhsic.cli.tables import read_table
 from dhsic.errors import InputError
+from dhsic.joins.rows import Rows, Ways
 
 WAYS = Ways("name it", "Leave those out")
 

@@ -21,14 +21,14 @@ from suites.factorizer import everyone, standardised
 
 from dhsic import namespace
 from dhsic.engines import lowrank
-from dhsic.engines.converged import Converged
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
+from dhsic.engines.final import Converged
 from dhsic.engines.lowrank import LowRank
+from dhsic.hsic import factored_weights
 from dhsic.kernels import Gaussian
 from dhsic.kernels.label_factors import label_factor
 from dhsic.lowrank import Cholesky
-from dhsic.lowrank.weights import factored_weights
 from dhsic.namespace import host, moved, namespace_of
 
 ENGINES = ("dense-1", "dense-2", "dense-5", "direct", "converged", "lowrank-1", "lowrank-3")

@@ -13,9 +13,9 @@ from numpy.testing import assert_array_equal
 from strategies import labels, matrices
 
 import dhsic
+from dhsic.algorithms.policies import check_step, removed, sizes
 from dhsic.kernels.labels import label_matrix
 from dhsic.runtime.threads import Threads
-from dhsic.selection.policies import check_step, removed, sizes
 
 SOURCES = ("numpy", "dask", "xarray", "zarr 2", "zarr 3", "sharded", "features first")
 
@@ -157,7 +157,7 @@ def test_block_splitting_does_not_change_the_ranking(problem, kernel, tmp_path, 
     for width in (7, 64, 400):
         source = as_source(X, "zarr 3", width, tmp_path)
         assert_array_equal(fit(source, y, kernel=kernel).ranking_, expected)
-    monkeypatch.setattr("dhsic.scoring.reader.COMPACT_BYTES", 0)  # read from the store for ever
+    monkeypatch.setattr("dhsic.passes.reader.COMPACT_BYTES", 0)  # read from the store for ever
     assert_array_equal(fit(source, y, kernel=kernel).ranking_, expected)
 
 

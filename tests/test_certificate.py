@@ -24,15 +24,14 @@ from dhsic.engines.certificate import (
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
 from dhsic.engines.lowrank import LowRank
-from dhsic.hsic import weights
+from dhsic.hsic import factored_weights, weights
 from dhsic.kernels import Gaussian, Polynomial
 from dhsic.kernels.label_factors import label_factor
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
 from dhsic.lowrank import Landmarks, Spectral
-from dhsic.lowrank.predictive import predictive
-from dhsic.lowrank.rows import BaseRows
-from dhsic.lowrank.weights import factored_weights
+from dhsic.lowrank.landmarks import BaseRows
+from dhsic.lowrank.residuals import predictive
 
 KERNELS = {"gaussian": Gaussian(), "polynomial": Polynomial(), "polynomial-3": Polynomial(3, 0.5)}
 
@@ -103,7 +102,7 @@ def test_directions_predict_rows_that_they_were_not_made_from(monkeypatch):
     factor = Spectral(32).factor(case.kernel, case.sigma, case.rows(fit), base=0)
     kept = [predictive(factor, rows)]
     for strip in (1, 7, 299):
-        monkeypatch.setattr("dhsic.lowrank.predictive.STRIP", strip)
+        monkeypatch.setattr("dhsic.lowrank.residuals.STRIP", strip)
         kept.append(predictive(factor, rows))
 
     K = rows.part(np.arange(rows.landmarks.n_landmarks), slice(None))

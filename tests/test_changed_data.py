@@ -20,12 +20,12 @@ from stores import dosage, write, write_vcz
 from zarr.codecs import BloscCodec, ZstdCodec
 
 import dhsic
-from dhsic.checkpoint import Checkpoint
+from dhsic.algorithms.state import begin
 from dhsic.errors import CheckpointError, DataError
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.selection.state import begin
 from dhsic.sources.arrays import DaskSource
+from dhsic.storage.checkpoint import Checkpoint
 
 M, CHUNKS, WIDTH = 24, 40, 2
 D = CHUNKS * WIDTH
@@ -473,8 +473,8 @@ def test_groups_find_it(store, tmp_path):
 @pytest.fixture
 def reread(monkeypatch):
     """Nothing is kept apart: every round reads the store, as with data that do not fit."""
-    monkeypatch.setattr("dhsic.scoring.reader.COMPACT_BYTES", 0)
-    monkeypatch.setattr("dhsic.scoring.reader.THINNED", D + 1)
+    monkeypatch.setattr("dhsic.passes.reader.COMPACT_BYTES", 0)
+    monkeypatch.setattr("dhsic.passes.reader.THINNED", D + 1)
 
 
 def between(number, act):
@@ -527,7 +527,7 @@ def test_survivors_that_are_kept_apart_do_not_change(store, client, name):
 
 
 def test_data_that_change_before_they_are_kept_apart_are_found(store, monkeypatch):
-    monkeypatch.setattr("dhsic.scoring.reader.COMPACT_BYTES", 0)
+    monkeypatch.setattr("dhsic.passes.reader.COMPACT_BYTES", 0)
     hook = between(1, lambda: store.rewrite(None))
     with pytest.raises(DataError, match="are not those that the first pass"):
         fit(store.given, progress=hook, step=0.6)
@@ -535,7 +535,7 @@ def test_data_that_change_before_they_are_kept_apart_are_found(store, monkeypatc
 
 def test_survivors_without_a_place_of_their_own_are_compared(store, client, monkeypatch):
     """A cluster that shares no folder reads them where they are."""
-    monkeypatch.setattr("dhsic.scoring.reader.HOME_BYTES", 0)
+    monkeypatch.setattr("dhsic.passes.reader.HOME_BYTES", 0)
     monkeypatch.setattr(DaskRuntime, "shared_folder", None)
     with DaskRuntime(client) as runtime:
         fit(store.given, runtime=runtime)
@@ -545,7 +545,7 @@ def test_survivors_without_a_place_of_their_own_are_compared(store, client, monk
 
 def test_a_graph_that_computes_other_values_each_time_is_refused(monkeypatch):
     da = pytest.importorskip("dask.array")
-    monkeypatch.setattr("dhsic.scoring.reader.COMPACT_BYTES", 0)
+    monkeypatch.setattr("dhsic.passes.reader.COMPACT_BYTES", 0)
 
     def noise(chunk):
         return chunk + np.random.default_rng().normal(size=chunk.shape)
@@ -561,7 +561,7 @@ def test_halves_are_those_of_the_data_that_were_ranked(store, tmp_path, kept, mo
     whole = fit(store.given, stability=3)
     run = tmp_path / "run" if kept else None
     before = store.array[...]
-    execute = dhsic.runs.base.AbstractRun.execute
+    execute = dhsic.selectorsctors.run.AbstractRun.execute
     done = []
 
     def executed(self):
@@ -571,7 +571,7 @@ def test_halves_are_those_of_the_data_that_were_ranked(store, tmp_path, kept, mo
         return execute(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(dhsic.runs.base.AbstractRun, "execute", executed)
+        patch.setattr(dhsic.selectorsctors.run.AbstractRun, "execute", executed)
         with pytest.raises(DataError, match="not those that the first pass of this run"):
             fit(store.given, run, stability=3)
     if kept:
@@ -648,9 +648,9 @@ def test_commands_end_with_their_exit_codes(store, tmp_path, monkeypatch):
             store.array[...] = before[:, ::-1]
 
     with monkeypatch.context() as patch:
-        patch.setattr("dhsic.checkpoint.Checkpoint.save", saved)
-        patch.setattr("dhsic.scoring.reader.COMPACT_BYTES", 0)
-        patch.setattr("dhsic.scoring.reader.THINNED", D + 1)
+        patch.setattr("dhsic.storage.checkpoint.Checkpoint.save", saved)
+        patch.setattr("dhsic.passes.reader.COMPACT_BYTES", 0)
+        patch.setattr("dhsic.passes.reader.THINNED", D + 1)
         said = told(run(*select, "--checkpoint", kept, "--no-progress", code=3))
         assert re.search(
             r"The values of \d+ features \(.*\) are not those that the first pass", said

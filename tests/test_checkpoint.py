@@ -20,10 +20,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spots import FolderSpot, UrlSpot
 
-from dhsic.checkpoint import Checkpoint
-from dhsic.durable import files
+from dhsic.algorithms.state import SelectionState
 from dhsic.errors import CheckpointError
-from dhsic.selection.state import SelectionState
+from dhsic.storage import folder as files
+from dhsic.storage.checkpoint import Checkpoint
 
 IDENTITY = {
     "source": "5f3a",
@@ -448,7 +448,7 @@ CHILD = """
 import sys, time, numpy as np
 sys.path[:0] = {path!r}
 import test_checkpoint as t
-from dhsic.durable import lease
+from dhsic.storage import lease
 lease.LEASE, lease.BEAT, lease.LOOK = 1.0, 0.2, 0.05
 run = t.RUN
 with t.Checkpoint(sys.argv[1]) as checkpoint:

@@ -13,10 +13,10 @@ import xarray as xr
 import zarr
 from commands import QUICK, SIMULATE, D, M, run, selected, told
 
-from dhsic.cli import selecting
+from dhsic.cli import select
 from dhsic.errors import ClusterError
 from dhsic.results import load
-from dhsic.sources.truth import read_truth
+from dhsic.simulation.truth import read_truth
 
 #: How a round was done. A resumed run has no earlier scores to guess from in its first round, and
 #: may take another way to the same order.
@@ -224,7 +224,7 @@ def test_an_interruption_says_how_to_go_on(store, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("dhsic.checkpoint.Checkpoint.save", interrupted)
+        patched.setattr("dhsic.storage.checkpoint.Checkpoint.save", interrupted)
         checkpoint = tmp_path / "a folder"
         args = ("select", store, *QUICK, "--checkpoint", checkpoint)
         assert f"dhsic resume '{checkpoint}'" in run(*args, code=130).stderr
@@ -239,7 +239,7 @@ def test_sigterm_ends_a_run_tidily(store, tmp_path, monkeypatch):
 
     checkpoint = tmp_path / "run.dhsic"
     with monkeypatch.context() as patched:
-        patched.setattr("dhsic.checkpoint.Checkpoint.save", terminated)
+        patched.setattr("dhsic.storage.checkpoint.Checkpoint.save", terminated)
         result = run("select", store, *QUICK, "--checkpoint", checkpoint, code=75)
     assert "Terminated. The checkpoint is valid; go on with: dhsic resume" in told(result)
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
@@ -395,7 +395,7 @@ def test_other_errors(store, monkeypatch, error, code, kind):
     def fail(*args, **options):
         raise error
 
-    monkeypatch.setattr(selecting, "choose_runtime", fail)
+    monkeypatch.setattr(select, "choose_runtime", fail)
     result = run("select", store, *QUICK, "--json", code=code)
     assert json.loads(result.stdout)["error"]["kind"] == kind
     assert result.stderr.splitlines()[-1].startswith("Error: ")

@@ -18,10 +18,10 @@ from stores import write
 from dhsic import DataError, InputError
 from dhsic.cli.tables import read_table
 from dhsic.errors import MemoryBudgetError
-from dhsic.parameters import Parameters
 from dhsic.results import load
-from dhsic.runs.elimination import Elimination
-from dhsic.runtime.choosing import choose_runtime
+from dhsic.runtime.connect import choose_runtime
+from dhsic.selectors.bahsic import Elimination
+from dhsic.selectors.parameters import Parameters
 from dhsic.sources.chunked import read_array
 from dhsic.sources.decoding import CLAIMED, OversizeError, check_claim, streamed
 from dhsic.sources.opening import open_source
@@ -183,7 +183,7 @@ def test_an_array_of_objects_is_refused_whoever_opened_it(tmp_path):
 
 def test_declared_sizes_are_refused_by_what_there_is(monkeypatch):
     array = zarr.create_array({}, shape=(10, 10**7), dtype="f8", chunks=(10, 10**7))
-    monkeypatch.setattr("dhsic.sources.declared.available_bytes", lambda: 10**9)
+    monkeypatch.setattr("dhsic.sources.decoding.available_bytes", lambda: 10**9)
     with pytest.raises(MemoryBudgetError, match=r"shape \(10, 10000000\) .*takes 1.6 GB.*1.0 GB"):
         open_source(array, n_samples=10)
     with pytest.raises(MemoryBudgetError, match="Reading all of it takes"):

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dhsic.sources import codes
-from dhsic.sources.codes import Codes, code_values, scaling_of
-from dhsic.sources.scaling import measure, standardise
+from dhsic.sources import scaling as codes
+from dhsic.sources.scaling import Codes, code_values, measure, scaling_of, standardise
 
 
 @st.composite

@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from refusals import assert_refused
 from strategies import labels
 
-from dhsic.combining import rank_kernels
 from dhsic.datasets import binary_xor
 from dhsic.errors import InputError
+from dhsic.structured import rank_kernels
 
 STEPS = (1, 2, 0.5)
 

@@ -25,17 +25,16 @@ from stores import write_matrix
 import dhsic
 from dhsic.cli.exits import Command
 from dhsic.errors import ScratchError
+from dhsic.passes import reader as reading
+from dhsic.passes import scratch
+from dhsic.passes.packing import Form, forms, pack
+from dhsic.passes.reader import Reader, worth_compacting
+from dhsic.passes.scratch import Folder, ScratchSource, sweep, writing_jobs
+from dhsic.passes.survivors import HeldSource
+from dhsic.passes.tasks import Wanted, gather
 from dhsic.runtime.base import Job
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.scoring import reader as reading
-from dhsic.scoring import scratch
-from dhsic.scoring.folder import Folder, sweep
-from dhsic.scoring.held import HeldSource
-from dhsic.scoring.packing import Form, forms, pack
-from dhsic.scoring.reader import Reader, worth_compacting
-from dhsic.scoring.scratch import ScratchSource, writing_jobs
-from dhsic.scoring.tasks import Wanted, gather
 from dhsic.sources.base import Block
 
 M, D = 30, 400
@@ -57,7 +56,7 @@ def few_valued(draw):
 def test_packed_values_are_read_again(values, n_parts, tile):
     form = forms(values.shape[1], values.dtype)[0]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dhsic.scoring.packing.TILE_VALUES", tile)
+        patch.setattr("dhsic.passes.packing.TILE_VALUES", tile)
         parts = [form.encode(part) for part in np.array_split(values, n_parts) if len(part)]
         settled = form.settled(span for _, span in parts)
         kept = np.concatenate([part for part, _ in parts])
@@ -403,7 +402,7 @@ def test_a_lost_chunk_is_an_error_that_names_it(problem, place):
 def test_scratch_that_vanishes_is_to_blame_and_not_the_data(
     problem, place, client, tmp_path, runtime, monkeypatch
 ):
-    monkeypatch.setattr("dhsic.runs.base.COMPACT_BYTES", 0)  # workers keep none of it in memory
+    monkeypatch.setattr("dhsic.selectors.run.COMPACT_BYTES", 0)  # workers keep none of it in memory
 
     def vanish(_record):
         if place.exists() and list(place.glob("dhsic-scratch-*/")):
@@ -512,7 +511,7 @@ def test_a_place_that_is_not_there_is_told_of(tmp_path, rng, monkeypatch):
 RUN = """
 import sys, tempfile, time
 import dhsic, numpy as np
-from dhsic.scoring import reader
+from dhsic.passes import reader
 reader.COMPACT_BYTES = 0
 tempfile.tempdir = place = sys.argv[2]
 def hook(record):

@@ -31,7 +31,7 @@ from manifests import (
 
 import dhsic
 from dhsic.accelerator import wanted_device
-from dhsic.checkpoint import Checkpoint
+from dhsic.storage.checkpoint import Checkpoint
 from dhsic.versions import DEVICE
 
 ROOT = DEPLOY.parent

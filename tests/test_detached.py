@@ -22,13 +22,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dhsic
-from dhsic.checkpoint import Checkpoint
 from dhsic.cli import detached as commands
+from dhsic.cli.detached import status
 from dhsic.cli.exits import Command
 from dhsic.cli.job import Job
 from dhsic.cli.labels import open_with_labels
-from dhsic.cli.status import status
-from dhsic.detached import attach, driver, handle, submit
+from dhsic.detached import attach, driver, submit
+from dhsic.detached import run as handle
 from dhsic.detached.driver import Stop, StoppedError
 from dhsic.detached.folder import Folder, Status
 from dhsic.detached.request import Request, as_parameters, plain_parameters
@@ -39,6 +39,7 @@ from dhsic.runtime.base import Job as Work
 from dhsic.runtime.base import WorkerMemory
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
+from dhsic.storage.checkpoint import Checkpoint
 
 D = 400
 LONG = {"step": 1}  # a round a feature

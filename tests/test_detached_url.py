@@ -27,15 +27,16 @@ from test_detached import (
 )
 
 import dhsic
-from dhsic.checkpoint import Checkpoint
-from dhsic.detached import attach, handle, reach, submit
+from dhsic.detached import attach, start, submit
+from dhsic.detached import run as handle
 from dhsic.detached.folder import Folder
-from dhsic.durable import lease
-from dhsic.durable.base import LostError
-from dhsic.durable.bucket import Bucket
 from dhsic.errors import CheckpointError, ClusterError, StoreError
+from dhsic.storage import lease
+from dhsic.storage.base import LostError
+from dhsic.storage.bucket import Bucket
+from dhsic.storage.checkpoint import Checkpoint
 
-SHORT = "from dhsic.durable import lease\nlease.LEASE, lease.BEAT, lease.LOOK = 2.0, 0.4, 0.05\n"
+SHORT = "from dhsic.storage import lease\nlease.LEASE, lease.BEAT, lease.LOOK = 2.0, 0.4, 0.05\n"
 COMMAND = (*("--target", "sample_trait", "-n", "8", "--step", "0.3"), "--threads", "2")
 
 
@@ -145,10 +146,10 @@ def test_a_store_that_goes_away_is_no_failure_of_the_run(store, at, monkeypatch)
 def test_workers_that_do_not_reach_the_url_are_refused(client, store, at, monkeypatch):
     place = {"checkpoint": at.path, "client": client, **QUICK}
     with monkeypatch.context() as patch:
-        patch.setattr(reach, "answer", no_keys)
+        patch.setattr(start, "answer", no_keys)
         with pytest.raises(ClusterError, match=r"Worker \S+ does not reach .*: No keys\. A run"):
             submit(store, "sample_trait", **place)
-        patch.setattr(reach, "answer", elsewhere)
+        patch.setattr(start, "answer", elsewhere)
         with pytest.raises(ClusterError, match="it sees another one"):
             submit(store, "sample_trait", **place)
     assert at.names() == []
@@ -205,7 +206,7 @@ def test_a_store_that_is_away_ends_a_command_with_a_sentence(store, at, monkeypa
 #: Rounds that take a moment, so that there is time to strike.
 SLOW = """
 import time
-from dhsic.checkpoint import Checkpoint
+from dhsic.storage.checkpoint import Checkpoint
 save = Checkpoint.save
 Checkpoint.save = lambda *args: [time.sleep(0.2), save(*args)]
 """

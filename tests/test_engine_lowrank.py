@@ -17,13 +17,12 @@ from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
 from dhsic.engines.lowrank import LowRank, LowRankWeighted, own_diagonal
 from dhsic.errors import InputError
-from dhsic.hsic import weights
+from dhsic.hsic import factored_weights, weights
 from dhsic.kernels import Gaussian, Polynomial
 from dhsic.kernels.label_factors import label_factor
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
 from dhsic.lowrank import Cholesky, Factor, Nystrom, Spectral
-from dhsic.lowrank.weights import factored_weights
 
 #: Rounding of float32 gains, in units of `allowance`: a few units in the last place.
 SINGLE = 4 * float(np.finfo(np.float32).eps)

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from strategies import matrices
 from suites.engine import EngineSuite, facts_of, question_of
 
-from dhsic.engines.converged import Converged
-from dhsic.engines.decide import largest, tie_width, undecided
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
-from dhsic.engines.ladder import first_engine, next_engine
+from dhsic.engines.final import Converged
+from dhsic.engines.refine import first_engine, largest, next_engine, tie_width, undecided
 from dhsic.kernels import Gaussian, Linear, Polynomial
 
 

@@ -13,7 +13,7 @@ from strategies import labels, matrices
 from test_bahsic import SOURCES, as_source
 
 import dhsic
-from dhsic.checkpoint import Checkpoint
+from dhsic.algorithms.fohsic import added
 from dhsic.cli import main
 from dhsic.engines.adding import Adding
 from dhsic.engines.base import Facts, Question
@@ -22,11 +22,11 @@ from dhsic.errors import CheckpointError, InputError
 from dhsic.hsic import weights
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.statistic import Statistic
-from dhsic.runs import forward as forward_run
+from dhsic.passes import ascent
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.scoring import ascent
-from dhsic.selection.fohsic import added
+from dhsic.selectors import fohsic as forward_run
+from dhsic.storage.checkpoint import Checkpoint
 
 
 def order_of(model):

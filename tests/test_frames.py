@@ -6,7 +6,7 @@ import pytest
 
 import dhsic
 from dhsic.errors import InputError
-from dhsic.testing import hsic_test, test_features
+from dhsic.independence import hsic_test, test_features
 
 TEN = [f"s{i}" for i in range(10)]
 DATA = pd.DataFrame(np.random.default_rng(1).normal(size=(10, 4)), index=TEN, columns=list("abcd"))

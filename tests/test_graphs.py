@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import assert_refused
 
-from dhsic.combining import rank_subgraphs
 from dhsic.errors import InputError
 from dhsic.kernels import graphs as module
 from dhsic.kernels.graphs import ShortestPaths, Walks
+from dhsic.structured import rank_subgraphs
 
 
 @st.composite

@@ -14,9 +14,9 @@ from strategies import labels, matrices
 import dhsic
 from dhsic.cli import main
 from dhsic.errors import InputError
+from dhsic.passes import groups as membership
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.scoring import membership
 
 #: Kernels, and their definitions where tests/naive.py has them by no name.
 ALL = {name: name for name in ("gaussian", "polynomial", "linear")} | {

@@ -12,16 +12,14 @@ from strategies import labels, matrices
 
 import dhsic
 from dhsic.errors import InputError
-from dhsic.independence import permutation
-from dhsic.independence.data import estimated, full_kernel
-from dhsic.independence.full import Full
-from dhsic.independence.gamma import p_of_gamma
-from dhsic.independence.labels import basis_of, residual, thin_labels
+from dhsic.independence import hsic_test
+from dhsic.independence import null as permutation
+from dhsic.independence.data import basis_of, estimated, full_kernel, residual, thin_labels
+from dhsic.independence.forms import Full
 from dhsic.independence.moments import Moments, moments_permuted
-from dhsic.independence.permutation import values_permuted
+from dhsic.independence.null import p_of_gamma, values_permuted
 from dhsic.kernels import Gaussian
 from dhsic.kernels.labels import label_matrix, label_parts
-from dhsic.testing import hsic_test
 
 
 def drawn(m, n, seed=0):

@@ -6,11 +6,9 @@ from cases import KERNELS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dhsic.independence import full as full_form
-from dhsic.independence.data import COMPLETE, full_kernel, thin_kernel
-from dhsic.independence.full import Full
-from dhsic.independence.labels import thin_labels
-from dhsic.independence.thin import Thin
+from dhsic.independence import forms as full_form
+from dhsic.independence.data import COMPLETE, full_kernel, thin_kernel, thin_labels
+from dhsic.independence.forms import Full, Thin
 from dhsic.kernels import Gaussian
 from dhsic.kernels.labels import label_parts
 

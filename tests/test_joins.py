@@ -16,7 +16,7 @@ from dhsic.cli.job import Job
 from dhsic.cli.labels import open_with_labels
 from dhsic.cli.tables import read_table
 from dhsic.errors import InputError
-from dhsic.fitting import Selector
+from dhsic.selectors.base import Selector
 
 M, D = 20, 12
 rng = np.random.default_rng(5)

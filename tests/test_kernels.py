@@ -15,8 +15,8 @@ from dhsic.kernels.bandwidth import (
     Median,
     resolve_bandwidth,
 )
-from dhsic.kernels.choosing import resolve_kernel
 from dhsic.kernels.statistic import TILE, Statistic, add_packed, packed, zero_upper
+from dhsic.kernels.table import resolve_kernel
 
 
 class TestGaussian(KernelSuite):

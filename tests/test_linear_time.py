@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from strategies import labels, matrices
 
 import dhsic
-from dhsic import panels
 from dhsic.errors import InputError
-from dhsic.hsic import weights
+from dhsic.hsic import factored_weights, weights
+from dhsic.independence import tiled
 from dhsic.kernels.label_factors import label_factor
 from dhsic.kernels.labels import label_matrix, label_parts
-from dhsic.lowrank.weights import factored_weights
 
 LOW_RANK = ("nystrom", "cholesky", "spectral", "random_features")
 CLOSE = 1e-7  # a Gaussian L may lack 1e-10 of its trace
@@ -145,8 +144,8 @@ def test_unbiased_weights_have_rank_of_the_labels_plus_two(rng):
 @pytest.fixture
 def low_panels(monkeypatch):
     """Panels of few rows, and few features at a time."""
-    monkeypatch.setattr(panels, "FEWEST", 5)
-    monkeypatch.setattr(panels, "MOST", 5)
+    monkeypatch.setattr(tiled, "FEWEST", 5)
+    monkeypatch.setattr(tiled, "MOST", 5)
 
 
 @pytest.mark.usefixtures("low_panels")
@@ -197,16 +196,16 @@ def test_blockwise_takes_a_label_matrix(rng):
 
 
 def test_panels_cover_the_upper_triangle(monkeypatch):
-    monkeypatch.setattr(panels, "FEWEST", 4)
-    monkeypatch.setattr(panels, "MOST", 4)
+    monkeypatch.setattr(tiled, "FEWEST", 4)
+    monkeypatch.setattr(tiled, "MOST", 4)
     A = np.arange(121.0).reshape(11, 11)
     A += A.T
     sums, products, whole = np.zeros(11), np.zeros((11, 2)), 0.0
 
-    for rows, columns in panels.panels(11):
-        whole += panels.total(A[rows, columns])
-        panels.add_row_sums(sums, rows, A[rows, columns])
-        panels.add_product(products, rows, A[rows, columns], A[:, :2])
+    for rows, columns in tiled.panels(11):
+        whole += tiled.total(A[rows, columns])
+        tiled.add_row_sums(sums, rows, A[rows, columns])
+        tiled.add_product(products, rows, A[rows, columns], A[:, :2])
 
     np.testing.assert_allclose(sums, A.sum(axis=1))
     np.testing.assert_allclose(products, A @ A[:, :2])
@@ -309,7 +308,7 @@ def test_methods_that_do_not_fit(options, sentence):
 
 
 def test_labels_that_need_too_many_directions_are_refused(rng, monkeypatch):
-    monkeypatch.setattr("dhsic.estimate.LABEL_ERROR", 1e-30)
+    monkeypatch.setattr("dhsic.independence.estimate.LABEL_ERROR", 1e-30)
 
     with pytest.raises(InputError, match=r"need more than \d+ directions"):
         dhsic.hsic(np.arange(50.0), rng.standard_normal(50), method="cholesky")
@@ -331,8 +330,8 @@ def test_memory_is_linear_in_the_samples(rng):
 
 @pytest.mark.usefixtures("low_panels")
 def test_memory_of_blockwise_is_that_of_panels(rng, monkeypatch):
-    monkeypatch.setattr(panels, "MOST", 50)
-    monkeypatch.setattr(panels, "FEWEST", 50)
+    monkeypatch.setattr(tiled, "MOST", 50)
+    monkeypatch.setattr(tiled, "FEWEST", 50)
     m = 2000
     X, y = rng.standard_normal((m, 5)), rng.standard_normal(m)
     dhsic.hsic_variance(X[:9], y[:9], bandwidth=0.1, method="blockwise", label_kernel="linear")

@@ -29,9 +29,14 @@ from dhsic.lowrank import (
     Spectral,
     measured_error,
 )
-from dhsic.lowrank.choosing import FACTORIZERS, SPECTRAL_RANK, resolve_factorizer
-from dhsic.lowrank.landmarks import CHUNK, landmark_statistic, random_directions, uniform_rows
-from dhsic.lowrank.rows import BaseRows
+from dhsic.lowrank.landmarks import (
+    CHUNK,
+    BaseRows,
+    landmark_statistic,
+    random_directions,
+    uniform_rows,
+)
+from dhsic.lowrank.table import FACTORIZERS, SPECTRAL_RANK, resolve_factorizer
 
 
 class TestNystrom(CompleteFactorizerSuite):

@@ -21,16 +21,16 @@ from stores import write_matrix
 
 import dhsic
 from dhsic.errors import InputError
+from dhsic.hsic import factored_weights
 from dhsic.kernels import Gaussian, Laplace, Linear, Polynomial
 from dhsic.kernels.bandwidth import resolve_bandwidth
-from dhsic.kernels.choosing import resolve_kernel
 from dhsic.kernels.label_factors import factor_of
 from dhsic.kernels.labels import label_parts
-from dhsic.lowrank.weights import factored_weights
+from dhsic.kernels.table import resolve_kernel
+from dhsic.passes.lowrank import ThinChoices, ThinDependence
+from dhsic.passes.planning import Plan
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.scoring.planning import Plan
-from dhsic.scoring.thin import ThinChoices, ThinDependence
 
 #: Small numbers for what makes a run go from one regime to the next.
 FEW = {
@@ -50,7 +50,7 @@ FEW = {
 
 def patch(monkeypatch, constants):
     for name, value in constants.items():
-        monkeypatch.setattr(f"dhsic.scoring.{name}", value)
+        monkeypatch.setattr(f"dhsic.passes.{name}", value)
 
 
 @pytest.fixture
@@ -269,7 +269,7 @@ def test_landmarks_grow_to_all_samples_and_then_comes_the_exact_engine(small):
 
 def test_a_tolerance_that_is_missed_is_told(small, monkeypatch):
     """Where no m x m matrix may be made landmarks are doubled, and what is left is said."""
-    monkeypatch.setattr("dhsic.scoring.planning.MOST_SAMPLES", 50)
+    monkeypatch.setattr("dhsic.passes.planning.MOST_SAMPLES", 50)
     X, trait = populations(200, 500)
     with pytest.warns(UserWarning, match="rounds more of the features that left are likely"):
         result = fit(X, trait > np.median(trait), tolerance=0.01).result_
@@ -356,7 +356,7 @@ def test_a_run_that_goes_on_gives_the_same_bits(small, draw, kernel, regime, tmp
     y = trait > np.median(trait)
     options = {"kernel": kernel, "step": 0.35, **REGIMES[regime]}
     if "most samples" in options:
-        monkeypatch.setattr("dhsic.scoring.planning.MOST_SAMPLES", options.pop("most samples"))
+        monkeypatch.setattr("dhsic.passes.planning.MOST_SAMPLES", options.pop("most samples"))
     # Which round it is that scores for a linear kernel depends on where the run was stopped.
     but = ("seconds", "engine", "products_float64") if kernel == "linear" else ("seconds",)
     whole = fit(X, y, checkpoint=tmp_path / "run", progress=copy_rounds(tmp_path), **options)
@@ -389,7 +389,7 @@ def stops(model, by_rank):
 
 @pytest.mark.parametrize("draw", [populations, measured])
 def test_it_does_from_a_store_with_scratch(small, draw, tmp_path, monkeypatch):
-    monkeypatch.setattr("dhsic.scoring.reader.COMPACT_BYTES", 0)
+    monkeypatch.setattr("dhsic.passes.reader.COMPACT_BYTES", 0)
     X, trait = draw(130, 200)
     y = trait > np.median(trait)
     source = stored(X, tmp_path)
@@ -440,13 +440,13 @@ CHILD = """
 import json, sys
 import numpy as np
 import dhsic
-from dhsic.engines.memory import peak_bytes
+from dhsic.memory import peak_bytes
 path, options = sys.argv[1], json.loads(sys.argv[2])
 source = dhsic.open_source(path, sample_dim="samples", missing_code=-1)
 y = np.load(sys.argv[3])
 if options.pop("no squares", False):
-    import dhsic.scoring.planning
-    dhsic.scoring.planning.MOST_SAMPLES = 50
+    import dhsic.passes.planning
+    dhsic.passes.planning.MOST_SAMPLES = 50
 model = dhsic.BAHSIC(5, progress=False, **options).fit(source, y)
 result = model.result_
 engines = str(result["round_engine"].values)
@@ -513,7 +513,7 @@ def test_plan(approx, kernel, m, d, begins_thin, eager, may_square):
 
 def test_given_labels_of_many_samples_stay_exact(monkeypatch):
     """Their factor would take longer than the run."""
-    monkeypatch.setattr("dhsic.scoring.planning.MOST_DECOMPOSED", 30)
+    monkeypatch.setattr("dhsic.passes.planning.MOST_DECOMPOSED", 30)
     for m, thin in ((20, True), (40, False)):
         assert Plan.of("auto", Gaussian(), m, 10**9, "precomputed").begins_thin == thin
         assert Plan.of("auto", Gaussian(), m, 10**9, "balanced").begins_thin
@@ -523,7 +523,7 @@ def test_given_labels_of_many_samples_stay_exact(monkeypatch):
 @pytest.mark.parametrize("kernel", ["gaussian", "linear", "polynomial"])
 def test_tall_data_are_ranked_as_by_definition(monkeypatch, rng, kernel, estimator):
     """Few features of many samples, where low rank is taken because m x m is too large."""
-    monkeypatch.setattr("dhsic.scoring.planning.MOST_SAMPLES", 50)
+    monkeypatch.setattr("dhsic.passes.planning.MOST_SAMPLES", 50)
     X = rng.standard_normal((70, 6))
     y = X[:, 2] + 0.7 * X[:, 5] ** 2 + 0.2 * rng.standard_normal(70) > 0.5
     Z = ((X - X.mean(axis=0)) / X.std(axis=0)).tolist()
@@ -540,7 +540,7 @@ def by(options):
 
 
 def test_a_tall_run_is_resumed_and_the_same_on_a_cluster(monkeypatch, rng, client, tmp_path):
-    monkeypatch.setattr("dhsic.scoring.planning.MOST_SAMPLES", 50)
+    monkeypatch.setattr("dhsic.passes.planning.MOST_SAMPLES", 50)
     X = rng.standard_normal((120, 20))
     y = (X[:, 2] + 0.2 * rng.standard_normal(120) > 0).astype(int)
 
@@ -579,8 +579,8 @@ def test_tall_data_fit_where_their_kernel_matrix_does_not():
 def test_what_is_chosen_is_told(small, monkeypatch):
     X, trait = populations(100, 400)
     exact = fit(X, trait, "auto")
-    monkeypatch.setattr("dhsic.scoring.planning.CHEAP", 1e6)
-    monkeypatch.setattr("dhsic.scoring.adaptive.CHEAP", 3e6)
+    monkeypatch.setattr("dhsic.passes.planning.CHEAP", 1e6)
+    monkeypatch.setattr("dhsic.passes.adaptive.CHEAP", 3e6)
     both = fit(X, trait, "auto")
     by_rank = [str(e).startswith("low rank") for e in both.result_["round_engine"].values]
     n = both.result_["round_n_features"].values

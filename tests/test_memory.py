@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import dhsic
-from dhsic.engines.memory import Demand, Promise, available_bytes, human, promise
 from dhsic.errors import MemoryBudgetError
 from dhsic.kernels.gaussian import Gaussian
+from dhsic.memory import Demand, Promise, available_bytes, human, promise
+from dhsic.passes.planning import Plan, fitted
+from dhsic.passes.reader import COMPACT_BYTES
 from dhsic.runtime.threads import Threads
-from dhsic.scoring.planning import Plan, fitted
-from dhsic.scoring.reader import COMPACT_BYTES
 from dhsic.sources.arrays import ArraySource
 
 GB = 10**9
@@ -24,7 +24,7 @@ RUN = """
 import json, sys
 sys.modules["pyarrow"] = None  # pandas loads it where it is, which takes 100 MB of addresses
 import dhsic
-from dhsic.engines.memory import peak_bytes
+from dhsic.memory import peak_bytes
 path, options = sys.argv[1], json.loads(sys.argv[2])
 y = dhsic.read_target(path, "sample_trait")
 result = dhsic.select(path, y, n_features_to_select=10, progress=False, **options)

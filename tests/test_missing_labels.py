@@ -11,7 +11,7 @@ from commands import run, told
 
 import dhsic
 from dhsic.errors import InputError
-from dhsic.testing import hsic_test
+from dhsic.independence import hsic_test
 
 M, D = 12, 8
 X = np.random.default_rng(0).integers(0, 3, (M, D)).astype("f4")

@@ -19,13 +19,11 @@ from suites.kernel import KernelSuite
 import dhsic
 from dhsic.engines.base import Question
 from dhsic.engines.dense import Dense
-from dhsic.engines.direct import Direct
-from dhsic.engines.falls import Falls
-from dhsic.engines.inverse import Inverse, Solved
-from dhsic.engines.ladder import engine_named, first_engine, name_of, next_engine
-from dhsic.engines.last import cost_of, last_engine
-from dhsic.engines.levelled import Levelled
-from dhsic.engines.settled import LONGEST, Settled
+from dhsic.engines.direct import Direct, Falls
+from dhsic.engines.final import LONGEST_SETTLED, Settled, cost_of, last_engine
+from dhsic.engines.levels import Levelled
+from dhsic.engines.refine import engine_named, first_engine, name_of, next_engine
+from dhsic.engines.ridge import Inverse, Solved
 from dhsic.errors import InputError
 from dhsic.hsic import weights
 from dhsic.kernels import (
@@ -39,7 +37,6 @@ from dhsic.kernels import (
     RationalQuadratic,
     Ridge,
 )
-from dhsic.kernels.choosing import KERNELS, check_approx, has_low_rank, resolve_kernel
 from dhsic.kernels.known import known_of
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import (
@@ -50,10 +47,11 @@ from dhsic.kernels.statistic import (
     Statistic,
     zero_upper,
 )
+from dhsic.kernels.table import KERNELS, check_approx, has_low_rank, resolve_kernel
 from dhsic.namespace import host
+from dhsic.passes.planning import Plan
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.scoring.planning import Plan
 
 RADIAL = {
     "laplace": Laplace(),
@@ -113,7 +111,7 @@ class RadialSuite(KernelSuite):
         assert kernel.fall(np.zeros(2), np.zeros(2)).tolist() == [0, 0]
         step = 1e-5
         before = kernel.profile
-        for p in range(1, LONGEST + 2):
+        for p in range(1, LONGEST_SETTLED + 2):
             slope = -(before(z + step) - before(z - step)) / (2 * step * p)
             assert_allclose(kernel.coefficient(p, z), slope, rtol=1e-6)
             before = lambda u, p=p: kernel.coefficient(p, u)  # noqa: E731
@@ -290,7 +288,7 @@ class TestSettled(RadialEngineSuite):
 
 class TestSettledBySeries(RadialEngineSuite):
     def engine(self, question, facts):
-        return Settled(LONGEST)
+        return Settled(LONGEST_SETTLED)
 
 
 class TestFalls(RadialEngineSuite):
@@ -316,7 +314,7 @@ class TestRadialSingle(RadialEngineSuite):
 
 class TestRadialDouble(RadialEngineSuite):
     def engine(self, question, facts):
-        return Dense(LONGEST, np.dtype(np.float64))
+        return Dense(LONGEST_SETTLED, np.dtype(np.float64))
 
 
 class TestLevelled(EngineSuite):
@@ -384,7 +382,7 @@ def test_what_a_series_leaves_out_is_bounded(name, estimator, seed, spread):
     question = Question(question.kernel, spread / d, question.W, question.statistic)
     facts = facts_of(X)
     exact = scores(Direct(), question, X, facts)
-    for order in range(1, LONGEST + 1):
+    for order in range(1, LONGEST_SETTLED + 1):
         engine = Dense(order, np.float64)
         gains = scores(engine, question, X, facts)
         norm = question.weighted(order).norm
@@ -401,7 +399,9 @@ def test_the_bound_is_of_use(rng):
     for kernel in RADIAL.values():
         question = question_of(X, rng.integers(0, 2, 50), kernel, "unbiased")
         size = question.sigma * question.norm(1)
-        left = [np.median(question.neglected(p, facts)) / size for p in range(1, LONGEST + 1)]
+        left = [
+            np.median(question.neglected(p, facts)) / size for p in range(1, LONGEST_SETTLED + 1)
+        ]
         assert (np.diff(left) < 0).all()
         assert left[0] < 3
         assert left[-1] < 1e-6
@@ -487,7 +487,7 @@ def test_other_arrays_give_the_same_numbers(rng, name):
     facts = facts_of(X)
     engines = [last_engine(question, facts)]
     if isinstance(engines[0], Settled):
-        engines = [Settled(LONGEST), Falls(), Dense(3, "float32")]
+        engines = [Settled(LONGEST_SETTLED), Falls(), Dense(3, "float32")]
     xp, device = array_api_strict, array_api_strict.Device("device1")
     for engine in engines:
         dtype = getattr(engine, "dtype", "float64")

@@ -17,16 +17,15 @@ from spots import UrlSpot
 from test_checkpoint import IDENTITY, RUN, keep, same
 
 import dhsic
-from dhsic.checkpoint import Checkpoint
-from dhsic.durable import lease, objects
-from dhsic.durable.base import LostError
-from dhsic.durable.bucket import Bucket
-from dhsic.durable.folder import FolderPlace
-from dhsic.durable.lease import Lease
-from dhsic.durable.objects import Objects
-from dhsic.durable.opening import place_at
-from dhsic.durable.refusals import sentence
 from dhsic.errors import CheckpointError, InputError, StoreError
+from dhsic.storage import lease, objects
+from dhsic.storage.base import LostError
+from dhsic.storage.bucket import Bucket
+from dhsic.storage.checkpoint import Checkpoint
+from dhsic.storage.folder import FolderPlace
+from dhsic.storage.lease import Lease
+from dhsic.storage.objects import Objects, sentence
+from dhsic.storage.place import place_at
 
 pytestmark = pytest.mark.usefixtures("short_leases")
 

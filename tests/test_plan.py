@@ -13,18 +13,18 @@ from stores import write_matrix
 import dhsic
 from dhsic.cli import main
 from dhsic.errors import ClusterError, InputError, MemoryBudgetError
-from dhsic.parameters import Parameters
+from dhsic.passes import reader as reading
+from dhsic.passes.reader import Reader
+from dhsic.passes.tasks import Wanted
 from dhsic.plans import Plan, Rates, plan
-from dhsic.plans.counting import CountingReader
-from dhsic.plans.expected import Expected
-from dhsic.plans.foreseen import Foreseen
-from dhsic.runs.elimination import Elimination
+from dhsic.plans.asking import Foreseen
+from dhsic.plans.tally import CountingReader
+from dhsic.plans.time import Expected
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.scoring import reader as reading
-from dhsic.scoring.reader import Reader
-from dhsic.scoring.tasks import Wanted
 from dhsic.selectors import METHODS
+from dhsic.selectors.bahsic import Elimination
+from dhsic.selectors.parameters import Parameters
 from dhsic.sources.arrays import ArraySource
 
 M, D = 60, 1200

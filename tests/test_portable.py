@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dhsic.engines import memory
+from dhsic import memory
 
 #: A run with a checkpoint and scratch, gone on with by a second one, where all that is missing.
 RUN = """
@@ -23,7 +23,7 @@ for name in (
     delattr(os, name)
 import numpy as np
 import dhsic
-from dhsic.scoring import reader
+from dhsic.passes import reader
 reader.COMPACT_BYTES = 0
 rng = np.random.default_rng(0)
 X = rng.integers(0, 3, (60, 200), dtype=np.int8)

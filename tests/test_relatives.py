@@ -14,17 +14,18 @@ from scipy import stats
 from strategies import matrices
 
 import dhsic
+from dhsic.criteria import moderated
+from dhsic.criteria import sums as nodes
+from dhsic.criteria.base import worst_first
+from dhsic.criteria.kernels import QMI
+from dhsic.criteria.sums import _by_definition, kernel_sums
+from dhsic.criteria.table import CRITERIA
+from dhsic.criteria.width import median_square
 from dhsic.errors import InputError
 from dhsic.kernels.labels import label_matrix
-from dhsic.relatives import nodes, prior
-from dhsic.relatives.base import worst_first
-from dhsic.relatives.choosing import CRITERIA
-from dhsic.relatives.kernels import QMI
-from dhsic.relatives.single import _by_definition, kernel_sums
-from dhsic.relatives.width import median_square
-from dhsic.runs.once import Once, OnceParameters
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
+from dhsic.selectors.onepass import Once, OnceParameters
 from dhsic.sources.opening import open_source
 
 TWO_CLASS = ("centroid", "t", "snr", "moderated-t", "b", "mmd")
@@ -228,7 +229,7 @@ def test_log_odds_rank_as_the_moderated_t(problem):
 
 @given(st.floats(1e-12, 1e12))
 def test_inverse_of_trigamma(y):
-    x = prior.inverse_trigamma(y)
+    x = moderated.inverse_trigamma(y)
 
     assert_allclose(plain.special.polygamma(1, x), y, rtol=1e-9)
 
@@ -236,7 +237,7 @@ def test_inverse_of_trigamma(y):
 def test_a_prior_of_variances_half_of_which_are_zero():
     s2 = np.array([0.0, 0.0, 0.0, 1.0])
 
-    assert np.isfinite(prior.fitted(s2, 4.0).moderated(s2, 4.0)).all()
+    assert np.isfinite(moderated.fitted(s2, 4.0).moderated(s2, 4.0)).all()
 
 
 # -- what the paper claims: each is HSIC_0 --------------------------------------------------------
@@ -300,8 +301,8 @@ def test_scores_are_biased_hsic_of_the_feature(problem):
 @pytest.mark.parametrize("sigma", [1e-3, 0.5, 5.0, 300.0])
 @pytest.mark.parametrize("m", [30, 700])
 def test_nodes_and_levels_give_the_sums_of_the_definition(rng, sigma, m, monkeypatch):
-    monkeypatch.setattr("dhsic.relatives.single.ROWS", 300)
-    monkeypatch.setattr("dhsic.relatives.single.ENTRIES", 4 * m)
+    monkeypatch.setattr("dhsic.criteria.sums.ROWS", 300)
+    monkeypatch.setattr("dhsic.criteria.sums.ENTRIES", 4 * m)
     X = np.stack(
         [
             rng.standard_normal(m),
@@ -399,7 +400,7 @@ def test_a_run_that_is_done_is_taken_from_its_checkpoint(wide, tmp_path, criteri
     whole = run(X, labels, criterion)
     killed = pytest.raises(KeyboardInterrupt)
     with monkeypatch.context() as patch, killed:
-        patch.setattr("dhsic.checkpoint.Checkpoint.save", interrupt)
+        patch.setattr("dhsic.storage.checkpoint.Checkpoint.save", interrupt)
         run(X, labels, criterion, checkpoint=tmp_path / "c")
 
     first = run(X, labels, criterion, checkpoint=tmp_path / "c")

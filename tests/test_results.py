@@ -8,13 +8,13 @@ import xarray as xr
 import zarr
 
 from dhsic.errors import InputError
-from dhsic.parameters import Parameters
 from dhsic.results import FORMAT, load, ranking, save, selected_features, to_dataset
-from dhsic.runs.elimination import Elimination
 from dhsic.runtime.threads import Threads
+from dhsic.selectors.bahsic import Elimination
+from dhsic.selectors.parameters import Parameters
+from dhsic.simulation.simulate import simulate_genotypes
 from dhsic.sources.arrays import ArraySource, Names
 from dhsic.sources.opening import open_source
-from dhsic.sources.simulate import simulate_genotypes
 
 M, D, CONSTANT = 40, 30, (4, 17)
 

@@ -26,12 +26,12 @@ from suites.runtime import (
 
 import dhsic
 from dhsic.errors import ClusterError, MemoryBudgetError
-from dhsic.runs.workers import WorkerPromise
-from dhsic.runtime import broadcast, mapping, watching, worker
+from dhsic.runtime import broadcast, flight, mapping, worker
 from dhsic.runtime.base import Job
-from dhsic.runtime.choosing import choose_runtime
+from dhsic.runtime.connect import choose_runtime
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
+from dhsic.selectors.workers import WorkerPromise
 from dhsic.sources.opening import open_source
 
 
@@ -325,7 +325,7 @@ DONE = threading.Event()
 
 
 def test_a_job_that_is_late_runs_on_another_worker(client, monkeypatch):
-    monkeypatch.setattr(watching, "NEVER_BEFORE", 0.2)
+    monkeypatch.setattr(flight, "NEVER_BEFORE", 0.2)
     DONE.clear()
     with DaskRuntime(client) as runtime:
         began = time.monotonic()

@@ -8,8 +8,8 @@ from numpy.testing import assert_array_equal
 from stores import write_matrix
 
 import dhsic
+from dhsic.passes import reader
 from dhsic.runtime.dask import DaskRuntime
-from dhsic.scoring import reader
 
 M, D = 60, 5200  # rounds that lose above 2,048 features, and above 128
 #: What a run says of itself that is not the same on other machines.

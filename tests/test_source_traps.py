@@ -16,7 +16,7 @@ import dhsic
 from dhsic.errors import DataError, InputError
 from dhsic.sources import watched
 from dhsic.sources.arrays import ArraySource
-from dhsic.sources.cutting import MOST_BLOCKS, group_chunks, regular_edges
+from dhsic.sources.base import MOST_BLOCKS, group_chunks, regular_edges
 from dhsic.sources.opening import open_source
 
 X = draw_matrix(dtype="i1")  # (11, 23)

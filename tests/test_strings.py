@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import assert_refused
 
-from dhsic.combining import rank_substrings
 from dhsic.errors import InputError
 from dhsic.hsic import weights
 from dhsic.kernels import strings as module
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.strings import Spectrum, WeightedSubstrings
+from dhsic.structured import rank_substrings
 
 #: One letter; DNA; beyond 16 bits, a lone surrogate, and a letter that C would end a string at.
 ALPHABETS = ("A", "ACGT", "ab\0\U0001f600\ud800\xe9")

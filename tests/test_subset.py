@@ -11,9 +11,9 @@ from suites.source import Case, SourceSuite, whole
 
 import dhsic
 from dhsic.errors import InputError
+from dhsic.passes import reader
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.scoring import reader
 from dhsic.sources.opening import open_source
 from dhsic.sources.subset import SubsetSource
 

@@ -9,7 +9,7 @@ import zarr
 from commands import run
 from stores import write
 
-from dhsic.cli.printable import printable
+from dhsic.cli.console import printable
 from dhsic.results import load
 
 BAD = "\x1b]0;owned\x07\x1b[31m\nError: forged\r\u202eevil\u2066\x9b2J\u2028"

@@ -8,8 +8,9 @@ from cases import ESTIMATORS
 from scipy import stats
 
 from dhsic.errors import InputError, MemoryBudgetError
+from dhsic.independence import METHODS, hsic_test
+from dhsic.independence import test as question
 from dhsic.kernels import Polynomial
-from dhsic.testing import METHODS, hsic_test, question
 
 # -- level and power ----------------------------------------------------------------------------
 

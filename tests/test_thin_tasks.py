@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from dhsic.passes import lowrank_tasks
+from dhsic.passes.lowrank_tasks import landmark_sums, measure_thin
+from dhsic.passes.tasks import Columns, Wanted
 from dhsic.runtime.base import Job
-from dhsic.scoring import thin_tasks
-from dhsic.scoring.tasks import Columns, Wanted
-from dhsic.scoring.thin_tasks import landmark_sums, measure_thin
 from dhsic.sources.arrays import ArraySource
 
 M, D = 90, 37
@@ -32,11 +32,11 @@ def values(rng):
 def test_a_statistic_is_that_of_the_standardised_data(rng, monkeypatch, data, cut):
     if cut is not None:
         height, strip, in_single = cut
-        monkeypatch.setattr(thin_tasks, "WIDEST", height)
-        monkeypatch.setattr(thin_tasks, "LEAST_HEIGHT", height)
-        monkeypatch.setattr(thin_tasks, "STRIP_ENTRIES", strip)
-        monkeypatch.setattr(thin_tasks, "TILE_ENTRIES", 3 * M)
-        monkeypatch.setattr(thin_tasks, "IN_SINGLE", in_single)
+        monkeypatch.setattr(lowrank_tasks, "WIDEST", height)
+        monkeypatch.setattr(lowrank_tasks, "LEAST_HEIGHT", height)
+        monkeypatch.setattr(lowrank_tasks, "STRIP_ENTRIES", strip)
+        monkeypatch.setattr(lowrank_tasks, "TILE_ENTRIES", 3 * M)
+        monkeypatch.setattr(lowrank_tasks, "IN_SINGLE", in_single)
     X = data(rng)
     Z = np.array(naive.standardise(np.where(X == -1, np.nan, X).tolist()))
     source = ArraySource(X, missing_code=-1 if data is genotypes else None)

@@ -12,12 +12,12 @@ from numpy.testing import assert_array_equal
 
 import dhsic
 from dhsic.errors import DataError, InputError
+from dhsic.independence import test_features as tested
+from dhsic.passes.values import look_at
 from dhsic.runtime.threads import Threads
-from dhsic.scoring.values import look_at
+from dhsic.simulation.simulate import simulate_genotypes
 from dhsic.sources.arrays import ArraySource
-from dhsic.sources.simulate import simulate_genotypes
 from dhsic.sources.values import CODES, Census, RecodedSource, Values
-from dhsic.testing import test_features as tested
 
 RNG = np.random.default_rng(5)
 CALLS = RNG.choice(np.array([0, 0, 1, 2], "i1"), size=(40, 30))

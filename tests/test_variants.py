@@ -161,7 +161,7 @@ def test_a_detached_run_takes_what_passed(stores, client, tmp_path):
 def test_planted_variants_are_found_by_their_place_in_the_store(tmp_path):
     path = tmp_path / "g.vcz"
     run("simulate", path, "--samples", 60, "--variants", 1200, "--causal", 3, "--pairs", 0)
-    planted = dhsic.sources.truth.read_truth(tmp_path / "g.truth.tsv").variant_index
+    planted = dhsic.simulation.truth.read_truth(tmp_path / "g.truth.tsv").variant_index
     group = zarr.open_group(path, mode="a")
     passed = np.arange(1200) % 2 == 1
     passed[planted[:2]] = True, False

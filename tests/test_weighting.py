@@ -15,23 +15,21 @@ from scipy.spatial.distance import pdist
 from stores import write_matrix
 from strategies import matrices
 
-from dhsic.checkpoint import Checkpoint
 from dhsic.errors import InputError
 from dhsic.hsic import weights
 from dhsic.lowrank.landmarks import random_directions
-from dhsic.runs.ccm import CCMParameters, ConditionalCovariance
-from dhsic.runs.weighting import sigma_of
-from dhsic.runs.zero_norm import FeatureWeighting, WeightingParameters
+from dhsic.passes.weighted import WeightedSource
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.scoring.weighted import WeightedSource
+from dhsic.selectors.ccm import CCMParameters, ConditionalCovariance
+from dhsic.selectors.descent import sigma_of
+from dhsic.selectors.weighting import WeightingParameters, ZeroNormRun
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.opening import open_source
+from dhsic.storage.checkpoint import Checkpoint
 from dhsic.weighting.centred import Fourier, Full
 from dhsic.weighting.conditional import SoftBudget, WithInverse, WithoutInverse
-from dhsic.weighting.descent import Evaluation, begin, descend
-from dhsic.weighting.projection import project_budget
-from dhsic.weighting.regions import Box, Budget
+from dhsic.weighting.descent import Box, Budget, Evaluation, begin, descend, project_budget
 from dhsic.weighting.zero_norm import ZeroNorm, _Tangent
 
 SIGMA, EPSILON, STRICTNESS, PRICE, D, SEED = 0.07, 0.02, 30.0, 0.3, 6, 5
@@ -353,7 +351,7 @@ def additive(rng, n=100):
 
 
 def execute(X, y, parameters, runtime=None, **options):
-    kind = ConditionalCovariance if isinstance(parameters, CCMParameters) else FeatureWeighting
+    kind = ConditionalCovariance if isinstance(parameters, CCMParameters) else ZeroNormRun
     source = ArraySource(X) if isinstance(X, np.ndarray) else X
     return kind(source, y, parameters, runtime or Threads(1), **options).execute()
 
@@ -444,7 +442,7 @@ def store(problem, tmp_path):
 @still_changing
 @pytest.mark.parametrize("name", sorted(set(METHODS) - {"eq. 19"}))  # "all" has it
 def test_threads_and_dask_agree_to_the_last_bit(name, problem, store, client, monkeypatch):
-    monkeypatch.setattr("dhsic.scoring.reader.COMPACT_BYTES", 4000)  # few features fit in memory
+    monkeypatch.setattr("dhsic.passes.reader.COMPACT_BYTES", 4000)  # few features fit in memory
     y, parameters = problem[1], METHODS[name]
     one = execute(store, y, parameters)
     with Threads(3) as runtime:
@@ -471,7 +469,7 @@ def die_after(k):
 @still_changing
 @pytest.mark.parametrize("name", ["eq. 17", "all", "weighting"])
 def test_a_killed_run_goes_on_to_the_same_bits(name, problem, store, tmp_path, monkeypatch):
-    monkeypatch.setattr("dhsic.scoring.reader.COMPACT_BYTES", 4000)
+    monkeypatch.setattr("dhsic.passes.reader.COMPACT_BYTES", 4000)
     y, parameters = problem[1], METHODS[name]
     whole = execute(store, y, parameters)
     assert whole.n_rounds >= 3
@@ -585,7 +583,7 @@ def test_a_penalty_that_nothing_is_worth_is_told(rng):
 
 
 def test_weights_of_0_are_read_no_more(problem, store, monkeypatch):
-    monkeypatch.setattr("dhsic.scoring.reader.COMPACT_BYTES", 0)
+    monkeypatch.setattr("dhsic.passes.reader.COMPACT_BYTES", 0)
     data = WeightedSource(store, Threads(1), 60)
     data.measure()
     w = np.where(np.arange(200) % 20 == 3, 0.5, 0.0)

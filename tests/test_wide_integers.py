@@ -11,8 +11,8 @@ from stores import write, write_matrix
 
 import dhsic
 from dhsic.errors import DataError, InputError
-from dhsic.given import beyond_float
 from dhsic.sources.opening import open_source
+from dhsic.validation import beyond_float
 
 M, D = 12, 6
 EDGE = 2**53

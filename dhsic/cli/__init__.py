@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import click
 
-from dhsic.cli.detached import attach_command, cancel
+from dhsic.cli.console import listen
+from dhsic.cli.detached import attach_command, cancel, status
 from dhsic.cli.exits import EPILOG
 from dhsic.cli.inspect import inspect
 from dhsic.cli.plan import plan
-from dhsic.cli.resume import resume
-from dhsic.cli.select import select
+from dhsic.cli.select import resume, select
 from dhsic.cli.simulate import simulate
-from dhsic.cli.status import status
-from dhsic.cli.talk import listen
 from dhsic.versions import VERSION
 
 

@@ -1,10 +1,13 @@
-"""`dhsic attach`, `cancel`: runs that go on elsewhere; and how `select` starts one."""
+"""`dhsic attach`, `cancel`: runs that go on elsewhere; and how `select` starts one.
+
+`dhsic status`: how a run is, on a cluster or in the process that began it.
+"""
 
 from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -13,26 +16,104 @@ import numpy as np
 import xarray as xr
 from tqdm.auto import tqdm
 
+from dhsic.cli.console import counted, printable, say, seconds, shown
 from dhsic.cli.exits import Command, echo_json
 from dhsic.cli.job import OF_RUNS, Job
 from dhsic.cli.labels import Taken
-from dhsic.cli.planted import compare
-from dhsic.cli.printable import printable
-from dhsic.cli.report import Costs, as_json, as_text
-from dhsic.cli.status import MEANINGS, argument, json_option, scheduler_option
-from dhsic.cli.talk import counted, say, seconds, shown
+from dhsic.cli.options import tls_options
+from dhsic.cli.report import Costs, as_json, as_text, compare
 from dhsic.detached.attach import attach
 from dhsic.detached.folder import Folder, Status
-from dhsic.detached.handle import Run
 from dhsic.detached.request import Request, plain_parameters
-from dhsic.detached.starting import place_of, send
-from dhsic.engines.memory import human
+from dhsic.detached.run import Run
+from dhsic.detached.start import place_of, send
 from dhsic.errors import InputError
+from dhsic.memory import human
 from dhsic.results import check_vacant, save, selected_features
 from dhsic.selectors.select import parameters_of
+from dhsic.simulation.truth import read_truth
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.truth import read_truth
+from dhsic.storage.checkpoint import Checkpoint
 from dhsic.tables import table_suffix
+
+argument = click.argument("checkpoint", type=click.Path())
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+#: What is said of each state, besides how far the run is.
+MEANINGS = {
+    "waiting": "waits for a worker",
+    "running": "runs",
+    "done": "is done; `dhsic attach` shows the result",
+    "failed": "failed",
+    "cancelled": "was cancelled; `dhsic resume` goes on",
+    "lost": "is lost: nobody works on it; `dhsic resume` goes on",
+}
+#: The same of a run that was not left to a cluster.
+OF_PROCESSES = {
+    "running": "runs in the process that began it",
+    "done": "is done; `dhsic resume` shows the result",
+    "stopped": "has stopped: no process works on it; `dhsic resume` goes on",
+}
+
+
+def scheduler_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of the cluster that it asks."""
+    return click.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Ask this cluster; by default the one that was sent to.",
+    )(tls_options(command))
+
+
+@click.command(cls=Command)
+@argument
+@scheduler_option
+@json_option
+def status(checkpoint: str, scheduler: str | None, *, as_json: bool) -> None:
+    """Say how the run of CHECKPOINT is."""
+    kept = Checkpoint(checkpoint)
+    if kept.is_begun() and not Folder(checkpoint).is_detached:
+        known = _of_a_process(kept)
+        who, meaning = checkpoint, OF_PROCESSES[known["status"]]
+    else:
+        known = _of_a_cluster(checkpoint, scheduler)
+        who, meaning = known["id"], MEANINGS[known["status"]]
+    if as_json:
+        echo_json(known)
+        return
+    far = f": {known['message']}" if known["status"] == "failed" else f"; {_far(known)}"
+    click.echo(printable(f"{who} {meaning}{far}"))
+
+
+def _of_a_cluster(checkpoint: str, scheduler: str | None) -> dict[str, Any]:
+    with attach(checkpoint, scheduler=scheduler) as run:
+        state, message = run.status, run.folder.status.message
+        known = {"id": run.id, "status": state, **run.progress(), "message": message}
+        return known | {"checkpoint": str(run.path)}
+
+
+def _of_a_process(kept: Checkpoint) -> dict[str, Any]:
+    is_written, is_complete, state = kept.is_written(), kept.is_complete(), kept.load()
+    history = () if state is None else state.history
+    return {
+        "id": None,
+        "status": "done" if is_complete else "running" if is_written else "stopped",
+        "round": 0 if state is None else state.round,
+        "features_left": 0 if state is None else len(state.survivors),
+        "seconds": sum(float(record.get("seconds", 0.0)) for record in history),
+        "message": "",
+        "checkpoint": str(kept.path),
+    }
+
+
+def _far(known: Mapping[str, Any]) -> str:
+    if not known["round"]:
+        return "no round is done"
+    return (
+        f"{counted(known['round'], 'round')} done, {known['features_left']:,} features left, "
+        f"{seconds(known['seconds'])}"
+    )
 
 
 def check_detach(job: Job) -> None:

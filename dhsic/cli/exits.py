@@ -17,11 +17,8 @@ from typing import Any
 import click
 
 from dhsic import startup
-from dhsic.cli.masking import masked_command
-from dhsic.cli.printable import printable
-from dhsic.cli.talk import shown
-from dhsic.cli.wording import in_options
-from dhsic.durable.urls import is_url
+from dhsic.cli.console import in_options, printable, shown
+from dhsic.cli.job import masked_command
 from dhsic.errors import (
     CheckpointError,
     ClusterError,
@@ -32,6 +29,7 @@ from dhsic.errors import (
     StoreError,
 )
 from dhsic.startup import INTERRUPTED, TERMINATED
+from dhsic.storage.urls import is_url
 
 
 class Terminated(KeyboardInterrupt):
@@ -68,7 +66,7 @@ Exit codes:
 #: Codes of those that somebody stopped, for whom nothing went wrong.
 STOPPED = (TERMINATED, INTERRUPTED)
 #: Where a command leaves the path of its checkpoint, for the message of an interruption.
-CHECKPOINT = "dhsic.checkpoint"
+CHECKPOINT = "dhsic.storage.checkpoint"
 #: Where a command keeps how it was typed, without secrets.
 TYPED = "dhsic.typed"
 #: Where a command notes that its work has begun, so that there is something to lose.
@@ -79,7 +77,6 @@ class Command(click.Command):
     """A command whose errors become a sentence and an exit code."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; a wrong option is told in JSON too where JSON is wanted."""
         given = list(args)
         ctx.meta[TYPED] = masked_command([*ctx.command_path.split(), *given])
         try:
@@ -90,7 +87,6 @@ class Command(click.Command):
             raise
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
         try:
             with _warnings_as_sentences(ctx), _signals_as_errors():
                 return super().invoke(ctx)

@@ -1,9 +1,12 @@
-"""`dhsic inspect`: what a store holds, how it is laid out, and what a selection would need."""
+"""`dhsic inspect`: what a store holds, how it is laid out, and what a selection would need.
+
+What commands say of the variants of a store: FILTER, and how many have several alternatives.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,31 +15,103 @@ import numpy as np
 import zarr
 
 from dhsic._typing import Array
+from dhsic.cli.console import counted, in_options, paragraph
 from dhsic.cli.exits import Command, echo_json
 from dhsic.cli.labels import describe
 from dhsic.cli.layout import Layout, advice, better_chunks, layout_of
 from dhsic.cli.options import missing_chunks_option, missing_code_option, pass_option
-from dhsic.cli.sites import Sites
 from dhsic.cli.tables import is_missing, typed
-from dhsic.cli.talk import counted, paragraph
-from dhsic.cli.wording import in_options
-from dhsic.engines.memory import Promise, human
 from dhsic.errors import DataError, InputError
-from dhsic.ids import some
-from dhsic.parameters import Parameters
-from dhsic.runs.elimination import Elimination
-from dhsic.runtime.choosing import choose_runtime
+from dhsic.joins.keys import some
+from dhsic.memory import Promise, human
+from dhsic.passes.values import LOOKED_AT, look_at
+from dhsic.runtime.connect import choose_runtime
 from dhsic.runtime.threads import Threads
-from dhsic.scoring.values import LOOKED_AT, look_at
-from dhsic.sources.anndata import AnnDataStore
+from dhsic.selectors.bahsic import Elimination
+from dhsic.selectors.parameters import Parameters
+from dhsic.sources.anndata import AnnDataStore, Frame
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import ChunkedArray, dimension_names, read_array
-from dhsic.sources.frame import Frame
+from dhsic.sources.labels import member
 from dhsic.sources.opening import open_source
-from dhsic.sources.stores import metadata_of
+from dhsic.sources.stores import metadata_of, open_store
 from dhsic.sources.subset import whole_of
 from dhsic.sources.target import IDENTIFIERS, PLINK_MISSING, anndata_of, plink_missing
+from dhsic.sources.variants import ALLELES, FILTER, Filters, n_multiallelic
 from dhsic.sources.watched import MissingChunks
+from dhsic.sources.zarr import parent
+
+
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """The variants of a store, those that a source leaves out too.
+
+    Attributes
+    ----------
+    n_filtered : int
+        Those left out.
+    filters : Filters or None
+        FILTER; None where the store keeps none.
+    n_multiallelic : int or None
+        Those of two alternative alleles or more; None where the store keeps no alleles.
+    """
+
+    n_filtered: int
+    filters: Filters | None
+    n_multiallelic: int | None
+
+    @classmethod
+    def of(cls, path: str, source: AbstractSource) -> Sites:
+        """Look at the store that a source was opened from."""
+        opened = open_store(path)
+        group = parent(opened) if isinstance(opened, zarr.Array) else opened
+        n_filtered = source.n_features_filtered
+        if group is None:
+            return cls(n_filtered, None, None)
+        d = source.n_features + n_filtered
+        has = {name for name in (FILTER, ALLELES) if _describes(group, name, d)}
+        return cls(
+            n_filtered,
+            Filters.of(group, d, "fill") if FILTER in has else None,
+            n_multiallelic(group) if ALLELES in has else None,
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """Values for JSON."""
+        return {
+            "n_features_filtered": self.n_filtered,
+            "filters": None if self.filters is None else self.filters.plain(),
+            "n_multiallelic": self.n_multiallelic,
+        }
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """What there is to say, each with a label."""
+        if self.filters is not None:
+            out = f"; {self.n_filtered:,} left out" if self.n_filtered else ""
+            yield "filter", f"{self.filters}{out}"
+        if self.n_multiallelic is not None:
+            yield "alleles", f"{counted(self.n_multiallelic, 'variant')} with several alternatives"
+
+    def notes(self) -> Iterator[str]:
+        """What is to be known before the variants are ranked."""
+        if self.n_filtered:
+            yield f"{counted(self.n_filtered, 'variant')} left out by FILTER: {self.filters}"
+        elif self.filters is not None and self.filters.n_failed:
+            yield (
+                f"variants of any FILTER take part: {self.filters}; --pass-only leaves out all but "
+                "PASS"
+            )
+        if self.n_multiallelic:
+            yield (
+                f"{counted(self.n_multiallelic, 'variant')} of the store with several alternative "
+                "alleles, which a dosage counts together; bcftools norm -m- makes a variant of each"
+            )
+
+
+def _describes(group: zarr.Group, name: str, d: int) -> bool:
+    """Whether an array of a group is along the d features; there may be variants besides them."""
+    array = member(group, name)
+    return array is not None and array.shape[0] == d
 
 
 @click.command(cls=Command)

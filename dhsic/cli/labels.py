@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dhsic._typing import Array, Float, Index, Mask
-from dhsic.alignment import Alignment, Rows, Ways
 from dhsic.cli.tables import Table, is_missing, read_table, typed, whole_numbers
 from dhsic.errors import InputError
-from dhsic.given import refuse_wide
-from dhsic.ids import is_id, is_number, plain, some
+from dhsic.joins.keys import is_id, is_number, plain, some
+from dhsic.joins.rows import Alignment, Rows, Ways
 from dhsic.kernels.labels import CLASS_KERNELS, MOST_CLASSES, auto_kernel
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
 from dhsic.sources.target import PLINK_MISSING, plink_missing, read_target, refuse_ids
+from dhsic.validation import refuse_wide
 
 if TYPE_CHECKING:
     from dhsic.cli.job import Job

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import zarr
 
-from dhsic.engines.memory import human
-from dhsic.scoring.reader import MANY_BLOCKS, block_width
+from dhsic.memory import human
+from dhsic.passes.reader import MANY_BLOCKS, block_width
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import ChunkedArray, dimension_names
 from dhsic.sources.writing import chunk_width

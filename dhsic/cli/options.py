@@ -1,4 +1,9 @@
-"""Options that say what to select, of ``dhsic select`` and of the commands that are about it."""
+"""Options that say what to select, of ``dhsic select`` and of the commands that are about it.
+
+The options for certificates of a Dask cluster, with the names that Dask's own commands have.
+
+What users write on the command line, turned into values.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,115 @@ from typing import Any, get_args
 
 import click
 
-from dhsic.cli.tls import tls_options
-from dhsic.cli.types import codes, number, sigma, size
 from dhsic.hsic import ESTIMATORS
-from dhsic.kernels.choosing import KERNELS
 from dhsic.kernels.labels import LABEL_KERNELS
-from dhsic.parameters import APPROX
+from dhsic.kernels.table import KERNELS
 from dhsic.selectors import METHODS
+from dhsic.selectors.parameters import APPROX
 from dhsic.sources.watched import MissingChunks
+
+#: Option, key of Dask's configuration, help.
+FILES = (
+    ("--tls-ca-file", "ca-file", "Certificate of the authority (PEM) that --scheduler tls:// has."),
+    ("--tls-cert", "client.cert", "Our certificate (PEM) for it."),
+    ("--tls-key", "client.key", "Our private key (PEM) for it."),
+)
+
+
+def tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options; what they name becomes configuration of Dask, here alone.
+
+    Nothing of it is kept: a resumed run is told again, or finds it in the configuration.
+    """
+    for option, key, said in reversed(FILES):
+        command = click.option(
+            option,
+            type=click.Path(exists=True, dir_okay=False, readable=True),
+            expose_value=False,
+            callback=_configured(f"distributed.comm.tls.{key}"),
+            help=f"{said} By default as Dask is configured.",
+        )(command)
+    return command
+
+
+def _configured(key: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
+    def configure(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            import dask
+
+            ctx.with_resource(dask.config.set({key: value}))
+
+    return configure
+
+
+def size(value: str | int) -> int:
+    """Bytes of an amount of memory.
+
+    >>> size("2GB"), size("500MiB")
+    (2000000000, 524288000)
+    """
+    from dask.utils import parse_bytes
+
+    try:
+        amount = int(parse_bytes(value))
+    except ValueError:
+        amount = 0
+    if amount <= 0:
+        raise click.BadParameter(f"{value!r} is no amount of memory; write it like 2GB or 500MiB.")
+    return amount
+
+
+def number(value: str | float) -> float | int:
+    """Fraction of the features as a float, count of them as an int.
+
+    >>> number("0.1"), number("100")
+    (0.1, 100)
+    """
+    if not isinstance(value, str):  # the default
+        return value
+    try:
+        return int(value) if value.strip().isdigit() else float(value)
+    except ValueError as error:
+        raise click.BadParameter(
+            f"{value!r} is neither a fraction like 0.1 nor a count like 100."
+        ) from error
+
+
+def codes(value: str | int | list[int] | None) -> str | int | list[int] | None:
+    """What stands for missing: ``auto``, ``none``, a number, or several between commas.
+
+    >>> codes("auto"), codes("none"), codes("9"), codes("3,9")
+    ('auto', None, 9, [3, 9])
+    """
+    if not isinstance(value, str) or value == "auto":
+        return value
+    if value.lower() == "none":
+        return None
+    try:
+        numbers = [int(part) for part in value.strip("()").split(",")]
+    except ValueError as error:
+        raise click.BadParameter(
+            f"{value!r} is none of auto, none, a whole number, whole numbers between commas."
+        ) from error
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def sigma(value: str | float) -> str | float | list[float]:
+    """Name of a policy, a number, or several between commas.
+
+    >>> sigma("median"), sigma("0.5"), sigma("0.1,1")
+    ('median', 0.5, [0.1, 1.0])
+    """
+    if not isinstance(value, str) or value in ("dimension", "median"):
+        return value
+    try:
+        numbers = [float(part) for part in value.split(",")]
+    except ValueError as error:
+        raise click.BadParameter(
+            f"{value!r} is none of dimension, median, a number, numbers between commas."
+        ) from error
+    return numbers[0] if len(numbers) == 1 else numbers
+
 
 option = click.option
 

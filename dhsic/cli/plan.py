@@ -7,19 +7,17 @@ from typing import Any
 
 import click
 
+from dhsic.cli.console import printable
 from dhsic.cli.exits import Command, echo_json
 from dhsic.cli.job import Job
 from dhsic.cli.labels import open_with_labels
-from dhsic.cli.options import selection_options
-from dhsic.cli.printable import printable
-from dhsic.cli.types import size
+from dhsic.cli.options import selection_options, size
 from dhsic.errors import InputError
 from dhsic.plans import Plan
-from dhsic.plans.asking import halves_of, plan_of
-from dhsic.plans.foreseen import Foreseen
-from dhsic.runs.groups import Groups
+from dhsic.plans.asking import Foreseen, halves_of, plan_of
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.runtime.choosing import choose_runtime
+from dhsic.runtime.connect import choose_runtime
+from dhsic.selectors.groups import Groups
 
 #: Options of `select` that are about what it writes: a plan writes nothing.
 OF_RESULTS = {"checkpoint": None, "out": None, "truth": None, "force": False}

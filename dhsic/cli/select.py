@@ -1,15 +1,184 @@
-"""`dhsic select`: the selection, from the command line to the table of features."""
+"""`dhsic select`: the selection, from the command line to the table of features.
+
+What `select` and `resume` do: open, run, and show.
+
+`dhsic resume`: go on with a selection that was stopped.
+"""
 
 from __future__ import annotations
 
+import shutil
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
+import xarray as xr
 
-from dhsic.cli.exits import TYPED, Command
-from dhsic.cli.job import Job
-from dhsic.cli.options import detach_option, selection_options
-from dhsic.cli.selecting import perform
+from dhsic.cli.console import counted, printable, say, seconds, shown
+from dhsic.cli.detached import check_detach, detach, settle, show, written
+from dhsic.cli.exits import BEGUN, CHECKPOINT, TYPED, Command, echo_json
+from dhsic.cli.inspect import Sites
+from dhsic.cli.job import Job, absolute, masked
+from dhsic.cli.labels import Taken, describe, notes_on, open_with_labels
+from dhsic.cli.options import detach_option, selection_options, size, tls_options
+from dhsic.cli.report import Comparison, Costs, as_json, as_text, compare
+from dhsic.memory import Promise, available_bytes, human, peak_bytes, resident_bytes
+from dhsic.outcome import Outcome
+from dhsic.results import exists, load, save, selected_features, to_dataset
+from dhsic.runtime.base import AbstractRuntime
+from dhsic.runtime.connect import choose_runtime
+from dhsic.selectors.groups import Groups
+from dhsic.selectors.run import AbstractRun, scaling_told
+from dhsic.selectors.stability import check_halves, with_stability
+from dhsic.simulation.truth import read_truth
+from dhsic.sources.base import AbstractSource
+from dhsic.storage.checkpoint import Checkpoint
+from dhsic.tables import table_suffix
+
+
+def perform(ctx: click.Context, job: Job) -> None:
+    """Run a job and print its result."""
+    started = time.perf_counter()
+    ctx.meta[CHECKPOINT] = job.checkpoint
+    job.check()
+    if job.detach:
+        check_detach(job)
+    truth = None if job.truth is None else read_truth(job.truth)
+    source, taken = open_with_labels(job)
+    _say_data(job, source, taken)
+    if job.scheduler is not None and not job.as_json:
+        say("cluster", f"connecting to {job.scheduler}")
+    if job.detach:
+        detach(job, source, taken, _provenance(job, taken))
+        return
+    runtime = choose_runtime("auto", scheduler=job.scheduler, n_threads=job.threads)
+    with closing(runtime):
+        run = _run(ctx, job, source, taken, runtime)
+        if job.stability:
+            check_halves(run, job.stability, job.random_state or 0)
+        outcome = run.execute()
+        n_candidates = source.n_features if run.groups is None else run.groups.n
+        count = min(job.n_features, n_candidates)
+        if job.stability:
+            outcome = with_stability(run, outcome, job.stability, count, job.random_state or 0)
+        count = outcome.order.n_features(count)
+    result = to_dataset(outcome, count).assign_attrs(_provenance(job, taken))
+    settle(job, result)
+    if job.out is not None:
+        save(result, job.out, overwrite=job.force)
+    history = outcome.order.history
+    costs = Costs(
+        rounds=outcome.n_rounds,
+        seconds=time.perf_counter() - started,
+        bytes_read=int(sum(int(record.get("bytes_read", 0)) for record in history)),
+        peak_bytes=peak_bytes(),
+        promised_bytes=outcome.promise.total,
+        rounds_in_low_rank=sum(
+            str(record.get("engine", "")).startswith("low rank") for record in history
+        ),
+        largest_cut_error=max((float(r.get("cut_error", 0.0)) for r in history), default=0.0),
+    )
+    _show(job, outcome, result, costs, None if truth is None else compare(result, truth))
+
+
+def _run(
+    ctx: click.Context, job: Job, source: AbstractSource, taken: Taken, runtime: AbstractRuntime
+) -> AbstractRun:
+    selector = job.selector()
+
+    def announce(run: AbstractRun, promise: Promise) -> None:
+        ctx.meta[BEGUN] = True
+        told = scaling_told(run.look(), run.parameters)
+        scaled = run.parameters.standardizes
+        other = "--no-standardize keeps their scale" if scaled else "--standardize scales them"
+        asked = "as asked" if job.standardize is not None else other
+        say("values", f"{told} ({asked})")
+        allowed = available_bytes() + resident_bytes() if job.memory is None else job.memory
+        where = f"{runtime.n_workers} threads" if runtime.name == "threads" else runtime.name
+        say("run", f"{run.parameters} on {where}{_kept(job)}")
+        say("memory", f"{promise}; allowed {human(allowed)}")
+
+    groups = job.groups_of(source)
+    return selector.new_run(
+        source,
+        taken.y,
+        runtime,
+        groups=None if groups is None else Groups.of(groups, source.n_features),
+        covariates=taken.covariates,
+        rows=taken.rows,
+        checkpoint=job.checkpoint,
+        job=job.plain(),
+        progress="auto" if job.progress is None else job.progress,
+        memory=job.memory,
+        announce=announce,
+    )
+
+
+def _say_data(job: Job, source: AbstractSource, taken: Taken) -> None:
+    kind = np.dtype(source.dtype).name
+    say(
+        "data",
+        f"{Path(job.path).name}: {source.n_samples:,} samples x {source.n_features:,} features, "
+        f"{kind}",
+    )
+    kernel = job.labels_as if job.takes_label_kernel else None
+    say("labels", "; ".join([describe(taken.y, kernel), *taken.notes]))
+    for note in (*Sites.of(job.path, source).notes(), *notes_on(taken.y)):
+        say("note", note)
+    if job.n_features > source.n_features:
+        say(
+            "note",
+            f"--n-features {job.n_features:,} exceeds the {source.n_features:,} features there "
+            "are; all are selected",
+        )
+
+
+def _kept(job: Job) -> str:
+    if job.checkpoint is None:
+        return ""
+    kept = Checkpoint(job.checkpoint)
+    if not kept.is_begun():
+        return f", checkpoint {shown(job.checkpoint)}"
+    state = kept.load()
+    done = 0 if state is None else state.round
+    return f", checkpoint {shown(job.checkpoint)} with {counted(done, 'round')} of a run"
+
+
+def _provenance(job: Job, taken: Taken) -> dict[str, str | int]:
+    """What was asked and what the labels were, for the attributes of the result."""
+    return {
+        **({"command": job.typed} if job.typed else {}),
+        "data": masked(job.data or job.path),
+        "target": ", ".join(job.target),
+        "labels": "; ".join(taken.notes),
+        **taken.left_out,
+    }
+
+
+def _show(
+    job: Job, outcome: Outcome, result: xr.Dataset, costs: Costs, planted: Comparison | None
+) -> None:
+    chosen = selected_features(result)
+    if job.as_json:
+        echo_json(as_json(chosen, outcome.label_kernel, costs, planted) | {"out": job.out})
+        return
+    width = max(80, min(shutil.get_terminal_size((100, 24)).columns, 120))
+    click.echo(as_text(chosen, planted, width))
+    click.echo(
+        f"{costs.rounds} round{'s' if costs.rounds != 1 else ''} in {seconds(costs.seconds)}, "
+        f"{human(costs.bytes_read)} read, peak memory {human(costs.peak_bytes)} of "
+        f"{human(costs.promised_bytes)} promised",
+        err=True,
+    )
+    if costs.sentence():
+        click.echo(costs.sentence(), err=True)
+    if job.out is not None:
+        click.echo(written(job.out), err=True)
 
 
 @click.command(cls=Command)
@@ -24,3 +193,72 @@ def select(ctx: click.Context, /, **options: Any) -> None:
     features goes to stdout, everything else to stderr.
     """
     perform(ctx, Job.of(options | {"typed": ctx.meta[TYPED]}))
+
+
+@click.command(cls=Command)
+@click.argument("checkpoint", type=click.Path())
+@click.option("--scheduler", metavar="ADDRESS", help="Run on this Dask cluster.")
+@tls_options
+@click.option("--threads", type=click.IntRange(1), help="Run in this process on so many threads.")
+@click.option("--memory", type=size, help="Refuse to start if more may be needed, like 2GB.")
+@detach_option
+@click.option("--out", type=click.Path(), help="Write the result here, not to --out of the run.")
+@click.option("-f", "--force", is_flag=True, default=None, help="Overwrite what is at --out.")
+@click.option("--progress/--no-progress", default=None, help="Progress bar.")
+@click.option("--json", "as_json", is_flag=True, default=None, help="Print one JSON object.")
+@click.pass_context
+def resume(ctx: click.Context, /, checkpoint: str, **options: Any) -> None:
+    """Go on with a `dhsic select` from its CHECKPOINT.
+
+    What was asked then is asked again; the options below replace what was said about the
+    machine. The ranking is the one that the run would have had.
+    """
+    job = _with(Job.kept_in(checkpoint), options)
+    ctx.params["as_json"] = job.as_json
+    if options["out"] is None and _is_written(job, checkpoint):
+        _show_again(ctx, job)
+        return
+    if job.detach:
+        job = _as_detached(job)
+    perform(ctx, job)
+
+
+def _with(job: Job, options: Mapping[str, Any]) -> Job:
+    """The job with what is said now in place of what was said then."""
+    said = {name: value for name, value in options.items() if value is not None}
+    if "threads" in said:
+        job = replace(job, scheduler=None)
+    if "scheduler" in said:
+        job = replace(job, threads=None)
+    if "out" in said:  # --force of the run was about another place
+        said = {"force": False, **said, "out": absolute(said["out"])}
+    return replace(job, **said)
+
+
+def _show_again(ctx: click.Context, job: Job) -> None:
+    """Show the result of a run that is complete; one that is a table, from the checkpoint."""
+    out = job.out or ""
+    if table_suffix(out):
+        perform(ctx, replace(job, out=None, detach=False))
+    else:
+        result = load(out)
+        planted = None if job.truth is None else compare(result, read_truth(job.truth))
+        show(result, planted, None, as_json=job.as_json)
+    told = f"The run of {job.checkpoint} is complete; its result is in {out}."
+    click.echo(printable(told), err=True)
+
+
+def _as_detached(job: Job) -> Job:
+    """The job as one for a cluster, which writes its result into the checkpoint."""
+    for name, given in (("--out", job.out), ("--truth", job.truth)):
+        if given is not None:
+            say("note", f"{name} {shown(given)} of the run is for `dhsic attach`, once it is done")
+    return replace(job, out=None, truth=None)
+
+
+def _is_written(job: Job, checkpoint: str) -> bool:
+    """Whether the run is complete and its result where it was asked for."""
+    if job.force or job.out is None or not exists(job.out):
+        return False
+    with Checkpoint(checkpoint) as kept:
+        return kept.is_complete()

@@ -11,13 +11,13 @@ from typing import Any
 import click
 from tqdm import tqdm
 
+from dhsic.cli.console import counted, seconds
 from dhsic.cli.exits import Command, echo_json
-from dhsic.cli.talk import counted, seconds
-from dhsic.durable.files import check_place
-from dhsic.engines.memory import human
 from dhsic.errors import InputError
-from dhsic.sources.simulate import simulate_genotypes
-from dhsic.sources.truth import truth_path
+from dhsic.memory import human
+from dhsic.simulation.simulate import simulate_genotypes
+from dhsic.simulation.truth import truth_path
+from dhsic.storage.folder import check_place
 
 
 @click.command(cls=Command)

@@ -17,7 +17,7 @@ import numpy as np
 
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
-from dhsic.ids import is_id, is_number, plain, some
+from dhsic.joins.keys import is_id, is_number, plain, some
 from dhsic.sources.target import did_you_mean
 
 if TYPE_CHECKING:

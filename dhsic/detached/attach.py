@@ -5,11 +5,11 @@ from __future__ import annotations
 from os import PathLike, fspath
 from typing import Any
 
-from dhsic.checkpoint import Checkpoint
 from dhsic.detached.folder import Folder
-from dhsic.detached.handle import ANSWER, Run
-from dhsic.detached.starting import name_of
+from dhsic.detached.run import ANSWER, Run
+from dhsic.detached.start import name_of
 from dhsic.errors import CheckpointError
+from dhsic.storage.checkpoint import Checkpoint
 
 
 def attach(

@@ -14,11 +14,11 @@ from functools import partial
 from typing import Any
 
 from dhsic.detached.folder import ENDS, Folder, Status
-from dhsic.durable.base import AbstractLock, LostError
 from dhsic.errors import DhsicError, StoreError
 from dhsic.results import save
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads
+from dhsic.storage.base import AbstractLock, LostError
 
 LOOKS = 0.5  # seconds between looks whether the run shall stop
 KEPT = ("round", "n_features", "n_removed", "n_added", "hsic", "sigma", "engine")

@@ -1,6 +1,6 @@
 """What a detached run keeps with its checkpoint: the truth, whoever asks and from where.
 
-Beside what `dhsic.checkpoint` keeps::
+Beside what `dhsic.storage.checkpoint` keeps::
 
     run.dhsic/
       detached/request.json   what was asked for; labels in labels.npz
@@ -28,13 +28,12 @@ from typing import Any
 
 import numpy as np
 
-from dhsic.checkpoint.keeping import DETACHED
 from dhsic.detached.request import Request
-from dhsic.durable.base import AbstractLock
-from dhsic.durable.folder import FolderPlace
-from dhsic.durable.opening import place_at
-from dhsic.durable.plain import plain
 from dhsic.errors import CheckpointError
+from dhsic.storage.base import AbstractLock, plain
+from dhsic.storage.checkpoint import DETACHED
+from dhsic.storage.folder import FolderPlace
+from dhsic.storage.place import place_at
 
 FORMAT = 1
 #: States that a run stays in until somebody resumes it.

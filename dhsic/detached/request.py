@@ -12,22 +12,22 @@ import xarray as xr
 from dhsic import kernels
 from dhsic._typing import Array
 from dhsic.accelerator import wanted_device
-from dhsic.durable.plain import plain
+from dhsic.algorithms.policies import how_many
 from dhsic.errors import CheckpointError, InputError
-from dhsic.fitting import Selector
 from dhsic.kernels.base import AbstractKernel
-from dhsic.parameters import seed_of
 from dhsic.progress import Hook
 from dhsic.results import to_dataset
-from dhsic.runs.base import AbstractRun
-from dhsic.runs.groups import Groups
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.selection.policies import how_many
+from dhsic.selectors.base import Selector
+from dhsic.selectors.groups import Groups
+from dhsic.selectors.parameters import seed_of
+from dhsic.selectors.run import AbstractRun
 from dhsic.selectors.select import selector_of
+from dhsic.selectors.stability import check_halves, check_stability, with_stability
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
 from dhsic.sources.watched import MissingChunks
-from dhsic.stability import check_halves, check_stability, with_stability
+from dhsic.storage.base import plain
 from dhsic.versions import scored_on
 
 ARRAYS = ("y", "covariates", "rows", "groups")
@@ -58,7 +58,7 @@ class Request:
     job, attributes : mapping
         What the checkpoint keeps for a command to resume, and more attributes of the result.
     y, covariates, rows, groups : array or None
-        As of `dhsic.runs.base.AbstractRun`; groups as one name a feature.
+        As of `dhsic.selectors.run.AbstractRun`; groups as one name a feature.
     """
 
     id: str

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from dhsic.detached.folder import Folder
-from dhsic.detached.handle import Run
 from dhsic.detached.request import Request, plain_parameters
-from dhsic.detached.starting import place_of, send
+from dhsic.detached.run import Run
+from dhsic.detached.start import place_of, send
 from dhsic.errors import InputError
 from dhsic.kernels.labels import SELF
 from dhsic.selectors.select import parameters_of

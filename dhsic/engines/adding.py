@@ -205,7 +205,6 @@ class Adding(AbstractEngine):
         return out
 
     def products(self, question: AddingQuestion, facts: Facts) -> int:
-        """Columns of products: one a term and feature."""
         exact = question.kernel.addition()
         if exact is not None:
             return len(facts.peak) * len(exact.terms)

@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.engines.quadratic import Quadratic
-from dhsic.engines.spread import Spread
+from dhsic.engines.remainder import Spread
 from dhsic.kernels.bandwidth import hsic_value
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.radial import AbstractRadial
 from dhsic.kernels.ridge import AbstractWhole, Resolvent
 from dhsic.kernels.statistic import Statistic
+from dhsic.linalg.quadratic import Quadratic
 
 
 @dataclass(frozen=True, slots=True)

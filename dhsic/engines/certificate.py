@@ -25,9 +25,9 @@ from scipy.special import ndtr
 
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.engines.lowrank import LowRankForms, LowRankState
+from dhsic.hsic import FactoredWeights
 from dhsic.lowrank.base import Landmarks
-from dhsic.lowrank.rows import BaseRows
-from dhsic.lowrank.weights import FactoredWeights
+from dhsic.lowrank.landmarks import BaseRows
 
 #: Standard deviations that count as more than chance.
 CHANCE = 2.0

@@ -14,9 +14,9 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.engines.base import AbstractEngine, Facts, Question
-from dhsic.engines.quadratic import Quadratic
 from dhsic.kernels.base import AbstractKernel, Expansion
 from dhsic.kernels.radial import AbstractRadial
+from dhsic.linalg.quadratic import Quadratic
 from dhsic.namespace import cast, host, moved, namespace_of, slices, zeros
 
 #: Rounding of an m-term product, in units of its last place times the root of this many terms:

@@ -26,11 +26,10 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.engines.base import Facts
 from dhsic.errors import InputError
+from dhsic.hsic import FactoredWeights
 from dhsic.kernels.base import AbstractKernel, Expansion
-from dhsic.lowrank.base import Factor, Landmarks
-from dhsic.lowrank.parameters import check_rank, check_tolerance
-from dhsic.lowrank.rows import BaseRows
-from dhsic.lowrank.weights import FactoredWeights
+from dhsic.lowrank.base import Factor, Landmarks, check_rank, check_tolerance
+from dhsic.lowrank.landmarks import BaseRows
 from dhsic.namespace import at_a_time, cast, host, moved, namespace_of, slices, zeros
 
 #: Entries of Z that are in memory at a time, 16 MiB; but never fewer rows than `LEAST_ROWS` n,

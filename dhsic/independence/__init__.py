@@ -18,4 +18,12 @@ columns of C. Three distributions say how large ``<C, A>`` is:
 Labels and data of few features have kernel matrices of a few tens of directions, `thin` ones;
 others are `full`. Where both are thin, a permutation costs O(m r g) and no (m, m) matrix is made;
 hundreds of permutations are one product. `labels` makes C, and `data` makes A.
+
+Tests of independence: whether HSIC is larger than chance makes it (JMLR section 2).
 """
+
+from dhsic.independence.features import FeatureTests, test_features
+from dhsic.independence.result import TestResult
+from dhsic.independence.test import METHODS, hsic_test
+
+__all__ = ["METHODS", "FeatureTests", "TestResult", "hsic_test", "test_features"]

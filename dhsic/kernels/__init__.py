@@ -1,14 +1,11 @@
 """Kernels on data and on labels: the statistic, the Gram matrix and the expansion of each."""
 
 from dhsic.kernels.base import AbstractKernel, Expansion, Term
-from dhsic.kernels.delta import Delta
+from dhsic.kernels.dot import Linear, Polynomial
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.graphs import ShortestPaths, Walks
-from dhsic.kernels.inverse_distance import InverseDistance
-from dhsic.kernels.laplace import Laplace, LaplaceL1
-from dhsic.kernels.linear import Linear
-from dhsic.kernels.polynomial import Polynomial
-from dhsic.kernels.rational import RationalQuadratic
+from dhsic.kernels.levels import Delta
+from dhsic.kernels.radial import InverseDistance, Laplace, LaplaceL1, RationalQuadratic
 from dhsic.kernels.ridge import KernelRidge, Ridge
 from dhsic.kernels.strings import Spectrum, WeightedSubstrings
 

@@ -19,7 +19,7 @@ from scipy.sparse import csc_array
 
 from dhsic._typing import Float
 from dhsic.errors import InputError
-from dhsic.given import is_positive
+from dhsic.validation import is_positive
 
 #: Numbers of a dense block of columns.
 BLOCK = 2**22

@@ -114,7 +114,6 @@ class Gaussian(AbstractKernel):
         return ratio
 
     def expansion(self, order: int, sigma: float) -> Expansion:
-        """Terms up to ``(x y)^order``."""
 
         def functions(X: Array) -> Iterator[Array]:
             return _functions(X, order, sigma)

@@ -20,8 +20,8 @@ from scipy.sparse.csgraph import dijkstra
 
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
-from dhsic.given import as_array
 from dhsic.kernels.counting import AbstractCountingKernel, check_decay, check_length
+from dhsic.validation import as_array
 
 #: Distances in memory at once.
 BLOCK = 2**22

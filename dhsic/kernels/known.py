@@ -16,9 +16,9 @@ from dhsic.kernels.bandwidth import (
     pairs_of,
 )
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.choosing import sums_of
 from dhsic.kernels.ridge import AbstractWhole
 from dhsic.kernels.statistic import InnerProducts, Statistic
+from dhsic.kernels.table import sums_of
 
 
 @dataclass(frozen=True)

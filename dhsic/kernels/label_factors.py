@@ -20,9 +20,9 @@ from dhsic.kernels.labels import (
     GivenMatrix,
     LabelPart,
     LabelParts,
+    label_distances,
     label_parts,
 )
-from dhsic.kernels.real_labels import label_distances
 
 #: A given matrix of up to so many samples is decomposed.
 MOST_DECOMPOSED = 5000

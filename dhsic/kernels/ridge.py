@@ -16,11 +16,11 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 
 from dhsic._typing import Float
 from dhsic.errors import InputError
-from dhsic.given import is_positive
 from dhsic.kernels.base import AbstractKernel, Expansion
+from dhsic.kernels.dot import Linear
 from dhsic.kernels.gaussian import Gaussian
-from dhsic.kernels.levelled import AbstractLevelled
-from dhsic.kernels.linear import Linear
+from dhsic.kernels.levels import AbstractLevelled
+from dhsic.validation import is_positive
 
 #: Eigenvalues up to this part of the largest are rounding.
 NOTHING = 1e-11
@@ -180,7 +180,6 @@ class KernelRidge(AbstractWhole):
         return self.inner
 
     def parameters(self) -> dict[str, float]:
-        """The penalty, and what identifies the kernel inside."""
         inside = {f"{self.inner.name}_{k}": v for k, v in self.inner.parameters().items()}
         return {"penalty": float(self.penalty), self.inner.name: 1.0, **inside}
 

@@ -4,19 +4,23 @@ The statistic is additive over features, so one pass over the data gives the inn
 m samples with b *landmarks*; no m x m matrix is ever formed. What is factored is a base matrix of
 the kernel's expansion, K itself for kernels with a bandwidth. Only what is off the diagonal
 counts: HSIC takes the diagonal from elsewhere.
+
+Checks of what users set on a factorizer.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
+from dhsic.validation import is_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +137,32 @@ class AbstractFactorizer(ABC):
         InputError
             A kernel or landmarks that the factorizer is not meant for.
         """
+
+
+def check_rank(rank: object, factorizer: str) -> None:
+    """Refuse a rank that is no whole number from 1; None passes.
+
+    Raises
+    ------
+    InputError
+        It is none.
+    """
+    if rank is not None and not is_count(rank):
+        raise InputError(f"{factorizer} rank={rank!r}; pass a whole number >= 1.")
+
+
+def check_tolerance(tolerance: Any, factorizer: str) -> None:
+    """Refuse a tolerance outside [0, 1).
+
+    Raises
+    ------
+    InputError
+        It is outside, or no number.
+    """
+    if not (is_number(tolerance) and 0 <= float(tolerance) < 1):
+        raise InputError(f"{factorizer} tolerance={tolerance!r}; pass a number from 0 to below 1.")
+
+
+def is_count(value: object) -> bool:
+    """Whether a value is a whole number from 1."""
+    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= 1

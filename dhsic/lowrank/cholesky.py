@@ -15,10 +15,9 @@ from scipy.linalg import solve_triangular
 
 from dhsic._typing import Float, Index
 from dhsic.kernels.base import AbstractKernel
-from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks
-from dhsic.lowrank.parameters import check_rank, check_tolerance
+from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks, check_rank, check_tolerance
+from dhsic.lowrank.landmarks import BaseRows
 from dhsic.lowrank.residuals import HeldOut, estimated_error, held_positions
-from dhsic.lowrank.rows import BaseRows
 
 #: A pivot of which less than this part of the largest diagonal entry, times the number of
 #: landmarks, is missing is complete but for rounding.

@@ -20,10 +20,16 @@ import numpy as np
 from dhsic._typing import Float, Index
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
-from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks
-from dhsic.lowrank.parameters import check_rank, check_tolerance, is_count
+from dhsic.lowrank.base import (
+    AbstractFactorizer,
+    Factor,
+    Landmarks,
+    check_rank,
+    check_tolerance,
+    is_count,
+)
+from dhsic.lowrank.landmarks import BaseRows, signs
 from dhsic.lowrank.residuals import HeldOut, estimated_error, held_positions
-from dhsic.lowrank.rows import BaseRows, signs
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 Pairs with a landmark that the factor was fitted to are known, so what the factor makes of them is
 measured. Pairs of two other samples are known only where one of them is *held out*: a landmark
 that the fit did not use or, where all were used, a landmark as the fit to the others would see it.
+
+How many directions of a factor are structure: those that predict rows it was not made from.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dhsic._typing import Float, Index, Mask
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
 from dhsic.lowrank.base import Factor, Landmarks
-from dhsic.lowrank.rows import BaseRows
+from dhsic.lowrank.landmarks import BaseRows
 
 #: Held-out rows: more estimate the error no better, fewer do so badly.
 MOST_HELD, LEAST_HELD = 64, 16
@@ -180,3 +182,34 @@ def relative(residual: float, total: float) -> float:
     if residual <= 0:
         return 0.0
     return float(np.sqrt(residual / total)) if total > 0 else float("inf")
+
+
+#: Residual on those rows, relative to the least, that fewer directions may have.
+AS_GOOD = 1.01
+#: Samples that are looked at at a time: what is left of them stays in the cache.
+STRIP = 1024
+
+
+def predictive(factor: Factor, rows: BaseRows) -> Factor:
+    """Its leading directions, as many as predict rows that it was not made from."""
+    left = sum(_residuals(factor, rows, a) for a in range(0, rows.landmarks.n_samples, STRIP))
+    kept = int(np.argmax(left <= AS_GOOD * np.min(left)))
+    return Factor(factor.F[:, :kept], factor.weights[:kept], factor.error)
+
+
+def _residuals(factor: Factor, rows: BaseRows, start: int) -> Float:
+    """Squares of what 0, 1, ... directions leave of some samples' part of the rows, (r + 1,)."""
+    samples = slice(start, start + STRIP)
+    R = rows.part(np.arange(rows.landmarks.n_landmarks), samples)
+    f = np.ascontiguousarray(factor.F[samples].T)  # (r, s)
+    at = factor.F[rows.rows].T  # (r, n)
+    own = np.flatnonzero((rows.rows >= start) & (rows.rows < start + R.shape[1]))
+    itself = own, rows.rows[own] - start  # a row and its own sample: the diagonal is not predicted
+    R[itself] = 0.0
+    left, product = [float(np.vdot(R, R))], np.empty_like(R)
+    for k, weight in enumerate(factor.weights):
+        np.multiply((weight * at[k])[:, None], f[k], out=product)
+        product[itself] = 0.0
+        R -= product
+        left.append(float(np.vdot(R, R)))
+    return np.array(left)

@@ -17,10 +17,9 @@ import numpy as np
 from dhsic._typing import Float, Index
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
-from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks
-from dhsic.lowrank.parameters import check_rank, is_count
+from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks, check_rank, is_count
+from dhsic.lowrank.landmarks import BaseRows, signs
 from dhsic.lowrank.residuals import MOST_HELD, HeldOut, estimated_error
-from dhsic.lowrank.rows import BaseRows, signs
 
 #: Directions that are iterated besides those asked for: they make the iteration converge fast.
 SURPLUS = 8

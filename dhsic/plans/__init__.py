@@ -2,6 +2,6 @@
 
 from dhsic.plans.asking import plan
 from dhsic.plans.plan import Plan
-from dhsic.plans.rates import Rates
+from dhsic.plans.time import Rates
 
 __all__ = ["Plan", "Rates", "plan"]

@@ -1,33 +1,96 @@
-"""`plan`: ask what a run will take before anything runs."""
+"""`plan`: ask what a run will take before anything runs.
+
+What does not fit in this process, and what would make it smaller.
+
+A cluster that is not there yet, as far as a plan is concerned with it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from dhsic.errors import ClusterError, InputError
+from dhsic.errors import ClusterError, InputError, MemoryBudgetError
 from dhsic.kernels.labels import SELF
+from dhsic.memory import Promise, human
+from dhsic.passes.values import LOOKED_AT
 from dhsic.plans.costs import work_of
-from dhsic.plans.expected import NETWORK, Expected
-from dhsic.plans.fitting import check_fits
-from dhsic.plans.foreseen import Foreseen
-from dhsic.plans.passes import Work
-from dhsic.plans.plan import Plan
-from dhsic.plans.rates import Rates
-from dhsic.plans.stored import Stored
-from dhsic.runs.base import AbstractRun, check_memory, scaling_told
-from dhsic.runs.groups import Groups
-from dhsic.runs.workers import WorkerPromise
-from dhsic.runtime.base import WorkerMemory
-from dhsic.runtime.choosing import choose_runtime
+from dhsic.plans.plan import Plan, Stored
+from dhsic.plans.time import NETWORK, Expected, Rates
+from dhsic.plans.work import Work
+from dhsic.runtime.base import AbstractRuntime, Job, Task, WorkerMemory
+from dhsic.runtime.connect import choose_runtime
 from dhsic.runtime.threads import Threads, usable_cores
-from dhsic.scoring.values import LOOKED_AT
+from dhsic.selectors.groups import Groups
+from dhsic.selectors.run import AbstractRun, check_memory, scaling_told
 from dhsic.selectors.select import selector_of
+from dhsic.selectors.stability import check_stability
+from dhsic.selectors.workers import WorkerPromise
+from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
 from dhsic.sources.target import Joined, as_labels, check_coded, count_labels, read_groups
-from dhsic.stability import check_stability
+
+#: Bytes of memory for each of a block, as `dhsic.memory` counts them.
+HELD = 5
+
+
+def check_fits(promise: Promise, run: AbstractRun, block_bytes: int) -> None:
+    """Refuse what the run itself would refuse, and say what the memory is for.
+
+    Raises
+    ------
+    MemoryBudgetError
+        The promise exceeds the limit of the run.
+    """
+    try:
+        promise.check(run.memory, run.smaller)
+    except MemoryBudgetError as error:
+        blocks = HELD * block_bytes * run.runtime.n_workers
+        if 2 * blocks > promise.total - promise.process:
+            advice = (
+                f"Most of it is for blocks of {human(block_bytes)}, one a thread: write the store "
+                "again with narrower chunks (dhsic inspect says how), or use fewer threads."
+            )
+        elif 2 * (promise.squares + promise.tasks - blocks) > promise.total - promise.process:
+            advice = f"Most of it is for m x m matrices: {run.smaller}."
+        else:
+            raise
+        message = f"{error} {advice}"
+        raise MemoryBudgetError(message) from error
+
+
+class Foreseen(AbstractRuntime):
+    """So many workers of one thread each, which share a folder; nothing runs on them."""
+
+    name = "dask"
+    is_remote = True
+
+    def __init__(self, n_workers: Any) -> None:
+        if isinstance(n_workers, bool) or not isinstance(n_workers, int) or n_workers < 1:
+            raise InputError(f"n_workers={n_workers!r}; pass how many workers, 1 or more.")
+        self.n_workers = n_workers
+
+    @property
+    def shared_folder(self) -> Path:
+        """Any folder: workers are supposed to share one."""
+        return Path(tempfile.gettempdir())
+
+    def results(
+        self,
+        task: Task,
+        source: AbstractSource,
+        jobs: Sequence[Job],
+        state: Any,
+        *,
+        divisible: bool,
+    ) -> Generator[Any]:
+        """Refuse: a plan runs nothing."""
+        raise TypeError(f"A plan runs nothing, and was given {len(jobs)} jobs.")
+
 
 #: Workers that times are told for, besides those asked for.
 OTHERS = (1, 2, 10)

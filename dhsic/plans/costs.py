@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from dhsic.engines.last import has_series
-from dhsic.engines.memory import Promise, human
-from dhsic.kernels.choosing import resolve_kernel
-from dhsic.parameters import Parameters
-from dhsic.plans.counting import CountingReader, Move
+from dhsic.algorithms.state import begin
+from dhsic.engines.final import has_series
+from dhsic.kernels.table import resolve_kernel
+from dhsic.memory import Promise, human
+from dhsic.passes.adaptive import CHEAP, FEW_FEATURES, flops_of_round
 from dhsic.plans.exact import Exact
-from dhsic.plans.forward import Joining
-from dhsic.plans.passes import Work
-from dhsic.plans.tally import Tally
-from dhsic.plans.thin import Thin
-from dhsic.runs.base import AbstractRun
-from dhsic.runs.elimination import Elimination
-from dhsic.runs.forward import Forward
-from dhsic.runs.once import Once
-from dhsic.runs.recursive import Recursive
-from dhsic.runs.rounds import AbstractRounds
-from dhsic.scoring.adaptive import CHEAP, FEW_FEATURES, flops_of_round
-from dhsic.selection.state import begin
+from dhsic.plans.lowrank import Joining, Thin
+from dhsic.plans.tally import CountingReader, Move, Tally
+from dhsic.plans.work import Work
+from dhsic.selectors.bahsic import Elimination
+from dhsic.selectors.fohsic import Forward
+from dhsic.selectors.onepass import Once
+from dhsic.selectors.parameters import Parameters
+from dhsic.selectors.rounds import AbstractRounds
+from dhsic.selectors.run import AbstractRun
+from dhsic.selectors.svmrfe import Recursive
 
 VARY = "all features vary; those that do not leave before the first round"
 SERIES = "a round takes 1.4 products a feature in float32 and 0.2 in float64, as seen on genotypes"
@@ -90,7 +88,7 @@ def _eliminated(run: Elimination) -> Work:
 
 
 def _prefers_exact(tally: Tally, *, eager: bool) -> bool:
-    """As `dhsic.scoring.adaptive.AdaptiveDependence` decides."""
+    """As `dhsic.passes.adaptive.AdaptiveDependence` decides."""
     n = tally.n_features
     return n <= FEW_FEATURES or (eager and flops_of_round(tally.m, n) <= CHEAP)
 

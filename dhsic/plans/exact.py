@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dhsic.engines.ladder import FEW_FEATURES
-from dhsic.engines.last import has_series
-from dhsic.engines.quadratic import PANEL
-from dhsic.engines.settled import DIRECT_COST
+from dhsic.engines.final import DIRECT_COST, has_series
+from dhsic.engines.refine import FEW_FEATURES
 from dhsic.kernels.base import AbstractKernel
+from dhsic.linalg.quadratic import PANEL
+from dhsic.passes.sums import EPOCH, FEW
 from dhsic.plans.tally import Tally
-from dhsic.scoring.running import EPOCH, FEW
 
 #: Passes of a round by a series: part of the features, products of each, in float64.
 SERIES = ((1.0, 1.0, False), (0.2, 2.0, False), (0.05, 4.0, True))

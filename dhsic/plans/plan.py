@@ -1,18 +1,128 @@
-"""A plan: what a run will take, as numbers, as text and as a table."""
+"""A plan: what a run will take, as numbers, as text and as a table.
+
+What a plan says of the data: sizes, chunks, blocks.
+
+A plan as a table for notebooks; its colours are those of the page, light or dark.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from html import escape
+from math import ceil
 from typing import Any
 
-from dhsic.engines.memory import Promise
-from dhsic.plans.expected import Expected
-from dhsic.plans.html import as_html
-from dhsic.plans.passes import Work, float32, float64
-from dhsic.plans.rates import Rates
-from dhsic.plans.stored import Stored
-from dhsic.plans.text import as_text
-from dhsic.runs.workers import WorkerPromise
+import numpy as np
+
+from dhsic.memory import Promise
+from dhsic.passes.reader import block_width
+from dhsic.plans.text import as_text, rows, times
+from dhsic.plans.time import Expected, Rates
+from dhsic.plans.work import Work, float32, float64
+from dhsic.selectors.workers import WorkerPromise
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.chunked import ChunkedArray
+from dhsic.sources.subset import whole_of
+
+#: Of this table alone. Lines take the colour of the text, thinned.
+STYLE = """
+.dhsic-plan { color: inherit; background: transparent; font-size: 0.95em; max-width: 56em; }
+.dhsic-plan caption { text-align: left; font-weight: 600; padding: 0 0 0.4em; color: inherit; }
+.dhsic-plan table { border-collapse: collapse; background: transparent; color: inherit; margin: 0; }
+.dhsic-plan th, .dhsic-plan td { text-align: left; vertical-align: top; padding: 0.25em 0.9em
+  0.25em 0; background: transparent; color: inherit; border: 0; white-space: normal; }
+.dhsic-plan th { font-weight: 600; white-space: nowrap; }
+.dhsic-plan tr { background: transparent; }
+.dhsic-plan tbody + tbody { border-top: 1px solid color-mix(in srgb, currentColor 25%, transparent);
+}
+.dhsic-plan .number { font-variant-numeric: tabular-nums; }
+.dhsic-plan tbody + tbody tr:first-child > * { padding-top: 0.5em; }
+.dhsic-plan details { margin-top: 0.5em; }
+.dhsic-plan summary { cursor: pointer; opacity: 0.8; }
+.dhsic-plan ul { margin: 0.3em 0 0; padding-left: 1.2em; }
+"""
+
+
+def as_html(plan: Plan) -> str:
+    """Table of the rows, the expected times under it, what was assumed folded away."""
+    body = "".join(_row(label, told) for label, told in rows(plan))
+    timed = "".join(_row(time, f"on {where}", number=True) for time, where in times(plan))
+    timed = f"<tbody>{timed}</tbody>" if timed else ""
+    assumed = "".join(f"<li>{escape(told)}</li>" for told in plan.assumed)
+    return (
+        f'<div class="dhsic-plan"><style>{STYLE}</style><table>'
+        f"<caption>Plan of a run: {escape(plan.description)}</caption>"
+        f"<tbody>{body}</tbody>{timed}</table>"
+        f"<details><summary>What was assumed</summary><ul>{assumed}</ul></details></div>"
+    )
+
+
+def _row(label: str, told: str, *, number: bool = False) -> str:
+    kind = ' class="number"' if number else ""
+    return f'<tr><th scope="row"{kind}>{escape(label)}</th><td>{escape(told)}</td></tr>'
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The data of a run.
+
+    Attributes
+    ----------
+    n_samples, n_features : int
+        Samples that take part, and features.
+    dtype : str
+        Of the values as they are read.
+    n_bytes : int
+        Values as they are read.
+    stored_bytes : int or None
+        What the store takes, compressed; None where there is none.
+    chunk : tuple of int or None
+        Features and samples of a chunk (or shard).
+    n_chunks : int or None
+        How many there are.
+    n_blocks, block_features, block_bytes : int
+        Blocks of a pass over everything: how many, and the widest.
+    """
+
+    n_samples: int
+    n_features: int
+    dtype: str
+    n_bytes: int
+    stored_bytes: int | None
+    chunk: tuple[int, int] | None
+    n_chunks: int | None
+    n_blocks: int
+    block_features: int
+    block_bytes: int
+
+    @staticmethod
+    def of(source: AbstractSource, m: int) -> Stored:
+        """Look at a source; reads metadata alone."""
+        d, itemsize = source.n_features, np.dtype(source.dtype).itemsize
+        blocks = source.blocks(block_width(m, d, itemsize))
+        widest = max(source.stored_width(block) for block in blocks)
+        store = whole_of(source)
+        data = getattr(store, "_data", None)
+        chunk, stored = None, None
+        if isinstance(data, ChunkedArray):
+            axis = data.feature_axis
+            chunk = int(data.grid[axis]), int(data.grid[1 - axis])
+            array = data.opened()
+            stored = int(array.nbytes_stored())
+        return Stored(
+            n_samples=m,
+            n_features=d,
+            dtype=np.dtype(source.dtype).name,
+            n_bytes=m * d * itemsize,
+            stored_bytes=stored,
+            chunk=chunk,
+            n_chunks=None
+            if chunk is None
+            else ceil(store.n_features / chunk[0]) * ceil(source.n_samples / chunk[1]),
+            n_blocks=len(blocks),
+            block_features=widest,
+            block_bytes=widest * source.n_samples * itemsize,
+        )
 
 
 @dataclass(frozen=True, repr=False)

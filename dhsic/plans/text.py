@@ -6,13 +6,13 @@ import math
 import textwrap
 from typing import TYPE_CHECKING
 
-from dhsic.engines.memory import human
-from dhsic.plans.passes import float32, float64
+from dhsic.memory import human
+from dhsic.plans.work import float32, float64
 
 if TYPE_CHECKING:
-    from dhsic.plans.expected import Expected
-    from dhsic.plans.passes import Work
     from dhsic.plans.plan import Plan
+    from dhsic.plans.time import Expected
+    from dhsic.plans.work import Work
 
 #: Columns of a terminal, and of the labels.
 WIDTH, LABELS = 100, 12

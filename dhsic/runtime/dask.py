@@ -23,13 +23,13 @@ from typing import Any
 from dask.base import get_annotations
 from distributed import CancelledError, Client, Future, Security, span
 
-from dhsic.engines.memory import human
 from dhsic.errors import ClusterError, MemoryBudgetError
+from dhsic.memory import human
 from dhsic.runtime.base import PROCESS_BYTES, AbstractRuntime, Job, Task, WorkerMemory
 from dhsic.runtime.broadcast import Broadcast
-from dhsic.runtime.connecting import client_at, connect
+from dhsic.runtime.connect import client_at, connect
+from dhsic.runtime.flight import Watch, silent
 from dhsic.runtime.mapping import Map
-from dhsic.runtime.watching import Watch, silent
 from dhsic.runtime.worker import greet, hold, other_versions, versions
 from dhsic.sources.base import AbstractSource
 
@@ -292,7 +292,6 @@ class DaskRuntime(AbstractRuntime):
         return f"dhsic-{name}-{self.token}-{next(self._counter)}"
 
     def close(self) -> None:
-        """Remove the files of this runtime, and close the client if this runtime made it."""
         self._finalizer()
         self._source = None
         if self._scheduler is not None:

@@ -26,8 +26,7 @@ from distributed import CancelledError, Future, KilledWorker
 from dhsic.errors import ClusterError, DhsicError
 from dhsic.runtime.base import Job, Task
 from dhsic.runtime.broadcast import Broadcast, StateUnreachableError, fetched
-from dhsic.runtime.flight import Flight, await_futures
-from dhsic.runtime.watching import is_known, patience
+from dhsic.runtime.flight import Flight, await_futures, is_known, patience
 from dhsic.runtime.worker import WHERE, run, versions
 from dhsic.sources.base import AbstractSource
 

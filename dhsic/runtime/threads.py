@@ -112,7 +112,6 @@ class Threads(AbstractRuntime):
             wait(pending)
 
     def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        """Results of the function over the items, in order, from the pool."""
         return map(function, items) if self.n_workers == 1 else self._pool().map(function, items)
 
     def _pool(self) -> ThreadPoolExecutor:

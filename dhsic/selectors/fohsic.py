@@ -1,13 +1,226 @@
-"""Forward selection, for users."""
+"""Forward selection, for users.
+
+Forward selection from end to end: rounds of Algorithm 2 until enough features are chosen.
+
+Parameters of forward selection.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from dhsic.fitting import Selector
-from dhsic.runs.forward import Forward
-from dhsic.runs.forward_parameters import ForwardParameters
+import numpy as np
+
+from dhsic.algorithms.floating import floating
+from dhsic.algorithms.fohsic import added, fohsic
+from dhsic.algorithms.policies import how_many
+from dhsic.algorithms.state import SelectionState
+from dhsic.engines.compact import PRODUCTS
+from dhsic.errors import InputError
+from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.gaussian import Gaussian
+from dhsic.kernels.labels import SELF, LabelParts
+from dhsic.kernels.levels import AbstractLevelled
+from dhsic.kernels.ridge import AbstractWhole, Ridge
+from dhsic.kernels.table import resolve_kernel
+from dhsic.memory import Promise
+from dhsic.outcome import Order
+from dhsic.passes.adaptive import MOST_SAMPLES
+from dhsic.passes.forward import SourceForward
+from dhsic.passes.groups import GroupedForward, Membership
+from dhsic.passes.planning import Plan, fitted
+from dhsic.passes.sums import ThinChosen
+from dhsic.selectors.base import Selector
+from dhsic.selectors.parameters import Parameters, seed_of
+from dhsic.selectors.rounds import AbstractRounds
+from dhsic.selectors.run import factored_of
+
+STRATEGIES = ("forward", "floating")
+
+
+@dataclass(frozen=True)
+class ForwardParameters(Parameters):
+    """Of forward selection; as of elimination, and how many to choose, and how."""
+
+    method: ClassVar[str] = "fohsic"
+
+    step: float | int = 1
+    n_features_to_select: int | float | None = 50
+    strategy: str = "forward"
+
+    def check(self) -> ForwardParameters:
+        super().check()
+        how_many(self.n_features_to_select, 1)
+        kernel = resolve_kernel(self.kernel)
+        if isinstance(kernel, AbstractWhole) and not isinstance(kernel, Ridge):
+            raise InputError(
+                f"The {kernel.name} kernel is not to be had in forward selection, where every "
+                "candidate would take a system of its own; take dhsic.kernels.Ridge(), or BAHSIC."
+            )
+        if self.strategy not in STRATEGIES:
+            raise InputError(
+                f"strategy={self.strategy!r} is unknown; pass one of {', '.join(STRATEGIES)}."
+            )
+        if self.strategy == "floating":
+            self._check_floating(kernel)
+        if self.approx == "lowrank":
+            self._check_low_rank(kernel)
+        return self
+
+    def _check_floating(self, kernel: AbstractKernel) -> None:
+        if isinstance(kernel, AbstractWhole | AbstractLevelled):
+            raise InputError(
+                f"strategy='floating' and the {kernel.name} kernel: sets are compared by kernels "
+                "of inner products; take another kernel, or strategy='forward'."
+            )
+        if self.step != 1:
+            raise InputError(
+                f"step={self.step!r} and strategy='floating', which adds one feature a round; "
+                "leave step out, or pass strategy='forward'."
+            )
+
+    def _check_low_rank(self, kernel: AbstractKernel) -> None:
+        if not isinstance(kernel, Gaussian):
+            raise InputError(
+                f"approx='lowrank' and the {kernel.name} kernel: forward selection in low rank "
+                "takes the gaussian one; leave approx out."
+            )
+        if self.strategy != "forward" or self.label_kernel == SELF:
+            raise InputError(
+                "approx='lowrank' goes with strategy='forward' and labels of their own; leave it "
+                "out."
+            )
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            **super().identity(),
+            "n_features_to_select": self.n_features_to_select,
+            "strategy": self.strategy,
+        }
+
+    def __str__(self) -> str:
+        name = resolve_kernel(self.kernel).name
+        floating = "floating " if self.strategy == "floating" else ""
+        return (
+            f"{floating}FOHSIC with the {name} kernel, {self.estimator} HSIC, step {self.step:g},"
+        )
+
+
+#: Part of the choices, on average over rounds, that low rank may likely get wrong unsaid.
+DOUBTFUL = 0.1
+#: Square matrices that compressing A of low rank takes.
+SQUARES = 6
+
+
+@dataclass
+class Forward(AbstractRounds[SourceForward]):
+    """A run of Algorithm 2."""
+
+    parameters: ForwardParameters
+
+    def check_samples(self, m: int) -> None:
+        super().check_samples(m)
+        if self.groups is not None and self.parameters.strategy != "forward":
+            raise InputError(
+                f"strategy={self.parameters.strategy!r} takes single features back, and groups "
+                "were given; leave it out."
+            )
+
+    def promise_for(self, m: int) -> Promise:
+        """As of elimination by the engine that is taken."""
+        kernel = resolve_kernel(self.parameters.kernel)
+        plan = Plan(begins_thin=self._is_thin(m), eager=False, may_square=not self._is_thin(m))
+        needed, self.budget = fitted(plan, self.source, self.runtime, kernel, m, self.memory)
+        if self._is_thin(m):
+            return replace(needed, landmarks=needed.landmarks + SQUARES * 8 * PRODUCTS**2)
+        if self.parameters.strategy == "forward":
+            return self.with_groups(needed, m)
+        return replace(needed, survivors=needed.survivors + 2 * 8 * m * self._n_wanted)
+
+    @property
+    def _n_wanted(self) -> int:
+        n_all = self.source.n_features if self.groups is None else self.groups.n
+        return how_many(self.parameters.n_features_to_select, n_all)
+
+    def _is_thin(self, m: int) -> bool:
+        """Low rank where it is asked for, or where m x m matrices would be too large."""
+        asked = self.parameters
+        able = (
+            isinstance(resolve_kernel(asked.kernel), Gaussian)
+            and asked.strategy == "forward"
+            and asked.label_kernel not in (SELF, "precomputed")
+            and self.groups is None
+        )
+        return asked.approx == "lowrank" or (asked.approx == "auto" and able and m > MOST_SAMPLES)
+
+    def dependence(self, labels: LabelParts | None) -> SourceForward:
+        """HSIC(sigma, S-dagger + {j}), from the whole kernel matrix or in low rank."""
+        is_thin = self._is_thin(self.n_samples)
+        choices = self.choices(labels, weigh=not is_thin)
+        if self.groups is not None:
+            return GroupedForward(
+                self.source,
+                choices,
+                self.runtime,
+                membership=Membership(self.groups.codes),
+                rows=self.rows,
+                memory=self.budget,
+            )
+        return SourceForward(
+            self.source,
+            choices,
+            self.runtime,
+            rows=self.rows,
+            memory=self.budget,
+            thin=self._thin(labels) if is_thin else None,
+        )
+
+    def _thin(self, labels: LabelParts | None) -> ThinChosen:
+        assert labels is not None, "low rank has labels"
+        asked = self.parameters
+        W = factored_of(labels, asked.estimator, self.covariates)
+        return ThinChosen(W, seed_of(asked.random_state))
+
+    def ahead(self, state: SelectionState) -> list[int]:
+        n, n_missing = state.survivors.size, self._n_wanted - state.eliminated.size
+        out = []
+        while n > 0:
+            out.append(n)
+            taken = added(self.parameters.step, n, n_missing)
+            n, n_missing = n - taken, n_missing - taken
+        return out
+
+    def rounds(self, dependence: SourceForward, state: SelectionState) -> Iterator[SelectionState]:
+        """Algorithm 2, or its floating form."""
+        if self.parameters.strategy == "floating":
+            return floating(dependence, state, self._n_wanted)
+        return fohsic(dependence, state, self.parameters.step, self._n_wanted)
+
+    def order(self, state: SelectionState) -> Order:
+        """The order of joining, turned."""
+        worst_first = slice(None, None, -1)
+        return Order(
+            state.eliminated[worst_first],
+            state.scores[worst_first],
+            state.removed_in[worst_first],
+            state.history,
+            placed="added",
+        )
+
+    def tell(self, state: SelectionState) -> None:
+        """Warn where low rank was not sure of its choices."""
+        errors = [float(record.get("cut_error", 0.0)) for record in state.history[:-1]]
+        if errors and sum(errors) > DOUBTFUL * len(errors):
+            warnings.warn(
+                "Low rank likely chose another feature than the definition in "
+                f"{np.mean(errors):.0%} of the rounds, by estimate (round_cut_error in the "
+                "result). Pass approx='exact' where the memory is there.",
+                stacklevel=2,
+            )
 
 
 class FOHSIC(Selector):
@@ -108,7 +321,6 @@ class FOHSIC(Selector):
         self.memory = memory
 
     def parameters(self) -> ForwardParameters:
-        """What identifies the run that `fit` makes, besides the data."""
         return ForwardParameters(
             n_features_to_select=self.n_features_to_select,
             step=self.step,

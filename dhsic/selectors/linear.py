@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dhsic.fitting import Selector
-from dhsic.parameters import Parameters
-from dhsic.runs.elimination import Elimination
+from dhsic.selectors.bahsic import Elimination
+from dhsic.selectors.base import Selector
+from dhsic.selectors.parameters import Parameters
 
 
 class LinearHSIC(Selector):
@@ -54,7 +54,6 @@ class LinearHSIC(Selector):
         self.memory = memory
 
     def parameters(self) -> Parameters:
-        """What identifies the run that `fit` makes, besides the data."""
         return Parameters(
             step=None,
             kernel="linear",

@@ -7,15 +7,15 @@ from typing import Any
 
 import xarray as xr
 
+from dhsic.criteria.table import CRITERIA
 from dhsic.errors import InputError
-from dhsic.fitting import Selector
-from dhsic.relatives.choosing import CRITERIA
 from dhsic.selectors.bahsic import BAHSIC
+from dhsic.selectors.base import Selector
 from dhsic.selectors.ccm import CCM
 from dhsic.selectors.fohsic import FOHSIC
 from dhsic.selectors.linear import LinearHSIC
-from dhsic.selectors.once import OnePass
-from dhsic.selectors.recursive import SVMRFE
+from dhsic.selectors.onepass import OnePass
+from dhsic.selectors.svmrfe import SVMRFE
 from dhsic.selectors.weighting import FeatureWeighting
 
 #: What a method is by its name: a selector, and what the name says of its parameters.

@@ -11,8 +11,14 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
-from dhsic.sources.base import AbstractSource, Block
-from dhsic.sources.cutting import group_chunks, regular_edges, row_span, take_rows
+from dhsic.sources.base import (
+    AbstractSource,
+    Block,
+    group_chunks,
+    regular_edges,
+    row_span,
+    take_rows,
+)
 from dhsic.sources.domain import check_dtype, check_finite, check_shape, in_memory
 from dhsic.sources.fingerprint import fingerprint
 
@@ -45,15 +51,12 @@ class AbstractNamedSource(AbstractSource):
         self.names = names or Names()
 
     def feature_names(self) -> Array | None:
-        """Names of the features, or None."""
         return self.names.features
 
     def sample_names(self) -> Array | None:
-        """Names of the samples, or None."""
         return self.names.samples
 
     def feature_coords(self) -> Mapping[str, Array]:
-        """Coordinates of the features."""
         return self.names.coords
 
     def _checked(self, values: Array, block: Block, rows: Index | None, span: slice) -> Array:
@@ -80,7 +83,6 @@ class ArraySource(AbstractNamedSource):
         self._X = X
 
     def blocks(self, width: int) -> tuple[Block, ...]:
-        """Cut the features into blocks of `width`, the last one ragged."""
         edges = regular_edges(self.n_features, width)
         return tuple(Block(i, int(a), int(b)) for i, (a, b) in enumerate(pairwise(edges)))
 
@@ -90,7 +92,6 @@ class ArraySource(AbstractNamedSource):
         return self._checked(columns, block, rows, slice(0, self.n_samples))
 
     def fingerprint(self) -> str:
-        """Hex digest of shape, dtype, names and a sample of the data."""
         edges = regular_edges(self.n_features, GRAIN)
         return fingerprint(self, edges, "array", self.names.features, self.names.samples)
 
@@ -126,16 +127,13 @@ class DaskSource(AbstractNamedSource):
         return self._checked(np.asarray(computed), block, rows, span)
 
     def fingerprint(self) -> str:
-        """Hex digest of shape, dtype, chunks, names and a sample of the data."""
         names = self.names.features, self.names.samples
         return fingerprint(self, self._edges, ("dask", self._X.chunks), *names)
 
     def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...]:
-        """Return the blocks as dask arrays, (m, c) each."""
         return tuple(self._X[:, block.start : block.stop] for block in blocks)
 
     def with_pieces(self, blocks: tuple[Block, ...], arrays: tuple[Array, ...]) -> AbstractSource:
-        """Return a source that serves the computed `blocks`."""
         return PiecesSource(self, blocks, arrays)
 
 

@@ -90,7 +90,6 @@ class ChecksummedSource(AbstractView):
         return self.read_columns(block, np.arange(block.width), rows).T
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        """Some columns of the block, (c', m); for fewer samples all that took part are read."""
         features = block.start + local
         if rows is None:
             values = self.base.read_columns(block, local)
@@ -120,7 +119,6 @@ class ChecksummedSource(AbstractView):
             )
 
     def with_pieces(self, blocks: tuple[Block, ...], arrays: tuple[Array, ...]) -> AbstractSource:
-        """Return a source that serves the computed `blocks`."""
         base = self.base.with_pieces(blocks, arrays)
         return ChecksummedSource(base, self.checksums, self.rows)
 

@@ -14,12 +14,10 @@ from zarr.storage import MemoryStore, StorePath
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
-from dhsic.sources.base import Block
-from dhsic.sources.cutting import group_chunks, regular_edges, row_span, take_rows
-from dhsic.sources.declared import check_chunks, check_whole
+from dhsic.sources.base import Block, group_chunks, regular_edges, row_span, take_rows
+from dhsic.sources.decoding import check_chunks, check_whole
 from dhsic.sources.domain import check_dtype
-from dhsic.sources.files import portable
-from dhsic.sources.stores import metadata_of
+from dhsic.sources.stores import metadata_of, portable
 from dhsic.sources.watched import MissingChunks, StoreFailedError, damaged, guarded
 
 

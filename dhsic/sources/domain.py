@@ -9,8 +9,8 @@ import numpy as np
 
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError, InputError
-from dhsic.given import beyond_float, refuse_dtype
 from dhsic.sources.base import Block
+from dhsic.validation import beyond_float, refuse_dtype
 
 #: Says where a value is stored: (feature, sample) -> " in chunk 'c/0/0' of ...", or "".
 Place = Callable[[int, int], str]

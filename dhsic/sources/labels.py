@@ -12,10 +12,9 @@ import zarr
 from zarr.storage import StorePath
 
 from dhsic._typing import Array
+from dhsic.sources.anndata import FrameLabels
 from dhsic.sources.chunked import group_at, read_array
-from dhsic.sources.files import portable
-from dhsic.sources.frame import FrameLabels
-from dhsic.sources.naming import (
+from dhsic.sources.names import (
     ALLELES,
     IDS,
     Getter,
@@ -24,7 +23,7 @@ from dhsic.sources.naming import (
     variant_coords,
     variant_names,
 )
-from dhsic.sources.stores import metadata_of
+from dhsic.sources.stores import metadata_of, portable
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,20 +15,19 @@ import xarray as xr
 import zarr
 
 from dhsic._typing import Array
-from dhsic.alignment import Alignment
 from dhsic.errors import DhsicError, InputError
-from dhsic.frames import id_columns, join, names_of, values_of
-from dhsic.given import as_array, refuse_lossy
-from dhsic.ids import NAMELESS, is_id, plain, some
+from dhsic.joins.frames import id_columns, join, names_of, values_of
+from dhsic.joins.keys import NAMELESS, is_id, plain, some
+from dhsic.joins.rows import Alignment
 from dhsic.kernels.labels import MOST_CLASSES
-from dhsic.sources.anndata import AnnDataStore
+from dhsic.sources.anndata import AnnDataStore, Frame
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import dimension_names, read_array
-from dhsic.sources.frame import Frame
 from dhsic.sources.opening import open_source
-from dhsic.sources.orientation import FEATURE_DIMS, SAMPLE_DIMS
+from dhsic.sources.request import FEATURE_DIMS, SAMPLE_DIMS
 from dhsic.sources.stores import metadata_of, open_store
 from dhsic.sources.watched import MissingChunks
+from dhsic.validation import as_array, refuse_lossy
 
 #: What PLINK writes for a phenotype that is missing.
 PLINK_MISSING = -9
@@ -205,7 +204,7 @@ def as_labels(y: Any, data: Any) -> Array:
     Raises
     ------
     InputError
-        As of `read_target` and `dhsic.frames.values_of`; a row instead of a column.
+        As of `read_target` and `dhsic.joins.frames.values_of`; a row instead of a column.
     """
     labels = read_target(data, y) if isinstance(y, str) else values_of(y, "y")
     refuse_ids(y if isinstance(y, str) else getattr(y, "name", None), labels)
@@ -270,7 +269,7 @@ class Joined:
         Raises
         ------
         InputError
-            As of `dhsic.frames.join`.
+            As of `dhsic.joins.frames.join`.
         """
         if not by_position and names_of(X) is None and source.sample_names() is None:
             _check_each_other(given)

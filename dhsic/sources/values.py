@@ -363,7 +363,6 @@ class RecodedSource(AbstractView):
         return self.recode(self.base.read(block, rows).T).T
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        """Read some features of a block, (c', m)."""
         return self.recode(self.base.read_columns(block, local, rows))
 
     def recode(self, raw: Array) -> Array:
@@ -372,11 +371,9 @@ class RecodedSource(AbstractView):
         return np.where(np.isin(raw, self._codes), np.asarray(fill, dtype=self.dtype), raw)
 
     def fingerprint(self) -> str:
-        """Hex digest of the base, and the codes."""
         return f"{self.base.fingerprint()}-{','.join(map(str, self._codes))}-{self.dtype}"
 
     def with_pieces(self, blocks: tuple[Block, ...], arrays: tuple[Array, ...]) -> AbstractSource:
-        """Return a source that reads computed blocks of the base."""
         base = self.base.with_pieces(blocks, arrays)
         return RecodedSource(base, self._codes, self.missing_code)
 

@@ -132,7 +132,6 @@ class VczSource(AbstractSource):
             )
 
     def fingerprint(self) -> str:
-        """Hex digest of shape, dtype, layout, positions, samples and a sample of the data."""
         layout = (self._data.layout, self._policy, self._mask is not None)
         return fingerprint(self, self._data.edges, layout, *self._labels.identity())
 
@@ -141,7 +140,6 @@ class VczSource(AbstractSource):
         return self._labels.feature_names()
 
     def sample_names(self) -> Array | None:
-        """Ids of the samples, or None."""
         return self._labels.sample_names()
 
     def feature_coords(self) -> Mapping[str, Array]:

@@ -21,7 +21,7 @@ from zarr.storage import StorePath, WrapperStore
 from dhsic._typing import Mask
 from dhsic.errors import DataError
 from dhsic.sources.codecs import bounded
-from dhsic.sources.files import ArchiveStore, FolderStore, portable
+from dhsic.sources.stores import ArchiveStore, FolderStore, portable
 
 if TYPE_CHECKING:
     from zarr.core.buffer import Buffer, BufferPrototype

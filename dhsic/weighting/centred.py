@@ -7,6 +7,12 @@ for ``d <L, G_w R> / dw`` with thin matrices L and R; they do not see how G_w is
   ``d/dw_j = -2 sigma w_j sum_ii' A_ii' (x_ij - x_i'j)^2``: a quadratic form a feature;
 - by D random Fourier features (CCM eq. 20): ``G_w = V V'``, ``V = H U`` and
   ``U_ik = sqrt(2 / D) cos(p_k + sqrt(2 sigma) sum_j w_j omega_kj x_ij)``: linear in m.
+
+What the objectives ask of the data: two kinds of passes over its features.
+
+A weighted feature is ``w_j x_j``. Sums over features go one way, from weights to something of the
+size of the samples; derivatives come back the other way, a number a feature. Features of weight 0
+take no part in sums.
 """
 
 from __future__ import annotations
@@ -15,15 +21,41 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from dhsic._typing import Float
+from dhsic._typing import Float, Mask
 from dhsic.errors import InputError
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.statistic import Statistic
-from dhsic.weighting.data import WeightedData
+
+
+class WeightedData(Protocol):
+    """m samples of n features, x_j (m,) being feature j as scaled."""
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples m."""
+
+    def settle(self, w: Float) -> None:
+        """Features of weight 0 are asked for no more, but by `spreads` of all of them."""
+
+    def statistic(self, w: Float) -> Statistic:
+        """``G_w = sum_j w_j^2 x_j x_j'``."""
+
+    def spreads(self, A: Float, which: Mask) -> Float:
+        """``sum_ii' A_ii' (x_ij - x_i'j)^2`` of the features `which`, 0 of others, (n,).
+
+        A is (m, m), symmetric.
+        """
+
+    def projections(self, w: Float, n_directions: int) -> Float:
+        """``sum_j w_j omega_kj x_j`` for random directions omega, (n_directions, m)."""
+
+    def pulls(self, B: Float) -> Float:
+        """``sum_k omega_kj <B_k, x_j>`` for the same directions, (n,); B is (n_directions, m)."""
 
 
 def centred(Z: Float) -> Float:
@@ -148,7 +180,6 @@ class Fourier(AbstractCentred):
         return np.asarray(self.V @ (self.V.T @ Z))
 
     def solve(self, Y: Float, ridge: float) -> Float:
-        """``(Y - V (V'V + ridge I)^-1 V'Y) / ridge`` (CCM eq. 20), O(m D^2 + D^3)."""
         V = self.V
         C = V.T @ V
         C[np.diag_indices_from(C)] += ridge

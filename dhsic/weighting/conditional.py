@@ -153,7 +153,6 @@ class SoftBudget(AbstractConditional):
     budget: float
 
     def at(self, w: Float) -> Evaluation:
-        """Value and gradient with the price."""
         inner = self.objective.at(w)
         value = inner.value + self.price * (float(w.sum()) - self.budget)
         return Evaluation(value, lambda: inner.gradient() + self.price)

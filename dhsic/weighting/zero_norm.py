@@ -31,10 +31,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dhsic._typing import Array, Float, Mask
-from dhsic.weighting.centred import gram_of
-from dhsic.weighting.data import WeightedData
-from dhsic.weighting.descent import Evaluation, begin, descend
-from dhsic.weighting.regions import Box
+from dhsic.weighting.centred import WeightedData, gram_of
+from dhsic.weighting.descent import Box, Evaluation, begin, descend
 
 #: Steps of the inner problem: it is worth no more, for its tangent is soon another one.
 INNER_STEPS = 4

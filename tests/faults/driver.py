@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dhsic.cli import main
-from dhsic.scoring import reader
+from dhsic.passes import reader
 
 if __name__ == "__main__":
     reader.HOME_BYTES = -1

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dhsic.kernels.statistic import Statistic, take_away, zero_upper
-from dhsic.kernels.symmetric import add_products
+from dhsic.linalg.blas import add_products
 
 
 class KernelSuite(ABC):

@@ -1,0 +1,220 @@
+"""What commands say on stderr while they work, and how numbers are written.
+
+Text from data made fit for a terminal, which takes some of it for commands.
+
+Names in a store may hold anything: escapes that colour, move or retitle, line breaks that forge a
+line of output, marks that turn the direction of reading. Results and JSON keep names as they are.
+
+Messages that name parameters of Python, in the words of the command line.
+
+Errors and warnings come from below, where parameters have the names of Python (``memory=``);
+whoever typed a command knows options (``--memory``). This is the one place that translates.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+import textwrap
+import unicodedata
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from dhsic.cli.job import OF_METHODS, OF_RUNS
+from dhsic.selectors.select import METHODS, parameters_of
+
+#: Categories of Unicode that are not shown: control, format, line and paragraph breaks, halves of
+#: pairs, and what has no meaning yet or only between friends.
+UNSEEN = frozenset({"Cc", "Cf", "Zl", "Zp", "Cs", "Cn", "Co"})
+#: Of these, what writing needs: joiners within words of Persian, Hindi and others.
+JOINERS = "\u200c\u200d"
+
+
+def printable(text: object, keep: str = "") -> str:
+    r"""Text in which what a terminal would not show is written as an escape.
+
+    Parameters
+    ----------
+    text : object
+        Its `str` is taken.
+    keep : str
+        Characters that stay: a line break, in text of several lines.
+
+    Examples
+    --------
+    >>> printable("rs1\x1b[31m, naïve")
+    'rs1\\x1b[31m, naïve'
+    """
+    whole = str(text)
+    if whole.isascii() and whole.isprintable():
+        return whole
+    shown = (c if c in keep or c in JOINERS or _is_seen(c) else _escaped(c) for c in whole)
+    return "".join(shown)
+
+
+def _is_seen(character: str) -> bool:
+    return unicodedata.category(character) not in UNSEEN
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+LABEL_WIDTH = 10
+
+
+class _Echo(logging.Handler):
+    """Log records as lines on whatever stderr is when they come."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level = record.levelname.capitalize()
+        click.echo(f"{level}: {printable(record.getMessage())}", err=True)
+
+
+def listen(*, verbose: bool) -> None:
+    """Show what dhsic logs: warnings, or everything."""
+    logger = logging.getLogger("dhsic")
+    if not any(isinstance(handler, _Echo) for handler in logger.handlers):
+        logger.addHandler(_Echo())
+        logger.propagate = False
+    logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
+
+
+def say(label: str, text: str) -> None:
+    """One fact on stderr, a label and a paragraph beside it."""
+    click.echo(paragraph(label, text), err=True)
+
+
+def paragraph(label: str, text: str) -> str:
+    """`text`, whatever it holds, wrapped to the terminal beside `label`."""
+    text = printable(text)
+    indent = " " * LABEL_WIDTH
+    whole = re.sub(r"(\d) ([kMGT]?B)\b", "\\1\u00a0\\2", text)  # a number stays with its unit
+    wrapped = textwrap.fill(
+        whole,
+        width=max(60, min(shutil.get_terminal_size((100, 24)).columns, 120)),
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    wrapped = wrapped.replace("\u00a0", " ")
+    return click.style(f"{label:<{LABEL_WIDTH}}", bold=True) + wrapped[LABEL_WIDTH:]
+
+
+def shown(path: str) -> str:
+    """A path as short as can be: from the folder we are in, where it lies there."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path
+
+
+def counted(n: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "pair"), counted(2000, "pair")
+    ('1 pair', '2,000 pairs')
+    """
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def seconds(value: float) -> str:
+    """Time for people.
+
+    >>> seconds(3.21), seconds(250)
+    ('3.2 s', '4 min 10 s')
+    """
+    if value < 120:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+#: Parameters whose option has another name.
+ALIASES = {"n_features_to_select": "n_features", "overwrite": "force", "n_threads": "threads"}
+
+#: Turns of phrase, before names are looked at.
+PHRASES = (
+    ("Run.resume goes on", "`dhsic resume` goes on"),
+    ("the same call with this checkpoint goes on", "`dhsic resume` goes on"),
+    ("the folder given as checkpoint= to dhsic.submit", "the --checkpoint of `select --detach`"),
+    ("with client= or scheduler= of the cluster", "with --scheduler of the cluster"),
+    ("with dhsic.attach", "with `dhsic attach`"),
+    ("with Run.cancel", "with `dhsic cancel`"),
+    ("(overwrite=True)", "(--force)"),
+    ("use runtime='threads'", "leave out --scheduler"),
+    ("pass X.T, or say", "say"),
+    ("pass security=distributed.Security(...)", "pass --tls-ca-file, --tls-cert and --tls-key"),
+    ("y has", "the target has"),
+    ("y is not known", "the target is not known"),
+    ("the labels themselves, one a sample", "a table of labels with --labels FILE"),
+    ("the labels themselves", "a table of labels with --labels FILE"),
+)
+
+#: Parameters of `dhsic.open_source` that have no option.
+ONLY_IN_PYTHON = ("ploidy_policy", "storage_options")
+
+#: Parameters of methods that `select` takes by ``--set``.
+SETTINGS = frozenset(
+    name
+    for method in METHODS
+    for name in parameters_of(method)
+    if name not in (*OF_METHODS, *OF_RUNS)
+)
+
+#: ``name=value`` or ``name=``, not as part of a path.
+GIVEN = re.compile(
+    r"""(?<![\w/.-])(?P<name>[a-z_]+)=
+    (?P<value>'[^']*'|"[^"]*"|\[[^\]]*\]|-?\w[\w+-]*(?:\.\w[\w+-]*)*)?+(?!/)""",
+    re.VERBOSE,
+)
+
+
+def in_options(message: str, ctx: click.Context) -> str:
+    """Say a message in the options of the command that runs.
+
+    Examples
+    --------
+    >>> import click
+    >>> missing = click.Option(["--sample-dim"])
+    >>> ctx = click.Context(click.Command("inspect", params=[missing]))
+    >>> in_options("Say sample_dim=0 or sample_dim='obs'.", ctx)
+    'Say --sample-dim 0 or --sample-dim obs.'
+    """
+    options = _options(ctx)
+    for theirs, ours in PHRASES:
+        message = message.replace(theirs, ours)
+    only = [name for name in ONLY_IN_PYTHON if re.search(rf"\b{name}\b", message)]
+    told = GIVEN.sub(lambda match: _option(match, options), message)
+    for name in only:
+        told += f" The command line has no option for {name}: see dhsic.open_source in Python."
+    return told
+
+
+def _options(ctx: click.Context) -> Mapping[str, click.Option]:
+    """Options by parameter; what `resume` goes on with was given to `select`."""
+    commands = [ctx.command]
+    if ctx.info_name == "resume" and isinstance(group := ctx.find_root().command, click.Group):
+        commands.insert(0, group.commands["select"])
+    return {
+        str(option.name): option
+        for command in commands
+        for option in command.params
+        if isinstance(option, click.Option)
+    }
+
+
+def _option(match: re.Match[str], options: Mapping[str, click.Option]) -> str:
+    option = options.get(ALIASES.get(match["name"], match["name"]))
+    if option is None:
+        is_setting = "settings" in options and match["name"] in SETTINGS
+        return f"--set {match[0]}" if is_setting else match[0]
+    name, value = max(option.opts, key=len), match["value"]
+    if value is None:
+        return name
+    if option.is_flag and value in ("True", "False"):
+        return name if value == "True" else (option.secondary_opts or [f"no {name}"])[0]
+    return f"{name} {value.strip(chr(39) + chr(34) + '[]').replace(', ', ',')}"

@@ -1,0 +1,209 @@
+r"""Sums over the Gaussian kernel matrix of one feature, for a block of features.
+
+``<L, K>`` with L as a product of thin matrices, ``L = B diag(w) B'``, needs ``B' K B`` alone, and K
+is of low rank but for steep kernels: nodes make it linear in the samples, exactly where a feature
+has few values and to 1e-13 of the kernel's largest value elsewhere (`dhsic.criteria.sums`). What
+is left goes by the definition, tile by tile through one triangle, so memory stays small.
+
+The Gaussian kernel of one feature by a few nodes, ``K = P K_nodes P'``, linear in the samples.
+
+A feature with q levels has them for nodes, and P says which sample is at which: exact. Any other
+feature has Chebyshev nodes over its range ``[-R, R]``, and P interpolates between them, in either
+argument. The Gaussian is entire, so the error falls faster than any power: on the ellipse with
+foci -R and R and axes that add up to ``rho R`` it is at most ``M = exp(sigma R^2 (rho - 1/rho)^2 /
+4)``, and interpolation at r nodes is off by at most ``4 M rho^(1-r) / (rho - 1)`` (Trefethen,
+Approximation Theory and Approximation Practice, theorem 8.2), for every rho > 1. In two arguments
+that is at most ``1 + Lebesgue`` times as much. Standardised data take about 40 nodes for 1e-13.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Float
+
+#: Error of an entry of K that is let pass; entries are at most 1.
+TOLERANCE = 1e-13
+#: Most nodes; steeper kernels are left to the definition.
+MOST_NODES = 256
+#: ``sigma R^2`` from which they are too many without a look.
+STEEPEST = 1e4
+#: rho of the bound that are tried.
+_RHO = 1 + np.geomspace(0.05, 30, 60)
+
+
+@lru_cache(maxsize=1024)
+def n_nodes(steepness: int) -> int:
+    """Chebyshev nodes for ``sigma R^2`` up to `steepness`, 0 where they would be too many."""
+    growth = steepness * (_RHO - 1 / _RHO) ** 2 / 4
+    for r in range(2, MOST_NODES + 1):
+        lebesgue = 1 + 2 / np.pi * np.log(r)
+        bound = np.log(4 * (1 + lebesgue)) + growth + (1 - r) * np.log(_RHO) - np.log(_RHO - 1)
+        if bound.min() <= np.log(TOLERANCE):
+            return r
+    return 0
+
+
+def chebyshev_nodes(radius: float, r: int) -> Float:
+    """Chebyshev points of the second kind on ``[-radius, radius]``, (r,)."""
+    return radius * np.sin(np.pi * (np.arange(r) - (r - 1) / 2) / (r - 1))
+
+
+def interpolation(x: Float, radius: float, r: int) -> Float:
+    """P (m, r): values at x (m,) from values at the nodes, by the barycentric formula.
+
+    A value at a node has a row of P that picks it.
+    """
+    P = x[:, None] - chebyshev_nodes(radius, r)
+    with np.errstate(divide="ignore", over="ignore"):
+        np.divide(_weights(r), P, out=P)
+    sums = P.sum(axis=1, keepdims=True)
+    at_node = np.flatnonzero(np.isinf(sums))
+    P[at_node] = np.isinf(P[at_node])
+    sums[at_node] = 1.0
+    P /= sums
+    return P
+
+
+@lru_cache(maxsize=256)
+def _weights(r: int) -> Float:
+    """Barycentric weights of the nodes, but for a common factor."""
+    signs = np.where(np.arange(r) % 2, -1.0, 1.0)
+    signs[[0, -1]] /= 2
+    return signs
+
+
+def levels_of(X: Float, q: int) -> tuple[Float, Float]:
+    """Levels (c, q) of features (c, m) with q each, and indicators (c, q, m)."""
+    c, m = X.shape
+    levels, indicators = np.empty((c, q)), np.empty((c, q, m))
+    left = np.ones((c, m), dtype=bool)
+    for k in range(q):
+        levels[:, k] = X[np.arange(c), np.argmax(left, axis=1)]
+        here = levels[:, k, None] == X
+        indicators[:, k] = here
+        left &= ~here
+    return levels, indicators
+
+
+def gaussian(points: Float, sigma: Any) -> Float:
+    """Gaussian kernel between points (..., q) of a line, (..., q, q); sigma scalar or (...)."""
+    D = points[..., :, None] - points[..., None, :]
+    D *= D
+    D *= -np.asarray(sigma)[..., None, None]
+    return np.exp(D, out=D)
+
+
+#: Side of a tile of the definition.
+TILE = 256
+#: Entries of indicators at a time.
+ENTRIES = 1 << 20
+#: Samples that are interpolated at a time: they stay in the cache.
+ROWS = 2048
+#: Nodes are worth it while they are so many times fewer than the samples.
+WORTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Sums over K of c features.
+
+    Attributes
+    ----------
+    inner : (c,) float64
+        ``<L, K>``.
+    squares : (c,) float64
+        ``|K|^2``, the sum of squared entries; of no meaning where it was not asked for.
+    """
+
+    inner: Float
+    squares: Float
+
+
+def kernel_sums(
+    X: Float, n_levels: Array, sigma: Float, B: Float, w: Float, *, squares: bool = False
+) -> Sums:
+    """Sums over K of every feature.
+
+    Parameters
+    ----------
+    X : (c, m) float64
+        Features as rows.
+    n_levels : (c,) int array
+        Distinct values of each, 0 for many.
+    sigma : (c,) float64
+        ``K = exp(-sigma (x - x')^2)``.
+    B, w : (m, g) and (g,) float64
+        ``L = B diag(w) B'``.
+    squares : bool
+        Whether ``|K|^2`` is wanted.
+    """
+    inner, norms = np.empty(len(X)), np.empty(len(X))
+    for q in np.unique(n_levels[n_levels > 0]):
+        same = np.flatnonzero(n_levels == q)
+        rows = max(1, ENTRIES // (int(q) * X.shape[1]))
+        for a in range(0, same.size, rows):
+            which = same[a : a + rows]
+            inner[which], norms[which] = _by_levels(X[which], int(q), sigma[which], B, w)
+    for j in np.flatnonzero(n_levels == 0):
+        inner[j], norms[j] = _of_feature(X[j], float(sigma[j]), B, w, squares=squares)
+    return Sums(inner, norms)
+
+
+def _by_levels(X: Float, q: int, sigma: Float, B: Float, w: Float) -> tuple[Float, Float]:
+    """``sum_kl K_kl (U diag(w) U')_kl`` with ``U = 1' B``, and ``sum_kl K_kl^2 m_k m_l``."""
+    levels, indicators = levels_of(X, q)
+    K = gaussian(levels, sigma)  # (c, q, q)
+    U = indicators @ B  # (c, q, g)
+    counts = indicators.sum(axis=2)  # (c, q)
+    inner = ((K @ (U * w)) * U).sum(axis=(1, 2))
+    squares = np.vecdot((K * K @ counts[:, :, None])[:, :, 0], counts)
+    return inner, squares
+
+
+def _of_feature(
+    x: Float, sigma: float, B: Float, w: Float, *, squares: bool
+) -> tuple[float, float]:
+    radius = float(np.abs(x).max())
+    steepness = sigma * radius * radius
+    r = n_nodes(int(steepness) + 1) if steepness < STEEPEST else 0
+    if r == 0 or WORTH * r > len(x):
+        return _by_definition(x, sigma, B, w)
+    return _by_nodes(x, radius, r, sigma, B, w, squares=squares)
+
+
+def _by_nodes(
+    x: Float, radius: float, r: int, sigma: float, B: Float, w: Float, *, squares: bool
+) -> tuple[float, float]:
+    """``<K_nodes, U diag(w) U'>`` with ``U = P' B``, and ``tr (K_nodes P' P)^2``."""
+    U, S = np.zeros((r, B.shape[1])), np.zeros((r, r))
+    for a in range(0, len(x), ROWS):
+        P = interpolation(x[a : a + ROWS], radius, r)
+        U += P.T @ B[a : a + ROWS]
+        if squares:
+            S += P.T @ P
+    K = gaussian(chebyshev_nodes(radius, r), sigma)
+    KS = K @ S
+    return float(np.vdot(K @ (U * w), U)), float(np.vdot(KS, KS.T))
+
+
+def _by_definition(x: Float, sigma: float, B: Float, w: Float) -> tuple[float, float]:
+    """Tile by tile on and below the diagonal."""
+    inner = squares = 0.0
+    weighted = B * w
+    for a in range(0, len(x), TILE):
+        rows = slice(a, a + TILE)
+        for b in range(0, a + 1, TILE):
+            columns = slice(b, b + TILE)
+            K = np.subtract.outer(x[rows], x[columns])
+            K *= K
+            K *= -sigma
+            np.exp(K, out=K)
+            times = 1 if a == b else 2
+            inner += times * float(np.vdot(K @ weighted[columns], B[rows]))
+            squares += times * float(np.vdot(K, K))
+    return inner, squares

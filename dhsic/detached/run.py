@@ -1,0 +1,347 @@
+"""`Run`: a run that goes on elsewhere, as seen from here."""
+
+from __future__ import annotations
+
+import html
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError
+from pathlib import Path
+from typing import Any, NoReturn, Self
+
+import xarray as xr
+
+import dhsic.errors
+from dhsic.detached.driver import drive_here
+from dhsic.detached.folder import ENDS, Folder
+from dhsic.detached.start import name_of, restart
+from dhsic.errors import CheckpointError, ClusterError, DhsicError
+from dhsic.results import load
+from dhsic.storage.checkpoint import Checkpoint
+
+ANSWER = 3.0  # seconds that a scheduler may take to say whether it knows a run
+AGAIN = 10.0  # seconds before a scheduler that did not answer is asked again
+PATIENCE = 5.0  # seconds that a run must look lost before it is
+LOOKS = 0.2  # seconds between looks at the folder
+
+Hear = Callable[[Mapping[str, Any]], object]
+
+
+class Run:
+    """A run that outlives the process that started it; `dhsic.submit` and `attach` make it.
+
+    The checkpoint folder says how far the run is and how it ended; a cluster is asked only where
+    the folder leaves open whether somebody is still at work.
+
+    Parameters
+    ----------
+    folder : Folder
+        Where the run is kept.
+    client : distributed.Client, optional
+        Cluster to ask; it stays open.
+    scheduler : str, optional
+        Address of it where no `client` is given; by default the one that the run was sent to.
+    security : distributed.Security, optional
+        Certificates for `scheduler`; those of Dask's configuration by default.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        *,
+        client: Any = None,
+        scheduler: str | None = None,
+        security: Any = None,
+    ) -> None:
+        self.folder = folder
+        self.id = folder.request().id
+        self._given = client
+        self._scheduler = scheduler
+        self._security = security
+        self._made: Any = None  # a client of our own
+        self._asked = -AGAIN
+        self._driver: Any = None  # its future
+        self._listens = False
+
+    @property
+    def path(self) -> Path | str:
+        """The checkpoint: a folder, or a URL."""
+        return self.folder.path
+
+    @property
+    def status(self) -> str:
+        """How the run is.
+
+        ``"waiting"`` (for a worker), ``"running"``, ``"done"``, ``"failed"``, ``"cancelled"``, or
+        ``"lost"``: nobody drives it any more, and `resume` goes on from the last round.
+        """
+        said = self.folder.status
+        if said.state in ENDS:
+            return said.state
+        if self.folder.is_driven():
+            return "running"
+        if not self._is_known():
+            said = self.folder.status  # it may have ended since
+            if said.state in ENDS:
+                return said.state
+            return "cancelled" if self.folder.stop_wanted else "lost"
+        return said.state
+
+    def progress(self) -> dict[str, Any]:
+        """How far it is.
+
+        Returns
+        -------
+        dict
+            ``round`` (rounds done), ``features_left`` (candidates after it), ``features_done``
+            and ``features_total`` (scored since a driver last began, and to be scored by it),
+            ``seconds`` (of work, all drivers together); zeros before the first round ends.
+        """
+        known = self.folder.progress
+        names = ("round", "features_left", "features_done", "features_total", "seconds")
+        return {name: known.get(name, 0) for name in names}
+
+    @property
+    def history(self) -> tuple[Mapping[str, float | int | str], ...]:
+        """Record of every round so far, as in the result."""
+        state = Checkpoint(self.path).load()
+        return () if state is None else state.history
+
+    def wait(self, timeout: float | None = None, *, callback: Hear | None = None) -> str:
+        """Wait until the run has ended or is lost; return its status then, or after `timeout` s.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait at most.
+        callback : callable, optional
+            Called with what `progress` returns whenever a round has ended.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        seen, lost_since = -1, None
+        while True:
+            status = self.status
+            now = self.progress()
+            if callback is not None and now["round"] > seen:
+                seen = now["round"]
+                callback(now)
+            if status in ENDS:
+                return status
+            lost_since = None if status != "lost" else lost_since or time.monotonic()
+            if lost_since is not None and time.monotonic() - lost_since > PATIENCE:
+                return status
+            if deadline is not None and time.monotonic() > deadline:
+                return status
+            time.sleep(LOOKS * self.folder.place.rarer)
+
+    def result(self, timeout: float | None = None) -> xr.Dataset:
+        """Wait for the result and read it.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait at most.
+
+        Returns
+        -------
+        xarray.Dataset
+            What `dhsic.select` would have returned.
+
+        Raises
+        ------
+        DhsicError
+            What stopped the run, as it was raised there; ClusterError where it was cancelled or
+            is lost.
+        TimeoutError
+            It has not ended by then.
+        """
+        status = self.wait(timeout)
+        if status == "done":
+            return load(self.folder.result)
+        if status == "failed":
+            self._raise()
+        done = f"{self.progress()['round']} rounds of it are kept in {self.path}"
+        if status == "cancelled":
+            raise ClusterError(f"The run was cancelled. {done}; Run.resume goes on from there.")
+        if status == "lost":
+            raise ClusterError(
+                f"The run is lost: {self._why_lost()}. {done}; Run.resume goes on from there, on "
+                "another cluster or on threads, to the same result."
+            )
+        raise TimeoutError(f"The run has not ended within {timeout:g} s: it is {status}. {done}.")
+
+    def cancel(self) -> None:
+        """Stop the run; the rounds that are done stay, and `resume` goes on from them.
+
+        It stops between two results of tasks, so `status` may say ``"running"`` for a while.
+        """
+        if self.status in ENDS:
+            return
+        self.folder.want_stop()
+        client = self._client()
+        if client is not None and not self.folder.is_driven() and self._driver is not None:
+            client.cancel([self._driver], force=True)  # it waits, and need not begin
+
+    def resume(
+        self,
+        client: Any = None,
+        *,
+        scheduler: str | None = None,
+        security: Any = None,
+        n_threads: int | None = None,
+    ) -> Self:
+        """Go on with a run that is lost, cancelled or failed, to the result it would have had.
+
+        Parameters
+        ----------
+        client : distributed.Client, optional
+            Cluster to go on with, without waiting for the end.
+        scheduler : str, optional
+            Address of it where no `client` is given.
+        security : distributed.Security, optional
+            Certificates for `scheduler`; those of the run, or of Dask's configuration, by default.
+        n_threads : int, optional
+            Threads of this process to go on with where there is neither; all usable cores by
+            default. Returns when the run has ended.
+
+        Raises
+        ------
+        CheckpointError
+            The run goes on already.
+        """
+        status = self.status
+        if status in ("waiting", "running"):
+            raise CheckpointError(
+                f"The run in {self.path} is {status}: there is nothing to resume. Wait for it, or "
+                "cancel it first."
+            )
+        if status == "done":
+            return self
+        self.close()
+        if client is None and scheduler is None:
+            drive_here(self.folder, n_threads)
+        else:
+            self._security = security or self._security
+            self._given = restart(
+                self.folder, client=client, scheduler=scheduler, security=self._security
+            )
+            self._scheduler = scheduler
+        return self
+
+    def listen(self, callback: Hear) -> None:
+        """Have `callback` called with every event of the run, those of the past first.
+
+        Events are mappings with ``event`` (``"running"``, ``"round"``, ``"done"``, ``"failed"``,
+        ``"cancelled"``); those of rounds hold what `progress` returns and the record of the
+        round. They come from the cluster, in the thread of its client; `wait` needs none.
+
+        Raises
+        ------
+        ClusterError
+            There is no cluster to hear from.
+        """
+        from dhsic.runtime import driving
+
+        client = self._client()
+        if client is None:
+            raise ClusterError(
+                f"No cluster is there to hear of the run in {self.path}. Pass client= or "
+                "scheduler= to dhsic.attach, or follow the checkpoint: Run.wait(callback=...)."
+            )
+        driving.listen(client, name_of(self.id), callback)
+        self._listens = True
+
+    def close(self) -> None:
+        """Let go of the cluster; the run goes on."""
+        from dhsic.runtime import driving
+
+        client, self._driver = self._client(ask=False), None
+        if self._listens and client is not None:
+            driving.hush(client, name_of(self.id))
+            self._listens = False
+        if self._made is not None:
+            self._made.close()
+            self._made = None
+        self._asked = -AGAIN
+
+    def _client(self, *, ask: bool = True) -> Any:
+        """The client we have; else one of the scheduler that the run was sent to, if it answers."""
+        from dhsic.runtime import driving
+
+        known = self._given or self._made
+        if known is not None and known.status != "closed":
+            return known
+        address = self._scheduler or self.folder.status.scheduler
+        if not ask or address is None or time.monotonic() - self._asked < AGAIN:
+            return None
+        self._asked = time.monotonic()
+        self._made = driving.reach(address, ANSWER, self._security)
+        return self._made
+
+    def _is_known(self) -> bool:
+        """Whether a cluster still means to work on the run."""
+        from dhsic.runtime import driving
+
+        client = self._client()
+        if client is None or client.status != "running":
+            return False
+        if self._driver is None:
+            found = driving.published(client, name_of(self.id))
+            self._driver = None if found is None else found[1]
+        return self._driver is not None and self._driver.status == "pending"
+
+    def _raise(self) -> NoReturn:
+        said = self.folder.status
+        kind = getattr(dhsic.errors, said.kind, None)
+        if isinstance(kind, type) and issubclass(kind, DhsicError):
+            raise kind(said.message)
+        raise ClusterError(
+            f"The run failed on the cluster: {said.message.rstrip('.')}. See the log of its "
+            f"workers; the rounds that are done stay in {self.path}."
+        )
+
+    def _why_lost(self) -> str:
+        driver = self._driver
+        if driver is not None and driver.status == "error":
+            try:
+                error = driver.exception(timeout=ANSWER)
+            except (OSError, TimeoutError, CancelledError):
+                error = None
+            if error is not None:
+                return f"its driver ended with {type(error).__name__}: {str(error).rstrip('.')}"
+        where = self.folder.status.scheduler
+        return "nobody drives it" if where is None else f"no cluster at {where} works on it"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _facts(self) -> dict[str, str]:
+        now, asked = self.progress(), self.folder.request()
+        return {
+            "run": self.id,
+            "status": self.status,
+            "method": asked.method,
+            "data": asked.path,
+            "rounds done": f"{now['round']:,}",
+            "features left": f"{now['features_left']:,}" if now["round"] else "all",
+            "time": f"{now['seconds']:.1f} s",
+            "checkpoint": str(self.path),
+        }
+
+    def __repr__(self) -> str:
+        facts = self._facts()
+        return (
+            f"<Run {facts['run']}: {facts['status']}, {facts['rounds done']} rounds done, "
+            f"{facts['features left']} features left, {facts['time']}, {facts['checkpoint']}>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<tr><th style="text-align:left">{html.escape(name)}</th>'
+            f'<td style="text-align:left">{html.escape(value)}</td></tr>'
+            for name, value in self._facts().items()
+        )
+        return f"<table>{rows}</table>"

@@ -1,0 +1,155 @@
+r"""Ridge kernels ``Kbar = I - lambda M^-1``, ``M = K + lambda I`` (JMLR 6.6).
+
+For the linear kernel removing x is an update of rank one, ``M - x x'``, so by Sherman and Morrison
+
+    ``<W, Kbar(S \ j) - Kbar(S)> = -lambda (x' B x) / (1 - x' M^-1 x)``,    ``B = M^-1 W M^-1``:
+
+two quadratic forms a feature, exact (`Inverse`). By the definition, and for other kernels inside,
+an (m, m) system is solved for every candidate (`Solved`).
+
+Gains of features that join under a ridge kernel (JMLR 6.6): line 4 of Algorithm 2.
+
+Adding x is an update of rank one, ``M + x x'``, so as for removal (`dhsic.engines.ridge`)
+
+    ``<W, Kbar(S + j) - Kbar(S)> = lambda (x' B x) / (1 + x' M^-1 x)``,    ``B = M^-1 W M^-1``.
+
+Lambda is that of one feature more than S, as sigma is of other kernels: S may be empty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Float
+from dhsic.engines.base import AbstractEngine, Facts, Question
+from dhsic.kernels.ridge import AbstractWhole, inverse_of
+from dhsic.linalg.quadratic import Quadratic
+from dhsic.namespace import cast, host
+
+
+@dataclass(frozen=True, slots=True)
+class InverseState:
+    """``M^-1`` and ``B = M^-1 W M^-1``, float64, with lambda."""
+
+    inverse: Quadratic
+    B: Quadratic
+    penalty: float
+
+    @classmethod
+    def of(cls, inverse: Float, W: Float, penalty: float) -> InverseState:
+        """From ``M^-1`` and W, (m, m)."""
+        B = inverse @ W @ inverse
+        even = (B + B.T) / 2  # rounding is not symmetric
+        return cls(
+            Quadratic.of(inverse, 1.0, np.float64), Quadratic.of(even, 1.0, np.float64), penalty
+        )
+
+    def on(self, xp: Any, device: Any = None) -> InverseState:
+        """The same state in another namespace, on one of its devices."""
+        inverse, B = self.inverse.on(xp, device), self.B.on(xp, device)
+        return replace(self, inverse=inverse, B=B)
+
+
+@dataclass(frozen=True)
+class Inverse(AbstractEngine):
+    """Gains of ridge over the linear kernel, to rounding, in float64."""
+
+    def prepare(self, question: Question) -> InverseState:
+        """Invert M once, on the range of K."""
+        resolvent = question.resolvent
+        return InverseState.of(resolvent.inverse, question.W, resolvent.penalty)
+
+    def score(self, state: InverseState, X: Array, facts: Facts) -> Float:
+        """Two quadratic forms a feature."""
+        del facts
+        X = cast(X, np.float64)
+        return host(-state.penalty * state.B.forms(X) / (1.0 - state.inverse.forms(X)))
+
+    def products(self, question: Question, facts: Facts) -> int:
+        """Two columns a feature."""
+        del question
+        return 2 * len(facts.peak)
+
+
+@dataclass(frozen=True, slots=True)
+class SolvedState:
+    """What the definition needs: W, G, K inside and ``M^-1``, (m, m) float64, and lambda."""
+
+    kernel: AbstractWhole
+    sigma: float
+    W: Float
+    G: Float
+    K: Float
+    inverse: Float
+    penalty: float
+
+
+@dataclass(frozen=True)
+class Solved(AbstractEngine):
+    r"""Gains of any ridge kernel by the definition: ``m^3`` a feature, NumPy's alone.
+
+    With ``E = K(S \ j) - K(S)`` the gain is ``lambda <W, M(S \ j)^-1 E M^-1>``, of which nothing
+    cancels.
+    """
+
+    def prepare(self, question: Question) -> SolvedState:
+        """G and K in full."""
+        kernel = question.kernel
+        assert isinstance(kernel, AbstractWhole), "other kernels are taken entry by entry"
+        G = question.statistic.whole()
+        norms = np.diagonal(G)
+        K = kernel.inside.gram(G, norms, norms, question.sigma)
+        penalty = question.resolvent.penalty
+        inverse = inverse_of(K, penalty)
+        return SolvedState(kernel, question.sigma, question.W, G, K, inverse, penalty)
+
+    def score(self, state: SolvedState, X: Array, facts: Facts) -> Float:
+        """Solve for each row of X."""
+        del facts
+        return np.array([self._gain(state, x) for x in np.asarray(host(X), dtype=np.float64)])
+
+    def products(self, question: Question, facts: Facts) -> int:
+        """No matrix product with a feature at all."""
+        del question, facts
+        return 0
+
+    def _gain(self, state: SolvedState, x: Float) -> float:
+        norms = np.diagonal(state.G)
+        E = state.kernel.inside.loss(state.G, norms, norms, x, x, state.sigma)
+        without = inverse_of(state.K + E, state.penalty)
+        return state.penalty * float(np.vdot(state.W, without @ E @ state.inverse))
+
+
+@dataclass(frozen=True)
+class Joining(AbstractEngine):
+    """Gains of ridge over the linear kernel, to rounding, in float64.
+
+    Parameters
+    ----------
+    mean_square : float
+        Of the values of a feature, on average: what one adds to the diagonal of K.
+    """
+
+    mean_square: float
+
+    def prepare(self, question: Question) -> InverseState:
+        """Invert M once."""
+        kernel = question.kernel
+        assert isinstance(kernel, AbstractWhole), "other kernels have no penalty"
+        G = question.statistic.whole()
+        penalty = kernel.penalty * (float(np.diagonal(G).mean()) + self.mean_square)
+        return InverseState.of(inverse_of(G, penalty), question.W, penalty)
+
+    def score(self, state: InverseState, X: Array, facts: Facts) -> Float:
+        """Two quadratic forms a feature."""
+        del facts
+        X = cast(X, np.float64)
+        return host(state.penalty * state.B.forms(X) / (1.0 + state.inverse.forms(X)))
+
+    def products(self, question: Question, facts: Facts) -> int:
+        """Two columns a feature."""
+        del question
+        return 2 * len(facts.peak)

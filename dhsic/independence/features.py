@@ -1,0 +1,395 @@
+"""Tests of single features of a source, and of all of them together.
+
+Chosen columns of a source, in memory.
+
+Positions of features and of samples, from positions, names or a mask.
+
+Labels and covariates of the samples that a test is made on.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import false_discovery_control
+
+from dhsic._typing import Array, Float, Index
+from dhsic.errors import InputError
+from dhsic.independence.result import TestResult
+from dhsic.independence.test import Draws, Question, answer
+from dhsic.kernels.bandwidth import resolve_bandwidth
+from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.labels import LabelParts, label_parts
+from dhsic.kernels.table import resolve_kernel
+from dhsic.selectors.parameters import check_standardize, scales
+from dhsic.selectors.run import KEEPING, check_measured
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.opening import open_source
+from dhsic.sources.scaling import Scaling, measure
+from dhsic.sources.target import (
+    Joined,
+    as_covariates,
+    as_labels,
+    check_coded,
+    count_labels,
+    did_you_mean,
+)
+from dhsic.sources.values import Census, RecodedSource, Values, recoded, total
+from dhsic.validation import as_array
+
+#: Features, and size, of a block of data, at most, unless chunks are larger: what is read for a
+#: single feature.
+BLOCK_WIDTH, BLOCK_BYTES = 256, 64 * 2**20
+
+
+def columns_of(
+    source: AbstractSource,
+    which: Index,
+    rows: Index | None,
+    missing: str,
+    *,
+    standardize: bool | str,
+    has_bandwidth: bool,
+) -> tuple[Float, Array]:
+    """Features, scaled over the samples that are taken, and which of them do not vary.
+
+    Parameters
+    ----------
+    source : AbstractSource
+        The data.
+    which : (n,) int64
+        Features, in any order.
+    rows : (m,) int64 or None
+        Samples, all by default.
+    missing : {"mean", "error"}
+        Missing values become the mean of their feature, or are refused.
+    standardize : "auto" or bool
+        To unit deviation; to zero mean in any case.
+    has_bandwidth : bool
+        Whether the kernel on the data has a width.
+
+    Returns
+    -------
+    (m, n) float64, (n,) bool
+        In the order of `which`.
+
+    Raises
+    ------
+    InputError
+        Values are missing or not finite, or no feature varies.
+    DataError
+        A chunk is missing or damaged.
+    """
+    if missing not in ("mean", "error"):
+        raise InputError(f"missing={missing!r} is unknown; pass 'mean' or 'error'.")
+    check_standardize(standardize)
+    order = np.argsort(which, kind="stable")
+    parts = list(_parts(source, which[order], rows))
+    values = _values_of(source, parts, rows)
+    if values.codes:
+        warnings.warn(f"X holds {values}. {KEEPING}", stacklevel=3)
+    read = recoded(source, values)
+    known: list[Scaling] = []
+    Z = np.empty((source.n_samples if rows is None else len(rows), len(which)), order="F")
+    scaled = scales(standardize, values)
+    at = 0
+    for _, raw in parts:
+        coded = read.recode(raw) if isinstance(read, RecodedSource) else raw
+        scaling, block = measure(coded, read.missing_code, standardize=scaled)
+        known.append(scaling)
+        Z[:, order[at : at + len(raw)]] = block.T
+        at += len(raw)
+    whole = Scaling.join(known)
+    check_measured(whole, missing=missing, standardize=scaled, has_bandwidth=has_bandwidth)
+    constant = np.empty(len(which), dtype=bool)
+    constant[order] = whole.constant
+    return Z, constant
+
+
+def _parts(
+    source: AbstractSource, features: Index, rows: Index | None
+) -> Iterator[tuple[Index, Array]]:
+    """Features, ascending, and their stored values (c, m), some at a time."""
+    width = int(np.clip(BLOCK_BYTES // (8 * source.n_samples), 1, BLOCK_WIDTH))
+    for block in source.blocks(width):
+        first, last = np.searchsorted(features, [block.start, block.stop])
+        if first < last:
+            some = features[first:last]
+            yield some, source.read_columns(block, some - block.start, rows)
+
+
+def _values_of(
+    source: AbstractSource, parts: list[tuple[Index, Array]], rows: Index | None
+) -> Values:
+    """What the values of some features are."""
+    known = Values.known(source)
+    if known is not None:
+        return known
+    tallies = [Census.of(raw, source.missing_code, features, rows) for features, raw in parts]
+    return Values.judged(source, total(tallies))
+
+
+def features_at(given: Any, source: AbstractSource) -> Index:
+    """Positions of the features asked for, in the order asked for; of all by default.
+
+    Raises
+    ------
+    InputError
+        Names or positions that the source does not have, or that are there twice; none.
+    """
+    d = source.n_features
+    if given is None:
+        return np.arange(d)
+    asked = as_array(given, "features")
+    if asked.dtype.kind in "OSUT":
+        return _named(asked, source)
+    return _positions(asked, d, "features", "features")
+
+
+def rows_at(given: Any, m: int) -> Index | None:
+    """Positions of the samples to test on, None for all m of them; errors as of `features_at`."""
+    return None if given is None else _positions(as_array(given, "rows"), m, "rows", "samples")
+
+
+def _named(asked: Array, source: AbstractSource) -> Index:
+    names = source.feature_names()
+    if names is None:
+        raise InputError(
+            f"features are names ({str(asked.flat[0])!r}, ...), and X names none; pass positions."
+        )
+    place = {str(name): j for j, name in enumerate(names)}
+    unknown = [str(name) for name in asked.ravel() if str(name) not in place]
+    if unknown:
+        raise InputError(
+            f"{len(unknown)} of the features are none of X (first: {unknown[0]!r})."
+            f"{did_you_mean(unknown[0], place)} Pass names that X has, or positions."
+        )
+    found = np.array([place[str(name)] for name in asked.ravel()])
+    return _positions(found, len(place), "features", "features")
+
+
+def _positions(asked: Array, n: int, what: str, things: str) -> Index:
+    """Positions from positions or a mask; each once."""
+    if asked.dtype.kind == "b" and asked.shape == (n,):
+        asked = np.flatnonzero(asked)
+    if asked.ndim != 1 or asked.size == 0 or asked.dtype.kind not in "iu":
+        raise InputError(
+            f"{what} have shape {asked.shape} and dtype {asked.dtype}; pass positions from 0 to "
+            f"{n - 1}, at least one, or a mask of {n}."
+        )
+    if asked.min() < 0 or asked.max() >= n:
+        raise InputError(
+            f"{what} hold {asked.min()} to {asked.max()}, and X has {n} {things}; pass positions "
+            f"from 0 to {n - 1}."
+        )
+    if len(np.unique(asked)) < len(asked):
+        raise InputError(
+            f"{len(asked) - len(np.unique(asked))} of the {len(asked)} {what} are "
+            "there more than once; pass each once."
+        )
+    return asked.astype(np.int64)
+
+
+def labels_of(
+    labels: Array, label_kernel: str, rows: Index | None, covariates: Array | None
+) -> LabelParts:
+    """Labels of some samples, of all for None; of a given L its rows and columns.
+
+    `covariates` are of the samples taken.
+    """
+    if rows is not None:
+        is_matrix = label_kernel == "precomputed" and labels.ndim > 1
+        labels = labels[np.ix_(rows, rows)] if is_matrix else labels[rows]
+    return label_parts(labels, label_kernel, covariates).centred
+
+
+def covariates_of(covariates: Any, m: int, rows: Index | None) -> Array | None:
+    """Covariates of some samples, of all for None.
+
+    Raises
+    ------
+    InputError
+        They are not those of m samples.
+    """
+    if covariates is None:
+        return None
+    C = as_array(covariates, "covariates")
+    if len(C) != m:
+        raise InputError(
+            f"covariates have shape {C.shape} and there are {m} samples; pass one row a sample."
+        )
+    return C if rows is None else C[rows]
+
+
+# ruff: noqa: PT028  # `test_features` is no test of pytest's, and has defaults
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FeatureTests:
+    """What tests of single features, and of all of them together, found.
+
+    Attributes
+    ----------
+    features : (n,) int64
+        Which, by their position in X.
+    names : (n,) array of str or None
+        Their names, where X has any.
+    statistics, p_values, sigmas : (n,) float64
+        HSIC of every feature alone, its p-value and its width.
+    adjusted : (n,) float64
+        p-values after Benjamini and Hochberg: features at or below 0.05 hold at most about 5%
+        that do not depend on Y.
+    together : TestResult
+        The test of all of them as one set.
+    """
+
+    features: Index
+    names: Array | None
+    statistics: Float
+    p_values: Float
+    adjusted: Float
+    sigmas: Float
+    together: TestResult
+
+    def __str__(self) -> str:
+        names = [str(j) for j in (self.features if self.names is None else self.names)]
+        width = max(7, *map(len, names))
+        lines = [f"{'feature':<{width}}  {'HSIC':>10}  {'p':>9}  {'adjusted':>9}"]
+        values = zip(names, self.statistics, self.p_values, self.adjusted, strict=True)
+        lines += [f"{name:<{width}}  {h:10.4g}  {p:9.3g}  {q:9.3g}" for name, h, p, q in values]
+        return "\n".join([*lines, f"together: {self.together}"])
+
+    __repr__ = __str__
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """A row for each feature, by its position in X."""
+        columns = {} if self.names is None else {"name": self.names}
+        values = {name: getattr(self, name) for name in ("statistics", "p_values", "adjusted")}
+        index = pd.Index(self.features, name="feature")
+        return pd.DataFrame({**columns, **values, "sigma": self.sigmas}, index=index)
+
+
+def test_features(
+    X: Any,
+    Y: Any,
+    features: Any = None,
+    *,
+    rows: Any = None,
+    standardize: bool | str = "auto",
+    missing: str = "mean",
+    kernel: str | AbstractKernel = "gaussian",
+    label_kernel: str = "auto",
+    bandwidth: object = "median",
+    estimator: str = "unbiased",
+    covariates: Any = None,
+    method: str = "permutation",
+    n_permutations: int = 1000,
+    random_state: int = 0,
+    sample_dim: str | int | None = None,
+    variable: str | None = None,
+    missing_code: Any = "auto",
+    by_position: bool = False,
+) -> FeatureTests:
+    """Test features one by one, and together, for independence of Y.
+
+    p-values of features that were selected on the same samples are too small; select on some
+    samples and test on the others, which `rows` names.
+
+    Parameters
+    ----------
+    X : (m, d) array or store
+        Whatever `dhsic.open_source` reads; of a store the features asked for alone are read.
+    Y : (m,) or (m, t) array, or str
+        Labels of all samples, or the name of the variable of X that holds them.
+    features : (n,) array, optional
+        Positions or names of features, or a mask (d,) such as ``model.support_``; all by default.
+        Those asked for are held in memory, (m, n) float64.
+    rows : (m',) array, optional
+        Positions of the samples to test on, or a mask (m,); all by default.
+    standardize : "auto" or bool
+        To unit deviation over the samples tested on, as of `BAHSIC`; to zero mean in any case.
+    missing : {"mean", "error"}
+        Missing values become the mean of their feature, or are refused.
+    kernel, label_kernel, bandwidth, estimator, covariates, method, n_permutations, random_state
+        As of `hsic_test`; covariates are those of all samples. Every feature meets the same
+        permutations.
+    sample_dim, variable, missing_code
+        As of `dhsic.open_source`.
+    by_position : bool
+        Rows of `Y` and `covariates` are in the order of X, whatever they are called.
+
+    Returns
+    -------
+    FeatureTests
+        Arrays along `features`, and the test of the set. A feature that does not vary has
+        p-value 1 and no width (NaN).
+
+    Raises
+    ------
+    InputError
+        As of `hsic_test`; features or rows that X does not have.
+    DataError
+        A chunk of a store is missing or damaged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dhsic.independence import test_features
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 3))
+    >>> found = test_features(X, X[:, 1] ** 2, n_permutations=199)
+    >>> np.flatnonzero(found.adjusted < 0.05)
+    array([1])
+    """
+    labels = as_labels(Y, X)
+    n_labels = count_labels(Y, labels, by_position=by_position)
+    source = open_source(
+        X,
+        variable=variable,
+        sample_dim=sample_dim,
+        n_samples=n_labels,
+        missing_code=missing_code,
+    )
+    joined = Joined.of(source, X, by_position=by_position, Y=Y, covariates=covariates)
+    which, taken = features_at(features, source), rows_at(rows, source.n_samples)
+    chosen, policy = resolve_kernel(kernel), resolve_bandwidth(bandwidth)
+    labels = joined.take("Y", labels)
+    C = covariates_of(joined.take("covariates", as_covariates(covariates)), source.n_samples, taken)
+    check_coded(X, Y=labels if taken is None else labels[taken], covariates=C)
+    question = Question(
+        labels_of(labels, label_kernel, taken, C),
+        C,
+        chosen,
+        policy,
+        estimator,
+        Draws(method, n_permutations, random_state),
+    )
+    Z, constant = columns_of(
+        source, which, taken, missing, standardize=standardize, has_bandwidth=chosen.has_bandwidth
+    )
+    together = answer(question, Z)
+    alone = [
+        replace(together, statistic=0.0, p_value=1.0, sigma=np.nan)
+        if still
+        else answer(question, Z[:, [k]])
+        for k, still in enumerate(constant)
+    ]
+    names = source.feature_names()
+    p_values = np.array([test.p_value for test in alone])
+    return FeatureTests(
+        which,
+        None if names is None else np.asarray(names)[which],
+        np.array([test.statistic for test in alone]),
+        p_values,
+        np.asarray(false_discovery_control(p_values)),
+        np.array([test.sigma for test in alone]),
+        together,
+    )
+
+
+test_features.__test__ = False  # type: ignore[attr-defined]  # pytest takes it for a test

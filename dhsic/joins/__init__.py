@@ -1,0 +1,1 @@
+"""Rows of tables joined with samples: by name, or by position where somebody says so."""

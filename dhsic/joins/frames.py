@@ -1,0 +1,203 @@
+"""What names the rows of labels and covariates in Python: an index, a coordinate, columns of ids.
+
+Arrays of NumPy go by position. Where both sides carry names (the index of pandas, the coordinate
+of xarray, the sample names of a store) and the names say otherwise, position is wrong, and silently
+so; then there is an error. A frame with columns of ids is matched by them, as tables of the command
+line are (`dhsic.joins.rows`); they are names, never values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dhsic._typing import Array
+from dhsic.errors import InputError
+from dhsic.joins.keys import PARENTS, as_text, is_count, is_id, is_whole, names_rows, plain
+from dhsic.joins.rows import Alignment, Rows, Ways
+from dhsic.validation import as_array
+
+WAYS = Ways("drop the columns that do not hold them", "Take the samples that both have")
+
+
+def names_of(given: Any) -> Array | None:
+    """Names that a pandas or xarray object carries for its rows, or None."""
+    if hasattr(given, "iloc"):  # pandas, whose names are its index
+        return np.asarray(given.index)
+    dims = getattr(given, "dims", ())
+    if hasattr(given, "coords") and isinstance(dims, tuple) and dims and dims[0] in given.coords:
+        return np.asarray(given.coords[dims[0]].values)
+    return None
+
+
+def id_columns(given: Any) -> list[Hashable]:
+    """Columns of a frame that hold ids: by what they are called, or a word of its own in each row.
+
+    A word is no name where there is no other column.
+    """
+    if not (hasattr(given, "iloc") and hasattr(given, "columns")):
+        return []
+    return [
+        name
+        for i, (name, dtype) in enumerate(zip(given.columns, given.dtypes, strict=True))
+        if (is_id(name) and isinstance(name, str))
+        or (len(given.columns) > 1 and _is_text(dtype) and names_rows(as_text(given.iloc[:, i])))
+    ]
+
+
+def values_of(given: Any, what: str) -> Array:
+    """Labels or covariates as an array, without columns of ids.
+
+    Raises
+    ------
+    InputError
+        As of `dhsic.validation.as_array`; a frame of nothing but ids.
+    """
+    ids = id_columns(given)
+    if not ids:
+        return as_array(given, what)
+    if len(ids) == len(given.columns):
+        raise InputError(
+            f"{what} has no column but {', '.join(map(repr, ids))}, which name samples. Pass "
+            f"values too; or {what}.to_numpy() if these are the values."
+        )
+    return as_array(given.drop(columns=ids), what)
+
+
+def join(
+    names: Array | None,
+    given: Any,
+    what: str,
+    *,
+    by_position: bool = False,
+    remedy: str | None = None,
+) -> Alignment | None:
+    """Match labels or covariates (`what`) to the samples of the data; None leaves them in order.
+
+    Parameters
+    ----------
+    names : (m,) array or None
+        Names of the samples of the data.
+    given : object
+        What the caller passed: names are taken from it where it has any.
+    by_position : bool
+        Rows are in the order of the samples, whatever they are called.
+    remedy : str, optional
+        Expression that puts it in order, for `check_order`.
+
+    Raises
+    ------
+    InputError
+        As of `check_order` and `dhsic.joins.rows.Rows.by_name`.
+    """
+    ids = [] if by_position else [c for c in id_columns(given) if plain(c) not in PARENTS]
+    if not ids:
+        check_order(names, given, what, remedy, by_position=by_position)
+        return None
+    columns = {str(name): np.asarray(given[name]) for name in ids}
+    named = None if names is None or is_count(names) else names
+    index = given.index
+    if index.name is not None or _same(names, index) or not is_whole(index):
+        columns[str(index.name or "index")] = np.asarray(index)
+    m = len(given) if named is None else len(named)
+    return Rows(columns, (), m, what, WAYS).by_name(named)
+
+
+def in_order(
+    X: Any, given: Any, what: str, *, by_position: bool = False, remedy: str | None = None
+) -> Array:
+    """Labels or covariates as an array, in the order of the samples of X, which is in memory.
+
+    Raises
+    ------
+    InputError
+        As of `join` and `values_of`.
+    """
+    alignment = join(names_of(X), given, what, remedy=remedy, by_position=by_position)
+    values = values_of(given, what)
+    return values if alignment is None else alignment.take(values)
+
+
+def check_order(
+    samples: Array | None,
+    given: Any,
+    what: str,
+    remedy: str | None = None,
+    *,
+    by_position: bool = False,
+) -> None:
+    """Refuse labels or covariates (`what`) that name other samples than the data, or another order.
+
+    A count 0, 1, 2, ..., which pandas gives where nobody named anything, says nothing; unless the
+    other side holds whole numbers some of which are the same, so that both may be of one frame.
+
+    Parameters
+    ----------
+    samples : (m,) array or None
+        Names of the samples of the data.
+    given, what, remedy, by_position
+        As of `join`.
+
+    Raises
+    ------
+    InputError
+        Names differ.
+    """
+    theirs = names_of(given)
+    if by_position or samples is None or theirs is None or len(samples) != len(theirs):
+        return
+    ours, named = as_text(samples), as_text(theirs)
+    if (ours == named).all():
+        return
+    shared = len(set(ours) & set(named))
+    if _say_nothing(samples, theirs, shared):
+        return
+    first = next(i for i, pair in enumerate(zip(ours, named, strict=True)) if pair[0] != pair[1])
+    problem = f"sample {first} is {ours[first]!r} in X and {named[first]!r} in {what}"
+    position = "by_position=True if the rows belong together by position"
+    lacking = len(set(ours) - set(named))
+    if lacking:
+        raise InputError(
+            f"Samples of {what} are others than those of X: {lacking} of X's {len(set(ours))} "
+            f"names are not among them ({problem}). Take the samples that both have, or pass "
+            f"{position}."
+        )
+    if len(set(ours)) < len(ours):
+        raise InputError(
+            f"Samples are in another order in {what} than in X ({problem}), and names repeat, so "
+            f"they cannot be matched. Make names unique, or pass {position}."
+        )
+    raise InputError(
+        f"Samples are in another order in {what} than in X: {problem}. Pass "
+        f"{remedy or _in_order(given, what)}, or {position}."
+    )
+
+
+def _say_nothing(samples: Array, theirs: Array, shared: int) -> bool:
+    """Whether one side is a count, and the other of another kind."""
+    counted = is_count(samples), is_count(theirs)
+    if not any(counted):
+        return False
+    numbers = is_whole(samples) and is_whole(theirs)
+    return shared == 0 or (not numbers and shared < len(set(samples)))
+
+
+def _is_text(dtype: Any) -> bool:
+    return not pd.api.types.is_numeric_dtype(dtype) and dtype.kind not in "mM"
+
+
+def _same(names: Array | None, index: pd.Index) -> bool:
+    return (
+        names is not None
+        and len(names) == len(index)
+        and bool((as_text(names) == as_text(index)).all())
+    )
+
+
+def _in_order(given: Any, what: str) -> str:
+    if hasattr(given, "iloc"):
+        return f"{what}.loc[X.index]"
+    return f"{what}.sel({given.dims[0]}=X[{given.dims[0]!r}])"

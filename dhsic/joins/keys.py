@@ -1,0 +1,326 @@
+"""Keys: the ways in which columns of a table may name the samples of the data.
+
+What names samples: columns that hold ids by what they are called, and how ids are written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dhsic._typing import Array, Index
+
+#: Columns of PLINK's files that say who a sample is; parents are other samples.
+FAMILY, PARENTS = "fid", frozenset({"pat", "mat", "father", "mother"})
+#: Columns that name samples by what they are called, in lower case and without signs.
+NAMES = frozenset(
+    (
+        *("fid", "iid", "sid", "id", "ids", "eid", "feid", "id1", "id2", "rownames"),
+        *("fidiid", "famid", "familyid"),
+        *("sample", "samples", "individual", "individuals", "name", "names", "barcode", "barcodes"),
+    )
+)
+#: Things whose ids and names samples have, as in ``sample_id`` and ``SubjectName``.
+THINGS = (
+    "sample|samples|subject|participant|patient|individual|indiv|person|donor|specimen|cell|"
+    "animal|line|strain|accession|member|record"
+)
+#: Columns that a program wrote because a table had an index: a count says nothing there.
+NAMELESS = frozenset({"", "index", "level0", "unnamed0"})
+
+_NAMED = re.compile(rf"({THINGS})(id|ids|name|names|code|barcode)")
+
+
+def plain(column: object) -> str:
+    """Name of a column in lower case, letters and digits alone.
+
+    >>> plain("#FID"), plain("Sample_ID")
+    ('fid', 'sampleid')
+    """
+    name = str(column).strip().lower()
+    return re.sub(r"[\W_]", "", name) or name
+
+
+def is_id(column: object) -> bool:
+    """Whether a column holds names of samples, or of parents, by what it is called.
+
+    >>> [is_id(name) for name in ("#IID", "sample_id", "", "PAT", "age")]
+    [True, True, True, True, False]
+    """
+    name = plain(column)
+    return name in NAMES | NAMELESS | PARENTS or _NAMED.fullmatch(name) is not None
+
+
+def as_text(values: Any) -> Array:
+    """Ids as text without blanks around it; of several levels joined by "_", whole numbers as such.
+
+    >>> as_text(np.array([1.0, 2.0])).tolist(), as_text(["a ", "b"]).tolist()
+    (['1', '2'], ['a', 'b'])
+    """
+    written = (v.strip() if type(v) is str else _written(v) for v in values)
+    return np.array([*written], dtype=object)
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "_".join(map(_written, value))
+    if isinstance(value, bytes):
+        return value.decode(errors="replace").strip()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def names_rows(values: Array) -> bool:
+    """Whether a column of text holds a name of its own in every row: words, not all numbers."""
+    return len(values) > 2 and pd.Index(values).is_unique and not any(map(is_number, values))
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_count(names: Any) -> bool:
+    """Whether names are whole numbers 0, 1, 2, ..., as pandas gives where nobody named anything."""
+    return is_whole(names) and bool((np.asarray(names) == np.arange(len(names))).all())
+
+
+def is_whole(names: Any) -> bool:
+    """Whether names are whole numbers, and no text of them."""
+    index = pd.Index(np.asarray(names), tupleize_cols=False)
+    return bool(pd.api.types.is_integer_dtype(index.infer_objects()))
+
+
+def counts_rows(values: Array) -> bool:
+    """Whether text counts the rows that it stands in, from 0 or from 1."""
+    return any(all(value == str(i) for i, value in enumerate(values, start)) for start in (0, 1))
+
+
+def written_twice(values: Array) -> Array:
+    """Ids as ``id_id``, which PLINK makes of samples without families."""
+    return np.array([f"{value}_{value}" for value in values], dtype=object)
+
+
+def written_once(values: Array) -> Array | None:
+    """Ids that stand there as ``id_id``; None where one does not."""
+    halves = [value[: len(value) // 2] for value in values]
+    if all(value == f"{half}_{half}" for value, half in zip(values, halves, strict=True)):
+        return np.array(halves, dtype=object)
+    return None
+
+
+def quoted(name: str) -> str:
+    """A column for sentences; the first one may have no name."""
+    return repr(name) if name else "without a name"
+
+
+def some(items: Iterable[Any], most: int = 5) -> str:
+    """First few of many, as text.
+
+    >>> some(["a", "b", "c"], most=2)
+    'a, b, ... (3 in all)'
+    """
+    shown = [str(item) for item in items]
+    if len(shown) <= most:
+        return ", ".join(shown)
+    return ", ".join(shown[:most]) + f", ... ({len(shown):,} in all)"
+
+
+SAMPLE, JOINED = "iid", "fidiid"
+
+
+@dataclass(frozen=True)
+class Key:
+    """A way to name the rows of a table.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Whose values, joined, are the names.
+    told : str
+        The same, for people.
+    values : (rows,) object array
+        The names.
+    at : (rows,) int64
+        Sample that a row names, -1 for none.
+    m : int
+        Number of samples.
+    is_id : bool
+        Whether it is one by what it is called.
+    is_luck : bool
+        Whether it may fit by luck.
+    is_family : bool
+        Whether it names families: a FID that repeats, beside an IID.
+    """
+
+    columns: tuple[str, ...]
+    told: str
+    values: Array
+    at: Index
+    m: int
+    is_id: bool = True
+    is_luck: bool = False
+    is_family: bool = False
+
+    @cached_property
+    def rows(self) -> Index:
+        """First row of every sample, -1 for none."""
+        rows = np.full(self.m, -1, dtype=np.int64)
+        found = np.flatnonzero(self.at >= 0)[::-1]
+        rows[self.at[found]] = found
+        return rows
+
+    @cached_property
+    def n_named(self) -> int:
+        """Number of samples that it names."""
+        return int((self.rows >= 0).sum())
+
+    @cached_property
+    def repeated(self) -> Array:
+        """Names of samples that several rows have."""
+        named = self.values[self.at >= 0]
+        return np.unique(named[pd.Index(named).duplicated()].astype(str))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it names all samples."""
+        return self.n_named == self.m
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it names half of the samples, or half of the rows name some."""
+        return 2 * self.n_named >= min(self.m, len(self.at))
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is to be reckoned with: no number that is a name here and there."""
+        sure = self.is_whole or self.is_id or (self.is_large and not self.is_luck)
+        return sure and self.n_named > 0 and not self.is_family
+
+    @property
+    def worth(self) -> tuple[bool | int, ...]:
+        """Order of keys: ids, families after others; all samples named, each once, by no luck."""
+        called = plain(self.columns[0]) if len(self.columns) == 1 else JOINED
+        by_name = self.is_id and called not in {FAMILY, *NAMELESS}, self.is_id
+        sure = self.is_whole and not self.repeated.size
+        return *by_name, sure, not self.is_luck, self.is_whole, self.n_named, called == SAMPLE
+
+    def differs(self, other: Key) -> Index:
+        """Samples that `other` names by other rows, or by more."""
+        named = np.flatnonzero(other.at >= 0)
+        return np.unique(other.at[named[self.rows[other.at[named]] != named]])
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What may name the rows of a table.
+
+    Attributes
+    ----------
+    columns : mapping of str to (rows,) object array
+        Columns as text.
+    wanted : tuple of str
+        Those that hold labels or covariates, so no names.
+    ours : (m,) object array
+        Names of the samples.
+    """
+
+    columns: Mapping[str, Array]
+    wanted: tuple[str, ...]
+    ours: Array
+
+    def all(self, said: str | None = None) -> list[Key]:
+        """All keys, or those of the column that somebody said.
+
+        Ids that one side writes twice are tried where no others name a sample.
+        """
+        direct = list(self._direct() if said is None else self._said(said))
+        return direct if any(key.counts for key in direct) else [*direct, *self._twice(direct)]
+
+    def _direct(self) -> Iterator[Key]:
+        names = free(self.columns, self.wanted)
+        others = any(is_id(name) and plain(name) not in NAMELESS for name in names)
+        for name in names:
+            if not (others and is_index(name, self.columns[name])):
+                yield self._judged(self._of((name,), quoted(name), self.columns[name]))
+        yield from self._joined()
+
+    def _said(self, name: str) -> Iterator[Key]:
+        if name in self.columns:
+            yield self._of((name,), quoted(name), self.columns[name])
+        elif plain(name) == JOINED:
+            yield from self._joined()
+
+    def _joined(self) -> Iterator[Key]:
+        fid, iid = self._called(FAMILY), self._called(SAMPLE)
+        if fid is not None and iid is not None:
+            pairs = zip(self.columns[fid], self.columns[iid], strict=True)
+            values = np.array([f"{family}_{sample}" for family, sample in pairs], dtype=object)
+            yield self._of((fid, iid), f"{fid!r} and {iid!r} as {fid}_{iid}", values)
+
+    def _twice(self, keys: list[Key]) -> Iterator[Key]:
+        """Ids as one side has them that writes them twice, for want of families."""
+        fid, iid = self._called(FAMILY), self._called(SAMPLE)
+        if fid is not None and iid is not None:
+            families = self.columns[fid]
+            if not ((families == "0") | (families == self.columns[iid])).all():
+                return  # who is of a family is not who has its name
+            keys = [key for key in keys if key.columns == (iid,)]
+        are_twice = written_once(self.ours) is not None
+        for key in keys:
+            once = written_once(key.values)
+            if once is not None:
+                yield self._of(key.columns, f"{key.told} without its repetition", once)
+            elif key.is_id and are_twice:
+                yield self._of(key.columns, f"{key.told} written twice", written_twice(key.values))
+
+    def _of(self, columns: tuple[str, ...], told: str, values: Array) -> Key:
+        at = self._index.get_indexer(pd.Index(values, dtype=object))
+        return Key(columns, told, values, at.astype(np.int64), len(self.ours))
+
+    def _judged(self, key: Key) -> Key:
+        """A column, and what its name says of it."""
+        name = key.columns[0]
+        if is_index(name, key.values):
+            moves = not key.is_whole or bool((key.rows != np.arange(key.m)).any())
+            return replace(key, is_id=not moves, is_luck=moves)
+        if not is_id(name):
+            return replace(key, is_id=False, is_luck=self._is_dense)
+        repeats = plain(name) == FAMILY and not pd.Index(key.values).is_unique
+        return replace(key, is_family=repeats and self._called(SAMPLE) is not None)
+
+    def _called(self, name: str) -> str | None:
+        return next((column for column in self.columns if plain(column) == name), None)
+
+    @cached_property
+    def _index(self) -> pd.Index:
+        return pd.Index(self.ours, dtype=object)
+
+    @cached_property
+    def _is_dense(self) -> bool:
+        """Whether samples are whole numbers of a range hardly larger than they are many."""
+        if not all(name.isdecimal() for name in self.ours):
+            return False
+        numbers = [int(name) for name in self.ours]
+        return max(numbers) - min(numbers) < 2 * len(numbers)
+
+
+def free(columns: Mapping[str, Array], wanted: tuple[str, ...]) -> list[str]:
+    """Columns that may name samples."""
+    return [name for name in columns if name not in wanted and plain(name) not in PARENTS]
+
+
+def is_index(name: str, values: Array) -> bool:
+    """Whether a column is nameless and counts rows, as programs write it for an index."""
+    return plain(name) in NAMELESS and counts_rows(values)

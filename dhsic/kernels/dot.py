@@ -1,0 +1,155 @@
+"""The linear kernel ``k(x, x') = <x, x'>`` (JMLR 5.1.1).
+
+The polynomial kernel ``k(x, x') = (<x, x'> + a)^b`` (JMLR 5.1.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import comb
+from typing import ClassVar
+
+import numpy as np
+
+from dhsic._typing import Array, Float
+from dhsic.errors import InputError
+from dhsic.kernels.base import AbstractKernel, Expansion, Term
+from dhsic.namespace import namespace_of, zeros
+from dhsic.validation import is_number
+
+
+def _functions(X: Array) -> Iterator[Array]:
+    yield X
+
+
+def _magnitudes(peak: Float, fourth: Float) -> list[Float]:
+    del peak
+    return [np.sqrt(fourth)]
+
+
+@dataclass(frozen=True)
+class Linear(AbstractKernel):
+    """``K = G``: scores add over features, one pass ranks them all."""
+
+    name: ClassVar[str] = "linear"
+    is_additive: ClassVar[bool] = True
+
+    @property
+    def exact_order(self) -> int | None:
+        """One term is exact."""
+        return 1
+
+    def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
+        """``K = G``."""
+        del rows, columns, sigma
+        K: Float = namespace_of(inner).asarray(inner, copy=True)
+        return K
+
+    def loss(
+        self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
+    ) -> Float:
+        """``-x y'``."""
+        del inner, rows, columns, sigma
+        return -(x[:, None] * y[None, :])
+
+    def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
+        """All ones: A is W itself."""
+        del key, inner, sigma
+        return zeros((rows.shape[0], columns.shape[0]), like=rows) + 1
+
+    def addition(self) -> Expansion:
+        """``x' W x``."""
+        return Expansion((Term(1, 1.0),), _functions, _magnitudes)
+
+    def expansion(self, order: int, sigma: float) -> Expansion:
+        """``-x' W x``."""
+        del order, sigma
+        return Expansion((Term(1, -1.0),), _functions, _magnitudes)
+
+
+@dataclass(frozen=True)
+class Polynomial(AbstractKernel):
+    """``(G + offset)^degree``; sees interactions of up to `degree` features.
+
+    Parameters
+    ----------
+    degree : int
+        b, at least 1.
+    offset : float
+        a, at least 0; positive, it brings in the lower degrees.
+    """
+
+    name: ClassVar[str] = "polynomial"
+    degree: int = 2
+    offset: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (is_number(self.degree) and self.degree >= 1 and self.degree % 1 == 0):
+            raise InputError(f"Polynomial degree={self.degree!r}; pass a whole number >= 1.")
+        if not (is_number(self.offset) and self.offset >= 0):
+            raise InputError(f"Polynomial offset={self.offset!r}; pass a number >= 0.")
+
+    @property
+    def exact_order(self) -> int | None:
+        """The binomial series ends at b."""
+        return self.degree
+
+    def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
+        """``(G + a)^b``."""
+        del rows, columns, sigma
+        return self._power(inner, self.degree)
+
+    def loss(
+        self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
+    ) -> Float:
+        """``v^b - u^b`` with ``v = u - x y'``, factored: ``-x y' sum_k v^k u^(b-1-k)``."""
+        del rows, columns, sigma
+        t = x[:, None] * y[None, :]
+        u = inner + float(self.offset)
+        v = u - t
+        total = namespace_of(u).zeros_like(u)
+        for k in range(self.degree):
+            total += v**k * u ** (self.degree - 1 - k)
+        loss: Float = -t * total
+        return loss
+
+    def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
+        """``(G + a)^(b - p)`` for term p."""
+        del rows, columns, sigma
+        return self._power(inner, self.degree - key)
+
+    def addition(self) -> Expansion:
+        """``sum_p C(b, p) (G + a)^(b-p) (x x')^p``, exact."""
+        return self._binomial(1)
+
+    def expansion(self, order: int, sigma: float) -> Expansion:
+        """``sum_p (-1)^p C(b, p) (G + a)^(b-p) (x x')^p``, exact."""
+        del order, sigma
+        return self._binomial(-1)
+
+    def _binomial(self, sign: int) -> Expansion:
+        """``(G + a + sign x x')^b - (G + a)^b``."""
+        b = self.degree
+
+        def functions(X: Array) -> Iterator[Array]:
+            return (X**p if p > 1 else X for p in range(1, b + 1))
+
+        def magnitudes(peak: Float, fourth: Float) -> list[Float]:
+            moments = [np.sqrt(fourth)]  # mean of x^(2p) is at most mean(x^4) peak^(2p-4)
+            moments += [fourth * peak ** (2 * p - 4) for p in range(2, b + 1)]
+            return [comb(b, p) * moment for p, moment in enumerate(moments, start=1)]
+
+        terms = tuple(Term(p, float(sign**p * comb(b, p))) for p in range(1, b + 1))
+        return Expansion(terms, functions, magnitudes)
+
+    def parameters(self) -> dict[str, float]:
+        """Degree and offset."""
+        return {"degree": float(self.degree), "offset": float(self.offset)}
+
+    def _power(self, G: Float, exponent: int) -> Float:
+        u = G + float(self.offset)
+        if exponent == 0:
+            ones: Float = namespace_of(u).ones_like(u)
+            return ones
+        return u**exponent if exponent > 1 else u

@@ -1,0 +1,107 @@
+r"""Kernels that change with a feature through its pairs of levels alone.
+
+    ``K(S \ j) - K(S) = base o (F(x_i, x_i') + constant)``
+
+with F a function of two values that is 0 where they are equal. There is no series, and none is
+needed where features have few values: see `dhsic.engines.levels`.
+
+The delta kernel for categories: in how many features two samples agree (JMLR 5.2, on data).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dhsic._typing import Float
+from dhsic.errors import InputError
+from dhsic.kernels.base import AbstractKernel, Expansion
+from dhsic.namespace import cast, namespace_of
+
+
+class AbstractLevelled(AbstractKernel):
+    """`factor` is F as a function of ``(x_i - x_i')^2``."""
+
+    #: What the loss holds besides F.
+    constant: ClassVar[float] = 0.0
+
+    @property
+    def exact_order(self) -> int | None:
+        """No order is."""
+        return None
+
+    @abstractmethod
+    def factor(self, squared_difference: Float, sigma: float) -> Float:
+        """F, an array like `squared_difference`."""
+
+    @abstractmethod
+    def exponent(self, peak: Float, sigma: float) -> Float:
+        """Largest logarithm of F for features of these largest magnitudes, (c,)."""
+
+    def expansion(self, order: int, sigma: float) -> Expansion:
+        """Refuse: there is none."""
+        del sigma
+        raise InputError(
+            f"The {self.name} kernel has no expansion of order {order}; score it by levels, or by "
+            "the definition (approx='direct')."
+        )
+
+
+@dataclass(frozen=True)
+class Delta(AbstractLevelled):
+    """``k(x, x') = sum_j 1[x_j = x'_j]``: scores add over features, one pass ranks them all.
+
+    For categories whose numbers are names: blood groups, alleles, codes of any kind. Scaling does
+    not matter, order does not, only which values are equal. A feature is worth
+    ``sum_l 1_l' W 1_l`` over its categories l, whatever the others are.
+
+    Notes
+    -----
+    Missing values, filled in with the mean, are a category of their own; where the mean happens to
+    be a category, they join that one. Values that differ in the last places are different: round
+    measurements, or take another kernel, as for features with many values this one sees only who
+    shares them.
+    """
+
+    name: ClassVar[str] = "delta"
+    is_additive: ClassVar[bool] = True
+    is_of_categories: ClassVar[bool] = True
+    constant: ClassVar[float] = -1.0
+
+    def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
+        """The statistic itself: in how many features samples agree."""
+        del rows, columns, sigma
+        K: Float = namespace_of(inner).asarray(inner, copy=True)
+        return K
+
+    def loss(
+        self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
+    ) -> Float:
+        """``-1[x = y]``."""
+        del inner, rows, columns, sigma
+        return -cast(x[:, None] == y[None, :], np.float64)
+
+    def gain(
+        self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
+    ) -> Float:
+        """``1[x = y]``."""
+        return -self.loss(inner, rows, columns, x, y, sigma)
+
+    def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
+        """All ones: A is W itself."""
+        del key, rows, columns, sigma
+        ones: Float = namespace_of(inner).ones_like(inner)
+        return ones
+
+    def factor(self, squared_difference: Float, sigma: float) -> Float:
+        """``1[x != y]``, the loss but for the constant -1."""
+        del sigma
+        return cast(squared_difference != 0, np.float64)
+
+    def exponent(self, peak: Float, sigma: float) -> Float:
+        """F is at most 1."""
+        del sigma
+        return np.zeros_like(peak)

@@ -1,0 +1,139 @@
+"""From what users write to a kernel object."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dhsic.errors import InputError
+from dhsic.kernels.bandwidth import Dimension, resolve_bandwidth
+from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.dot import Linear, Polynomial
+from dhsic.kernels.gaussian import Gaussian
+from dhsic.kernels.levels import AbstractLevelled, Delta
+from dhsic.kernels.radial import (
+    AbstractRadial,
+    InverseDistance,
+    Laplace,
+    LaplaceL1,
+    RationalQuadratic,
+)
+from dhsic.kernels.ridge import AbstractWhole, Ridge
+from dhsic.kernels.statistic import (
+    AbsoluteDifferences,
+    AbstractSums,
+    Agreements,
+    InnerProducts,
+)
+
+#: Values of a kernel up to here may be multiplied by weights and summed.
+LARGEST_VALUE = 1e150
+
+KERNELS: dict[str, type[AbstractKernel]] = {
+    "gaussian": Gaussian,
+    "linear": Linear,
+    "polynomial": Polynomial,
+    "laplace": Laplace,
+    "laplace-l1": LaplaceL1,
+    "rational": RationalQuadratic,
+    "inverse-distance": InverseDistance,
+    "ridge": Ridge,
+    "delta": Delta,
+}
+#: Kernels that are no function of single inner products.
+OF_OTHER_SUMS = (AbstractLevelled, AbstractWhole)
+
+
+def resolve_kernel(kernel: object) -> AbstractKernel:
+    """Kernel object for a name; objects pass.
+
+    Raises
+    ------
+    InputError
+        An unknown name, or something that is neither.
+    """
+    if isinstance(kernel, AbstractKernel):
+        return kernel
+    if not isinstance(kernel, str) or kernel not in KERNELS:
+        raise InputError(
+            f"kernel={kernel!r} is unknown; pass one of {', '.join(KERNELS)} or a kernel object "
+            "such as dhsic.kernels.Polynomial(degree=3)."
+        )
+    return KERNELS[kernel]()
+
+
+def check_bandwidth(kernel: object, bandwidth: object) -> None:
+    """Refuse a width for a kernel that has none; ``"dimension"``, the default, says nothing.
+
+    Raises
+    ------
+    InputError
+        `bandwidth` is something else, and `kernel` (see `resolve_kernel`) has no width.
+    """
+    chosen = resolve_kernel(kernel)
+    if not chosen.has_bandwidth and resolve_bandwidth(bandwidth) != Dimension():
+        raise InputError(
+            f"bandwidth={bandwidth!r} is the width of a kernel, and the {chosen.name} kernel has "
+            "none; leave it out, or pass kernel='gaussian'."
+        )
+
+
+def sums_of(kernel: AbstractKernel) -> AbstractSums:
+    """What the kernel sums over features."""
+    if isinstance(kernel, LaplaceL1):
+        return AbsoluteDifferences()
+    return Agreements() if isinstance(kernel, Delta) else InnerProducts()
+
+
+def has_low_rank(kernel: AbstractKernel) -> bool:
+    """Whether selection in linear time knows the kernel: its terms have factors of low rank."""
+    return not isinstance(kernel, (AbstractRadial, *OF_OTHER_SUMS))
+
+
+def check_approx(kernel: object, approx: object) -> None:
+    """Refuse low rank where the kernel (see `resolve_kernel`) has none.
+
+    Raises
+    ------
+    InputError
+        ``approx="lowrank"`` and a kernel that only the exact engines know.
+    """
+    chosen = resolve_kernel(kernel)
+    if approx == "lowrank" and not has_low_rank(chosen):
+        raise InputError(
+            f"approx='lowrank' is there for the gaussian, linear and polynomial kernels, and "
+            f"kernel is {chosen.name!r}; pass approx='exact', or leave it out."
+        )
+
+
+def check_inner_products(kernel: AbstractKernel) -> None:
+    """Refuse kernels that are no function of single inner products.
+
+    Raises
+    ------
+    InputError
+        One that sums something else, or that needs the whole matrix of inner products at once.
+    """
+    if isinstance(kernel, OF_OTHER_SUMS):
+        raise InputError(
+            f"The {kernel.name} kernel is no function of the inner product of two samples and is "
+            "for selecting features alone: dhsic.BAHSIC takes it. Pass kernel='laplace', 'linear' "
+            "or another one here."
+        )
+
+
+def check_reach(kernel: AbstractKernel, squared_norm: float) -> None:
+    """Refuse data on which the kernel leaves the range of floating-point numbers.
+
+    By Cauchy and Schwarz no value of a kernel of inner products exceeds that of the longest
+    sample with itself, whose squared norm is given; other kernels are refused altogether.
+    """
+    check_inner_products(kernel)
+    n = np.array([squared_norm])
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = float(kernel.gram(n[:, None], n, n, 1.0)[0, 0])
+    if not (squared_norm < LARGEST_VALUE and abs(value) < LARGEST_VALUE):
+        raise InputError(
+            f"The {kernel.name} kernel overflows: the longest sample has norm "
+            f"{squared_norm**0.5:.3g}, and the kernel of it with itself is {value:.3g}. Pass "
+            "standardize=True, rescale the data, or take a lower degree."
+        )

@@ -1,0 +1,1 @@
+"""Linear algebra that several rooms share: symmetric updates and quadratic forms."""

@@ -1,0 +1,42 @@
+"""Covariates (age, sex, principal components): what they explain linearly is taken out."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dhsic._typing import Array, Float
+from dhsic.errors import InputError
+from dhsic.validation import as_numbers
+
+
+def covariate_basis(covariates: Array, m: int) -> Float:
+    """Orthonormal basis Q of ``[1, C]``, (m, q + 1) or fewer columns where C is dependent.
+
+    Parameters
+    ----------
+    covariates : (m, q) or (m,) array
+        C, real numbers.
+    m : int
+        Number of samples.
+
+    Raises
+    ------
+    InputError
+        Other than m rows, no numbers, or so many columns that nothing is left.
+    """
+    C = as_numbers(covariates, "covariates")
+    C = C[:, None] if C.ndim == 1 else C
+    if C.ndim != 2 or len(C) != m:
+        raise InputError(
+            f"covariates have shape {np.shape(covariates)} and there are {m} samples; pass one "
+            "row a sample."
+        )
+    spread = C.std(axis=0)
+    C = (C - C.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    Q, singular, _ = np.linalg.svd(np.column_stack([np.ones(m), C]), full_matrices=False)
+    Q = Q[:, singular > 1e-10 * singular[0]]
+    if Q.shape[1] >= m - 1:
+        raise InputError(
+            f"{Q.shape[1] - 1} independent covariates leave nothing of {m} samples; pass fewer."
+        )
+    return np.asarray(Q)

@@ -1,0 +1,152 @@
+"""What a run will do and need, from its sizes alone: which engines, and how much memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dhsic.engines.final import LONGEST_SETTLED
+from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.label_factors import MOST_DECOMPOSED
+from dhsic.kernels.radial import AbstractRadial
+from dhsic.kernels.ridge import AbstractWhole
+from dhsic.kernels.table import check_approx, has_low_rank
+from dhsic.memory import Demand, Promise, promise
+from dhsic.passes.adaptive import CHEAP, FEW_FEATURES, MOST_SAMPLES, flops_of_round
+from dhsic.passes.landmarks import check_number, first_number, most_number
+from dhsic.passes.lowrank_tasks import tile_entries
+from dhsic.passes.reader import COMPACT_BYTES, HOME_BYTES, THINNED, block_bytes
+from dhsic.passes.removal import sample_size
+from dhsic.passes.sums import EPOCH, FEW
+from dhsic.passes.tasks import TILE
+from dhsic.runtime.base import AbstractRuntime
+from dhsic.sources.base import AbstractSource
+
+#: Matrices of ridge kernels: K, its resolvent with what inverting it takes, B; in place of bases.
+BASES_OF_RIDGE = 4
+#: Tiles of a task of the exact engine, in float64: values, functions, products; radial kernels
+#: keep powers. And (m, m) matrices of a ridge kernel's definition.
+TILES_EXACT, TILES_RADIAL, SQUARES_SOLVING = 8, 14, 8
+#: Tiles of a task in low rank, in float32: codes, squares, products.
+TILES = 6
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Engines of a run.
+
+    Attributes
+    ----------
+    begins_thin : bool
+        Low rank at first.
+    eager : bool
+        Exact as soon as that is cheap.
+    may_square : bool
+        Whether m x m matrices may be made.
+    """
+
+    begins_thin: bool
+    eager: bool
+    may_square: bool
+
+    @staticmethod
+    def of(approx: str, kernel: AbstractKernel, m: int, d: int, label_kernel: str = "auto") -> Plan:
+        """Plan of a run with m samples and d features.
+
+        ``approx="auto"`` begins in low rank where a round by the exact engine is not cheap (for a
+        kernel that takes one round, ten of them), and wherever m x m matrices would be too large;
+        never with labels that cannot be factored or a kernel that low rank does not know. It goes
+        by the sizes alone and not by the memory that is there: a run is the same on all machines.
+        """
+        check_approx(kernel, approx)
+        rounds = 0.1 if kernel.is_additive else 1.0
+        wide = rounds * flops_of_round(m, d) > CHEAP and d > FEW_FEATURES
+        able = has_low_rank(kernel) and _factors(label_kernel, m)
+        thin = approx == "lowrank" or (approx == "auto" and able and (wide or m > MOST_SAMPLES))
+        return Plan(thin, approx == "auto", not thin or m <= MOST_SAMPLES)
+
+
+def _factors(label_kernel: str, m: int) -> bool:
+    """Whether the labels have a thin factor."""
+    return label_kernel != "precomputed" or m <= MOST_DECOMPOSED
+
+
+def fitted(
+    plan: Plan,
+    source: AbstractSource,
+    runtime: AbstractRuntime,
+    kernel: AbstractKernel,
+    m: int,
+    limit: int | None,
+) -> tuple[Promise, int | None]:
+    """Memory that a run will need at most, and how much of it survivors get if that is less.
+
+    They get what the limit leaves them; those that do not fit go to scratch, with the same result.
+    """
+    needed = promised(plan, source, runtime, kernel, m, COMPACT_BYTES)
+    excess = needed.total - needed.allowed(limit)
+    if excess <= 0:
+        return needed, None
+    budget = max(0, min(COMPACT_BYTES, _stored(source, m)) - excess)
+    return promised(plan, source, runtime, kernel, m, budget), budget
+
+
+def promised(
+    plan: Plan,
+    source: AbstractSource,
+    runtime: AbstractRuntime,
+    kernel: AbstractKernel,
+    m: int,
+    budget: int,
+) -> Promise:
+    """Memory that a run will need at most with `budget` bytes for survivors."""
+    d = source.n_features
+    held = min(_stored(source, m), HOME_BYTES if runtime.is_remote else budget)
+    # Survivors are copied when so few of them are left; those that leave are in memory besides.
+    copied = held // (THINNED if plan.begins_thin else EPOCH)
+    demand = Demand(
+        n_samples=m,
+        n_features=d,
+        n_bases=_bases(kernel),
+        squares=plan.may_square,
+        landmarks=_landmarks(m, may_square=plan.may_square) if plan.begins_thin else 0,
+        sample_entries=sample_size(m) * m if plan.begins_thin else 0,
+        block_bytes=block_bytes(source, m),
+        tile_bytes=max(
+            TILES * 4 * tile_entries(m) if plan.begins_thin else 0,
+            _tile_bytes(kernel, m) if plan.may_square else 0,
+        ),
+        n_threads=runtime.n_here,
+        survivor_bytes=held + copied + FEW * m * 8,
+    )
+    return promise(demand)
+
+
+def _bases(kernel: AbstractKernel) -> int:
+    """Weighted (m, m) matrices of a round."""
+    if isinstance(kernel, AbstractRadial):
+        return LONGEST_SETTLED
+    if isinstance(kernel, AbstractWhole):
+        return BASES_OF_RIDGE
+    return kernel.exact_order or 1
+
+
+def _tile_bytes(kernel: AbstractKernel, m: int) -> int:
+    """Temporaries of one tile of the exact engine; of the definition, for ridge kernels."""
+    tiles = TILES_RADIAL if isinstance(kernel, AbstractRadial) else TILES_EXACT
+    solving = SQUARES_SOLVING * m * m * 8 if isinstance(kernel, AbstractWhole) else 0
+    return max(tiles * TILE * m * 8, solving)
+
+
+def _stored(source: AbstractSource, m: int) -> int:
+    """Bytes of all features as stored, for m samples."""
+    return int(m * source.n_features * np.dtype(source.dtype).itemsize)
+
+
+def _landmarks(m: int, *, may_square: bool) -> int:
+    """Most landmarks of a run in low rank, check rows included, before it is all samples."""
+    n = first_number(m)
+    while 2 * n <= most_number(m) and not may_square:
+        n *= 2
+    return min(m, n + check_number(m))

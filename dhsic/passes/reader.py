@@ -1,0 +1,401 @@
+"""Passes over chosen features of a source: which blocks, in which jobs, by which runtime.
+
+As features leave, blocks thin out, and the survivors are compacted: kept in memory where they fit
+a fixed budget, else rewritten to scratch once half of what is stored has left, so that all passes
+together decode a small multiple of one. On a cluster they go to scratch in either case. Whether,
+and the cut into jobs, depends on sizes and the source alone, never on where survivors are kept, so
+every run over the same data sums in the same order.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Index
+from dhsic.passes.packing import Form, Span, fits, forms
+from dhsic.passes.scratch import (
+    Folder,
+    NewArray,
+    UnwritableError,
+    chunk_width,
+    write_scratch,
+    writing_jobs,
+)
+from dhsic.passes.survivors import HeldSource, RecutSource
+from dhsic.passes.tasks import Columns, Wanted, gather, span_of
+from dhsic.runtime.base import AbstractRuntime, Job, Task
+from dhsic.runtime.threads import Threads, usable_cores
+from dhsic.sources.base import AbstractSource, Block
+from dhsic.sources.checksums import ChecksummedSource
+from dhsic.sources.scaling import Scaling
+
+#: Stored bytes of a block that a task reads at a time.
+BLOCK_BYTES = 8 << 20
+#: Blocks of a pass over features in memory: this many where each has 128 features or more,
+#: else 4 where each has 32; always an even number, for threads come in even numbers too.
+MANY_BLOCKS, WIDE = 64, 128
+SOME_BLOCKS, NARROW = 4, 32
+#: Tasks of a statistic, each of which returns an m x m matrix: so many where each has this many
+#: features.
+FEW_PARTIALS, WORTH_FEW = 4, 256
+MANY_PARTIALS, WORTH_MANY = 32, 2048
+#: Jobs of a pass for each thread of a cluster, where results are put one after the other.
+JOBS_PER_THREAD = 4
+#: Bytes of survivors, as they are kept (packed, if they can be), up to which all features are kept
+#: apart from the start: in memory where there is so much.
+COMPACT_BYTES = 512 << 20
+#: Bytes of survivors, as they are kept, that a cluster may leave to the process that asks.
+HOME_BYTES = 128 << 20
+#: Flops of an exact round for each thread here that take no longer than a cluster takes to answer.
+HOME_FLOPS = 2e9
+#: Survivors are kept apart once what is stored is this many times as much.
+THINNED = 2
+
+
+def block_width(m: int, d: int, itemsize: int) -> int:
+    """Features of a block: about 8 MiB as stored or less, so that there are enough blocks."""
+    n_blocks = max(min(SOME_BLOCKS, d // NARROW), min(MANY_BLOCKS, d // WIDE))
+    n_blocks = max(n_blocks // 2 * 2, 2 if d >= NARROW // 2 else 1)
+    by_bytes = max(NARROW, BLOCK_BYTES // max(1, m * itemsize))
+    return min(by_bytes, -(-d // n_blocks))
+
+
+def block_bytes(source: AbstractSource, m: int) -> int:
+    """Bytes of the widest block of a pass of m samples, of which a task holds five times.
+
+    All that is read for it counts. A chunk that is larger than the matrix is decoded whole, and
+    held twice meanwhile.
+    """
+    itemsize = np.dtype(source.dtype).itemsize
+    blocks = source.blocks(block_width(m, source.n_features, itemsize))
+    widest = max(source.stored_width(block) for block in blocks)
+    return max(int(widest * source.n_samples * itemsize), source.chunk_bytes * 2 // 5)
+
+
+def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
+    """Whether features are to be kept apart from the `n_stored` that they are read from.
+
+    All of them are where they fit in memory, some where they are few; by sizes alone, so that a
+    resumed run decides as the one before.
+
+    Parameters
+    ----------
+    n_bytes : int
+        What they take as they would be kept.
+    """
+    if n_features == n_stored:
+        return n_bytes <= COMPACT_BYTES
+    return THINNED * n_features <= n_stored
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads features (numbered as in the whole source) through a runtime.
+
+    Attributes
+    ----------
+    source : AbstractSource
+        Where they are read from.
+    runtime : AbstractRuntime
+        Where tasks run.
+    wanted : Wanted
+        What every task needs to know.
+    held : (s,) int64 or None
+        Features that the source holds, ascending, when it was compacted; None for all.
+    scratch : str or None
+        Place for scratch on this machine, the folder for temporary files by default; a cluster's
+        is that of its runtime.
+    folder : Folder or None
+        Where the source lies, if that is scratch.
+    memory : int, optional
+        Bytes of survivors that are kept in memory here, `COMPACT_BYTES` by default; more go to
+        scratch, which changes nothing else. Every worker of a cluster keeps as much of it.
+    is_home : bool
+        Whether survivors of a cluster have come to this process.
+    """
+
+    source: AbstractSource
+    runtime: AbstractRuntime
+    wanted: Wanted
+    held: Index | None = None
+    scratch: str | None = None
+    folder: Folder | None = None
+    memory: int | None = None
+    is_home: bool = False
+
+    @property
+    def bytes_per_feature(self) -> int:
+        """Stored bytes of one feature."""
+        return int(self.wanted.n_samples * np.dtype(self.source.dtype).itemsize)
+
+    def jobs(self, features: Index, scaling: Scaling | None = None) -> list[Job]:
+        """Jobs whose results, joined, are in the order of `features` (ascending)."""
+        at = self._places(features)
+        out = []
+        for block, part in self._stored(at) if self.held is None else self._even(at):
+            known = None if scaling is None else scaling.take(features[part])
+            out.append(Job((block,), (Columns(at[part] - block.start, known),)))
+        return out
+
+    @property
+    def _room(self) -> int:
+        return COMPACT_BYTES if self.memory is None else self.memory
+
+    def _places(self, features: Index) -> Index:
+        """Positions of features in the source, (s,)."""
+        return features if self.held is None else np.searchsorted(self.held, features)
+
+    def _stored(self, at: Index) -> Iterator[tuple[Block, slice]]:
+        """Stored blocks and which of the positions `at` (ascending) lie in each."""
+        for block in self.source.blocks(self._stored_width()):
+            a, b = np.searchsorted(at, [block.start, block.stop])
+            if b > a:
+                yield block, slice(int(a), int(b))
+
+    def _even(self, at: Index) -> Iterator[tuple[Block, slice]]:
+        """Blocks with even numbers of the positions `at`, wherever those are kept."""
+        width = self._width(at.size)
+        for index, a in enumerate(range(0, at.size, width)):
+            b = min(a + width, at.size)
+            yield Block(index, int(at[a]), int(at[b - 1]) + 1), slice(a, b)
+
+    def _stored_width(self) -> int:
+        return self._width(self.source.n_features)
+
+    def _width(self, d: int) -> int:
+        return block_width(self.wanted.n_samples, d, np.dtype(self.source.dtype).itemsize)
+
+    def map(self, task: Task, jobs: Sequence[Job], **state: Any) -> Iterator[Any]:
+        """Results of the task over the jobs, in order; a failure ends the scratch too."""
+        return self._through(self.runtime.map, task, jobs, state)
+
+    def _through(
+        self,
+        way: Callable[[Task, AbstractSource, Sequence[Job], Wanted], Iterator[Any]],
+        task: Task,
+        jobs: Sequence[Job],
+        state: dict[str, Any],
+    ) -> Iterator[Any]:
+        try:
+            yield from way(task, self.source, jobs, replace(self.wanted, **state))
+        except GeneratorExit:
+            raise
+        except BaseException:
+            self.close()
+            raise
+
+    def joined(self, task: Task, jobs: Sequence[Job], **state: Any) -> Iterator[Any]:
+        """Results of a task that works block by block, in order: to be put one after the other.
+
+        A cluster gets a few jobs for each of its threads, since each takes it milliseconds.
+        """
+        if self.runtime.is_remote:
+            jobs = merged(jobs, JOBS_PER_THREAD * self.runtime.n_workers)
+        return self._through(self.runtime.joined, task, jobs, state)
+
+    def close(self) -> None:
+        """Remove the scratch that is read from, if there is one, and end threads of its own."""
+        if self.folder is not None:
+            self.folder.remove()
+        if self.is_home:
+            self.runtime.close()
+
+    def bytes_of(self, jobs: Sequence[Job]) -> int:
+        """Stored bytes that the jobs read, 0 from memory."""
+        if self.source.in_memory:
+            return 0
+        widths = (self.source.stored_width(block) for job in jobs for block in job.blocks)
+        return self.bytes_per_feature * sum(widths)
+
+    def first_pass(self) -> tuple[Reader, list[Job], int]:
+        """Reader of all features, kept apart where they fit; a few jobs over them; bytes read."""
+        everything = np.arange(self.source.n_features, dtype=np.int64)
+        n_bytes = self.bytes_of(self.jobs(everything))
+        reader = self.compacted(everything)
+        jobs = grouped(reader.jobs(everything))
+        if reader.held is None:
+            n_bytes += reader.bytes_of(jobs)
+        return reader, jobs, n_bytes
+
+    def checked(self, scaling: Scaling) -> Reader:
+        """Reader that compares what it reads again with the first pass, which gave the scaling.
+
+        What is kept apart since then needs no comparing, nor does what is in memory.
+        """
+        checksum, rows = scaling.checksum, self.wanted.rows
+        if isinstance(self.source, RecutSource):
+            return replace(self, source=self.source.checked(checksum, rows))
+        if self.held is not None:
+            return self
+        return replace(self, source=ChecksummedSource.over(self.source, checksum, rows))
+
+    def thinned(self, features: Index) -> Reader:
+        """Reader of `features` alone once they are few of those that are stored; else this one."""
+        few = THINNED * features.size <= self.source.n_features
+        return self.compacted(features) if few else self
+
+    def compacted(self, features: Index) -> Reader:
+        """Reader of `features` alone, from memory or scratch; as it is where nothing is gained.
+
+        This reader's own scratch is removed once the features are elsewhere. A disk that is full
+        is told of in a warning.
+        """
+        if self.held is not None and features.size == self.held.size:
+            return self
+        d, s = self.source.n_features, features.size
+        for form in forms(self.wanted.n_samples, self.source.dtype):
+            n_bytes = s * form.bytes_per_feature
+            if not worth_compacting(s, d, n_bytes):
+                continue
+            if self.runtime.is_remote and self.source.in_memory:  # it is at hand: cut alike
+                return replace(self, held=np.arange(d))
+            try:
+                kept = self._kept(features, form)
+            except UnwritableError as error:
+                warnings.warn(
+                    f"Survivors cannot be written to scratch ({error}), so the run goes on with "
+                    "what it read so far, which is slower. Make room there, or set TMPDIR to a "
+                    "place with more (on a cluster, scratch= of its runtime).",
+                    stacklevel=2,
+                )
+                return self._recut(features, form) or self
+            if kept is not None:
+                return kept
+        return self
+
+    def _moved(self, source: AbstractSource, features: Index, folder: Folder | None) -> Reader:
+        self.close()
+        wanted = replace(self.wanted, rows=None)
+        return replace(self, source=source, held=features, wanted=wanted, folder=folder)
+
+    def _held(self, features: Index, form: Form) -> Reader | None:
+        """Reader of features in memory, None where they do not pack."""
+        kept = np.empty((features.size, form.length), dtype=form.kept_dtype)
+        jobs = self.jobs(features)
+        starts = np.cumsum([0, *(job.payload[0].local.size for job in jobs)])
+
+        def fill(place: tuple[int, Job]) -> Span:
+            start, job = place
+            part, span = form.encode(gather(self.source, job, self.wanted))
+            kept[start : start + len(part)] = part
+            return span
+
+        settled = form.settled(self.runtime.each(fill, zip(starts, jobs, strict=False)))
+        if settled is None:
+            return None
+        source = HeldSource(kept, settled, self.source.missing_code)
+        return self._moved(source, features, None)
+
+    def _kept(self, features: Index, form: Form) -> Reader | None:
+        """Reader of features where they belong; None where they do not pack, or have no place."""
+        if not self.runtime.is_remote:
+            fits = features.size * form.bytes_per_feature <= self._room
+            return self._held(features, form) if fits else self._written(features, form)
+        if self._belongs_home(features.size, form):
+            return self._brought_home(features, form)
+        return self._written(features, form)
+
+    def _belongs_home(self, n_features: int, form: Form) -> bool:
+        """Whether so few features are scored sooner here, or as soon, as by the cluster."""
+        if self.wanted.device is not None:  # the workers have it
+            return False
+        few = n_features * form.bytes_per_feature <= HOME_BYTES
+        n_here = usable_cores()
+        quick = 2.0 * self.wanted.n_samples**2 * n_features <= HOME_FLOPS * n_here
+        return few and (quick or n_here >= self.runtime.n_workers)
+
+    def _brought_home(self, features: Index, form: Form) -> Reader | None:
+        """Reader of few features in this process."""
+        parts = [form.encode(raw) for raw in self.joined(gather, self.jobs(features))]
+        settled = form.settled(iter([span for _, span in parts]))
+        if settled is None:
+            return None
+        kept = np.concatenate([part for part, _ in parts])
+        source = HeldSource(kept, settled, self.source.missing_code)
+        return replace(self._moved(source, features, None), runtime=Threads(), is_home=True)
+
+    def _written(self, features: Index, form: Form) -> Reader | None:
+        """Reader of features in scratch, or where they are if it has no place.
+
+        None where they do not pack.
+        """
+        place = self._place()
+        if place is None:
+            return self._recut(features, form)
+        at = self._places(features)
+        chunk = chunk_width(self._width(at.size), form)
+        most = JOBS_PER_THREAD * self.runtime.n_workers
+        jobs = writing_jobs(list(self._stored(at)), at, chunk, most)
+        array = NewArray(place, at.size, form, chunk, self._room)
+        written = write_scratch(self.runtime, self.source, jobs, array, self.wanted)
+        return None if written is None else self._moved(written[0], features, written[1])
+
+    def _place(self) -> Path | None:
+        """Where scratch may be written; None where it would gain nothing, or workers differ."""
+        if self.source.in_memory or self._is_lazy:
+            return None
+        if not self.runtime.is_remote and self.scratch is not None:
+            return Path(self.scratch)
+        return self.runtime.shared_folder
+
+    @property
+    def _is_lazy(self) -> bool:
+        """Whether the source is itself computed on the cluster."""
+        return self.runtime.is_remote and self.source.pieces(()) is not None
+
+    def _recut(self, features: Index, form: Form) -> Reader | None:
+        """Reader of features where they are, in the jobs in which they would be read elsewhere.
+
+        None where they would not be kept in this form, or are a graph on the cluster.
+        """
+        if self._is_lazy or (form.packed and not self._packs(features)):
+            return None
+        at = self._places(features)
+        if isinstance(self.source, RecutSource):
+            return replace(self, source=self.source.some(at), held=features)
+        return replace(
+            self, source=RecutSource(self.source, at, self._stored_width()), held=features
+        )
+
+    def _packs(self, features: Index) -> bool:
+        """Whether values can be kept in two bits each, where it matters: it takes a pass."""
+        d, s = self.source.n_features, features.size
+        if worth_compacting(s, d, s * self.bytes_per_feature):
+            return True  # they are kept as they are, if not packed: the same cut
+        spans = list(self.map(span_of, self.jobs(features)))
+        return fits((min(low for low, _ in spans), max(high for _, high in spans)))
+
+
+def grouped(jobs: Sequence[Job], worth_many: int = WORTH_MANY) -> list[Job]:
+    """The same jobs in a few, consecutive ones together, for results that are large."""
+    n_features = sum(columns.local.size for job in jobs for columns in job.payload)
+    return merged(jobs, n_partials(n_features, worth_many))
+
+
+def n_partials(n_features: int, worth_many: int = WORTH_MANY) -> int:
+    """Jobs of a statistic of so many features.
+
+    More than `FEW_PARTIALS` are made where each has `worth_many` features: results travel.
+    """
+    few = min(FEW_PARTIALS, n_features // WORTH_FEW)
+    return max(1, max(few, min(MANY_PARTIALS, n_features // worth_many)) // 2 * 2)
+
+
+def merged(jobs: Sequence[Job], n: int) -> list[Job]:
+    """The same jobs in at most n, consecutive ones together."""
+    n = min(n, len(jobs))
+    edges = [len(jobs) * i // max(n, 1) for i in range(n + 1)]
+    out = []
+    for a, b in pairwise(edges):
+        some = jobs[a:b]
+        out.append(
+            Job(tuple(x for j in some for x in j.blocks), tuple(x for j in some for x in j.payload))
+        )
+    return out

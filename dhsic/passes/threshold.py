@@ -1,0 +1,135 @@
+"""Where K is known, features that an error could move across the cut are scored exactly.
+
+Of a million features few lie next to the cut; the others leave or stay whatever their error. So a
+round costs little more than low rank alone, and its result is that of the exact engine, but for
+the part of the tolerance that is left to features further off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dhsic._typing import Float, Index, Mask
+from dhsic.engines.base import AbstractEngine, Question
+from dhsic.engines.certificate import (
+    CHANCE,
+    Certificate,
+    expected_swaps,
+    nearest_to_cut,
+    next_to_cut,
+)
+from dhsic.engines.compact import orders_for
+from dhsic.engines.dense import Dense
+from dhsic.engines.final import Converged
+from dhsic.passes.dependence import facts_of
+from dhsic.passes.reader import Reader
+from dhsic.passes.tasks import score_columns
+from dhsic.sources.scaling import Scaling
+
+#: Widths of the band next to the cut that is scored exactly, in deviations of the error.
+BANDS = tuple(0.25 * step for step in range(1, 17))
+#: The band is tried out at this part of the estimated error, on so many features at least, and then
+#: drawn by the error seen.
+PROBE, PROBED = 0.5, 256
+#: Part of the tolerance that is left to features outside.
+LEFT = 0.5
+#: Part of the spread of gains that their series may neglect, and its highest order in float32.
+EXACTLY, HIGHEST_ORDER = 1e-3, 6
+
+
+@dataclass
+class Cut:
+    """The cut of a round, below the `n` largest gains of S.
+
+    Attributes
+    ----------
+    question : Question
+        The round's, with K of all samples.
+    reader : Reader
+        Reads features of S.
+    scaling : Scaling
+        Of all features.
+    tolerance : float
+        Part of the features leaving that may be wrong ones.
+    """
+
+    question: Question
+    reader: Reader
+    scaling: Scaling
+    tolerance: float
+    S: Index
+    n: int
+    bytes_read: int = 0
+
+    def settle(self, gains: Float, certificate: Certificate) -> tuple[Float, Index, Certificate]:
+        """Gains, exact where the error could move them across the cut; which those are.
+
+        The others are moved by the mean difference, which is no error of the order.
+        """
+        exact, sizes = gains.copy(), sizes_of(self.scaling, self.S)
+        scored = np.zeros(self.S.size, dtype=bool)
+        offset, deviation = np.zeros(self.S.size), certificate.deviation
+        band = self._first_band(gains, deviation * sizes)
+        while band.any():
+            which = np.flatnonzero(band)
+            exact[which] = self._score(self.S[which])
+            scored |= band
+            off = (exact[scored] - gains[scored]) / sizes[scored]
+            offset, deviation = float(off.mean()) * sizes, float(off.std())
+            exact[~scored] = (gains + offset)[~scored]
+            band = self._band(exact, deviation * sizes, scored) & ~scored
+        swaps = expected_swaps(exact, self.n, deviation * sizes, sure=scored)
+        left = Certificate(certificate.relative_error, swaps, deviation)
+        return exact, np.flatnonzero(scored), left
+
+    def _first_band(self, gains: Float, deviations: Float) -> Mask:
+        """Enough features next to the cut to see the error by."""
+        if self.tolerance == 0 or not np.isfinite(deviations).all():
+            return np.ones(len(gains), dtype=bool)
+        band = self._band(gains, PROBE * deviations, np.zeros(len(gains), dtype=bool))
+        too_few = band.any() and band.sum() < PROBED
+        return nearest_to_cut(gains, self.n, PROBED) if too_few else band
+
+    def _band(self, gains: Float, deviations: Float, sure: Mask) -> Mask:
+        """Features next to the cut: as many as leave too few others for the tolerance to mind."""
+        band = sure
+        for width in BANDS:
+            swaps = expected_swaps(gains, self.n, deviations, band)
+            if swaps + CHANCE * np.sqrt(swaps / self.n) <= LEFT * self.tolerance:
+                break
+            band = next_to_cut(gains, self.n, width * deviations) | sure
+        return band
+
+    def _score(self, features: Index) -> Float:
+        """Gains by the exact engine in float32; as far as needed where the series is long."""
+        question = self.question
+        facts = facts_of(self.scaling, features)
+        orders = orders_for(question.kernel, question.sigma, facts, question.n_samples, EXACTLY)
+        gains = np.empty(features.size)
+        for order in np.unique(orders):
+            which = np.flatnonzero(orders == order)
+            engine: AbstractEngine
+            if order <= HIGHEST_ORDER:
+                engine, dtype = Dense(int(order), "float32"), "float32"
+            else:
+                engine = Converged.for_features(question, facts.take(which))
+                dtype = "float64"
+            gains[which] = self._pass(engine, features[which], dtype)
+        return gains
+
+    def _pass(self, engine: AbstractEngine, features: Index, dtype: str) -> Float:
+        jobs = self.reader.jobs(features, self.scaling)
+        self.bytes_read += self.reader.bytes_of(jobs)
+        state = engine.prepare(self.question)
+        parts = self.reader.joined(
+            score_columns, jobs, engine=engine, engine_state=state, dtype=np.dtype(dtype)
+        )
+        return np.concatenate(list(parts))
+
+
+def sizes_of(scaling: Scaling, features: Index) -> Float:
+    """Mean squares of standardised features, (c,): what the error of a gain grows with."""
+    known = scaling.take(features)
+    return np.asarray(np.square(known.std * known.scale))

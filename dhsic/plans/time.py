@@ -1,0 +1,350 @@
+"""How long a run takes: its passes at the rates of one thread, shared out over workers.
+
+A pass of J jobs on W threads takes ceil(J / W) / J of the time of one; what this process does is
+shared by nobody. On a cluster the scheduler hands jobs out one by one while others run, the state
+of a round reaches every worker process once, and results that are summed are summed here.
+
+How fast this machine computes, and this store is read: measured in a second, or given.
+
+What a cluster takes beside the work: its scheduler, what is sent, what comes back.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array
+from dhsic.errors import InputError
+from dhsic.linalg.quadratic import Quadratic
+from dhsic.passes.reader import JOBS_PER_THREAD, block_width
+from dhsic.passes.tasks import TILE
+from dhsic.plans.exact import form_flops
+from dhsic.plans.work import Pass, Work
+from dhsic.runtime.blas import single_blas_thread
+from dhsic.runtime.threads import usable_cores
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.scaling import measure, standardise
+from dhsic.validation import is_positive
+
+
+@dataclass(frozen=True, slots=True)
+class Overheads:
+    """Times and rates of a cluster; by default those of one on a fast local network.
+
+    Attributes
+    ----------
+    job : float
+        Seconds of the scheduler for a job.
+    client : float
+        Seconds of the process that asks for a job; it works while the scheduler does.
+    start : float
+        Seconds of a pass until its first job runs.
+    worker : float
+        Part of its time that the scheduler spends on a worker process that does nothing.
+    written : float
+        Bytes of a state that the process that asks writes in a second.
+    network : float
+        Bytes of a state that a worker process gets in a second.
+    storage : float
+        The same of all worker processes together.
+    results : float
+        Bytes of results that the process that asks reads and adds up in a second.
+
+    Examples
+    --------
+    >>> Overheads().of_job(0), Overheads(job=1e-3, worker=5e-5).of_job(1000)
+    (0.0008, 0.0010526315789473684)
+    """
+
+    job: float = 0.8e-3
+    client: float = 0.7e-3
+    start: float = 20e-3
+    worker: float = 4e-5
+    written: float = 1e9
+    network: float = 200e6
+    storage: float = math.inf
+    results: float = 1e9
+
+    def of_job(self, n_processes: int) -> float:
+        """Seconds between two jobs that the scheduler hands out to so many worker processes."""
+        left = max(1 - self.worker * n_processes, 0.05)
+        return max(self.job / left, self.client)
+
+    def of_state(self, n_bytes: int, n_processes: int) -> float:
+        """Seconds until all of them have a state."""
+        together = n_processes * n_bytes / self.storage
+        return n_bytes / self.written + max(n_bytes / self.network, together)
+
+
+#: Seconds that each rate is measured for, at most; and samples that it is measured with.
+SECONDS, MOST_SAMPLES = 0.25, 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What one thread does in a second.
+
+    Attributes
+    ----------
+    float32, float64 : float
+        Flops of quadratic forms, as scoring takes them.
+    decode : float
+        Stored bytes that are read and decoded; infinite in memory.
+    values : float
+        Values that are standardised.
+    elements : float
+        Entries of a kernel matrix.
+
+    Examples
+    --------
+    >>> Rates.of({"float32": 5e10, "float64": 2e10, "decode": 1e9, "values": 4e8, "elements": 1e8})
+    Rates(float32=50000000000.0, float64=20000000000.0, decode=1000000000.0, values=400000000.0, \
+elements=100000000.0)
+    """
+
+    float32: float
+    float64: float
+    decode: float
+    values: float
+    elements: float
+
+    @staticmethod
+    def of(given: Any) -> Rates:
+        """Rates that were measured elsewhere.
+
+        Raises
+        ------
+        InputError
+            Other names than those of a `Rates`, or what is no positive number.
+        """
+        if isinstance(given, Rates):
+            return given
+        names = [field.name for field in fields(Rates)]
+        if not isinstance(given, Mapping) or sorted(given) != sorted(names):
+            raise InputError(
+                f"rates={given!r}; pass a dhsic.plans.Rates, or a mapping with {', '.join(names)} "
+                "per second of one thread, such as another plan's .rates."
+            )
+        for name, value in given.items():
+            if not is_positive(value) and value != math.inf:
+                raise InputError(f"rates[{name!r}]={value!r}; pass a positive number a second.")
+        return Rates(**{name: float(value) for name, value in given.items()})
+
+    @staticmethod
+    def measured(source: AbstractSource, m: int) -> Rates:
+        """Measure on this machine, with a block of this source; a second in all."""
+        n = max(2, min(m, MOST_SAMPLES))
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((TILE, n))
+        A = rng.standard_normal((n, n))
+        K, D = np.empty_like(A), np.abs(A)
+        raw = rng.integers(0, 3, X.shape, dtype=np.int8)
+        scaling, _ = measure(raw, None, standardize=True)
+        with single_blas_thread():
+            return Rates(
+                float32=_of_forms(A, X, np.float32),
+                float64=_of_forms(A, X, np.float64),
+                decode=_decoding(source),
+                values=_rate(lambda: standardise(raw, None, scaling, np.float32), X.size),
+                elements=_rate(lambda: np.exp(np.negative(D, out=K), out=K), K.size),
+            )
+
+    def plain(self) -> dict[str, float | None]:
+        """For JSON, which knows no infinity."""
+        return {k: v if math.isfinite(v) else None for k, v in asdict(self).items()}
+
+
+def _of_forms(A: Array, X: Array, dtype: Any) -> float:
+    """Flops per second of quadratic forms, which most of the time goes to."""
+    forms, values = Quadratic.of(A, 1.0, dtype), X.astype(dtype)
+    return _rate(lambda: forms.forms(values), len(X) * form_flops(len(A)))
+
+
+def _rate(work: Callable[[], Any], amount: float) -> float:
+    """Amount per second, over `SECONDS` of calls after a first one."""
+    work()
+    n, started, passed = 0, time.perf_counter(), 0.0
+    while passed < SECONDS:
+        work()
+        n += 1
+        passed = time.perf_counter() - started
+    return n * amount / passed
+
+
+def _decoding(source: AbstractSource) -> float:
+    """Stored bytes per second of some blocks from the middle of the source."""
+    if source.in_memory:
+        return math.inf
+    itemsize = np.dtype(source.dtype).itemsize
+    blocks = source.blocks(block_width(source.n_samples, source.n_features, itemsize))
+    source.read(blocks[0])  # the first one opens the store
+    n_bytes, started, passed = 0, time.perf_counter(), 0.0
+    for block in blocks[len(blocks) // 2 :]:
+        source.read(block)
+        n_bytes += block.width * source.n_samples * itemsize
+        passed = time.perf_counter() - started
+        if passed > SECONDS:
+            break
+    return n_bytes / max(passed, 1e-9)
+
+
+#: A cluster of which nothing else is known, and bytes a second at which a state reaches a worker.
+USUAL = Overheads()
+NETWORK = USUAL.network
+#: Seconds of a job, and of a pass until its first job runs, on threads.
+JOB_HERE, START_HERE = 0.4e-3, 2e-3
+#: Time of a task for each number of a large result, room for it and its sums, in functions of a
+#: matrix entry.
+SUMMING = 7.0
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Seconds, by what takes them.
+
+    Attributes
+    ----------
+    driver : float
+        What this process does alone: between passes, and passes over few features.
+    shared : float
+        Tasks, of which there are as many as threads or more.
+    narrow : float
+        Tasks of passes with fewer jobs than threads: more workers gain nothing there.
+    scheduler : float
+        What handing out jobs takes beyond the time of the tasks.
+    start : float
+        Until the first jobs of passes run.
+    broadcast : float
+        States on their way to workers.
+    results : float
+        Reading and adding up what workers return.
+    """
+
+    driver: float = 0.0
+    shared: float = 0.0
+    narrow: float = 0.0
+    scheduler: float = 0.0
+    start: float = 0.0
+    broadcast: float = 0.0
+    results: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Sum of all."""
+        return float(sum(getattr(self, field.name) for field in fields(self)))
+
+    def __add__(self, other: Terms) -> Terms:
+        names = [field.name for field in fields(self)]
+        return Terms(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+    def __radd__(self, nothing: int) -> Terms:
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where passes run.
+
+    Attributes
+    ----------
+    rates : Rates
+        Of one thread, here as there.
+    n_workers : int
+        Threads in all.
+    n_processes : int
+        Worker processes that they are in; 0 for threads of this process.
+    overheads : Overheads
+        What a cluster takes besides tasks.
+    n_here : int
+        Threads of this process.
+    """
+
+    rates: Rates
+    n_workers: int
+    n_processes: int = 0
+    overheads: Overheads = USUAL
+    n_here: int = 1
+
+    def terms(self, p: Pass) -> Terms:
+        """What a pass takes."""
+        if p.what == "prepare":
+            return Terms(driver=self._alone(p))
+        if self.n_processes and not p.at_home:
+            return self._afar(p)
+        alone = START_HERE + p.n_jobs * JOB_HERE + self._of_one(p) * _share(p.n_jobs, self.n_here)
+        return Terms(driver=alone) if self.n_processes else Terms(shared=alone)
+
+    def _alone(self, p: Pass) -> float:
+        flops = p.float64 / self.rates.float64 / self.n_here
+        return p.elements / self.rates.elements + flops
+
+    def _afar(self, p: Pass) -> Terms:
+        costs = self.overheads
+        n_jobs = p.n_jobs if p.result_bytes else min(p.n_jobs, JOBS_PER_THREAD * self.n_workers)
+        n_jobs = max(1, n_jobs)
+        tasks = self._of_one(p) * _share(n_jobs, self.n_workers)
+        handing = n_jobs * costs.of_job(self.n_processes)
+        is_narrow = n_jobs < self.n_workers
+        return Terms(
+            shared=0.0 if is_narrow else tasks,
+            narrow=tasks if is_narrow else 0.0,
+            scheduler=max(handing - tasks, 0.0),
+            start=costs.start,
+            broadcast=costs.of_state(p.sent_bytes or p.state_bytes, self.n_processes),
+            results=p.result_bytes / costs.results,
+        )
+
+    def _of_one(self, p: Pass) -> float:
+        """Seconds of one thread."""
+        rates = self.rates
+        return (
+            p.float32 / rates.float32
+            + p.float64 / rates.float64
+            + p.values / rates.values
+            + p.bytes_decoded / rates.decode
+            + SUMMING * p.result_bytes / 8 / rates.elements
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Time on so many workers.
+
+    Attributes
+    ----------
+    n_workers : int
+        Threads, or workers of one thread each.
+    on_cluster : bool
+        Whether they are workers of a cluster.
+    seconds, at_most : float
+        Without and with what low rank may have to fall back on.
+    """
+
+    n_workers: int
+    on_cluster: bool
+    seconds: float
+    at_most: float
+
+    @staticmethod
+    def of(work: Work, rates: Rates, n_workers: int, *, on_cluster: bool) -> Expected:
+        """Sum over the passes, on workers of one thread each."""
+        if on_cluster:
+            setting = Setting(rates, n_workers, n_workers, n_here=usable_cores())
+        else:
+            setting = Setting(rates, n_workers, n_here=n_workers)
+        least, most = (
+            work.total(lambda p: setting.terms(p).total, at_most=at_most)
+            for at_most in (False, True)
+        )
+        return Expected(n_workers, on_cluster, float(least), float(most))
+
+
+def _share(n_jobs: int, n_workers: int) -> float:
+    """Part of the time of one worker that so many take."""
+    return -(-n_jobs // n_workers) / n_jobs

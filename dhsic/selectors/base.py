@@ -1,0 +1,261 @@
+"""What all selectors share: reading X, running, and what scikit-learn expects of them."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import xarray as xr
+from sklearn.base import BaseEstimator
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dhsic._typing import Array, Mask
+from dhsic.algorithms.policies import how_many
+from dhsic.errors import InputError
+from dhsic.joins.frames import check_order
+from dhsic.kernels.labels import SELF
+from dhsic.outcome import Outcome
+from dhsic.results import ranking, to_dataset
+from dhsic.runtime.base import AbstractRuntime
+from dhsic.runtime.connect import choose_runtime
+from dhsic.selectors.groups import Groups
+from dhsic.selectors.parameters import AbstractParameters, seed_of
+from dhsic.selectors.run import AbstractRun
+from dhsic.selectors.stability import check_halves, check_stability, with_stability
+from dhsic.sources.arrays import ArraySource, Names
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.opening import check_in_memory, check_turned, open_source
+from dhsic.sources.subset import take_features
+from dhsic.sources.target import (
+    Joined,
+    as_covariates,
+    as_labels,
+    check_coded,
+    count_labels,
+    read_groups,
+)
+
+
+class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """What all selectors share: reading X, running, and the fitted attributes."""
+
+    #: What does the work.
+    _run: ClassVar[type[AbstractRun]]
+    #: Whether groups of features may be candidates.
+    takes_groups: ClassVar[bool] = False
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        covariates: Any = None,
+        groups: Any = None,
+        sample_dim: str | int | None = None,
+        variable: str | None = None,
+        missing_code: Any = "auto",
+        pass_only: bool = False,
+        by_position: bool = False,
+    ) -> Self:
+        """Rank the features of X by the dependence of y on them.
+
+        Parameters
+        ----------
+        X : (m, d) array or store
+            NumPy array, pandas DataFrame, dask array, `xarray.DataArray` or `Dataset`,
+            `zarr.Array`, or the path or URL of a plain Zarr array, of VCF Zarr or of AnnData.
+        y : (m,) or (m, t) array, or str
+            Labels, one row a sample; (m, m) for ``label_kernel="precomputed"``; or the name of
+            the variable of X that holds them (of AnnData, the column of `obs`). Where y and X both
+            name their samples, the names must be in one order; rows of a frame with columns of ids
+            (FID, IID, sample, ...) are matched by these, which are no labels. With
+            ``label_kernel="self"`` it is not looked at and may be None: the data are their own
+            labels, and features are selected that the others depend on.
+        covariates : (m, q) array, optional
+            Age, sex, principal components: what they explain linearly is taken out of the labels.
+            Real labels are replaced by the residuals of a regression on them. Names of samples,
+            and columns of ids, are as of `y`.
+        groups : (d,) array or str, optional
+            Group of each feature (the gene of a variant), or the name of the variable of X that
+            holds it: groups are removed or added as a whole, and `n_features_to_select` counts
+            them. `BAHSIC` and `FOHSIC` take groups; they score them by definition.
+        sample_dim : str or int, optional
+            Name or axis of the samples where X does not tell.
+        variable : str, optional
+            Which variable of a dataset or group holds the data.
+        missing_code : int, sequence of int, None or "auto"
+            Numbers that mean missing, as of `dhsic.open_source`.
+        pass_only : bool
+            Leave out variants whose FILTER is not PASS, as of `dhsic.open_source`.
+        by_position : bool
+            Rows of `y` and `covariates` are in the order of X, whatever they are called.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError, DataError, CheckpointError, MemoryBudgetError
+            See `dhsic.errors`; each says what to do.
+        """
+        is_own = y is None and getattr(self, "label_kernel", None) == SELF
+        if y is None and not is_own:
+            raise InputError(
+                f"This {type(self).__name__} estimator requires y to be passed, but the target "
+                "y is None. Pass one label a sample."
+            )
+        labels = None if is_own else as_labels(y, X)
+        source = self._open(
+            X,
+            sample_dim,
+            n_samples=count_labels(y, labels, by_position=by_position),
+            variable=variable,
+            missing_code=missing_code,
+            pass_only=pass_only,
+        )
+        joined = Joined.of(source, X, by_position=by_position, y=y, covariates=covariates)
+        labels, C = joined.take("y", labels), joined.take("covariates", as_covariates(covariates))
+        check_coded(X, y=labels, covariates=C)
+        known = None if groups is None else self._groups(groups, X, source)
+        count = self._count(source.n_features if known is None else known.n)
+        n_halves = check_stability(self.stability)
+        runtime = choose_runtime(self.runtime)
+        run = self.new_run(
+            source,
+            labels,
+            runtime,
+            covariates=C,
+            groups=known,
+            checkpoint=self.checkpoint,
+            progress=self.progress,
+            memory=self.memory,
+        )
+        try:
+            if n_halves:
+                check_halves(run, n_halves, self._seed)
+            outcome = run.execute()
+            if n_halves:
+                outcome = with_stability(run, outcome, n_halves, count, self._seed)
+            self._keep(outcome, outcome.order.n_features(count))
+            self.result_.attrs.update(joined.attributes)
+        finally:
+            if runtime is not self.runtime:
+                runtime.close()
+        return self
+
+    def _open(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
+        """X as a source; `options` as of `dhsic.open_source`."""
+        plain = sample_dim is None and not options["pass_only"]
+        said = options["missing_code"]
+        if plain and isinstance(said, str) and said == "auto" and _is_array_like(X):
+            matrix = self._validated(X, options["variable"])
+            if options["n_samples"] is not None:
+                check_turned(matrix.shape, options["n_samples"])
+            known = Names(features=getattr(self, "feature_names_in_", None))
+            return ArraySource(matrix, names=known)
+        source = open_source(X, sample_dim=sample_dim, **options)
+        self.n_features_in_ = source.n_features
+        names = source.feature_names()
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        return source
+
+    def _validated(self, X: Any, variable: str | None = None, *, reset: bool = True) -> Array:
+        """X as scikit-learn takes it; what NumPy would spoil or refuse gets a sentence.
+
+        Without `reset` it has to have the features of fit, by number and by name.
+        """
+        check_in_memory(X, variable)
+        try:
+            return np.asarray(validate_data(self, X, ensure_all_finite=False, reset=reset))
+        except ValueError as error:
+            if str(error).startswith("The feature names"):
+                raise InputError(
+                    f"{error}Pass the columns of fit in their order: X[selector.feature_names_in_]."
+                ) from error
+            raise InputError(
+                f"X cannot be read: {str(error).splitlines()[0].rstrip('.:')}. Pass a matrix of "
+                "numbers, samples as rows."
+            ) from error
+
+    def new_run(
+        self, source: AbstractSource, y: Array | None, runtime: AbstractRuntime, **options: Any
+    ) -> AbstractRun:
+        """Run of this method; `options` as of `AbstractRun`."""
+        return self._run(source, y, self.parameters(), runtime, **options)
+
+    @abstractmethod
+    def parameters(self) -> AbstractParameters:
+        """What identifies the run that `fit` makes, besides the data."""
+
+    def _groups(self, groups: Any, X: Any, source: AbstractSource) -> Groups:
+        """Groups by name, or as they are given."""
+        if not self.takes_groups:
+            raise InputError(
+                f"{type(self).__name__} takes no groups: it judges features one by one. Leave "
+                "them out, or use BAHSIC or FOHSIC."
+            )
+        d = source.n_features
+        check_order(source.feature_names(), groups, "groups", "groups.loc[X.columns]")
+        return Groups.of(read_groups(X, groups, source) if isinstance(groups, str) else groups, d)
+
+    @property
+    def _seed(self) -> int:
+        """Seed of draws that are not the run's own."""
+        return seed_of(getattr(self, "random_state", 0))
+
+    def _count(self, d: int) -> int:
+        n = self.n_features_to_select
+        count = how_many(n, d)
+        if isinstance(n, (int, np.integer)) and n > d:
+            warnings.warn(
+                f"n_features_to_select={n} exceeds the {d} features there are; all are selected.",
+                stacklevel=3,
+            )
+        return count
+
+    def _keep(self, outcome: Outcome, count: int) -> None:
+        self.ranking_ = ranking(outcome.worst_first)
+        self.support_ = self.ranking_ <= count
+        self.result_ = to_dataset(outcome, count)
+        self.scores_ = self.result_["score"].to_numpy()
+        if "stability" in self.result_:
+            self.stability_ = self.result_["stability"].to_numpy()
+        self.n_features_ = int(self.support_.sum())
+        self.n_iter_ = outcome.n_rounds
+
+    def _get_support_mask(self) -> Mask:
+        check_is_fitted(self)
+        return np.asarray(self.support_)
+
+    def transform(self, X: Any) -> Any:
+        """Selected features of X, in their original order; lazy input stays lazy.
+
+        Values are passed on as they are, numbers that fit took for missing too.
+        """
+        check_is_fitted(self)
+        if _is_array_like(X):
+            self._validated(X, reset=False)
+            return super().transform(X)
+        names = getattr(self, "feature_names_in_", None)
+        return take_features(X, np.flatnonzero(self.support_), self.n_features_in_, names)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.two_d_labels = True
+        tags.input_tags.allow_nan = self.missing == "mean"
+        return tags
+
+
+def _is_array_like(X: Any) -> bool:
+    """Whether scikit-learn's validation may see it: it would load anything lazy."""
+    lazy = (str, Path, xr.DataArray, xr.Dataset, AbstractSource)
+    module = type(X).__module__.split(".")[0]
+    return not isinstance(X, lazy) and module not in ("dask", "zarr")

@@ -1,0 +1,365 @@
+"""Descent over weights of features from end to end; the methods that do it are files beside.
+
+Labels give an objective; a pass over the source gives the scaling, another sigma; steps follow,
+each kept by the checkpoint, until the weights stay or there have been enough. The features are
+ranked by their weights.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from dhsic._typing import Array, Float
+from dhsic.algorithms.state import SelectionState, begin
+from dhsic.errors import InputError
+from dhsic.kernels.bandwidth import (
+    MEDIAN_SAMPLES,
+    AbstractBandwidth,
+    Grid,
+    KnownStatistic,
+    Median,
+    resolve_bandwidth,
+)
+from dhsic.kernels.gaussian import Gaussian
+from dhsic.kernels.labels import LabelParts
+from dhsic.kernels.statistic import Statistic
+from dhsic.memory import Demand, Promise, promise
+from dhsic.outcome import Order
+from dhsic.passes.reader import COMPACT_BYTES, block_bytes
+from dhsic.passes.tasks import TILE
+from dhsic.passes.weighted import WeightedSource
+from dhsic.progress import Progress
+from dhsic.selectors.parameters import (
+    AUTO,
+    AbstractParameters,
+    check_missing,
+    check_standardize,
+    is_settled,
+    scales,
+    seed_of,
+)
+from dhsic.selectors.run import AbstractRun, check_measured
+from dhsic.sources.scaling import Scaling
+from dhsic.sources.values import Values
+from dhsic.storage.checkpoint import Checkpoint
+from dhsic.validation import is_positive
+
+#: Matrices (m, D) of a step with D random features; matrices of samples that the median takes.
+THIN, MEDIAN = 9, 4
+
+
+class State(Protocol):
+    """State after a step."""
+
+    @property
+    def iteration(self) -> int:
+        """Steps done."""
+
+    @property
+    def w(self) -> Float:
+        """Weights, (n,)."""
+
+    @property
+    def residual(self) -> float:
+        """What is compared with the tolerance."""
+
+    def arrays(self) -> dict[str, Array]:
+        """What `Method.restored` makes the state from again."""
+
+    def record(self) -> dict[str, float | int]:
+        """For the history of rounds."""
+
+
+class Method(Protocol):
+    """A method over some data, ready to go."""
+
+    def begin(self) -> State:
+        """State before the first step."""
+
+    def restored(self, iteration: int, arrays: Mapping[str, Array]) -> State:
+        """State after so many steps."""
+
+    def steps(self, state: Any) -> Iterator[State]:
+        """States after every further step, until the weights stay."""
+
+    def potential(self, w: Float) -> Float:
+        """How much the objective gains per unit of weight, feature by feature, (n,)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightedParameters(AbstractParameters):
+    """What the methods have in common.
+
+    Attributes
+    ----------
+    bandwidth : "median", "dimension" or float
+        Sigma, once for all steps, from the features as they are without weights.
+    max_iterations : int
+        Steps at most.
+    tolerance : float
+        Change below which weights stay.
+    """
+
+    bandwidth: Any = "median"
+    label_kernel: str = "auto"
+    standardize: bool | str = AUTO
+    missing: str = "mean"
+    max_iterations: int = 100
+    tolerance: float = 1e-4
+    random_state: Any = 0
+
+    def check_descent(self) -> None:
+        """Refuse what is unknown of the parameters above."""
+        width_of(self.bandwidth)
+        check_missing(self.missing)
+        check_standardize(self.standardize)
+        check_positive("tolerance", self.tolerance)
+        check_count("max_iterations", self.max_iterations)
+        seed_of(self.random_state)
+
+    def settled(self, values: Values) -> Self:
+        return replace(self, standardize=scales(self.standardize, values))
+
+    @property
+    def standardizes(self) -> bool:
+        return is_settled(self.standardize)
+
+    def descent_identity(self) -> dict[str, Any]:
+        """The parameters above as plain values, but for the steps, of which there may be more."""
+        return {
+            "method": self.method,
+            "bandwidth": repr(width_of(self.bandwidth)),
+            "label_kernel": self.label_kernel,
+            "standardize": self.standardize,
+            "missing": self.missing,
+            "tolerance": float(self.tolerance),
+            "seed": seed_of(self.random_state),
+        }
+
+
+@dataclass
+class AbstractWeighting(AbstractRun):
+    """A run of descent over weights.
+
+    A method implements `method` and `size`.
+    """
+
+    parameters: WeightedParameters
+
+    @abstractmethod
+    def method(self, data: WeightedSource, labels: LabelParts) -> Method:
+        """The method over the data, which are measured."""
+
+    @abstractmethod
+    def size(self) -> Size:
+        """What the method makes besides passes."""
+
+    def promise_for(self, m: int) -> Promise:
+        """By sizes; features are kept in memory where there is room."""
+        promised = self._promised(m, COMPACT_BYTES)
+        excess = promised.total - promised.allowed(self.memory)
+        if excess <= 0:
+            return promised
+        stored = m * self.source.n_features * np.dtype(self.source.dtype).itemsize
+        self.budget = max(0, min(COMPACT_BYTES, stored) - excess)
+        return self._promised(m, self.budget)
+
+    def select(self, labels: LabelParts | None) -> tuple[Order, Scaling]:
+        """All steps."""
+        assert labels is not None, "y was given"
+        data = WeightedSource(
+            self.source,
+            self.runtime,
+            self.n_samples,
+            rows=self.rows,
+            standardize=self.parameters.standardizes,
+            seed=seed_of(self.parameters.random_state),
+            memory=self.budget,
+        )
+        try:
+            if self.checkpoint is None:
+                return self._descend(data, labels, None)
+            with Checkpoint(self.checkpoint) as kept:
+                return self._descend(data, labels, kept)
+        finally:
+            data.close()
+
+    def _descend(
+        self, data: WeightedSource, labels: LabelParts, kept: Checkpoint | None
+    ) -> tuple[Order, Scaling]:
+        started = time.perf_counter()
+        previous = None if kept is None else kept.begin(self.identity())
+        scaling = data.measure()
+        if kept is not None:
+            kept.check_data(scaling.checksum)
+        asked = self.parameters
+        check_measured(
+            scaling,
+            missing=asked.missing,
+            standardize=asked.standardizes,
+            has_bandwidth=True,
+        )
+        method = self.method(data, labels)
+        progress = Progress(self.progress, asked.max_iterations * data.features.size)
+        data.reporter = progress
+        try:
+            if previous is None or kept is None or not previous.round:
+                at, done = method.begin(), begin(data.features)
+                if kept is not None and previous is None:
+                    kept.start(done, scaling.checksum)
+            else:
+                at, done = method.restored(previous.round, kept.arrays), previous
+            for at, done in self._steps(data, method, at, done, started):  # noqa: B020
+                if kept is not None:
+                    kept.save(done, at.arrays())
+                progress.round_done(done)
+            if kept is not None:
+                kept.finish()
+            self._check_settled(at)
+            return self._order(data, at, done, method.potential(at.w)), scaling
+        finally:
+            progress.close()
+
+    def _steps(
+        self, data: WeightedSource, method: Method, at: State, done: SelectionState, started: float
+    ) -> Iterator[tuple[State, SelectionState]]:
+        """States after `at`, whose history is that of `done`, each with its history.
+
+        The passes before the first step, from `started` on, are in its record.
+        """
+        none = np.empty(0, dtype=np.int64)
+        before = 0
+        for after in islice(method.steps(at), max(0, self.parameters.max_iterations - done.round)):
+            record = {
+                **after.record(),
+                "n_nonzero": int(np.count_nonzero(after.w)),
+                "seconds": time.perf_counter() - started,
+                "bytes_read": data.bytes_read - before,
+            }
+            done = done.after(none, np.empty(0), record)
+            yield after, done
+            started, before = time.perf_counter(), data.bytes_read
+
+    def _check_settled(self, at: State) -> None:
+        asked = self.parameters
+        if at.residual > asked.tolerance and at.iteration >= asked.max_iterations:
+            warnings.warn(
+                f"The weights still change after {at.iteration} steps, more than "
+                f"tolerance={asked.tolerance:g} allows. Pass a higher max_iterations=, or a higher "
+                "tolerance=.",
+                stacklevel=2,
+            )
+
+    def _order(
+        self, data: WeightedSource, at: State, done: SelectionState, potential: Float
+    ) -> Order:
+        """By weight; where weights are equal, of 0 above all, by potential, then by number."""
+        best_first = np.lexsort((np.arange(at.w.size), -potential, -at.w))
+        worst_first = best_first[::-1]
+        everywhere = np.full(self.source.n_features, np.nan)
+        everywhere[data.features] = potential
+        return Order(
+            data.features[worst_first],
+            at.w[worst_first],
+            np.full(at.w.size, done.round),
+            done.history,
+            placed="weighted",
+            extra={
+                "potential": (everywhere, "gain of the objective per unit of weight, in the end")
+            },
+        )
+
+    def _promised(self, m: int, budget: int) -> Promise:
+        """Memory at most, with `budget` bytes for features."""
+        itemsize = np.dtype(self.source.dtype).itemsize
+        d, size = self.source.n_features, self.size()
+        held = 0 if self.runtime.is_remote else min(m * d * itemsize, budget)
+        promised = promise(
+            Demand(
+                n_samples=m,
+                n_features=d,
+                n_bases=size.n_bases,
+                squares=not size.n_directions,
+                landmarks=size.n_directions,
+                sample_entries=0,
+                block_bytes=block_bytes(self.source, m),
+                tile_bytes=8 * TILE * (m + size.n_directions) * 8,
+                n_threads=self.runtime.n_here,
+                survivor_bytes=2 * held,  # once more in all for those of weight above 0
+            )
+        )
+        if not size.n_directions:
+            return promised
+        some = min(m, MEDIAN_SAMPLES)
+        return replace(
+            promised,
+            squares=(MEDIAN + self.runtime.n_here + 2) * 8 * some * some,
+            landmarks=THIN * 8 * size.n_directions * m,
+        )
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a method makes besides passes.
+
+    Attributes
+    ----------
+    n_bases : int
+        Kinds of m x m matrices, as of `Demand`.
+    n_directions : int
+        Random features; 0 where kernel matrices are made instead.
+    """
+
+    n_bases: int
+    n_directions: int = 0
+
+
+def sigma_of(data: WeightedSource, bandwidth: object) -> float:
+    """Sigma of ``exp(-sigma ||x - x'||^2)`` for features of weight 1: by a policy of BAHSIC."""
+    width = width_of(bandwidth)
+    needed = data.sample_statistic() if isinstance(width, Median) else Statistic.of(np.eye(1))
+    return width(KnownStatistic(Gaussian(), None, needed), data.features.size)
+
+
+def width_of(bandwidth: object) -> AbstractBandwidth:
+    """Policy for sigma; a grid is refused, for there are no labels to compare by before descent."""
+    width = resolve_bandwidth(bandwidth)
+    if isinstance(width, Grid):
+        raise InputError(
+            f"bandwidth={bandwidth!r} is a grid, and descent over weights takes one sigma for all "
+            "steps; pass 'median', 'dimension' or a number."
+        )
+    return width
+
+
+def check_positive(name: str, value: object) -> None:
+    """Refuse what is no number above 0.
+
+    Raises
+    ------
+    InputError
+        Anything else.
+    """
+    if not is_positive(value):
+        raise InputError(f"{name}={value!r}; pass a number above 0.")
+
+
+def check_count(name: str, value: object) -> None:
+    """Refuse what is no whole number from 1.
+
+    Raises
+    ------
+    InputError
+        Anything else.
+    """
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
+    if not whole or int(str(value)) < 1:
+        raise InputError(f"{name}={value!r}; pass a whole number from 1.")

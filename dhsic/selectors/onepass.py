@@ -1,0 +1,377 @@
+"""Rankings in one pass by the relatives of HSIC, for users.
+
+Rankings by a criterion on each feature alone (JMLR section 6), in one pass, from end to end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from dhsic._typing import Array, Index
+from dhsic.algorithms.state import SelectionState, begin
+from dhsic.criteria.base import TIE, AbstractCriterion, Scores, worst_first
+from dhsic.criteria.sums import ENTRIES, MOST_NODES, ROWS
+from dhsic.criteria.table import criterion_of
+from dhsic.criteria.width import resolve_width
+from dhsic.errors import InputError
+from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
+from dhsic.kernels.labels import LabelParts
+from dhsic.memory import Promise, resident_bytes
+from dhsic.outcome import Order
+from dhsic.passes.once import Found, WantedOnce, read_once, tile_height
+from dhsic.passes.reader import block_bytes
+from dhsic.progress import Progress
+from dhsic.selectors.base import Selector
+from dhsic.selectors.parameters import AUTO, AbstractParameters, check_missing, check_standardize
+from dhsic.selectors.run import AbstractRun, check_measured
+from dhsic.sources.scaling import Scaling
+from dhsic.sources.values import Values
+from dhsic.storage.checkpoint import Checkpoint
+
+#: Parameters that belong to some criteria only, and what they are unless given.
+DEFAULTS: Mapping[str, Any] = {
+    "bandwidth": "dimension",
+    "label_kernel": "auto",
+    "penalty": 1.0,
+    "centroid_weight": 0.5,
+    "proportion": 0.01,
+}
+#: float64 arrays per feature: the scaling twice, columns, scores, order and what sorting takes.
+VECTORS = 39
+#: float64 arrays of a tile: values, deviations, their squares, and masks.
+TILES = 6
+#: Directions that factors of labels have, and copies of them.
+DIRECTIONS, COPIES = 40, 4
+#: float64 values per pair of labels while the median of their distances is taken.
+PAIRS = 3
+
+
+@dataclass(frozen=True)
+class OnceParameters(AbstractParameters):
+    """Of a ranking by a criterion on each feature alone.
+
+    Attributes
+    ----------
+    criterion : str
+        One of `dhsic.criteria.table.CRITERIA`.
+    standardize : bool or "auto"
+        ``"auto"``: as the criterion is meant, which is on but for the moderated ones.
+    bandwidth, label_kernel, penalty, centroid_weight, proportion
+        Of criteria that have them; refused with others unless left at the default.
+    """
+
+    method: ClassVar[str] = "once"
+
+    criterion: str = "pearson"
+    standardize: bool | str = AUTO
+    missing: str = "mean"
+    bandwidth: Any = DEFAULTS["bandwidth"]
+    label_kernel: str = DEFAULTS["label_kernel"]
+    penalty: float = DEFAULTS["penalty"]
+    centroid_weight: float = DEFAULTS["centroid_weight"]
+    proportion: float = DEFAULTS["proportion"]
+
+    def check(self) -> OnceParameters:
+        self.resolved()
+        check_missing(self.missing)
+        check_standardize(self.standardize)
+        return self
+
+    def settled(self, values: Values) -> Self:
+        """The parameters: a criterion, not the data, says whether it is meant for a unit scale."""
+        del values
+        return replace(self, standardize=self.standardizes)
+
+    def resolved(self) -> AbstractCriterion:
+        """The criterion, with its parameters."""
+        given = {name: getattr(self, name) for name in DEFAULTS}
+        unlike = {k: v for k, v in given.items() if repr(v) != repr(DEFAULTS[k])}
+        return criterion_of(self.criterion, unlike)
+
+    @property
+    def standardizes(self) -> bool:
+        if isinstance(self.standardize, str):
+            return self.resolved().standardize
+        return bool(self.standardize)
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "method": self.method,
+            "criterion": self.criterion,
+            **_plain(self.resolved()),
+            "standardize": self.standardizes,
+            "missing": self.missing,
+        }
+
+    def __str__(self) -> str:
+        """In a few words."""
+        return f"{self.criterion} of each feature in one pass,"
+
+
+@dataclass
+class Once(AbstractRun):
+    """A run of one pass."""
+
+    parameters: OnceParameters
+
+    def promise_for(self, m: int) -> Promise:
+        """By sizes: blocks and tiles of the tasks in flight, and vectors of all features."""
+        d = self.source.n_features
+        block = 5 * block_bytes(self.source, m)
+        tile = TILES * 8 * tile_height(m) * m
+        has_kernel = self.parameters.resolved().has_bandwidth
+        kernel = 8 * 4 * (MOST_NODES * ROWS + ENTRIES) if has_kernel else 0
+        pairs = PAIRS * min(m, MEDIAN_SAMPLES) ** 2
+        return Promise(
+            process=resident_bytes(),
+            squares=0,
+            tasks=self.runtime.n_here * (block + tile + kernel),
+            survivors=0,
+            vectors=VECTORS * 8 * d,
+            landmarks=8 * (COPIES * DIRECTIONS * m + pairs) if has_kernel else 0,
+        )
+
+    def labels(self) -> LabelParts:
+        """As the criterion reads them."""
+        assert self.y is not None, "a criterion compares features with labels"
+        criterion = self.parameters.resolved()
+        if self.covariates is not None:
+            raise InputError(
+                f"{criterion.name!r} takes no covariates; leave them out, take what they explain "
+                "out of the features before, or use BAHSIC or LinearHSIC."
+            )
+        return criterion.read(self.y)
+
+    def select(self, labels: LabelParts | None) -> tuple[Order, Scaling]:
+        """Rank all features."""
+        assert labels is not None, "y was given"
+        if self.checkpoint is None:
+            return self._rank(labels, None)
+        with Checkpoint(self.checkpoint) as kept:
+            return self._rank(labels, kept)
+
+    def _rank(self, labels: LabelParts, kept: Checkpoint | None) -> tuple[Order, Scaling]:
+        started = time.perf_counter()
+        criterion = self.parameters.resolved()
+        previous = None if kept is None else kept.begin(self.identity())
+        done = previous if previous is not None and previous.round else None
+        prepared = criterion.prepare(labels)
+        progress = Progress(self.progress, self.source.n_features)
+        try:
+            # Of a run that is done, all but what is no part of its state: cheap, as it happens.
+            again = done is None or criterion.signed
+            found = self._pass(criterion if again else None, prepared, progress)
+            if kept is not None:
+                kept.check_data(found.scaling.checksum)
+            alive = np.flatnonzero(~found.scaling.constant)
+            scores = criterion.finish(prepared, found.columns[:, alive]) if again else None
+            if done is None:
+                assert scores is not None, "they are computed unless the run is done"
+                first, order = begin(alive), worst_first(scores.order_by)
+                scaled = self.parameters.standardizes
+                record = _record(criterion, scores, found, started, standardized=scaled)
+                done = first.after(alive[order], scores.score[order], record)
+                start = first if previous is None else None
+                _keep(kept, done, start, found.scaling.checksum)
+            progress.round_done(done)
+        finally:
+            progress.close()
+        extra = _signed(criterion, scores, alive, self.source.n_features)
+        placed = (done.eliminated, done.scores, done.removed_in, done.history)
+        meaning = criterion.meaning
+        return Order(*placed, placed="scored", meaning=meaning, extra=extra), found.scaling
+
+    def _pass(
+        self, criterion: AbstractCriterion | None, prepared: object, progress: Progress
+    ) -> Found:
+        """Read the data; `criterion` None reads them for their scaling alone."""
+        asked = self.parameters
+        resolved = asked.resolved()
+        wanted = WantedOnce(
+            rows=self.rows,
+            n_samples=self.n_samples,
+            standardize=asked.standardizes,
+            statistic=False,
+            criterion=criterion,
+            prepared=prepared,
+        )
+        found = read_once(self.source, self.runtime, wanted, progress)
+        check_measured(
+            found.scaling,
+            missing=asked.missing,
+            standardize=asked.standardizes,
+            has_bandwidth=resolved.has_bandwidth,
+        )
+        return found
+
+
+def _plain(criterion: AbstractCriterion) -> dict[str, Any]:
+    """Parameters of a criterion as plain values."""
+    given = criterion.parameters()
+    if criterion.has_bandwidth:
+        given["bandwidth"] = repr(resolve_width(given["bandwidth"]))
+    return given
+
+
+def _signed(
+    criterion: AbstractCriterion, scores: Scores | None, alive: Index, d: int
+) -> dict[str, tuple[Array, str]]:
+    """The statistic as a column for the result, NaN where a feature does not vary."""
+    if scores is None or scores.statistic is None:
+        return {}
+    statistic = np.full(d, np.nan)
+    statistic[alive] = scores.statistic
+    return {"statistic": (statistic, criterion.signed)}
+
+
+def _record(
+    criterion: AbstractCriterion,
+    scores: Scores,
+    found: Found,
+    started: float,
+    *,
+    standardized: bool,
+) -> dict[str, Any]:
+    """For the history of rounds, of which there is one.
+
+    Raises
+    ------
+    InputError
+        Scores that are no numbers, or tell nothing apart.
+    """
+    lost = int(np.isnan(scores.score).sum())
+    if lost:
+        raise InputError(
+            f"{lost} of {scores.score.size} scores by {criterion.name!r} are no numbers: values "
+            "are too large or too small for it. Rescale them, or pass standardize=True."
+        )
+    flat = np.ptp(scores.score) <= TIE * np.abs(scores.score).max(initial=0.0)
+    if criterion.has_bandwidth and not standardized and scores.score.size > 1 and flat:
+        raise InputError(
+            f"All {scores.score.size} scores by {criterion.name!r} are the same: at this bandwidth "
+            "no two samples are alike to the kernel, or all are. Pass bandwidth='median', or "
+            "standardize=True."
+        )
+    return {
+        "n_features": scores.score.size,
+        "n_removed": scores.score.size,
+        "seconds": time.perf_counter() - started,
+        "bytes_read": found.bytes_read,
+        "engine": criterion.name,
+        **scores.facts,
+    }
+
+
+def _keep(
+    kept: Checkpoint | None, done: SelectionState, start: SelectionState | None, checksums: Index
+) -> None:
+    """Keep the only round; `start` where nothing was kept before."""
+    if kept is None:
+        return
+    if start is not None:
+        kept.start(start, checksums)
+    kept.save(done)
+    kept.finish()
+
+
+class OnePass(Selector):
+    r"""Ranking by a criterion of one feature at a time: the relatives of HSIC (JMLR section 6).
+
+    One read of the data at any width. Features that say something only together are not seen;
+    take it for a first look, to compare with, or where one of these is what a field reports.
+
+    Parameters
+    ----------
+    n_features_to_select : int, float or None
+        As of `BAHSIC`.
+    criterion : str
+        ``"pearson"`` (eq. 21), ``"centroid"``, ``"t"`` (eq. 24), ``"snr"``, ``"moderated-t"`` and
+        ``"b"`` (Smyth 2004; eq. 25), ``"shrunken-centroid"`` (eq. 28), ``"mmd"`` (eq. 26),
+        ``"kta"`` (6.4), ``"qmi"`` (eq. 30), ``"ridge"`` (eq. 29); see `dhsic.criteria`.
+    standardize : "auto" or bool
+        To unit deviation; ``"auto"`` does, but for the moderated t and B statistics, whose prior
+        compares the variances of features.
+    bandwidth : "dimension", "median" or float
+        Sigma of the kernel on one feature (mmd, kta, qmi): 1/2, the median rule for each, or a
+        number.
+    label_kernel : str
+        Of kta; as of `BAHSIC`.
+    penalty : float
+        Lambda of ridge.
+    centroid_weight : float
+        Lambda of centroid, the weight of the positive class.
+    proportion : float
+        Part of the features that are supposed to differ (b).
+    missing, stability, checkpoint, progress, random_state, runtime, memory
+        As of `BAHSIC`.
+
+    Attributes
+    ----------
+    scores_ : (d,) float
+        The criterion: larger is more relevant. Where it has a sign, `result_` has it as
+        ``statistic``.
+    ranking_, support_, result_
+        As of `BAHSIC`.
+
+    Examples
+    --------
+    >>> import numpy as np, dhsic
+    >>> X = np.random.default_rng(0).standard_normal((100, 20))
+    >>> dhsic.OnePass(1, criterion="t").fit(X, X[:, 4] > 0).get_support(indices=True).tolist()
+    [4]
+    """
+
+    _run = Once
+
+    def __init__(
+        self,
+        n_features_to_select: int | float | None = 50,
+        *,
+        criterion: str = "pearson",
+        standardize: Any = "auto",
+        missing: str = "mean",
+        bandwidth: Any = "dimension",
+        label_kernel: str = "auto",
+        penalty: float = 1.0,
+        centroid_weight: float = 0.5,
+        proportion: float = 0.01,
+        stability: int = 0,
+        checkpoint: str | Path | None = None,
+        progress: Any = "auto",
+        random_state: Any = 0,
+        runtime: Any = "auto",
+        memory: int | None = None,
+    ) -> None:
+        self.n_features_to_select = n_features_to_select
+        self.criterion = criterion
+        self.standardize = standardize
+        self.missing = missing
+        self.bandwidth = bandwidth
+        self.label_kernel = label_kernel
+        self.penalty = penalty
+        self.centroid_weight = centroid_weight
+        self.proportion = proportion
+        self.stability = stability
+        self.checkpoint = checkpoint
+        self.progress = progress
+        self.random_state = random_state
+        self.runtime = runtime
+        self.memory = memory
+
+    def parameters(self) -> OnceParameters:
+        return OnceParameters(
+            criterion=self.criterion,
+            standardize=self.standardize,
+            missing=self.missing,
+            bandwidth=self.bandwidth,
+            label_kernel=self.label_kernel,
+            penalty=self.penalty,
+            centroid_weight=self.centroid_weight,
+            proportion=self.proportion,
+        )

@@ -1,0 +1,183 @@
+"""A run of rounds: labels give W, a pass gives scaling, rounds follow, each kept.
+
+What backward elimination and forward selection share; which rounds, a subclass says.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from dhsic._typing import Float, Index
+from dhsic.algorithms.state import SelectionState, begin
+from dhsic.errors import InputError
+from dhsic.hsic import check_estimator
+from dhsic.kernels.bandwidth import resolve_bandwidth
+from dhsic.kernels.labels import SELF, LabelParts
+from dhsic.kernels.ridge import AbstractWhole
+from dhsic.kernels.table import resolve_kernel
+from dhsic.memory import Promise
+from dhsic.outcome import Order
+from dhsic.passes.dependence import Choices, Reporter
+from dhsic.passes.groups import OPEN_GROUPS, Membership
+from dhsic.progress import Progress
+from dhsic.selectors.parameters import Parameters
+from dhsic.selectors.run import AbstractRun, check_measured, weights_from, weights_of
+from dhsic.sources.scaling import Scaling
+from dhsic.storage.checkpoint import Checkpoint
+
+
+class Measured(Protocol):
+    """HSIC over a source, as far as a run is concerned with it."""
+
+    reporter: Reporter | None
+
+    @property
+    def candidates(self) -> Index:
+        """What may be removed or chosen: features that vary, or their groups."""
+
+    def measure(self) -> Scaling:
+        """Pass over all features."""
+
+    def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
+        """Take the data for their own labels, after `measure`."""
+
+    def check_reach(self) -> None:
+        """Refuse data that the kernel overflows on, after `measure`."""
+
+    def resume(self, state: SelectionState) -> None:
+        """Go to where `state` left off, after `measure`."""
+
+    def close(self) -> None:
+        """Let go of scratch."""
+
+
+D = TypeVar("D", bound=Measured)
+
+
+@dataclass
+class AbstractRounds(AbstractRun, Generic[D]):
+    """A run of Algorithm 1 or 2."""
+
+    parameters: Parameters
+    takes_self: ClassVar[bool] = True
+
+    @abstractmethod
+    def dependence(self, labels: LabelParts | None) -> D:
+        """HSIC(sigma, S), by the engines that the parameters ask for."""
+
+    @abstractmethod
+    def ahead(self, state: SelectionState) -> list[int]:
+        """Candidates of every round that is left."""
+
+    @abstractmethod
+    def rounds(self, dependence: D, state: SelectionState) -> Iterator[SelectionState]:
+        """State after every round that is left."""
+
+    @abstractmethod
+    def order(self, state: SelectionState) -> Order:
+        """Order of the candidates."""
+
+    @abstractmethod
+    def tell(self, state: SelectionState) -> None:
+        """Warn of what the rounds showed."""
+
+    def check_samples(self, m: int) -> None:
+        """As many as the estimator takes; and what groups are not for."""
+        check_estimator(self.parameters.estimator, m)
+        if self.groups is None:
+            return
+        kernel = resolve_kernel(self.parameters.kernel)
+        if isinstance(kernel, AbstractWhole):
+            raise InputError(
+                f"The {kernel.name} kernel and groups: its matrix is no function of the parts that "
+                "groups are. Take another kernel, or leave the groups out."
+            )
+        if self.parameters.approx == "lowrank":
+            raise InputError(
+                "approx='lowrank' scores single features, and groups were given; leave it out."
+            )
+
+    def with_groups(self, needed: Promise, m: int) -> Promise:
+        """The promise, with the statistics of the groups that are under way."""
+        if self.groups is None:
+            return needed
+        squares = (OPEN_GROUPS + 4) * self.runtime.n_here
+        return replace(needed, tasks=needed.tasks + squares * 8 * m * m)
+
+    def choices(self, labels: LabelParts | None, *, weigh: bool = True) -> Choices:
+        """What does not change during a run; without W where it is not to be a matrix."""
+        asked = self.parameters
+        m = self.n_samples
+        return Choices(
+            resolve_kernel(asked.kernel),
+            resolve_bandwidth(asked.bandwidth),
+            weights_of(labels, asked.estimator, self.covariates, m) if weigh else np.empty((0, 0)),
+            asked.standardizes,
+            np.dtype(str(asked.dtype)),
+            asked.approx == "direct",
+        )
+
+    def select(self, labels: LabelParts | None) -> tuple[Order, Scaling]:
+        """All rounds."""
+        dependence = self.dependence(labels)
+        try:
+            if self.checkpoint is None:
+                return self._all(dependence, None)
+            with Checkpoint(self.checkpoint) as kept:
+                return self._all(dependence, kept)
+        finally:
+            dependence.close()
+
+    def _all(self, dependence: D, kept: Checkpoint | None) -> tuple[Order, Scaling]:
+        previous = None if kept is None else kept.begin(self.identity())
+        scaling = dependence.measure()
+        if kept is not None:
+            kept.check_data(scaling.checksum)
+        asked = self.parameters
+        check_measured(
+            scaling,
+            missing=asked.missing,
+            standardize=asked.standardizes,
+            has_bandwidth=resolve_kernel(asked.kernel).has_bandwidth,
+        )
+        if asked.label_kernel == SELF:
+            dependence.weigh_itself(lambda L: weights_from(L, asked.estimator, self.covariates))
+        state = begin(dependence.candidates) if previous is None else previous
+        if kept is not None and previous is None:
+            kept.start(state, scaling.checksum)
+        dependence.check_reach()
+        dependence.resume(state)
+        state = self._to_the_end(dependence, state, kept)
+        self.tell(state)
+        order = self.order(state)
+        if self.groups is not None:
+            order = self.groups.spread(order, self._membership(scaling))
+        return order, scaling
+
+    def _to_the_end(
+        self, dependence: D, state: SelectionState, kept: Checkpoint | None
+    ) -> SelectionState:
+        progress = Progress(self.progress, sum(self.ahead(state)))
+        dependence.reporter = progress
+        try:
+            for after in self.rounds(dependence, state):
+                state = after
+                if kept is not None:
+                    kept.save(state)
+                progress.round_done(state)
+        finally:
+            progress.close()
+        if kept is not None:
+            kept.finish()
+        return state
+
+    def _membership(self, scaling: Scaling) -> Membership:
+        assert self.groups is not None, "asked for groups only"
+        membership = Membership(self.groups.codes)
+        membership.drop_constant(scaling)
+        return membership

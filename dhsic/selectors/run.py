@@ -1,0 +1,351 @@
+"""A run: what every method does around its own work, from the first check to the outcome.
+
+From labels to weights, as a run needs them: W in full, or as a product of thin matrices.
+
+Checks of what the first pass over the features found.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.errors import InputError
+from dhsic.hsic import FactoredWeights, factored_weights, weights
+from dhsic.kernels.label_factors import factor_of
+from dhsic.kernels.labels import SELF, LabelParts, label_parts
+from dhsic.memory import Promise
+from dhsic.outcome import Order, Outcome
+from dhsic.passes.reader import COMPACT_BYTES
+from dhsic.passes.values import look_at
+from dhsic.progress import Hook, check_progress
+from dhsic.runtime.base import AbstractRuntime, WorkerMemory
+from dhsic.runtime.blas import single_blas_thread
+from dhsic.selectors.groups import Groups
+from dhsic.selectors.parameters import AbstractParameters
+from dhsic.selectors.workers import WorkerPromise
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.scaling import Scaling
+from dhsic.sources.values import Values, recoded
+from dhsic.versions import versions
+
+logger = logging.getLogger("dhsic")
+
+#: What to do where a code is none.
+KEEPING = "If it is a value, pass missing_code=None."
+
+
+@dataclass
+class AbstractRun(ABC):
+    """One run, ready to go; `announce` hears the memory promise before the work begins.
+
+    A method implements `promise_for`, `select` and, where it asks for more samples than two or
+    reads its labels in another way, `check_samples` and `labels`.
+    """
+
+    source: AbstractSource
+    y: Array | None
+    parameters: AbstractParameters
+    runtime: AbstractRuntime
+    covariates: Array | None = None
+    rows: Index | None = None
+    groups: Groups | None = None
+    checkpoint: str | None = None
+    job: Mapping[str, Any] = field(default_factory=dict)
+    progress: str | bool | Hook = False
+    memory: int | None = None
+    announce: Callable[[AbstractRun, Promise], object] | None = None
+    #: What the values of the data are, once they were looked at.
+    values: Values | None = None
+    #: Bytes of survivors in memory, here or on each worker; None for as many as are of use.
+    budget: int | None = field(default=None, init=False)
+    #: Data and parameters as they were given, once the values of the data were looked at.
+    asked: tuple[AbstractSource, AbstractParameters] | None = field(default=None, init=False)
+
+    #: Whether the data may be their own labels.
+    takes_self: ClassVar[bool] = False
+
+    @abstractmethod
+    def promise_for(self, m: int) -> Promise:
+        """Memory that the run will need at most, for m samples."""
+
+    @abstractmethod
+    def select(self, labels: LabelParts | None) -> tuple[Order, Scaling]:
+        """Do the work of the method, from the start or from where the checkpoint left off."""
+
+    @property
+    def smaller(self) -> str:
+        """What makes m x m matrices smaller, for people."""
+        return "use fewer samples"
+
+    def check_samples(self, m: int) -> None:  # noqa: B027  # most methods take any number
+        """Refuse fewer samples than the method takes."""
+
+    def labels(self) -> LabelParts | None:
+        """The labels; None where the data are their own."""
+        if self.parameters.label_kernel == SELF:
+            return None
+        assert self.y is not None, "a method without labels says so"
+        return label_parts(self.y, self.parameters.label_kernel, self.covariates).centred
+
+    @property
+    def n_samples(self) -> int:
+        """Samples that take part, m."""
+        return self.source.n_samples if self.rows is None else len(self.rows)
+
+    def execute(self) -> Outcome:
+        """Do it, from the start or from where the checkpoint left off."""
+        self.parameters.check()
+        check_progress(self.progress)
+        check_memory(self.memory)
+        m = self.n_samples
+        self._check_sizes(m)
+        if self.parameters.label_kernel == SELF and not self.takes_self:
+            raise InputError(
+                "label_kernel='self' takes the data for labels, which this method cannot; pass y "
+                "and another label kernel, or take BAHSIC, FOHSIC or LinearHSIC."
+            )
+        self.check_samples(m)
+        needed = self.promise_for(m)
+        needed.check(self.memory, self.smaller)
+        self.check_workers(self.runtime.tightest())
+        self.look()
+        if self.announce is not None:
+            self.announce(self, needed)
+        with single_blas_thread():
+            labels = self.labels()
+            if labels is not None and labels.n_samples != m:
+                raise InputError(
+                    f"The label matrix is {labels.n_samples} x {labels.n_samples} and there are "
+                    f"{m} samples; pass one row a sample."
+                )
+            order, scaling = self.select(labels)
+        return Outcome(
+            order,
+            scaling,
+            SELF if labels is None else labels.description,
+            0 if labels is None else labels.n_targets,
+            self.parameters.identity(),
+            self.source,
+            self.look(),
+            m,
+            needed,
+            self.runtime.name,
+        )
+
+    def look(self, runtime: AbstractRuntime | None = None, *, whole: bool = True) -> Values:
+        """Look at what the values are, which says what is missing and what scale features have.
+
+        Parameters
+        ----------
+        runtime : AbstractRuntime, optional
+            Where they are looked at, that of the run by default.
+        whole : bool
+            At all values where a few look like dosages; else at those few alone.
+
+        Raises
+        ------
+        DataError
+            Few values besides 0, 1 and 2 that are no codes for missing ones.
+        """
+        if self.values is None:
+            self.values = look_at(
+                self.source,
+                runtime or self.runtime,
+                self.rows,
+                whole=whole,
+                as_they_are=self.parameters.takes_names,
+            )
+            if self.values.codes and self.announce is None:  # which tells of them
+                warnings.warn(f"X holds {self.values}. {KEEPING}", stacklevel=2)
+            self.asked = self.source, self.parameters
+            self.source = recoded(self.source, self.values)
+            self.parameters = self.parameters.settled(self.values)
+            logger.info("%s", scaling_told(self.values, self.parameters))
+        return self.values
+
+    def check_workers(self, memory: WorkerMemory | None) -> None:
+        """Refuse workers that are too small; survivors get there what their limit leaves.
+
+        Raises
+        ------
+        MemoryBudgetError
+            They are; the message names what to change.
+        """
+        if memory is None or memory.limit is None:
+            return
+        needed = WorkerPromise.of(self, memory)
+        needed.check(memory, self.smaller)
+        room = COMPACT_BYTES if self.budget is None else self.budget
+        self.budget = min(room, needed.survivors)
+
+    def identity(self) -> dict[str, Any]:
+        """What a run must share with the one that made a checkpoint, for `Checkpoint.begin`.
+
+        What the values of the data decide is not part of it: the data are.
+        """
+        source, parameters = self.asked or (self.source, self.parameters)
+        digest = sha256()
+        codes = None if self.groups is None else self.groups.codes
+        for array in (self.y, self.covariates, self.rows, codes):
+            digest.update(repr(None if array is None else np.asarray(array).tolist()).encode())
+        return {
+            "source": source.fingerprint(),
+            "parameters": {**parameters.identity(), "labels": digest.hexdigest()},
+            "versions": versions(),
+            "job": dict(self.job),
+        }
+
+    def _check_sizes(self, m: int) -> None:
+        if self.source.n_features == 0 or m == 0:
+            raise InputError(
+                f"The data have {m} samples and {self.source.n_features} features; there is "
+                "nothing to select from."
+            )
+        if self.y is not None and len(self.y) != m:
+            hint = (
+                " The number of features matches: the matrix may be transposed (sample_dim=)."
+                if len(self.y) == self.source.n_features
+                else ""
+            )
+            raise InputError(
+                f"y has {len(self.y)} labels and the data have {m} samples; pass one label a "
+                f"sample, in the order of the samples.{hint}"
+            )
+
+
+def scaling_told(values: Values, parameters: AbstractParameters) -> str:
+    """What the values are and what is done with them, for people."""
+    done = "and scaled to unit deviation" if parameters.standardizes else "not scaled"
+    return f"{values}; features are centred, {done}"
+
+
+def check_memory(memory: object) -> None:
+    """Refuse what is no number of bytes."""
+    size = float(memory) if isinstance(memory, Real) else 0.0
+    if memory is not None and (memory is True or not size > 0):
+        raise InputError(
+            f"memory={memory!r}; pass a number of bytes, such as 8 * 2**30, or None for what the "
+            "machine has."
+        )
+
+
+def weights_of(
+    labels: LabelParts | None, estimator: str, covariates: Array | None, m: int
+) -> Float:
+    """W, (m, m); zeros until the data, which are their own labels, have been read.
+
+    Raises
+    ------
+    InputError
+        Labels that are all alike once covariates are taken out.
+    """
+    if labels is None:
+        return np.zeros((m, m))
+    everyone = slice(0, labels.n_samples)
+    return weights_from(np.asarray(labels.tile(everyone, everyone)), estimator, covariates)
+
+
+def weights_from(L: Float, estimator: str, covariates: Array | None) -> Float:
+    """W, (m, m), of a label matrix; raises as `weights_of`."""
+    W = weights(L, estimator, covariates)
+    _check_left(float(np.abs(W).max()), float(np.abs(L).max()), len(L), estimator, covariates)
+    return W
+
+
+def factored_of(labels: LabelParts, estimator: str, covariates: Array | None) -> FactoredWeights:
+    """W as a product of thin matrices; raises as `weights_of`."""
+    factor = factor_of(labels)
+    W = factored_weights(factor, estimator, covariates)
+    largest = float((np.square(factor.B) @ np.abs(factor.weights)).max())
+    _check_left(W.norm / len(factor.B), largest, len(factor.B), estimator, covariates)
+    return W
+
+
+def _check_left(
+    largest_weight: float, largest_label: float, m: int, estimator: str, covariates: Array | None
+) -> None:
+    if largest_weight * m * m > 1e-9 * largest_label:
+        return
+    if covariates is None and estimator == "biased":
+        raise InputError(
+            "Nothing is left of the label matrix once its mean is taken out: rows of a given L "
+            "that are all alike. Pass labels that vary, or a centred L."
+        )
+    if covariates is None:
+        raise InputError(
+            "Nothing is left of the labels once their mean is taken out: of a class of one sample "
+            "the unbiased estimate makes nothing. Pass labels that more samples share, or "
+            "estimator='biased'."
+        )
+    raise InputError(
+        "Nothing is left of the labels once their mean and the covariates are taken out; pass "
+        "labels that vary, or fewer covariates."
+    )
+
+
+#: Values of features up to here, as scaled, have powers that are numbers.
+LARGEST_PEAK = 1e15
+#: Data all below this ask for a sigma whose powers are none.
+SMALLEST_PEAK = 1e-4
+
+
+def check_measured(
+    scaling: Scaling, *, missing: str, standardize: bool, has_bandwidth: bool
+) -> None:
+    """Refuse data that nothing can be ranked by.
+
+    Parameters
+    ----------
+    missing : {"mean", "error"}
+        What is to be done about missing values.
+    standardize : bool
+        Whether features are scaled to unit deviation.
+    has_bandwidth : bool
+        Whether the kernel on the data has a width.
+
+    Raises
+    ------
+    InputError
+        Missing values that are to be an error, values beyond numbers, or only constant features.
+    """
+    n = int((scaling.n_missing > 0).sum())
+    if missing == "error" and n:
+        first = int(np.flatnonzero(scaling.n_missing)[0])
+        raise InputError(
+            f"{int(scaling.n_missing.sum())} values are missing in {n} features (first: "
+            f"feature {first}) and missing='error'; fill them in, or pass missing='mean'."
+        )
+    _check_range(scaling, standardize=standardize, has_bandwidth=has_bandwidth)
+    if scaling.constant.all():
+        raise InputError(
+            f"All {scaling.constant.size} features are constant over the samples; there is "
+            "nothing to rank. Check the orientation and the choice of samples."
+        )
+
+
+def _check_range(scaling: Scaling, *, standardize: bool, has_bandwidth: bool) -> None:
+    """Refuse features whose squares or products no number holds."""
+    beyond = np.flatnonzero(~np.isfinite(scaling.std) | ~(scaling.peak < LARGEST_PEAK))
+    if beyond.size:
+        raise InputError(
+            f"{beyond.size} features (first: feature {beyond[0]}, of mean "
+            f"{scaling.mean[beyond[0]]:.3g}) hold values so large, or vary by so little, that "
+            "squares leave the range of floating-point numbers. Rescale them, take logarithms"
+            + ("." if standardize else ", or pass standardize=True.")
+        )
+    highest = float(scaling.peak.max())
+    if has_bandwidth and 0 < highest < SMALLEST_PEAK:
+        raise InputError(
+            f"No feature is further than {highest:.3g} from its mean, which asks for a sigma "
+            "beyond numbers. Pass standardize=True, or rescale the data."
+        )

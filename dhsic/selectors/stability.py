@@ -1,0 +1,139 @@
+"""Stability selection: how often a feature is selected from half of the samples.
+
+Meinshausen and Buhlmann: Stability selection. J. R. Statist. Soc. B 72 (2010). A feature that is
+selected by what a few samples happen to say is not selected from most halves; one that the target
+depends on is. Halves are drawn without replacement, class by class where labels are classes, and
+each is a run of its own over the same blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Index
+from dhsic.errors import InputError
+from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel
+from dhsic.outcome import Outcome
+from dhsic.selectors.run import AbstractRun
+from dhsic.sources.checksums import ChecksummedSource
+
+
+def check_stability(stability: Any) -> int:
+    """Return the number of halves, 0 for none.
+
+    Raises
+    ------
+    InputError
+        Neither 0 nor a whole number >= 2.
+    """
+    whole = isinstance(stability, (int, np.integer)) and not isinstance(stability, bool)
+    if not whole or stability < 0 or stability == 1:
+        raise InputError(
+            f"stability={stability!r}; pass how many halves of the samples to select from, such as "
+            "50, or 0 for none."
+        )
+    return int(stability)
+
+
+def halves(y: Array | None, m: int, n: int, seed: int) -> list[Index]:
+    """Positions of the samples of each of n random halves, ascending.
+
+    Parameters
+    ----------
+    y : (m,) or (m, t) array, optional
+        Labels; classes are halved one by one where there is one target.
+    m : int
+        Number of samples.
+    n : int
+        How many halves.
+    seed : int
+        Of the draws.
+    """
+    rng = np.random.default_rng(seed)
+    strata = _strata(y, m)
+    # Of an odd number one more or one less, by turns: a half of all, and none of no class.
+    sizes = [max(1, (s.size + i % 2) // 2) for i, s in enumerate(strata, start=1)]
+    return [
+        np.sort(
+            np.concatenate([rng.permutation(s)[:k] for s, k in zip(strata, sizes, strict=True)])
+        )
+        for _ in range(n)
+    ]
+
+
+def check_halves(run: AbstractRun, n: int, seed: int) -> None:
+    """Refuse before the work what halves of the samples are too few for.
+
+    Raises
+    ------
+    InputError
+        Too few samples for the method, or labels of which too few are in a half.
+    """
+    for number, half in enumerate(halves(run.y, run.n_samples, n, seed)):
+        part = _of_half(run, half, number)
+        try:
+            part.check_samples(half.size)
+            part.labels()
+        except InputError as error:
+            raise InputError(
+                f"stability={n} selects from halves of the samples, {half.size} of "
+                f"{run.n_samples}, and there: {error}"
+            ) from error
+
+
+def _strata(y: Array | None, m: int) -> list[Index]:
+    everyone = np.arange(m)
+    if y is None or y.ndim != 1 or auto_kernel(y) not in CLASS_KERNELS:
+        return [everyone]
+    _, codes = np.unique(y.astype(str), return_inverse=True)
+    return [np.flatnonzero(codes == code) for code in range(codes.max() + 1)]
+
+
+def with_stability(run: AbstractRun, outcome: Outcome, n: int, count: int, seed: int) -> Outcome:
+    """The outcome of a run with a column ``stability``: part of n halves that select a feature.
+
+    Parameters
+    ----------
+    run : AbstractRun
+        The run that the outcome is from. Halves keep checkpoints next to its own.
+    count : int
+        How many features (or groups) are selected, from all samples as from halves.
+    seed : int
+        Of the draws.
+    """
+    chosen = np.zeros(run.source.n_features)
+    source = ChecksummedSource.over(run.source, outcome.scaling.checksum, run.rows)
+    run = replace(run, source=source)  # halves of the data that the run itself has read
+    for number, half in enumerate(halves(run.y, run.n_samples, n, seed)):
+        found = _of_half(run, half, number).execute()
+        chosen[found.worst_first[::-1][: found.order.n_features(count)]] += 1.0
+    meaning = f"part of {n} random halves of the samples from which the feature is selected"
+    order = replace(
+        outcome.order, extra={**outcome.order.extra, "stability": (chosen / n, meaning)}
+    )
+    return replace(outcome, order=order)
+
+
+def _of_half(run: AbstractRun, half: Index, number: int) -> AbstractRun:
+    rows = half if run.rows is None else run.rows[half]
+    kept = None if run.checkpoint is None else f"{run.checkpoint}.stability/{number:03d}"
+    return replace(
+        run,
+        y=_labels_of(run, half),
+        covariates=None if run.covariates is None else run.covariates[half],
+        rows=rows,
+        checkpoint=kept,
+        progress=False,
+        announce=None,
+    )
+
+
+def _labels_of(run: AbstractRun, half: Index) -> Array | None:
+    """Labels of some samples; of a precomputed label matrix, its part."""
+    if run.y is None:
+        return None
+    is_matrix = run.parameters.label_kernel == "precomputed"
+    return run.y[np.ix_(half, half)] if is_matrix else run.y[half]

@@ -1,0 +1,226 @@
+"""Recursive feature elimination with support vectors, for users.
+
+Recursive feature elimination with support vectors from end to end (JMLR 6.8).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dhsic.errors import InputError
+from dhsic.kernels.bandwidth import resolve_bandwidth
+from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.dot import Linear, Polynomial
+from dhsic.kernels.labels import (
+    CLASS_KERNELS,
+    ClassTarget,
+    LabelParts,
+    auto_kernel,
+    label_parts,
+)
+from dhsic.kernels.levels import Delta
+from dhsic.kernels.ridge import AbstractWhole
+from dhsic.kernels.table import resolve_kernel
+from dhsic.passes.dependence import Choices, RecursiveDependence
+from dhsic.passes.planning import Plan
+from dhsic.selectors.bahsic import Elimination
+from dhsic.selectors.base import Selector
+from dhsic.selectors.parameters import Parameters
+from dhsic.validation import is_positive
+
+#: Samples that a machine takes.
+LEAST = 2
+APPROX = ("auto", "exact", "direct")
+
+
+@dataclass(frozen=True)
+class RecursiveParameters(Parameters):
+    """Of elimination with support vectors."""
+
+    method: ClassVar[str] = "svm-rfe"
+    kernel: str | AbstractKernel = "linear"
+    label_kernel: str = "multiclass"
+    penalty: float = 1.0
+
+    def check(self) -> RecursiveParameters:
+        super().check()
+        kernel = resolve_kernel(self.kernel)
+        if isinstance(kernel, AbstractWhole | Delta):
+            raise InputError(
+                f"svm-rfe and the {kernel.name} kernel: a machine takes a kernel of two samples, "
+                "such as 'linear', 'gaussian' or 'laplace'."
+            )
+        if self.approx not in APPROX:
+            raise InputError(
+                f"approx={self.approx!r} is unknown to svm-rfe, whose W is a full matrix; pass "
+                "'auto', 'exact' or 'direct'."
+            )
+        if not is_positive(self.penalty):
+            raise InputError(f"penalty={self.penalty!r}; pass C of the machine, a positive number.")
+        return self
+
+    def identity(self) -> dict[str, Any]:
+        return {**super().identity(), "penalty": float(self.penalty)}
+
+    def __str__(self) -> str:
+        name = resolve_kernel(self.kernel).name
+        return f"SVM-RFE with the {name} kernel, C {self.penalty:g}, step {self.step:g},"
+
+
+@dataclass
+class Recursive(Elimination):
+    """A run of Algorithm 1 with a machine in every round."""
+
+    parameters: RecursiveParameters
+    takes_self: ClassVar[bool] = False
+    meaning: ClassVar[str] = "by how much the margin term falls without the feature, alpha held"
+
+    def check_samples(self, m: int) -> None:
+        """Two at least: there is no estimator."""
+        if m < LEAST:
+            raise InputError(f"svm-rfe tells two samples apart at least, and there are {m}.")
+
+    def labels(self) -> LabelParts:
+        """Classes; numbers that are none are refused."""
+        assert self.y is not None, "this method does not take the data for labels"
+        if self.y.ndim == 1 and auto_kernel(self.y) not in CLASS_KERNELS:
+            raise InputError(
+                "svm-rfe tells classes apart, and y holds real values; cut them into classes, or "
+                "use bahsic."
+            )
+        return label_parts(self.y, self.parameters.label_kernel)
+
+    def plan(self, m: int) -> Plan:
+        """Exact: W is a full matrix."""
+        del m
+        return Plan(begins_thin=False, eager=False, may_square=True)
+
+    def dependence(self, labels: LabelParts | None) -> RecursiveDependence:
+        """The margin term as a function of S."""
+        assert labels is not None, "this method does not take the data for labels"
+        asked = self.parameters
+        choices = Choices(
+            _with_statistic(resolve_kernel(asked.kernel)),
+            resolve_bandwidth(asked.bandwidth),
+            np.zeros((labels.n_samples, labels.n_samples)),
+            asked.standardizes,
+            np.dtype(str(asked.dtype)),
+            asked.approx == "direct",
+        )
+        return RecursiveDependence(
+            self.source,
+            choices,
+            self.runtime,
+            self._classes(labels),
+            float(asked.penalty),
+            rows=self.rows,
+            memory=self.budget,
+        )
+
+    def _classes(self, labels: LabelParts) -> Any:
+        """Class of each sample, (m,)."""
+        parts = labels.parts
+        if len(parts) != 1 or not isinstance(parts[0], ClassTarget):
+            raise InputError(
+                "svm-rfe tells classes apart, and there are several targets or real values; pass "
+                "one class label a sample."
+            )
+        if self.covariates is not None:
+            raise InputError(
+                "svm-rfe takes no covariates: its machine has no part for them. Leave them out, "
+                "or use bahsic."
+            )
+        return parts[0].codes
+
+
+def _with_statistic(kernel: AbstractKernel) -> AbstractKernel:
+    """The linear kernel as one of degree 1: W changes from round to round, so one pass is none."""
+    return Polynomial(degree=1, offset=0.0) if isinstance(kernel, Linear) else kernel
+
+
+class SVMRFE(Selector):
+    r"""Recursive feature elimination with support vectors (Guyon et al. 2002; JMLR 6.8).
+
+    Each round solves a support vector machine on the surviving features and removes those without
+    which its margin term ``1/2 alpha' (K o y y') alpha`` (eq. 31) decreases least, alpha held: HSIC
+    with a conformal kernel. It looks at samples close to the boundary between classes only; take it
+    to compare with, or where a machine is what the features are for.
+
+    Parameters
+    ----------
+    n_features_to_select : int, float or None
+        As of `BAHSIC`.
+    penalty : float
+        C of the machine.
+    kernel : {"linear", "gaussian", "polynomial"} or kernel object
+        Of the machine. With the linear kernel the criterion is ``w_j^2 / 2``.
+    step, bandwidth, standardize, missing, approx, dtype
+        As of `BAHSIC`; low rank is not to be had.
+    stability, checkpoint, progress, random_state, runtime, memory
+        As of `BAHSIC`.
+
+    Notes
+    -----
+    Labels are classes; more than two take a machine for each against the rest, and their terms add
+    up. The machine is scikit-learn's `SVC`, on the m x m kernel matrix.
+
+    Examples
+    --------
+    >>> import numpy as np, dhsic
+    >>> X = np.random.default_rng(0).standard_normal((100, 20))
+    >>> dhsic.SVMRFE(1).fit(X, X[:, 4] > 0).get_support(indices=True).tolist()
+    [4]
+    """
+
+    _run = Recursive
+
+    def __init__(
+        self,
+        n_features_to_select: int | float | None = 50,
+        *,
+        step: float | int = 0.1,
+        penalty: float = 1.0,
+        kernel: Any = "linear",
+        bandwidth: Any = "dimension",
+        approx: str = "auto",
+        standardize: bool | str = "auto",
+        missing: str = "mean",
+        stability: int = 0,
+        checkpoint: str | Path | None = None,
+        dtype: Any = "float32",
+        progress: Any = "auto",
+        random_state: Any = 0,
+        runtime: Any = "auto",
+        memory: int | None = None,
+    ) -> None:
+        self.n_features_to_select = n_features_to_select
+        self.step = step
+        self.penalty = penalty
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.approx = approx
+        self.standardize = standardize
+        self.missing = missing
+        self.stability = stability
+        self.checkpoint = checkpoint
+        self.dtype = dtype
+        self.progress = progress
+        self.random_state = random_state
+        self.runtime = runtime
+        self.memory = memory
+
+    def parameters(self) -> RecursiveParameters:
+        return RecursiveParameters(
+            step=self.step,
+            penalty=self.penalty,
+            kernel=self.kernel,
+            bandwidth=self.bandwidth,
+            approx=self.approx,
+            standardize=self.standardize,
+            missing=self.missing,
+            dtype=self.dtype,
+        )

@@ -1,0 +1,204 @@
+"""The truth of a simulation: which variants make the trait, and how.
+
+The trait is a standardised liability: additive effects of common variants, products of pairs of
+common variants, and noise. A product is freed of the marginal effects of its two variants, so
+a method that looks at one variant at a time, or at linear dependence, cannot find a pair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.errors import InputError
+from dhsic.simulation.haplotypes import SEGMENT, Cohort, Mosaic, generator
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COMMON = 0.2  # causal variants have at least this minor allele frequency
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Truth:
+    """The planted variants of a simulated store, one element each, columns of its table.
+
+    Attributes
+    ----------
+    variant_index : (k,) int array
+        Place in the store.
+    variant_id, contig : (k,) object array
+        Names of the variants and of their contigs.
+    position : (k,) int array
+    kind : (k,) object array
+        "additive", or "pair" for a variant that acts only together with its partner.
+    effect : (k,) float array
+        Standard deviations of liability for one standard deviation of the term.
+    partner : (k,) int array
+        `variant_index` of the partner of a pair, -1 for additive variants.
+    """
+
+    variant_index: Index
+    variant_id: Array
+    contig: Array
+    position: Index
+    kind: Array
+    effect: Float
+    partner: Index
+
+    def frame(self) -> pd.DataFrame:
+        """Return the truth as a table, a row per planted variant."""
+        import pandas as pd
+
+        return pd.DataFrame(asdict(self))
+
+    def write(self, path: Path) -> None:
+        """Write the table as tab-separated text, aside and then renamed."""
+        aside = path.with_name(f".{path.name}.partial")
+        self.frame().to_csv(aside, sep="\t", index=False)
+        aside.replace(path)
+
+
+def truth_path(store: str | Path) -> Path:
+    """Return where the truth of a store lies: ``x.truth.tsv`` beside ``x.vcz``."""
+    return Path(store).with_suffix(".truth.tsv")
+
+
+def read_truth(path: str | Path) -> Truth:
+    """Read a table that `Truth.write` wrote.
+
+    Parameters
+    ----------
+    path : path
+        The table, ``<store stem>.truth.tsv``.
+    """
+    import pandas as pd
+
+    if not Path(path).is_file():
+        raise InputError(f"There is no truth table at {path}; pass the .truth.tsv of a simulation.")
+    text = dict.fromkeys(("variant_id", "contig", "kind"), str)
+    table = pd.read_csv(path, sep="\t", dtype=text, keep_default_na=False)
+    missing = set(Truth.__dataclass_fields__) - set(table.columns)
+    if missing:
+        raise InputError(
+            f"{path} lacks the columns {sorted(missing)}; pass the .truth.tsv of a simulation."
+        )
+    columns = {name: table[name].to_numpy() for name in Truth.__dataclass_fields__}
+    return Truth(**columns | {name: columns[name].astype(object) for name in text})
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to plant: how many variants of each kind and how much of the trait they explain."""
+
+    n_causal: int
+    n_pairs: int
+    heritability: float
+    stratification: float
+
+    def __post_init__(self) -> None:
+        if min(self.n_causal, self.n_pairs) < 0:
+            raise InputError(
+                f"n_causal={self.n_causal} and n_pairs={self.n_pairs} are counts; pass 0 or more."
+            )
+        if not 0 <= self.heritability <= 1:
+            raise InputError(f"heritability={self.heritability} is a fraction; pass 0 to 1.")
+        if not 0 <= self.stratification < np.inf:
+            raise InputError(
+                f"stratification={self.stratification} is a standard deviation; pass 0 or more."
+            )
+
+    @property
+    def n_sites(self) -> int:
+        """Number of variants to plant."""
+        return self.n_causal + 2 * self.n_pairs
+
+    def check_room(self, n_variants: int) -> None:
+        """Refuse a store in which the planted variants would lie next to each other."""
+        least = max(1, 8 * self.n_sites)
+        if n_variants < least:
+            raise InputError(
+                f"n_variants={n_variants} leaves no room between {self.n_sites} planted "
+                f"variants; pass n_variants>={least}, or plant fewer."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """Sites, effects and partners of the planted variants, and the liability they make."""
+
+    site: Index  # (k,), the additive ones first, then pair by pair
+    effect: Float  # (k,)
+    partner: Index  # (k,), -1 for additive
+    liability: Float  # (m,), mean 0 and variance 1
+
+
+def plant(cohort: Cohort, n_variants: int, plan: Plan) -> Planted:
+    """Choose common variants far from each other and make the liability from them."""
+    rng = generator(cohort.seed, 3)
+    site, dosage = _choose_sites(Mosaic(cohort), n_variants, plan.n_sites, rng)
+    order = rng.permutation(plan.n_sites)
+    site, dosage = site[order], dosage[order]
+    terms = _terms(dosage, plan.n_causal)  # (terms, m)
+    weight = rng.choice([-1.0, 1.0], size=len(terms))
+    genetic = weight @ terms
+    scale = np.sqrt(plan.heritability) / max(float(genetic.std()), 1e-12)
+    noise = _standardised(rng.standard_normal(cohort.n_samples))
+    shift = rng.standard_normal(cohort.n_populations)[cohort.population]
+    raw = scale * genetic + np.sqrt(1 - plan.heritability) * noise
+    raw += plan.stratification * _standardised(shift)
+    effect = weight * scale / raw.std()
+    return Planted(
+        site,
+        np.r_[effect[: plan.n_causal], np.repeat(effect[plan.n_causal :], 2)],
+        np.r_[np.full(plan.n_causal, -1), _swapped(site[plan.n_causal :])],
+        _standardised(raw),
+    )
+
+
+def _choose_sites(
+    mosaic: Mosaic, n_variants: int, n_sites: int, rng: np.random.Generator
+) -> tuple[Index, Float]:
+    """One common variant in the middle half of each of `n_sites` equal stretches."""
+    sites, dosages = [], []
+    for low, high in pairwise(np.linspace(0, n_variants, n_sites + 1)):
+        first = int(low + (high - low) / 4)
+        last = max(first + 1, int(high - (high - low) / 4))
+        start = int(rng.integers(first, max(first + 1, last - SEGMENT)))
+        dosage = mosaic.dosage(start, min(start + SEGMENT, last), complete=True)
+        frequency = dosage.mean(axis=1) / 2
+        minor = np.minimum(frequency, 1 - frequency)
+        common = np.flatnonzero(minor > COMMON)
+        chosen = int(rng.choice(common)) if common.size else int(minor.argmax())
+        sites.append(start + chosen)
+        dosages.append(dosage[chosen])
+    return np.array(sites, np.int64), np.array(dosages, np.float64).reshape(
+        n_sites, mosaic.cohort.n_samples
+    )
+
+
+def _terms(dosage: Float, n_causal: int) -> Float:
+    """Standardised terms of the liability, (n_causal + n_pairs, m)."""
+    x = _standardised(dosage)
+    products = []
+    for a, b in zip(x[n_causal::2], x[n_causal + 1 :: 2], strict=True):
+        marginal = np.stack([np.ones_like(a), a, b], axis=1)  # (m, 3)
+        fitted = marginal @ np.linalg.lstsq(marginal, a * b)[0]
+        products.append(_standardised(a * b - fitted))
+    return np.array([*x[:n_causal], *products]).reshape(-1, dosage.shape[1])
+
+
+def _standardised(x: Float) -> Float:
+    centred = x - x.mean(axis=-1, keepdims=True)
+    scale = centred.std(axis=-1, keepdims=True)
+    return np.asarray(centred / np.where(scale > 0, scale, 1.0), dtype=np.float64)
+
+
+def _swapped(sites: Index) -> Index:
+    """Partners of sites given pair by pair."""
+    return sites.reshape(-1, 2)[:, ::-1].ravel()

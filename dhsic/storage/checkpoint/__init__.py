@@ -1,0 +1,305 @@
+"""`Checkpoint`: a run takes its folder, keeps every round, and goes on from the last.
+
+A checkpoint: the state of a run after any round, kept so that any death loses one round.
+
+It is a plain Zarr v3 group in a folder or at a URL of an object store, with a single writer::
+
+    run.dhsic/
+      zarr.json       identity of the run, number of the last round; replaced atomically, last
+      start/          features: S before the first round; checksums: of the data, feature by feature
+      rounds/000001/  features, scores: what left in that round; its record in the attributes
+      lock            held by the process that writes; in an object store its lease
+
+A round is written once, made durable, and counts only when the root says so. Every digest covers
+the one before it, so rounds are read as a chain that ends where something is damaged.
+
+A method that needs more than what left in each round (weights, say) keeps arrays with it; they are
+whole in themselves, so those of the last two rounds stay and the others are removed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array
+from dhsic.algorithms.state import SelectionState
+from dhsic.errors import CheckpointError, DataError, InputError
+from dhsic.storage.base import LostError, plain
+from dhsic.storage.format import (
+    CHECKSUMS,
+    ROOT,
+    Root,
+    compare,
+    compare_data,
+    digest_of,
+    name_of,
+    read_checksums,
+    recover,
+    sha,
+    start_digest,
+)
+from dhsic.storage.place import place_at
+
+#: Name of the lock of the one who writes.
+LOCK = "lock"
+#: Where a run that was left to a cluster keeps what else it needs, see `dhsic.detached.folder`.
+DETACHED = "detached"
+
+
+class Checkpoint:
+    """The kept state of one run.
+
+    Parameters
+    ----------
+    path : path or URL
+        Folder on a file system; made by `begin` where it is not there, and the one that it is in,
+        if the one above that is there. Or a URL of an object store, such as
+        ``s3://bucket/run.dhsic``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dhsic.algorithms.state import begin
+    >>> identity = {"source": "5f3a", "parameters": {"step": 0.1}, "versions": {}, "job": None}
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with Checkpoint(folder.name) as checkpoint:
+    ...     checkpoint.begin(identity)
+    ...     checkpoint.start(begin(np.arange(4)))
+    >>> Checkpoint(folder.name).load().survivors
+    array([0, 1, 2, 3])
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        _check_path(path)
+        self.place = place_at(path)
+        self.path = self.place.path
+        self._is_own = False  # `begin` made the folder
+        self._is_new = False  # `begin` found no run in it
+        self._lock = self.place.lock(LOCK)
+        self._kept_root = self.place.fenced(ROOT, self._lock)
+        self._root: Root | None = None
+        self._digest = ""  # of the last round, which the next one covers
+        #: What `save` was given besides the state in the round that `begin` returned.
+        self.arrays: Mapping[str, Array] = {}
+
+    def begin(self, identity: Mapping[str, Any]) -> SelectionState | None:
+        """Take the checkpoint for writing; return where its run stopped, None for a new one.
+
+        Parameters
+        ----------
+        identity : mapping
+            ``source`` (fingerprint), ``parameters`` and ``versions`` (mappings) must be those of
+            the run that made the checkpoint; ``job`` is kept for `job` and not compared.
+
+        Raises
+        ------
+        CheckpointError
+            The folder is something else, belongs to another run, has a writer, or is damaged.
+        StoreError
+            An object store does not answer.
+        """
+        self._make()
+        self._take()
+        try:
+            return self._open(plain(dict(identity)))
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _make(self) -> None:
+        """Make the folder where there is none; refuse one that holds something else."""
+        self._is_own = self.place.make()
+        if self.place.has(ROOT):
+            return
+        others = sorted(self.place.names() - {LOCK})
+        if others:
+            raise CheckpointError(
+                f"{self.path} holds other things ({', '.join(others[:3])}) and is not a dhsic "
+                "checkpoint. Pass a new or an empty folder."
+            )
+
+    def _take(self) -> None:
+        """Take the lock; who has left the run to a cluster can reach its writer."""
+        try:
+            self._lock.take()
+        except CheckpointError as error:
+            if DETACHED not in self.place.names():
+                raise
+            raise CheckpointError(
+                f"{error} It was left to a cluster: follow it with dhsic.attach, or stop it with "
+                "Run.cancel."
+            ) from error
+
+    def _discard(self) -> None:
+        """Remove what was written for a run that was refused before its first round."""
+        self._lock.release()
+        self.place.remove("start", "rounds", ROOT, LOCK)
+        if self._is_own:
+            self.place.unmake()
+
+    def _open(self, identity: dict[str, Any]) -> SelectionState | None:
+        job = identity.pop("job", None)
+        self._root = self._claimed(identity)
+        if self._root is None:
+            self._is_new = True
+            self._root = Root(identity, job)
+            self._root.write(self._kept_root)
+            return None
+        recovered = recover(self.place, self._root)
+        if recovered is None:
+            return None
+        self._digest, self.arrays = recovered.digest, recovered.arrays
+        self._root = replace(self._root, last_round=recovered.state.round)
+        return recovered.state
+
+    def _claimed(self, identity: Mapping[str, Any]) -> Root | None:
+        """Root of the run that is kept, if one is; from now on no one else writes it."""
+        while True:
+            data = self._kept_root.read()
+            if data is None:
+                return None
+            root = Root.of(data, self.place)
+            compare(self.path, root.identity, identity)
+            if not self._kept_root.needs_claim:
+                return root
+            try:
+                root.write(self._kept_root)
+            except LostError:
+                self._lock.confirm(surely=True)  # if it is ours, our predecessor had a last word
+            else:
+                return root
+
+    def start(self, state: SelectionState, checksums: Array | None = None) -> None:
+        """Keep the state before the first round, and what `check_data` compares with."""
+        features = state.survivors.astype(np.int64)
+        more = {} if checksums is None else {CHECKSUMS: checksums}
+        names = {name: sha(values) for name, values in more.items()}
+        digest = start_digest(features, names)
+        self.place.write_node("rounds", {}, {}, self._lock)
+        self.place.write_node(
+            "start",
+            {"sha256": digest, "arrays": names},
+            {"features": features, **more},
+            self._lock,
+        )
+        self._kept(state, digest)
+
+    def check_data(self, checksums: Array) -> None:
+        """Refuse to go on with features of other values than those that the run began with.
+
+        Parameters
+        ----------
+        checksums : (d,) int64
+            Of all features, as of `dhsic.sources.checksums`.
+
+        Raises
+        ------
+        CheckpointError
+            Some are not those that `start` was given; checkpoints of a dhsic that gave none pass.
+        """
+        if self._writable().last_round >= 0:
+            compare_data(self.path, read_checksums(self.place), checksums)
+
+    def save(self, state: SelectionState, arrays: Mapping[str, Array] | None = None) -> None:
+        """Keep a round: what left in it is written, then the root is switched to it.
+
+        Parameters
+        ----------
+        arrays : mapping, optional
+            More that the next round needs, name to one-dimensional array of int64 or float64.
+        """
+        root = self._writable()
+        if state.round != root.last_round + 1:
+            raise CheckpointError(
+                f"{self.path} holds round {root.last_round} and was given round {state.round}. "
+                "Keep every round once, in order, from the state that begin() returned."
+            )
+        new = state.removed_in == state.round
+        features = state.eliminated[new].astype(np.int64)
+        scores = state.scores[new].astype(np.float64)
+        record = plain(state.history[-1])
+        more = {name: sha(values) for name, values in (arrays or {}).items()}
+        digest = digest_of(self._digest, record, more, features, scores)
+        self.place.write_node(
+            name_of(state.round),
+            {"round": state.round, "history": record, "arrays": more, "sha256": digest},
+            {"features": features, "scores": scores, **(arrays or {})},
+            self._lock,
+        )
+        self._kept(state, digest)
+        if more:
+            self.place.remove(*(f"{name_of(state.round - 2)}/{name}" for name in more))
+
+    def _kept(self, state: SelectionState, digest: str) -> None:
+        self._root = replace(self._writable(), last_round=state.round, complete=False)
+        self._root.write(self._kept_root)
+        self._digest = digest
+
+    def finish(self) -> None:
+        """Mark the run as complete."""
+        self._root = replace(self._writable(), complete=True)
+        self._root.write(self._kept_root)
+
+    def load(self) -> SelectionState | None:
+        """Return the last valid state without taking the checkpoint; None before the start."""
+        recovered = recover(self.place, Root.read(self.place))
+        return None if recovered is None else recovered.state
+
+    def is_begun(self) -> bool:
+        """Return whether a run is kept here."""
+        return self.place.has(ROOT)
+
+    def job(self) -> Any:
+        """Return what was given as ``identity["job"]``: what a resumed command starts from."""
+        return Root.read(self.place).job
+
+    def is_written(self) -> bool:
+        """Return whether a process writes here now, as far as can be seen at once."""
+        return self._lock.is_taken()
+
+    def is_complete(self) -> bool:
+        """Return whether the run that is kept here has ended."""
+        return Root.read(self.place).complete
+
+    def _writable(self) -> Root:
+        if self._root is not None:
+            self._lock.confirm()
+        if self._root is None or not self._lock.held:
+            raise CheckpointError(f"{self.path} is not open for writing. Call begin() first.")
+        return self._root
+
+    def close(self) -> None:
+        """Let another process write."""
+        self._lock.release()
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        refused = isinstance(error, InputError | DataError)  # the caller mends it: another run
+        if refused and self._is_new and self._root is not None and self._root.last_round <= 0:
+            self._discard()
+        self.close()
+
+
+def _check_path(path: Any) -> None:
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise CheckpointError(
+            f"checkpoint={path!r} is no path. Pass the name of a folder, such as 'run.dhsic', or a "
+            "URL, such as 's3://bucket/run.dhsic'."
+        )
+
+
+__all__ = ["Checkpoint"]
