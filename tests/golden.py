@@ -18,6 +18,7 @@ import sys
 import tempfile
 import warnings
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,11 @@ def probe():
     found += [scipy.linalg.blas.dsyrk(1.0, X), scipy.linalg.blas.sgemm(1.0, y, y.T)]
     found += [np.array([math.exp(x) + math.lgamma(x + 9) for x in X[0]])]
     return sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in found)).hexdigest()
+
+
+def arithmetic():
+    """What bits depend on besides the code of dhsic."""
+    return {"probe": probe()} | {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
 
 
 # -- arrays as plain data -------------------------------------------------------------------------
@@ -166,7 +172,7 @@ def write(to, *, anew=False):
     if anew:  # what is to be the same as another run is not kept twice
         found = {name: arrays for name, arrays in found.items() if golden_kept.meant(name) == name}
     with lzma.open(to, "wt") as file:
-        json.dump({"probe": probe(), "runs": found}, file)
+        json.dump({"arithmetic": arithmetic(), "runs": found}, file)
 
 
 def read(path):
