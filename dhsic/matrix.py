@@ -29,8 +29,8 @@ from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import (
     MEDIAN_SAMPLES,
     Dimension,
+    DistanceStats,
     Fixed,
-    KnownStatistic,
     Median,
     resolve_bandwidth,
 )
@@ -323,4 +323,4 @@ def _symmetric_gram(kernel: AbstractKernel, sums: Sums, sigma: float) -> Float:
 
 def _median(kernel: AbstractKernel, sums: Sums) -> float:
     """The median rule on a sample of the statistic, as `dhsic.hsic` has it."""
-    return Median()(KnownStatistic(kernel, None, Statistic.of(sums[0])), 1)
+    return Median()(DistanceStats(kernel, None, Statistic.of(sums[0])), 1)

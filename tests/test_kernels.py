@@ -9,9 +9,9 @@ from dhsic.errors import InputError
 from dhsic.kernels import Gaussian, Linear, Polynomial
 from dhsic.kernels.bandwidth import (
     Dimension,
+    DistanceStats,
     Fixed,
     Grid,
-    KnownStatistic,
     Median,
     resolve_bandwidth,
 )
@@ -96,7 +96,7 @@ def test_bandwidth_policies_are_the_definitions(rng):
     L = naive.label_gram([i % 2 for i in range(11)], "balanced")
     from dhsic.hsic import weights
 
-    known = KnownStatistic(Gaussian(), weights(np.array(L)), Statistic.of(X @ X.T))
+    known = DistanceStats(Gaussian(), weights(np.array(L)), Statistic.of(X @ X.T))
     for given in ("dimension", "median", 0.2, [0.01, 0.1, 1.0, 5.0]):
         expected = naive.choose_sigma(given, X.tolist(), L, "gaussian", "unbiased")
 

@@ -37,7 +37,8 @@ from dhsic.kernels import (
     RationalQuadratic,
     Ridge,
 )
-from dhsic.kernels.known import known_of
+from dhsic.kernels.bandwidth import DistanceStats
+from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import (
     STRIP,
@@ -47,7 +48,7 @@ from dhsic.kernels.statistic import (
     Statistic,
     zero_upper,
 )
-from dhsic.kernels.table import KERNELS, check_approx, has_low_rank, resolve_kernel
+from dhsic.kernels.table import KERNELS, check_approx, resolve_kernel
 from dhsic.namespace import host
 from dhsic.passes.planning import Plan
 from dhsic.runtime.dask import DaskRuntime
@@ -233,7 +234,7 @@ def test_the_median_does_not_take_rounding_for_a_distance(rng):
     AbsoluteDifferences().add(upper, np.ascontiguousarray(X.T))
     AbsoluteDifferences().take_away(upper, np.ascontiguousarray(X[:, :3].T), map)
 
-    known = known_of(LaplaceL1(), np.eye(8), Statistic(upper))
+    known = DistanceStats(LaplaceL1(), np.eye(8), Statistic(upper))
     assert sorted(known.pair_distances()) == pytest.approx([0.0] * 21 + [1.0] * 7)
     assert np.median(known.pair_distances()) == 0
 
@@ -264,7 +265,7 @@ def test_every_policy_has_its_meaning(name, policy, rng):
     X, y = rng.standard_normal((8, 4)), np.arange(8) % 2
     L = naive.label_gram(y.tolist(), "balanced")
     kernel = kernel_of(name)
-    known = known_of(kernel, weights(np.array(L)), statistic_of(kernel, X))
+    known = DistanceStats(kernel, weights(np.array(L)), statistic_of(kernel, X))
 
     sigma = resolve_bandwidth(policy)(known, 4)
 
@@ -702,7 +703,7 @@ def test_bad_parameters(make, bad):
 @pytest.mark.parametrize("name", [*NAMES, "gaussian", "linear"])
 def test_low_rank_is_for_kernels_that_have_it(name, problem):
     known = name in ("gaussian", "linear")
-    assert has_low_rank(resolve_kernel(name)) == known
+    assert resolve_kernel(name).low_rank == known
     assert Plan.of("auto", resolve_kernel(name), 4000, 10**6).begins_thin == known
     check_approx(name, "exact")
     if not known:
@@ -725,6 +726,43 @@ def test_estimates_take_radial_kernels(name, rng):
     assert dhsic.hsic(X, y, kernel=name, bandwidth=0.4) == pytest.approx(
         naive.unbiased(K, L), rel=1e-9
     )
+
+
+class Bells(AbstractKernel):
+    """A kernel of one's own that says no more than it must: the Gaussian, as it happens."""
+
+    name = "bells"
+    has_bandwidth = True
+
+    def gram(self, inner, rows, columns, sigma):
+        return np.exp(-sigma * (rows[:, None] + columns[None, :] - 2 * inner))
+
+    def loss(self, inner, rows, columns, x, y, sigma):
+        change = np.expm1(sigma * (x[:, None] - y[None, :]) ** 2)
+        return self.gram(inner, rows, columns, sigma) * change
+
+
+@pytest.mark.parametrize("estimator", [dhsic.BAHSIC, dhsic.FOHSIC])
+@pytest.mark.parametrize("approx", ["auto", "direct"])
+def test_a_kernel_of_ones_own_goes_by_the_definition(problem, estimator, approx):
+    X, y = problem
+    own, known = (
+        estimator(5, step=0.3 if estimator is dhsic.BAHSIC else 1, kernel=kernel, approx=how)
+        .set_params(progress=False, runtime="threads")
+        .fit(X[:, 60:], y)
+        for kernel, how in ((Bells(), approx), ("gaussian", "direct"))
+    )
+    assert_array_equal(own.ranking_, known.ranking_)
+    assert_allclose(own.scores_, known.scores_, rtol=1e-7)
+    assert dhsic.hsic(X, y, kernel=Bells()) == pytest.approx(dhsic.hsic(X, y), rel=1e-12)
+
+
+def test_a_kernel_of_ones_own_is_never_of_low_rank(problem):
+    assert not Plan.of("auto", Bells(), 4000, 10**6).begins_thin
+    with pytest.raises(InputError, match="approx='lowrank' is there for"):
+        fit(*problem, kernel=Bells(), approx="lowrank")
+    with pytest.raises(InputError, match="no expansion"):
+        Bells().expansion(1, 1.0)
 
 
 def test_parts_of_whole_kernels_are_refused(rng):

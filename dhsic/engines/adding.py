@@ -275,7 +275,7 @@ def ways(
     kernel: AbstractKernel, sigma: float, facts: Facts, tolerance: float
 ) -> Iterator[tuple[Separable | str, Mask]]:
     """Split features of a product kernel by how they are scored: functions, levels, definition."""
-    if kernel.factor(np.zeros(1), -sigma) is None:
+    if not kernel.is_product:
         yield "direct", np.ones(len(facts.peak), dtype=bool)
         return
     ranges = np.ceil(np.log(np.maximum(facts.peak, 1e-300)) / np.log(STEP))

@@ -97,27 +97,26 @@ class Question:
     @cached_property
     def hsic(self) -> float:
         """``<W, K>``."""
-        if isinstance(self.kernel, AbstractWhole):
+        if self.kernel.scored_by == "matrix":
             return float(np.vdot(self.W, self.resolvent.smoother))
-        if self.kernel.has_bandwidth and not isinstance(self.kernel, AbstractRadial):
+        if self.kernel.has_bandwidth and self.kernel.scored_by != "taylor":
             return float(self.weighted(0).row_sums.sum())  # their only base is K itself
         return hsic_value(self.kernel, self.sigma, self.W, self.statistic)
 
     @cached_property
     def spread(self) -> Spread:
         """How samples are spread, which bounds what the series of a radial kernel leaves out."""
-        assert isinstance(self.kernel, AbstractRadial), "the series of others bound themselves"
-        return Spread.of(self.kernel, self.sigma, self.W, self.statistic, self.each)
+        kernel = AbstractRadial.of(self.kernel)
+        return Spread.of(kernel, self.sigma, self.W, self.statistic, self.each)
 
     @cached_property
     def resolvent(self) -> Resolvent:
         """``(K + lambda I)^-1`` of a kernel of the whole matrix."""
-        assert isinstance(self.kernel, AbstractWhole), "others are taken entry by entry"
-        return self.kernel.resolvent(self.statistic.whole(), self.sigma)
+        return AbstractWhole.of(self.kernel).resolvent(self.statistic.whole(), self.sigma)
 
     def neglected(self, order: int, facts: Facts) -> Float:
         """Bound on what the expansion up to `order` leaves out of the gains, (c,)."""
-        if isinstance(self.kernel, AbstractRadial):
+        if self.kernel.scored_by == "taylor":
             return self.spread.neglected(order, facts.peak, facts.fourth)
         expansion = self.kernel.expansion(order, self.sigma)
         if expansion.remainder is None:
@@ -127,7 +126,7 @@ class Question:
 
     def norm(self, base: int) -> float:
         """``||W o base||_F``, or a close upper bound where that spares the product."""
-        if isinstance(self.kernel, AbstractRadial):
+        if self.kernel.scored_by == "taylor":
             return self.spread.norm(base)
         return self.weighted(base).norm
 

@@ -15,7 +15,6 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.engines.base import AbstractEngine, Facts, Question
 from dhsic.kernels.base import AbstractKernel, Expansion
-from dhsic.kernels.radial import AbstractRadial
 from dhsic.linalg.quadratic import Quadratic
 from dhsic.namespace import cast, host, moved, namespace_of, slices, zeros
 
@@ -115,7 +114,7 @@ class Dense(AbstractEngine):
     def products(self, question: Question, facts: Facts) -> int:
         """One column per feature and order; of radial kernels, whose bases differ, per form."""
         kernel = question.kernel
-        if isinstance(kernel, AbstractRadial):
+        if kernel.scored_by == "taylor":
             return len(facts.peak) * self.expansion(question).n_forms
         return len(facts.peak) * (kernel.exact_order or self.order)
 

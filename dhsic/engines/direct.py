@@ -130,8 +130,7 @@ class Falls(AbstractEngine):
 
     def prepare(self, question: Question) -> FallsState:
         """Scale the distances."""
-        kernel, sigma = question.kernel, float(question.sigma)
-        assert isinstance(kernel, AbstractRadial), "others have no profile"
+        kernel, sigma = AbstractRadial.of(question.kernel), float(question.sigma)
         norms = question.statistic.diagonal
         z = np.empty_like(question.W)
         for rows, columns, inner in question.statistic.tiles():

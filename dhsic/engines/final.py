@@ -28,9 +28,7 @@ from dhsic.engines.levels import Levelled, level_gains
 from dhsic.engines.remainder import Spread
 from dhsic.engines.ridge import Inverse, Solved
 from dhsic.kernels.base import AbstractKernel, Expansion
-from dhsic.kernels.levels import AbstractLevelled
-from dhsic.kernels.radial import AbstractRadial
-from dhsic.kernels.ridge import AbstractWhole, Ridge
+from dhsic.kernels.ridge import AbstractWhole
 from dhsic.namespace import taken
 
 #: Neglected part of a gain over its size by chance: ``sigma ||A||_F``, for small features less.
@@ -283,23 +281,25 @@ DOUBLE_COST = 2.0
 def last_engine(question: Question, facts: Facts) -> AbstractEngine:
     """Engine that settles these features for good, in the cheapest way there is."""
     kernel = question.kernel
-    if isinstance(kernel, AbstractRadial):
+    if kernel.scored_by == "taylor":
         return Settled.for_features(question, facts)
-    if isinstance(kernel, AbstractLevelled):
+    if kernel.scored_by == "levels":
         return Levelled.for_features(question, facts)
-    if isinstance(kernel, AbstractWhole):
-        return Inverse() if isinstance(kernel, Ridge) else Solved()
+    if kernel.scored_by == "matrix":
+        return Inverse() if AbstractWhole.of(kernel).updates else Solved()
+    if kernel.scored_by == "definition":
+        return Direct()
     return Converged.for_features(question, facts)
 
 
 def definition_of(kernel: AbstractKernel) -> AbstractEngine:
     """Engine of the definition."""
-    return Solved() if isinstance(kernel, AbstractWhole) else Direct()
+    return Solved() if kernel.scored_by == "matrix" else Direct()
 
 
 def has_series(kernel: AbstractKernel) -> bool:
     """Whether a cheaper engine may go before the last one."""
-    return not isinstance(kernel, (AbstractLevelled, AbstractWhole))
+    return kernel.scored_by in ("series", "taylor")
 
 
 def cost_of(engine: AbstractEngine, question: Question, facts: Facts) -> float:

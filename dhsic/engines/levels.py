@@ -98,7 +98,6 @@ def _gains(
     xp = namespace_of(X)
     levels, indicators = _indicators(X, q)  # (q, c), (q, c, m)
     F = kernel.factor(xp.square(levels[:, None, :] - levels[None, :, :]), sigma)  # (q, q, c)
-    assert F is not None, "callers ask only kernels that are products over features"
     mild = host(xp.max(F, axis=(0, 1)) <= STEEP)
     if mild.all():  # the common case, without a copy
         return _by_row_sums(indicators, F, A, row_sums, dtype)
@@ -214,8 +213,7 @@ class Levelled(AbstractEngine):
 
 
 def _levelled(question: Question) -> AbstractLevelled:
-    assert isinstance(question.kernel, AbstractLevelled), "other kernels have a series"
-    return question.kernel
+    return AbstractLevelled.of(question.kernel)
 
 
 def _steep(kernel: AbstractLevelled, sigma: float, facts: Facts) -> Mask:

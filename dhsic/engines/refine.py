@@ -25,7 +25,6 @@ from dhsic.engines.dense import Dense
 from dhsic.engines.final import DOUBLE_COST, cost_of, has_series, last_engine
 from dhsic.engines.final import LONGEST_SETTLED as LONGEST_RADIAL
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.radial import AbstractRadial
 
 #: Gains closer than this, relative to the largest magnitude in the round, are ties.
 TIE = 1e-10
@@ -77,7 +76,7 @@ def first_engine(question: Question, facts: Facts, dtype: Any) -> AbstractEngine
     """Engine for the first pass of the first round, when nothing is known of the gains."""
     kernel = question.kernel
     single = np.dtype(dtype) == np.float32
-    radial = isinstance(kernel, AbstractRadial)  # their last engine may be the definition: slow
+    radial = kernel.scored_by == "taylor"  # their last engine may be the definition: slow
     if len(facts.peak) <= FEW_FEATURES or not has_series(kernel) or not (single or radial):
         return last_engine(question, facts)
     if kernel.exact_order is not None:
@@ -158,13 +157,13 @@ def engine_named(name: str, question: Question, facts: Facts) -> AbstractEngine:
 
 def _first_base(kernel: AbstractKernel) -> int:
     """Base of the first term, which sets the size of gains."""
-    return 1 if isinstance(kernel, AbstractRadial) else 0
+    return 1 if kernel.scored_by == "taylor" else 0
 
 
 def _orders(kernel: AbstractKernel, precision: str) -> range:
     """Orders worth a pass of their own; radial kernels hold a matrix for each."""
     highest = HIGHEST_ORDER[precision]
-    if isinstance(kernel, AbstractRadial):
+    if kernel.scored_by == "taylor":
         highest = min(highest, LONGEST_RADIAL)
     return range(1, highest + 1)
 

@@ -97,8 +97,7 @@ class Solved(AbstractEngine):
 
     def prepare(self, question: Question) -> SolvedState:
         """G and K in full."""
-        kernel = question.kernel
-        assert isinstance(kernel, AbstractWhole), "other kernels are taken entry by entry"
+        kernel = AbstractWhole.of(question.kernel)
         G = question.statistic.whole()
         norms = np.diagonal(G)
         K = kernel.inside.gram(G, norms, norms, question.sigma)
@@ -137,8 +136,7 @@ class Joining(AbstractEngine):
 
     def prepare(self, question: Question) -> InverseState:
         """Invert M once."""
-        kernel = question.kernel
-        assert isinstance(kernel, AbstractWhole), "other kernels have no penalty"
+        kernel = AbstractWhole.of(question.kernel)
         G = question.statistic.whole()
         penalty = kernel.penalty * (float(np.diagonal(G).mean()) + self.mean_square)
         return InverseState.of(inverse_of(G, penalty), question.W, penalty)

@@ -114,9 +114,7 @@ def against_zero(kernel: AbstractKernel, x: Array, sigma: float) -> Array:
 
 def _less_one(kernel: AbstractKernel, difference: Array, sigma: float) -> Array:
     """``k - 1`` of a difference: what removing it would do, with the sign of sigma turned."""
-    factor = kernel.factor(difference * difference, -sigma)
-    assert factor is not None, "callers ask only kernels that are products over features"
-    return factor
+    return kernel.factor(difference * difference, -sigma)
 
 
 def _coefficients(kernel: AbstractKernel, sigma: float, wide: float, n: int) -> Float:

@@ -15,9 +15,8 @@ import numpy as np
 
 from dhsic._typing import Float
 from dhsic.hsic import FactoredWeights
-from dhsic.kernels.bandwidth import AbstractBandwidth, Grid, KnownStatistic, hsic_value
+from dhsic.kernels.bandwidth import AbstractBandwidth, DistanceStats, Grid, hsic_value
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.dot import Linear, Polynomial
 from dhsic.kernels.statistic import Statistic
 from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks
 from dhsic.lowrank.landmarks import BaseRows
@@ -51,7 +50,7 @@ class AbstractPairing(ABC):
 
     def pair_distances(self) -> Float:
         """Squared distances of the pairs of `sample`, (n,)."""
-        return KnownStatistic(self.kernel, None, self.sample()).pair_distances()
+        return DistanceStats(self.kernel, None, self.sample()).pair_distances()
 
     def hsic(self, sigma: float) -> float:
         """``<W, K>``."""
@@ -149,5 +148,4 @@ class FactoredPairing(AbstractPairing):
 
     def _itself(self) -> AbstractKernel:
         """Kernel whose first base matrix is K, which factorizers factor; the linear one's is 1."""
-        is_linear = isinstance(self.kernel, Linear)
-        return Polynomial(degree=1, offset=0.0) if is_linear else self.kernel
+        return self.kernel.with_gram_base

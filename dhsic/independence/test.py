@@ -43,8 +43,8 @@ from dhsic.independence.tiled import PanelledWeights, PanelPairing, SlicedData
 from dhsic.kernels.bandwidth import (
     MEDIAN_SAMPLES,
     AbstractBandwidth,
+    DistanceStats,
     Grid,
-    KnownStatistic,
     resolve_bandwidth,
 )
 from dhsic.kernels.base import AbstractKernel
@@ -163,7 +163,7 @@ class Question:
         if isinstance(self.policy, Grid):
             return self.policy.sigmas
         few = X[:: -(-len(X) // MEDIAN_SAMPLES)]  # as `dhsic.hsic` takes them
-        known = KnownStatistic(self.kernel, None, Statistic.of(few @ few.T))
+        known = DistanceStats(self.kernel, None, Statistic.of(few @ few.T))
         return (self.policy(known, X.shape[1]),)
 
     def _check_room(self) -> None:

@@ -16,7 +16,8 @@ from dhsic._typing import Float
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.gaussian import squared_distances
-from dhsic.kernels.statistic import Statistic
+from dhsic.kernels.ridge import AbstractWhole
+from dhsic.kernels.statistic import InnerProducts, Statistic
 
 #: Above this many samples the median is taken over every so-many-th sample.
 MEDIAN_SAMPLES = 4096
@@ -35,8 +36,12 @@ class Known(Protocol):
 
 
 @dataclass(frozen=True)
-class KnownStatistic:
-    """`Known` from the statistic of all samples; W may be None where only distances are asked."""
+class DistanceStats:
+    """`Known` from the statistic of all samples; W may be None where only distances are asked.
+
+    Of kernels that sum no inner products the statistic are distances, not squared, and sigma is
+    their coefficient.
+    """
 
     kernel: AbstractKernel
     W: Float | None
@@ -45,6 +50,9 @@ class KnownStatistic:
     def pair_distances(self) -> Float:
         """Pairs i < j of at most `MEDIAN_SAMPLES` samples."""
         some = every_so_many(self.statistic.whole())
+        if not isinstance(self.kernel.sums, InnerProducts):
+            some[EQUAL * some.max() >= some] = 0.0  # what features that left leave behind
+            return pairs_of(some)
         norms = np.diagonal(some)
         return pairs_of(without_rounding(squared_distances(some, norms, norms), norms))
 
@@ -104,6 +112,9 @@ class Grid(AbstractBandwidth):
 
 def hsic_value(kernel: AbstractKernel, sigma: float, W: Float, statistic: Statistic) -> float:
     """``<W, K>``."""
+    if kernel.scored_by == "matrix":
+        resolvent = AbstractWhole.of(kernel).resolvent(statistic.whole(), sigma)
+        return float(np.vdot(W, resolvent.smoother))
     norms = statistic.diagonal
     total = 0.0
     for rows, columns, inner in statistic.tiles():

@@ -1,4 +1,4 @@
-r"""A kernel on data states three facts: its Gram matrix, its loss, its expansion.
+r"""A kernel on data states facts: its Gram matrix, its loss, and what helps to score features fast.
 
 All of them are functions of one statistic that is additive over features, the inner products
 ``G = X X'`` of the standardised data. Removing feature j with column x changes the Gram matrix by
@@ -18,9 +18,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal, Self
 
 from dhsic._typing import Array, Float
+from dhsic.errors import InputError
+from dhsic.kernels.statistic import AbstractSums, InnerProducts
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +76,54 @@ class Expansion:
 
 
 class AbstractKernel(ABC):
-    """A kernel on data; `sigma` is ignored by kernels that have no bandwidth."""
+    """A kernel on data; `sigma` is ignored by kernels that have no bandwidth.
+
+    A kernel of one's own has a `name`, `gram` and `loss`; it is scored by the definition, never in
+    low rank. The other facts make it faster, and engines read no more than these.
+    """
 
     name: ClassVar[str]
     has_bandwidth: ClassVar[bool] = False
     is_of_categories: ClassVar[bool] = False
     #: HSIC is a sum over features: no loop is needed (JMLR 5.1.1).
     is_additive: ClassVar[bool] = False
+    #: What is summed over features for every two samples.
+    sums: ClassVar[AbstractSums] = InnerProducts()
+    #: What scores features faster than the definition: an `expansion` that is exact or bounds its
+    #: remainder; one whose remainder follows from distances (`dhsic.kernels.radial`); pairs of
+    #: levels (`dhsic.kernels.levels`); or the whole matrix at once (`dhsic.kernels.ridge`).
+    scored_by: ClassVar[Literal["definition", "series", "taylor", "levels", "matrix"]] = (
+        "definition"
+    )
+    #: Selection in linear time knows it: terms of its expansion have factors of low rank.
+    low_rank: ClassVar[bool] = False
+    #: A product over features, which `factor` gives.
+    is_product: ClassVar[bool] = False
+    #: ``exp(-sigma D)``: the mean of ``cos(sqrt(2 sigma) w' (x - x'))`` over standard normal w.
+    has_normal_frequencies: ClassVar[bool] = False
+    #: What the loss holds besides `factor`, times the base.
+    constant: ClassVar[float] = 0.0
+
+    @classmethod
+    def of(cls, kernel: AbstractKernel) -> Self:
+        """The kernel as one of this family, which `scored_by` says that it is."""
+        assert isinstance(kernel, cls), f"{kernel.name} is of another family"
+        return kernel
 
     @property
-    @abstractmethod
     def exact_order(self) -> int | None:
-        """Order at which the expansion is exact; None for an infinite series."""
+        """Order at which the expansion is exact; None for an infinite series, or none."""
+        return None
+
+    @property
+    def of_inner_products(self) -> bool:
+        """Whether entries are functions of single inner products; those of others are bounded."""
+        return isinstance(self.sums, InnerProducts) and self.scored_by != "matrix"
+
+    @property
+    def with_gram_base(self) -> AbstractKernel:
+        """The same kernel, as one whose base matrix 0 is its Gram matrix."""
+        return self
 
     @abstractmethod
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
@@ -135,23 +173,36 @@ class AbstractKernel(ABC):
         del key
         return self.gram(inner, rows, columns, sigma)
 
-    @abstractmethod
     def expansion(self, order: int, sigma: float) -> Expansion:
-        """Terms up to `order`."""
+        """Terms up to `order`; refused by kernels that have no series.
+
+        Raises
+        ------
+        InputError
+            There is none.
+        """
+        del sigma
+        raise InputError(
+            f"The {self.name} kernel has no expansion of order {order}; score it by levels, or by "
+            "the definition (approx='direct')."
+        )
 
     def addition(self) -> Expansion | None:
         """``<W, K(S + j) - K(S)>`` as a sum of terms, exact; None where that takes a series."""
         return None
 
-    def factor(self, squared_difference: Float, sigma: float) -> Float | None:
-        r"""``K(S \ j) / K(S) - 1`` as a function of ``(x_i - x_i')^2``; None if not a product.
+    def factor(self, squared_difference: Float, sigma: float) -> Float:
+        r"""``K(S \ j) / K(S) - 1`` of a product, as a function of ``(x_i - x_i')^2``.
 
         At minus sigma it is ``K(S + j) / K(S) - 1``. A kernel that is a product over features has
         an exact expansion on few-valued features: functions on q levels are spanned by q - 1
         indicators besides the constant.
         """
-        del squared_difference, sigma
-        return None
+        raise NotImplementedError(f"{self.name} is no product over features")
+
+    def exponent(self, peak: Float, sigma: float) -> Float:
+        """Largest logarithm of 1 + `factor` for features of these largest magnitudes, (c,)."""
+        raise NotImplementedError(f"{self.name} is no product over features")
 
     def parameters(self) -> dict[str, float]:
         """What identifies the kernel besides its name."""

@@ -34,11 +34,18 @@ class Linear(AbstractKernel):
 
     name: ClassVar[str] = "linear"
     is_additive: ClassVar[bool] = True
+    scored_by = "series"
+    low_rank: ClassVar[bool] = True
 
     @property
-    def exact_order(self) -> int | None:
+    def exact_order(self) -> int:
         """One term is exact."""
         return 1
+
+    @property
+    def with_gram_base(self) -> AbstractKernel:
+        """The polynomial one of degree 1, whose terms are the same."""
+        return Polynomial(degree=1, offset=0.0)
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """``K = G``."""
@@ -81,6 +88,8 @@ class Polynomial(AbstractKernel):
     """
 
     name: ClassVar[str] = "polynomial"
+    scored_by = "series"
+    low_rank: ClassVar[bool] = True
     degree: int = 2
     offset: float = 1.0
 
@@ -91,7 +100,7 @@ class Polynomial(AbstractKernel):
             raise InputError(f"Polynomial offset={self.offset!r}; pass a number >= 0.")
 
     @property
-    def exact_order(self) -> int | None:
+    def exact_order(self) -> int:
         """The binomial series ends at b."""
         return self.degree
 

@@ -54,11 +54,10 @@ class Gaussian(AbstractKernel):
 
     name: ClassVar[str] = "gaussian"
     has_bandwidth: ClassVar[bool] = True
-
-    @property
-    def exact_order(self) -> int | None:
-        """The series is infinite."""
-        return None
+    scored_by = "series"
+    low_rank: ClassVar[bool] = True
+    is_product: ClassVar[bool] = True
+    has_normal_frequencies: ClassVar[bool] = True
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """``exp(-sigma D)``, D never below 0."""
@@ -108,10 +107,14 @@ class Gaussian(AbstractKernel):
         loss: Float = xp.where(t < 1, K * xp.expm1(xp.minimum(t, 1.0)), without - K)
         return loss
 
-    def factor(self, squared_difference: Float, sigma: float) -> Float | None:
+    def factor(self, squared_difference: Float, sigma: float) -> Float:
         """``exp(sigma delta^2) - 1``."""
         ratio: Float = namespace_of(squared_difference).expm1(sigma * squared_difference)
         return ratio
+
+    def exponent(self, peak: Float, sigma: float) -> Float:
+        """``4 sigma peak^2``: no two values of a feature are further apart than twice the peak."""
+        return np.asarray(4 * sigma * peak**2)
 
     def expansion(self, order: int, sigma: float) -> Expansion:
 

@@ -17,21 +17,15 @@ from typing import ClassVar
 import numpy as np
 
 from dhsic._typing import Float
-from dhsic.errors import InputError
-from dhsic.kernels.base import AbstractKernel, Expansion
+from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.statistic import AbstractSums, Agreements
 from dhsic.namespace import cast, namespace_of
 
 
 class AbstractLevelled(AbstractKernel):
-    """`factor` is F as a function of ``(x_i - x_i')^2``."""
+    """`factor` is F as a function of ``(x_i - x_i')^2``, and `exponent` bounds it."""
 
-    #: What the loss holds besides F.
-    constant: ClassVar[float] = 0.0
-
-    @property
-    def exact_order(self) -> int | None:
-        """No order is."""
-        return None
+    scored_by = "levels"
 
     @abstractmethod
     def factor(self, squared_difference: Float, sigma: float) -> Float:
@@ -40,14 +34,6 @@ class AbstractLevelled(AbstractKernel):
     @abstractmethod
     def exponent(self, peak: Float, sigma: float) -> Float:
         """Largest logarithm of F for features of these largest magnitudes, (c,)."""
-
-    def expansion(self, order: int, sigma: float) -> Expansion:
-        """Refuse: there is none."""
-        del sigma
-        raise InputError(
-            f"The {self.name} kernel has no expansion of order {order}; score it by levels, or by "
-            "the definition (approx='direct')."
-        )
 
 
 @dataclass(frozen=True)
@@ -69,6 +55,7 @@ class Delta(AbstractLevelled):
     name: ClassVar[str] = "delta"
     is_additive: ClassVar[bool] = True
     is_of_categories: ClassVar[bool] = True
+    sums: ClassVar[AbstractSums] = Agreements()
     constant: ClassVar[float] = -1.0
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:

@@ -36,6 +36,7 @@ from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel, Expansion, Term
 from dhsic.kernels.gaussian import squared_distances
 from dhsic.kernels.levels import AbstractLevelled
+from dhsic.kernels.statistic import AbsoluteDifferences, AbstractSums
 from dhsic.namespace import namespace_of
 from dhsic.validation import is_number
 
@@ -49,6 +50,7 @@ class AbstractRadial(AbstractKernel):
     """Profile, fall and Taylor coefficients are all that a radial kernel says of itself."""
 
     has_bandwidth: ClassVar[bool] = True
+    scored_by = "taylor"
 
     @abstractmethod
     def profile(self, z: Float) -> Float:
@@ -61,11 +63,6 @@ class AbstractRadial(AbstractKernel):
     @abstractmethod
     def coefficient(self, order: int, z: Float) -> Float:
         """``c_p(z) = (-1)^p kappa^(p)(z) / p!``, at least 0 and falling, for z > 0."""
-
-    @property
-    def exact_order(self) -> int | None:
-        """The series is infinite."""
-        return None
 
     def scaled(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """Part of ``z = sigma D``, (r, c); 0 where samples are equal but for rounding."""
@@ -258,6 +255,8 @@ class LaplaceL1(AbstractLevelled):
 
     name: ClassVar[str] = "laplace-l1"
     has_bandwidth: ClassVar[bool] = True
+    is_product: ClassVar[bool] = True
+    sums: ClassVar[AbstractSums] = AbsoluteDifferences()
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """``exp(-sigma inner)``, `inner` the L1 distances; those of a sample with itself are 0."""

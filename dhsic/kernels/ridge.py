@@ -19,7 +19,6 @@ from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel, Expansion
 from dhsic.kernels.dot import Linear
 from dhsic.kernels.gaussian import Gaussian
-from dhsic.kernels.levels import AbstractLevelled
 from dhsic.validation import is_positive
 
 #: Eigenvalues up to this part of the largest are rounding.
@@ -73,18 +72,19 @@ class AbstractWhole(AbstractKernel):
     the number of features, and lambda with it. As sigma, it stays as it is within a round.
     """
 
+    scored_by = "matrix"
     #: Lambda, over the mean of the diagonal of K.
     penalty: float
-
-    @property
-    def exact_order(self) -> int | None:
-        """There is no expansion."""
-        return None
 
     @property
     @abstractmethod
     def inside(self) -> AbstractKernel:
         """The kernel that K is of."""
+
+    @property
+    def updates(self) -> bool:
+        """Whether one feature is an update of rank one: K is linear in each."""
+        return self.inside.is_additive
 
     def resolvent(self, G: Float, sigma: float) -> Resolvent:
         """Of all inner products, (m, m)."""
@@ -167,8 +167,9 @@ class KernelRidge(AbstractWhole):
     def __post_init__(self) -> None:
         check_penalty(self.penalty)
         inner: object = self.inner
-        fits = isinstance(inner, AbstractKernel) and inner.has_bandwidth
-        if not fits or isinstance(inner, (AbstractWhole, AbstractLevelled)):
+        if not (
+            isinstance(inner, AbstractKernel) and inner.has_bandwidth and inner.of_inner_products
+        ):
             raise InputError(
                 f"KernelRidge inner={self.inner!r}; pass a kernel of distances such as "
                 "dhsic.kernels.Gaussian(), or take dhsic.kernels.Ridge() for the linear one."

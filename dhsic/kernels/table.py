@@ -9,21 +9,9 @@ from dhsic.kernels.bandwidth import Dimension, resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.dot import Linear, Polynomial
 from dhsic.kernels.gaussian import Gaussian
-from dhsic.kernels.levels import AbstractLevelled, Delta
-from dhsic.kernels.radial import (
-    AbstractRadial,
-    InverseDistance,
-    Laplace,
-    LaplaceL1,
-    RationalQuadratic,
-)
-from dhsic.kernels.ridge import AbstractWhole, Ridge
-from dhsic.kernels.statistic import (
-    AbsoluteDifferences,
-    AbstractSums,
-    Agreements,
-    InnerProducts,
-)
+from dhsic.kernels.levels import Delta
+from dhsic.kernels.radial import InverseDistance, Laplace, LaplaceL1, RationalQuadratic
+from dhsic.kernels.ridge import Ridge
 
 #: Values of a kernel up to here may be multiplied by weights and summed.
 LARGEST_VALUE = 1e150
@@ -39,8 +27,6 @@ KERNELS: dict[str, type[AbstractKernel]] = {
     "ridge": Ridge,
     "delta": Delta,
 }
-#: Kernels that are no function of single inner products.
-OF_OTHER_SUMS = (AbstractLevelled, AbstractWhole)
 
 
 def resolve_kernel(kernel: object) -> AbstractKernel:
@@ -77,18 +63,6 @@ def check_bandwidth(kernel: object, bandwidth: object) -> None:
         )
 
 
-def sums_of(kernel: AbstractKernel) -> AbstractSums:
-    """What the kernel sums over features."""
-    if isinstance(kernel, LaplaceL1):
-        return AbsoluteDifferences()
-    return Agreements() if isinstance(kernel, Delta) else InnerProducts()
-
-
-def has_low_rank(kernel: AbstractKernel) -> bool:
-    """Whether selection in linear time knows the kernel: its terms have factors of low rank."""
-    return not isinstance(kernel, (AbstractRadial, *OF_OTHER_SUMS))
-
-
 def check_approx(kernel: object, approx: object) -> None:
     """Refuse low rank where the kernel (see `resolve_kernel`) has none.
 
@@ -98,7 +72,7 @@ def check_approx(kernel: object, approx: object) -> None:
         ``approx="lowrank"`` and a kernel that only the exact engines know.
     """
     chosen = resolve_kernel(kernel)
-    if approx == "lowrank" and not has_low_rank(chosen):
+    if approx == "lowrank" and not chosen.low_rank:
         raise InputError(
             f"approx='lowrank' is there for the gaussian, linear and polynomial kernels, and "
             f"kernel is {chosen.name!r}; pass approx='exact', or leave it out."
@@ -113,7 +87,7 @@ def check_inner_products(kernel: AbstractKernel) -> None:
     InputError
         One that sums something else, or that needs the whole matrix of inner products at once.
     """
-    if isinstance(kernel, OF_OTHER_SUMS):
+    if not kernel.of_inner_products:
         raise InputError(
             f"The {kernel.name} kernel is no function of the inner product of two samples and is "
             "for selecting features alone: dhsic.BAHSIC takes it. Pass kernel='laplace', 'linear' "

@@ -15,7 +15,6 @@ import numpy as np
 from dhsic._typing import Float
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.gaussian import Gaussian
 from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks
 from dhsic.lowrank.residuals import relative
 
@@ -44,7 +43,7 @@ class RandomFeatures(AbstractFactorizer):
         seed: int = 0,
     ) -> Factor:
         """``F = sqrt(2 / b) cos(sqrt(2 sigma) inner' + phase)``; weights are 1."""
-        if not isinstance(kernel, Gaussian):
+        if not kernel.has_normal_frequencies:
             raise InputError(
                 f"Random features are those of the Gaussian kernel, and kernel is {kernel.name!r}. "
                 "Take the 'nystrom' or 'cholesky' factorizer, which any kernel has."

@@ -16,7 +16,6 @@ from dhsic.engines.direct import Direct
 from dhsic.engines.final import DOUBLE_COST
 from dhsic.engines.refine import FEW_FEATURES, PASS_COST, largest, tie_width, undecided
 from dhsic.engines.ridge import Joining
-from dhsic.kernels.ridge import Ridge
 from dhsic.passes.dependence import Reporter, dtype_of, facts_of
 from dhsic.passes.reader import Reader
 from dhsic.passes.tasks import score_columns, standardised_columns
@@ -145,7 +144,7 @@ class Ascent:
     def _last(self, facts: Facts) -> Adding | Direct | Joining:
         """Engine that has the last word."""
         kernel = self.question.kernel
-        if isinstance(kernel, Ridge):
+        if kernel.scored_by == "matrix":
             return Joining(self._mean_square())
         if self.by_definition:
             return Direct(adding=True)

@@ -40,11 +40,10 @@ from dhsic.engines.refine import (
     undecided,
 )
 from dhsic.errors import InputError
-from dhsic.kernels.bandwidth import AbstractBandwidth, Grid
+from dhsic.kernels.bandwidth import AbstractBandwidth, DistanceStats, Grid
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.known import known_of
 from dhsic.kernels.statistic import Statistic, zero_upper
-from dhsic.kernels.table import OF_OTHER_SUMS, check_reach, sums_of
+from dhsic.kernels.table import check_reach
 from dhsic.passes.reader import Reader
 from dhsic.passes.removal import check_gains, check_shared, removal_of
 from dhsic.passes.sums import RunningStatistic, survivors_after_rounds
@@ -108,7 +107,7 @@ class SourceDependence:
             n_samples=len(choices.W),
             standardize=choices.standardize,
             statistic=not kernel.is_additive,
-            sums=sums_of(kernel),
+            sums=kernel.sums,
         )
         self._reader = Reader(source, runtime, wanted, memory=memory)
         self.scaling: Scaling | None = None
@@ -171,7 +170,7 @@ class SourceDependence:
     def check_reach(self) -> None:
         """Refuse data that the kernel overflows on, after `measure`."""
         kernel = self.choices.kernel
-        if not (kernel.is_additive or isinstance(kernel, OF_OTHER_SUMS)):  # those are bounded
+        if kernel.of_inner_products and not kernel.is_additive:  # others are bounded
             longest = float(self._known()[0].statistic.diagonal.max())
             check_reach(kernel, longest)
 
@@ -195,7 +194,7 @@ class SourceDependence:
         statistic = self._known()[0].at(S)
         if not kernel.has_bandwidth:
             return 1.0
-        return self.choices.bandwidth(known_of(kernel, self.choices.W, statistic), S.size)
+        return self.choices.bandwidth(DistanceStats(kernel, self.choices.W, statistic), S.size)
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
         """Line 4: the n features whose removal leaves the largest HSIC."""
@@ -293,7 +292,7 @@ def own_labels(
                 "A grid of bandwidths is searched for the largest HSIC with the labels, and "
                 "label_kernel='self' has labels that follow the bandwidth; pass one."
             )
-        sigma = bandwidth(known_of(kernel, None, statistic), d)
+        sigma = bandwidth(DistanceStats(kernel, None, statistic), d)
     norms = statistic.diagonal
     return kernel.gram(statistic.whole(), norms, norms, sigma)
 

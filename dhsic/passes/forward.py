@@ -16,9 +16,9 @@ from dhsic.engines.base import AbstractEngine, Question
 from dhsic.engines.compact import ThinQuestion
 from dhsic.engines.final import definition_of, last_engine
 from dhsic.engines.refine import largest, tie_width
-from dhsic.kernels.bandwidth import Grid, KnownStatistic, Median
+from dhsic.kernels.bandwidth import DistanceStats, Grid, Median
 from dhsic.kernels.statistic import Statistic, zero_upper
-from dhsic.kernels.table import OF_OTHER_SUMS, check_reach, sums_of
+from dhsic.kernels.table import check_reach
 from dhsic.passes.ascent import Ascent
 from dhsic.passes.dependence import Choices, Climb, Reporter, facts_of, own_labels
 from dhsic.passes.reader import Reader, grouped
@@ -47,7 +47,7 @@ class SourceForward:
         thin: ThinChosen | None = None,
     ) -> None:
         self.choices = choices
-        sums = sums_of(choices.kernel)
+        sums = choices.kernel.sums
         self._chosen: AbstractChosen = thin or SquareChosen(choices.W, sums)
         self.reporter: Reporter | None = None
         self.scaling: Scaling | None = None
@@ -197,7 +197,7 @@ class SourceForward:
     def _hsic_of(self, G: Float, n_features: int) -> float:
         """``<W, K>`` at the sigma of the policy."""
         kernel = self.choices.kernel
-        known = KnownStatistic(kernel, self.choices.W, Statistic.of(G))
+        known = DistanceStats(kernel, self.choices.W, Statistic.of(G))
         sigma = self.choices.bandwidth(known, n_features) if kernel.has_bandwidth else 1.0
         return known.hsic(sigma)
 
@@ -236,7 +236,7 @@ class SourceForward:
         jobs = self._reader.jobs(features, self._scaling)
         self._bytes_read += self._reader.bytes_of(jobs)
         self._chosen.add(self._reader, jobs, features.size)
-        if not isinstance(self.choices.kernel, OF_OTHER_SUMS):  # those are bounded
+        if self.choices.kernel.of_inner_products:  # others are bounded
             check_reach(self.choices.kernel, self._chosen.longest)
 
     @property

@@ -123,7 +123,7 @@ class ThinDependence:
         self.bytes_read += n_bytes
         running = RunningLandmarks(self.reader, self._m, self.choices.seed)
         scalings, sums = [], []
-        self._are_codes = self.choices.kernel.factor(np.zeros(1), 1.0) is not None
+        self._are_codes = self.choices.kernel.is_product
         for scaling, part, are_codes in self.reader.map(
             measure_thin, jobs, landmarks=running.chosen.rows
         ):

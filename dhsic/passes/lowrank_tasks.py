@@ -227,8 +227,7 @@ def _standardised_gains(
 
 def _levels_apply(state: ThinState) -> Array | None:
     """Y and ones side by side, (m, R + 1), where sums over levels give the gain."""
-    kernel, sigma = state.forms.kernel, state.forms.sigma
-    if kernel.factor(np.zeros(1), sigma) is None:
+    if not state.forms.kernel.is_product:
         return None
     Y = state.forms.A[0].Y
     return np.column_stack([Y.T, np.ones(Y.shape[1], dtype=Y.dtype)])

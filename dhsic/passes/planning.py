@@ -9,9 +9,7 @@ import numpy as np
 from dhsic.engines.final import LONGEST_SETTLED
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_factors import MOST_DECOMPOSED
-from dhsic.kernels.radial import AbstractRadial
-from dhsic.kernels.ridge import AbstractWhole
-from dhsic.kernels.table import check_approx, has_low_rank
+from dhsic.kernels.table import check_approx
 from dhsic.memory import Demand, Promise, promise
 from dhsic.passes.adaptive import CHEAP, FEW_FEATURES, MOST_SAMPLES, flops_of_round
 from dhsic.passes.landmarks import check_number, first_number, most_number
@@ -62,7 +60,7 @@ class Plan:
         check_approx(kernel, approx)
         rounds = 0.1 if kernel.is_additive else 1.0
         wide = rounds * flops_of_round(m, d) > CHEAP and d > FEW_FEATURES
-        able = has_low_rank(kernel) and _factors(label_kernel, m)
+        able = kernel.low_rank and _factors(label_kernel, m)
         thin = approx == "lowrank" or (approx == "auto" and able and (wide or m > MOST_SAMPLES))
         return Plan(thin, approx == "auto", not thin or m <= MOST_SAMPLES)
 
@@ -125,17 +123,17 @@ def promised(
 
 def _bases(kernel: AbstractKernel) -> int:
     """Weighted (m, m) matrices of a round."""
-    if isinstance(kernel, AbstractRadial):
+    if kernel.scored_by == "taylor":
         return LONGEST_SETTLED
-    if isinstance(kernel, AbstractWhole):
+    if kernel.scored_by == "matrix":
         return BASES_OF_RIDGE
     return kernel.exact_order or 1
 
 
 def _tile_bytes(kernel: AbstractKernel, m: int) -> int:
     """Temporaries of one tile of the exact engine; of the definition, for ridge kernels."""
-    tiles = TILES_RADIAL if isinstance(kernel, AbstractRadial) else TILES_EXACT
-    solving = SQUARES_SOLVING * m * m * 8 if isinstance(kernel, AbstractWhole) else 0
+    tiles = TILES_RADIAL if kernel.scored_by == "taylor" else TILES_EXACT
+    solving = SQUARES_SOLVING * m * m * 8 if kernel.scored_by == "matrix" else 0
     return max(tiles * TILE * m * 8, solving)
 
 

@@ -15,7 +15,6 @@ from dhsic.algorithms.bahsic import Removal
 from dhsic.engines.base import Question
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.levels import Delta
 from dhsic.passes.lowrank_tasks import sample_columns
 from dhsic.passes.reader import Reader
 from dhsic.sources.scaling import Scaling
@@ -53,7 +52,7 @@ def check_shared(question: Question, gains: Float) -> None:
     InputError
         No two samples share a value of any feature.
     """
-    if isinstance(question.kernel, Delta) and np.abs(gains).max(initial=0.0) <= NOTHING * float(
+    if question.kernel.is_of_categories and np.abs(gains).max(initial=0.0) <= NOTHING * float(
         np.abs(question.W).sum()
     ):
         raise InputError(

@@ -21,10 +21,9 @@ from dhsic.algorithms.state import SelectionState
 from dhsic.engines.base import Question
 from dhsic.engines.compact import ThinQuestion, added_to
 from dhsic.hsic import FactoredWeights
-from dhsic.kernels.bandwidth import Known
+from dhsic.kernels.bandwidth import DistanceStats, Known
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.gaussian import squared_distances
-from dhsic.kernels.known import known_of
 from dhsic.kernels.statistic import AbstractSums, Statistic, zero_upper
 from dhsic.lowrank.base import Landmarks
 from dhsic.passes.landmarks import Chosen as Drawn
@@ -190,7 +189,7 @@ class SquareChosen(AbstractChosen):
 
     def known(self, kernel: AbstractKernel) -> Known:
         """From the statistic."""
-        return known_of(kernel, self.W, Statistic(self._upper))
+        return DistanceStats(kernel, self.W, Statistic(self._upper))
 
     def question(self, kernel: AbstractKernel, sigma: float, each: Any) -> Question:
         """As of elimination."""

@@ -23,8 +23,8 @@ from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import (
     MEDIAN_SAMPLES,
     AbstractBandwidth,
+    DistanceStats,
     Grid,
-    KnownStatistic,
     Median,
     resolve_bandwidth,
 )
@@ -326,7 +326,7 @@ def sigma_of(data: WeightedSource, bandwidth: object) -> float:
     """Sigma of ``exp(-sigma ||x - x'||^2)`` for features of weight 1: by a policy of BAHSIC."""
     width = width_of(bandwidth)
     needed = data.sample_statistic() if isinstance(width, Median) else Statistic.of(np.eye(1))
-    return width(KnownStatistic(Gaussian(), None, needed), data.features.size)
+    return width(DistanceStats(Gaussian(), None, needed), data.features.size)
 
 
 def width_of(bandwidth: object) -> AbstractBandwidth:

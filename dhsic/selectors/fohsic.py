@@ -22,10 +22,8 @@ from dhsic.algorithms.state import SelectionState
 from dhsic.engines.compact import PRODUCTS
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.labels import SELF, LabelParts
-from dhsic.kernels.levels import AbstractLevelled
-from dhsic.kernels.ridge import AbstractWhole, Ridge
+from dhsic.kernels.ridge import AbstractWhole
 from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import Promise
 from dhsic.outcome import Order
@@ -56,7 +54,7 @@ class ForwardParameters(Parameters):
         super().check()
         how_many(self.n_features_to_select, 1)
         kernel = resolve_kernel(self.kernel)
-        if isinstance(kernel, AbstractWhole) and not isinstance(kernel, Ridge):
+        if kernel.scored_by == "matrix" and not AbstractWhole.of(kernel).updates:
             raise InputError(
                 f"The {kernel.name} kernel is not to be had in forward selection, where every "
                 "candidate would take a system of its own; take dhsic.kernels.Ridge(), or BAHSIC."
@@ -72,7 +70,7 @@ class ForwardParameters(Parameters):
         return self
 
     def _check_floating(self, kernel: AbstractKernel) -> None:
-        if isinstance(kernel, AbstractWhole | AbstractLevelled):
+        if not kernel.of_inner_products:
             raise InputError(
                 f"strategy='floating' and the {kernel.name} kernel: sets are compared by kernels "
                 "of inner products; take another kernel, or strategy='forward'."
@@ -84,7 +82,7 @@ class ForwardParameters(Parameters):
             )
 
     def _check_low_rank(self, kernel: AbstractKernel) -> None:
-        if not isinstance(kernel, Gaussian):
+        if not (kernel.low_rank and kernel.is_product):
             raise InputError(
                 f"approx='lowrank' and the {kernel.name} kernel: forward selection in low rank "
                 "takes the gaussian one; leave approx out."
@@ -149,8 +147,10 @@ class Forward(AbstractRounds[SourceForward]):
     def _is_thin(self, m: int) -> bool:
         """Low rank where it is asked for, or where m x m matrices would be too large."""
         asked = self.parameters
+        kernel = resolve_kernel(asked.kernel)
         able = (
-            isinstance(resolve_kernel(asked.kernel), Gaussian)
+            kernel.low_rank
+            and kernel.is_product
             and asked.strategy == "forward"
             and asked.label_kernel not in (SELF, "precomputed")
             and self.groups is None

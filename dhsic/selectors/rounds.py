@@ -18,7 +18,6 @@ from dhsic.errors import InputError
 from dhsic.hsic import check_estimator
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import SELF, LabelParts
-from dhsic.kernels.ridge import AbstractWhole
 from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import Promise
 from dhsic.outcome import Order
@@ -92,7 +91,7 @@ class AbstractRounds(AbstractRun, Generic[D]):
         if self.groups is None:
             return
         kernel = resolve_kernel(self.parameters.kernel)
-        if isinstance(kernel, AbstractWhole):
+        if kernel.scored_by == "matrix":
             raise InputError(
                 f"The {kernel.name} kernel and groups: its matrix is no function of the parts that "
                 "groups are. Take another kernel, or leave the groups out."

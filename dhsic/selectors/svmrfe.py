@@ -14,7 +14,6 @@ import numpy as np
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.dot import Linear, Polynomial
 from dhsic.kernels.labels import (
     CLASS_KERNELS,
     ClassTarget,
@@ -22,8 +21,6 @@ from dhsic.kernels.labels import (
     auto_kernel,
     label_parts,
 )
-from dhsic.kernels.levels import Delta
-from dhsic.kernels.ridge import AbstractWhole
 from dhsic.kernels.table import resolve_kernel
 from dhsic.passes.dependence import Choices, RecursiveDependence
 from dhsic.passes.planning import Plan
@@ -49,7 +46,7 @@ class RecursiveParameters(Parameters):
     def check(self) -> RecursiveParameters:
         super().check()
         kernel = resolve_kernel(self.kernel)
-        if isinstance(kernel, AbstractWhole | Delta):
+        if kernel.scored_by == "matrix" or kernel.is_of_categories:
             raise InputError(
                 f"svm-rfe and the {kernel.name} kernel: a machine takes a kernel of two samples, "
                 "such as 'linear', 'gaussian' or 'laplace'."
@@ -104,7 +101,7 @@ class Recursive(Elimination):
         assert labels is not None, "this method does not take the data for labels"
         asked = self.parameters
         choices = Choices(
-            _with_statistic(resolve_kernel(asked.kernel)),
+            resolve_kernel(asked.kernel).with_gram_base,  # W changes: one pass is none
             resolve_bandwidth(asked.bandwidth),
             np.zeros((labels.n_samples, labels.n_samples)),
             asked.standardizes,
@@ -135,11 +132,6 @@ class Recursive(Elimination):
                 "or use bahsic."
             )
         return parts[0].codes
-
-
-def _with_statistic(kernel: AbstractKernel) -> AbstractKernel:
-    """The linear kernel as one of degree 1: W changes from round to round, so one pass is none."""
-    return Polynomial(degree=1, offset=0.0) if isinstance(kernel, Linear) else kernel
 
 
 class SVMRFE(Selector):
