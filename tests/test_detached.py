@@ -31,7 +31,12 @@ from dhsic.detached import attach, driver, submit
 from dhsic.detached import run as handle
 from dhsic.detached.driver import Stop, StoppedError
 from dhsic.detached.folder import Folder, Status
-from dhsic.detached.request import Request, as_parameters, plain_parameters
+from dhsic.detached.request import (
+    arrays_of,
+    as_parameters,
+    plain_parameters,
+    plain_request,
+)
 from dhsic.errors import CheckpointError, ClusterError, InputError
 from dhsic.kernels import KernelRidge, Polynomial, RationalQuadratic
 from dhsic.runtime import driving
@@ -39,6 +44,7 @@ from dhsic.runtime.base import Job as Work
 from dhsic.runtime.base import WorkerMemory
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
+from dhsic.selectors.request import Request
 from dhsic.storage.checkpoint import Checkpoint
 
 D = 400
@@ -99,12 +105,12 @@ def test_a_request_comes_back_as_it_was(tmp_path_factory, m, kind, n_targets):
     shape = (m, n_targets) if n_targets > 1 else (m,)
     y = np.arange(np.prod(shape)).reshape(shape) % 3
     y = y.astype(str).astype(kind) if kind == "object" else y.astype(kind)
-    asked = Request("ab12", "x.zarr", m, "bahsic", 5, {"step": 0.1}, y=y, rows=np.arange(m))
+    asked = Request(dhsic.BAHSIC(5, step=0.1), "x.zarr", m, y=y, rows=np.arange(m), id="ab12")
     folder = Folder(tmp_path_factory.mktemp("request"))
     folder.keep(asked)
     found = folder.request()
 
-    assert found.plain() == asked.plain()
+    assert plain_request(found) == plain_request(asked)
     assert found.y.tolist() == y.tolist()
     assert found.rows.tolist() == list(range(m))
     assert found.covariates is None
@@ -128,18 +134,18 @@ def test_what_is_not_plain_is_refused(tmp_path):
         plain_parameters({"kernel": Mine(3)})
     with pytest.raises(InputError, match=r"random_state=.* cannot be kept as plain data"):
         plain_parameters({"random_state": np.random.default_rng(0)})
-    asked = Request("ab12", "x.zarr", 2, "bahsic", 5, {})
+    asked = Request(dhsic.BAHSIC(5), "x.zarr", 2)
     with pytest.raises(InputError, match="y hold objects of several types"):
-        replace(asked, y=np.array(["a", 1.5], dtype=object)).arrays()
+        arrays_of(replace(asked, y=np.array(["a", 1.5], dtype=object)))
     with pytest.raises(InputError, match=r"take 320 MiB, .* at most 256 MiB"):
-        replace(asked, y=np.broadcast_to(np.zeros(1), (5 * 2**23,))).arrays()
+        arrays_of(replace(asked, y=np.broadcast_to(np.zeros(1), (5 * 2**23,))))
     with pytest.raises(CheckpointError, match="kernel 'Open', which this dhsic does not know"):
         as_parameters({"kernel": {"kernel": "Open", "settings": {}}})
 
 
 def test_damaged_labels_are_seen(tmp_path):
     folder = Folder(tmp_path)
-    folder.keep(Request("ab12", "x.zarr", 2, "bahsic", 5, {}, y=np.zeros(2)))
+    folder.keep(Request(dhsic.BAHSIC(5), "x.zarr", 2, y=np.zeros(2)))
     path = folder.path / "detached" / "labels.npz"
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
@@ -340,7 +346,7 @@ def test_jobs_that_workers_die_of_run_in_halves_there_too(client, store, tmp_pat
         got.extend(runtime.joined(one_at_most, self.open(), jobs, None))
         raise InputError("That was it.")
 
-    monkeypatch.setattr(Request, "perform", perform)
+    monkeypatch.setattr(Request, "run", perform)
     sent = submit(store, "sample_trait", checkpoint=tmp_path / "run.dhsic", client=client)
     assert sent.wait(WAIT) == "failed"
     assert (sent.folder.status.message, got) == ("That was it.", [("a",), ("b",)])
@@ -352,7 +358,7 @@ def test_a_driver_that_lost_its_scheduler_leaves_the_run_as_it_is(store, tmp_pat
     def lose(*args, **options):
         raise ClusterError("gone")
 
-    monkeypatch.setattr(Request, "perform", lose)
+    monkeypatch.setattr(Request, "run", lose)
     with folder.driven() as lock, Threads(1) as threads, pytest.raises(ClusterError, match="gone"):
         driver.conduct(folder, lock, threads, driver.nobody, is_connected=lambda: False)
     assert folder.status.state == "running"
@@ -361,10 +367,10 @@ def test_a_driver_that_lost_its_scheduler_leaves_the_run_as_it_is(store, tmp_pat
 def kept(store, path, scheduler):
     """Folder of a run that was sent and has no driver any more."""
     y = dhsic.read_target(store, "sample_trait")
-    request = Request("ab12", store, 60, "bahsic", 50, dict(QUICK), y=y)
+    request = Request(dhsic.BAHSIC(50, **QUICK), store, 60, y=y, id="ab12")
     folder = Folder(path)
     with Checkpoint(folder.path) as checkpoint, Threads(1) as threads:
-        checkpoint.begin(request.new_run(request.open(), threads).identity())
+        checkpoint.begin(request.new_run(threads).identity())
     folder.keep(request)
     folder.say(Status("running", scheduler))
     return folder
@@ -448,7 +454,7 @@ def detaching(job):
     def send():
         commands.check_detach(job)
         source, taken = open_with_labels(job)
-        commands.detach(job, source, taken, {"n_samples_left_out": 0})
+        commands.detach(job, job.request(source, taken, {"n_samples_left_out": 0}))
 
     return click.Command("send", callback=send)
 

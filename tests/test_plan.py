@@ -264,7 +264,7 @@ def test_nothing_is_read_where_rates_are_given(store, data, monkeypatch):
         ({"stepp": 1}, InputError, "stepp: no parameter of method 'bahsic'"),
         ({"step": 2.5}, InputError, "step=2.5"),
         ({"method": "best"}, InputError, "method='best' is unknown"),
-        ({"method": "ccm", "groups": ["a"] * D}, InputError, "takes none"),
+        ({"method": "ccm", "groups": ["a"] * D}, InputError, "takes no groups"),
     ],
 )
 def test_what_cannot_be_is_refused(store, data, options, error, message):

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -18,21 +18,18 @@ from tqdm.auto import tqdm
 
 from dhsic.cli.console import counted, printable, say, seconds, shown
 from dhsic.cli.exits import Command, echo_json
-from dhsic.cli.job import OF_RUNS, Job
-from dhsic.cli.labels import Taken
+from dhsic.cli.job import Job
 from dhsic.cli.options import tls_options
 from dhsic.cli.report import Costs, as_json, as_text, compare
 from dhsic.detached.attach import attach
 from dhsic.detached.folder import Folder, Status
-from dhsic.detached.request import Request, plain_parameters
 from dhsic.detached.run import Run
 from dhsic.detached.start import place_of, send
 from dhsic.errors import InputError
 from dhsic.memory import human
 from dhsic.results import check_vacant, save, selected_features
-from dhsic.selectors.select import parameters_of
+from dhsic.selectors.request import Request
 from dhsic.simulation.truth import read_truth
-from dhsic.sources.base import AbstractSource
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.tables import table_suffix
 
@@ -137,42 +134,11 @@ def check_detach(job: Job) -> None:
             )
 
 
-def detach(job: Job, source: AbstractSource, taken: Taken, attributes: Mapping[str, Any]) -> None:
-    """Start a job on its cluster and say how to find it again.
-
-    Parameters
-    ----------
-    source, taken
-        Data and labels of the job, opened here.
-    attributes : mapping
-        More attributes of the result.
-    """
-    given = job.selector().get_params(deep=False)
-    parameters = {n: given[n] for n in parameters_of(job.method) if n not in OF_RUNS}
-    if job.memory is not None:
-        parameters["memory"] = job.memory
-    axis = job.sample_dim
-    request = Request(
-        id=secrets.token_hex(6),
-        path=job.path,
-        n_samples=source.n_samples,
-        method=job.method,
-        n_features=job.n_features,
-        parameters=plain_parameters(parameters),
-        variable=job.variable,
-        sample_dim=int(axis) if axis is not None and axis.lstrip("-").isdigit() else axis,
-        missing_code=job.missing_code,
-        missing_chunks=job.missing_chunks,
-        pass_only=job.pass_only,
-        job={name: value for name, value in job.plain().items() if name != "detach"},
-        attributes=attributes,
-        y=taken.y,
-        covariates=taken.covariates,
-        rows=taken.rows,
-        groups=job.groups_of(source),
-    )
+def detach(job: Job, request: Request) -> None:
+    """Start a job on its cluster and say how to find it again."""
+    kept = {name: value for name, value in job.plain().items() if name != "detach"}
     folder = Folder(place_of(job.checkpoint))
-    send(request, folder, scheduler=job.scheduler)
+    send(replace(request, job=kept), folder, scheduler=job.scheduler)
     if job.as_json:
         echo_json({"id": request.id, "checkpoint": str(folder.path), "scheduler": job.scheduler})
         return
@@ -257,7 +223,7 @@ def _bar(*, progress: bool | None) -> Any:
 
 def show(result: xr.Dataset, planted: Any, out: str | None, *, as_json: bool) -> None:
     """Print a result that was made elsewhere, or before."""
-    chosen, costs = selected_features(result), _costs(result)
+    chosen, costs = selected_features(result), costs_of(result)
     if as_json:
         echo_json(_plain(chosen, costs, planted) | {"out": out})
         return
@@ -286,7 +252,7 @@ def _plain(chosen: xr.Dataset, costs: Costs, planted: Any) -> dict[str, Any]:
     return told
 
 
-def _costs(result: xr.Dataset) -> Costs:
+def costs_of(result: xr.Dataset) -> Costs:
     """What the rounds of a result took."""
 
     def of(name: str) -> Any:

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from dhsic._typing import Array
-from dhsic.cli.labels import split_columns
+from dhsic.cli.labels import Taken, split_columns
 from dhsic.criteria.table import CRITERIA
 from dhsic.errors import CheckpointError, InputError
 from dhsic.kernels.labels import SELF
 from dhsic.results import check_vacant
 from dhsic.selectors.base import Selector
+from dhsic.selectors.groups import Groups
+from dhsic.selectors.request import Request
 from dhsic.selectors.select import parameters_of, selector_of
 from dhsic.selectors.stability import check_stability
 from dhsic.sources.base import AbstractSource
@@ -158,11 +159,39 @@ class Job:
         """Whether the method looks at labels through a kernel of that name."""
         return "label_kernel" in parameters_of(self.method) and self.method not in OWN_KERNELS
 
-    def groups_of(self, source: AbstractSource) -> Array | None:
-        """Group of each feature of the data, (d,), where groups are asked for."""
-        if self.groups is None:
-            return None
-        return read_groups(self.path, self.groups, source, self.missing_chunks)
+    def request(
+        self, source: AbstractSource, taken: Taken, attributes: Mapping[str, Any] | None = None
+    ) -> Request:
+        """What is to be done with data and labels that are open; `attributes` of the result."""
+        asked = {"checkpoint": self.checkpoint, "memory": self.memory}
+        asked["progress"] = "auto" if self.progress is None else self.progress
+        groups = None
+        if self.groups is not None:
+            names = read_groups(self.path, self.groups, source, self.missing_chunks)
+            groups = Groups.of(names, source.n_features)
+        return Request(
+            self.selector().set_params(**asked),
+            self.path,
+            source.n_samples,
+            variable=self.variable,
+            sample_dim=self.axis,
+            missing_code=self.missing_code,
+            missing_chunks=self.missing_chunks,
+            pass_only=self.pass_only,
+            y=taken.y,
+            covariates=taken.covariates,
+            rows=taken.rows,
+            groups=groups,
+            attributes=attributes or {},
+            job=self.plain(),
+            source=source,
+        )
+
+    @property
+    def axis(self) -> str | int | None:
+        """Name or number of the dimension of the samples."""
+        said = self.sample_dim
+        return int(said) if said is not None and said.lstrip("-").isdigit() else said
 
     def selector(self) -> Selector:
         """Selector of the method, with what was said and defaults for the rest.

@@ -82,12 +82,10 @@ def _n_labels(job: Job, table: Table | None) -> int | None:
 
 
 def _open(job: Job, n_samples: int | None) -> AbstractSource:
-    axis = job.sample_dim
-    sample_dim = int(axis) if axis is not None and axis.lstrip("-").isdigit() else axis
     return open_source(
         job.path,
         variable=job.variable,
-        sample_dim=sample_dim,
+        sample_dim=job.axis,
         n_samples=n_samples,
         missing_code=job.missing_code,
         missing_chunks=job.missing_chunks,

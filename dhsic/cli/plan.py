@@ -13,11 +13,9 @@ from dhsic.cli.job import Job
 from dhsic.cli.labels import open_with_labels
 from dhsic.cli.options import selection_options, size
 from dhsic.errors import InputError
-from dhsic.plans import Plan
-from dhsic.plans.asking import Foreseen, halves_of, plan_of
+from dhsic.plans.asking import Foreseen, plan_of
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.connect import choose_runtime
-from dhsic.selectors.groups import Groups
 
 #: Options of `select` that are about what it writes: a plan writes nothing.
 OF_RESULTS = {"checkpoint": None, "out": None, "truth": None, "force": False}
@@ -52,7 +50,8 @@ def plan(
         )
     runtime = Foreseen(n_workers) if n_workers else _runtime(job)
     with closing(runtime):
-        told = _plan(job, runtime, worker_memory)
+        request = job.request(*open_with_labels(job))
+        told = plan_of(request, runtime, worker_memory=worker_memory)
     if as_json:
         echo_json(told.to_dict())
     else:
@@ -62,22 +61,3 @@ def plan(
 def _runtime(job: Job) -> AbstractRuntime:
     """What the job would run on."""
     return choose_runtime("auto", scheduler=job.scheduler, n_threads=job.threads)
-
-
-def _plan(job: Job, runtime: AbstractRuntime, worker_memory: int | None) -> Plan:
-    source, taken = open_with_labels(job)
-    groups = job.groups_of(source)
-    memory = job.memory
-    if not runtime.is_remote and worker_memory is not None:
-        memory = worker_memory if memory is None else min(memory, worker_memory)
-    run = job.selector().new_run(
-        source,
-        taken.y,
-        runtime,
-        groups=None if groups is None else Groups.of(groups, source.n_features),
-        covariates=taken.covariates,
-        rows=taken.rows,
-        memory=memory,
-    )
-    halves = halves_of(job.stability or 0)
-    return plan_of(run, job.method, worker_memory=worker_memory, besides=halves)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 import xarray as xr
 
 from dhsic.cli.console import counted, printable, say, seconds, shown
-from dhsic.cli.detached import check_detach, detach, settle, show, written
+from dhsic.cli.detached import check_detach, costs_of, detach, settle, show, written
 from dhsic.cli.exits import BEGUN, CHECKPOINT, TYPED, Command, echo_json
 from dhsic.cli.inspect import Sites
 from dhsic.cli.job import Job, absolute, masked
@@ -28,13 +29,9 @@ from dhsic.cli.labels import Taken, describe, notes_on, open_with_labels
 from dhsic.cli.options import detach_option, selection_options, size, tls_options
 from dhsic.cli.report import Comparison, Costs, as_json, as_text, compare
 from dhsic.memory import Promise, available_bytes, human, peak_bytes, resident_bytes
-from dhsic.outcome import Outcome
-from dhsic.results import exists, load, save, selected_features, to_dataset
-from dhsic.runtime.base import AbstractRuntime
+from dhsic.results import exists, load, save, selected_features
 from dhsic.runtime.connect import choose_runtime
-from dhsic.selectors.groups import Groups
 from dhsic.selectors.run import AbstractRun, scaling_told
-from dhsic.selectors.stability import check_halves, with_stability
 from dhsic.simulation.truth import read_truth
 from dhsic.sources.base import AbstractSource
 from dhsic.storage.checkpoint import Checkpoint
@@ -53,70 +50,34 @@ def perform(ctx: click.Context, job: Job) -> None:
     _say_data(job, source, taken)
     if job.scheduler is not None and not job.as_json:
         say("cluster", f"connecting to {job.scheduler}")
+    request = job.request(source, taken, _provenance(job, taken))
     if job.detach:
-        detach(job, source, taken, _provenance(job, taken))
+        detach(job, request)
         return
     runtime = choose_runtime("auto", scheduler=job.scheduler, n_threads=job.threads)
     with closing(runtime):
-        run = _run(ctx, job, source, taken, runtime)
-        if job.stability:
-            check_halves(run, job.stability, job.random_state or 0)
-        outcome = run.execute()
-        n_candidates = source.n_features if run.groups is None else run.groups.n
-        count = min(job.n_features, n_candidates)
-        if job.stability:
-            outcome = with_stability(run, outcome, job.stability, count, job.random_state or 0)
-        count = outcome.order.n_features(count)
-    result = to_dataset(outcome, count).assign_attrs(_provenance(job, taken))
+        result = request.run(runtime, announce=partial(_announce, ctx, job))
     settle(job, result)
     if job.out is not None:
         save(result, job.out, overwrite=job.force)
-    history = outcome.order.history
-    costs = Costs(
-        rounds=outcome.n_rounds,
-        seconds=time.perf_counter() - started,
-        bytes_read=int(sum(int(record.get("bytes_read", 0)) for record in history)),
-        peak_bytes=peak_bytes(),
-        promised_bytes=outcome.promise.total,
-        rounds_in_low_rank=sum(
-            str(record.get("engine", "")).startswith("low rank") for record in history
-        ),
-        largest_cut_error=max((float(r.get("cut_error", 0.0)) for r in history), default=0.0),
+    took = replace(costs_of(result), seconds=time.perf_counter() - started, peak_bytes=peak_bytes())
+    _show(job, result, took, None if truth is None else compare(result, truth))
+
+
+def _announce(ctx: click.Context, job: Job, run: AbstractRun, promise: Promise) -> None:
+    """Say what is about to begin, and that there is something to lose from now on."""
+    ctx.meta[BEGUN] = True
+    told = scaling_told(run.look(), run.parameters)
+    scaled = run.parameters.standardizes
+    other = "--no-standardize keeps their scale" if scaled else "--standardize scales them"
+    asked = "as asked" if job.standardize is not None else other
+    say("values", f"{told} ({asked})")
+    allowed = available_bytes() + resident_bytes() if job.memory is None else job.memory
+    where = (
+        f"{run.runtime.n_workers} threads" if run.runtime.name == "threads" else run.runtime.name
     )
-    _show(job, outcome, result, costs, None if truth is None else compare(result, truth))
-
-
-def _run(
-    ctx: click.Context, job: Job, source: AbstractSource, taken: Taken, runtime: AbstractRuntime
-) -> AbstractRun:
-    selector = job.selector()
-
-    def announce(run: AbstractRun, promise: Promise) -> None:
-        ctx.meta[BEGUN] = True
-        told = scaling_told(run.look(), run.parameters)
-        scaled = run.parameters.standardizes
-        other = "--no-standardize keeps their scale" if scaled else "--standardize scales them"
-        asked = "as asked" if job.standardize is not None else other
-        say("values", f"{told} ({asked})")
-        allowed = available_bytes() + resident_bytes() if job.memory is None else job.memory
-        where = f"{runtime.n_workers} threads" if runtime.name == "threads" else runtime.name
-        say("run", f"{run.parameters} on {where}{_kept(job)}")
-        say("memory", f"{promise}; allowed {human(allowed)}")
-
-    groups = job.groups_of(source)
-    return selector.new_run(
-        source,
-        taken.y,
-        runtime,
-        groups=None if groups is None else Groups.of(groups, source.n_features),
-        covariates=taken.covariates,
-        rows=taken.rows,
-        checkpoint=job.checkpoint,
-        job=job.plain(),
-        progress="auto" if job.progress is None else job.progress,
-        memory=job.memory,
-        announce=announce,
-    )
+    say("run", f"{run.parameters} on {where}{_kept(job)}")
+    say("memory", f"{promise}; allowed {human(allowed)}")
 
 
 def _say_data(job: Job, source: AbstractSource, taken: Taken) -> None:
@@ -160,12 +121,11 @@ def _provenance(job: Job, taken: Taken) -> dict[str, str | int]:
     }
 
 
-def _show(
-    job: Job, outcome: Outcome, result: xr.Dataset, costs: Costs, planted: Comparison | None
-) -> None:
+def _show(job: Job, result: xr.Dataset, costs: Costs, planted: Comparison | None) -> None:
     chosen = selected_features(result)
     if job.as_json:
-        echo_json(as_json(chosen, outcome.label_kernel, costs, planted) | {"out": job.out})
+        labels_as = str(result.attrs["label_kernel_used"])
+        echo_json(as_json(chosen, labels_as, costs, planted) | {"out": job.out})
         return
     width = max(80, min(shutil.get_terminal_size((100, 24)).columns, 120))
     click.echo(as_text(chosen, planted, width))

@@ -109,12 +109,13 @@ def conduct(
     try:
         stop.look()
         with runtime.heeding(stop.look):
-            result = folder.request().perform(
-                runtime,
+            asked = folder.request()
+            asked.selector.set_params(
                 checkpoint=str(folder.path),
                 progress=Pace(folder, tell, stop.look_now, lock),
-                memory=memory,
+                memory=memory if asked.selector.memory is None else asked.selector.memory,
             )
+            result = asked.run(runtime)
         lock.confirm(surely=True)
         save(result, folder.result, overwrite=True)
         end = replace(running, state="done")

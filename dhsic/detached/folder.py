@@ -28,8 +28,9 @@ from typing import Any
 
 import numpy as np
 
-from dhsic.detached.request import Request
+from dhsic.detached.request import arrays_of, plain_request, request_of
 from dhsic.errors import CheckpointError
+from dhsic.selectors.request import Request
 from dhsic.storage.base import AbstractLock, plain
 from dhsic.storage.checkpoint import DETACHED
 from dhsic.storage.folder import FolderPlace
@@ -88,11 +89,11 @@ class Folder:
     def keep(self, request: Request) -> None:
         """Write a request; what was there from an earlier one goes."""
         data = BytesIO()
-        np.savez(data, allow_pickle=False, **request.arrays())
+        np.savez(data, allow_pickle=False, **arrays_of(request))
         labels = data.getvalue()
         self.place.write(LABELS, labels)
         digest = hashlib.sha256(labels).hexdigest()
-        self._write(REQUEST, {"format": FORMAT, "sha256": digest, **request.plain()})
+        self._write(REQUEST, {"format": FORMAT, "sha256": digest, **plain_request(request)})
         self.place.remove(PROGRESS)
 
     def request(self) -> Request:
@@ -114,7 +115,7 @@ class Folder:
                 f"The run in {self.path} was submitted by a newer dhsic. Upgrade this one."
             )
         digest = content.pop("sha256")
-        return Request(**content | self._labels(digest))
+        return request_of(content, self._labels(digest))
 
     def _labels(self, digest: str) -> dict[str, Any]:
         path = f"{self.path}/{LABELS}"

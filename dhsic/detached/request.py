@@ -1,167 +1,90 @@
-"""A request: all that a run is, as plain data and arrays, so that any process can do it."""
+"""A request as it is kept, so that any process can do it: JSON, and arrays beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from dhsic import kernels
 from dhsic._typing import Array
-from dhsic.accelerator import wanted_device
-from dhsic.algorithms.policies import how_many
 from dhsic.errors import CheckpointError, InputError
 from dhsic.kernels.base import AbstractKernel
-from dhsic.progress import Hook
-from dhsic.results import to_dataset
-from dhsic.runtime.base import AbstractRuntime
-from dhsic.selectors.base import Selector
 from dhsic.selectors.groups import Groups
-from dhsic.selectors.parameters import seed_of
-from dhsic.selectors.run import AbstractRun
-from dhsic.selectors.select import selector_of
-from dhsic.selectors.stability import check_halves, check_stability, with_stability
-from dhsic.sources.base import AbstractSource
-from dhsic.sources.opening import open_source
-from dhsic.sources.watched import MissingChunks
+from dhsic.selectors.request import Request
+from dhsic.selectors.select import method_of, selector_of
 from dhsic.storage.base import plain
-from dhsic.versions import scored_on
 
-ARRAYS = ("y", "covariates", "rows", "groups")
+#: Fields of a request that are kept as they are.
+KEPT = (
+    *("id", "n_samples", "variable", "sample_dim", "missing_code", "missing_chunks", "pass_only"),
+    *("device", "job", "attributes"),
+)
+#: Parameters that whoever does the run chooses: none of a request that is kept.
+OF_DRIVERS = ("checkpoint", "progress", "runtime")
 #: Bytes of labels and the like that a request may carry.
 MOST_BYTES = 256 * 2**20
 
 
-@dataclass(frozen=True, eq=False)
-class Request:
-    """What is to be selected, from what, and how.
+def plain_request(request: Request) -> dict[str, Any]:
+    """All but the arrays, for JSON.
 
-    Attributes
-    ----------
-    id : str
-        Name of the run on a cluster.
-    path : str
-        Path or URL of the data.
-    n_samples : int
-        Samples of the data, those that do not take part included.
-    method, n_features, parameters
-        As of `dhsic.select`; parameters are `plain_parameters`.
-    variable, sample_dim : str, int or None
-        As of `dhsic.select`.
-    missing_code, missing_chunks, pass_only
-        As of `dhsic.open_source`.
-    device : str or None
-        What features are scored on, as the environment of who sends it says.
-    job, attributes : mapping
-        What the checkpoint keeps for a command to resume, and more attributes of the result.
-    y, covariates, rows, groups : array or None
-        As of `dhsic.selectors.run.AbstractRun`; groups as one name a feature.
+    Raises
+    ------
+    InputError
+        A parameter that cannot be said in plain data.
     """
+    method, n_features, parameters = method_of(request.selector)
+    given = {k: v for k, v in parameters.items() if k not in OF_DRIVERS}
+    return {
+        **{name: getattr(request, name) for name in KEPT},
+        "path": request.data,
+        "method": method,
+        "n_features": n_features,
+        "parameters": plain_parameters(given),
+    }
 
-    id: str
-    path: str
-    n_samples: int
-    method: str
-    n_features: int | float | None
-    parameters: Mapping[str, Any]
-    variable: str | None = None
-    sample_dim: str | int | None = None
-    missing_code: str | int | Sequence[int] | None = "auto"
-    missing_chunks: MissingChunks = "error"
-    pass_only: bool = False
-    device: str | None = field(default_factory=wanted_device)
-    job: Mapping[str, Any] = field(default_factory=dict)
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    y: Array | None = None
-    covariates: Array | None = None
-    rows: Array | None = None
-    groups: Array | None = None
 
-    def plain(self) -> dict[str, Any]:
-        """All but the arrays, for JSON."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ARRAYS}
+def arrays_of(request: Request) -> dict[str, Array]:
+    """Arrays of a request, those that there are, by name.
 
-    def arrays(self) -> dict[str, Array]:
-        """Arrays that there are.
-
-        Raises
-        ------
-        InputError
-            They are large, or hold what cannot be kept without pickling it.
-        """
-        given = {name: getattr(self, name) for name in ARRAYS}
-        out = {name: _storable(name, a) for name, a in given.items() if a is not None}
-        size = sum(array.nbytes for array in out.values())
-        if size > MOST_BYTES:
-            raise InputError(
-                f"Labels, covariates and groups take {size / 2**20:.0f} MiB, and a run on the "
-                f"cluster carries at most {MOST_BYTES / 2**20:.0f} MiB of them. Pass fewer "
-                "columns, or call dhsic.select."
-            )
-        return out
-
-    def open(self) -> AbstractSource:
-        """The data."""
-        return open_source(
-            self.path,
-            variable=self.variable,
-            sample_dim=self.sample_dim,
-            n_samples=self.n_samples,
-            missing_code=self.missing_code,
-            missing_chunks=self.missing_chunks,
-            pass_only=self.pass_only,
+    Raises
+    ------
+    InputError
+        They are large, or hold what cannot be kept without pickling it.
+    """
+    groups = request.groups
+    given = {
+        "y": request.y,
+        "covariates": request.covariates,
+        "rows": request.rows,
+        "groups": None if groups is None else groups.names[groups.codes],
+    }
+    out = {name: _storable(name, a) for name, a in given.items() if a is not None}
+    size = sum(array.nbytes for array in out.values())
+    if size > MOST_BYTES:
+        raise InputError(
+            f"Labels, covariates and groups take {size / 2**20:.0f} MiB, and a run on the "
+            f"cluster carries at most {MOST_BYTES / 2**20:.0f} MiB of them. Pass fewer "
+            "columns, or call dhsic.select."
         )
+    return out
 
-    def selector(self) -> Selector:
-        """Selector of the method."""
-        return selector_of(self.method, self.n_features, as_parameters(self.parameters))
 
-    def new_run(
-        self,
-        source: AbstractSource,
-        runtime: AbstractRuntime,
-        *,
-        checkpoint: str | None = None,
-        progress: bool | Hook = False,
-        memory: int | None = None,
-    ) -> AbstractRun:
-        """Run of this request; `memory` where the request says nothing of it."""
-        selector = self.selector()
-        asked = getattr(selector, "memory", None)
-        return selector.new_run(
-            source,
-            self.y,
-            runtime,
-            covariates=self.covariates,
-            rows=self.rows,
-            groups=None if self.groups is None else Groups.of(self.groups, source.n_features),
-            checkpoint=checkpoint,
-            job=self.job,
-            progress=progress,
-            memory=memory if asked is None else asked,
-        )
-
-    def perform(self, runtime: AbstractRuntime, **options: Any) -> xr.Dataset:
-        """Do it; `options` as of `new_run`."""
-        with scored_on(self.device):
-            return self._performed(runtime, **options)
-
-    def _performed(self, runtime: AbstractRuntime, **options: Any) -> xr.Dataset:
-        source, selector = self.open(), self.selector()
-        run = self.new_run(source, runtime, **options)
-        n_halves = check_stability(selector.stability)
-        seed = seed_of(getattr(selector, "random_state", 0))
-        check_halves(run, n_halves, seed)
-        outcome = run.execute()
-        n_candidates = source.n_features if run.groups is None else run.groups.n
-        count = how_many(self.n_features, n_candidates)
-        if n_halves:
-            outcome = with_stability(run, outcome, n_halves, count, seed)
-        result = to_dataset(outcome, outcome.order.n_features(count))
-        return result.assign_attrs(self.attributes)
+def request_of(kept: Mapping[str, Any], arrays: Mapping[str, Array]) -> Request:
+    """Request that `plain_request` and `arrays_of` made plain."""
+    groups = arrays.get("groups")
+    return Request(
+        selector_of(kept["method"], kept["n_features"], as_parameters(kept["parameters"])),
+        kept["path"],
+        y=arrays.get("y"),
+        covariates=arrays.get("covariates"),
+        rows=arrays.get("rows"),
+        groups=None if groups is None else Groups.of(groups, len(groups)),
+        **{name: kept[name] for name in KEPT if name in kept},
+    )
 
 
 def _storable(name: str, values: Array) -> Array:

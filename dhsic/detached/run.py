@@ -17,6 +17,7 @@ from dhsic.detached.folder import ENDS, Folder
 from dhsic.detached.start import name_of, restart
 from dhsic.errors import CheckpointError, ClusterError, DhsicError
 from dhsic.results import load
+from dhsic.selectors.select import method_of
 from dhsic.storage.checkpoint import Checkpoint
 
 ANSWER = 3.0  # seconds that a scheduler may take to say whether it knows a run
@@ -323,8 +324,8 @@ class Run:
         return {
             "run": self.id,
             "status": self.status,
-            "method": asked.method,
-            "data": asked.path,
+            "method": method_of(asked.selector)[0],
+            "data": asked.data,
             "rounds done": f"{now['round']:,}",
             "features left": f"{now['features_left']:,}" if now["round"] else "all",
             "time": f"{now['seconds']:.1f} s",

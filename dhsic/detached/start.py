@@ -14,9 +14,10 @@ from typing import Any
 
 from dhsic.detached.driver import drive
 from dhsic.detached.folder import Folder, Status
-from dhsic.detached.request import Request
+from dhsic.detached.request import arrays_of, plain_request
 from dhsic.errors import CheckpointError, ClusterError, DhsicError
 from dhsic.runtime.threads import Threads
+from dhsic.selectors.request import Request
 from dhsic.selectors.stability import check_stability
 from dhsic.storage.base import AbstractPlace
 from dhsic.storage.bucket import MOMENTARY
@@ -128,10 +129,10 @@ def send(
     InputError, CheckpointError, ClusterError
         As of `dhsic.submit`.
     """
-    request.arrays()
-    selector = request.selector()
-    selector.parameters().check()
-    check_stability(selector.stability)
+    arrays_of(request)
+    plain_request(request)
+    request.selector.parameters().check()
+    check_stability(request.selector.stability)
     with introduced(folder, client, scheduler, security) as found:
         _take(folder, request)
         start(folder, found)
@@ -141,7 +142,7 @@ def send(
 def _take(folder: Folder, request: Request) -> None:
     """Keep a request; refuse a folder where another run is, or where one is under way."""
     with Checkpoint(folder.path) as kept, Threads(1) as nothing:
-        kept.begin(request.new_run(request.open(), nothing).identity())
+        kept.begin(request.new_run(nothing).identity())
         if folder.is_driven():
             raise CheckpointError(
                 f"A run is under way in {folder.path}. Follow it with dhsic.attach, stop it with "

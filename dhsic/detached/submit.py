@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dhsic.detached.folder import Folder
-from dhsic.detached.request import Request, plain_parameters
 from dhsic.detached.run import Run
 from dhsic.detached.start import place_of, send
 from dhsic.errors import InputError
 from dhsic.kernels.labels import SELF
-from dhsic.selectors.select import parameters_of
-from dhsic.sources.base import AbstractSource
-from dhsic.sources.opening import open_source
-from dhsic.sources.target import (
-    Joined,
-    as_covariates,
-    as_labels,
-    check_coded,
-    count_labels,
-    read_groups,
-)
+from dhsic.selectors.request import Request
+from dhsic.selectors.select import parameters_of, selector_of
 
 #: Parameters that are said otherwise here, and how.
 SAID_OTHERWISE = {
@@ -100,35 +87,18 @@ def submit(
         An object store does not answer this process.
     """
     path = _path_of(data)
-    y = None if target is None else as_labels(target, path)
-    _check_parameters(method, parameters, has_labels=y is not None)
-    n_labels = count_labels(target, y, by_position=by_position)
-    source = open_source(
+    _check_parameters(method, parameters, has_labels=target is not None)
+    request = Request.of(
+        selector_of(method, n_features_to_select, parameters),
         path,
-        variable=variable,
+        target,
+        covariates=covariates,
+        groups=groups,
+        by_position=by_position,
         sample_dim=sample_dim,
-        n_samples=n_labels,
+        variable=variable,
         missing_code=missing_code,
         pass_only=pass_only,
-    )
-    joined = Joined.of(source, path, by_position=by_position, y=target, covariates=covariates)
-    y, C = joined.take("y", y), joined.take("covariates", as_covariates(covariates))
-    check_coded(path, y=y, covariates=C)
-    request = Request(
-        id=secrets.token_hex(6),
-        path=path,
-        n_samples=source.n_samples,
-        method=method,
-        n_features=n_features_to_select,
-        parameters=plain_parameters(parameters),
-        variable=variable,
-        sample_dim=sample_dim,
-        missing_code=missing_code,
-        pass_only=pass_only,
-        attributes=joined.attributes,
-        y=y,
-        covariates=C,
-        groups=_groups(groups, path, source),
     )
     folder = Folder(place_of(checkpoint))
     given = send(request, folder, client=client, scheduler=scheduler, security=security)
@@ -164,10 +134,3 @@ def _check_parameters(method: str, parameters: Mapping[str, Any], *, has_labels:
             "target is None. Pass the labels, one a sample, or the name of the variable that holds "
             "them; with label_kernel='self' the data are their own."
         )
-
-
-def _groups(groups: Any, path: str, source: AbstractSource) -> Any:
-    """One name a feature."""
-    if groups is None:
-        return None
-    return np.asarray(read_groups(path, groups, source) if isinstance(groups, str) else groups)

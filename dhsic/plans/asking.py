@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dhsic.errors import ClusterError, InputError, MemoryBudgetError
-from dhsic.kernels.labels import SELF
 from dhsic.memory import Promise, human
 from dhsic.passes.values import LOOKED_AT
 from dhsic.plans.costs import work_of
@@ -23,16 +21,13 @@ from dhsic.plans.plan import Plan, Stored
 from dhsic.plans.time import NETWORK, Expected, Rates
 from dhsic.plans.work import Work
 from dhsic.runtime.base import AbstractRuntime, Job, Task, WorkerMemory
-from dhsic.runtime.connect import choose_runtime
 from dhsic.runtime.threads import Threads, usable_cores
-from dhsic.selectors.groups import Groups
+from dhsic.selectors.request import Request
 from dhsic.selectors.run import AbstractRun, check_memory, scaling_told
-from dhsic.selectors.select import selector_of
+from dhsic.selectors.select import method_of, selector_of
 from dhsic.selectors.stability import check_stability
 from dhsic.selectors.workers import WorkerPromise
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.opening import open_source
-from dhsic.sources.target import Joined, as_labels, check_coded, count_labels, read_groups
 
 #: Bytes of memory for each of a block, as `dhsic.memory` counts them.
 HELD = 5
@@ -149,66 +144,46 @@ def plan(
     >>> told.n_rounds, told.data.n_blocks
     (50, 4)
     """
-    selector = selector_of(method, n_features_to_select, parameters)
-    limit = bytes_of(worker_memory)
-    is_own = target is None and getattr(selector, "label_kernel", None) == SELF
-    y = None if target is None else as_labels(target, data)
-    source = open_source(
+    request = Request.of(
+        selector_of(method, n_features_to_select, parameters),
         data,
-        variable=variable,
+        target,
+        groups=groups,
+        by_position=by_position,
         sample_dim=sample_dim,
-        n_samples=count_labels(target, y, by_position=by_position),
+        variable=variable,
         missing_code=missing_code,
         pass_only=pass_only,
     )
-    y = Joined.of(source, data, by_position=by_position, y=target).take("y", y)
-    check_coded(data, y=y)
-    if groups is not None and not selector.takes_groups:
-        raise InputError(
-            f"groups: method {method!r} takes none, it judges features one by one; leave them out."
-        )
-    if isinstance(groups, str):
-        groups = read_groups(data, groups, source)
-    memory = selector.memory
-    if n_workers is None and limit is not None:
-        memory = limit if memory is None else min(memory, limit)
-    runtime = choose_runtime(selector.runtime) if n_workers is None else Foreseen(n_workers)
-    with nullcontext() if runtime is selector.runtime else closing(runtime):
-        run = selector.new_run(
-            source,
-            None if is_own else y,
-            runtime,
-            groups=None if groups is None else Groups.of(groups, source.n_features),
-            memory=memory,
-        )
-        halves = halves_of(selector.stability)
-        return plan_of(run, method, worker_memory=limit, rates=rates, besides=halves)
+    foreseen = None if n_workers is None else Foreseen(n_workers)
+    with request.running(foreseen) as runtime:
+        return plan_of(request, runtime, worker_memory=bytes_of(worker_memory), rates=rates)
 
 
 def plan_of(
-    run: AbstractRun,
-    method: str,
+    request: Request,
+    runtime: AbstractRuntime,
     *,
     worker_memory: int | None = None,
     rates: Rates | Mapping[str, float] | None = None,
-    besides: tuple[str, ...] = (),
 ) -> Plan:
-    """Plan of a run that is ready to go, as `Selector.new_run` makes it.
+    """Plan of a request on a runtime.
 
     Parameters
     ----------
     worker_memory, rates
         As of `plan`.
-    besides : tuple of str
-        What is done besides the run, for people.
 
     Raises
     ------
     MemoryBudgetError, InputError, ClusterError
         It would be refused, or does not fit.
     """
+    run = request.new_run(runtime)
     run.parameters.check()
     check_memory(run.memory)
+    if worker_memory is not None and not runtime.is_remote:
+        run.memory = worker_memory if run.memory is None else min(run.memory, worker_memory)
     m = run.n_samples
     run.check_samples(m)
     is_remote = run.runtime.is_remote
@@ -229,7 +204,7 @@ def plan_of(
         worker = WorkerPromise.of(run, limits, 0 if work is None else work.state_bytes)
         worker.check(limits, run.smaller)
     speed = Rates.measured(run.source, m) if rates is None else Rates.of(rates)
-    assumed = [*besides] if work is None else [*besides, *work.assumed]
+    assumed = [*halves_of(request.selector.stability), *(() if work is None else work.assumed)]
     if is_remote:
         assumed.append(
             f"workers have one thread each and share a folder; a state reaches each at "
@@ -239,7 +214,7 @@ def plan_of(
         assumed.append("other machines are as fast as this one, and the store is read as fast")
     n_steps = getattr(run.parameters, "max_iterations", None)
     return Plan(
-        method=method,
+        method=method_of(request.selector)[0],
         description=f"{run.parameters}".rstrip(","),
         data=data,
         values=values,

@@ -14,30 +14,16 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dhsic._typing import Array, Mask
-from dhsic.algorithms.policies import how_many
 from dhsic.errors import InputError
-from dhsic.joins.frames import check_order
 from dhsic.kernels.labels import SELF
-from dhsic.outcome import Outcome
-from dhsic.results import ranking, to_dataset
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.runtime.connect import choose_runtime
-from dhsic.selectors.groups import Groups
-from dhsic.selectors.parameters import AbstractParameters, seed_of
+from dhsic.selectors.parameters import AbstractParameters
+from dhsic.selectors.request import Request
 from dhsic.selectors.run import AbstractRun
-from dhsic.selectors.stability import check_halves, check_stability, with_stability
 from dhsic.sources.arrays import ArraySource, Names
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import check_in_memory, check_turned, open_source
 from dhsic.sources.subset import take_features
-from dhsic.sources.target import (
-    Joined,
-    as_covariates,
-    as_labels,
-    check_coded,
-    count_labels,
-    read_groups,
-)
 
 
 class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -103,49 +89,40 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         InputError, DataError, CheckpointError, MemoryBudgetError
             See `dhsic.errors`; each says what to do.
         """
-        is_own = y is None and getattr(self, "label_kernel", None) == SELF
-        if y is None and not is_own:
+        if y is None and getattr(self, "label_kernel", None) != SELF:
             raise InputError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target "
                 "y is None. Pass one label a sample."
             )
-        labels = None if is_own else as_labels(y, X)
-        source = self._open(
+        request = Request.of(
+            self,
             X,
-            sample_dim,
-            n_samples=count_labels(y, labels, by_position=by_position),
+            y,
+            covariates=covariates,
+            groups=groups,
+            by_position=by_position,
+            opened_by=self._open,
+            sample_dim=sample_dim,
             variable=variable,
             missing_code=missing_code,
             pass_only=pass_only,
         )
-        joined = Joined.of(source, X, by_position=by_position, y=y, covariates=covariates)
-        labels, C = joined.take("y", labels), joined.take("covariates", as_covariates(covariates))
-        check_coded(X, y=labels, covariates=C)
-        known = None if groups is None else self._groups(groups, X, source)
-        count = self._count(source.n_features if known is None else known.n)
-        n_halves = check_stability(self.stability)
-        runtime = choose_runtime(self.runtime)
-        run = self.new_run(
-            source,
-            labels,
-            runtime,
-            covariates=C,
-            groups=known,
-            checkpoint=self.checkpoint,
-            progress=self.progress,
-            memory=self.memory,
-        )
-        try:
-            if n_halves:
-                check_halves(run, n_halves, self._seed)
-            outcome = run.execute()
-            if n_halves:
-                outcome = with_stability(run, outcome, n_halves, count, self._seed)
-            self._keep(outcome, outcome.order.n_features(count))
-            self.result_.attrs.update(joined.attributes)
-        finally:
-            if runtime is not self.runtime:
-                runtime.close()
+        n, d = self.n_features_to_select, self.n_features_in_
+        if request.groups is not None:
+            d = request.groups.n
+        if isinstance(n, (int, np.integer)) and n > d:
+            warnings.warn(
+                f"n_features_to_select={n} exceeds the {d} features there are; all are selected.",
+                stacklevel=2,
+            )
+        self.result_ = result = request.run()
+        self.ranking_ = result["rank"].to_numpy()
+        self.support_ = result["selected"].to_numpy()
+        self.scores_ = result["score"].to_numpy()
+        if "stability" in result:
+            self.stability_ = result["stability"].to_numpy()
+        self.n_features_ = int(self.support_.sum())
+        self.n_iter_ = int(result.sizes.get("rounds", 0))
         return self
 
     def _open(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
@@ -192,42 +169,6 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     @abstractmethod
     def parameters(self) -> AbstractParameters:
         """What identifies the run that `fit` makes, besides the data."""
-
-    def _groups(self, groups: Any, X: Any, source: AbstractSource) -> Groups:
-        """Groups by name, or as they are given."""
-        if not self.takes_groups:
-            raise InputError(
-                f"{type(self).__name__} takes no groups: it judges features one by one. Leave "
-                "them out, or use BAHSIC or FOHSIC."
-            )
-        d = source.n_features
-        check_order(source.feature_names(), groups, "groups", "groups.loc[X.columns]")
-        return Groups.of(read_groups(X, groups, source) if isinstance(groups, str) else groups, d)
-
-    @property
-    def _seed(self) -> int:
-        """Seed of draws that are not the run's own."""
-        return seed_of(getattr(self, "random_state", 0))
-
-    def _count(self, d: int) -> int:
-        n = self.n_features_to_select
-        count = how_many(n, d)
-        if isinstance(n, (int, np.integer)) and n > d:
-            warnings.warn(
-                f"n_features_to_select={n} exceeds the {d} features there are; all are selected.",
-                stacklevel=3,
-            )
-        return count
-
-    def _keep(self, outcome: Outcome, count: int) -> None:
-        self.ranking_ = ranking(outcome.worst_first)
-        self.support_ = self.ranking_ <= count
-        self.result_ = to_dataset(outcome, count)
-        self.scores_ = self.result_["score"].to_numpy()
-        if "stability" in self.result_:
-            self.stability_ = self.result_["stability"].to_numpy()
-        self.n_features_ = int(self.support_.sum())
-        self.n_iter_ = outcome.n_rounds
 
     def _get_support_mask(self) -> Mask:
         check_is_fitted(self)

@@ -141,8 +141,7 @@ class Forward(AbstractRounds[SourceForward]):
 
     @property
     def _n_wanted(self) -> int:
-        n_all = self.source.n_features if self.groups is None else self.groups.n
-        return how_many(self.parameters.n_features_to_select, n_all)
+        return how_many(self.parameters.n_features_to_select, self.n_candidates)
 
     def _is_thin(self, m: int) -> bool:
         """Low rank where it is asked for, or where m x m matrices would be too large."""

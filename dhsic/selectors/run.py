@@ -102,6 +102,11 @@ class AbstractRun(ABC):
         """Samples that take part, m."""
         return self.source.n_samples if self.rows is None else len(self.rows)
 
+    @property
+    def n_candidates(self) -> int:
+        """What is ranked: features, or groups of them."""
+        return self.source.n_features if self.groups is None else self.groups.n
+
     def execute(self) -> Outcome:
         """Do it, from the start or from where the checkpoint left off."""
         self.parameters.check()

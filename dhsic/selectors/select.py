@@ -62,6 +62,16 @@ def selector_of(method: str, n_features_to_select: Any, given: Mapping[str, Any]
     return kind(n_features_to_select, **said, **given)
 
 
+def method_of(selector: Selector) -> tuple[str, Any, dict[str, Any]]:
+    """Method of a selector, how many features it selects, and the parameters besides."""
+    given = selector.get_params(deep=False)
+    for method, (kind, said) in METHODS.items():
+        if type(selector) is kind and said.items() <= given.items():
+            others = {k: v for k, v in given.items() if k not in said}
+            return method, others.pop("n_features_to_select"), others
+    raise TypeError(f"{type(selector).__name__} is no method of METHODS.")
+
+
 def select(
     data: Any,
     target: Any,
