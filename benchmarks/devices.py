@@ -35,7 +35,7 @@ from dhsic.kernels.statistic import Statistic
 from dhsic.lowrank import Spectral
 from dhsic.lowrank.landmarks import landmark_statistic, uniform_rows
 from dhsic.namespace import moved
-from dhsic.passes.tasks import TILE
+from dhsic.passes.task import TILE
 from dhsic.runtime.blas import single_blas_thread
 
 N_LANDMARKS = 300

@@ -18,7 +18,7 @@ from dhsic.kernels.labels import label_parts
 from dhsic.kernels.table import resolve_kernel
 from dhsic.lowrank import Nystrom
 from dhsic.passes.lowrank import ThinChoices, ThinDependence
-from dhsic.passes.lowrank_tasks import score_thin
+from dhsic.passes.lowrank_passes import ScoreLowRank
 from dhsic.runtime.blas import single_blas_thread
 from dhsic.runtime.threads import Threads
 
@@ -97,7 +97,7 @@ def pass_job(store, rank):
         jobs = running.reader.jobs(S)
 
         def score():
-            parts = running.reader.joined(score_thin, jobs, engine_state=ThinState(forms))
+            parts = running.reader.joined(ScoreLowRank(ThinState(forms)), jobs)
             return {"directions": forms.rank, "scored": sum(len(part) for part in parts)}
 
         yield score

@@ -31,7 +31,7 @@ from dhsic.passes.packing import Form, forms, pack
 from dhsic.passes.reader import Reader, worth_compacting
 from dhsic.passes.scratch import Folder, ScratchSource, sweep, writing_jobs
 from dhsic.passes.survivors import HeldSource
-from dhsic.passes.tasks import Wanted, gather
+from dhsic.passes.task import Gather
 from dhsic.runtime.base import Job
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
@@ -112,7 +112,8 @@ def test_writers_share_the_work_by_whole_chunks(data):
 
     found, read = [], []
     for job in jobs:
-        start, columns = job.payload
+        columns = job.payload
+        start = columns[0].tags[0]
         assert start == len(found)
         assert start % chunk == 0
         found += [b.start + k for b, c in zip(job.blocks, columns, strict=True) for k in c.local]
@@ -183,12 +184,11 @@ def runtime(request, client, place):
 def open_reader(tmp_path, X, code, runtime, rows=None, width=16):
     write_matrix(tmp_path / "x.zarr", X, chunks=(width, M), dims=("features", "samples"))
     source = dhsic.open_source(str(tmp_path / "x.zarr"), missing_code=code)
-    n = M if rows is None else len(rows)
-    return Reader(source, runtime, Wanted(rows=rows, n_samples=n))
+    return Reader(source, runtime, rows)
 
 
 def values_of(reader, features):
-    return np.concatenate(list(reader.map(gather, reader.jobs(features)))).T
+    return np.concatenate(list(reader.map(Gather(), reader.jobs(features)))).T
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_what_is_at_hand_or_lazy_is_not_written(client, place):
     with DaskRuntime(client, scratch=place) as runtime:
         for data in (X, da.from_array(X, chunks=(M, 50))):
             source = dhsic.open_source(data)
-            reader = Reader(source, runtime, Wanted(rows=None, n_samples=M)).compacted(S)
+            reader = Reader(source, runtime).compacted(S)
             assert reader.source is source
             assert reader.folder is None
             assert_array_equal(values_of(reader, S), X[:, S])

@@ -15,7 +15,6 @@ from dhsic.cli import main
 from dhsic.errors import ClusterError, InputError, MemoryBudgetError
 from dhsic.passes import reader as reading
 from dhsic.passes.reader import Reader
-from dhsic.passes.tasks import Wanted
 from dhsic.plans import Plan, Rates, plan
 from dhsic.plans.asking import Foreseen
 from dhsic.plans.tally import CountingReader
@@ -137,10 +136,9 @@ def test_a_reader_that_counts_decides_as_one_that_reads(data):
     X = np.ones((m, d), dtype=data.draw(st.sampled_from(["i1", "f4"])))
     source = ArraySource(X)
     source.in_memory = data.draw(st.booleans())
-    wanted = Wanted(rows=None, n_samples=m)
     with Threads(1) as runtime, pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "COMPACT_BYTES", compact)
-        real, counting = Reader(source, runtime, wanted), CountingReader(source, runtime, wanted)
+        real, counting = Reader(source, runtime), CountingReader(source, runtime)
         S = np.arange(d)
         real, jobs, n_bytes = real.first_pass()
         counting, counted, counted_bytes = counting.first_pass()

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dhsic.passes import lowrank_tasks
-from dhsic.passes.lowrank_tasks import landmark_sums, measure_thin
-from dhsic.passes.tasks import Columns, Wanted
+from dhsic.passes import lowrank_passes, task
+from dhsic.passes.lowrank_passes import LandmarkSums, MeasureLandmarks
+from dhsic.passes.task import Columns, run
 from dhsic.runtime.base import Job
 from dhsic.sources.arrays import ArraySource
 
@@ -32,26 +32,24 @@ def values(rng):
 def test_a_statistic_is_that_of_the_standardised_data(rng, monkeypatch, data, cut):
     if cut is not None:
         height, strip, in_single = cut
-        monkeypatch.setattr(lowrank_tasks, "WIDEST", height)
-        monkeypatch.setattr(lowrank_tasks, "LEAST_HEIGHT", height)
-        monkeypatch.setattr(lowrank_tasks, "STRIP_ENTRIES", strip)
-        monkeypatch.setattr(lowrank_tasks, "TILE_ENTRIES", 3 * M)
-        monkeypatch.setattr(lowrank_tasks, "IN_SINGLE", in_single)
+        monkeypatch.setattr(task, "WIDEST", height)
+        monkeypatch.setattr(lowrank_passes, "LEAST_HEIGHT", height)
+        monkeypatch.setattr(lowrank_passes, "STRIP_ENTRIES", strip)
+        monkeypatch.setattr(task, "TILE_ENTRIES", 3 * M)
+        monkeypatch.setattr(lowrank_passes, "IN_SINGLE", in_single)
     X = data(rng)
     Z = np.array(naive.standardise(np.where(X == -1, np.nan, X).tolist()))
     source = ArraySource(X, missing_code=-1 if data is genotypes else None)
     block = source.blocks(D)[0]
-    wanted = Wanted(None, M, landmarks=ROWS)
 
     every = Job((block,), (Columns(np.arange(D)),))
-    scaling, (inner, norms), are_codes = measure_thin(source, every, wanted)
+    scaling, (inner, norms), are_codes = run(source, every, (MeasureLandmarks(ROWS), None))
     assert are_codes == (data is genotypes)
     assert_allclose(inner, Z[ROWS] @ Z.T, atol=2e-4)
     assert_allclose(norms, (Z**2).sum(axis=1), atol=2e-4)
 
     some = np.array([0, 3, 7, 20, 21, 36])
-    inner, norms = landmark_sums(
-        source, Job((block,), (Columns(some, scaling.take(some)),)), wanted
-    )
+    few = Job((block,), (Columns(some, scaling.take(some)),))
+    inner, norms = run(source, few, (LandmarkSums(ROWS), None))
     assert_allclose(inner, Z[ROWS][:, some] @ Z[:, some].T, atol=1e-4)
     assert_allclose(norms, (Z[:, some] ** 2).sum(axis=1), atol=1e-4)

@@ -132,9 +132,7 @@ def test_descent_ends_where_rounding_is_all_that_is_left():
 
 def weighted(X, seed=SEED, runtime=None):
     """The features of X as they are, as a source hands them over."""
-    data = WeightedSource(
-        ArraySource(X), runtime or Threads(1), len(X), standardize=False, seed=seed
-    )
+    data = WeightedSource(ArraySource(X), runtime or Threads(1), standardize=False, seed=seed)
     data.measure()
     return data
 
@@ -512,7 +510,7 @@ def test_more_steps_may_be_asked_for_later(problem, tmp_path):
 def test_sigma_is_that_of_the_paper(rng):
     X, y, _ = shell(rng)
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
-    data = WeightedSource(ArraySource(X), Threads(1), 100)
+    data = WeightedSource(ArraySource(X), Threads(1))
     data.measure()
     scale = np.sqrt(np.median(pdist(Z) ** 2)) / np.sqrt(2)  # "scaled by 1 / sqrt(2)"
     run = ConditionalCovariance(
@@ -584,7 +582,7 @@ def test_a_penalty_that_nothing_is_worth_is_told(rng):
 
 def test_weights_of_0_are_read_no_more(problem, store, monkeypatch):
     monkeypatch.setattr("dhsic.passes.reader.COMPACT_BYTES", 0)
-    data = WeightedSource(store, Threads(1), 60)
+    data = WeightedSource(store, Threads(1))
     data.measure()
     w = np.where(np.arange(200) % 20 == 3, 0.5, 0.0)
     before = data.statistic(w).whole()

@@ -18,7 +18,7 @@ from dhsic.engines.refine import FEW_FEATURES, PASS_COST, largest, tie_width, un
 from dhsic.engines.ridge import Joining
 from dhsic.passes.dependence import Reporter, dtype_of, facts_of
 from dhsic.passes.reader import Reader
-from dhsic.passes.tasks import score_columns, standardised_columns
+from dhsic.passes.task import Score, Values
 from dhsic.sources.scaling import Scaling
 
 #: What a first pass in float32 may leave out of R, on average over a feature's range, times m.
@@ -88,7 +88,7 @@ class Ascent:
         every = np.linspace(0, gains.size - 1, min(OTHERS, gains.size)).astype(np.int64)
         some = np.union1d(np.flatnonzero(nearest), every)
         jobs = self.reader.jobs(self.S[some], self.scaling)
-        X = np.concatenate(list(self.reader.joined(standardised_columns, jobs, dtype=np.float64)))
+        X = np.concatenate(list(self.reader.joined(Values(), jobs)))
         n = self.n * some.size / gains.size if self.n == gains.size else self.n
         errors = question.row_errors(X)
         found = certify(errors, gains[some], n, question.n_samples, np.ones(some.size))
@@ -178,11 +178,9 @@ class Ascent:
     ) -> tuple[Float, Float, int]:
         """Gains, bounds on their errors, and bytes read."""
         jobs = self.reader.jobs(self.S[open_], self.scaling)
-        state = self._state(engine)
+        score = Score(engine, self._state(engine), dtype_of(engine))
         parts = []
-        for part in self.reader.joined(
-            score_columns, jobs, engine=engine, engine_state=state, dtype=dtype_of(engine)
-        ):
+        for part in self.reader.joined(score, jobs):
             parts.append(part)
             if first and self.reporter is not None:
                 self.reporter.scored(len(part))

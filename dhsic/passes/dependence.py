@@ -47,7 +47,7 @@ from dhsic.kernels.table import check_reach
 from dhsic.passes.reader import Reader
 from dhsic.passes.removal import check_gains, check_shared, removal_of
 from dhsic.passes.sums import RunningStatistic, survivors_after_rounds
-from dhsic.passes.tasks import Wanted, measure_blocks, score_columns
+from dhsic.passes.task import Measure, Score
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
@@ -101,15 +101,8 @@ class SourceDependence:
     ) -> None:
         self.choices = choices
         self.reporter = reporter
-        kernel = choices.kernel
-        wanted = Wanted(
-            rows=rows,
-            n_samples=len(choices.W),
-            standardize=choices.standardize,
-            statistic=not kernel.is_additive,
-            sums=kernel.sums,
-        )
-        self._reader = Reader(source, runtime, wanted, memory=memory)
+        self._sums = choices.kernel.sums
+        self._reader = Reader(source, runtime, rows, memory=memory)
         self.scaling: Scaling | None = None
         self.bytes_read = 0
         self._running: RunningStatistic | None = None
@@ -122,11 +115,10 @@ class SourceDependence:
         choices: Choices, reader: Reader, scaling: Scaling, S: Index
     ) -> SourceDependence:
         """In the middle of a run: S is left, and the scaling of all features is known."""
-        wanted = replace(reader.wanted, dtype=np.float64)
-        reader = replace(reader, wanted=wanted).compacted(S)
-        out = SourceDependence(reader.source, choices, reader.runtime, rows=wanted.rows)
+        reader = reader.compacted(S)
+        out = SourceDependence(reader.source, choices, reader.runtime)
         out._reader, out.scaling = reader, scaling
-        out._running = RunningStatistic(reader, scaling, S, zero_upper(wanted.n_samples))
+        out._running = RunningStatistic(reader, scaling, S, zero_upper(reader.n_samples), out._sums)
         out._running.begin(S)
         return out
 
@@ -136,14 +128,15 @@ class SourceDependence:
         self.bytes_read += n_bytes
         parts = []
         upper = zero_upper(len(self.choices.W))
-        for scaling, partial in self._reader.map(measure_blocks, jobs):
+        summed = None if self.choices.kernel.is_additive else self._sums
+        for scaling, partial in self._reader.map(Measure(self.choices.standardize, summed), jobs):
             parts.append(scaling)
             if partial is not None:
                 upper += partial
         self.scaling = Scaling.join(parts)
         self._reader = self._reader.checked(self.scaling)
         alive = np.flatnonzero(~self.scaling.constant)
-        self._running = RunningStatistic(self._reader, self.scaling, alive, upper)
+        self._running = RunningStatistic(self._reader, self.scaling, alive, upper, self._sums)
         return self.scaling
 
     @property
@@ -340,10 +333,8 @@ class Climb:
         jobs = self.reader.jobs(self.S[open_], self.scaling)
         log.bytes += self.reader.bytes_of(jobs)
         parts = []
-        state = engine.prepare(self.question)
-        for part in self.reader.joined(
-            score_columns, jobs, engine=engine, engine_state=state, dtype=dtype_of(engine)
-        ):
+        score = Score(engine, engine.prepare(self.question), dtype_of(engine))
+        for part in self.reader.joined(score, jobs):
             parts.append(part)
             if not log.passes and self.reporter is not None:
                 self.reporter.scored(len(part))

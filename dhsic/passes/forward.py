@@ -24,7 +24,7 @@ from dhsic.passes.dependence import Choices, Climb, Reporter, facts_of, own_labe
 from dhsic.passes.reader import Reader, grouped
 from dhsic.passes.removal import check_gains, check_shared
 from dhsic.passes.sums import AbstractChosen, SquareChosen, ThinChosen
-from dhsic.passes.tasks import Wanted, measure_blocks, standardised_columns, statistic_of
+from dhsic.passes.task import Measure, Sum, Values
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
@@ -47,18 +47,11 @@ class SourceForward:
         thin: ThinChosen | None = None,
     ) -> None:
         self.choices = choices
-        sums = choices.kernel.sums
-        self._chosen: AbstractChosen = thin or SquareChosen(choices.W, sums)
+        self._sums = choices.kernel.sums
+        self._chosen: AbstractChosen = thin or SquareChosen(choices.W, self._sums)
         self.reporter: Reporter | None = None
         self.scaling: Scaling | None = None
-        wanted = Wanted(
-            rows=rows,
-            n_samples=self._chosen.n_samples,
-            standardize=choices.standardize,
-            statistic=False,
-            sums=sums,
-        )
-        self._reader = Reader(source, runtime, wanted, memory=memory)
+        self._reader = Reader(source, runtime, rows, memory=memory)
         self._inside = np.empty(0, dtype=np.int64)  # what `_chosen` is the statistic of
         self._additive: tuple[Index, Float] | None = None
         self._kept: dict[int, Float] = {}
@@ -70,9 +63,9 @@ class SourceForward:
         """Pass over all features: their scaling."""
         self._reader, jobs, n_bytes = self._reader.first_pass()
         self._bytes_read += n_bytes
-        self.scaling = Scaling.join([s for s, _ in self._reader.map(measure_blocks, jobs)])
-        wanted = replace(self._reader.wanted, dtype=np.float64)
-        self._reader = replace(self._reader, wanted=wanted).checked(self.scaling)
+        measured = self._reader.map(Measure(self.choices.standardize), jobs)
+        self.scaling = Scaling.join([scaling for scaling, _ in measured])
+        self._reader = self._reader.checked(self.scaling)
         return self.scaling
 
     def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
@@ -81,12 +74,12 @@ class SourceForward:
         upper = zero_upper(self._chosen.n_samples)
         jobs = grouped(self._reader.jobs(S, self._scaling))
         self._bytes_read += self._reader.bytes_of(jobs)
-        for part in self._reader.map(statistic_of, jobs):
+        for part in self._reader.map(Sum(self._sums), jobs):
             upper += part
         L = own_labels(self.choices.kernel, self.choices.bandwidth, Statistic(upper), S.size)
         W = weigh(L)
         self.choices = replace(self.choices, W=W)
-        self._chosen = SquareChosen(W, self._reader.wanted.sums)
+        self._chosen = SquareChosen(W, self._sums)
 
     def close(self) -> None:
         """Let go of scratch."""
@@ -208,7 +201,7 @@ class SourceForward:
         if new.size:
             jobs = self._reader.jobs(new, self._scaling)
             self._bytes_read += self._reader.bytes_of(jobs)
-            parts = self._reader.joined(standardised_columns, jobs)
+            parts = self._reader.joined(Values(), jobs)
             self._kept |= zip(new.tolist(), np.concatenate(list(parts)), strict=True)
         return np.stack([self._kept[int(j)] for j in T])
 

@@ -5,8 +5,8 @@ Groups of features as candidates: a gene is removed, or added, with all of its v
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,13 @@ from dhsic._typing import Float, Index
 from dhsic.algorithms.state import SelectionState
 from dhsic.engines.base import Question
 from dhsic.engines.compact import ThinQuestion
-from dhsic.engines.direct import Direct
+from dhsic.engines.direct import TILE_ENTRIES, Direct, DirectState
+from dhsic.kernels.statistic import AbstractSums, Statistic, zero_upper
 from dhsic.passes.dependence import Reporter, SourceDependence
 from dhsic.passes.forward import SourceForward
 from dhsic.passes.reader import Reader, merged
-from dhsic.passes.tasks import GroupedColumns, joining_groups, score_groups
-from dhsic.runtime.base import Job, Task
+from dhsic.passes.task import TILE, AbstractPass, Tile, cut
+from dhsic.runtime.base import Job
 from dhsic.sources.scaling import Scaling
 
 #: Features of a job, and groups of it that may be under way together.
@@ -45,6 +46,11 @@ class Membership:
     def drop_constant(self, scaling: Scaling) -> None:
         """Constant features are in no group."""
         self._alive = ~scaling.constant
+
+    @property
+    def sizes(self) -> Index:
+        """Features of every group that vary."""
+        return np.bincount(self.codes[self._alive], minlength=len(self._edges) - 1)
 
     @property
     def groups(self) -> Index:
@@ -85,8 +91,8 @@ class Membership:
 
     def _job(self, reader: Reader, scaling: Scaling, groups: Index) -> Job:
         features = self.features(groups)
-        (job,) = merged(reader.jobs(features, scaling), 1)
-        return Job(job.blocks, GroupedColumns(job.payload, self.codes[features]))
+        (job,) = merged(reader.jobs(features, scaling, self.codes[features]), 1)
+        return job
 
 
 class Grouped:
@@ -128,7 +134,7 @@ class GroupedDependence(Grouped, SourceDependence):
     def _gains(self, question: Question, S: Index, n: int) -> tuple[Float, dict[str, Any]]:
         if not self.choices.kernel.is_additive:
             running, scaling = self._known()
-            return self._scorer(running.reader, scaling).gains(score_groups, question, S)
+            return self._scorer(running.reader, scaling).gains(question, S)
         features = self.membership.features(S)
         of_features, record = super()._gains(question, features, n)
         places = np.searchsorted(S, self.membership.codes[features])
@@ -137,7 +143,7 @@ class GroupedDependence(Grouped, SourceDependence):
         return gains, record
 
     def _scorer(self, reader: Reader, scaling: Scaling) -> GroupScorer:
-        return GroupScorer(self.membership, reader, scaling, self.reporter)
+        return GroupScorer(self.membership, reader, scaling, self.reporter, self._sums)
 
     def _advise(self, question: Question, S: Index, gains: Float, gone: Index, n: int) -> str:
         """There is one engine."""
@@ -162,8 +168,10 @@ class GroupedForward(Grouped, SourceForward):
     ) -> tuple[Float, dict[str, Any]]:
         assert isinstance(question, Question), "groups are scored from m x m matrices"
         del n
-        scorer = GroupScorer(self.membership, self._reader, self._scaling, self.reporter)
-        return scorer.gains(joining_groups, question, S)
+        scorer = GroupScorer(
+            self.membership, self._reader, self._scaling, self.reporter, self._sums
+        )
+        return scorer.gains(question, S, joining=True)
 
     def _advise(self, question: Question | ThinQuestion, left: Index, gains: Float, n: int) -> str:
         """There is one engine."""
@@ -179,15 +187,93 @@ class GroupScorer:
     reader: Reader
     scaling: Scaling
     reporter: Reporter | None
+    sums: AbstractSums
 
-    def gains(self, task: Task, question: Question, S: Index) -> tuple[Float, dict[str, Any]]:
+    def gains(
+        self, question: Question, S: Index, *, joining: bool = False
+    ) -> tuple[Float, dict[str, Any]]:
         """Gains of the groups S, (s,), and a record of what it took."""
         jobs = self.membership.jobs(self.reader, self.scaling, S)
-        state = Direct().prepare(question)
+        score = ScoreGroups(Direct().prepare(question), self.sums, self.membership.sizes, joining)
         gains = np.empty(S.size)
-        for groups, found in self.reader.map(task, jobs, engine_state=state, dtype=np.float64):
+        for groups, found in self.reader.map(score, jobs):
             gains[np.searchsorted(S, groups)] = found
             if self.reporter is not None:
                 self.reporter.scored(len(groups))
-        n_bytes = self.reader.bytes_of([Job(job.blocks) for job in jobs])
-        return gains, {"engine": f"groups: {S.size}", "bytes": n_bytes}
+        return gains, {"engine": f"groups: {S.size}", "bytes": self.reader.bytes_of(jobs)}
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreGroups(AbstractPass):
+    """Groups of a job, ascending, and by how much HSIC rises without each (or with it), (g,).
+
+    Without a group g the statistic is ``G - G_g``; G_g, the statistic of its features alone, is
+    summed as they are read. Then the kernel is taken of what is left, tile by tile.
+
+    Attributes
+    ----------
+    state : DirectState
+        Of the definition.
+    sums : AbstractSums
+        What the statistic sums over features.
+    sizes : (n_groups,) int64
+        Features of each group, all of which are in one job; their tags are its number.
+    joining : bool
+        Whether groups join.
+    """
+
+    state: DirectState
+    sums: AbstractSums
+    sizes: Index
+    joining: bool = False
+
+    def over(self, blocks: Iterator[Tile], m: int) -> tuple[Index, Float]:
+        gain = self._with if self.joining else self._without
+        gains = {group: gain(self.state, upper) for group, upper in self._statistics(blocks, m)}
+        order = sorted(gains)
+        return np.array(order, dtype=np.int64), np.array([gains[group] for group in order])
+
+    def _statistics(self, blocks: Iterator[Tile], m: int) -> Iterator[tuple[int, Float]]:
+        """Every group with its statistic, as soon as its last feature has been read."""
+        open_: dict[int, tuple[Float, int]] = {}
+        for tile in cut(blocks, 2 * TILE):
+            Z = tile.values(np.float64)
+            for group in np.unique(tile.tags).tolist():
+                upper, n = open_.pop(group) if group in open_ else (zero_upper(m), 0)
+                of_group = np.ascontiguousarray(Z[tile.tags == group])
+                self.sums.add(upper, of_group)
+                n += len(of_group)
+                if n == self.sizes[group]:
+                    yield group, upper
+                else:
+                    open_[group] = upper, n
+
+    @staticmethod
+    def _without(state: DirectState, upper: Float) -> float:
+        """``<W, K(S without g) - K(S)>``, rows in tiles, the upper triangle of each."""
+        part = Statistic(upper)
+        G_g, norms_g = part.whole(), part.diagonal
+        m = len(norms_g)
+        height = max(1, TILE_ENTRIES // m)
+        gain = 0.0
+        for a in range(0, m, height):
+            rows, columns = slice(a, min(a + height, m)), slice(a, m)
+            loss = state.kernel.loss_of(  # (rows, columns)
+                state.G[rows, columns],
+                state.norms[rows],
+                state.norms[columns],
+                G_g[rows, columns],
+                norms_g[rows],
+                norms_g[columns],
+                state.sigma,
+            )
+            W = state.W[rows, columns]
+            square = rows.stop - rows.start
+            gain += 2.0 * float(np.vdot(W, loss)) - float(np.vdot(W[:, :square], loss[:, :square]))
+        return gain
+
+    def _with(self, state: DirectState, upper: Float) -> float:
+        """``<W, K(S with g) - K(S)>``: what S with g loses without g."""
+        part = Statistic(upper)
+        G, norms = state.G + part.whole(), state.norms + part.diagonal
+        return -self._without(replace(state, G=G, norms=norms), upper)

@@ -15,7 +15,7 @@ import numpy as np
 from dhsic._typing import Float, Index
 from dhsic.kernels.statistic import add_packed, zero_upper
 from dhsic.lowrank.base import Landmarks
-from dhsic.passes.lowrank_tasks import Sums, all_sums, landmark_sums
+from dhsic.passes.lowrank_passes import AllSums, LandmarkSums, Sums
 from dhsic.passes.reader import WORTH_MANY, Reader, grouped
 from dhsic.sources.scaling import Scaling
 
@@ -194,9 +194,9 @@ class RunningLandmarks:
         self.bytes_read += self.reader.bytes_of(jobs)
         jobs = grouped(jobs, WORTH_SQUARES if self.chosen.is_everyone else WORTH_MANY)
         if not self.chosen.is_everyone:
-            return self._added(self.reader.map(landmark_sums, jobs, landmarks=self.chosen.rows))
+            return self._added(self.reader.map(LandmarkSums(self.chosen.rows), jobs))
         upper = zero_upper(self._m)
-        for part in self.reader.map(all_sums, jobs):
+        for part in self.reader.map(AllSums(), jobs):
             add_packed(upper, part)
         return upper
 

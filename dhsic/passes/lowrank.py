@@ -34,10 +34,9 @@ from dhsic.lowrank.spectral import Spectral
 from dhsic.memory import release_pages
 from dhsic.passes.dependence import Reporter, facts_of
 from dhsic.passes.landmarks import Chosen, RunningLandmarks, most_number
-from dhsic.passes.lowrank_tasks import measure_thin, score_thin
+from dhsic.passes.lowrank_passes import MeasureLandmarks, ScoreLowRank
 from dhsic.passes.reader import Reader
 from dhsic.passes.removal import Sample, check_gains, removal_of
-from dhsic.passes.tasks import Wanted
 from dhsic.passes.threshold import Cut, sizes_of
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources.base import AbstractSource
@@ -94,13 +93,7 @@ class ThinDependence:
         self.choices = choices
         self.reporter = reporter
         self._m = choices.weights.n_samples
-        wanted = Wanted(
-            rows=rows,
-            n_samples=self._m,
-            standardize=choices.standardize,
-            dtype=np.float64 if choices.kernel.is_additive else np.float32,
-        )
-        self.reader = Reader(source, runtime, wanted, memory=memory)
+        self.reader = Reader(source, runtime, rows, memory=memory)
         self.bytes_read = 0
         self.scaling: Scaling | None = None
         self._are_codes = False
@@ -124,9 +117,8 @@ class ThinDependence:
         running = RunningLandmarks(self.reader, self._m, self.choices.seed)
         scalings, sums = [], []
         self._are_codes = self.choices.kernel.is_product
-        for scaling, part, are_codes in self.reader.map(
-            measure_thin, jobs, landmarks=running.chosen.rows
-        ):
+        first = MeasureLandmarks(running.chosen.rows, self.choices.standardize)
+        for scaling, part, are_codes in self.reader.map(first, jobs):
             scalings.append(scaling)
             sums.append(part)
             self._are_codes &= are_codes
@@ -296,7 +288,8 @@ class ThinDependence:
         jobs = reader.jobs(S, None if self._are_codes else self.scaling)
         self.bytes_read += reader.bytes_of(jobs)
         parts = []
-        for part in reader.joined(score_thin, jobs, engine_state=state):
+        dtype = np.float64 if self.choices.kernel.is_additive else np.float32
+        for part in reader.joined(ScoreLowRank(state, dtype, self.choices.standardize), jobs):
             parts.append(part)
             if self.reporter is not None:
                 self.reporter.scored(len(part))

@@ -13,11 +13,11 @@ from dhsic.kernels.table import check_approx
 from dhsic.memory import Demand, Promise, promise
 from dhsic.passes.adaptive import CHEAP, FEW_FEATURES, MOST_SAMPLES, flops_of_round
 from dhsic.passes.landmarks import check_number, first_number, most_number
-from dhsic.passes.lowrank_tasks import tile_entries
+from dhsic.passes.lowrank_passes import tile_entries
 from dhsic.passes.reader import COMPACT_BYTES, HOME_BYTES, THINNED, block_bytes
 from dhsic.passes.removal import sample_size
 from dhsic.passes.sums import EPOCH, FEW
-from dhsic.passes.tasks import TILE
+from dhsic.passes.task import TILE
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources.base import AbstractSource
 

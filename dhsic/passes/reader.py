@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Index
+from dhsic.accelerator import wanted_device
 from dhsic.passes.packing import Form, Span, fits, forms
 from dhsic.passes.scratch import (
     Folder,
@@ -29,8 +30,8 @@ from dhsic.passes.scratch import (
     writing_jobs,
 )
 from dhsic.passes.survivors import HeldSource, RecutSource
-from dhsic.passes.tasks import Columns, Wanted, gather, span_of
-from dhsic.runtime.base import AbstractRuntime, Job, Task
+from dhsic.passes.task import AbstractPass, Columns, Gather, Limits, run
+from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.runtime.threads import Threads, usable_cores
 from dhsic.sources.base import AbstractSource, Block
 from dhsic.sources.checksums import ChecksummedSource
@@ -105,8 +106,8 @@ class Reader:
         Where they are read from.
     runtime : AbstractRuntime
         Where tasks run.
-    wanted : Wanted
-        What every task needs to know.
+    rows : (m,) int64 or None
+        Samples that take part, in this order; None for all.
     held : (s,) int64 or None
         Features that the source holds, ascending, when it was compacted; None for all.
     scratch : str or None
@@ -119,29 +120,48 @@ class Reader:
         scratch, which changes nothing else. Every worker of a cluster keeps as much of it.
     is_home : bool
         Whether survivors of a cluster have come to this process.
+    device : str or None
+        What features are scored on, None for the cores.
     """
 
     source: AbstractSource
     runtime: AbstractRuntime
-    wanted: Wanted
+    rows: Index | None = None
     held: Index | None = None
     scratch: str | None = None
     folder: Folder | None = None
     memory: int | None = None
     is_home: bool = False
+    device: str | None = field(default_factory=wanted_device)
+
+    @property
+    def n_samples(self) -> int:
+        """Samples that take part, m."""
+        return self.source.n_samples if self.rows is None else len(self.rows)
 
     @property
     def bytes_per_feature(self) -> int:
         """Stored bytes of one feature."""
-        return int(self.wanted.n_samples * np.dtype(self.source.dtype).itemsize)
+        return int(self.n_samples * np.dtype(self.source.dtype).itemsize)
 
-    def jobs(self, features: Index, scaling: Scaling | None = None) -> list[Job]:
-        """Jobs whose results, joined, are in the order of `features` (ascending)."""
+    def jobs(
+        self, features: Index, scaling: Scaling | None = None, tags: Index | None = None
+    ) -> list[Job]:
+        """Jobs whose results, joined, are in the order of `features` (ascending).
+
+        Parameters
+        ----------
+        scaling : Scaling, optional
+            Of all features of the source.
+        tags : (s,) int64, optional
+            What else the pass has to know of each of `features`.
+        """
         at = self._places(features)
         out = []
         for block, part in self._stored(at) if self.held is None else self._even(at):
             known = None if scaling is None else scaling.take(features[part])
-            out.append(Job((block,), (Columns(at[part] - block.start, known),)))
+            tag = None if tags is None else tags[part]
+            out.append(Job((block,), (Columns(at[part] - block.start, known, tag),)))
         return out
 
     @property
@@ -170,35 +190,31 @@ class Reader:
         return self._width(self.source.n_features)
 
     def _width(self, d: int) -> int:
-        return block_width(self.wanted.n_samples, d, np.dtype(self.source.dtype).itemsize)
+        return block_width(self.n_samples, d, np.dtype(self.source.dtype).itemsize)
 
-    def map(self, task: Task, jobs: Sequence[Job], **state: Any) -> Iterator[Any]:
-        """Results of the task over the jobs, in order; a failure ends the scratch too."""
-        return self._through(self.runtime.map, task, jobs, state)
+    def map(self, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
+        """Results of the pass over the jobs, in order; a failure ends the scratch too."""
+        return self._through(self.runtime.map, a_pass, jobs)
 
     def _through(
-        self,
-        way: Callable[[Task, AbstractSource, Sequence[Job], Wanted], Iterator[Any]],
-        task: Task,
-        jobs: Sequence[Job],
-        state: dict[str, Any],
+        self, way: Callable[..., Iterator[Any]], a_pass: AbstractPass, jobs: Sequence[Job]
     ) -> Iterator[Any]:
         try:
-            yield from way(task, self.source, jobs, replace(self.wanted, **state))
+            yield from way(run, self.source, jobs, (a_pass, self.rows))
         except GeneratorExit:
             raise
         except BaseException:
             self.close()
             raise
 
-    def joined(self, task: Task, jobs: Sequence[Job], **state: Any) -> Iterator[Any]:
-        """Results of a task that works block by block, in order: to be put one after the other.
+    def joined(self, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
+        """Results of a pass that works block by block, in order: to be put one after the other.
 
         A cluster gets a few jobs for each of its threads, since each takes it milliseconds.
         """
         if self.runtime.is_remote:
             jobs = merged(jobs, JOBS_PER_THREAD * self.runtime.n_workers)
-        return self._through(self.runtime.joined, task, jobs, state)
+        return self._through(self.runtime.joined, a_pass, jobs)
 
     def close(self) -> None:
         """Remove the scratch that is read from, if there is one, and end threads of its own."""
@@ -229,7 +245,7 @@ class Reader:
 
         What is kept apart since then needs no comparing, nor does what is in memory.
         """
-        checksum, rows = scaling.checksum, self.wanted.rows
+        checksum, rows = scaling.checksum, self.rows
         if isinstance(self.source, RecutSource):
             return replace(self, source=self.source.checked(checksum, rows))
         if self.held is not None:
@@ -250,7 +266,7 @@ class Reader:
         if self.held is not None and features.size == self.held.size:
             return self
         d, s = self.source.n_features, features.size
-        for form in forms(self.wanted.n_samples, self.source.dtype):
+        for form in forms(self.n_samples, self.source.dtype):
             n_bytes = s * form.bytes_per_feature
             if not worth_compacting(s, d, n_bytes):
                 continue
@@ -272,8 +288,7 @@ class Reader:
 
     def _moved(self, source: AbstractSource, features: Index, folder: Folder | None) -> Reader:
         self.close()
-        wanted = replace(self.wanted, rows=None)
-        return replace(self, source=source, held=features, wanted=wanted, folder=folder)
+        return replace(self, source=source, held=features, rows=None, folder=folder)
 
     def _held(self, features: Index, form: Form) -> Reader | None:
         """Reader of features in memory, None where they do not pack."""
@@ -283,7 +298,7 @@ class Reader:
 
         def fill(place: tuple[int, Job]) -> Span:
             start, job = place
-            part, span = form.encode(gather(self.source, job, self.wanted))
+            part, span = form.encode(run(self.source, job, (Gather(), self.rows)))
             kept[start : start + len(part)] = part
             return span
 
@@ -304,16 +319,16 @@ class Reader:
 
     def _belongs_home(self, n_features: int, form: Form) -> bool:
         """Whether so few features are scored sooner here, or as soon, as by the cluster."""
-        if self.wanted.device is not None:  # the workers have it
+        if self.device is not None:  # the workers have it
             return False
         few = n_features * form.bytes_per_feature <= HOME_BYTES
         n_here = usable_cores()
-        quick = 2.0 * self.wanted.n_samples**2 * n_features <= HOME_FLOPS * n_here
+        quick = 2.0 * self.n_samples**2 * n_features <= HOME_FLOPS * n_here
         return few and (quick or n_here >= self.runtime.n_workers)
 
     def _brought_home(self, features: Index, form: Form) -> Reader | None:
         """Reader of few features in this process."""
-        parts = [form.encode(raw) for raw in self.joined(gather, self.jobs(features))]
+        parts = [form.encode(raw) for raw in self.joined(Gather(), self.jobs(features))]
         settled = form.settled(iter([span for _, span in parts]))
         if settled is None:
             return None
@@ -334,7 +349,7 @@ class Reader:
         most = JOBS_PER_THREAD * self.runtime.n_workers
         jobs = writing_jobs(list(self._stored(at)), at, chunk, most)
         array = NewArray(place, at.size, form, chunk, self._room)
-        written = write_scratch(self.runtime, self.source, jobs, array, self.wanted)
+        written = write_scratch(self.runtime, self.source, jobs, array, self.rows)
         return None if written is None else self._moved(written[0], features, written[1])
 
     def _place(self) -> Path | None:
@@ -369,7 +384,7 @@ class Reader:
         d, s = self.source.n_features, features.size
         if worth_compacting(s, d, s * self.bytes_per_feature):
             return True  # they are kept as they are, if not packed: the same cut
-        spans = list(self.map(span_of, self.jobs(features)))
+        spans = list(self.map(Limits(), self.jobs(features)))
         return fits((min(low for low, _ in spans), max(high for _, high in spans)))
 
 

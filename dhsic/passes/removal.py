@@ -15,8 +15,8 @@ from dhsic.algorithms.bahsic import Removal
 from dhsic.engines.base import Question
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
-from dhsic.passes.lowrank_tasks import sample_columns
 from dhsic.passes.reader import Reader
+from dhsic.passes.task import Values
 from dhsic.sources.scaling import Scaling
 
 #: Part of the sum of all weights that is rounding.
@@ -131,7 +131,7 @@ class Sample:
         else:
             jobs = reader.jobs(features, scaling)
             self.bytes_read += reader.bytes_of(jobs)
-            X = np.concatenate(list(reader.joined(sample_columns, jobs)))
+            X = np.concatenate(list(reader.joined(Values(np.float32), jobs)))
         self._held, self._X = features, X
         return features, X
 

@@ -21,7 +21,7 @@ import socket
 import stat
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -34,7 +34,7 @@ from zarr.codecs import Crc32cCodec
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, ScratchError
 from dhsic.passes.packing import Form, Span, fits
-from dhsic.passes.tasks import Columns, Wanted, raw_columns
+from dhsic.passes.task import AbstractPass, Columns, Tile, run
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.sources.base import AbstractSource, Block, run_of
 from dhsic.sources.chunked import ChunkedArray
@@ -241,25 +241,12 @@ class ScratchSource(AbstractSource):
         raise TypeError("Scratch has no fingerprint; ask the source that it comes from.")
 
 
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """What a task that writes needs to know: where, how, and which samples.
-
-    The array is the one that was made: opened anew it would leave out chunks of the fill value.
-    """
-
-    path: Path
-    array: Any
-    form: Form
-    wanted: Wanted
-
-
 def write_scratch(
     runtime: AbstractRuntime,
     source: AbstractSource,
     jobs: Sequence[Job],
     array: NewArray,
-    wanted: Wanted,
+    rows: Index | None,
 ) -> tuple[ScratchSource, Folder] | None:
     """Have the workers write the features of the jobs; None where they are too many to pack.
 
@@ -274,8 +261,8 @@ def write_scratch(
         raise UnwritableError(str(error)) from error
     try:
         path = folder.path / NAME
-        writing = Writing(path, array.create(folder.path), array.form, wanted)
-        form = array.form.settled(runtime.map(write_columns, source, jobs, writing))
+        writing = Write(path, array.create(folder.path), array.form)
+        form = array.form.settled(runtime.map(run, source, jobs, (writing, rows)))
         if form is not None:
             return _opened(path, form, source.missing_code, array.memory), folder
     except BaseException:
@@ -354,36 +341,47 @@ def writing_jobs(
     jobs = []
     for a, b in pairwise(edges.tolist()):
         reads = blocks[np.searchsorted(starts, a, "right") - 1 : np.searchsorted(starts, b)]
+        spans = [(block, max(a, part.start), min(b, part.stop)) for block, part in reads]
         columns = tuple(
-            Columns(at[max(a, part.start) : min(b, part.stop)] - block.start)
-            for block, part in reads
+            Columns(at[i:j] - block.start, tags=np.arange(i, j)) for block, i, j in spans
         )
-        jobs.append(Job(tuple(block for block, _ in reads), (a, columns)))
+        jobs.append(Job(tuple(block for block, _ in reads), columns))
     return jobs
 
 
-def write_columns(source: AbstractSource, job: Job, writing: Writing) -> Span:
-    """Write the columns of a job, whole chunks; return between which values they lie."""
-    at, payload = job.payload
-    low, high = [], []
-    chunks = _Chunks(writing, at)
-    for block, columns in zip(job.blocks, payload, strict=True):
-        values = raw_columns(source, block, columns, writing.wanted)
-        kept, span = writing.form.encode(values)
-        low.append(span[0])
-        high.append(span[1])
-        if not fits((min(low), max(high))):
-            break  # the others need not be written
-        chunks.add(kept)
-    else:
-        chunks.finish()
-    return min(low), max(high)
+@dataclass(frozen=True, slots=True)
+class Write(AbstractPass):
+    """Writes features, whole chunks of them; returns between which values they lie.
+
+    Tags are their places in the array. That is the one that was made: opened anew it would leave
+    out chunks of the fill value.
+    """
+
+    path: Path
+    array: Any
+    form: Form
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Span:
+        low, high = [], []
+        chunks: _Chunks | None = None
+        for block in blocks:
+            kept, span = self.form.encode(block.raw)
+            low.append(span[0])
+            high.append(span[1])
+            if not fits((min(low), max(high))):
+                break  # the others need not be written
+            chunks = chunks or _Chunks(self, int(block.tags[0]))
+            chunks.add(kept)
+        else:
+            assert chunks is not None, "a job has features"
+            chunks.finish()
+        return min(low), max(high)
 
 
 class _Chunks:
     """Features one after the other, written a chunk at a time."""
 
-    def __init__(self, writing: Writing, at: int) -> None:
+    def __init__(self, writing: Write, at: int) -> None:
         self._path, self._array = writing.path, writing.array
         self._buffer = np.empty(self._array.chunks, dtype=self._array.dtype)
         self._at, self._filled = at, 0

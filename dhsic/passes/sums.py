@@ -28,7 +28,7 @@ from dhsic.kernels.statistic import AbstractSums, Statistic, zero_upper
 from dhsic.lowrank.base import Landmarks
 from dhsic.passes.landmarks import Chosen as Drawn
 from dhsic.passes.reader import Reader, grouped
-from dhsic.passes.tasks import standardised_columns, statistic_of
+from dhsic.passes.task import Sum, Values
 from dhsic.runtime.base import Job
 from dhsic.sources.scaling import Scaling
 
@@ -48,8 +48,16 @@ class RunningStatistic:
         Those that G is the statistic of.
     """
 
-    def __init__(self, reader: Reader, scaling: Scaling, features: Index, upper: Float) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        scaling: Scaling,
+        features: Index,
+        upper: Float,
+        sums: AbstractSums,
+    ) -> None:
         """Begin with `features`, whose statistic (its upper triangle) is `upper`."""
+        self._sums = sums
         self.reader = reader
         self.scaling = scaling
         self._upper = upper
@@ -101,16 +109,14 @@ class RunningStatistic:
             return
         jobs = self.reader.jobs(gone, self.scaling)
         self.bytes_read += self.reader.bytes_of(jobs)
-        parts = list(self.reader.joined(standardised_columns, jobs))
-        self.reader.wanted.sums.take_away(
-            self._upper, np.concatenate(parts), self.reader.runtime.each
-        )
+        parts = list(self.reader.joined(Values(), jobs))
+        self._sums.take_away(self._upper, np.concatenate(parts), self.reader.runtime.each)
 
     def _sum(self, features: Index) -> Float:
         total = zero_upper(len(self._upper))
         jobs = grouped(self.reader.jobs(features, self.scaling))
         self.bytes_read += self.reader.bytes_of(jobs)
-        for part in self.reader.map(statistic_of, jobs):
+        for part in self.reader.map(Sum(self._sums), jobs):
             total += part
         return total
 
@@ -177,10 +183,10 @@ class SquareChosen(AbstractChosen):
     def add(self, reader: Reader, jobs: Sequence[Job], n_features: int) -> None:
         """Add to the upper triangle, by values where they are few."""
         if n_features > FEW_CHOSEN:
-            for part in reader.map(statistic_of, jobs):
+            for part in reader.map(Sum(self._sums), jobs):
                 self._upper += part
         else:
-            parts = list(reader.joined(standardised_columns, jobs))
+            parts = list(reader.joined(Values(), jobs))
             self._sums.add(self._upper, np.concatenate(parts))
 
     @property
@@ -215,7 +221,7 @@ class ThinChosen(AbstractChosen):
     def add(self, reader: Reader, jobs: Sequence[Job], n_features: int) -> None:
         """Add inner products, a part after the other."""
         del n_features
-        for Z in reader.joined(standardised_columns, jobs):
+        for Z in reader.joined(Values(), jobs):
             self._both = added_to(self._both, Z)
 
     @property

@@ -25,7 +25,7 @@ from dhsic.engines.dense import Dense
 from dhsic.engines.final import Converged
 from dhsic.passes.dependence import facts_of
 from dhsic.passes.reader import Reader
-from dhsic.passes.tasks import score_columns
+from dhsic.passes.task import Score
 from dhsic.sources.scaling import Scaling
 
 #: Widths of the band next to the cut that is scored exactly, in deviations of the error.
@@ -122,11 +122,8 @@ class Cut:
     def _pass(self, engine: AbstractEngine, features: Index, dtype: str) -> Float:
         jobs = self.reader.jobs(features, self.scaling)
         self.bytes_read += self.reader.bytes_of(jobs)
-        state = engine.prepare(self.question)
-        parts = self.reader.joined(
-            score_columns, jobs, engine=engine, engine_state=state, dtype=np.dtype(dtype)
-        )
-        return np.concatenate(list(parts))
+        score = Score(engine, engine.prepare(self.question), np.dtype(dtype))
+        return np.concatenate(list(self.reader.joined(score, jobs)))
 
 
 def sizes_of(scaling: Scaling, features: Index) -> Float:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 
 from dhsic._typing import Index
 from dhsic.passes.reader import Reader
-from dhsic.passes.tasks import Wanted, raw_columns
-from dhsic.runtime.base import AbstractRuntime, Job
+from dhsic.passes.task import AbstractPass, Tile
+from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.values import Census, Values, total
 
@@ -47,27 +50,22 @@ def look_at(
     known = Values.known(source)
     if known is not None:
         return known
-    m = source.n_samples if rows is None else len(rows)
-    reader = Reader(source, runtime, Wanted(rows, m, statistic=False))
-    jobs = reader.jobs(np.arange(source.n_features, dtype=np.int64))
+    reader, census = Reader(source, runtime, rows), TakeCensus(rows)
+    every = np.arange(source.n_features, dtype=np.int64)
+    jobs = reader.jobs(every, tags=every)
     some = sorted({*np.linspace(0, len(jobs) - 1, FEW_JOBS).astype(int).tolist()})
-    tally = total(list(reader.joined(census_of, [jobs[i] for i in some])))
+    tally = total(list(reader.joined(census, [jobs[i] for i in some])))
     if whole and not tally.is_ordinary:
         rest = [job for i, job in enumerate(jobs) if i not in some]
-        tally = total([tally, *reader.joined(census_of, rest)])
+        tally = total([tally, *reader.joined(census, rest)])
     return Values.judged(source, tally, as_they_are=as_they_are)
 
 
-def census_of(source: AbstractSource, job: Job, wanted: Wanted) -> Census:
-    """Census of the values of the job."""
-    return total(
-        [
-            Census.of(
-                raw_columns(source, block, columns, wanted),
-                source.missing_code,
-                block.start + columns.local,
-                wanted.rows,
-            )
-            for block, columns in zip(job.blocks, job.payload, strict=True)
-        ]
-    )
+@dataclass(frozen=True, slots=True)
+class TakeCensus(AbstractPass):
+    """Census of the values; tags are the numbers of the features, `rows` those of the samples."""
+
+    rows: Index | None
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Census:
+        return total([Census.of(b.raw, b.missing_code, b.tags, self.rows) for b in blocks])

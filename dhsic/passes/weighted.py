@@ -9,7 +9,7 @@ alone, so that a resumed run sums in the same order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,22 +17,15 @@ import numpy as np
 
 from dhsic._typing import Float, Index, Mask
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
-from dhsic.kernels.statistic import Statistic, zero_upper
+from dhsic.kernels.statistic import InnerProducts, Statistic, zero_upper
 from dhsic.linalg.quadratic import Quadratic
 from dhsic.lowrank.landmarks import CHUNK, random_directions
 from dhsic.passes.dependence import Reporter
 from dhsic.passes.reader import Reader, grouped
-from dhsic.passes.tasks import (
-    Columns,
-    Wanted,
-    measure_blocks,
-    raw_columns,
-    standardised,
-    statistic_of,
-)
-from dhsic.runtime.base import AbstractRuntime, Job, Task
+from dhsic.passes.task import TILE, AbstractPass, Measure, Sum, Tile, cut
+from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.scaling import Scaling, standardise
+from dhsic.sources.scaling import Scaling
 
 
 class WeightedSource:
@@ -42,8 +35,6 @@ class WeightedSource:
     ----------
     source, runtime
         Where features are read, and where tasks run.
-    n_samples : int
-        m, of `rows` if there are any.
     rows : (m,) int64, optional
         Samples that take part, in this order.
     standardize : bool
@@ -65,15 +56,14 @@ class WeightedSource:
         self,
         source: AbstractSource,
         runtime: AbstractRuntime,
-        n_samples: int,
         *,
         rows: Index | None = None,
         standardize: bool = True,
         seed: int = 0,
         memory: int | None = None,
     ) -> None:
-        wanted = Wanted(rows=rows, n_samples=n_samples, standardize=standardize, statistic=False)
-        self._all = Reader(source, runtime, wanted, memory=memory)
+        self._all = Reader(source, runtime, rows, memory=memory)
+        self._standardize = standardize
         self._few: Reader | None = None
         self._scaling: Scaling | None = None
         self._seed = seed
@@ -84,24 +74,24 @@ class WeightedSource:
     @property
     def n_samples(self) -> int:
         """Number of samples m."""
-        return self._all.wanted.n_samples
+        return self._all.n_samples
 
     def measure(self) -> Scaling:
         """Pass over all features: how they are scaled."""
         self._all, jobs, n_bytes = self._all.first_pass()
         self.bytes_read += n_bytes
-        self._scaling = Scaling.join([part for part, _ in self._all.map(measure_blocks, jobs)])
+        measured = self._all.map(Measure(self._standardize), jobs)
+        self._scaling = Scaling.join([part for part, _ in measured])
         self._all = self._all.checked(self._scaling)
         self.features = np.flatnonzero(~self._scaling.constant)
         return self._scaling
 
     def sample_statistic(self) -> Statistic:
         """``sum_j x_j x_j'`` of every so-many-th sample, as many as a median is taken over."""
-        known = self._all.wanted.rows
+        known = self._all.rows
         rows = np.arange(self.n_samples) if known is None else known
         rows = rows[:: -(-self.n_samples // MEDIAN_SAMPLES)]
-        wanted = replace(self._all.wanted, rows=rows, n_samples=len(rows))
-        return self._sum(replace(self._all, wanted=wanted), np.ones(self.features.size))
+        return self._sum(replace(self._all, rows=rows), np.ones(self.features.size))
 
     def settle(self, w: Float) -> None:
         """Keep features of weight above 0 apart once they are few; then only they are read."""
@@ -121,25 +111,23 @@ class WeightedSource:
         if which.any():
             reader = self._all if which.all() else self._reader
             jobs = reader.jobs(self.features[which], self._scaling)
-            state = Quadratic.of(A, 1.0, np.float64), A.sum(axis=1)
-            out[which] = self._joined(reader, spreads_of, jobs, state)
+            spreads = Spreads(Quadratic.of(A, 1.0, np.float64), A.sum(axis=1))
+            out[which] = self._joined(reader, spreads, jobs)
         return out
 
     def projections(self, w: Float, n_directions: int) -> Float:
         """``sum_j w_j omega_kj x_j``, (n_directions, m)."""
-        features = self.features[w != 0]
-        jobs = grouped(numbered(self._jobs(self._reader, w), features))
+        jobs = grouped(self._jobs(self._reader, w))
         self.bytes_read += self._reader.bytes_of(jobs)
         total = np.zeros((n_directions, self.n_samples))
-        state = self._seed, n_directions
-        for part in self._reader.map(projections_of, jobs, engine_state=state):
+        for part in self._reader.map(Projections(self._seed, n_directions), jobs):
             total += part
         return total
 
     def pulls(self, B: Float) -> Float:
         """``sum_k omega_kj <B_k, x_j>``, (n,)."""
-        jobs = numbered(self._all.jobs(self.features, self._scaling), self.features)
-        return self._joined(self._all, pulls_of, jobs, (self._seed, B))
+        jobs = self._all.jobs(self.features, self._scaling, self.features)
+        return self._joined(self._all, Pulls(self._seed, B), jobs)
 
     def close(self) -> None:
         """Let go of scratch."""
@@ -154,7 +142,7 @@ class WeightedSource:
     def _jobs(self, reader: Reader, w: Float) -> list[Job]:
         """Jobs over the weighted features, none where all weights are 0."""
         features = self.features[w != 0]
-        return reader.jobs(features, self._weighted(w)) if features.size else []
+        return reader.jobs(features, self._weighted(w), features) if features.size else []
 
     def _weighted(self, w: Float) -> Scaling:
         """Scaling to weighted features."""
@@ -166,16 +154,16 @@ class WeightedSource:
     def _sum(self, reader: Reader, w: Float) -> Statistic:
         jobs = grouped(self._jobs(reader, w))
         self.bytes_read += reader.bytes_of(jobs)
-        total = zero_upper(reader.wanted.n_samples)
-        for part in reader.map(statistic_of, jobs):
+        total = zero_upper(reader.n_samples)
+        for part in reader.map(Sum(InnerProducts()), jobs):
             total += part
         return Statistic(total)
 
-    def _joined(self, reader: Reader, task: Task, jobs: Sequence[Job], state: Any) -> Float:
+    def _joined(self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Float:
         """Numbers of the features of all jobs."""
         self.bytes_read += reader.bytes_of(jobs)
         parts = []
-        for part in reader.joined(task, jobs, engine_state=state):
+        for part in reader.joined(a_pass, jobs):
             parts.append(part)
             if self.reporter is not None:
                 self.reporter.scored(len(part))
@@ -183,57 +171,56 @@ class WeightedSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered(Columns):
-    """Columns of one block that know their numbers in the whole source, (c,)."""
+class Spreads(AbstractPass):
+    """``2 (x_j o x_j)' A 1 - 2 x_j' A x_j``, (c,).
 
-    features: Index = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    Attributes
+    ----------
+    forms, row_sums
+        A, ready for quadratic forms, and ``A 1``.
+    """
 
+    forms: Any
+    row_sums: Float
 
-def numbered(jobs: Sequence[Job], features: Index) -> list[Job]:
-    """The same jobs, the columns of which are `features`, in order, with their numbers."""
-    out, at = [], 0
-    for job in jobs:
-        payload = []
-        for columns in job.payload:
-            part = features[at : at + columns.local.size]
-            payload.append(Numbered(columns.local, columns.scaling, part))
-            at += part.size
-        out.append(Job(job.blocks, tuple(payload)))
-    return out
+    def over(self, blocks: Iterator[Tile], m: int) -> Float:
+        values = (tile.values(np.float64) for tile in cut(blocks, 2 * TILE))
+        return 2 * np.concatenate([X * X @ self.row_sums - self.forms.forms(X) for X in values])
 
 
-def spreads_of(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
-    """Of the columns of the job, (c,); the state is A, ready for quadratic forms, and ``A 1``."""
-    forms, row_sums = wanted.engine_state
-    parts = [X * X @ row_sums - forms.forms(X) for X in standardised(source, job, wanted)]
-    return 2 * np.concatenate(parts)
+@dataclass(frozen=True, slots=True)
+class Projections(AbstractPass):
+    """``sum_j omega_kj x_j`` over weighted features, (n_directions, m)."""
+
+    seed: int
+    n_directions: int
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Float:
+        total = np.zeros((self.n_directions, m))
+        for part in _chunks(blocks):
+            omega = random_directions(self.seed, part.tags, self.n_directions)
+            total += omega @ part.values(np.float64)
+        return total
 
 
-def projections_of(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
-    """Of the weighted columns of the job, (n_directions, m); the state is a seed and how many."""
-    seed, n = wanted.engine_state
-    total = np.zeros((n, wanted.n_samples))
-    for features, X in _chunks(source, job, wanted):
-        total += random_directions(seed, features, n) @ X
-    return total
+@dataclass(frozen=True, slots=True)
+class Pulls(AbstractPass):
+    """``sum_k omega_kj <B_k, x_j>``, (c,)."""
+
+    seed: int
+    B: Float
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Float:
+        return np.concatenate([self._of(part) for part in _chunks(blocks)])
+
+    def _of(self, part: Tile) -> Float:
+        omega = random_directions(self.seed, part.tags, len(self.B))
+        return np.asarray(np.vecdot(part.values(np.float64) @ self.B.T, omega.T))
 
 
-def pulls_of(source: AbstractSource, job: Job, wanted: Wanted) -> Float:
-    """Of the columns of the job, (c,); the state is a seed and B."""
-    seed, B = wanted.engine_state
-    parts = [
-        np.vecdot(X @ B.T, random_directions(seed, features, len(B)).T)
-        for features, X in _chunks(source, job, wanted)
-    ]
-    return np.concatenate(parts)
-
-
-def _chunks(source: AbstractSource, job: Job, wanted: Wanted) -> Iterator[tuple[Index, Float]]:
-    """Features whose random numbers come from one generator, and their columns (c, m)."""
-    for block, columns in zip(job.blocks, job.payload, strict=True):
-        raw = raw_columns(source, block, columns, wanted)
-        edges = np.flatnonzero(np.diff(columns.features // CHUNK)) + 1
-        for a, b in pairwise([0, *edges.tolist(), len(raw)]):
-            part = columns.scaling.take(slice(a, b))
-            X = standardise(raw[a:b], source.missing_code, part, np.float64)
-            yield columns.features[a:b], X
+def _chunks(blocks: Iterator[Tile]) -> Iterator[Tile]:
+    """Features whose random numbers come from one generator; tags are their numbers."""
+    for block in blocks:
+        edges = np.flatnonzero(np.diff(block.tags // CHUNK)) + 1
+        for a, b in pairwise([0, *edges.tolist(), len(block.raw)]):
+            yield block.part(slice(a, b))

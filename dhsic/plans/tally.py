@@ -19,7 +19,6 @@ from dhsic._typing import Array, Index
 from dhsic.passes.packing import Form
 from dhsic.passes.reader import Reader, grouped, n_partials
 from dhsic.passes.scratch import chunk_width
-from dhsic.passes.tasks import Wanted
 from dhsic.plans.work import Pass
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.run import AbstractRun
@@ -116,8 +115,7 @@ class CountingReader(Reader):
         self.moves.append(Move(n, place, n * form.bytes_per_feature, decoded))
         chunk = 1 if in_memory else chunk_width(self._width(n), form)
         source = CountedSource(form.n_samples, n, form.dtype, chunk, in_memory=in_memory)
-        wanted = replace(self.wanted, rows=None)
-        return replace(self, source=source, held=features, wanted=wanted)
+        return replace(self, source=source, held=features, rows=None)
 
 
 class Scattered:
@@ -180,8 +178,7 @@ class Tally:
     @staticmethod
     def of(run: AbstractRun, n: int, codes: Index | None, memory: int | None) -> Tally:
         """Nothing done yet, n candidates left; `memory` as of `Reader`."""
-        wanted = Wanted(rows=run.rows, n_samples=run.n_samples)
-        reader = CountingReader(run.source, run.runtime, wanted, memory=memory)
+        reader = CountingReader(run.source, run.runtime, run.rows, memory=memory)
         return Tally(reader, Scattered(n, codes), run.n_samples, n=n)
 
     @property

@@ -23,7 +23,7 @@ from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.linalg.quadratic import Quadratic
 from dhsic.passes.reader import JOBS_PER_THREAD, block_width
-from dhsic.passes.tasks import TILE
+from dhsic.passes.task import TILE
 from dhsic.plans.exact import form_flops
 from dhsic.plans.work import Pass, Work
 from dhsic.runtime.blas import single_blas_thread

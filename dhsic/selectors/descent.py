@@ -34,7 +34,7 @@ from dhsic.kernels.statistic import Statistic
 from dhsic.memory import Demand, Promise, promise
 from dhsic.outcome import Order
 from dhsic.passes.reader import COMPACT_BYTES, block_bytes
-from dhsic.passes.tasks import TILE
+from dhsic.passes.task import TILE
 from dhsic.passes.weighted import WeightedSource
 from dhsic.progress import Progress
 from dhsic.selectors.parameters import (
@@ -178,7 +178,6 @@ class AbstractWeighting(AbstractRun):
         data = WeightedSource(
             self.source,
             self.runtime,
-            self.n_samples,
             rows=self.rows,
             standardize=self.parameters.standardizes,
             seed=seed_of(self.parameters.random_state),

@@ -24,7 +24,7 @@ from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.labels import LabelParts
 from dhsic.memory import Promise, resident_bytes
 from dhsic.outcome import Order
-from dhsic.passes.once import Found, WantedOnce, read_once, tile_height
+from dhsic.passes.once import Found, Judge, read_once, tile_height
 from dhsic.passes.reader import block_bytes
 from dhsic.progress import Progress
 from dhsic.selectors.base import Selector
@@ -193,15 +193,8 @@ class Once(AbstractRun):
         """Read the data; `criterion` None reads them for their scaling alone."""
         asked = self.parameters
         resolved = asked.resolved()
-        wanted = WantedOnce(
-            rows=self.rows,
-            n_samples=self.n_samples,
-            standardize=asked.standardizes,
-            statistic=False,
-            criterion=criterion,
-            prepared=prepared,
-        )
-        found = read_once(self.source, self.runtime, wanted, progress)
+        judge = Judge(asked.standardizes, criterion, prepared)
+        found = read_once(self.source, self.runtime, judge, progress, rows=self.rows)
         check_measured(
             found.scaling,
             missing=asked.missing,

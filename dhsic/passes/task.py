@@ -1,0 +1,232 @@
+"""A pass: what is done with features once they are read.
+
+A pass is the only thing that ever runs over features. It is frozen and picklable, carries what it
+needs besides the data (an engine and its state, landmarks, a criterion), and says what a job
+gives, `AbstractPass.over`; how blocks are read is said once, in `run`, which is what travels to
+workers. Results are put side by side (`Reader.joined`) or added in the order of jobs
+(`Reader.map`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.accelerator import Accelerator, accelerator, wanted_device
+from dhsic.engines.base import AbstractEngine, Facts
+from dhsic.kernels.statistic import AbstractSums, zero_upper
+from dhsic.passes.packing import Span
+from dhsic.runtime.base import Job
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.scaling import Codes, Scaling, measure, standardise
+
+#: Features of a tile: standardised values, product and left functions stay in the cache.
+TILE = 384
+#: Entries of a tile in low rank, 4 MiB in float32, and the most features of one.
+TILE_ENTRIES, WIDEST = 1 << 20, 512
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns of one block that a task reads.
+
+    Attributes
+    ----------
+    local : (c,) int64
+        Positions in the block, ascending.
+    scaling : Scaling or None
+        Of each; None where it is not known yet, or not needed.
+    tags : (c,) int64 or None
+        What else a pass has to know of each: its number, or its group.
+    """
+
+    local: Index
+    scaling: Scaling | None = None
+    tags: Index | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Some features as they were read, (c, m), and what is known of them (as of `Columns`)."""
+
+    raw: Array
+    missing_code: int | None
+    scaling: Any = None
+    tags: Any = None
+
+    def values(self, dtype: Any) -> Float:
+        """Standardised values, (c, m)."""
+        return standardise(self.raw, self.missing_code, self.scaling, dtype)
+
+    def measured(self, *, standardize: bool) -> tuple[Scaling, Float]:
+        """Scaling, which is not known yet, and standardised values (c, m) float64."""
+        return measure(self.raw, self.missing_code, standardize=standardize)
+
+    @property
+    def codes(self) -> Codes | None:
+        """The values as codes of genotypes, None where they are something else."""
+        return Codes.of(self.raw, self.missing_code)
+
+    @property
+    def facts(self) -> Facts:
+        """What engines know of the features."""
+        return Facts(self.scaling.peak, self.scaling.fourth, self.scaling.n_levels)
+
+    def part(self, which: slice) -> Tile:
+        """Some of the features."""
+        scaling = None if self.scaling is None else self.scaling.take(which)
+        tags = None if self.tags is None else self.tags[which]
+        return Tile(self.raw[which], self.missing_code, scaling, tags)
+
+    def cut(self, height: int) -> Iterator[Tile]:
+        """The features, so many at a time."""
+        for a in range(0, len(self.raw), height):
+            yield self.part(slice(a, a + height))
+
+
+def cut(blocks: Iterable[Tile], height: int) -> Iterator[Tile]:
+    """Features of all blocks, at most `height` of one at a time."""
+    for block in blocks:
+        yield from block.cut(height)
+
+
+def tile_height(m: int) -> int:
+    """Features of a tile in low rank."""
+    return max(1, min(WIDEST, TILE_ENTRIES // max(1, m)))
+
+
+class AbstractPass(ABC):
+    """What is done with features. Frozen, picklable."""
+
+    @abstractmethod
+    def over(self, blocks: Iterator[Tile], m: int) -> Any:
+        """Result of a job from its blocks, in order, of m samples each."""
+
+
+def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | None]) -> Any:
+    """Run a pass over the blocks of a job: the task of every pass.
+
+    Parameters
+    ----------
+    asked : tuple
+        The pass, and the samples that take part (None: all).
+    """
+    a_pass, rows = asked
+    blocks = (
+        Tile(
+            source.read_columns(block, columns.local, rows),
+            source.missing_code,
+            columns.scaling,
+            columns.tags,
+        )
+        for block, columns in zip(job.blocks, job.payload, strict=True)
+    )
+    return a_pass.over(blocks, source.n_samples if rows is None else len(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Gather(AbstractPass):
+    """Stored values, (c, m)."""
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Array:
+        parts = [block.raw for block in blocks]
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits(AbstractPass):
+    """Least and greatest of the stored values."""
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Span:
+        spans = [(int(b.raw.min()), int(b.raw.max())) for b in blocks if b.raw.size]
+        low, high = zip(*spans, strict=True)
+        return min(low), max(high)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure(AbstractPass):
+    """Scaling of the features and, with `sums`, the upper triangle of their statistic."""
+
+    standardize: bool = True
+    sums: AbstractSums | None = None
+
+    def over(self, blocks: Iterator[Tile], m: int) -> tuple[Scaling, Float | None]:
+        upper = None if self.sums is None else zero_upper(m)
+        parts = []
+        for tile in cut(blocks, TILE):
+            scaling, Z = tile.measured(standardize=self.standardize)
+            parts.append(scaling)
+            if self.sums is not None and upper is not None:
+                self.sums.add(upper, Z)
+        return Scaling.join(parts), upper
+
+
+@dataclass(frozen=True, slots=True)
+class Values(AbstractPass):
+    """Standardised values, (c, m), computed in float64; each the same whatever others there are."""
+
+    dtype: Any = np.float64
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Array:
+        tiles = cut(blocks, tile_height(m))
+        return np.concatenate(
+            [tile.values(np.float64).astype(self.dtype, copy=False) for tile in tiles]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sum(AbstractPass):
+    """Upper triangle of the statistic, (m, m)."""
+
+    sums: AbstractSums
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Float:
+        upper = zero_upper(m)
+        for tile in cut(blocks, 2 * TILE):
+            self.sums.add(upper, tile.values(np.float64))
+        return upper
+
+
+@dataclass(frozen=True, slots=True)
+class Score(AbstractPass):
+    """Gains by an engine, (c,); `device` is what features are scored on (None: the cores)."""
+
+    engine: AbstractEngine
+    state: Any
+    dtype: Any
+    device: str | None = field(default_factory=wanted_device)
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Float:
+        place = Place.of(self.device, self.state)
+        tiles = cut(blocks, TILE) if place.accelerator is None else blocks
+        return np.concatenate(
+            [
+                self.engine.score(place.state, place.array(tile.values(self.dtype)), tile.facts)
+                for tile in tiles
+            ]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a task scores, and the state of its engine there."""
+
+    accelerator: Accelerator | None
+    state: Any
+
+    @staticmethod
+    def of(device: str | None, state: Any) -> Place:
+        """The device that is wanted; the cores for engines that are NumPy's alone."""
+        if device is None or not hasattr(state, "on"):
+            return Place(None, state)
+        found = accelerator(device)
+        return Place(found, found.state(state))
+
+    def array(self, X: Array) -> Array:
+        """The array there."""
+        return X if self.accelerator is None else self.accelerator.array(X)
