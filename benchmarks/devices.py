@@ -24,7 +24,7 @@ from exact import normal_data
 from measuring import say
 from tables import size, table
 
-from dhsic.engines.base import Facts, Question
+from dhsic.engines.base import FeatureStats, Question
 from dhsic.engines.dense import Dense
 from dhsic.engines.lowrank import LowRank
 from dhsic.hsic import factored_weights, weights
@@ -131,7 +131,7 @@ def measure(options, devices):
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     rows = np.ascontiguousarray(X.T)
     peak, fourth = np.abs(rows).max(axis=1), (rows.astype(np.float64) ** 4).mean(axis=1)
-    facts = Facts(peak, fourth, np.zeros(len(rows), dtype=np.uint8))
+    facts = FeatureStats(peak, fourth, np.zeros(len(rows), dtype=np.uint8))
     found = []
     for label, engine, state, flops in prepared(X, y, options.orders, options.ranks):
         say(label)

@@ -66,7 +66,7 @@ class Case:
 
     def allowance(self):
         """``sum |coefficient| ||f||^2 ||A||``: no gain is larger, whatever the data."""
-        sizes = self.expansion.magnitudes(self.facts.peak, self.facts.fourth)
+        sizes = self.expansion.magnitudes(self.facts.max_abs, self.facts.fourth_moment)
         norms = [self.question.weighted(term.base).norm for term in self.expansion.terms]
         return len(self.X) * sum(n * size for n, size in zip(norms, sizes, strict=True))
 

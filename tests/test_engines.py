@@ -163,7 +163,7 @@ class TestLadder:
     def test_equal_gains_are_not_worth_a_cheap_pass(self, rng):
         """All places open whatever the precision: converge at once."""
         question, facts = self.question(rng)
-        d = len(facts.peak)
+        d = len(facts.max_abs)
 
         engine = next_engine(
             question, facts, np.zeros(d), np.zeros(d), np.arange(d), 30, np.float32
@@ -173,7 +173,7 @@ class TestLadder:
 
     def test_distant_gains_are_settled_cheaply(self, rng):
         question, facts = self.question(rng)
-        d = len(facts.peak)
+        d = len(facts.max_abs)
         size = question.sigma * question.weighted(0).norm
         gains = 1e3 * size * np.arange(d)
 

@@ -19,7 +19,7 @@ from suites.kernel import KernelSuite
 import dhsic
 from dhsic.engines.base import Question
 from dhsic.engines.dense import Dense
-from dhsic.engines.direct import Direct, Falls
+from dhsic.engines.direct import Direct, RadialDirect
 from dhsic.engines.final import LONGEST_SETTLED, Settled, cost_of, last_engine
 from dhsic.engines.levels import Levelled
 from dhsic.engines.refine import engine_named, first_engine, name_of, next_engine
@@ -101,15 +101,15 @@ class RadialSuite(KernelSuite):
         X[:, 1] = rng.integers(0, 3, 9)
         return X
 
-    def test_profile_fall_and_coefficients(self, rng):
-        """Falls are differences; coefficients those of Taylor, by the derivative of the last."""
+    def test_profile_change_and_coefficients(self, rng):
+        """Changes are differences; coefficients those of Taylor, by the derivative of the last."""
         z = rng.uniform(0.1, 4, 20)
         t = z * rng.uniform(0, 1, 20)
         kernel = self.kernel
         assert kernel.profile(np.zeros(1)) == 1
-        assert_allclose(kernel.fall(z, t), kernel.profile(z - t) - kernel.profile(z), atol=1e-14)
-        assert_allclose(kernel.fall(z, z), 1 - kernel.profile(z), rtol=1e-12)
-        assert kernel.fall(np.zeros(2), np.zeros(2)).tolist() == [0, 0]
+        assert_allclose(kernel.change(z, t), kernel.profile(z - t) - kernel.profile(z), atol=1e-14)
+        assert_allclose(kernel.change(z, z), 1 - kernel.profile(z), rtol=1e-12)
+        assert kernel.change(np.zeros(2), np.zeros(2)).tolist() == [0, 0]
         step = 1e-5
         before = kernel.profile
         for p in range(1, LONGEST_SETTLED + 2):
@@ -119,7 +119,7 @@ class RadialSuite(KernelSuite):
 
     def test_small_falls_keep_their_digits(self):
         z, t = np.array([0.5, 30.0]), np.array([1e-13, 1e-11])
-        assert_allclose(self.kernel.fall(z, t), self.kernel.coefficient(1, z) * t, rtol=1e-10)
+        assert_allclose(self.kernel.change(z, t), self.kernel.coefficient(1, z) * t, rtol=1e-10)
 
     def test_equal_samples_fall_by_nothing(self, rng):
         """Copies of a sample, and samples that only feature 0 tells apart."""
@@ -129,7 +129,7 @@ class RadialSuite(KernelSuite):
         G = X @ X.T
         norms = np.diagonal(G)
         K = self.kernel.gram(G, norms, norms, 0.5)
-        loss = self.kernel.loss(G, norms, norms, X[:, 0], X[:, 0], 0.5)
+        loss = self.kernel.decrement(G, norms, norms, X[:, 0], X[:, 0], 0.5)
 
         assert K[0, 1] == 1
         assert loss[0, 1] == 0
@@ -179,8 +179,8 @@ def test_kernels_by_levels_are_their_definition(kernel, rng):
     assert_allclose(K, [[value(x, z, 0.3) for z in X] for x in X], rtol=1e-13)
     for j, x in enumerate(X.T):
         less, without = gram(np.delete(X, j, axis=1))
-        loss = kernel.loss(G, np.zeros(9), np.zeros(9), x, x, 0.3)
-        gain = kernel.gain(less, np.zeros(9), np.zeros(9), x, x, 0.3)
+        loss = kernel.decrement(G, np.zeros(9), np.zeros(9), x, x, 0.3)
+        gain = kernel.increment(less, np.zeros(9), np.zeros(9), x, x, 0.3)
         base = kernel.base(0, G, np.zeros(9), np.zeros(9), 0.3)
         F = kernel.factor(np.subtract.outer(x, x) ** 2, 0.3)
         assert_allclose(loss, without - K, atol=1e-14)
@@ -208,7 +208,7 @@ def test_large_l1_losses_stay_numbers():
     L1 = np.array([[0.0, 5000.0], [5000.0, 0.0]])
     x = np.array([0.0, 4990.0])
 
-    loss = LaplaceL1().loss(L1, np.zeros(2), np.zeros(2), x, x, 1.0)
+    loss = LaplaceL1().decrement(L1, np.zeros(2), np.zeros(2), x, x, 1.0)
 
     assert_allclose(loss, [[0, np.exp(-10)], [np.exp(-10), 0]])
 
@@ -294,7 +294,7 @@ class TestSettledBySeries(RadialEngineSuite):
 
 class TestFalls(RadialEngineSuite):
     def engine(self, question, facts):
-        return Falls()
+        return RadialDirect()
 
 
 @pytest.mark.parametrize("kernel", [Laplace(), InverseDistance()])
@@ -303,7 +303,7 @@ def test_panels_of_falls_cover_all_pairs(kernel, rng):
     question = question_of(X, rng.integers(0, 2, len(X)), kernel, "biased")
     facts = facts_of(X)
 
-    falls, direct = (scores(engine, question, X, facts) for engine in (Falls(), Direct()))
+    falls, direct = (scores(engine, question, X, facts) for engine in (RadialDirect(), Direct()))
 
     assert_allclose(falls, direct, rtol=1e-10)
 
@@ -440,7 +440,7 @@ class TestLadder:
     )
     def test_kernels_without_a_series_have_one_engine(self, rng, kernel, kind):
         question, facts = self.question(rng, kernel)
-        d, nothing = len(facts.peak), np.zeros(len(facts.peak))
+        d, nothing = len(facts.max_abs), np.zeros(len(facts.max_abs))
         first = first_engine(question, facts, np.float32)
         then = next_engine(question, facts, nothing, nothing, np.arange(d), 30, np.float32)
         assert isinstance(first, kind)
@@ -488,7 +488,7 @@ def test_other_arrays_give_the_same_numbers(rng, name):
     facts = facts_of(X)
     engines = [last_engine(question, facts)]
     if isinstance(engines[0], Settled):
-        engines = [Settled(LONGEST_SETTLED), Falls(), Dense(3, "float32")]
+        engines = [Settled(LONGEST_SETTLED), RadialDirect(), Dense(3, "float32")]
     xp, device = array_api_strict, array_api_strict.Device("device1")
     for engine in engines:
         dtype = getattr(engine, "dtype", "float64")
@@ -737,7 +737,7 @@ class Bells(AbstractKernel):
     def gram(self, inner, rows, columns, sigma):
         return np.exp(-sigma * (rows[:, None] + columns[None, :] - 2 * inner))
 
-    def loss(self, inner, rows, columns, x, y, sigma):
+    def decrement(self, inner, rows, columns, x, y, sigma):
         change = np.expm1(sigma * (x[:, None] - y[None, :]) ** 2)
         return self.gram(inner, rows, columns, sigma) * change
 

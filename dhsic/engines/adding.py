@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dhsic._typing import Array, Float, Mask
-from dhsic.engines.base import AbstractEngine, Facts, Question
+from dhsic.engines.base import AbstractEngine, FeatureStats, Question
 from dhsic.engines.dense import DEVIATIONS, PARTIAL_SUM
 from dhsic.engines.direct import Direct, DirectState
 from dhsic.engines.levels import level_gains
@@ -157,7 +157,7 @@ class Adding(AbstractEngine):
             self._definition(question) if self.with_direct else None,
         )
 
-    def score(self, state: AddingState, X: Array, facts: Facts) -> Float:
+    def score(self, state: AddingState, X: Array, facts: FeatureStats) -> Float:
         """Gains and bounds of c features, (c, 2)."""
         out = np.zeros((X.shape[0], 2))
         exact = state.kernel.addition()
@@ -184,7 +184,7 @@ class Adding(AbstractEngine):
             )
         return Direct(adding=True).prepare(question)
 
-    def error(self, question: AddingQuestion, facts: Facts, gains: Float) -> Float:
+    def error(self, question: AddingQuestion, facts: FeatureStats, gains: Float) -> Float:
         """Bounds on what `score` will leave out and round, before it runs, (c,)."""
         kernel = question.kernel
         unit = self._rounding(question.n_samples)
@@ -193,7 +193,7 @@ class Adding(AbstractEngine):
             norms = {t.base: question.weighted(t.base).norm for t in exact.terms}
             return _rounding_of(exact, facts, norms, unit)
         out = np.zeros_like(gains)
-        size = np.sqrt(facts.fourth)
+        size = np.sqrt(facts.fourth_moment)
         for way, which in ways(kernel, question.sigma, facts, self.tolerance):
             rest = (
                 question.n_samples * way.left[way.n_terms(self.tolerance)]
@@ -204,10 +204,10 @@ class Adding(AbstractEngine):
             out[which] = question.weighted(0).norm * (rest + unit * about)
         return out
 
-    def products(self, question: AddingQuestion, facts: Facts) -> int:
+    def products(self, question: AddingQuestion, facts: FeatureStats) -> int:
         exact = question.kernel.addition()
         if exact is not None:
-            return len(facts.peak) * len(exact.terms)
+            return len(facts.max_abs) * len(exact.terms)
         total = 0
         for way, which in ways(question.kernel, question.sigma, facts, self.tolerance):
             if isinstance(way, Separable):
@@ -221,7 +221,9 @@ class Adding(AbstractEngine):
         unit = float(np.finfo(self.dtype).eps) / 2
         return DEVIATIONS * unit * float(np.sqrt(min(m, PARTIAL_SUM)))
 
-    def _by_terms(self, state: AddingState, exact: Expansion, X: Array, facts: Facts) -> Float:
+    def _by_terms(
+        self, state: AddingState, exact: Expansion, X: Array, facts: FeatureStats
+    ) -> Float:
         """By the terms of an exact expansion."""
         X = cast(X, self.dtype)
         gains = zeros(X.shape[0], like=X)
@@ -230,7 +232,7 @@ class Adding(AbstractEngine):
         unit = self._rounding(X.shape[1])
         return np.stack([host(gains), _rounding_of(exact, facts, state.norms, unit)], axis=1)
 
-    def _by_levels(self, state: AddingState, X: Array, facts: Facts) -> Float:
+    def _by_levels(self, state: AddingState, X: Array, facts: FeatureStats) -> Float:
         """By the pairs of levels, exact."""
         gains = level_gains(
             X,
@@ -241,7 +243,7 @@ class Adding(AbstractEngine):
             -state.sigma,
             self.dtype,
         )
-        squares = np.sqrt(facts.fourth)
+        squares = np.sqrt(facts.fourth_moment)
         size = np.minimum(4.0, 8 * state.sigma * squares)
         return np.stack([gains, self._rounding(X.shape[1]) * state.norms[0] * size], axis=1)
 
@@ -272,13 +274,13 @@ class Adding(AbstractEngine):
 
 
 def ways(
-    kernel: AbstractKernel, sigma: float, facts: Facts, tolerance: float
+    kernel: AbstractKernel, sigma: float, facts: FeatureStats, tolerance: float
 ) -> Iterator[tuple[Separable | str, Mask]]:
     """Split features of a product kernel by how they are scored: functions, levels, definition."""
     if not kernel.is_product:
-        yield "direct", np.ones(len(facts.peak), dtype=bool)
+        yield "direct", np.ones(len(facts.max_abs), dtype=bool)
         return
-    ranges = np.ceil(np.log(np.maximum(facts.peak, 1e-300)) / np.log(STEP))
+    ranges = np.ceil(np.log(np.maximum(facts.max_abs, 1e-300)) / np.log(STEP))
     for range_ in np.unique(ranges):
         here = ranges == range_
         basis = separable(kernel, sigma, float(STEP**range_))
@@ -295,8 +297,10 @@ def ways(
             yield basis, rest
 
 
-def _rounding_of(exact: Expansion, facts: Facts, norms: dict[int, float], unit: float) -> Float:
+def _rounding_of(
+    exact: Expansion, facts: FeatureStats, norms: dict[int, float], unit: float
+) -> Float:
     """Rounding of an exact expansion, (c,)."""
-    sizes = exact.magnitudes(facts.peak, facts.fourth)
+    sizes = exact.magnitudes(facts.max_abs, facts.fourth_moment)
     parts = [unit * norms[t.base] * size for t, size in zip(exact.terms, sizes, strict=True)]
     return np.asarray(np.sum(parts, axis=0))

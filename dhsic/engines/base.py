@@ -22,34 +22,34 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.engines.remainder import Spread
+from dhsic.engines.remainder import Remainder
 from dhsic.kernels.bandwidth import hsic_value
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.radial import AbstractRadial
-from dhsic.kernels.ridge import AbstractWhole, Resolvent
+from dhsic.kernels.ridge import AbstractMatrixFunction, Resolvent
 from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.quadratic import Quadratic
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class FeatureStats:
     """What is known of c features besides their values, each (c,).
 
     Attributes
     ----------
-    peak, fourth : float64
+    max_abs, fourth_moment : float64
         ``max_i |x_i|`` and ``mean_i x_i^4`` of the standardised feature.
     n_levels : uint8
         Number of distinct values, 0 where there are many.
     """
 
-    peak: Float
-    fourth: Float
+    max_abs: Float
+    fourth_moment: Float
     n_levels: Array
 
-    def take(self, which: Index | Array) -> Facts:
-        """Facts of some of the features."""
-        return Facts(self.peak[which], self.fourth[which], self.n_levels[which])
+    def take(self, which: Index | Array) -> FeatureStats:
+        """Of some of the features."""
+        return FeatureStats(self.max_abs[which], self.fourth_moment[which], self.n_levels[which])
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,30 +104,30 @@ class Question:
         return hsic_value(self.kernel, self.sigma, self.W, self.statistic)
 
     @cached_property
-    def spread(self) -> Spread:
+    def remainder(self) -> Remainder:
         """How samples are spread, which bounds what the series of a radial kernel leaves out."""
         kernel = AbstractRadial.of(self.kernel)
-        return Spread.of(kernel, self.sigma, self.W, self.statistic, self.each)
+        return Remainder.of(kernel, self.sigma, self.W, self.statistic, self.each)
 
     @cached_property
     def resolvent(self) -> Resolvent:
         """``(K + lambda I)^-1`` of a kernel of the whole matrix."""
-        return AbstractWhole.of(self.kernel).resolvent(self.statistic.whole(), self.sigma)
+        return AbstractMatrixFunction.of(self.kernel).resolvent(self.statistic.whole(), self.sigma)
 
-    def neglected(self, order: int, facts: Facts) -> Float:
+    def neglected(self, order: int, facts: FeatureStats) -> Float:
         """Bound on what the expansion up to `order` leaves out of the gains, (c,)."""
         if self.kernel.scored_by == "taylor":
-            return self.spread.neglected(order, facts.peak, facts.fourth)
+            return self.remainder.neglected(order, facts.max_abs, facts.fourth_moment)
         expansion = self.kernel.expansion(order, self.sigma)
         if expansion.remainder is None:
-            return np.zeros_like(facts.peak)
-        remainder = expansion.remainder(facts.peak, facts.fourth)
+            return np.zeros_like(facts.max_abs)
+        remainder = expansion.remainder(facts.max_abs, facts.fourth_moment)
         return self.n_samples * self.norm(expansion.terms[0].base) * remainder
 
     def norm(self, base: int) -> float:
         """``||W o base||_F``, or a close upper bound where that spares the product."""
         if self.kernel.scored_by == "taylor":
-            return self.spread.norm(base)
+            return self.remainder.norm(base)
         return self.weighted(base).norm
 
     def weighted(self, base: int) -> Weighted:
@@ -170,13 +170,13 @@ class AbstractEngine(ABC):
         """State for a round: what is broadcast to the workers."""
 
     @abstractmethod
-    def score(self, state: Any, X: Array, facts: Facts) -> Float:
+    def score(self, state: Any, X: Array, facts: FeatureStats) -> Float:
         """Gains of c features, float64 (c,); X is (c, m), a feature a row, standardised.
 
         X is of the namespace and on the device of the state; facts and gains are NumPy's.
         """
 
-    def error(self, question: Question, facts: Facts, gains: Float) -> Float:
+    def error(self, question: Question, facts: FeatureStats, gains: Float) -> Float:
         """Bound on the error of `score` for each feature, given (a guess of) the gains, (c,).
 
         Zeros for engines that leave nothing out: the tolerance for ties covers their rounding.
@@ -185,5 +185,5 @@ class AbstractEngine(ABC):
         return np.zeros_like(gains)
 
     @abstractmethod
-    def products(self, question: Question, facts: Facts) -> int:
+    def products(self, question: Question, facts: FeatureStats) -> int:
         """Columns of products ``A X^p`` that the formulas take for these features, all told."""

@@ -1,7 +1,7 @@
 r"""How far fast gains are from the definition, and what that means for the features that leave.
 
 The gain of feature j is a sum over pairs of samples, so what a thin A misses of it,
-``E_j = <A - A_thin, loss_j>``, is estimated on rows i that its factor has not seen, where A is
+``E_j = <A - A_thin, decrement_j>``, is estimated on rows i that its factor has not seen, where A is
 known exactly:
 
     ``e_j = (m / n) sum_i t_ij``,  ``t_ij`` the part of row i.

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.engines.base import Facts
+from dhsic.engines.base import FeatureStats
 from dhsic.engines.lowrank import LowRank, LowRankForms, LowRankState, LowRankWeighted
 from dhsic.hsic import FactoredWeights
 from dhsic.kernels.base import AbstractKernel
@@ -67,7 +67,7 @@ class Rows:
         return Rows(landmarks.rows, landmarks.inner, W, landmarks.norms)
 
     def gains(self, kernel: AbstractKernel, sigma: float, X: Array) -> Float:
-        """``(m / n) sum_i in rows sum_i' W_ii' loss_ii'``, unbiased; X is (c, m)."""
+        """``(m / n) sum_i in rows sum_i' W_ii' decrement_ii'``, unbiased; X is (c, m)."""
         X = X.astype(np.float64)
         own = self.norms[self.which]
         factor = X.shape[1] / len(self.which)
@@ -77,7 +77,7 @@ class Rows:
                     factor
                     * np.vdot(
                         self.W,
-                        kernel.loss(self.inner, own, self.norms, x[self.which], x, sigma),
+                        kernel.decrement(self.inner, own, self.norms, x[self.which], x, sigma),
                     )
                     for x in X
                 ]
@@ -102,7 +102,7 @@ class Thin:
 
     dtype: Any = "float32"
 
-    def score(self, state: ThinState, X: Array, facts: Facts) -> Float:
+    def score(self, state: ThinState, X: Array, facts: FeatureStats) -> Float:
         """Gains of c features, float64 (c,); X is (c, m), a feature a row, standardised."""
         forms = state.forms
         kernel, sigma = forms.kernel, forms.sigma
@@ -121,7 +121,7 @@ class Thin:
 
 
 def orders_for(
-    kernel: AbstractKernel, sigma: float, facts: Facts, m: int, neglected: float = NEGLECTED
+    kernel: AbstractKernel, sigma: float, facts: FeatureStats, m: int, neglected: float = NEGLECTED
 ) -> Index:
     """Order of the series for each feature, (c,); above `LONGEST` none will do.
 
@@ -129,15 +129,15 @@ def orders_for(
     deviation of the gain of a feature that is independent of A.
     """
     if kernel.exact_order is not None:
-        return np.full(len(facts.peak), kernel.exact_order)
-    orders = np.full(len(facts.peak), LONGEST + 1)
-    allowed = neglected * 2 * np.sqrt(2) * sigma * np.minimum(1.0, np.sqrt(facts.fourth))
+        return np.full(len(facts.max_abs), kernel.exact_order)
+    orders = np.full(len(facts.max_abs), LONGEST + 1)
+    allowed = neglected * 2 * np.sqrt(2) * sigma * np.minimum(1.0, np.sqrt(facts.fourth_moment))
     open_ = np.arange(len(orders))
     for order in range(1, LONGEST + 1):
         remainder = kernel.expansion(order, sigma).remainder
         assert remainder is not None, "a kernel without exact order bounds its remainder"
         # Neglected parts of pairs add up with random signs: the root of their number.
-        missed = np.sqrt(m) * remainder(facts.peak[open_], facts.fourth[open_])
+        missed = np.sqrt(m) * remainder(facts.max_abs[open_], facts.fourth_moment[open_])
         good = missed <= allowed[open_]
         orders[open_[good]] = order
         open_ = open_[~good]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.engines.base import AbstractEngine, Facts, Question
+from dhsic.engines.base import AbstractEngine, FeatureStats, Question
 from dhsic.kernels.base import AbstractKernel, Expansion
 from dhsic.linalg.quadratic import Quadratic
 from dhsic.namespace import cast, host, moved, namespace_of, slices, zeros
@@ -82,7 +82,7 @@ class Dense(AbstractEngine):
         row_sums = {base: (w.row_sums / scale).astype(self.dtype) for base, w in weighted.items()}
         return DenseState(question.kernel, question.sigma, self.order, A, row_sums, scale)
 
-    def score(self, state: DenseState, X: Array, facts: Facts) -> Float:
+    def score(self, state: DenseState, X: Array, facts: FeatureStats) -> Float:
         """Sum over the terms."""
         del facts
         expansion = state.kernel.expansion(state.order, state.sigma)
@@ -96,7 +96,7 @@ class Dense(AbstractEngine):
                     gains += term.coefficient * state.A[term.base].forms(f)
         return host(gains * state.scale)
 
-    def error(self, question: Question, facts: Facts, gains: Float) -> Float:
+    def error(self, question: Question, facts: FeatureStats, gains: Float) -> Float:
         """Neglected terms (a bound) plus accumulated rounding (8 standard deviations).
 
         Where A has few distinct values its own rounding is no accident but a multiple of it;
@@ -111,16 +111,16 @@ class Dense(AbstractEngine):
             error += question.neglected(self.order, facts)
         return np.nan_to_num(error, nan=np.inf, posinf=np.inf)
 
-    def products(self, question: Question, facts: Facts) -> int:
+    def products(self, question: Question, facts: FeatureStats) -> int:
         """One column per feature and order; of radial kernels, whose bases differ, per form."""
         kernel = question.kernel
         if kernel.scored_by == "taylor":
-            return len(facts.peak) * self.expansion(question).n_forms
-        return len(facts.peak) * (kernel.exact_order or self.order)
+            return len(facts.max_abs) * self.expansion(question).n_forms
+        return len(facts.max_abs) * (kernel.exact_order or self.order)
 
 
 def rounding_of(
-    expansion: Expansion, norms: Mapping[int, float], m: int, dtype: Any, facts: Facts
+    expansion: Expansion, norms: Mapping[int, float], m: int, dtype: Any, facts: FeatureStats
 ) -> Float:
     """Rounding that accumulates over the terms, 8 standard deviations, (c,).
 
@@ -135,8 +135,8 @@ def rounding_of(
     """
     unit = float(np.finfo(dtype).eps) / 2
     one_sum = DEVIATIONS * unit * np.sqrt(min(m, PARTIAL_SUM))
-    error = np.zeros_like(facts.peak)
-    sizes = expansion.magnitudes(facts.peak, facts.fourth)
+    error = np.zeros_like(facts.max_abs)
+    sizes = expansion.magnitudes(facts.max_abs, facts.fourth_moment)
     for term, size in zip(expansion.terms, sizes, strict=True):
         error += one_sum * norms[term.base] * size
     return error

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.engines.base import AbstractEngine, Facts, Question
+from dhsic.engines.base import AbstractEngine, FeatureStats, Question
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.radial import AbstractRadial
 from dhsic.linalg.quadratic import Quadratic
@@ -63,7 +63,7 @@ class Direct(AbstractEngine):
             question.kernel, question.sigma, question.W, statistic.whole(), statistic.diagonal
         )
 
-    def score(self, state: DirectState, X: Array, facts: Facts) -> Float:
+    def score(self, state: DirectState, X: Array, facts: FeatureStats) -> Float:
         r"""``<W, K(S \ j) - K(S)>`` for each row of X."""
         del facts
         gains = zeros(X.shape[0], like=X)
@@ -71,7 +71,7 @@ class Direct(AbstractEngine):
             gains[j] = self._gain(state, cast(X[j, :], np.float64))
         return host(gains)
 
-    def products(self, question: Question, facts: Facts) -> int:
+    def products(self, question: Question, facts: FeatureStats) -> int:
         """No matrix product at all."""
         del question, facts
         return 0
@@ -80,7 +80,7 @@ class Direct(AbstractEngine):
         """Gain of the feature x (m,), an array without axes."""
         # The change of a pair depends on its two values of x, so rows go in tiles: the samples
         # of a tile against all others.
-        difference = state.kernel.gain if self.adding else state.kernel.loss
+        difference = state.kernel.increment if self.adding else state.kernel.decrement
         xp = namespace_of(x)
         m = x.shape[0]
         rows = max(1, at_a_time(x, TILE_ENTRIES) // m)
@@ -98,7 +98,7 @@ ROWS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class FallsState:
+class RadialState:
     """W and z in panels, and squared norms, for what counts as equal.
 
     Attributes
@@ -117,18 +117,18 @@ class FallsState:
     z: tuple[Array, ...]
     norms: Array
 
-    def on(self, xp: Any, device: Any = None) -> FallsState:
+    def on(self, xp: Any, device: Any = None) -> RadialState:
         """The same state in another namespace, on one of its devices."""
         z = tuple(moved(panel, xp, device) for panel in self.z)
         norms = moved(self.norms, xp, device)
-        return FallsState(self.kernel, float(self.sigma), self.W.on(xp, device), z, norms)
+        return RadialState(self.kernel, float(self.sigma), self.W.on(xp, device), z, norms)
 
 
 @dataclass(frozen=True)
-class Falls(AbstractEngine):
+class RadialDirect(AbstractEngine):
     """Gains by the definition, in float64."""
 
-    def prepare(self, question: Question) -> FallsState:
+    def prepare(self, question: Question) -> RadialState:
         """Scale the distances."""
         kernel, sigma = AbstractRadial.of(question.kernel), float(question.sigma)
         norms = question.statistic.diagonal
@@ -142,9 +142,9 @@ class Falls(AbstractEngine):
             b = a + panel.shape[1]
             panels.append(np.ascontiguousarray(z[a:, a:b]))
             a = b
-        return FallsState(kernel, sigma, W, tuple(panels), sigma * norms)
+        return RadialState(kernel, sigma, W, tuple(panels), sigma * norms)
 
-    def score(self, state: FallsState, X: Array, facts: Facts) -> Float:
+    def score(self, state: RadialState, X: Array, facts: FeatureStats) -> Float:
         """Fall by fall, for each row of X."""
         del facts
         X = cast(X, np.float64)
@@ -153,12 +153,12 @@ class Falls(AbstractEngine):
             gains[j] = self._gain(state, X[j, :])
         return host(gains)
 
-    def products(self, question: Question, facts: Facts) -> int:
+    def products(self, question: Question, facts: FeatureStats) -> int:
         """No matrix product at all."""
         del question, facts
         return 0
 
-    def _gain(self, state: FallsState, x: Float) -> Float:
+    def _gain(self, state: RadialState, x: Float) -> Float:
         xp = namespace_of(x)
         gain = zeros((), like=x)
         u, norms = x * state.sigma**0.5, state.norms
@@ -169,7 +169,7 @@ class Falls(AbstractEngine):
                 down = slice(a + part.start, a + part.stop)
                 t = u[down][:, None] - u[across][None, :]
                 t *= t
-                fall = state.kernel.fall_of(z[part, :], t, norms[down], norms[across])
-                gain += xp.vecdot(xp.reshape(W[part, :], (-1,)), xp.reshape(fall, (-1,)))
+                change = state.kernel.change_of(z[part, :], t, norms[down], norms[across])
+                gain += xp.vecdot(xp.reshape(W[part, :], (-1,)), xp.reshape(change, (-1,)))
             a = across.stop
         return gain

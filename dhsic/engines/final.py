@@ -7,7 +7,7 @@ order, the exact expansion over its levels, or the definition.
 
 Radial kernels: the series in float64 where it is right to the last places, else the definition.
 
-It is right for features that are small beside the distances of all samples (`Spread` says for
+It is right for features that are small beside the distances of all samples (`Remainder` says for
 which), that is for nearly all of them as long as many features are left. With few features left,
 or with samples that are nearly equal, the definition takes over.
 """
@@ -21,21 +21,21 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Mask
-from dhsic.engines.base import AbstractEngine, Facts, Question
+from dhsic.engines.base import AbstractEngine, FeatureStats, Question
 from dhsic.engines.dense import Dense, DenseState, rounding_of
-from dhsic.engines.direct import Direct, DirectState, Falls, FallsState
+from dhsic.engines.direct import Direct, DirectState, RadialDirect, RadialState
 from dhsic.engines.levels import Levelled, level_gains
-from dhsic.engines.remainder import Spread
+from dhsic.engines.remainder import Remainder
 from dhsic.engines.ridge import Inverse, Solved
 from dhsic.kernels.base import AbstractKernel, Expansion
-from dhsic.kernels.ridge import AbstractWhole
+from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.namespace import taken
 
 #: Neglected part of a gain over its size by chance: ``sigma ||A||_F``, for small features less.
 TOLERANCE = 1e-12
 #: Longest series: beyond it the definition is cheaper, and powers lose digits.
 LONGEST_CONVERGED = 32
-#: Largest ``4 sigma peak^2``: its exponential multiplies rounding.
+#: Largest ``4 sigma max_abs^2``: its exponential multiplies rounding.
 STEEPEST = 8.0
 #: The same over levels: there it only has to stay a number, times a K that may be none.
 STEEPEST_LEVELS = 600.0
@@ -67,7 +67,7 @@ class Converged(AbstractEngine):
     with_direct: bool = True
 
     @staticmethod
-    def for_features(question: Question, facts: Facts) -> Converged:
+    def for_features(question: Question, facts: FeatureStats) -> Converged:
         """Engine for these features, prepared for the definition only if one needs it."""
         ways = _ways(question.kernel, question.sigma, facts, question.n_samples)
         return Converged(with_direct=any(way == "direct" for way, _ in ways))
@@ -77,7 +77,7 @@ class Converged(AbstractEngine):
         dense = Dense(question.kernel.exact_order or 1, np.float64).prepare(question)
         return ConvergedState(dense, Direct().prepare(question) if self.with_direct else None)
 
-    def score(self, state: ConvergedState, X: Array, facts: Facts) -> Float:
+    def score(self, state: ConvergedState, X: Array, facts: FeatureStats) -> Float:
         """Score each group of features in its own way."""
         gains = np.empty(X.shape[0])
         dense = state.dense
@@ -93,7 +93,7 @@ class Converged(AbstractEngine):
                 gains[which] = Dense(int(way), np.float64).score(series, part, about)
         return gains
 
-    def products(self, question: Question, facts: Facts) -> int:
+    def products(self, question: Question, facts: FeatureStats) -> int:
         """Columns of products over the ways chosen."""
         total = 0
         for way, which in _ways(question.kernel, question.sigma, facts, question.n_samples):
@@ -104,22 +104,22 @@ class Converged(AbstractEngine):
         return total
 
 
-def _by_levels(dense: DenseState, X: Array, facts: Facts) -> Float:
+def _by_levels(dense: DenseState, X: Array, facts: FeatureStats) -> Float:
     A, row_sums = dense.A[0], dense.row_sums[0]
     gains = level_gains(X, facts.n_levels, A, row_sums, dense.kernel, dense.sigma)
     return dense.scale * gains
 
 
 def _ways(
-    kernel: AbstractKernel, sigma: float, facts: Facts, m: int
+    kernel: AbstractKernel, sigma: float, facts: FeatureStats, m: int
 ) -> Iterator[tuple[int | str, Mask]]:
     """Split the features by how they are scored: an order, "levels" or "direct"."""
     if kernel.exact_order is not None:
-        yield kernel.exact_order, np.ones(len(facts.peak), dtype=bool)
+        yield kernel.exact_order, np.ones(len(facts.max_abs), dtype=bool)
         return
     orders = _sufficient_orders(kernel, sigma, facts, m)
     few = (facts.n_levels > 0) & (facts.n_levels - 1.0 <= np.minimum(orders, LONGEST_CONVERGED))
-    few &= 4 * sigma * facts.peak**2 <= STEEPEST_LEVELS
+    few &= 4 * sigma * facts.max_abs**2 <= STEEPEST_LEVELS
     if few.any():
         yield "levels", few
     steep = ~few & (orders > LONGEST_CONVERGED)
@@ -130,17 +130,17 @@ def _ways(
         yield int(order), rest & (orders == order)
 
 
-def _sufficient_orders(kernel: AbstractKernel, sigma: float, facts: Facts, m: int) -> Float:
+def _sufficient_orders(kernel: AbstractKernel, sigma: float, facts: FeatureStats, m: int) -> Float:
     """Least order whose remainder is within the tolerance, (c,); above `LONGEST` none is."""
-    orders = np.full(len(facts.peak), LONGEST_CONVERGED + 1.0)
-    tolerance = TOLERANCE * sigma * np.minimum(1.0, np.sqrt(facts.fourth))
-    open_ = np.flatnonzero(4 * sigma * facts.peak**2 <= STEEPEST)
+    orders = np.full(len(facts.max_abs), LONGEST_CONVERGED + 1.0)
+    tolerance = TOLERANCE * sigma * np.minimum(1.0, np.sqrt(facts.fourth_moment))
+    open_ = np.flatnonzero(4 * sigma * facts.max_abs**2 <= STEEPEST)
     for order in range(1, LONGEST_CONVERGED + 1):
         if not open_.size:
             break
         remainder = kernel.expansion(order, sigma).remainder
         assert remainder is not None, "a kernel without exact order bounds its remainder"
-        good = m * remainder(facts.peak[open_], facts.fourth[open_]) <= tolerance[open_]
+        good = m * remainder(facts.max_abs[open_], facts.fourth_moment[open_]) <= tolerance[open_]
         orders[open_[good]] = order
         open_ = open_[~good]
     return orders
@@ -162,25 +162,25 @@ class SettledState:
 
     Attributes
     ----------
-    spread : Spread
+    spread : Remainder
         Of the samples.
     norms : dict of float
         Of the base matrices.
     dense : DenseState or None
         Of the series in float64, if there is one.
-    direct : FallsState or None
+    direct : RadialState or None
         Of the definition, if a feature needs it.
     """
 
-    spread: Spread
+    remainder: Remainder
     norms: dict[int, float]
     dense: DenseState | None
-    direct: FallsState | None
+    direct: RadialState | None
 
     def on(self, xp: Any, device: Any = None) -> SettledState:
         """The same state in another namespace, on one of its devices."""
         return SettledState(
-            self.spread,
+            self.remainder,
             self.norms,
             None if self.dense is None else self.dense.on(xp, device),
             None if self.direct is None else self.direct.on(xp, device),
@@ -203,13 +203,13 @@ class Settled(AbstractEngine):
     with_direct: bool = True
 
     @staticmethod
-    def for_features(question: Question, facts: Facts) -> Settled:
+    def for_features(question: Question, facts: FeatureStats) -> Settled:
         """Engine for these features, with the shortest series that does for nine in ten."""
-        if len(facts.peak) <= FEW_FEATURES:
+        if len(facts.max_abs) <= FEW_FEATURES:
             return Settled()
         for order in range(1, LONGEST_SETTLED + 1):
             good = _good(
-                _expansion(question, order), question.spread, _norms(question, order), facts
+                _expansion(question, order), question.remainder, _norms(question, order), facts
             )
             if good.mean() >= 0.9 or (order == LONGEST_SETTLED and good.any()):
                 return Settled(order, with_direct=not good.all())
@@ -218,24 +218,24 @@ class Settled(AbstractEngine):
     def prepare(self, question: Question) -> SettledState:
         """Float64 states of the two ways."""
         dense = Dense(self.order, np.float64).prepare(question) if self.order else None
-        direct = Falls().prepare(question) if self.with_direct else None
-        return SettledState(question.spread, _norms(question, self.order), dense, direct)
+        direct = RadialDirect().prepare(question) if self.with_direct else None
+        return SettledState(question.remainder, _norms(question, self.order), dense, direct)
 
-    def score(self, state: SettledState, X: Array, facts: Facts) -> Float:
+    def score(self, state: SettledState, X: Array, facts: FeatureStats) -> Float:
         """Score each group of features in its own way."""
         gains = np.empty(X.shape[0])
         good = np.zeros(X.shape[0], dtype=bool)
         if state.dense is not None:
             expansion = state.dense.kernel.expansion(self.order, state.dense.sigma)
-            good = _good(expansion, state.spread, state.norms, facts)
+            good = _good(expansion, state.remainder, state.norms, facts)
             series = Dense(self.order, np.float64)
             gains[good] = series.score(state.dense, taken(X, good), facts.take(good))
         if not good.all():
             assert state.direct is not None, "prepared for_features that include these"
-            gains[~good] = Falls().score(state.direct, taken(X, ~good), facts.take(~good))
+            gains[~good] = RadialDirect().score(state.direct, taken(X, ~good), facts.take(~good))
         return gains
 
-    def products(self, question: Question, facts: Facts) -> int:
+    def products(self, question: Question, facts: FeatureStats) -> int:
         """Quadratic forms of the series."""
         if not self.order:
             return 0
@@ -243,15 +243,15 @@ class Settled(AbstractEngine):
             self._by_series(question, facts).sum()
         )
 
-    def definitions(self, question: Question, facts: Facts) -> int:
+    def definitions(self, question: Question, facts: FeatureStats) -> int:
         """Features that are scored by the definition."""
         return int((~self._by_series(question, facts)).sum())
 
-    def _by_series(self, question: Question, facts: Facts) -> Mask:
+    def _by_series(self, question: Question, facts: FeatureStats) -> Mask:
         if not self.order:
-            return np.zeros(len(facts.peak), dtype=bool)
+            return np.zeros(len(facts.max_abs), dtype=bool)
         norms = _norms(question, self.order)
-        return _good(_expansion(question, self.order), question.spread, norms, facts)
+        return _good(_expansion(question, self.order), question.remainder, norms, facts)
 
 
 def _expansion(question: Question, order: int) -> Expansion:
@@ -262,13 +262,15 @@ def _norms(question: Question, order: int) -> dict[int, float]:
     return {p: question.norm(p) for p in range(1, order + 1)}
 
 
-def _good(expansion: Expansion, spread: Spread, norms: Mapping[int, float], facts: Facts) -> Mask:
+def _good(
+    expansion: Expansion, remainder: Remainder, norms: Mapping[int, float], facts: FeatureStats
+) -> Mask:
     """Features for which the series is right, (c,)."""
     order = max(norms)
     with np.errstate(all="ignore"):
-        error = spread.neglected(order, facts.peak, facts.fourth)
-        error += rounding_of(expansion, norms, spread.n_samples, np.float64, facts)
-        size = spread.sigma * norms[1] * np.sqrt(facts.fourth)
+        error = remainder.neglected(order, facts.max_abs, facts.fourth_moment)
+        error += rounding_of(expansion, norms, remainder.n_samples, np.float64, facts)
+        size = remainder.sigma * norms[1] * np.sqrt(facts.fourth_moment)
     return np.asarray(error <= TOLERANCE * size)
 
 
@@ -278,7 +280,7 @@ FINAL = (Converged, Direct, Settled, Levelled, Inverse, Solved)
 DOUBLE_COST = 2.0
 
 
-def last_engine(question: Question, facts: Facts) -> AbstractEngine:
+def last_engine(question: Question, facts: FeatureStats) -> AbstractEngine:
     """Engine that settles these features for good, in the cheapest way there is."""
     kernel = question.kernel
     if kernel.scored_by == "taylor":
@@ -286,7 +288,7 @@ def last_engine(question: Question, facts: Facts) -> AbstractEngine:
     if kernel.scored_by == "levels":
         return Levelled.for_features(question, facts)
     if kernel.scored_by == "matrix":
-        return Inverse() if AbstractWhole.of(kernel).updates else Solved()
+        return Inverse() if AbstractMatrixFunction.of(kernel).updates else Solved()
     if kernel.scored_by == "definition":
         return Direct()
     return Converged.for_features(question, facts)
@@ -302,7 +304,7 @@ def has_series(kernel: AbstractKernel) -> bool:
     return kernel.scored_by in ("series", "taylor")
 
 
-def cost_of(engine: AbstractEngine, question: Question, facts: Facts) -> float:
+def cost_of(engine: AbstractEngine, question: Question, facts: FeatureStats) -> float:
     """Time that the last engine takes for these features, in quadratic forms in float32."""
     cost = DOUBLE_COST * engine.products(question, facts)
     if isinstance(engine, Settled):

@@ -26,10 +26,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from dhsic._typing import Array, Float, Mask
-from dhsic.engines.base import AbstractEngine, Facts, Question
+from dhsic.engines.base import AbstractEngine, FeatureStats, Question
 from dhsic.engines.direct import Direct, DirectState
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.levels import AbstractLevelled
+from dhsic.kernels.levels import AbstractLevelKernel
 from dhsic.linalg.quadratic import Quadratic
 from dhsic.namespace import cast, first_of, host, moved, namespace_of, taken, write, zeros
 
@@ -141,7 +141,7 @@ STEEPEST = 600.0
 class LevelledState:
     """``W o base``, its row sums and their sum, float64, and what the definition needs."""
 
-    kernel: AbstractLevelled
+    kernel: AbstractLevelKernel
     sigma: float
     A: Quadratic
     row_sums: Array
@@ -172,7 +172,7 @@ class Levelled(AbstractEngine):
     with_direct: bool = True
 
     @staticmethod
-    def for_features(question: Question, facts: Facts) -> Levelled:
+    def for_features(question: Question, facts: FeatureStats) -> Levelled:
         """Engine for these features, prepared for the definition only if one needs it."""
         return Levelled(bool(_steep(_levelled(question), question.sigma, facts).any()))
 
@@ -188,7 +188,7 @@ class Levelled(AbstractEngine):
             Direct().prepare(question) if self.with_direct else None,
         )
 
-    def score(self, state: LevelledState, X: Array, facts: Facts) -> Float:
+    def score(self, state: LevelledState, X: Array, facts: FeatureStats) -> Float:
         """Score each group of features in its own way."""
         gains = np.empty(X.shape[0])
         kernel, sigma = state.kernel, state.sigma
@@ -206,19 +206,19 @@ class Levelled(AbstractEngine):
             gains[steep] = Direct().score(state.direct, taken(X, steep), facts.take(steep))
         return gains
 
-    def products(self, question: Question, facts: Facts) -> int:
+    def products(self, question: Question, facts: FeatureStats) -> int:
         """A column for every level but one."""
         few = (facts.n_levels > 0) & ~_steep(_levelled(question), question.sigma, facts)
         return int((facts.n_levels[few].astype(np.int64) - 1).sum())
 
 
-def _levelled(question: Question) -> AbstractLevelled:
-    return AbstractLevelled.of(question.kernel)
+def _levelled(question: Question) -> AbstractLevelKernel:
+    return AbstractLevelKernel.of(question.kernel)
 
 
-def _steep(kernel: AbstractLevelled, sigma: float, facts: Facts) -> Mask:
+def _steep(kernel: AbstractLevelKernel, sigma: float, facts: FeatureStats) -> Mask:
     """Features that only the definition can score, (c,)."""
-    return np.asarray(kernel.exponent(facts.peak, sigma) > STEEPEST)
+    return np.asarray(kernel.exponent(facts.max_abs, sigma) > STEEPEST)
 
 
 def _by_pairs(state: LevelledState, X: Array) -> Float:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.engines.base import Facts
+from dhsic.engines.base import FeatureStats
 from dhsic.errors import InputError
 from dhsic.hsic import FactoredWeights
 from dhsic.kernels.base import AbstractKernel, Expansion
@@ -334,7 +334,7 @@ class LowRank:
             scale,
         )
 
-    def score(self, state: LowRankState, X: Array, facts: Facts) -> Float:
+    def score(self, state: LowRankState, X: Array, facts: FeatureStats) -> Float:
         """Gains of c features, float64 (c,); X is (c, m), a feature a row, standardised.
 
         X is of the namespace and on the device of the state; facts and gains are NumPy's.

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Float, Index, Mask
-from dhsic.engines.base import AbstractEngine, Facts, Question
+from dhsic.engines.base import AbstractEngine, FeatureStats, Question
 from dhsic.engines.dense import Dense
 from dhsic.engines.final import DOUBLE_COST, cost_of, has_series, last_engine
 from dhsic.engines.final import LONGEST_SETTLED as LONGEST_RADIAL
@@ -72,12 +72,12 @@ HIGHEST_ORDER = {"float32": 4, "float64": 6}
 PASS_COST = 400.0
 
 
-def first_engine(question: Question, facts: Facts, dtype: Any) -> AbstractEngine:
+def first_engine(question: Question, facts: FeatureStats, dtype: Any) -> AbstractEngine:
     """Engine for the first pass of the first round, when nothing is known of the gains."""
     kernel = question.kernel
     single = np.dtype(dtype) == np.float32
     radial = kernel.scored_by == "taylor"  # their last engine may be the definition: slow
-    if len(facts.peak) <= FEW_FEATURES or not has_series(kernel) or not (single or radial):
+    if len(facts.max_abs) <= FEW_FEATURES or not has_series(kernel) or not (single or radial):
         return last_engine(question, facts)
     if kernel.exact_order is not None:
         return Dense(kernel.exact_order, dtype)
@@ -93,7 +93,7 @@ def first_engine(question: Question, facts: Facts, dtype: Any) -> AbstractEngine
 
 def next_engine(
     question: Question,
-    facts: Facts,
+    facts: FeatureStats,
     gains: Float,
     errors: Float,
     open_: Index,
@@ -107,7 +107,7 @@ def next_engine(
     ----------
     question : Question
         The round's.
-    facts : Facts
+    facts : FeatureStats
         Of all features, (d,).
     gains, errors : (d,) float64
         What is known or guessed of the gains, and bounds on how far they may be off.
@@ -147,7 +147,7 @@ def name_of(engine: AbstractEngine) -> str:
     return type(engine).__name__.lower()
 
 
-def engine_named(name: str, question: Question, facts: Facts) -> AbstractEngine:
+def engine_named(name: str, question: Question, facts: FeatureStats) -> AbstractEngine:
     """Engine of that name for these features; the last one unless it is an order."""
     if not name.startswith("order "):
         return last_engine(question, facts)

@@ -2,7 +2,7 @@ r"""How samples are spread, as the series of a radial kernel sees it: what it le
 
 The part ``R_P(z, t) = kappa(z - t) - sum_{p <= P} c_p(z) t^p`` of a completely monotone profile is
 a power series in t from ``t^(P+1)`` on with positive coefficients that fall with z. Here
-``t = sigma (x_i - x_i')^2`` is at most ``tau = min(c, z)``, ``c = 4 sigma peak^2``, so
+``t = sigma (x_i - x_i')^2`` is at most ``tau = min(c, z)``, ``c = 4 sigma max_abs^2``, so
 ``R_P(z, t) <= t R_P(z, tau) / tau``, and by Cauchy and Schwarz what the gain of a feature lacks is
 
     ``sum |W| R_P <= ||W o R_P(z, tau) / tau||_F (sum t^2)^(1/2)``,
@@ -32,7 +32,7 @@ ROUNDING = 1e-14
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spread:
+class Remainder:
     """Sums of ``W_ij^2`` by ranges of ``z_ij``; equal samples are left out, they lack nothing.
 
     Attributes
@@ -57,7 +57,7 @@ class Spread:
         W: Float,
         statistic: Statistic,
         each: Callable[..., Iterable[Any]],
-    ) -> Spread:
+    ) -> Remainder:
         """Of all pairs of samples, tile by tile."""
         norms = statistic.diagonal
 
@@ -78,7 +78,7 @@ class Spread:
             total += part
         kept = np.flatnonzero(total)
         low, high = _ends(kept)
-        return Spread(kernel, float(sigma), statistic.n_samples, low, high, total[kept])
+        return Remainder(kernel, float(sigma), statistic.n_samples, low, high, total[kept])
 
     def norm(self, order: int) -> float:
         """Upper bound on ``||W o c_p||_F``, close."""
@@ -86,13 +86,13 @@ class Spread:
             c = self.kernel.coefficient(order, self.low)
             return float(np.nan_to_num(np.sqrt(self.squares @ c**2), nan=np.inf))
 
-    def neglected(self, order: int, peak: Float, fourth: Float) -> Float:
+    def neglected(self, order: int, max_abs: Float, fourth_moment: Float) -> Float:
         """Bound on what order P leaves out of gains, (c,), of features of these sizes."""
         with np.errstate(all="ignore"):
-            steps = np.ceil(STEPS * np.log2(4 * self.sigma * peak**2))
+            steps = np.ceil(STEPS * np.log2(4 * self.sigma * max_abs**2))
             values, place = np.unique(steps, return_inverse=True)
             norms = np.array([self._left(order, 2.0 ** (v / STEPS)) for v in values])
-            size = self.sigma * np.sqrt(8 * fourth) * self.n_samples
+            size = self.sigma * np.sqrt(8 * fourth_moment) * self.n_samples
             return np.nan_to_num(norms[place] * size, nan=np.inf, posinf=np.inf)
 
     def _left(self, order: int, c: float) -> float:
@@ -104,7 +104,7 @@ class Spread:
         kernel, low, high = self.kernel, self.low, self.high
         below = c < low
         tau, at = np.minimum(c, low), np.where(below, low, high)
-        whole = np.where(below, kernel.fall(low, tau), _largest_fall(kernel, high))
+        whole = np.where(below, kernel.change(low, tau), _largest_change(kernel, high))
         terms = [np.nan_to_num(kernel.coefficient(p, at)) * tau**p for p in range(1, order + 1)]
         R = whole - np.sum(terms, axis=0) + ROUNDING
         after = kernel.coefficient(order + 1, low - tau) * tau ** (order + 1)  # Lagrange's form
@@ -112,10 +112,10 @@ class Spread:
         return float(np.sqrt(self.squares @ (R / tau) ** 2))
 
 
-def _largest_fall(kernel: AbstractRadial, high: Float) -> Float:
+def _largest_change(kernel: AbstractRadial, high: Float) -> Float:
     """``kappa(0) - kappa(high)``."""
-    fall: Float = kernel.profile(np.zeros_like(high)) - np.nan_to_num(kernel.profile(high))
-    return fall
+    change: Float = kernel.profile(np.zeros_like(high)) - np.nan_to_num(kernel.profile(high))
+    return change
 
 
 def _ends(kept: Index) -> tuple[Float, Float]:

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.engines.base import AbstractEngine, Facts, Question
-from dhsic.kernels.ridge import AbstractWhole, inverse_of
+from dhsic.engines.base import AbstractEngine, FeatureStats, Question
+from dhsic.kernels.ridge import AbstractMatrixFunction, inverse_of
 from dhsic.linalg.quadratic import Quadratic
 from dhsic.namespace import cast, host
 
@@ -62,23 +62,23 @@ class Inverse(AbstractEngine):
         resolvent = question.resolvent
         return InverseState.of(resolvent.inverse, question.W, resolvent.penalty)
 
-    def score(self, state: InverseState, X: Array, facts: Facts) -> Float:
+    def score(self, state: InverseState, X: Array, facts: FeatureStats) -> Float:
         """Two quadratic forms a feature."""
         del facts
         X = cast(X, np.float64)
         return host(-state.penalty * state.B.forms(X) / (1.0 - state.inverse.forms(X)))
 
-    def products(self, question: Question, facts: Facts) -> int:
+    def products(self, question: Question, facts: FeatureStats) -> int:
         """Two columns a feature."""
         del question
-        return 2 * len(facts.peak)
+        return 2 * len(facts.max_abs)
 
 
 @dataclass(frozen=True, slots=True)
 class SolvedState:
     """What the definition needs: W, G, K inside and ``M^-1``, (m, m) float64, and lambda."""
 
-    kernel: AbstractWhole
+    kernel: AbstractMatrixFunction
     sigma: float
     W: Float
     G: Float
@@ -97,7 +97,7 @@ class Solved(AbstractEngine):
 
     def prepare(self, question: Question) -> SolvedState:
         """G and K in full."""
-        kernel = AbstractWhole.of(question.kernel)
+        kernel = AbstractMatrixFunction.of(question.kernel)
         G = question.statistic.whole()
         norms = np.diagonal(G)
         K = kernel.inside.gram(G, norms, norms, question.sigma)
@@ -105,19 +105,19 @@ class Solved(AbstractEngine):
         inverse = inverse_of(K, penalty)
         return SolvedState(kernel, question.sigma, question.W, G, K, inverse, penalty)
 
-    def score(self, state: SolvedState, X: Array, facts: Facts) -> Float:
+    def score(self, state: SolvedState, X: Array, facts: FeatureStats) -> Float:
         """Solve for each row of X."""
         del facts
         return np.array([self._gain(state, x) for x in np.asarray(host(X), dtype=np.float64)])
 
-    def products(self, question: Question, facts: Facts) -> int:
+    def products(self, question: Question, facts: FeatureStats) -> int:
         """No matrix product with a feature at all."""
         del question, facts
         return 0
 
     def _gain(self, state: SolvedState, x: Float) -> float:
         norms = np.diagonal(state.G)
-        E = state.kernel.inside.loss(state.G, norms, norms, x, x, state.sigma)
+        E = state.kernel.inside.decrement(state.G, norms, norms, x, x, state.sigma)
         without = inverse_of(state.K + E, state.penalty)
         return state.penalty * float(np.vdot(state.W, without @ E @ state.inverse))
 
@@ -136,18 +136,18 @@ class Joining(AbstractEngine):
 
     def prepare(self, question: Question) -> InverseState:
         """Invert M once."""
-        kernel = AbstractWhole.of(question.kernel)
+        kernel = AbstractMatrixFunction.of(question.kernel)
         G = question.statistic.whole()
         penalty = kernel.penalty * (float(np.diagonal(G).mean()) + self.mean_square)
         return InverseState.of(inverse_of(G, penalty), question.W, penalty)
 
-    def score(self, state: InverseState, X: Array, facts: Facts) -> Float:
+    def score(self, state: InverseState, X: Array, facts: FeatureStats) -> Float:
         """Two quadratic forms a feature."""
         del facts
         X = cast(X, np.float64)
         return host(state.penalty * state.B.forms(X) / (1.0 + state.inverse.forms(X)))
 
-    def products(self, question: Question, facts: Facts) -> int:
+    def products(self, question: Question, facts: FeatureStats) -> int:
         """Two columns a feature."""
         del question
-        return 2 * len(facts.peak)
+        return 2 * len(facts.max_abs)

@@ -74,8 +74,8 @@ class Separable:
         return f
 
 
-def separable(kernel: AbstractKernel, sigma: float, peak: float) -> Separable | None:
-    """Expansion for features of which no value is beyond `peak`; None where it would be long.
+def separable(kernel: AbstractKernel, sigma: float, max_abs: float) -> Separable | None:
+    """Expansion for features of which no value is beyond `max_abs`; None where it would be long.
 
     Parameters
     ----------
@@ -83,10 +83,10 @@ def separable(kernel: AbstractKernel, sigma: float, peak: float) -> Separable | 
         One with a `factor`.
     sigma : float
         Its width.
-    peak : float
+    max_abs : float
         Largest |x|, positive.
     """
-    exponent = np.ceil(np.log(peak) / np.log(STEP))
+    exponent = np.ceil(np.log(max_abs) / np.log(STEP))
     return _separable(kernel, float(sigma), float(STEP**exponent))
 
 

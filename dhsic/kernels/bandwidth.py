@@ -16,7 +16,7 @@ from dhsic._typing import Float
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.gaussian import squared_distances
-from dhsic.kernels.ridge import AbstractWhole
+from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.kernels.statistic import InnerProducts, Statistic
 
 #: Above this many samples the median is taken over every so-many-th sample.
@@ -113,7 +113,7 @@ class Grid(AbstractBandwidth):
 def hsic_value(kernel: AbstractKernel, sigma: float, W: Float, statistic: Statistic) -> float:
     """``<W, K>``."""
     if kernel.scored_by == "matrix":
-        resolvent = AbstractWhole.of(kernel).resolvent(statistic.whole(), sigma)
+        resolvent = AbstractMatrixFunction.of(kernel).resolvent(statistic.whole(), sigma)
         return float(np.vdot(W, resolvent.smoother))
     norms = statistic.diagonal
     total = 0.0

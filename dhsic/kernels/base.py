@@ -1,11 +1,11 @@
-r"""A kernel on data states facts: its Gram matrix, its loss, and what helps to score features fast.
+r"""A kernel on data states facts: its Gram matrix, its decrement, and what makes scores fast.
 
 All of them are functions of one statistic that is additive over features, the inner products
 ``G = X X'`` of the standardised data. Removing feature j with column x changes the Gram matrix by
 
-    ``loss = K(S \ j) - K(S)``                                              (m, m)
+    ``decrement = K(S \ j) - K(S)``                                         (m, m)
 
-and HSIC by ``<W, loss>``. Where that function of ``(x_i, x_i')`` is (nearly) a short sum of
+and HSIC by ``<W, decrement>``. Where that function of ``(x_i, x_i')`` is (nearly) a short sum of
 symmetric products ``f(x_i) f(x_i')`` times a matrix that does not depend on j, the kernel says so
 by an `Expansion`: then quadratic forms, half of a matrix product each, score a block of features.
 
@@ -56,12 +56,12 @@ class Expansion:
         ``functions(X)``, X (c, m) with a feature a row, gives f(X) for every term in turn, like
         X. An array is valid until the next one is asked for.
     magnitudes : callable
-        ``magnitudes(peak, fourth)``: per term, a bound on ``|coefficient| ||f||^2 / m``, or on
-        ``|coefficient| ||f|| / sqrt(m)`` where it is linear, (c,); ``peak = max_i |x_i|`` and
-        ``fourth = mean_i x_i^4``. It is the scale of the term's rounding.
+        ``magnitudes(max_abs, fourth_moment)``: per term, a bound on ``|coefficient| ||f||^2 / m``,
+        or on ``|coefficient| ||f|| / sqrt(m)`` where it is linear, (c,); ``max_i |x_i|`` and
+        ``mean_i x_i^4`` are given. It is the scale of the term's rounding.
     remainder : callable or None
-        ``remainder(peak, fourth)``: a bound on the neglected part divided by ``m ||A||_F``,
-        (c,). None where the expansion is exact.
+        ``remainder(max_abs, fourth_moment)``: a bound on the neglected part divided by
+        ``m ||A||_F``, (c,). None where the expansion is exact.
     """
 
     terms: tuple[Term, ...]
@@ -78,8 +78,8 @@ class Expansion:
 class AbstractKernel(ABC):
     """A kernel on data; `sigma` is ignored by kernels that have no bandwidth.
 
-    A kernel of one's own has a `name`, `gram` and `loss`; it is scored by the definition, never in
-    low rank. The other facts make it faster, and engines read no more than these.
+    A kernel of one's own has a `name`, `gram` and `decrement`; it is scored by the definition,
+    never in low rank. The other facts make it faster, and engines read no more than these.
     """
 
     name: ClassVar[str]
@@ -101,7 +101,7 @@ class AbstractKernel(ABC):
     is_product: ClassVar[bool] = False
     #: ``exp(-sigma D)``: the mean of ``cos(sqrt(2 sigma) w' (x - x'))`` over standard normal w.
     has_normal_frequencies: ClassVar[bool] = False
-    #: What the loss holds besides `factor`, times the base.
+    #: What the decrement holds besides `factor`, times the base.
     constant: ClassVar[float] = 0.0
 
     @classmethod
@@ -134,7 +134,7 @@ class AbstractKernel(ABC):
         """
 
     @abstractmethod
-    def loss(
+    def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
         r"""Part of ``K(S \ j) - K(S)``, (r, c), without cancellation.
@@ -142,14 +142,14 @@ class AbstractKernel(ABC):
         `inner`, `rows` and `columns` as of `gram`; x (r,) and y (c,) are column j there.
         """
 
-    def gain(
+    def increment(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """Part of ``K(S + j) - K(S)``, (r, c); arguments as of `loss`, of S without j."""
+        """Part of ``K(S + j) - K(S)``, (r, c); arguments as of `decrement`, of S without j."""
         joined: Float = inner + x[:, None] * y[None, :]
-        return -self.loss(joined, rows + x * x, columns + y * y, x, y, sigma)
+        return -self.decrement(joined, rows + x * x, columns + y * y, x, y, sigma)
 
-    def loss_of(
+    def decrement_of(
         self,
         inner: Float,
         rows: Float,
@@ -200,7 +200,7 @@ class AbstractKernel(ABC):
         """
         raise NotImplementedError(f"{self.name} is no product over features")
 
-    def exponent(self, peak: Float, sigma: float) -> Float:
+    def exponent(self, max_abs: Float, sigma: float) -> Float:
         """Largest logarithm of 1 + `factor` for features of these largest magnitudes, (c,)."""
         raise NotImplementedError(f"{self.name} is no product over features")
 

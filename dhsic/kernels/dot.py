@@ -23,9 +23,9 @@ def _functions(X: Array) -> Iterator[Array]:
     yield X
 
 
-def _magnitudes(peak: Float, fourth: Float) -> list[Float]:
-    del peak
-    return [np.sqrt(fourth)]
+def _magnitudes(max_abs: Float, fourth_moment: Float) -> list[Float]:
+    del max_abs
+    return [np.sqrt(fourth_moment)]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Linear(AbstractKernel):
         K: Float = namespace_of(inner).asarray(inner, copy=True)
         return K
 
-    def loss(
+    def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
         """``-x y'``."""
@@ -109,7 +109,7 @@ class Polynomial(AbstractKernel):
         del rows, columns, sigma
         return self._power(inner, self.degree)
 
-    def loss(
+    def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
         """``v^b - u^b`` with ``v = u - x y'``, factored: ``-x y' sum_k v^k u^(b-1-k)``."""
@@ -120,8 +120,8 @@ class Polynomial(AbstractKernel):
         total = namespace_of(u).zeros_like(u)
         for k in range(self.degree):
             total += v**k * u ** (self.degree - 1 - k)
-        loss: Float = -t * total
-        return loss
+        decrement: Float = -t * total
+        return decrement
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """``(G + a)^(b - p)`` for term p."""
@@ -144,9 +144,9 @@ class Polynomial(AbstractKernel):
         def functions(X: Array) -> Iterator[Array]:
             return (X**p if p > 1 else X for p in range(1, b + 1))
 
-        def magnitudes(peak: Float, fourth: Float) -> list[Float]:
-            moments = [np.sqrt(fourth)]  # mean of x^(2p) is at most mean(x^4) peak^(2p-4)
-            moments += [fourth * peak ** (2 * p - 4) for p in range(2, b + 1)]
+        def magnitudes(max_abs: Float, fourth_moment: Float) -> list[Float]:
+            moments = [np.sqrt(fourth_moment)]  # mean of x^(2p) is at most mean(x^4) max_abs^(2p-4)
+            moments += [fourth_moment * max_abs ** (2 * p - 4) for p in range(2, b + 1)]
             return [comb(b, p) * moment for p, moment in enumerate(moments, start=1)]
 
         terms = tuple(Term(p, float(sign**p * comb(b, p))) for p in range(1, b + 1))

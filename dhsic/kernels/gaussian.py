@@ -67,7 +67,7 @@ class Gaussian(AbstractKernel):
         xp = namespace_of(K)
         return into(K, xp.exp, into(K, xp.minimum, K, 0.0))
 
-    def loss(
+    def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
         """``K o (exp(sigma delta^2) - 1)``; where that is large, ``exp(sigma (delta^2 - D)) - K``.
@@ -78,7 +78,7 @@ class Gaussian(AbstractKernel):
         t *= t
         return self._without(squared_distances(inner, rows, columns), t, sigma)
 
-    def loss_of(
+    def decrement_of(
         self,
         inner: Float,
         rows: Float,
@@ -88,7 +88,7 @@ class Gaussian(AbstractKernel):
         part_columns: Float,
         sigma: float,
     ) -> Float:
-        """As `loss`, delta^2 being the squared distance within the group."""
+        """As `decrement`, delta^2 being the squared distance within the group."""
         t = squared_distances(part, part_rows, part_columns)
         return self._without(squared_distances(inner, rows, columns), t, sigma)
 
@@ -104,28 +104,28 @@ class Gaussian(AbstractKernel):
             return K
         exponent += t
         without = into(exponent, xp.exp, into(exponent, xp.minimum, exponent, 0.0))
-        loss: Float = xp.where(t < 1, K * xp.expm1(xp.minimum(t, 1.0)), without - K)
-        return loss
+        decrement: Float = xp.where(t < 1, K * xp.expm1(xp.minimum(t, 1.0)), without - K)
+        return decrement
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:
         """``exp(sigma delta^2) - 1``."""
         ratio: Float = namespace_of(squared_difference).expm1(sigma * squared_difference)
         return ratio
 
-    def exponent(self, peak: Float, sigma: float) -> Float:
-        """``4 sigma peak^2``: no two values of a feature are further apart than twice the peak."""
-        return np.asarray(4 * sigma * peak**2)
+    def exponent(self, max_abs: Float, sigma: float) -> Float:
+        """``4 sigma max|x|^2``: no two values of a feature are further apart."""
+        return np.asarray(4 * sigma * max_abs**2)
 
     def expansion(self, order: int, sigma: float) -> Expansion:
 
         def functions(X: Array) -> Iterator[Array]:
             return _functions(X, order, sigma)
 
-        def magnitudes(peak: Float, fourth: Float) -> list[Float]:
-            return _magnitudes(order, sigma, peak, fourth)
+        def magnitudes(max_abs: Float, fourth_moment: Float) -> list[Float]:
+            return _magnitudes(order, sigma, max_abs, fourth_moment)
 
-        def remainder(peak: Float, fourth: Float) -> Float:
-            return _remainder(order, sigma, peak, fourth)
+        def remainder(max_abs: Float, fourth_moment: Float) -> Float:
+            return _remainder(order, sigma, max_abs, fourth_moment)
 
         return Expansion(_terms(order, sigma), functions, magnitudes, remainder)
 
@@ -144,31 +144,31 @@ def _functions(X: Array, order: int, sigma: float) -> Iterator[Array]:
         yield f
 
 
-def _magnitudes(order: int, sigma: float, peak: Float, fourth: Float) -> list[Float]:
-    """With ``e <= exp(sigma peak^2)`` and ``e - 1 <= sigma x^2 e``."""
+def _magnitudes(order: int, sigma: float, max_abs: Float, fourth_moment: Float) -> list[Float]:
+    """With ``e <= exp(sigma max_abs^2)`` and ``e - 1 <= sigma x^2 e``."""
     with np.errstate(over="ignore"):
-        growth = np.exp(sigma * peak * peak)
-        spread = np.sqrt(fourth)  # mean of x^2 is at most this
+        growth = np.exp(sigma * max_abs * max_abs)
+        spread = np.sqrt(fourth_moment)  # mean of x^2 is at most this
         sizes = [2 * sigma * spread * growth]
         if order >= SECOND:
-            sizes.append((sigma * growth) ** 2 * fourth)
+            sizes.append((sigma * growth) ** 2 * fourth_moment)
         sizes.append(2 * sigma * spread * growth**2)
         for q in range(2, order + 1):
             first = (2 * sigma) ** q / factorial(q)
-            sizes.append(first * fourth * peak ** (2 * q - 4) * growth**2)
+            sizes.append(first * fourth_moment * max_abs ** (2 * q - 4) * growth**2)
     return sizes
 
 
-def _remainder(order: int, sigma: float, peak: Float, fourth: Float) -> Float:
+def _remainder(order: int, sigma: float, max_abs: Float, fourth_moment: Float) -> Float:
     """Bound on ``sum_{q > P} (2 sigma)^q / q! ||e x^q||^2 / m``, and on the summand of q = 0.
 
-    ``e^2 <= exp(2 sigma peak^2)``, and the sum is at most its first term times as much again.
+    ``e^2 <= exp(2 sigma max_abs^2)``, and the sum is at most its first term times as much again.
     """
     q = order + 1
     with np.errstate(over="ignore"):
-        growth = np.exp(2 * sigma * peak * peak)
+        growth = np.exp(2 * sigma * max_abs * max_abs)
         first = (2 * sigma) ** q / factorial(q)
-        bound = first * fourth * peak ** (2 * q - 4) * growth**2
+        bound = first * fourth_moment * max_abs ** (2 * q - 4) * growth**2
         if order < SECOND:
-            bound = bound + sigma**2 * fourth * growth
+            bound = bound + sigma**2 * fourth_moment * growth
     return np.asarray(bound)

@@ -22,7 +22,7 @@ from dhsic.kernels.statistic import AbstractSums, Agreements
 from dhsic.namespace import cast, namespace_of
 
 
-class AbstractLevelled(AbstractKernel):
+class AbstractLevelKernel(AbstractKernel):
     """`factor` is F as a function of ``(x_i - x_i')^2``, and `exponent` bounds it."""
 
     scored_by = "levels"
@@ -32,12 +32,12 @@ class AbstractLevelled(AbstractKernel):
         """F, an array like `squared_difference`."""
 
     @abstractmethod
-    def exponent(self, peak: Float, sigma: float) -> Float:
+    def exponent(self, max_abs: Float, sigma: float) -> Float:
         """Largest logarithm of F for features of these largest magnitudes, (c,)."""
 
 
 @dataclass(frozen=True)
-class Delta(AbstractLevelled):
+class Delta(AbstractLevelKernel):
     """``k(x, x') = sum_j 1[x_j = x'_j]``: scores add over features, one pass ranks them all.
 
     For categories whose numbers are names: blood groups, alleles, codes of any kind. Scaling does
@@ -64,18 +64,18 @@ class Delta(AbstractLevelled):
         K: Float = namespace_of(inner).asarray(inner, copy=True)
         return K
 
-    def loss(
+    def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
         """``-1[x = y]``."""
         del inner, rows, columns, sigma
         return -cast(x[:, None] == y[None, :], np.float64)
 
-    def gain(
+    def increment(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
         """``1[x = y]``."""
-        return -self.loss(inner, rows, columns, x, y, sigma)
+        return -self.decrement(inner, rows, columns, x, y, sigma)
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """All ones: A is W itself."""
@@ -84,11 +84,11 @@ class Delta(AbstractLevelled):
         return ones
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:
-        """``1[x != y]``, the loss but for the constant -1."""
+        """``1[x != y]``, the decrement but for the constant -1."""
         del sigma
         return cast(squared_difference != 0, np.float64)
 
-    def exponent(self, peak: Float, sigma: float) -> Float:
+    def exponent(self, max_abs: Float, sigma: float) -> Float:
         """F is at most 1."""
         del sigma
-        return np.zeros_like(peak)
+        return np.zeros_like(max_abs)

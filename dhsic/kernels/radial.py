@@ -35,7 +35,7 @@ from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel, Expansion, Term
 from dhsic.kernels.gaussian import squared_distances
-from dhsic.kernels.levels import AbstractLevelled
+from dhsic.kernels.levels import AbstractLevelKernel
 from dhsic.kernels.statistic import AbsoluteDifferences, AbstractSums
 from dhsic.namespace import namespace_of
 from dhsic.validation import is_number
@@ -47,7 +47,7 @@ EQUAL = 1e-12
 
 
 class AbstractRadial(AbstractKernel):
-    """Profile, fall and Taylor coefficients are all that a radial kernel says of itself."""
+    """Profile, its change and Taylor coefficients are all that a radial kernel says of itself."""
 
     has_bandwidth: ClassVar[bool] = True
     scored_by = "taylor"
@@ -57,7 +57,7 @@ class AbstractRadial(AbstractKernel):
         """``kappa(z)``, a new array like z; z is not below 0."""
 
     @abstractmethod
-    def fall(self, z: Float, t: Float) -> Float:
+    def change(self, z: Float, t: Float) -> Float:
         """``kappa(z - t) - kappa(z)`` without cancellation, for ``0 <= t <= z``."""
 
     @abstractmethod
@@ -73,17 +73,17 @@ class AbstractRadial(AbstractKernel):
         """``kappa(sigma D)``."""
         return self.profile(self.scaled(inner, rows, columns, sigma))
 
-    def loss(
+    def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
         """``kappa(z - t) - kappa(z)``; samples that only feature j tells apart fall to z = 0."""
         scale = float(sigma) ** 0.5
         t = (scale * x[:, None] - scale * y[None, :]) ** 2
         z = self.scaled(inner, rows, columns, sigma)
-        return self.fall_of(z, t, float(sigma) * rows, float(sigma) * columns)
+        return self.change_of(z, t, float(sigma) * rows, float(sigma) * columns)
 
-    def fall_of(self, z: Float, t: Float, rows: Float, columns: Float) -> Float:
-        """`fall` where t, of a difference of values, may exceed z by rounding.
+    def change_of(self, z: Float, t: Float, rows: Float, columns: Float) -> Float:
+        """`change` where t, of a difference of values, may exceed z by rounding.
 
         `rows` and `columns` are scaled squared norms; what is left of z and is small beside them
         is nothing.
@@ -93,7 +93,7 @@ class AbstractRadial(AbstractKernel):
         least = 2 * EQUAL * max(float(xp.max(rows)), float(xp.max(columns)))
         if float(xp.min(rest)) <= least:  # else none of them is: the usual case, without a look
             rest = _not_rounding(rest, _rounding(rows, columns))
-        return self.fall(z, z - rest)
+        return self.change(z, z - rest)
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """K for 0, else ``c_p(z)`` for term p; 0 where samples are equal: no feature differs."""
@@ -112,8 +112,8 @@ class AbstractRadial(AbstractKernel):
         def functions(X: Array) -> Iterator[Array]:
             return _functions(X, order, sigma)
 
-        def magnitudes(peak: Float, fourth: Float) -> list[Float]:
-            return _magnitudes(order, sigma, peak, fourth)
+        def magnitudes(max_abs: Float, fourth_moment: Float) -> list[Float]:
+            return _magnitudes(order, sigma, max_abs, fourth_moment)
 
         return Expansion(_terms(order), functions, magnitudes, _unknown)
 
@@ -130,9 +130,9 @@ def _not_rounding(D: Float, least: Float) -> Float:
     return kept
 
 
-def _unknown(peak: Float, fourth: Float) -> Float:
-    del fourth
-    return np.full(peak.shape, np.inf)
+def _unknown(max_abs: Float, fourth_moment: Float) -> Float:
+    del fourth_moment
+    return np.full(max_abs.shape, np.inf)
 
 
 def _terms(order: int) -> tuple[Term, ...]:
@@ -157,37 +157,41 @@ def _functions(X: Array, order: int, sigma: float) -> Iterator[Array]:
     powers = [u, u]  # powers[n] is u^n
     for _ in range(2, 2 * order + 1):
         powers.append(powers[-1] * u)
-    peak = xp.max(xp.abs(u), axis=1)
-    fourth = xp.vecdot(u * u, u * u) / u.shape[1] if order > 1 else peak
+    max_abs = xp.max(xp.abs(u), axis=1)
+    fourth_moment = xp.vecdot(u * u, u * u) / u.shape[1] if order > 1 else max_abs
     for p in range(1, order + 1):
         yield powers[2 * p]
         yield powers[p]
         for a in range(1, p):
-            even = _balance(p, a, peak, fourth)[:, None]
+            even = _balance(p, a, max_abs, fourth_moment)[:, None]
             f, g = powers[a] * even, powers[2 * p - a] / even
             yield f + g
             yield f - g
 
 
-def _balance(p: int, a: int, peak: Array, fourth: Array) -> Array:
+def _balance(p: int, a: int, max_abs: Array, fourth_moment: Array) -> Array:
     """Factor of ``u^a`` that makes it, by the bounds of `_magnitudes`, as large as ``u^(2p-a)``."""
     if a == 1:
-        balance: Array = fourth**0.125 * peak ** (p - 1.5)
+        balance: Array = fourth_moment**0.125 * max_abs ** (p - 1.5)
         return balance
-    return peak ** float(p - a)
+    return max_abs ** float(p - a)
 
 
-def _magnitudes(order: int, sigma: float, peak: Float, fourth: Float) -> list[Float]:
-    """With a mean of ``x^(2n)`` of at most ``fourth peak^(2n-4)``, and for n = 1 its root."""
-    spread = np.sqrt(fourth)
+def _magnitudes(order: int, sigma: float, max_abs: Float, fourth_moment: Float) -> list[Float]:
+    """With a mean of ``x^(2n)`` of at most ``mean(x^4) max|x|^(2n-4)``, for n = 1 its root."""
+    spread = np.sqrt(fourth_moment)
     sizes = []
     for p in range(1, order + 1):
         scale = float(sigma) ** p
-        sizes.append(2 * scale * spread * peak ** (2 * p - 2))
-        middle = spread if p == 1 else fourth * peak ** (2 * p - 4)
+        sizes.append(2 * scale * spread * max_abs ** (2 * p - 2))
+        middle = spread if p == 1 else fourth_moment * max_abs ** (2 * p - 4)
         sizes.append(comb(2 * p, p) * scale * middle)
         for a in range(1, p):
-            norm = fourth**0.75 * peak ** (2 * p - 3) if a == 1 else fourth * peak ** (2 * p - 4)
+            norm = (
+                fourth_moment**0.75 * max_abs ** (2 * p - 3)
+                if a == 1
+                else fourth_moment * max_abs ** (2 * p - 4)
+            )
             sizes += [comb(2 * p, a) / 2 * scale * 4 * norm] * 2
     return sizes
 
@@ -210,7 +214,7 @@ class Laplace(AbstractRadial):
         kappa: Float = xp.exp(-xp.sqrt(2.0 * z))
         return kappa
 
-    def fall(self, z: Float, t: Float) -> Float:
+    def change(self, z: Float, t: Float) -> Float:
         """``exp(-u) (exp(u - v) - 1)``, ``u - v = 2 t / (u + v)``; if large, ``exp(-v) - exp(-u)``.
 
         u and v are the roots of ``2 z`` and of ``2 (z - t)``.
@@ -219,11 +223,11 @@ class Laplace(AbstractRadial):
         u, v = xp.sqrt(2.0 * z), xp.sqrt(2.0 * (z - t))
         gap = 2.0 * t / xp.where(u > 0, u + v, xp.ones_like(u))
         if xp.max(gap) < 1:
-            fall: Float = xp.exp(-u) * xp.expm1(gap)
+            change: Float = xp.exp(-u) * xp.expm1(gap)
         else:
             little = xp.exp(-u) * xp.expm1(xp.minimum(gap, xp.ones_like(gap)))
-            fall = xp.where(gap < 1, little, xp.exp(-v) - xp.exp(-u))
-        return fall
+            change = xp.where(gap < 1, little, xp.exp(-v) - xp.exp(-u))
+        return change
 
     def coefficient(self, order: int, z: Float) -> Float:
         """``exp(-r) theta_{p-1}(r) / (p! r^(2p-1))``, r = sqrt(2 z), theta Bessel's polynomials.
@@ -243,7 +247,7 @@ class Laplace(AbstractRadial):
 
 
 @dataclass(frozen=True)
-class LaplaceL1(AbstractLevelled):
+class LaplaceL1(AbstractLevelKernel):
     """``exp(-sigma sum_j |x_j - x'_j|)``: a product over features, of the L1 distance.
 
     Few-valued features are scored exactly and fast, by their levels; others take an exponential
@@ -269,7 +273,7 @@ class LaplaceL1(AbstractLevelled):
         K: Float = xp.exp(-float(sigma) * xp.where(inner > 0, inner, xp.zeros_like(inner)))
         return K
 
-    def loss(
+    def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
         """``K o (exp(sigma |delta|) - 1)``; where that is large, the difference itself."""
@@ -282,7 +286,7 @@ class LaplaceL1(AbstractLevelled):
         change: Float = xp.where(t < 1, little, without - K)
         return change
 
-    def gain(
+    def increment(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
         """``K o (exp(-sigma |delta|) - 1)``."""
@@ -297,9 +301,9 @@ class LaplaceL1(AbstractLevelled):
         ratio: Float = xp.expm1(float(sigma) * xp.sqrt(squared_difference))
         return ratio
 
-    def exponent(self, peak: Float, sigma: float) -> Float:
-        """``2 sigma peak``: no two values of a feature are further apart."""
-        return np.asarray(2.0 * sigma * peak)
+    def exponent(self, max_abs: Float, sigma: float) -> Float:
+        """``2 sigma max_abs``: no two values of a feature are further apart."""
+        return np.asarray(2.0 * sigma * max_abs)
 
 
 @lru_cache(maxsize=16)
@@ -342,7 +346,7 @@ class InverseDistance(AbstractRadial):
         kappa: Float = self.eps / (namespace_of(z).sqrt(2.0 * z) + self.eps)
         return kappa
 
-    def fall(self, z: Float, t: Float) -> Float:
+    def change(self, z: Float, t: Float) -> Float:
         """``eps (u - v) / ((u + eps) (v + eps))`` with ``u - v = 2 t / (u + v)``.
 
         u and v are the roots of ``2 z`` and of ``2 (z - t)``.
@@ -350,8 +354,8 @@ class InverseDistance(AbstractRadial):
         xp = namespace_of(z)
         u, v = xp.sqrt(2.0 * z), xp.sqrt(2.0 * (z - t))
         gap = 2.0 * t / xp.where(u > 0, u + v, xp.ones_like(u))
-        fall: Float = self.eps * gap / ((u + self.eps) * (v + self.eps))
-        return fall
+        change: Float = self.eps * gap / ((u + self.eps) * (v + self.eps))
+        return change
 
     def coefficient(self, order: int, z: Float) -> Float:
         """Of ``kappa(z) / (1 - rho sum_n b_n y^n)`` in ``y = t / z``, over ``z^p``.
@@ -401,12 +405,12 @@ class RationalQuadratic(AbstractRadial):
         kappa: Float = (1.0 + z / self.alpha) ** -self.alpha
         return kappa
 
-    def fall(self, z: Float, t: Float) -> Float:
+    def change(self, z: Float, t: Float) -> Float:
         """``kappa(z) ((1 - s)^(-alpha) - 1)``, s the part of ``1 + z / alpha`` that t takes."""
         xp = namespace_of(z)
         s = t / (self.alpha + z)
-        fall: Float = self.profile(z) * xp.expm1(-self.alpha * xp.log1p(-s))
-        return fall
+        change: Float = self.profile(z) * xp.expm1(-self.alpha * xp.log1p(-s))
+        return change
 
     def coefficient(self, order: int, z: Float) -> Float:
         """``alpha (alpha + 1) ... / (p! alpha^p) (1 + z / alpha)^(-alpha-p)``."""

@@ -64,7 +64,7 @@ class Resolvent:
         return (self.vectors * (self.values / (self.values + self.penalty))) @ self.vectors.T
 
 
-class AbstractWhole(AbstractKernel):
+class AbstractMatrixFunction(AbstractKernel):
     """A kernel whose matrix is a function of the whole of another one, `inside`.
 
     Lambda is `penalty` times the mean of the diagonal of K (for standardised data and the linear
@@ -96,7 +96,7 @@ class AbstractWhole(AbstractKernel):
         """Refuse: no part of Kbar follows from that part of G; see `resolvent`."""
         self._refuse()
 
-    def loss(
+    def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> NoReturn:
         """Refuse, as `gram`."""
@@ -115,7 +115,7 @@ class AbstractWhole(AbstractKernel):
 
 
 @dataclass(frozen=True)
-class Ridge(AbstractWhole):
+class Ridge(AbstractMatrixFunction):
     """``XX' (XX' + lambda I)^-1``: linear, and each feature is judged given the others.
 
     Exact without any expansion, at two quadratic forms a feature. Take it to select features for
@@ -124,8 +124,8 @@ class Ridge(AbstractWhole):
     Parameters
     ----------
     penalty : float
-        Lambda over the mean squared norm of a sample, above 0: see `AbstractWhole`. At 1e-10 and
-        below, rounding orders the features.
+        Lambda over the mean squared norm of a sample, above 0: see
+        `AbstractMatrixFunction`. At 1e-10 and below, rounding orders the features.
     """
 
     name: ClassVar[str] = "ridge"
@@ -145,7 +145,7 @@ class Ridge(AbstractWhole):
 
 
 @dataclass(frozen=True)
-class KernelRidge(AbstractWhole):
+class KernelRidge(AbstractMatrixFunction):
     """``K (K + lambda I)^-1`` over a kernel with a width, the Gaussian unless told otherwise.
 
     By the definition only, an (m, m) system a candidate: for some hundreds of samples and

@@ -9,7 +9,7 @@ import numpy as np
 
 from dhsic._typing import Float, Index, Mask
 from dhsic.engines.adding import NOTHING, Adding, ways
-from dhsic.engines.base import Facts, Question
+from dhsic.engines.base import FeatureStats, Question
 from dhsic.engines.certificate import certify, nearest_to_cut
 from dhsic.engines.compact import ThinQuestion
 from dhsic.engines.direct import Direct
@@ -128,7 +128,7 @@ class Ascent:
                 best, least = engine, cost
         return _name(best, m)
 
-    def _first(self, facts: Facts, advice: str) -> Adding | Direct | Joining:
+    def _first(self, facts: FeatureStats, advice: str) -> Adding | Direct | Joining:
         last = self._last(facts)
         if not isinstance(last, Adding) or self.n == self.S.size or not self.single:
             return last
@@ -136,12 +136,12 @@ class Ascent:
             return self._rough(FIRST_SHARE, facts)
         return last if advice == "exact" else self._rough(float(advice.removeprefix(SHARE)), facts)
 
-    def _rough(self, share: float, facts: Facts) -> Adding | Direct | Joining:
+    def _rough(self, share: float, facts: FeatureStats) -> Adding | Direct | Joining:
         """Engine in float32; the last one where some features have no other."""
         engine = Adding(share / self.question.n_samples, "float32")
         return self._last(facts) if self._needs_direct(engine, facts) else engine
 
-    def _last(self, facts: Facts) -> Adding | Direct | Joining:
+    def _last(self, facts: FeatureStats) -> Adding | Direct | Joining:
         """Engine that has the last word."""
         kernel = self.question.kernel
         if kernel.scored_by == "matrix":
@@ -155,17 +155,17 @@ class Ascent:
         known = self.scaling.take(~self.scaling.constant)
         return float(np.mean((known.std * known.scale) ** 2))
 
-    def _needs_direct(self, engine: Adding, facts: Facts) -> bool:
+    def _needs_direct(self, engine: Adding, facts: FeatureStats) -> bool:
         kernel = self.question.kernel
         if kernel.addition() is not None:
             return False
         found = ways(kernel, self.question.sigma, facts, engine.tolerance)
         return any(way == "direct" for way, _ in found)
 
-    def _products(self, engine: Adding | Direct | Joining, facts: Facts) -> int:
+    def _products(self, engine: Adding | Direct | Joining, facts: FeatureStats) -> int:
         if isinstance(engine, Adding):
             return engine.products(self.question, facts)
-        return 2 * len(facts.peak) if isinstance(engine, Joining) else 0
+        return 2 * len(facts.max_abs) if isinstance(engine, Joining) else 0
 
     def _state(self, engine: Adding | Direct | Joining) -> Any:
         if isinstance(engine, Adding):

@@ -28,7 +28,7 @@ from sklearn.svm import SVC
 from dhsic._typing import Array, Float, Index
 from dhsic.algorithms.bahsic import Removal
 from dhsic.algorithms.state import SelectionState
-from dhsic.engines.base import AbstractEngine, Facts, Question
+from dhsic.engines.base import AbstractEngine, FeatureStats, Question
 from dhsic.engines.final import FINAL, definition_of, last_engine
 from dhsic.engines.refine import (
     engine_named,
@@ -373,9 +373,11 @@ class _Log:
         }
 
 
-def facts_of(scaling: Scaling, features: Index) -> Facts:
+def facts_of(scaling: Scaling, features: Index) -> FeatureStats:
     """Facts of some features."""
-    return Facts(scaling.peak[features], scaling.fourth[features], scaling.n_levels[features])
+    return FeatureStats(
+        scaling.peak[features], scaling.fourth[features], scaling.n_levels[features]
+    )
 
 
 def dtype_of(engine: AbstractEngine) -> str:

@@ -258,7 +258,7 @@ class ScoreGroups(AbstractPass):
         gain = 0.0
         for a in range(0, m, height):
             rows, columns = slice(a, min(a + height, m)), slice(a, m)
-            loss = state.kernel.loss_of(  # (rows, columns)
+            decrement = state.kernel.decrement_of(  # (rows, columns)
                 state.G[rows, columns],
                 state.norms[rows],
                 state.norms[columns],
@@ -269,7 +269,9 @@ class ScoreGroups(AbstractPass):
             )
             W = state.W[rows, columns]
             square = rows.stop - rows.start
-            gain += 2.0 * float(np.vdot(W, loss)) - float(np.vdot(W[:, :square], loss[:, :square]))
+            gain += 2.0 * float(np.vdot(W, decrement)) - float(
+                np.vdot(W[:, :square], decrement[:, :square])
+            )
         return gain
 
     def _with(self, state: DirectState, upper: Float) -> float:

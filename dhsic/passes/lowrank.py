@@ -17,7 +17,7 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.algorithms.bahsic import Removal
-from dhsic.engines.base import Facts, Question
+from dhsic.engines.base import FeatureStats, Question
 from dhsic.engines.certificate import EXACT, Certificate, certify, residual_rows, row_errors
 from dhsic.engines.compact import LONGEST, Rows, Thin, ThinState, orders_for
 from dhsic.engines.lowrank import LowRank, LowRankState
@@ -331,5 +331,5 @@ class ThinDependence:
         assert self.scaling is not None, "measure comes first"
         return self.scaling
 
-    def _facts(self, features: Index) -> Facts:
+    def _facts(self, features: Index) -> FeatureStats:
         return facts_of(self._known, features)

@@ -18,7 +18,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.accelerator import Accelerator, accelerator, wanted_device
-from dhsic.engines.base import AbstractEngine, Facts
+from dhsic.engines.base import AbstractEngine, FeatureStats
 from dhsic.kernels.statistic import AbstractSums, zero_upper
 from dhsic.passes.packing import Span
 from dhsic.runtime.base import Job
@@ -73,9 +73,9 @@ class Tile:
         return Codes.of(self.raw, self.missing_code)
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> FeatureStats:
         """What engines know of the features."""
-        return Facts(self.scaling.peak, self.scaling.fourth, self.scaling.n_levels)
+        return FeatureStats(self.scaling.peak, self.scaling.fourth, self.scaling.n_levels)
 
     def part(self, which: slice) -> Tile:
         """Some of the features."""

@@ -23,7 +23,7 @@ from dhsic.engines.compact import PRODUCTS
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF, LabelParts
-from dhsic.kernels.ridge import AbstractWhole
+from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import Promise
 from dhsic.outcome import Order
@@ -54,7 +54,7 @@ class ForwardParameters(Parameters):
         super().check()
         how_many(self.n_features_to_select, 1)
         kernel = resolve_kernel(self.kernel)
-        if kernel.scored_by == "matrix" and not AbstractWhole.of(kernel).updates:
+        if kernel.scored_by == "matrix" and not AbstractMatrixFunction.of(kernel).updates:
             raise InputError(
                 f"The {kernel.name} kernel is not to be had in forward selection, where every "
                 "candidate would take a system of its own; take dhsic.kernels.Ridge(), or BAHSIC."

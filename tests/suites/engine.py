@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from cases import ESTIMATORS, KERNELS
 
-from dhsic.engines.base import Facts, Question
+from dhsic.engines.base import FeatureStats, Question
 from dhsic.engines.direct import Direct
 from dhsic.hsic import weights
 from dhsic.kernels.labels import label_matrix
@@ -17,7 +17,7 @@ from dhsic.kernels.statistic import Statistic
 def facts_of(X):
     """Facts of the columns of X."""
     levels = np.array([len(np.unique(x)) for x in X.T])
-    return Facts(
+    return FeatureStats(
         np.abs(X).max(axis=0),
         (X**4).mean(axis=0),
         np.where(levels <= 8, levels, 0).astype(np.uint8),
