@@ -44,7 +44,7 @@ import xarray as xr
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
-from dhsic.sources.subset import STORED
+from dhsic.sources.names import STORED
 from dhsic.storage.base import plain
 from dhsic.storage.folder import check_place, replacing
 from dhsic.storage.objects import Objects

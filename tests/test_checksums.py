@@ -11,8 +11,8 @@ from stores import draw_matrix, write_matrix
 
 from dhsic.errors import DataError
 from dhsic.sources.base import Block
-from dhsic.sources.checksums import ChecksummedSource, checksums, named
 from dhsic.sources.opening import open_source
+from dhsic.sources.views import ChecksummedSource, checksums, named
 
 WORD = 2**64
 
@@ -39,7 +39,7 @@ def stored(draw):
 @given(stored(), st.sampled_from([1, 64, 1 << 19]))
 def test_checksums_are_those_of_the_definition(values, at_a_time):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dhsic.sources.checksums.CACHE_BYTES", at_a_time)
+        patch.setattr("dhsic.sources.views.CACHE_BYTES", at_a_time)
         found = checksums(values)
     assert found.dtype == np.int64
     assert found.tolist() == [slow(feature) for feature in values]

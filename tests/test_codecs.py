@@ -23,7 +23,7 @@ from dhsic.runtime.connect import choose_runtime
 from dhsic.selectors.bahsic import Elimination
 from dhsic.selectors.parameters import Parameters
 from dhsic.sources.chunked import read_array
-from dhsic.sources.decoding import CLAIMED, OversizeError, check_claim, streamed
+from dhsic.sources.codecs import CLAIMED, OversizeError, check_claim, streamed
 from dhsic.sources.opening import open_source
 
 VALUES = (np.arange(700).reshape(70, 10) % 120).astype("i4")
@@ -183,7 +183,7 @@ def test_an_array_of_objects_is_refused_whoever_opened_it(tmp_path):
 
 def test_declared_sizes_are_refused_by_what_there_is(monkeypatch):
     array = zarr.create_array({}, shape=(10, 10**7), dtype="f8", chunks=(10, 10**7))
-    monkeypatch.setattr("dhsic.sources.decoding.available_bytes", lambda: 10**9)
+    monkeypatch.setattr("dhsic.sources.codecs.available_bytes", lambda: 10**9)
     with pytest.raises(MemoryBudgetError, match=r"shape \(10, 10000000\) .*takes 1.6 GB.*1.0 GB"):
         open_source(array, n_samples=10)
     with pytest.raises(MemoryBudgetError, match="Reading all of it takes"):

@@ -13,7 +13,8 @@ from dhsic.runtime.threads import Threads
 from dhsic.selectors.bahsic import Elimination
 from dhsic.selectors.parameters import Parameters
 from dhsic.simulation.simulate import simulate_genotypes
-from dhsic.sources.arrays import ArraySource, Names
+from dhsic.sources.arrays import ArraySource
+from dhsic.sources.names import Names
 from dhsic.sources.opening import open_source
 
 M, D, CONSTANT = 40, 30, (4, 17)

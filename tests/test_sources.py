@@ -23,8 +23,8 @@ from stores import (
 )
 from suites.source import Case, SourceSuite, whole
 
-from dhsic.sources.dosage import fold
 from dhsic.sources.opening import open_source
+from dhsic.sources.vcz import fold
 
 
 def as_float(X, code=None):

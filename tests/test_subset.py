@@ -15,7 +15,7 @@ from dhsic.passes import reader
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.sources.opening import open_source
-from dhsic.sources.subset import SubsetSource
+from dhsic.sources.views import SubsetSource
 
 FEATURES = np.array([0, 1, 5, 6, 7, 13, 22])
 

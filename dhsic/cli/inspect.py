@@ -31,15 +31,13 @@ from dhsic.selectors.bahsic import Elimination
 from dhsic.selectors.parameters import Parameters
 from dhsic.sources.anndata import AnnDataStore, Frame
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.chunked import ChunkedArray, dimension_names, read_array
-from dhsic.sources.labels import member
-from dhsic.sources.opening import open_source
+from dhsic.sources.chunked import ChunkedArray, dimension_names, member, read_array
+from dhsic.sources.opening import open_source, parent
+from dhsic.sources.request import MissingChunks
 from dhsic.sources.stores import metadata_of, open_store
-from dhsic.sources.subset import whole_of
 from dhsic.sources.target import IDENTIFIERS, PLINK_MISSING, anndata_of, plink_missing
 from dhsic.sources.variants import ALLELES, FILTER, Filters, n_multiallelic
-from dhsic.sources.watched import MissingChunks
-from dhsic.sources.zarr import parent
+from dhsic.sources.views import whole_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,8 +145,8 @@ def inspect(
         pass_only=pass_only,
     )
     whole = whole_of(source)
-    data = getattr(whole, "_data", None)
-    if not isinstance(data, ChunkedArray):
+    data = whole.chunked
+    if data is None:
         raise InputError(f"{path} is no Zarr store; inspect looks at the layout of one.")
     layout = layout_of(whole, data)
     sites = Sites.of(path, source)

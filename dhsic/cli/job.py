@@ -24,8 +24,8 @@ from dhsic.selectors.request import Request
 from dhsic.selectors.select import parameters_of, selector_of
 from dhsic.selectors.stability import check_stability
 from dhsic.sources.base import AbstractSource
+from dhsic.sources.request import MissingChunks
 from dhsic.sources.target import read_groups
-from dhsic.sources.watched import MissingChunks
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.storage.folder import FolderPlace, check_place
 from dhsic.storage.place import place_at

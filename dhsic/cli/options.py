@@ -17,7 +17,7 @@ from dhsic.kernels.labels import LABEL_KERNELS
 from dhsic.kernels.table import KERNELS
 from dhsic.selectors import METHODS
 from dhsic.selectors.parameters import APPROX
-from dhsic.sources.watched import MissingChunks
+from dhsic.sources.request import MissingChunks
 
 #: Option, key of Dask's configuration, help.
 FILES = (

@@ -23,7 +23,7 @@ from dhsic.cli.console import counted, printable
 from dhsic.errors import InputError
 from dhsic.results import left_out
 from dhsic.simulation.truth import Truth
-from dhsic.sources.subset import STORED
+from dhsic.sources.names import STORED
 
 NEAR_BASES = 20_000
 

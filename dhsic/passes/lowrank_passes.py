@@ -18,8 +18,8 @@ from dhsic.engines.compact import Thin, ThinState, gains_from_sums
 from dhsic.kernels.statistic import packed, zero_upper
 from dhsic.linalg.blas import add_products
 from dhsic.passes.task import AbstractPass, Place, Tile, cut, tile_height
-from dhsic.sources.checksums import checksums
 from dhsic.sources.scaling import Codes, Scaling, code_values, scaling_of
+from dhsic.sources.views import checksums
 
 #: Features of a tile of a statistic at least, for a product over few waits for memory; and entries
 #: of it at a time, 16 MiB in float32.

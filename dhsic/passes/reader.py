@@ -34,8 +34,8 @@ from dhsic.passes.task import AbstractPass, Columns, Gather, Limits, run
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.runtime.threads import Threads, usable_cores
 from dhsic.sources.base import AbstractSource, Block
-from dhsic.sources.checksums import ChecksummedSource
 from dhsic.sources.scaling import Scaling
+from dhsic.sources.views import ChecksummedSource
 
 #: Stored bytes of a block that a task reads at a time.
 BLOCK_BYTES = 8 << 20

@@ -18,7 +18,7 @@ import numpy as np
 from dhsic._typing import Array, Index
 from dhsic.passes.packing import Form
 from dhsic.sources.base import AbstractSource, Block, even_blocks, run_of
-from dhsic.sources.checksums import ChecksummedSource
+from dhsic.sources.views import ChecksummedSource
 
 
 class HeldSource(AbstractSource):

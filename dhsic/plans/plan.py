@@ -21,8 +21,7 @@ from dhsic.plans.time import Expected, Rates
 from dhsic.plans.work import Work, float32, float64
 from dhsic.selectors.workers import WorkerPromise
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.chunked import ChunkedArray
-from dhsic.sources.subset import whole_of
+from dhsic.sources.views import whole_of
 
 #: Of this table alone. Lines take the colour of the text, thinned.
 STYLE = """
@@ -102,9 +101,9 @@ class Stored:
         blocks = source.blocks(block_width(m, d, itemsize))
         widest = max(source.stored_width(block) for block in blocks)
         store = whole_of(source)
-        data = getattr(store, "_data", None)
+        data = store.chunked
         chunk, stored = None, None
-        if isinstance(data, ChunkedArray):
+        if data is not None:
             axis = data.feature_axis
             chunk = int(data.grid[axis]), int(data.grid[1 - axis])
             array = data.opened()

@@ -20,10 +20,10 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.parameters import AbstractParameters
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import AbstractRun
-from dhsic.sources.arrays import ArraySource, Names
+from dhsic.sources.arrays import ArraySource, check_in_memory, check_turned
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.opening import check_in_memory, check_turned, open_source
-from dhsic.sources.subset import take_features
+from dhsic.sources.names import Names
+from dhsic.sources.opening import open_source, take_features
 
 
 class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped

@@ -32,6 +32,7 @@ from dhsic.selectors.run import AbstractRun
 from dhsic.selectors.stability import check_halves, check_stability, with_stability
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
+from dhsic.sources.request import MissingChunks
 from dhsic.sources.target import (
     Joined,
     as_covariates,
@@ -40,7 +41,6 @@ from dhsic.sources.target import (
     count_labels,
     read_groups,
 )
-from dhsic.sources.watched import MissingChunks
 from dhsic.versions import scored_on
 
 if TYPE_CHECKING:

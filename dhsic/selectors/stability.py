@@ -18,7 +18,7 @@ from dhsic.errors import InputError
 from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel
 from dhsic.outcome import Outcome
 from dhsic.selectors.run import AbstractRun
-from dhsic.sources.checksums import ChecksummedSource
+from dhsic.sources.views import ChecksummedSource
 
 
 def check_stability(stability: Any) -> int:

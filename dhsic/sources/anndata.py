@@ -16,10 +16,11 @@ from zarr.storage import StorePath
 
 from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
-from dhsic.sources.chunked import group_at, read_array
-from dhsic.sources.names import text
-from dhsic.sources.stores import metadata_of, portable
-from dhsic.sources.watched import MissingChunks
+from dhsic.sources.chunked import ChunkedArray, group_at, place_of, read_array
+from dhsic.sources.names import Names, text
+from dhsic.sources.request import MissingChunks, OpenOptions, feature_axis
+from dhsic.sources.stores import metadata_of
+from dhsic.sources.zarr import ZarrSource
 
 Node = zarr.Array[Any] | zarr.Group
 
@@ -63,7 +64,7 @@ class Frame:
                 f"{where} is {what}, so it is not known what X holds. Write the store again with "
                 "anndata (read_zarr, write_zarr), or restore it."
             )
-        place = StorePath(portable(group.store), group.path)
+        place = place_of(group)
         group = _opened(place)
         index = str(group.attrs.get("_index", "_index"))
         listed: Any = group.attrs.get("column-order", [])
@@ -222,30 +223,6 @@ READERS: Mapping[str, Callable[[zarr.Group, MissingChunks], Array]] = {
 ARRAYS = frozenset({"array", "string-array", ""})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FrameLabels:
-    """Names of features and samples that dataframes hold, read when they are asked for."""
-
-    features: Frame | None
-    samples: Frame | None
-
-    def feature_names(self) -> Array | None:
-        """Names of the features, or None."""
-        return None if self.features is None else self.features.names()
-
-    def sample_names(self) -> Array | None:
-        """Names of the samples, or None."""
-        return None if self.samples is None else self.samples.names()
-
-    def feature_coords(self) -> Mapping[str, Array]:
-        """Return no coordinates: there are only names."""
-        return {}
-
-    def identity(self) -> tuple[Array | None, ...]:
-        """What a fingerprint takes for the names."""
-        return self.feature_names(), self.sample_names()
-
-
 #: What the two axes of a matrix are; None has no names.
 Axes = tuple[str | None, str | None]
 #: Axes of X, of that before features were left out, and of what lies in a folder.
@@ -341,9 +318,7 @@ class AnnDataStore:
                 found |= {f"{folder}/{name}": members[name] for name in sorted(members)}
         return {name: node for name, node in found.items() if node is not None and _holds(node)}
 
-    def labels(
-        self, variable: str | None, shape: tuple[int, ...], dims: Axes, axis: int
-    ) -> FrameLabels:
+    def names(self, variable: str | None, shape: tuple[int, ...], dims: Axes, axis: int) -> Names:
         """Names along the axis of the features and along the other one.
 
         Raises
@@ -353,7 +328,7 @@ class AnnDataStore:
         """
         prefix = "raw/" if (variable or "").startswith("raw/") else ""
 
-        def frame(at: int) -> Frame | None:
+        def along(at: int) -> Callable[[], Array] | None:
             name = dims[at]
             if name is None:
                 return None
@@ -364,9 +339,9 @@ class AnnDataStore:
                     f"{shape[at]} along that axis: the store was written in part, or by two "
                     "writers. Write it again."
                 )
-            return found
+            return found.names
 
-        return FrameLabels(frame(axis), frame(1 - axis))
+        return Names(along(axis), along(1 - axis))
 
 
 def _axes(name: str) -> Axes:
@@ -403,3 +378,13 @@ def refuse_mudata(group: zarr.Group) -> None:
         f"of them: the path of its folder, mod/{names[0]}, or the group "
         f"zarr.open_group(...)['mod/{names[0]}']."
     )
+
+
+def open_anndata(store: AnnDataStore, options: OpenOptions) -> ZarrSource:
+    """Open X (n_obs, n_var) or another matrix: samples first by AnnData's format."""
+    array, dims = store.matrix(options.variable)
+    what, known = str(array.store_path), dims if any(dims) else None
+    axis = feature_axis(array.shape, known, options.sample_dim, options.n_samples, what=what)
+    names = store.names(options.variable, array.shape, dims, axis)
+    chunked = ChunkedArray(array, axis, options.missing_chunks)
+    return ZarrSource(chunked, names, missing_code=options.code_of(array.attrs))

@@ -1,10 +1,7 @@
-"""Sources in memory and in dask graphs."""
+"""What lies in memory, and dask graphs: NumPy and dask arrays, frames of pandas."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,60 +10,48 @@ from dhsic._typing import Array, Index
 from dhsic.errors import InputError
 from dhsic.sources.base import (
     AbstractSource,
+    AbstractView,
     Block,
+    check_dtype,
+    check_finite,
+    check_matrix,
+    check_shape,
+    even_blocks,
+    fingerprint,
     group_chunks,
+    in_memory,
     regular_edges,
     row_span,
+    run_of,
     take_rows,
 )
-from dhsic.sources.domain import check_dtype, check_finite, check_shape, in_memory
-from dhsic.sources.fingerprint import fingerprint
+from dhsic.sources.names import Names
+from dhsic.sources.request import OpenOptions, feature_axis
+from dhsic.validation import EXACT, WIDE, refuse_lossy
 
 if TYPE_CHECKING:
     import dask.array as da
+    import pandas as pd
 
 GRAIN = 256  # features that a fingerprint takes together where storage has no chunks
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Names:
-    """Names of features (d,) and samples (m,), and coordinates of features, where known."""
-
-    features: Array | None = None
-    samples: Array | None = None
-    coords: Mapping[str, Array] = field(default_factory=dict)
-
-
-class AbstractNamedSource(AbstractSource):
-    """A source whose names are in memory."""
+class AbstractArraySource(AbstractSource):
+    """An array (m, d) of this process."""
 
     def __init__(
-        self, shape: tuple[int, ...], dtype: Any, missing_code: int | None, names: Names | None
+        self, X: Any, *, missing_code: int | None = None, names: Names | None = None
     ) -> None:
-        check_shape(shape, "X")
-        check_dtype(dtype, "X")
-        self.n_samples, self.n_features = shape
-        self.dtype = np.dtype(dtype)
+        check_shape(X.shape, "X")
+        check_dtype(X.dtype, "X")
+        self.n_samples, self.n_features = X.shape
+        self.dtype = np.dtype(X.dtype)
         self.missing_code = missing_code
         self.names = names or Names()
-
-    def feature_names(self) -> Array | None:
-        return self.names.features
-
-    def sample_names(self) -> Array | None:
-        return self.names.samples
-
-    def feature_coords(self) -> Mapping[str, Array]:
-        return self.names.coords
-
-    def _checked(self, values: Array, block: Block, rows: Index | None, span: slice) -> Array:
-        """Take `rows` of (m, c) values that hold the samples of `span`; Fortran-ordered."""
-        kept = _in_feature_order(take_rows(values.T, rows, span))
-        check_finite(kept, block, rows, in_memory, self.missing_code)
-        return kept.T
+        self._X = X
 
 
-class ArraySource(AbstractNamedSource):
+class ArraySource(AbstractArraySource):
     """A NumPy array (m, d) in this process.
 
     Columns of a Fortran-ordered array are read without a copy (and read-only); those of a
@@ -78,25 +63,21 @@ class ArraySource(AbstractNamedSource):
     def __init__(
         self, X: Array, *, missing_code: int | None = None, names: Names | None = None
     ) -> None:
-        super().__init__(X.shape, X.dtype, missing_code, names)
+        super().__init__(X, missing_code=missing_code, names=names)
         self.client_bytes = X.nbytes
-        self._X = X
 
     def blocks(self, width: int) -> tuple[Block, ...]:
-        edges = regular_edges(self.n_features, width)
-        return tuple(Block(i, int(a), int(b)) for i, (a, b) in enumerate(pairwise(edges)))
+        return even_blocks(self.n_features, width)
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
-        """Read a block, (m, c)."""
-        columns = self._X[:, block.start : block.stop]
-        return self._checked(columns, block, rows, slice(0, self.n_samples))
+        span = slice(0, self.n_samples)
+        return _checked(self, self._X[:, block.start : block.stop], block, rows, span)
 
     def fingerprint(self) -> str:
-        edges = regular_edges(self.n_features, GRAIN)
-        return fingerprint(self, edges, "array", self.names.features, self.names.samples)
+        return fingerprint(self, regular_edges(self.n_features, GRAIN), "array")
 
 
-class DaskSource(AbstractNamedSource):
+class DaskSource(AbstractArraySource):
     """A dask array (m, d), read in whole chunks along the features.
 
     A block is computed in the calling thread, one of the runtime's, unless the graph holds
@@ -108,27 +89,23 @@ class DaskSource(AbstractNamedSource):
     ) -> None:
         check_sizes(X)
         check_chunks(X)
-        super().__init__(X.shape, X.dtype, missing_code, names)
-        self._X = X
+        super().__init__(X, missing_code=missing_code, names=names)
         self._edges = np.unique(np.cumsum((0, *X.chunks[1])))
         held = _held_by(X)
         self.client_bytes = sum(value.nbytes for value in held if isinstance(value, np.ndarray))
         self._on_cluster = any(type(v).__module__.startswith("distributed") for v in held)
 
     def blocks(self, width: int) -> tuple[Block, ...]:
-        """Group dask chunks into blocks of up to `width` features."""
         return group_chunks(self._edges, width)
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
-        """Compute a block, (m, c)."""
         span = row_span(rows, self.n_samples)
         part = self._X[span, block.start : block.stop]
         computed = part.compute() if self._on_cluster else part.compute(scheduler="synchronous")
-        return self._checked(np.asarray(computed), block, rows, span)
+        return _checked(self, np.asarray(computed), block, rows, span)
 
     def fingerprint(self) -> str:
-        names = self.names.features, self.names.samples
-        return fingerprint(self, self._edges, ("dask", self._X.chunks), *names)
+        return fingerprint(self, self._edges, ("dask", self._X.chunks))
 
     def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...]:
         return tuple(self._X[:, block.start : block.stop] for block in blocks)
@@ -156,16 +133,14 @@ def check_chunks(X: Any) -> None:
         )
 
 
-class PiecesSource(AbstractNamedSource):
+class PiecesSource(AbstractView):
     """Blocks of another source that are at hand already, found by where they start and stop."""
 
-    in_memory = True
-
     def __init__(
-        self, whole: AbstractNamedSource, blocks: tuple[Block, ...], arrays: tuple[Array, ...]
+        self, base: AbstractSource, blocks: tuple[Block, ...], arrays: tuple[Array, ...]
     ) -> None:
-        shape = whole.n_samples, whole.n_features
-        super().__init__(shape, whole.dtype, whole.missing_code, whole.names)
+        super().__init__(base)
+        self.in_memory = True
         self._blocks = blocks
         self._pieces = {
             (b.start, b.stop): np.asarray(x) for b, x in zip(blocks, arrays, strict=True)
@@ -176,19 +151,24 @@ class PiecesSource(AbstractNamedSource):
         """Return the blocks at hand, whatever `width` says."""
         return self._blocks
 
-    def read(self, block: Block, rows: Index | None = None) -> Array:
-        """Return a block at hand, (m, c)."""
+    def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
         at_hand = self._pieces.get((block.start, block.stop))
         if at_hand is None:
             raise InputError(
                 f"Features {block.start}:{block.stop} are not among the pieces at hand, "
                 f"{sorted(self._pieces)}. Read blocks as they were handed over."
             )
-        return self._checked(at_hand, block, rows, slice(0, self.n_samples))
+        values = _checked(self, at_hand, block, rows, slice(0, self.n_samples))
+        return values.T[run_of(local)]
 
-    def fingerprint(self) -> str:
-        """Refuse: pieces are a part of a source, and it alone can be fingerprinted."""
-        raise TypeError("Pieces have no fingerprint; ask the source that they come from.")
+
+def _checked(
+    source: AbstractSource, values: Array, block: Block, rows: Index | None, span: slice
+) -> Array:
+    """Take `rows` of (m, c) values that hold the samples of `span`; Fortran-ordered."""
+    kept = _in_feature_order(take_rows(values.T, rows, span))
+    check_finite(kept, block, rows, in_memory, source.missing_code)
+    return kept.T
 
 
 def _in_feature_order(values: Array) -> Array:
@@ -210,3 +190,115 @@ def _held_by(X: da.Array) -> list[Any]:
     layers = getattr(graph, "layers", {"": graph}).values()
     written = [layer for layer in layers if getattr(layer, "is_materialized", lambda: True)()]
     return [getattr(task, "value", task) for layer in written for task in layer.values()]
+
+
+def open_in_memory(X: Any, options: OpenOptions) -> AbstractSource:
+    """Open an array or a frame."""
+    check_in_memory(X, options.variable)
+    if _is_frame(X):
+        return _open_frame(X, options)
+    if hasattr(X, "dask") and hasattr(X, "chunks"):
+        check_sizes(X)
+        return DaskSource(_samples_first(X, options), missing_code=options.code_of({}))
+    matrix = _samples_first(np.asarray(X), options)
+    return ArraySource(matrix, missing_code=options.code_of({}))
+
+
+def check_in_memory(X: Any, variable: str | None = None) -> None:
+    """Refuse what NumPy would make something else of, before it does.
+
+    Raises
+    ------
+    InputError
+        Sparse, masked, no matrix, text, dates, complex numbers; a frame with columns that are
+        not numbers or are called alike; not an array at all.
+    """
+    refuse_lossy(X, "X")
+    if not (isinstance(X, np.ndarray | list | tuple) or hasattr(X, "__array__")):
+        raise InputError(
+            f"X is a {type(X).__module__}.{type(X).__qualname__}. Pass a NumPy or dask array, a "
+            "DataFrame, an xarray DataArray or Dataset, a zarr Array or Group, a path or a URL."
+        )
+    if variable is not None:
+        raise InputError(
+            f"variable={variable!r} names a part of a Dataset or group, and X is one "
+            f"{type(X).__name__}. Leave it out."
+        )
+    if _is_frame(X):
+        _check_frame(X)
+        return
+    if hasattr(X, "shape"):
+        check_matrix(X.shape, "X")
+    if hasattr(X, "dtype") and getattr(X.dtype, "kind", "O") != "O":
+        check_dtype(X.dtype, "X")
+
+
+def check_turned(shape: tuple[int, ...], n_labels: int) -> None:
+    """Refuse a matrix with other samples than labels; say so where it looks transposed."""
+    feature_axis(shape, None, None, n_labels, what="X", convention=1)
+
+
+def _is_frame(X: Any) -> bool:
+    return type(X).__module__.partition(".")[0] == "pandas" and hasattr(X, "columns")
+
+
+def _check_frame(X: pd.DataFrame) -> None:
+    thin = [str(c) for c, t in X.dtypes.items() if type(t).__name__ == "SparseDtype"]
+    if thin:
+        raise InputError(
+            f"Columns {thin[:5]} of the DataFrame ({len(thin)} in all) are sparse; dhsic reads "
+            "dense matrices. Pass X.sparse.to_dense()."
+        )
+    odd = [str(c) for c, t in X.dtypes.items() if not hasattr(t, "kind") or t.kind not in "biuf"]
+    if odd:
+        raise InputError(
+            f"Columns {odd[:5]} of the DataFrame ({len(odd)} in all) are not numbers. Drop them, "
+            "or encode them: pandas.get_dummies(X)."
+        )
+    _check_digits(X)
+    if len({isinstance(c, str) for c in X.columns}) > 1:
+        raise InputError(
+            f"Names of columns of the DataFrame are text and numbers ({list(X.columns[:3])}, ...). "
+            "Make them text: X.columns = X.columns.astype(str)."
+        )
+    if not X.columns.is_unique:
+        twice = [str(c) for c in X.columns[X.columns.duplicated()].unique()]
+        raise InputError(
+            f"Columns {twice[:5]} of the DataFrame ({len(twice)} in all) are there more than once. "
+            "Rename them, or keep the first of each: X.loc[:, ~X.columns.duplicated()]."
+        )
+
+
+def _check_digits(X: pd.DataFrame) -> None:
+    """Refuse integers that are to become floats, beside other columns, and would lose digits."""
+    for kind in set(X.dtypes):
+        if kind.kind not in "iu" or kind.itemsize < WIDE:
+            continue
+        part = X.loc[:, X.dtypes == kind]
+        beyond = (part.max() > EXACT) | (part.min() < -EXACT)
+        names = [str(name) for name in part.columns[beyond.fillna(value=False).to_numpy(bool)]]
+        if names:
+            raise InputError(
+                f"Columns {names[:5]} of the DataFrame ({len(names)} in all) hold integers beyond "
+                "2**53, up to which float64 holds every one; digits would be lost. Drop what is a "
+                "name and no number, or subtract an offset."
+            )
+
+
+def _open_frame(X: pd.DataFrame, options: OpenOptions) -> AbstractSource:
+    options.check_dim(0, X.index.name, "the DataFrame")
+    options.check_length(len(X), "The DataFrame")
+    names = Names(X.columns.to_numpy(dtype=object), X.index.to_numpy(dtype=object))
+    nullable = any(not isinstance(t, np.dtype) for t in X.dtypes)
+    matrix = X.to_numpy(dtype=float, na_value=np.nan) if nullable else X.to_numpy()
+    return ArraySource(matrix, missing_code=options.code_of({}), names=names)
+
+
+def _samples_first(X: Any, options: OpenOptions) -> Any:
+    """Orient an array without names: (samples, features), unless the caller says otherwise."""
+    if X.ndim != 2:
+        return X  # the source refuses it
+    axis = feature_axis(
+        X.shape, None, options.sample_dim, options.n_samples, what="X", convention=1
+    )
+    return X if axis == 1 else X.T

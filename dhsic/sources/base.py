@@ -1,21 +1,34 @@
 """A source: m samples x d features that can be read a block of features at a time.
 
 Whatever the storage (NumPy, dask, xarray, Zarr, VCF Zarr), the rest of dhsic sees samples as
-rows, features as columns, one code for what is missing, and blocks made of whole chunks.
-
-Blocks of whole chunks.
+rows, features as columns, one code for what is missing, and blocks made of whole chunks. It may
+hold booleans, integers and floats, no infinity; a fingerprint tells one matrix from another
+without reading the whole of it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from dhsic._typing import Array, Index
+from dhsic._typing import Array, Index, Mask
+from dhsic.errors import DataError, InputError
+from dhsic.sources.names import Names
+from dhsic.validation import WIDE, beyond_float, refuse_dtype
+
+if TYPE_CHECKING:
+    from dhsic.sources.chunked import ChunkedArray
+
+#: Chunks that a fingerprint reads, and features and samples of each at most.
+FINGERPRINT_CHUNKS, FINGERPRINT_FEATURES, FINGERPRINT_SAMPLES = 8, 4096, 4096
 
 
 def run_of(local: Index) -> slice | Index:
@@ -68,6 +81,10 @@ class AbstractSource(ABC):
         Features that the store has besides, and that are left out.
     ploidy : int or None
         Alleles of a full call, where values count alleles other than the reference.
+    names : Names
+        Names of features and samples, and coordinates of features that travel to the result.
+    chunked : ChunkedArray or None
+        The array of a Zarr store that is read, if it is one.
     """
 
     n_samples: int
@@ -81,6 +98,8 @@ class AbstractSource(ABC):
     keeps_codes: bool = False
     n_features_filtered: int = 0
     ploidy: int | None = None
+    names: Names = Names()
+    chunked: ChunkedArray | None = None
 
     @abstractmethod
     def blocks(self, width: int) -> tuple[Block, ...]:
@@ -129,17 +148,20 @@ class AbstractSource(ABC):
     def fingerprint(self) -> str:
         """Hex digest of shape, dtype, layout, names and a sample of the data."""
 
+    @final
     def feature_names(self) -> Array | None:
         """Names of the features, an object array (d,), or None where the store has none."""
-        return None
+        return self.names.feature_names()
 
+    @final
     def sample_names(self) -> Array | None:
         """Names of the samples, an object array (m,), or None."""
-        return None
+        return self.names.sample_names()
 
+    @final
     def feature_coords(self) -> Mapping[str, Array]:
         """Coordinates of the features that travel to the result, each (d,)."""
-        return {}
+        return self.names.feature_coords()
 
     def of_features(self, values: Array) -> Array:
         """Of one value for each stored feature, those of the features here: all of them."""
@@ -164,39 +186,42 @@ class AbstractView(AbstractSource):
 
     def __init__(self, base: AbstractSource) -> None:
         self.base = base
-        self.n_samples, self.n_features = base.n_samples, base.n_features
-        self.dtype, self.missing_code = base.dtype, base.missing_code
-        self.client_bytes, self.chunk_bytes = base.client_bytes, base.chunk_bytes
-        self.in_memory, self.dosages = base.in_memory, base.dosages
-        self.keeps_codes, self.ploidy = base.keeps_codes, base.ploidy
-        self.n_features_filtered = base.n_features_filtered
+        for name in AbstractSource.__annotations__:
+            setattr(self, name, getattr(base, name))
+
+    def around(self, block: Block) -> Block:
+        """Block of the base in which one of this source lies."""
+        return block
 
     def blocks(self, width: int) -> tuple[Block, ...]:
-        """Blocks of the base."""
         return self.base.blocks(width)
 
+    @final
+    def read(self, block: Block, rows: Index | None = None) -> Array:
+        return self.read_columns(block, np.arange(block.width), rows).T
+
+    @abstractmethod
+    def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array: ...
+
+    @final
     def stored_width(self, block: Block) -> int:
-        return self.base.stored_width(block)
+        return self.base.stored_width(self.around(block))
 
     def fingerprint(self) -> str:
-        """Hex digest of the base."""
         return self.base.fingerprint()
-
-    def feature_names(self) -> Array | None:
-        return self.base.feature_names()
-
-    def sample_names(self) -> Array | None:
-        return self.base.sample_names()
-
-    def feature_coords(self) -> Mapping[str, Array]:
-        return self.base.feature_coords()
 
     def of_features(self, values: Array) -> Array:
         return self.base.of_features(values)
 
+    @final
     def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...] | None:
-        """Lazy blocks of the base."""
-        return self.base.pieces(blocks)
+        return self.base.pieces(tuple(map(self.around, blocks)))
+
+    @final
+    def with_pieces(self, blocks: tuple[Block, ...], arrays: tuple[Array, ...]) -> AbstractSource:
+        view, base = copy(self), self.base.with_pieces(tuple(map(self.around, blocks)), arrays)
+        view.base, view.in_memory, view.client_bytes = base, base.in_memory, base.client_bytes
+        return view
 
 
 #: Blocks in a matrix, at most: each is a task of every pass, and a scheduler spends 1 ms on one.
@@ -232,8 +257,8 @@ def even_blocks(n_features: int, width: int) -> tuple[Block, ...]:
     >>> [(b.start, b.stop) for b in even_blocks(5, 2)]
     [(0, 2), (2, 4), (4, 5)]
     """
-    starts = range(0, n_features, width)
-    return tuple(Block(i, a, min(a + width, n_features)) for i, a in enumerate(starts))
+    edges = regular_edges(n_features, width).tolist()
+    return tuple(Block(i, a, b) for i, (a, b) in enumerate(pairwise(edges)))
 
 
 def regular_edges(size: int, chunk: int) -> Index:
@@ -251,3 +276,100 @@ def row_span(rows: Index | None, n_samples: int) -> slice:
 def take_rows(values: Array, rows: Index | None, span: slice) -> Array:
     """Keep `rows` of features-first `values` (c, m, ...), which hold the samples of `span`."""
     return values if rows is None else np.take(values, rows - span.start, axis=1)
+
+
+def fingerprint(source: AbstractSource, edges: Index, layout: Any) -> str:
+    """Digest shape, dtype, layout, names, and checksums of up to eight chunks.
+
+    Parameters
+    ----------
+    edges : (chunks + 1,) int array
+        Boundaries of chunks along the features.
+    layout : object
+        Whatever else tells stores apart; its ``repr`` counts.
+    """
+    shape = (source.n_samples, source.n_features)
+    digest = hashlib.sha256(repr((shape, str(source.dtype), source.missing_code, layout)).encode())
+    for part in source.names.identity():
+        digest.update(b"-" if part is None else _name_bytes(part))
+    chosen = np.unique(np.linspace(0, len(edges) - 2, FINGERPRINT_CHUNKS).astype(np.int64))
+    is_tall = source.n_samples > FINGERPRINT_SAMPLES
+    rows = np.arange(FINGERPRINT_SAMPLES, dtype=np.int64) if is_tall else None
+    for index in chosen:
+        start, stop = int(edges[index]), int(edges[index + 1])
+        block = Block(int(index), start, min(stop, start + FINGERPRINT_FEATURES))
+        values: Any = source.read(block, rows).T  # C-ordered, so its bytes are in order
+        digest.update(zlib.crc32(values).to_bytes(4, "big"))
+    return digest.hexdigest()
+
+
+def _name_bytes(names: Array) -> bytes:
+    if names.dtype.kind in "biuf":
+        return names.tobytes()
+    return "\0".join(map(str, names)).encode()
+
+
+#: Says where a value is stored: (feature, sample) -> " in chunk 'c/0/0' of ...", or "".
+Place = Callable[[int, int], str]
+
+
+def in_memory(_feature: int, _sample: int) -> str:
+    """A value in memory has no chunk to name."""
+    return ""
+
+
+def check_dtype(dtype: Any, what: str) -> None:
+    """Refuse what is not a number on a line: complex, text, dates, objects."""
+    if np.dtype(dtype).kind not in "biuf":
+        refuse_dtype(dtype, what)
+
+
+def check_shape(shape: tuple[int, ...], what: str) -> None:
+    """Refuse what is not a matrix, or is an empty one."""
+    check_matrix(shape, what)
+    if 0 in shape:
+        raise InputError(f"{what} has shape {shape}, so it is empty. Pass a matrix with values.")
+
+
+def check_matrix(shape: tuple[int, ...], what: str) -> None:
+    """Refuse what has not two axes."""
+    if len(shape) != 2:
+        raise InputError(
+            f"{what} has shape {shape}; a matrix has two axes, samples and features. Reshape your "
+            "data, or select other axes away; a single feature is X.reshape(-1, 1)."
+        )
+
+
+def check_finite(
+    values: Array, block: Block, rows: Index | None, place: Place, missing_code: int | None = None
+) -> None:
+    """Refuse what float64 does not hold in features-first `values` (c, m).
+
+    Infinities; integers of which it has not every digit, but for the one that means missing. NaN
+    passes, it means missing.
+    """
+    if values.dtype.kind in "iu" and values.dtype.itemsize == WIDE:
+        wide: Mask = beyond_float(values)
+        if missing_code is not None:
+            wide &= values != missing_code
+        if wide.any():
+            raise DataError(
+                f"{first_bad(wide, values, block, rows, place)}; float64, in which features are "
+                "compared, holds every integer to 2**53 only, and the digits beyond would be lost. "
+                "Leave out what is a name and no number, or subtract an offset."
+            )
+    if values.dtype.kind != "f":
+        return
+    infinite = np.isinf(values)
+    if infinite.any():
+        raise DataError(
+            f"{first_bad(infinite, values, block, rows, place)}; values are finite, and missing "
+            "ones NaN. Mend what wrote it, or replace infinities by NaN."
+        )
+
+
+def first_bad(bad: Mask, values: Array, block: Block, rows: Index | None, place: Place) -> str:
+    """Name the first bad value of a block, (c, m), as the start of a sentence."""
+    c, i = (int(k) for k in np.argwhere(bad)[0])
+    feature, sample = block.start + c, i if rows is None else int(rows[i])
+    return f"Feature {feature} of sample {sample} is {values[c, i]}{place(feature, sample)}"

@@ -2,32 +2,172 @@
 
 A store says itself how its chunks decode, and some codecs run what they find (``pickle``). So
 there is a list of those that may be read, whatever a library knows besides; and since a store also
-says how large its chunks are, every codec is held to what follows from that.
+says how large its chunks are, every codec is held to what follows from that: a chunk makes no more
+bytes than its array declares. What a codec says of its own output (Blosc, Zstandard, LZ4, text) is
+compared before it is decoded; what says nothing (gzip, zlib, bzip2, LZMA) is decoded up to the
+limit. Sizes that a store declares are compared with memory before anything is made of them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import bz2
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from io import BytesIO
 from math import prod
 from typing import Any
 
+import numcodecs
 import numpy as np
+import zarr
 from numcodecs.abc import Codec as Numcodec
+from numcodecs.compat import ensure_contiguous_ndarray
 from zarr.abc.codec import BytesBytesCodec
 from zarr.codecs import ShardingCodec
 
-from dhsic.errors import DataError
-from dhsic.sources.decoding import (
-    CLAIMED,
-    STREAMED,
-    OversizeError,
-    as_view,
-    check_claim,
-    number,
-    streamed,
-)
+from dhsic.errors import DataError, MemoryBudgetError
+from dhsic.memory import available_bytes, human
+
+#: Bytes of a block of Zstandard, at most.
+ZSTD_BLOCK = 1 << 17
+ZSTD_FRAME = 0xFD2FB528
+#: Frames that say nothing, such as those below, by the upper 28 bits of their first number.
+ZSTD_SKIPPED = 0x184D2A5
+ZSTD_RLE, ZSTD_COMPRESSED = 1, 2
+#: Frames that do not say their size may end blocks early: so many times as many are expected.
+ZSTD_FLUSHED = 4
+
+
+class OversizeError(ValueError):
+    """A chunk would make more bytes than its array declares."""
+
+    def __init__(self, found: int | None, limit: int) -> None:
+        more = "more" if found is None else f"{found:,}"
+        super().__init__(f"it would make {more} bytes where at most {limit:,} belong")
+
+
+def as_view(data: Any) -> memoryview:
+    """The bytes of a buffer of any kind."""
+    return memoryview(ensure_contiguous_ndarray(data, max_buffer_size=None)).cast("B")
+
+
+def check_claim(name: str, data: Any, limit: int) -> None:
+    """Refuse a chunk that says it makes more than `limit` bytes, by a codec of `CLAIMED`."""
+    claimed = CLAIMED[name](as_view(data), limit)
+    if claimed > limit:
+        raise OversizeError(claimed, limit)
+
+
+def streamed(name: str, config: Mapping[str, Any], data: Any, limit: int) -> bytes:
+    """Bytes that a codec of `STREAMED` makes, at most `limit`."""
+    made = STREAMED[name](as_view(data), config, limit + 1)
+    if len(made) > limit:
+        raise OversizeError(None, limit)
+    return made
+
+
+def decoded(name: str, config: Mapping[str, Any], limit: int, data: Any) -> Any:
+    """Bytes that a compressor makes of a chunk, or OversizeError."""
+    if name in STREAMED:
+        return streamed(name, config, data, limit)
+    check_claim(name, data, limit)
+    return numcodecs.get_codec({"id": name}).decode(data)  # whatever else it was written with
+
+
+def number(view: memoryview, at: int, size: int = 4) -> int:
+    """The number of `size` bytes, the least first, at a place that has to be there."""
+    part = view[at : at + size]
+    if len(part) < size:
+        raise ValueError("it ends within its header")
+    return int.from_bytes(part, "little")
+
+
+def _blosc(view: memoryview, _limit: int) -> int:
+    if number(view, 12) > len(view):
+        raise ValueError("it is shorter than it says")
+    return number(view, 4)
+
+
+def _lz4(view: memoryview, _limit: int) -> int:
+    return number(view, 0)
+
+
+def _zstd(view: memoryview, limit: int) -> int:
+    """Bytes that the frames say they make, or may make by the number of their blocks."""
+    total = at = 0
+    while at < len(view) and total <= limit:
+        made, at = _zstd_frame(view, at, limit - total)
+        total += made
+    return total
+
+
+def _zstd_frame(view: memoryview, at: int, limit: int) -> tuple[int, int]:
+    """Bytes of one frame, and where the next one begins."""
+    magic = number(view, at)
+    if magic >> 4 == ZSTD_SKIPPED:
+        return 0, at + 8 + number(view, at + 4)
+    if magic != ZSTD_FRAME:
+        raise ValueError("it is no frame of Zstandard")
+    flags = number(view, at + 4, 1)
+    is_single, has_checksum = flags >> 5 & 1, flags >> 2 & 1
+    at += 5 + (1 - is_single) + (0, 1, 2, 4)[flags & 3]
+    size = (is_single, 2, 4, 8)[flags >> 6]
+    said = number(view, at, size) + (256 if size == 2 else 0)
+    blocks, at = _zstd_blocks(view, at + size, limit)
+    return (said if size else blocks), at + 4 * has_checksum
+
+
+def _zstd_blocks(view: memoryview, at: int, limit: int) -> tuple[int, int]:
+    """Bytes that the blocks of a frame make at least, if nobody cut them short, and its end."""
+    most, is_last = 0, 0
+    while not is_last and most <= ZSTD_FLUSHED * (limit + ZSTD_BLOCK):
+        head = number(view, at, 3)
+        is_last, kind, size = head & 1, head >> 1 & 3, head >> 3
+        most += ZSTD_BLOCK if kind == ZSTD_COMPRESSED else size
+        at += 3 + (1 if kind == ZSTD_RLE else size)
+    return max(0, most // ZSTD_FLUSHED - ZSTD_BLOCK), at
+
+
+def _gzip(view: memoryview, _config: Mapping[str, Any], most: int) -> bytes:
+    return gzip.GzipFile(fileobj=BytesIO(view)).read(most)
+
+
+def _bz2(view: memoryview, _config: Mapping[str, Any], most: int) -> bytes:
+    return bz2.BZ2File(BytesIO(view)).read(most)
+
+
+def _lzma(view: memoryview, config: Mapping[str, Any], most: int) -> bytes:
+    format_, filters = config.get("format", lzma.FORMAT_XZ), config.get("filters")
+    return lzma.LZMAFile(BytesIO(view), format=format_, filters=filters).read(most)
+
+
+def _zlib(view: memoryview, _config: Mapping[str, Any], most: int) -> bytes:
+    stream = zlib.decompressobj()
+    made = stream.decompress(view, most)
+    if not stream.eof and len(made) < most:
+        raise ValueError("its stream is cut short")
+    return made
+
+
+#: How many bytes a chunk will make, by what it says; codecs hold themselves to it.
+CLAIMED: Mapping[str, Callable[[memoryview, int], int]] = {
+    "blosc": _blosc,
+    "lz4": _lz4,
+    "zstd": _zstd,
+}
+#: What a chunk makes, up to so many bytes.
+STREAMED: Mapping[str, Callable[[memoryview, Mapping[str, Any], int], bytes]] = {
+    "bz2": _bz2,
+    "gzip": _gzip,
+    "lzma": _lzma,
+    "zlib": _zlib,
+}
+
 
 COMPRESSORS = frozenset(CLAIMED) | frozenset(STREAMED)
 CHECKSUMS = frozenset({"crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"})
@@ -53,12 +193,8 @@ CHECKSUM_BYTES = 64
 TEXT_BYTES, TEXT_BYTES_EACH = 16 << 20, 1 << 10
 
 
-def name_of(codec: Any) -> str:
-    """Name of a codec of either format, without the prefix that numcodecs have in format 3."""
-    return str(_described(codec)[0])
-
-
 def _described(codec: Any) -> tuple[str, Mapping[str, Any]]:
+    """Name of a codec of either format, without the prefix that numcodecs have in format 3."""
     if isinstance(codec, Numcodec):
         config = codec.get_config()
         return str(config["id"]), config
@@ -66,25 +202,67 @@ def _described(codec: Any) -> tuple[str, Mapping[str, Any]]:
     return str(plain["name"]).removeprefix("numcodecs."), plain.get("configuration") or {}
 
 
+class _Reading(Numcodec):  # type: ignore[misc]  # numcodecs ships no types
+    """A codec of format 2 that decodes by a function."""
+
+    codec_id = "reading"  # zarr asks the class for one
+
+    def __init__(self, codec: Any, function: Callable[[Any], Any]) -> None:
+        self.codec, self.codec_id, self.function = codec, codec.codec_id, function
+
+    def encode(self, buf: Any) -> Any:
+        return self.codec.encode(buf)
+
+    def get_config(self) -> Any:
+        return self.codec.get_config()
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        return self.function(buf)
+
+
+@dataclass(frozen=True)
+class _ReadingBytes(BytesBytesCodec):
+    """A codec of format 3, of bytes to bytes, that decodes by a function."""
+
+    codec: Any
+    function: Callable[[Any], Any]
+    is_fixed_size = False
+
+    def to_dict(self) -> dict[str, Any]:
+        return dict(self.codec.to_dict())
+
+    def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:
+        return int(self.codec.compute_encoded_size(input_byte_length, chunk_spec))
+
+    async def _decode_single(self, chunk_data: Any, chunk_spec: Any) -> Any:
+        made = await asyncio.to_thread(self.function, chunk_data.as_numpy_array())
+        return chunk_spec.prototype.buffer.from_bytes(made)
+
+
+class TextBudget:
+    """Bytes of text that an array of n elements may still make."""
+
+    def __init__(self, n: int) -> None:
+        self.left = text_bytes(n)
+
+    def looked_at(self, n: int, data: Any) -> Any:
+        """Encoded texts, as many as the n of their chunk, and spent; or an error."""
+        view = as_view(data)
+        count = number(view, 0)
+        if count != n:
+            raise ValueError(f"it says that it holds {count:,} texts, and its chunk has {n:,}")
+        n_bytes = max(0, len(view) - 4 * (n + 1))
+        if n_bytes > self.left:
+            raise OversizeError(n_bytes, self.left)
+        self.left -= n_bytes
+        return data
+
+
 def text_bytes(n: int) -> int:
     """Most bytes that n texts take."""
     return TEXT_BYTES + TEXT_BYTES_EACH * n
 
 
-@dataclass
-class TextBudget:
-    """Bytes of text that an array may still make."""
-
-    left: int
-
-    def take(self, n_bytes: int) -> None:
-        """Spend some."""
-        if n_bytes > self.left:
-            raise OversizeError(n_bytes, self.left)
-        self.left -= n_bytes
-
-
-@dataclass(frozen=True)
 class Chain:
     """The codecs of a chunk, each bounded by what those before it make, in the order of writing.
 
@@ -100,18 +278,16 @@ class Chain:
         Bytes of a number, 0 of text, None where there are only bytes any more.
     text : TextBudget
         What text of the array may take.
-    bounded : tuple
+    bounded : list
         The codecs so far.
     """
 
-    label: str
-    n: int
-    n_bytes: int
-    itemsize: int | None
-    text: TextBudget
-    bounded: tuple[Any, ...] = ()
+    def __init__(self, label: str, n: int, itemsize: int, text: TextBudget) -> None:
+        self.label, self.n, self.n_bytes, self.text = label, n, n * itemsize, text
+        self.itemsize: int | None = itemsize
+        self.bounded: list[Any] = []
 
-    def then(self, codec: Any, shape: tuple[int, ...] = ()) -> Chain:
+    def add(self, codec: Any, shape: tuple[int, ...]) -> None:
         """Add a codec; `shape` is that of the chunk.
 
         Raises
@@ -122,59 +298,65 @@ class Chain:
         name, config = _described(codec)
         if name not in KNOWN or (name in TEXT and self.itemsize != 0):
             raise self._refused(name)
-        if name in COMPRESSORS:
-            bounded = _bound(codec, name, config, self.n_bytes)
-            return self._with(bounded, self.n_bytes + self.n_bytes // 64 + 4096)
-        if name in TEXT:
-            most = min(text_bytes(self.n), self.text.left) + 4 * (self.n + 1)
-            if isinstance(codec, Numcodec):
-                return self._with(CountedNumcodec(codec, self.n, self.text), most)
-            return self._with(codec, most)._with(CountedCodec(self.n, self.text), most)
-        if name == SHARDS:
-            return self._sharded(codec, shape)
-        if name in CHECKSUMS:
-            return self._with(codec, self.n_bytes + CHECKSUM_BYTES)
-        return self._numbers(codec, name, config)
-
-    def _numbers(self, codec: Any, name: str, config: Mapping[str, Any]) -> Chain:
-        """Add a codec that makes numbers of numbers."""
         if name in ARRANGING:
-            return replace(self, bounded=(*self.bounded, codec))
+            self.bounded.append(codec)
+        elif name in NUMBERS or name == PACKED:
+            self._add_numbers(codec, name, config)
+        else:
+            self._add_bytes(codec, name, config, shape)
+            self.itemsize = None
+
+    def _add_numbers(self, codec: Any, name: str, config: Mapping[str, Any]) -> None:
+        """Add a codec that makes numbers of numbers."""
         inner, outer = (1, 1) if name == PACKED else _itemsizes(name, config)
         if inner != self.itemsize:
             raise DataError(
                 f"{self.label} has the codec {name!r} for numbers of {inner} bytes, and holds "
                 f"others there. Write the array again, or restore its metadata."
             )
-        n_bytes = self.n_bytes // 8 + 2 if name == PACKED else self.n_bytes // inner * outer
-        return replace(self, n_bytes=n_bytes, itemsize=outer, bounded=(*self.bounded, codec))
+        self.n_bytes = self.n_bytes // 8 + 2 if name == PACKED else self.n_bytes // inner * outer
+        self.itemsize = outer
+        self.bounded.append(codec)
 
-    def _with(self, codec: Any, n_bytes: int) -> Chain:
-        return replace(self, n_bytes=n_bytes, itemsize=None, bounded=(*self.bounded, codec))
+    def _add_bytes(
+        self, codec: Any, name: str, config: Mapping[str, Any], shape: tuple[int, ...]
+    ) -> None:
+        """Add a codec that makes bytes."""
+        reading = _Reading if isinstance(codec, Numcodec) else _ReadingBytes
+        if name in COMPRESSORS:
+            self.bounded.append(reading(codec, partial(decoded, name, config, self.n_bytes)))
+            self.n_bytes += self.n_bytes // 64 + 4096
+        elif name in TEXT:
+            look = partial(self.text.looked_at, self.n)
+            self.n_bytes = min(text_bytes(self.n), self.text.left) + 4 * (self.n + 1)
+            if reading is _Reading:
+                self.bounded.append(_Reading(codec, lambda data: codec.decode(look(data))))
+            else:
+                self.bounded += [codec, _ReadingBytes(codec, look)]
+        elif name == SHARDS:
+            self._add_shards(codec, shape)
+        else:
+            self.bounded.append(codec)
+            self.n_bytes += CHECKSUM_BYTES
 
-    def _sharded(self, codec: ShardingCodec, shape: tuple[int, ...]) -> Chain:
-        names = {name_of(of) for of in codec.index_codecs}
+    def _add_shards(self, codec: ShardingCodec, shape: tuple[int, ...]) -> None:
+        names = {_described(of)[0] for of in codec.index_codecs}
         if not names <= OF_INDEX:
             raise self._refused(", ".join(sorted(names - OF_INDEX)))
-        inner = prod(codec.chunk_shape)
-        itemsize = self.n_bytes // max(self.n, 1)
-        start = Chain(self.label, inner, inner * itemsize, itemsize, self.text)
-        chain = start.all(codec.codecs, codec.chunk_shape)
+        inner = Chain(
+            self.label, prod(codec.chunk_shape), self.n_bytes // max(self.n, 1), self.text
+        )
+        for of in codec.codecs:
+            inner.add(of, codec.chunk_shape)
         n_chunks = prod(s // c for s, c in zip(shape, codec.chunk_shape, strict=True))
-        bounded = ShardingCodec(
+        shards = ShardingCodec(
             chunk_shape=codec.chunk_shape,
-            codecs=chain.bounded,
+            codecs=inner.bounded,
             index_codecs=codec.index_codecs,
             index_location=codec.index_location,
         )
-        return self._with(bounded, n_chunks * (chain.n_bytes + 16) + CHECKSUM_BYTES)
-
-    def all(self, codecs: Iterable[Any], shape: tuple[int, ...]) -> Chain:
-        """Add codecs one by one."""
-        chain = self
-        for codec in codecs:
-            chain = chain.then(codec, shape)
-        return chain
+        self.bounded.append(shards)
+        self.n_bytes = n_chunks * (inner.n_bytes + 16) + CHECKSUM_BYTES
 
     def _refused(self, name: str) -> DataError:
         return DataError(
@@ -203,13 +385,13 @@ def bounded(metadata: Any, label: str) -> tuple[Any, int]:
             f"{label} holds Python objects ({dtype}), and only text is read of these. Write it as "
             "text (vlen-utf8) or as numbers."
         )
-    n = prod(shape)
-    itemsize = 0 if is_text else dtype.itemsize
-    budget = TextBudget(text_bytes(prod(metadata.shape)))
-    chain = Chain(label, n, n * itemsize, itemsize, budget).all(codecs, shape)
+    budget = TextBudget(prod(metadata.shape))
+    chain = Chain(label, prod(shape), 0 if is_text else dtype.itemsize, budget)
+    for codec in codecs:
+        chain.add(codec, shape)
     if not is_v2:
-        return replace(metadata, codecs=chain.bounded), chain.n_bytes
-    filters = chain.bounded[: len(codecs) - len(compressor)]
+        return replace(metadata, codecs=tuple(chain.bounded)), chain.n_bytes
+    filters = tuple(chain.bounded[: len(codecs) - len(compressor)])
     last = chain.bounded[-1] if compressor else None
     return replace(metadata, filters=filters or None, compressor=last), chain.n_bytes
 
@@ -219,7 +401,7 @@ def _has_text(codecs: Iterable[Any]) -> bool:
     first = next(iter(codecs), None)
     if isinstance(first, ShardingCodec):
         return _has_text(first.codecs)
-    return first is not None and name_of(first) in TEXT
+    return first is not None and _described(first)[0] in TEXT
 
 
 def _itemsizes(name: str, config: Mapping[str, Any]) -> list[int]:
@@ -229,112 +411,73 @@ def _itemsizes(name: str, config: Mapping[str, Any]) -> list[int]:
     return [dtype.itemsize if dtype.kind in "biuf" else -1 for dtype in dtypes]
 
 
-def _bound(codec: Any, name: str, config: Mapping[str, Any], limit: int) -> Any:
-    kind = BoundedNumcodec if isinstance(codec, Numcodec) else BoundedCodec
-    return kind(codec, name, config, limit)
+#: Chunks that zarr decodes at once, and how often one is held meanwhile: stored, decoded.
+AT_ONCE, COPIES = 10, 2
+#: What zarr keeps of every chunk of a read, and Python of a text besides its letters.
+BYTES_OF_CHUNK, BYTES_OF_TEXT = 1 << 10, 64
+#: Entries of an index of shards, and boundaries of chunks.
+BYTES_OF_ENTRY = 16
 
 
-def _check_count(data: Any, n: int, text: TextBudget) -> None:
-    """Compare what text says of itself with what its chunk holds, and spend its budget."""
-    view = as_view(data)
-    count = number(view, 0)
-    if count != n:
-        raise ValueError(f"it says that it holds {count:,} texts, and its chunk has {n:,}")
-    text.take(max(0, len(view) - 4 * (n + 1)))
+def n_chunks_of(size: int, chunk: int, label: str) -> int:
+    """How many chunks an axis has."""
+    if chunk < 1 <= size:
+        raise DataError(
+            f"{label} is said to have chunks of {chunk} along an axis of {size}; its metadata are "
+            "damaged: restore them from a copy, or write it again."
+        )
+    return -(-size // max(chunk, 1))
 
 
-class _Reading(Numcodec):  # type: ignore[misc]  # numcodecs ships no types
-    """A codec of format 2 that looks before it decodes."""
+def check_whole(array: zarr.Array[Any], label: str) -> None:
+    """Refuse an array whose declared sizes do not fit into memory when all of it is read.
 
-    codec_id = "reading"  # zarr asks the class for one
-
-    def __init__(self, codec: Any) -> None:
-        self.codec = codec
-        self.codec_id = codec.codec_id
-
-    def encode(self, buf: Any) -> Any:
-        """Encode as the codec does."""
-        return self.codec.encode(buf)
-
-    def get_config(self) -> Any:
-        """Describe the codec."""
-        return self.codec.get_config()
+    Raises
+    ------
+    MemoryBudgetError
+        It would take more than this process may still get.
+    """
+    grid = array.shards or array.chunks
+    axes = zip(array.shape, grid, strict=True)
+    n_chunks = prod(n_chunks_of(size, chunk, label) for size, chunk in axes)
+    at_once = min(AT_ONCE, n_chunks) * COPIES * _chunk_bytes(array)
+    needed = _itemsize(array) * prod(array.shape) + at_once + n_chunks * BYTES_OF_CHUNK
+    _refuse(array, label, needed, "Reading all of it")
 
 
-class BoundedNumcodec(_Reading):
-    """A compressor of format 2 that makes no more than `limit` bytes."""
+def check_chunks(array: zarr.Array[Any], feature_axis: int, label: str) -> None:
+    """Refuse a matrix of which one chunk, or the list of chunks, does not fit into memory.
 
-    def __init__(self, codec: Any, name: str, config: Mapping[str, Any], limit: int) -> None:
-        super().__init__(codec)
-        self.name, self.config, self.limit = name, config, limit
-
-    def decode(self, buf: Any, out: Any = None) -> Any:
-        """Decode, or raise OversizeError."""
-        if self.name in STREAMED:
-            return streamed(self.name, self.config, buf, self.limit)
-        check_claim(self.name, buf, self.limit)
-        return self.codec.decode(buf)
-
-
-class CountedNumcodec(_Reading):
-    """Text of format 2, as much as its array holds."""
-
-    def __init__(self, codec: Any, n: int, text: TextBudget) -> None:
-        super().__init__(codec)
-        self.n, self.text = n, text
-
-    def decode(self, buf: Any, out: Any = None) -> Any:
-        """Decode, or raise where there is more."""
-        _check_count(buf, self.n, self.text)
-        return self.codec.decode(buf)
+    Raises
+    ------
+    MemoryBudgetError
+        It would take more than this process may still get.
+    """
+    grid = array.shards or array.chunks
+    axes = zip(array.shape, grid, strict=True)
+    n_chunks = [n_chunks_of(size, chunk, label) for size, chunk in axes][feature_axis]
+    needed = COPIES * _chunk_bytes(array) + BYTES_OF_ENTRY * n_chunks
+    _refuse(array, label, needed, "Reading one chunk of it")
 
 
-@dataclass(frozen=True)
-class BoundedCodec(BytesBytesCodec):
-    """A compressor of format 3 that makes no more than `limit` bytes."""
-
-    codec: Any
-    name: str
-    config: Mapping[str, Any]
-    limit: int
-    is_fixed_size = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Describe the codec."""
-        return dict(self.codec.to_dict())
-
-    def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:
-        """Return what the codec says, which most do not know."""
-        return int(self.codec.compute_encoded_size(input_byte_length, chunk_spec))
-
-    async def _decode_single(self, chunk_data: Any, chunk_spec: Any) -> Any:
-        """Decode, or raise OversizeError."""
-        data = chunk_data.as_numpy_array()
-        if self.name in STREAMED:
-            made = await asyncio.to_thread(streamed, self.name, self.config, data, self.limit)
-            return chunk_spec.prototype.buffer.from_bytes(made)
-        check_claim(self.name, data, self.limit)
-        (made,) = await self.codec.decode([(chunk_data, chunk_spec)])
-        return made
+def _chunk_bytes(array: zarr.Array[Any]) -> int:
+    """Bytes of a chunk once decoded, with the index of its inner chunks."""
+    size = prod(array.shards or array.chunks)
+    n_inner = size // max(prod(array.chunks), 1) if array.shards else 0
+    return size * _itemsize(array) + BYTES_OF_ENTRY * n_inner
 
 
-@dataclass(frozen=True)
-class CountedCodec(BytesBytesCodec):
-    """What a codec of text of format 3 is given, looked at and passed on."""
+def _itemsize(array: zarr.Array[Any]) -> int:
+    dtype = np.dtype(array.dtype)
+    return BYTES_OF_TEXT if dtype.kind in "TO" else dtype.itemsize
 
-    n: int
-    text: TextBudget
-    is_fixed_size = True
 
-    def to_dict(self) -> dict[str, Any]:
-        """Describe what is in no store."""
-        return {"name": "counted", "configuration": {"n": self.n}}
-
-    def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:
-        """Return the size as it is."""
-        return input_byte_length
-
-    async def _decode_single(self, chunk_data: Any, chunk_spec: Any) -> Any:
-        """Pass on, or raise where there is more."""
-        _check_count(chunk_data.as_numpy_array(), self.n, self.text)
-        return chunk_data
+def _refuse(array: zarr.Array[Any], label: str, needed: int, what: str) -> None:
+    there = available_bytes()
+    if needed > there:
+        raise MemoryBudgetError(
+            f"{label} is said to have shape {array.shape} ({array.dtype}) in chunks of "
+            f"{array.shards or array.chunks}. {what} takes {human(needed)}, and there are "
+            f"{human(there)}; restore its metadata if they are wrong, or write it in smaller "
+            "chunks."
+        )

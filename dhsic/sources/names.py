@@ -1,30 +1,87 @@
-"""Names of features and samples, from the arrays that stores keep beside a matrix.
+"""Names of features and samples, read when they are asked for.
 
-Variants have names and coordinates in the arrays of VCF Zarr and sgkit; another axis has names in
-the array that is called after what it names (``gene_id``), where there is one.
+A matrix has names in the coordinates of its dimensions, or in the array beside it that is called
+after what it names (``gene_id``), where there is one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
-import pandas as pd
 
-from dhsic._typing import Array
-from dhsic.errors import DataError
-from dhsic.sources.request import FEATURE_DIMS, SAMPLE_DIMS
+from dhsic._typing import Array, Index
 
-#: Gives an array of the store by name, or None where there is none.
-Getter = Callable[[str], Array | None]
+#: What dimensions of samples and of features are called.
+# fmt: off
+SAMPLE_DIMS = frozenset((
+    "samples", "sample", "sample_id", "obs", "n_obs", "observations", "observation", "cells",
+    "cell", "individuals", "individual", "subjects", "subject",
+))
+FEATURE_DIMS = frozenset((
+    "variants", "variant", "features", "feature", "var", "vars", "n_vars", "genes", "gene", "snps",
+    "snp", "sites", "site", "probes", "loci", "markers",
+))
+# fmt: on
 
 #: Shape of an array, its dimensions (None where they have no names) and the kind of its dtype.
 Described = tuple[tuple[int, ...], tuple[str | None, ...] | None, str]
-#: Arrays that describe variants, and the one that `variant_contig` counts in.
-IDS, POSITION, ALLELES = "variant_id", "variant_position", "variant_allele"
-CONTIG, CONTIGS = "variant_contig", "contig_id"
-#: What VCF writes for what is missing: the contig of a variant whose index of it is -1.
-NO_CONTIG = "."
+#: Coordinate of features that are some of a store's: their positions there.
+STORED = "stored_feature"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Names:
+    """Names of features (d,) and samples (m,), and coordinates of features, where known.
+
+    Each is an array, or a function that reads it.
+
+    Attributes
+    ----------
+    key : function or None
+        Gives what a fingerprint takes for the names; the names themselves by default.
+    """
+
+    features: Array | Callable[[], Array | None] | None = None
+    samples: Array | Callable[[], Array | None] | None = None
+    coords: Mapping[str, Array] | Callable[[], Mapping[str, Array]] = field(default_factory=dict)
+    key: Callable[[], tuple[Array | None, ...]] | None = None
+
+    def feature_names(self) -> Array | None:
+        """Names of the features, or None."""
+        return self.features() if callable(self.features) else self.features
+
+    def sample_names(self) -> Array | None:
+        """Names of the samples, or None."""
+        return self.samples() if callable(self.samples) else self.samples
+
+    def feature_coords(self) -> Mapping[str, Array]:
+        """Coordinates of the features, each (d,)."""
+        return self.coords() if callable(self.coords) else self.coords
+
+    def identity(self) -> tuple[Array | None, ...]:
+        """What a fingerprint takes for the names."""
+        return (self.feature_names(), self.sample_names()) if self.key is None else self.key()
+
+    def of_some(self, features: Index, d: int) -> Names:
+        """Names where some of d features are taken, with their positions as a coordinate."""
+        return Names(
+            partial(_some_names, self, features),
+            self.samples,
+            partial(_some_coords, self, features, d),
+        )
+
+
+def _some_names(names: Names, features: Index) -> Array | None:
+    known = names.feature_names()
+    return None if known is None else known[features]
+
+
+def _some_coords(names: Names, features: Index, d: int) -> dict[str, Array]:
+    known = {STORED: np.arange(d), **names.feature_coords()}
+    return {name: values[features] for name, values in known.items()}
 
 
 def text(values: Array) -> Array:
@@ -80,108 +137,3 @@ def _says_names(name: str, things: Set[str]) -> bool:
 def _stem_and_end(name: str) -> tuple[str, str]:
     stem, _, end = name.lower().removesuffix("s").rpartition("_")
     return stem, end
-
-
-def variant_names(get: Getter) -> Array | None:
-    """Name the variants: their ids, "contig:position[:ref:alt]" for those without.
-
-    Ids that repeat name nothing, so then every variant is named by its position.
-    """
-    ids = _ids(get)
-    if ids is None:
-        return _places(get)
-    unnamed = np.isin(ids, (".", ""))
-    if not unnamed.any() and pd.Index(ids).is_unique:
-        return ids  # the places of a million variants take 100 MB
-    places = _places(get)
-    if places is None:
-        return ids
-    names = np.where(unnamed, places, ids)
-    return names if pd.Index(names).is_unique else places
-
-
-def variant_coords(get: Getter) -> dict[str, Array]:
-    """Return contig names, positions, ids and alleles of the variants, those that there are."""
-    position = get(POSITION)
-    coords = {
-        CONTIG: _contigs(get),
-        POSITION: None if position is None else position.astype(np.int64),
-        IDS: _ids(get),
-        **_alleles(get(ALLELES)),
-    }
-    return {name: values for name, values in coords.items() if values is not None}
-
-
-def _alleles(alleles: Array | None) -> dict[str, Array]:
-    """Reference alleles, and all others of each variant between commas."""
-    if alleles is None or alleles.ndim != 2 or not alleles.shape[1]:
-        return {}
-    columns = [text(column) for column in alleles.T]
-    alt = columns[1].copy() if columns[1:] else np.full(len(alleles), "", dtype=object)
-    for column in columns[2:]:
-        more = np.flatnonzero(column != "")
-        alt[more] = [f"{a},{b}" for a, b in zip(alt[more], column[more], strict=True)]
-    return {"variant_ref": columns[0], "variant_alt": alt}
-
-
-def _ids(get: Getter) -> Array | None:
-    ids = get(IDS)
-    return None if ids is None else text(ids)
-
-
-def _contigs(get: Getter) -> Array | None:
-    index, names = get(CONTIG), get(CONTIGS)
-    if index is None:
-        return None
-    if names is None or index.dtype.kind not in "iu":
-        return text(index)
-    contigs: Array = np.append(text(names), NO_CONTIG)[index]  # the last one, at -1
-    return contigs
-
-
-def check_variants(get: Getter, shapes: Mapping[str, tuple[int, ...]], d: int, where: str) -> None:
-    """Refuse what describes other variants than those of the data.
-
-    Parameters
-    ----------
-    shapes : mapping
-        Shapes of the arrays beside the data, by name.
-    d : int
-        Variants of the data.
-    where : str
-        How messages call what holds the arrays.
-
-    Raises
-    ------
-    DataError
-        An array is of other length, or a variant is on a contig that there is not.
-    """
-    for name in (CONTIG, POSITION, ALLELES, IDS):
-        if name in shapes and shapes[name][:1] != (d,):
-            raise DataError(
-                f"{name} of {where} has shape {shapes[name]}, and there are {d} variants. The "
-                "store is damaged: write it again."
-            )
-    index, names = get(CONTIG), get(CONTIGS)
-    if index is None or names is None or index.dtype.kind not in "iu":
-        return
-    outside = np.flatnonzero((index < -1) | (index >= len(names)))
-    if outside.size:
-        raise DataError(
-            f"{CONTIG} of {where} is {index[outside[0]]} for variant {outside[0]} ({outside.size} "
-            f"such in all), and {CONTIGS} names {len(names)} contigs, 0 to {len(names) - 1}; -1 is "
-            "missing. The store is damaged: write it again."
-        )
-
-
-def _places(get: Getter) -> Array | None:
-    contigs, positions, alleles = _contigs(get), get(POSITION), get(ALLELES)
-    if contigs is None or positions is None:
-        return None
-    places = [f"{c}:{p}" for c, p in zip(contigs, positions, strict=True)]
-    if alleles is not None and not pd.Index(places).is_unique:
-        places = [
-            f"{place}:{row[0]}:{','.join(a for a in row[1:] if a)}"
-            for place, row in zip(places, text(alleles), strict=True)
-        ]
-    return np.array(places, dtype=object)

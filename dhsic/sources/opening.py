@@ -1,147 +1,30 @@
-"""`open_source`: whatever a user holds, as a source.
-
-What lies in memory: NumPy and dask arrays, frames of pandas, and what is neither.
-"""
+"""`open_source`: whatever a user holds, as a source."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import xarray as xr
 import zarr
+from zarr.storage import StorePath
 
+from dhsic._typing import Array, Index
 from dhsic.errors import InputError
-from dhsic.sources.arrays import ArraySource, DaskSource, Names, check_sizes
-from dhsic.sources.base import AbstractSource
-from dhsic.sources.domain import check_dtype, check_matrix
-from dhsic.sources.dosage import PloidyPolicy
-from dhsic.sources.request import Request, feature_axis
-from dhsic.sources.stores import open_store
+from dhsic.sources.anndata import AnnDataStore, open_anndata, refuse_mudata
+from dhsic.sources.arrays import check_chunks, open_in_memory
+from dhsic.sources.base import AbstractSource, check_dtype
+from dhsic.sources.chunked import group_at
+from dhsic.sources.request import MissingChunks, OpenOptions, PloidyPolicy
+from dhsic.sources.stores import metadata_of, open_store
 from dhsic.sources.values import RecodedSource
 from dhsic.sources.variants import passing
-from dhsic.sources.watched import MissingChunks
-from dhsic.sources.xarray import open_xarray
-from dhsic.sources.zarr import ZarrSource, open_array, open_group, parent
-from dhsic.validation import EXACT, WIDE, refuse_lossy
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-def open_in_memory(X: Any, request: Request) -> AbstractSource:
-    """Open an array, a frame or an object of xarray."""
-    if type(X).__module__.partition(".")[0] == "xarray":
-        return open_xarray(X, request)
-    check_in_memory(X, request.variable)
-    if _is_frame(X):
-        return _open_frame(X, request)
-    if hasattr(X, "dask") and hasattr(X, "chunks"):
-        check_sizes(X)
-        return DaskSource(_samples_first(X, request), missing_code=request.code_of({}))
-    matrix = _samples_first(np.asarray(X), request)
-    return ArraySource(matrix, missing_code=request.code_of({}))
-
-
-def check_in_memory(X: Any, variable: str | None = None) -> None:
-    """Refuse what NumPy would make something else of, before it does.
-
-    Raises
-    ------
-    InputError
-        Sparse, masked, no matrix, text, dates, complex numbers; a frame with columns that are
-        not numbers or are called alike; not an array at all.
-    """
-    refuse_lossy(X, "X")
-    if not (isinstance(X, np.ndarray | list | tuple) or hasattr(X, "__array__")):
-        raise InputError(
-            f"X is a {type(X).__module__}.{type(X).__qualname__}. Pass a NumPy or dask array, a "
-            "DataFrame, an xarray DataArray or Dataset, a zarr Array or Group, a path or a URL."
-        )
-    if variable is not None:
-        raise InputError(
-            f"variable={variable!r} names a part of a Dataset or group, and X is one "
-            f"{type(X).__name__}. Leave it out."
-        )
-    if _is_frame(X):
-        _check_frame(X)
-        return
-    if hasattr(X, "shape"):
-        check_matrix(X.shape, "X")
-    if hasattr(X, "dtype") and getattr(X.dtype, "kind", "O") != "O":
-        check_dtype(X.dtype, "X")
-
-
-def check_turned(shape: tuple[int, ...], n_labels: int) -> None:
-    """Refuse a matrix with other samples than labels; say so where it looks transposed."""
-    feature_axis(shape, None, None, n_labels, what="X", convention=1)
-
-
-def _is_frame(X: Any) -> bool:
-    return type(X).__module__.partition(".")[0] == "pandas" and hasattr(X, "columns")
-
-
-def _check_frame(X: pd.DataFrame) -> None:
-    thin = [str(c) for c, t in X.dtypes.items() if type(t).__name__ == "SparseDtype"]
-    if thin:
-        raise InputError(
-            f"Columns {thin[:5]} of the DataFrame ({len(thin)} in all) are sparse; dhsic reads "
-            "dense matrices. Pass X.sparse.to_dense()."
-        )
-    odd = [str(c) for c, t in X.dtypes.items() if not hasattr(t, "kind") or t.kind not in "biuf"]
-    if odd:
-        raise InputError(
-            f"Columns {odd[:5]} of the DataFrame ({len(odd)} in all) are not numbers. Drop them, "
-            "or encode them: pandas.get_dummies(X)."
-        )
-    _check_digits(X)
-    if len({isinstance(c, str) for c in X.columns}) > 1:
-        raise InputError(
-            f"Names of columns of the DataFrame are text and numbers ({list(X.columns[:3])}, ...). "
-            "Make them text: X.columns = X.columns.astype(str)."
-        )
-    if not X.columns.is_unique:
-        twice = [str(c) for c in X.columns[X.columns.duplicated()].unique()]
-        raise InputError(
-            f"Columns {twice[:5]} of the DataFrame ({len(twice)} in all) are there more than once. "
-            "Rename them, or keep the first of each: X.loc[:, ~X.columns.duplicated()]."
-        )
-
-
-def _check_digits(X: pd.DataFrame) -> None:
-    """Refuse integers that are to become floats, beside other columns, and would lose digits."""
-    for kind in set(X.dtypes):
-        if kind.kind not in "iu" or kind.itemsize < WIDE:
-            continue
-        part = X.loc[:, X.dtypes == kind]
-        beyond = (part.max() > EXACT) | (part.min() < -EXACT)
-        names = [str(name) for name in part.columns[beyond.fillna(value=False).to_numpy(bool)]]
-        if names:
-            raise InputError(
-                f"Columns {names[:5]} of the DataFrame ({len(names)} in all) hold integers beyond "
-                "2**53, up to which float64 holds every one; digits would be lost. Drop what is a "
-                "name and no number, or subtract an offset."
-            )
-
-
-def _open_frame(X: pd.DataFrame, request: Request) -> AbstractSource:
-    request.check_dim(0, X.index.name, "the DataFrame")
-    request.check_length(len(X), "The DataFrame")
-    names = Names(X.columns.to_numpy(dtype=object), X.index.to_numpy(dtype=object))
-    nullable = any(not isinstance(t, np.dtype) for t in X.dtypes)
-    matrix = X.to_numpy(dtype=float, na_value=np.nan) if nullable else X.to_numpy()
-    return ArraySource(matrix, missing_code=request.code_of({}), names=names)
-
-
-def _samples_first(X: Any, request: Request) -> Any:
-    """Orient an array without names: (samples, features), unless the caller says otherwise."""
-    if X.ndim != 2:
-        return X  # the source refuses it
-    axis = feature_axis(
-        X.shape, None, request.sample_dim, request.n_samples, what="X", convention=1
-    )
-    return X if axis == 1 else X.T
+from dhsic.sources.vcz import holds_calls, open_calls
+from dhsic.sources.xarray import names_along, open_xarray
+from dhsic.sources.zarr import open_matrix
 
 
 def open_source(
@@ -207,9 +90,9 @@ def open_source(
     """
     several = _codes_of(missing_code)
     said: Any = None if several else missing_code
-    request = Request(variable, sample_dim, n_samples, said, missing_chunks, ploidy_policy)
+    options = OpenOptions(variable, sample_dim, n_samples, said, missing_chunks, ploidy_policy)
     if isinstance(X, AbstractSource):
-        request.check_length(X.n_samples, "X")
+        options.check_length(X.n_samples, "X")
         if pass_only or sample_dim is not None or variable is not None:
             raise InputError(
                 "X is open already: say sample_dim=, variable= and pass_only= where it is opened."
@@ -217,7 +100,7 @@ def open_source(
         return X
     if isinstance(X, str | PathLike):
         X = open_store(fspath(X), storage_options)
-    source = _opened(X, request)
+    source = _opened(X, options)
     source.keeps_codes |= not isinstance(missing_code, str)  # said: nothing is guessed
     if source.dtype.kind == "f" and source.missing_code is not None:
         several = (*several, source.missing_code)
@@ -244,10 +127,106 @@ def _codes_of(missing_code: Any) -> tuple[int, ...]:
     return codes
 
 
-def _opened(X: Any, request: Request) -> AbstractSource:
+def _opened(X: Any, options: OpenOptions) -> AbstractSource:
     if isinstance(X, zarr.Array):
-        return open_array(X, request)
+        return _open_array(X, options)
     if isinstance(X, zarr.Group):
-        source = open_group(X, request)
-        return source.named_by(X) if isinstance(source, ZarrSource) else source
-    return open_in_memory(X, request)
+        return _open_group(X, options)
+    if type(X).__module__.partition(".")[0] == "xarray":
+        return open_xarray(X, options)
+    return open_in_memory(X, options)
+
+
+def _open_group(group: zarr.Group, options: OpenOptions) -> AbstractSource:
+    """Open the matrix of a group: AnnData, VCF Zarr, a dataset of xarray, or one plain array."""
+    where = str(group.store_path)
+    refuse_mudata(group)
+    store = AnnDataStore.of(group)
+    if store is not None:
+        return open_anndata(store, options)
+    with metadata_of(where):
+        arrays = {name: array for name, array in group.arrays() if array.dtype.kind in "biufc"}
+    variable = options.choose({name: array.shape for name, array in arrays.items()}, where)
+    if holds_calls(arrays[variable]):
+        return open_calls(group, variable, options)
+    return open_matrix(arrays[variable], group, options, look_beside=True)
+
+
+def _open_array(array: zarr.Array[Any], options: OpenOptions) -> AbstractSource:
+    """Open an array, with the names that its group has for it, where it is in one."""
+    held = AnnDataStore.around(array)
+    if held is not None:
+        store, variable = held
+        return open_anndata(store, replace(options, variable=variable))
+    group = parent(array)
+    if group is not None and holds_calls(array):
+        return open_calls(group, array.basename, options)
+    return open_matrix(array, group, options, look_beside=False)
+
+
+def parent(array: zarr.Array[Any]) -> zarr.Group | None:
+    """Open the group that an array is in; none for an array at the root of its store."""
+    if not array.path:
+        return None
+    try:
+        return group_at(StorePath(array.store, array.path.rpartition("/")[0]))
+    except FileNotFoundError:
+        return None
+
+
+def take_features(X: Any, chosen: Index, d: int, names: Array | None = None) -> Any:
+    """Features of a dask array, DataArray, Dataset or Zarr array, without computing.
+
+    Parameters
+    ----------
+    d : int
+        Features at fit.
+    names : (d,) array, optional
+        Their names; where X names its own, they must be those.
+
+    Raises
+    ------
+    InputError
+        X has other features, or is nothing that `fit` would have taken.
+    """
+    if isinstance(X, (xr.DataArray, xr.Dataset)):
+        return X.isel({_feature_dim(X, d, names): chosen})
+    shape = getattr(X, "shape", None)
+    if not isinstance(shape, tuple) or len(shape) != 2 or not hasattr(X, "dtype") or d not in shape:
+        given = shape if isinstance(shape, tuple) else type(X).__name__
+        raise InputError(
+            f"transform takes arrays with {d} features and got {given}; open a store first, for "
+            "instance with xarray.open_zarr(path, mask_and_scale=False)."
+        )
+    check_dtype(X.dtype, "X")
+    check_chunks(X)
+    axis = 1 if shape[1] == d else 0
+    index = (slice(None), chosen) if axis == 1 else (chosen, slice(None))
+    return X.oindex[index] if hasattr(X, "oindex") else X[index]
+
+
+def _feature_dim(X: xr.DataArray | xr.Dataset, d: int, names: Array | None) -> Any:
+    """Dimension of the features, which are those of fit as far as names tell."""
+    dims = [dim for dim, size in X.sizes.items() if size == d]
+    if len(dims) != 1:
+        raise InputError(
+            f"The data have dimensions {dict(X.sizes)} and the selector was fitted on {d} "
+            "features; pass data with exactly one such dimension."
+        )
+    if isinstance(X, xr.DataArray):
+        check_dtype(X.dtype, "X")
+    here = None if names is None else names_along(X, dims[0])
+    if names is not None and here is not None:
+        _check_names(here, names, str(dims[0]))
+    return dims[0]
+
+
+def _check_names(here: Array, names: Array, dim: str) -> None:
+    differ = np.flatnonzero(np.asarray(here, dtype=object) != names)
+    if len(differ):
+        at = int(differ[0])
+        raise InputError(
+            f"Features of X along {dim!r} are not those of fit, or in another order: number {at} "
+            f"is {str(here[at])!r} and was {str(names[at])!r}. Pass them as at fit, for instance "
+            "by X.sel(...)."
+        )

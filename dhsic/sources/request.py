@@ -11,20 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
 from dhsic.errors import InputError
-from dhsic.sources.dosage import PloidyPolicy
-from dhsic.sources.watched import MissingChunks
+from dhsic.sources.names import FEATURE_DIMS, SAMPLE_DIMS
 
+#: What a chunk that is not stored is: damage, or fill values.
+MissingChunks = Literal["error", "fill"]
+#: What a call of lower ploidy counts: its alleles, as many as full ploidy has, or an error.
+PloidyPolicy = Literal["count", "scale", "error"]
 #: Variables of genotypes that are taken when none is chosen, the first that there is.
 PREFERRED = ("call_genotype", "call_dosage")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class OpenOptions:
     """The options of `open_source`."""
 
     variable: str | None
@@ -88,17 +91,6 @@ class Request:
             "name of the matrix."
         )
 
-
-# fmt: off
-SAMPLE_DIMS = frozenset((
-    "samples", "sample", "sample_id", "obs", "n_obs", "observations", "observation", "cells",
-    "cell", "individuals", "individual", "subjects", "subject",
-))
-FEATURE_DIMS = frozenset((
-    "variants", "variant", "features", "feature", "var", "vars", "n_vars", "genes", "gene", "snps",
-    "snp", "sites", "site", "probes", "loci", "markers",
-))
-# fmt: on
 
 Dims = Sequence[str | None] | None
 

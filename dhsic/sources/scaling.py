@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Index, Mask
-from dhsic.sources.checksums import checksums
+from dhsic.sources.views import checksums
 
 #: Features with at most this many distinct values are few-valued.
 MOST_LEVELS = 8
@@ -54,7 +54,7 @@ class Scaling:
     n_levels : uint8
         Distinct values (the filled-in mean counts as one), 0 for more than 8.
     checksum : int64
-        Of the stored values, see `dhsic.sources.checksums`; 0 where none was taken.
+        Of the stored values, see `dhsic.sources.views`; 0 where none was taken.
     """
 
     scale: Float

@@ -23,10 +23,10 @@ from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.sources.anndata import AnnDataStore, Frame
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import dimension_names, read_array
+from dhsic.sources.names import FEATURE_DIMS, SAMPLE_DIMS
 from dhsic.sources.opening import open_source
-from dhsic.sources.request import FEATURE_DIMS, SAMPLE_DIMS
+from dhsic.sources.request import MissingChunks
 from dhsic.sources.stores import metadata_of, open_store
-from dhsic.sources.watched import MissingChunks
 from dhsic.validation import as_array, refuse_lossy
 
 #: What PLINK writes for a phenotype that is missing.

@@ -358,10 +358,6 @@ class RecodedSource(AbstractView):
         own = base.missing_code if code is None else code
         self.missing_code = self._codes[0] if own is None else own
 
-    def read(self, block: Block, rows: Index | None = None) -> Array:
-        """Read a block, (m, c)."""
-        return self.recode(self.base.read(block, rows).T).T
-
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
         return self.recode(self.base.read_columns(block, local, rows))
 
@@ -372,10 +368,6 @@ class RecodedSource(AbstractView):
 
     def fingerprint(self) -> str:
         return f"{self.base.fingerprint()}-{','.join(map(str, self._codes))}-{self.dtype}"
-
-    def with_pieces(self, blocks: tuple[Block, ...], arrays: tuple[Array, ...]) -> AbstractSource:
-        base = self.base.with_pieces(blocks, arrays)
-        return RecodedSource(base, self._codes, self.missing_code)
 
 
 def recoded(source: AbstractSource, values: Values) -> AbstractSource:

@@ -1,27 +1,214 @@
-"""What VCF Zarr says of its variants besides calls: their FILTER, how many alleles they have."""
+"""What VCF Zarr says of its variants besides calls: names and places, FILTER, alleles.
+
+Variants have names and coordinates in the arrays of VCF Zarr and sgkit; they are read when they
+are asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 import zarr
+from zarr.storage import StorePath
 
 from dhsic._typing import Array, Mask
 from dhsic.errors import DataError, InputError
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.chunked import read_array
-from dhsic.sources.labels import member
-from dhsic.sources.subset import SubsetSource
-from dhsic.sources.watched import MissingChunks
+from dhsic.sources.chunked import group_at, member, place_of, read_array
+from dhsic.sources.names import Names, text
+from dhsic.sources.request import MissingChunks
+from dhsic.sources.views import SubsetSource
 
-FILTER, FILTER_IDS, ALLELES = "variant_filter", "filter_id", "variant_allele"
+#: Gives an array of the store by name, or None where there is none.
+Getter = Callable[[str], Array | None]
+#: Arrays that describe variants, and the one that `variant_contig` counts in.
+IDS, POSITION, ALLELES = "variant_id", "variant_position", "variant_allele"
+CONTIG, CONTIGS = "variant_contig", "contig_id"
+FILTER, FILTER_IDS = "variant_filter", "filter_id"
 PASS = "PASS"
-#: Alleles of so many variants are read at once.
+#: What VCF writes for what is missing: the contig of a variant whose index of it is -1.
+NO_CONTIG = "."
+#: Rows of text that are read at a time.
 AT_A_TIME = 2**16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Variants:
+    """The arrays ``variant_*``, ``sample_id`` and ``contig_id`` of a VCF Zarr group.
+
+    Text is read once for as long as somebody has it: a million ids take 60 MB.
+    """
+
+    group: StorePath
+    _held: WeakValueDictionary[str, Array] = field(default_factory=WeakValueDictionary, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Variants, (self.group,)
+
+    @classmethod
+    def names_of(cls, group: zarr.Group, d: int) -> Names:
+        """Names and coordinates of a group of d variants.
+
+        Raises
+        ------
+        DataError
+            They are those of others, or name contigs that there are not.
+        """
+        variants = cls(place_of(group))
+        shapes = {name: array.shape for name, array in group.arrays()}
+        check_variants(variants.getter(), shapes, d, str(group.store_path))
+        return Names(variants.names, variants.samples, variants.coords, variants.key)
+
+    def names(self) -> Array | None:
+        """Ids of the variants, or "contig:position[:ref:alt]"."""
+        return variant_names(self.getter())
+
+    def samples(self) -> Array | None:
+        """Ids of the samples, or None."""
+        return sample_ids(self.getter())
+
+    def coords(self) -> Mapping[str, Array]:
+        """Contigs, positions and ids of the variants."""
+        return variant_coords(self.getter())
+
+    def key(self) -> tuple[Array | None, ...]:
+        """Positions name variants as well as ids do, and are read 100 times as fast."""
+        get = self.getter()
+        return get(POSITION), get(CONTIG), sample_ids(get)
+
+    def getter(self) -> Getter:
+        """What reads the arrays of the group."""
+        group = group_at(self.group)
+
+        def get(name: str) -> Array | None:
+            array = member(group, name)
+            if array is None or name not in (IDS, ALLELES):
+                return None if array is None else read_array(array, "fill")
+            held = self._held.get(name)
+            if held is None:
+                held = self._held[name] = np.empty(array.shape, dtype=object)
+                for rows in _stretches(array):  # as it is read text takes as much again
+                    held[rows] = text(read_array(array, "fill", rows))
+            return held
+
+        return get
+
+
+def sample_ids(get: Getter) -> Array | None:
+    """Ids of the samples, or None."""
+    ids = get("sample_id")
+    return None if ids is None else text(ids)
+
+
+def variant_names(get: Getter) -> Array | None:
+    """Name the variants: their ids, "contig:position[:ref:alt]" for those without.
+
+    Ids that repeat name nothing, so then every variant is named by its position.
+    """
+    ids = _ids(get)
+    if ids is None:
+        return _places(get)
+    unnamed = np.isin(ids, (".", ""))
+    if not unnamed.any() and pd.Index(ids).is_unique:
+        return ids  # the places of a million variants take 100 MB
+    places = _places(get)
+    if places is None:
+        return ids
+    names = np.where(unnamed, places, ids)
+    return names if pd.Index(names).is_unique else places
+
+
+def variant_coords(get: Getter) -> dict[str, Array]:
+    """Return contig names, positions, ids and alleles of the variants, those that there are."""
+    position = get(POSITION)
+    coords = {
+        CONTIG: _contigs(get),
+        POSITION: None if position is None else position.astype(np.int64),
+        IDS: _ids(get),
+        **_alleles(get(ALLELES)),
+    }
+    return {name: values for name, values in coords.items() if values is not None}
+
+
+def _alleles(alleles: Array | None) -> dict[str, Array]:
+    """Reference alleles, and all others of each variant between commas."""
+    if alleles is None or alleles.ndim != 2 or not alleles.shape[1]:
+        return {}
+    columns = [text(column) for column in alleles.T]
+    alt = columns[1].copy() if columns[1:] else np.full(len(alleles), "", dtype=object)
+    for column in columns[2:]:
+        more = np.flatnonzero(column != "")
+        alt[more] = [f"{a},{b}" for a, b in zip(alt[more], column[more], strict=True)]
+    return {"variant_ref": columns[0], "variant_alt": alt}
+
+
+def _ids(get: Getter) -> Array | None:
+    ids = get(IDS)
+    return None if ids is None else text(ids)
+
+
+def _contigs(get: Getter) -> Array | None:
+    index, names = get(CONTIG), get(CONTIGS)
+    if index is None:
+        return None
+    if names is None or index.dtype.kind not in "iu":
+        return text(index)
+    contigs: Array = np.append(text(names), NO_CONTIG)[index]  # the last one, at -1
+    return contigs
+
+
+def check_variants(get: Getter, shapes: Mapping[str, tuple[int, ...]], d: int, where: str) -> None:
+    """Refuse what describes other variants than those of the data.
+
+    Parameters
+    ----------
+    shapes : mapping
+        Shapes of the arrays beside the data, by name.
+    d : int
+        Variants of the data.
+    where : str
+        How messages call what holds the arrays.
+
+    Raises
+    ------
+    DataError
+        An array is of other length, or a variant is on a contig that there is not.
+    """
+    for name in (CONTIG, POSITION, ALLELES, IDS):
+        if name in shapes and shapes[name][:1] != (d,):
+            raise DataError(
+                f"{name} of {where} has shape {shapes[name]}, and there are {d} variants. The "
+                "store is damaged: write it again."
+            )
+    index, names = get(CONTIG), get(CONTIGS)
+    if index is None or names is None or index.dtype.kind not in "iu":
+        return
+    outside = np.flatnonzero((index < -1) | (index >= len(names)))
+    if outside.size:
+        raise DataError(
+            f"{CONTIG} of {where} is {index[outside[0]]} for variant {outside[0]} ({outside.size} "
+            f"such in all), and {CONTIGS} names {len(names)} contigs, 0 to {len(names) - 1}; -1 is "
+            "missing. The store is damaged: write it again."
+        )
+
+
+def _places(get: Getter) -> Array | None:
+    contigs, positions, alleles = _contigs(get), get(POSITION), get(ALLELES)
+    if contigs is None or positions is None:
+        return None
+    places = [f"{c}:{p}" for c, p in zip(contigs, positions, strict=True)]
+    if alleles is not None and not pd.Index(places).is_unique:
+        places = [
+            f"{place}:{row[0]}:{','.join(a for a in row[1:] if a)}"
+            for place, row in zip(places, text(alleles), strict=True)
+        ]
+    return np.array(places, dtype=object)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,15 +301,15 @@ def n_multiallelic(group: zarr.Group) -> int | None:
         return None
     if alleles.shape[1] < 3:  # the reference, and one other
         return 0
-    return sum(int(((part[:, 1:] != "").sum(axis=1) > 1).sum()) for part in _parts(alleles))
+    parts = (read_array(alleles, "fill", rows) for rows in _stretches(alleles))
+    return sum(int(((part[:, 1:] != "").sum(axis=1) > 1).sum()) for part in parts)
 
 
-def _parts(array: zarr.Array[Any]) -> Iterator[Array]:
-    """Rows of an array, whole chunks at a time."""
+def _stretches(array: zarr.Array[Any]) -> list[slice]:
+    """Rows of an array in stretches of whole chunks."""
     chunk = (array.shards or array.chunks)[0]
-    step = chunk * max(1, AT_A_TIME // chunk)
-    for start in range(0, array.shape[0], step):
-        yield read_array(array, "fill", slice(start, start + step))
+    step = chunk * -(-AT_A_TIME // chunk)
+    return [slice(start, start + step) for start in range(0, array.shape[0], step)]
 
 
 def _values(data: Any, name: str, missing_chunks: MissingChunks) -> Array | None:

@@ -1,118 +1,110 @@
-"""Genotypes and dosages in VCF Zarr, as bio2zarr and sgkit write them."""
+"""Genotypes and dosages in VCF Zarr, as bio2zarr and sgkit write them.
+
+A genotype lists allele indices, one per chromosome copy: 0 reference, above 0 another, -1
+missing, -2 no such copy (a haploid call in a diploid array). Its dosage is the number of
+non-reference alleles; neither ``sum`` over the copies nor the largest index gives it. The store is
+never opened through xarray, whose masking turns dosage 0 into NaN.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, get_args
 
 import numpy as np
 import zarr
 
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError, InputError
-from dhsic.sources.base import AbstractSource, Block
-from dhsic.sources.chunked import ChunkedArray, dimension_names
-from dhsic.sources.domain import check_finite, first_bad
-from dhsic.sources.dosage import (
-    DIPLOID,
-    DOSAGES,
-    MISSING,
-    NO_COPY,
-    PloidyPolicy,
-    check_policy,
-    fold,
-)
-from dhsic.sources.fingerprint import fingerprint
-from dhsic.sources.labels import VariantLabels, member
-from dhsic.sources.watched import MissingChunks
+from dhsic.sources.base import Block, check_finite, first_bad
+from dhsic.sources.chunked import ChunkedArray, dimension_names, member
+from dhsic.sources.request import OpenOptions, PloidyPolicy
+from dhsic.sources.variants import ALLELES, Variants
+from dhsic.sources.zarr import ZarrSource
+
+MISSING = -1
+NO_COPY = -2
+#: Variables that hold dosages, and alleles of a call where no genotypes tell.
+DOSAGES, DIPLOID = ("call_dosage", "call_DS"), 2
 
 
-class VczSource(AbstractSource):
-    """Calls of a VCF Zarr group: genotypes folded into dosages, or numbers per call.
+@dataclass(frozen=True, eq=False)
+class Calls:
+    """How calls, features first, become numbers.
 
     ``call_genotype`` (variants, samples, ploidy) becomes the number of non-reference alleles,
     int8, -1 where missing: at a multi-allelic site all alternative alleles count together, 0/2 is
     1 and 1/2 is 2. Other variables (``call_dosage``, ``call_DS``) are read as they are; a
     third dimension is accepted when it has one element. A mask (``call_dosage_mask``) is honoured.
 
-    Parameters
+    Attributes
     ----------
-    group : zarr.Group
-        The store; it is never opened through xarray, whose masking turns dosage 0 into NaN.
-    variable : str
-        A variable with dimensions (variants, samples, ...).
-    ploidy_policy : {"count", "scale", "error"}
+    chunked : ChunkedArray
+        Where they are stored.
+    policy : {"count", "scale", "error"}
         What a call of lower ploidy counts: its alleles, as many as full ploidy has, or an error.
-    missing_chunks : {"error", "fill"}
-        Whether a chunk that is not stored is an error or fill values.
+    is_genotype : bool
+        Whether they list alleles.
+    n_alleles : int or None
+        Alleles that a variant may have, where it is known.
+    mask : ChunkedArray or None
+        Says which calls are missing.
     """
 
-    def __init__(
-        self,
-        group: zarr.Group,
-        variable: str = "call_genotype",
-        *,
-        ploidy_policy: PloidyPolicy = "count",
-        missing_chunks: MissingChunks = "error",
-    ) -> None:
-        check_policy(ploidy_policy)
-        array = member(group, variable)
-        if array is None:
-            raise InputError(f"{group.store_path} holds no {variable}. It holds {contents(group)}.")
-        axis = calls_axis(array, f"{group.store_path}/{variable}")
-        self._data = ChunkedArray(array, axis, missing_chunks)
-        self._labels = VariantLabels.of(group, self._data.n_features)
-        _check_samples(group, self._data)
-        self._is_genotype = is_genotype(array)
-        _check_third_axis(array, self._data.label, is_genotype=self._is_genotype)
-        mask = None if self._is_genotype else member(group, f"{variable}_mask")
-        self._mask = None if mask is None else ChunkedArray(mask, axis, missing_chunks)
-        alleles = member(group, "variant_allele")
-        self._n_alleles = None if alleles is None else int(alleles.shape[1])
-        self._policy = ploidy_policy
-        self.n_samples, self.n_features = self._data.n_samples, self._data.n_features
-        self.dtype = np.dtype(np.int8) if self._is_genotype else self._data.dtype
-        self.missing_code = _missing_code(self.dtype, self._mask)
-        self.dosages = self._is_genotype or variable in DOSAGES
-        self.keeps_codes = True  # values that are none of these are refused
-        self.ploidy = _ploidy(group, array)
-        self.client_bytes, self.chunk_bytes = self._data.client_bytes, self._data.chunk_bytes
+    chunked: ChunkedArray
+    policy: PloidyPolicy
+    is_genotype: bool
+    n_alleles: int | None
+    mask: ChunkedArray | None
 
-    def blocks(self, width: int) -> tuple[Block, ...]:
-        """Group whole chunks (or shards) into blocks of up to `width` variants."""
-        return self._data.blocks(width)
+    @property
+    def dtype(self) -> Any:
+        """Dtype of the numbers."""
+        return np.dtype(np.int8) if self.is_genotype else self.chunked.dtype
 
-    def read(self, block: Block, rows: Index | None = None) -> Array:
-        """Read a block, (m, c)."""
-        values = self._data.read(block, rows)
-        if self._is_genotype:
+    @property
+    def missing_code(self) -> int | None:
+        """-1, or the largest value where numbers have no sign and a mask says what is missing."""
+        if self.dtype.kind == "b" and self.mask is not None:
+            raise InputError(
+                f"{self.mask.label} masks booleans, which have no value for missing. Choose "
+                "another variable, or write it as int8 with -1 where missing."
+            )
+        if self.dtype.kind == "u" and self.mask is not None:
+            return int(np.iinfo(self.dtype).max)
+        return MISSING if self.dtype.kind == "i" else None
+
+    def numbers(self, values: Array, block: Block, rows: Index | None) -> Array:
+        """Numbers (c, m) of stored calls (c, m, ...)."""
+        if self.is_genotype:
             self._check_alleles(values, block, rows)
-            return fold(values, self._policy).T
+            return fold(values, self.policy)
         values = values.reshape(values.shape[:2])
-        if self._mask is not None:
-            masked = self._mask.read(block, rows).reshape(values.shape).astype(bool)
+        if self.mask is not None:
+            masked = self.mask.read(block, rows).reshape(values.shape).astype(bool)
             values[masked] = np.nan if values.dtype.kind == "f" else self.missing_code
-        check_finite(values, block, rows, self._data.place, self.missing_code)
+        check_finite(values, block, rows, self.chunked.place, self.missing_code)
         self._check_numbers(values, block, rows)
-        return values.T
+        return values
 
     def _check_alleles(self, genotypes: Array, block: Block, rows: Index | None) -> None:
         if not genotypes.size:
             return
         lowest, highest = int(genotypes.min()), int(genotypes.max())
-        most = highest if self._n_alleles is None else self._n_alleles - 1
-        lower_bound = MISSING if self._policy == "error" else NO_COPY
+        most = highest if self.n_alleles is None else self.n_alleles - 1
+        lower_bound = MISSING if self.policy == "error" else NO_COPY
         if lower_bound <= lowest and highest <= most:
             return
         outside: Mask = (genotypes < NO_COPY) | (genotypes > most)
         if outside.any():
-            where = first_bad(np.any(outside, axis=-1), genotypes, block, rows, self._data.place)
+            where = first_bad(np.any(outside, axis=-1), genotypes, block, rows, self.chunked.place)
             raise DataError(
                 f"{where}; allele indices are -2 (no copy), -1 (missing) or 0 to {most}. The "
                 "store is damaged, or holds something else: write it again."
             )
         partial: Mask = np.any(genotypes == NO_COPY, axis=-1)
-        where = first_bad(partial, genotypes, block, rows, self._data.place)
+        where = first_bad(partial, genotypes, block, rows, self.chunked.place)
         raise DataError(
             f"{where}, a call of lower ploidy. Pass ploidy_policy='count' or 'scale', or leave "
             "out haploid variants."
@@ -126,25 +118,48 @@ class VczSource(AbstractSource):
             negative &= values != self.missing_code
         if negative.any():
             raise DataError(
-                f"{first_bad(negative, values, block, rows, self._data.place)}; what a call "
+                f"{first_bad(negative, values, block, rows, self.chunked.place)}; what a call "
                 "counts is not negative. Write missing calls as "
                 f"{'NaN' if values.dtype.kind == 'f' else self.missing_code}."
             )
 
-    def fingerprint(self) -> str:
-        layout = (self._data.layout, self._policy, self._mask is not None)
-        return fingerprint(self, self._data.edges, layout, *self._labels.identity())
 
-    def feature_names(self) -> Array | None:
-        """Ids of the variants, or "contig:position[:ref:alt]"."""
-        return self._labels.feature_names()
+def open_calls(group: zarr.Group, variable: str, options: OpenOptions) -> ZarrSource:
+    """Open a variable with dimensions (variants, samples, ...) of a VCF Zarr group."""
+    check_policy(options.ploidy_policy)
+    label = f"{group.store_path}/{variable}"
+    array = member(group, variable)
+    if array is None:
+        raise InputError(f"{group.store_path} holds no {variable}. It holds {contents(group)}.")
+    axis = calls_axis(array, label)
+    chunked = ChunkedArray(array, axis, options.missing_chunks)
+    names = Variants.names_of(group, chunked.n_features)
+    _check_samples(group, chunked)
+    is_genotypes = is_genotype(array)
+    _check_third_axis(array, chunked.label, is_genotype=is_genotypes)
+    mask = None if is_genotypes else member(group, f"{variable}_mask")
+    alleles = member(group, ALLELES)
+    calls = Calls(
+        chunked,
+        options.ploidy_policy,
+        is_genotypes,
+        None if alleles is None else int(alleles.shape[1]),
+        None if mask is None else ChunkedArray(mask, axis, options.missing_chunks),
+    )
+    source = ZarrSource(chunked, names, missing_code=calls.missing_code, calls=calls)
+    source.dosages = is_genotypes or variable in DOSAGES
+    source.keeps_codes = True  # values that are none of these are refused
+    source.ploidy = _ploidy(group, array)
+    options.check_dim(1, "samples", label)
+    options.check_length(source.n_samples, label)
+    return source
 
-    def sample_names(self) -> Array | None:
-        return self._labels.sample_names()
 
-    def feature_coords(self) -> Mapping[str, Array]:
-        """Contigs, positions and ids of the variants."""
-        return self._labels.feature_coords()
+def holds_calls(array: zarr.Array[Any]) -> bool:
+    """Whether it is a variable of calls."""
+    dims = dimension_names(array)
+    named = dims is None or set(dims[:2]) == {"variants", "samples"}
+    return array.basename.startswith("call_") and array.ndim >= 2 and named
 
 
 def _check_samples(group: zarr.Group, data: ChunkedArray) -> None:
@@ -162,18 +177,6 @@ def _ploidy(group: zarr.Group, calls: zarr.Array[Any]) -> int | None:
     if calls is not genotypes and calls.basename not in DOSAGES:
         return None
     return DIPLOID if genotypes is None or genotypes.ndim != 3 else int(genotypes.shape[2])
-
-
-def _missing_code(dtype: Any, mask: ChunkedArray | None) -> int | None:
-    """-1, or the largest value where numbers have no sign and a mask says what is missing."""
-    if dtype.kind == "b" and mask is not None:
-        raise InputError(
-            f"{mask.label} masks booleans, which have no value for missing. Choose another "
-            "variable, or write it as int8 with -1 where missing."
-        )
-    if dtype.kind == "u" and mask is not None:
-        return int(np.iinfo(dtype).max)
-    return MISSING if dtype.kind == "i" else None
 
 
 def contents(group: zarr.Group) -> str:
@@ -209,3 +212,49 @@ def _check_third_axis(array: zarr.Array[Any], label: str, *, is_genotype: bool) 
         "numbers per call, and a feature is one. Choose variable='call_genotype', or a variable "
         "with dimensions (variants, samples), or split multi-allelic variants before converting."
     )
+
+
+def check_policy(policy: str) -> None:
+    """Refuse a word that is not a ploidy policy."""
+    if policy not in get_args(PloidyPolicy):
+        raise InputError(
+            f"ploidy_policy={policy!r} is unknown. Pass 'count' (a haploid call counts its one "
+            "allele), 'scale' (it counts as many as the others have), or 'error'."
+        )
+
+
+def fold(genotypes: Array, policy: PloidyPolicy) -> Array:
+    """Fold allele indices (..., ploidy) into dosages (...), int8, -1 where missing.
+
+    A call is missing when one of its alleles is, or when it has no copy at all. Calls of lower
+    ploidy count what they have, or are scaled up to the full ploidy (rounded half to even).
+    """
+    if genotypes.dtype == np.int8 and genotypes.shape[-1] == 2:
+        # 65,536 pairs are all there are: one look-up instead of seven passes, 4 times as fast.
+        pairs = np.ascontiguousarray(genotypes).view(np.uint16)[..., 0]
+        dosages: Array = _pair_table(policy)[pairs]
+        return dosages
+    return _fold(genotypes, policy)
+
+
+@cache
+def _pair_table(policy: PloidyPolicy) -> Array:
+    pairs = np.arange(2**16, dtype=np.uint16).view(np.int8).reshape(-1, 2)
+    return _fold(pairs, policy)
+
+
+def _fold(genotypes: Array, policy: PloidyPolicy) -> Array:
+    ploidy = genotypes.shape[-1]
+    dosage = np.zeros(genotypes.shape[:-1], np.int8)
+    copies = np.zeros_like(dosage)
+    missing = np.zeros(dosage.shape, bool)
+    for k in range(ploidy):  # strided, 10 times as fast as a reduction over a short last axis
+        allele = genotypes[..., k]
+        dosage += allele > 0
+        copies += allele != NO_COPY
+        missing |= allele == MISSING
+    if policy == "scale":
+        scaled = dosage * (ploidy / np.maximum(copies, 1))
+        dosage = np.rint(scaled).astype(np.int8)
+    dosage[missing | (copies == 0)] = MISSING
+    return dosage

@@ -10,27 +10,20 @@ import xarray as xr
 
 from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
-from dhsic.sources.arrays import ArraySource, DaskSource, Names
+from dhsic.sources.arrays import ArraySource, DaskSource
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.dosage import (
-    DIPLOID,
-    DOSAGES,
-    MISSING,
-    NO_COPY,
-    PloidyPolicy,
-    check_policy,
-    fold,
-)
-from dhsic.sources.names import check_variants, naming_array, text, variant_coords, variant_names
-from dhsic.sources.request import Request, feature_axis
+from dhsic.sources.names import Names, naming_array, text
+from dhsic.sources.request import OpenOptions, PloidyPolicy, feature_axis
+from dhsic.sources.variants import check_variants, sample_ids, variant_coords, variant_names
+from dhsic.sources.vcz import DIPLOID, DOSAGES, MISSING, NO_COPY, check_policy, fold
 
 
-def open_xarray(X: xr.DataArray | xr.Dataset, request: Request) -> AbstractSource:
+def open_xarray(X: xr.DataArray | xr.Dataset, options: OpenOptions) -> AbstractSource:
     """Open a DataArray, or the variable of a Dataset that holds the matrix."""
     beside: Mapping[Any, Any]
     if isinstance(X, xr.Dataset):
         numeric = {str(n): v.shape for n, v in X.data_vars.items() if v.dtype.kind in "biufc"}
-        array, beside = X[request.choose(numeric, "The Dataset")], X.variables
+        array, beside = X[options.choose(numeric, "The Dataset")], X.variables
         names = _names_in(X) if {"variants", "samples"} <= set(array.dims) else None
     elif isinstance(X, xr.DataArray):
         array, beside, names = X, X.coords, None
@@ -39,10 +32,10 @@ def open_xarray(X: xr.DataArray | xr.Dataset, request: Request) -> AbstractSourc
     _refuse_masked_zeros(array)
     if "ploidy" in array.dims:
         named = names or _names_of(array, "variants", "samples", beside)
-        source = _open_genotypes(array, named, request)
+        source = _open_genotypes(array, named, options)
         source.ploidy = array.sizes["ploidy"]
         return source
-    source = _open_matrix(array, names, beside, request)
+    source = _open_matrix(array, names, beside, options)
     if array.name in DOSAGES:
         genotypes = beside.get("call_genotype")
         source.ploidy = DIPLOID if genotypes is None else genotypes.sizes.get("ploidy", DIPLOID)
@@ -50,7 +43,7 @@ def open_xarray(X: xr.DataArray | xr.Dataset, request: Request) -> AbstractSourc
 
 
 def _open_matrix(
-    array: xr.DataArray, names: Names | None, beside: Mapping[Any, Any], request: Request
+    array: xr.DataArray, names: Names | None, beside: Mapping[Any, Any], options: OpenOptions
 ) -> AbstractSource:
     what = _title(array)
     if array.ndim != 2:
@@ -64,10 +57,10 @@ def _open_matrix(
             f"{what} has dimensions {dims}, two of one name, so neither can be told. Rename them: "
             "xarray.DataArray(X.values, dims=('samples', 'features'))."
         )
-    axis = feature_axis(array.shape, dims, request.sample_dim, request.n_samples, what=what)
+    axis = feature_axis(array.shape, dims, options.sample_dim, options.n_samples, what=what)
     features, samples = array.dims[axis], array.dims[1 - axis]
-    code = request.code_of(array.encoding | array.attrs)
-    if array.name in DOSAGES and request.missing_code == "auto":
+    code = options.code_of(array.encoding | array.attrs)
+    if array.name in DOSAGES and options.missing_code == "auto":
         code = MISSING if array.dtype.kind == "i" else None
     source = _source(
         array.transpose(samples, features),
@@ -78,11 +71,11 @@ def _open_matrix(
     return source
 
 
-def _open_genotypes(array: xr.DataArray, names: Names, request: Request) -> AbstractSource:
-    check_policy(request.ploidy_policy)
+def _open_genotypes(array: xr.DataArray, names: Names, options: OpenOptions) -> AbstractSource:
+    check_policy(options.ploidy_policy)
     calls = array.transpose("variants", "samples", "ploidy")
-    request.check_length(calls.sizes["samples"], _title(array))
-    policy = request.ploidy_policy
+    options.check_length(calls.sizes["samples"], _title(array))
+    policy = options.ploidy_policy
     loaded = _lazy_or_loaded(calls)
     source: AbstractSource
     if isinstance(loaded, np.ndarray):
@@ -123,7 +116,7 @@ def names_along(X: xr.DataArray | xr.Dataset, features: Any) -> Array | None:
     """Names of the features along a dimension, as `open_xarray` reads them; None without."""
     if isinstance(X, xr.Dataset):
         if {"variants", "samples"} <= set(X.dims):
-            return _names_in(X).features
+            return _names_in(X).feature_names()
         beside: Mapping[Any, Any] = X.variables
     else:
         beside = X.coords
@@ -136,10 +129,7 @@ def _names_in(ds: xr.Dataset) -> Names:
 
     shapes = {str(name): v.shape for name, v in ds.variables.items()}
     check_variants(get, shapes, ds.sizes["variants"], "the Dataset")
-    samples = get("sample_id")
-    return Names(
-        variant_names(get), None if samples is None else text(samples), variant_coords(get)
-    )
+    return Names(variant_names(get), sample_ids(get), variant_coords(get))
 
 
 def _names_of(array: xr.DataArray, features: Any, samples: Any, beside: Mapping[Any, Any]) -> Names:

@@ -197,7 +197,7 @@ class Checkpoint:
         Parameters
         ----------
         checksums : (d,) int64
-            Of all features, as of `dhsic.sources.checksums`.
+            Of all features, as of `dhsic.sources.views`.
 
         Raises
         ------

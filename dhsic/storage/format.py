@@ -20,7 +20,7 @@ import numpy as np
 from dhsic._typing import Array, Float, Index
 from dhsic.algorithms.state import SelectionState, begin
 from dhsic.errors import CheckpointError, StoreError
-from dhsic.sources.checksums import named
+from dhsic.sources.views import named
 from dhsic.storage.base import AbstractFenced, AbstractPlace, canonical
 from dhsic.storage.nodes import META, decode, names_of
 

@@ -1,25 +1,115 @@
-"""Checksums of features: they tell data that changed since they were read, value for value.
+"""Views of a source: some of its features, and values that are compared with those of before.
 
-Every feature has one, of its stored values in the order of the samples that take part. So they
-depend neither on chunks, compression and the cut into blocks nor on where, or by whom, the feature
-is read, and name what changed.
+Every feature has a checksum, of its stored values in the order of the samples that take part. So
+checksums depend neither on chunks, compression and the cut into blocks nor on where, or by whom,
+the feature is read: they tell data that changed since they were read, value for value, and name
+what changed.
 """
 
 from __future__ import annotations
 
+import hashlib
+import zlib
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Array, Index
-from dhsic.errors import DataError
+from dhsic.errors import DataError, InputError
 from dhsic.sources.base import AbstractSource, AbstractView, Block
 
 #: Bytes of a word, and of values that are taken at a time, so that they stay in the cache.
 WORD, CACHE_BYTES = 8, 1 << 19
 #: Runs of features that a message names, at most.
 MOST_NAMED = 3
+
+
+class SubsetSource(AbstractView):
+    """Some features of another source, numbered anew; nothing is copied.
+
+    Blocks are those of the other source with fewer features. Between the features that are
+    wanted, the others of a block are read too.
+
+    Attributes
+    ----------
+    base : AbstractSource
+        The other source; of some features of a source, that source.
+    features : (d,) int64
+        Which of its features, ascending.
+    """
+
+    features: Index
+
+    def __init__(self, base: AbstractSource, features: Index) -> None:
+        features = np.asarray(features, dtype=np.int64)
+        _check(features, base.n_features)
+        if isinstance(base, SubsetSource):
+            features = base.features[features]
+        super().__init__(base.base if isinstance(base, SubsetSource) else base)
+        self.features, self.n_features = features, features.size
+        self.n_features_filtered = self.base.n_features - features.size
+        self.names = self.base.names.of_some(features, self.base.n_features)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As a mask in bits: 64 times smaller than positions, and runs of it shrink further."""
+        mask = np.zeros(self.base.n_features, dtype=bool)
+        mask[self.features] = True
+        return _unpacked, (self.base, zlib.compress(np.packbits(mask).tobytes()))
+
+    def around(self, block: Block) -> Block:
+        """From the first to the last feature of a block, wanted or not."""
+        first, last = self.features[block.start], self.features[block.stop - 1]
+        return Block(block.index, int(first), int(last) + 1)
+
+    def blocks(self, width: int) -> tuple[Block, ...]:
+        """Return the blocks of the other source, those that hold features of this one."""
+        stored = self.base.blocks(width)
+        starts = np.searchsorted(self.features, [block.start for block in stored])
+        stops = np.searchsorted(self.features, [block.stop for block in stored])
+        held = np.flatnonzero(stops > starts)
+        return tuple(Block(i, int(starts[k]), int(stops[k])) for i, k in enumerate(held))
+
+    def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
+        around = self.around(block)
+        wanted = self.features[block.start + local] - around.start
+        return self.base.read_columns(around, wanted, rows)
+
+    def fingerprint(self) -> str:
+        """Hex digest of the other source's and of which features are taken."""
+        digest = hashlib.sha256(self.base.fingerprint().encode())
+        digest.update(self.features.tobytes())
+        return digest.hexdigest()
+
+    def of_features(self, values: Array) -> Array:
+        taken: Array = values[self.features]
+        return taken
+
+
+def whole_of(source: AbstractSource) -> AbstractSource:
+    """Return the source that reads the store itself, all features of it."""
+    while isinstance(source, AbstractView):
+        source = source.base
+    return source
+
+
+def _unpacked(base: AbstractSource, packed: bytes) -> SubsetSource:
+    bits = np.frombuffer(zlib.decompress(packed), dtype=np.uint8)
+    mask = np.unpackbits(bits, count=base.n_features).astype(bool)
+    return SubsetSource(base, np.flatnonzero(mask))
+
+
+def _check(features: Index, d: int) -> None:
+    if features.ndim != 1 or features.size == 0:
+        raise InputError(
+            f"features have shape {features.shape}; pass positions, at least one, ascending."
+        )
+    if features[0] < 0 or features[-1] >= d or (np.diff(features) <= 0).any():
+        raise InputError(
+            f"features are positions from 0 to {d - 1}, ascending, each once; these begin with "
+            f"{features[:5].tolist()} and end with {features[-1]}."
+        )
 
 
 def checksums(raw: Array) -> Index:
@@ -85,10 +175,6 @@ class ChecksummedSource(AbstractView):
             return source
         return ChecksummedSource(source, checksums, rows)
 
-    def read(self, block: Block, rows: Index | None = None) -> Array:
-        """Read a block, (m, c)."""
-        return self.read_columns(block, np.arange(block.width), rows).T
-
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
         features = block.start + local
         if rows is None:
@@ -117,10 +203,6 @@ class ChecksummedSource(AbstractView):
                 "they are computed. Put them back (or write them to Zarr), then go on from the "
                 "checkpoint; or start again."
             )
-
-    def with_pieces(self, blocks: tuple[Block, ...], arrays: tuple[Array, ...]) -> AbstractSource:
-        base = self.base.with_pieces(blocks, arrays)
-        return ChecksummedSource(base, self.checksums, self.rows)
 
 
 def named(features: Index) -> str:
