@@ -1,45 +1,54 @@
-"""Feature selection by kernel dependence (HSIC) for matrices that do not fit in memory."""
+"""Feature selection by kernel dependence (HSIC) for matrices that do not fit in memory.
+
+A name is loaded when it is first asked for, so that ``dhsic --help`` waits for no library.
+"""
 
 from dhsic import startup  # noqa: F401  # before all that takes time to load
 
 # isort: split
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from dhsic import datasets, kernels
-from dhsic.detached import Run, attach, submit
-from dhsic.errors import (
-    CheckpointError,
-    ClusterError,
-    DataError,
-    DhsicError,
-    InputError,
-    MemoryBudgetError,
-    ScratchError,
-    StoreError,
-)
-from dhsic.independence import FeatureTests, TestResult, hsic_test, test_features
-from dhsic.independence.estimate import hsic, hsic_variance
-from dhsic.plans import Plan, Rates, plan
-from dhsic.results import load, save, selected_features
-from dhsic.selectors import (
-    BAHSIC,
-    CCM,
-    FOHSIC,
-    SVMRFE,
-    FeatureWeighting,
-    LinearHSIC,
-    OnePass,
-    select,
-)
-from dhsic.sources.opening import open_source
-from dhsic.sources.target import read_target
-from dhsic.structured import rank_kernels, rank_subgraphs, rank_substrings
-from dhsic.versions import VERSION
-
 if TYPE_CHECKING:
+    from dhsic import datasets, kernels
+    from dhsic.detached.attach import attach
+    from dhsic.detached.run import Run
+    from dhsic.detached.submit import submit
+    from dhsic.errors import (
+        CheckpointError,
+        ClusterError,
+        DataError,
+        DhsicError,
+        InputError,
+        MemoryBudgetError,
+        ScratchError,
+        StoreError,
+    )
+    from dhsic.independence import FeatureTests, TestResult, hsic_test, test_features
+    from dhsic.independence.estimate import hsic, hsic_variance
     from dhsic.matrix import kernel_matrix
+    from dhsic.plans.asking import plan
+    from dhsic.plans.plan import Plan
+    from dhsic.plans.time import Rates
+    from dhsic.results import load, save, selected_features
+    from dhsic.selectors import (
+        BAHSIC,
+        CCM,
+        FOHSIC,
+        SVMRFE,
+        FeatureWeighting,
+        LinearHSIC,
+        OnePass,
+    )
+    from dhsic.selectors.select import select
+    from dhsic.sources.opening import open_source
+    from dhsic.sources.target import read_target
+    from dhsic.structured import rank_kernels, rank_subgraphs, rank_substrings
 
-__version__ = VERSION
+    __version__: str
 
 __all__ = [
     "BAHSIC",
@@ -84,16 +93,54 @@ __all__ = [
     "test_features",
 ]
 
+#: Modules of the public names, which `__all__` lists.
+_HOMES = {
+    "detached": ("Run", "attach", "submit"),
+    "errors": (
+        *("CheckpointError", "ClusterError", "DataError", "DhsicError", "InputError"),
+        *("MemoryBudgetError", "ScratchError", "StoreError"),
+    ),
+    "independence": ("FeatureTests", "TestResult", "hsic_test", "test_features"),
+    "independence.estimate": ("hsic", "hsic_variance"),
+    "matrix": ("kernel_matrix",),
+    "plans": ("Plan", "Rates", "plan"),
+    "results": ("load", "save", "selected_features"),
+    "selectors": (
+        *("BAHSIC", "CCM", "FOHSIC", "SVMRFE", "FeatureWeighting", "LinearHSIC", "OnePass"),
+        "select",
+    ),
+    "sources.opening": ("open_source",),
+    "sources.target": ("read_target",),
+    "structured": ("rank_kernels", "rank_subgraphs", "rank_substrings"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
 
 def __getattr__(name: str) -> Any:
-    """`kernel_matrix`, which alone brings dask with it, when it is first asked for."""
-    if name != "kernel_matrix":
+    """A public name, or a module of dhsic."""
+    if name in _HOME:
+        value = getattr(import_module(f"dhsic.{_HOME[name]}"), name)
+    elif name == "__version__":
+        value = import_module("dhsic.versions").VERSION
+    elif name.startswith("_") or find_spec(f"dhsic.{name}") is None:
         raise AttributeError(f"module 'dhsic' has no attribute {name!r}")
-    from dhsic.matrix import kernel_matrix
-
-    return kernel_matrix
+    else:
+        value = import_module(f"dhsic.{name}")
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
     """Public names alone."""
     return sorted(__all__)
+
+
+class _Front(ModuleType):
+    """The package, whose `hsic` is the function, though a module of that name be imported."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name == "hsic" and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Front

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,10 +14,17 @@ import xarray as xr
 import zarr
 from commands import QUICK, SIMULATE, D, M, run, selected, told
 
-from dhsic.cli import select
+from dhsic.cli import main, select
+from dhsic.cli.options import OF_RUNS
 from dhsic.errors import ClusterError
+from dhsic.hsic import ESTIMATORS
+from dhsic.kernels.labels import LABEL_KERNELS
+from dhsic.kernels.table import KERNELS
 from dhsic.results import load
+from dhsic.selectors.parameters import APPROX
+from dhsic.selectors.select import METHODS, parameters_of
 from dhsic.simulation.truth import read_truth
+from dhsic.sources.request import MissingChunks
 
 #: How a round was done. A resumed run has no earlier scores to guess from in its first round, and
 #: may take another way to the same order.
@@ -251,6 +259,37 @@ def test_python_m_dhsic():
         [sys.executable, "-m", "dhsic", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("dhsic, version ")
+
+
+# Help --------------------------------------------------------------------------------------
+
+
+def test_help_waits_for_no_library():
+    code = """
+import sys
+from dhsic.cli import main
+for words in ([], *([name] for name in main.commands)):
+    main([*words, "--help"], standalone_mode=False)
+print({"numpy", "dask", "zarr", "pandas", "sklearn"} & set(sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"
+    assert done.stdout.count("Example:") == len(main.commands)
+
+
+def test_what_help_lists_is_what_there_is():
+    options = {each.name: each for each in main.commands["select"].params}
+    tables = {
+        "method": METHODS,
+        "kernel": KERNELS,
+        "label_kernel": {*LABEL_KERNELS} - {"precomputed"},  # a matrix
+        "estimator": ESTIMATORS,
+        "approx": APPROX,
+        "missing_chunks": get_args(MissingChunks),
+    }
+    for name, table in tables.items():
+        assert set(options[name].type.choices) == set(table)
+    assert {*parameters_of("bahsic")} - {*OF_RUNS} < set(options)
 
 
 # How it fails ------------------------------------------------------------------------------

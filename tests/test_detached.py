@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import dhsic
 from dhsic.cli import detached as commands
-from dhsic.cli.detached import status
+from dhsic.cli import main
 from dhsic.cli.exits import Command
 from dhsic.cli.job import Job
 from dhsic.cli.labels import open_with_labels
@@ -466,9 +466,9 @@ def test_commands_send_follow_and_stop(client, store, tmp_path):
     sent = json.loads(call(detaching(job)).stdout)
     assert sent["checkpoint"] == path
 
-    followed = json.loads(call(commands.attach_command, path, "--json").stdout)
-    table = call(commands.attach_command, path, "--out", tmp_path / "out.zarr")
-    state = json.loads(call(status, path, "--json").stdout)
+    followed = json.loads(call(main.commands["attach"], path, "--json").stdout)
+    table = call(main.commands["attach"], path, "--out", tmp_path / "out.zarr")
+    state = json.loads(call(main.commands["status"], path, "--json").stdout)
     expected = json.loads(
         run("select", store, "--target", "sample_trait", "-n", 8, "--step", 0.5, "--json").stdout
     )
@@ -476,15 +476,15 @@ def test_commands_send_follow_and_stop(client, store, tmp_path):
     assert table.stdout.splitlines()[0].split() == ["rank", "name", "contig", "position", "score"]
     assert dhsic.load(tmp_path / "out.zarr").attrs["n_selected"] == 8
     assert (state["status"], state["id"]) == ("done", sent["id"])
-    assert "is done; `dhsic attach` shows" in call(status, path).stdout
-    assert "is done" in call(commands.cancel, path).stdout
-    call(commands.attach_command, path, "--out", tmp_path / "out.zarr", code=2)
-    written = call(commands.attach_command, path, "--out", tmp_path / "out.tsv")
+    assert "is done; `dhsic attach` shows" in call(main.commands["status"], path).stdout
+    assert "is done" in call(main.commands["cancel"], path).stdout
+    call(main.commands["attach"], path, "--out", tmp_path / "out.zarr", code=2)
+    written = call(main.commands["attach"], path, "--out", tmp_path / "out.tsv")
     assert f"table in {tmp_path / 'out.tsv'}" in written.stderr
     ranks = (tmp_path / "out.tsv").read_text().splitlines()[1:]
     assert [line.split("\t")[4] for line in ranks[:8]] == [r["name"] for r in expected["selected"]]
     assert len(ranks) == D
-    refused = call(commands.attach_command, path, "--out", tmp_path / "out.xlsx", code=2)
+    refused = call(main.commands["attach"], path, "--out", tmp_path / "out.xlsx", code=2)
     assert "ends in .xlsx, and results are not written" in told(refused)
 
 
@@ -493,14 +493,14 @@ def test_a_run_that_was_stopped_is_resumed_by_a_command(client, store, tmp_path,
     job = Job(store, ("sample_trait",), checkpoint=path, scheduler=client.scheduler.address)
     assert attach_id(call(detaching(replace(job, step=0.2)))) == attach(path).id
     rounds_done(attach(path), 3)
-    assert "runs; 3 rounds done, 197 features left, " in call(status, path).stdout
+    assert "runs; 3 rounds done, 197 features left, " in call(main.commands["status"], path).stdout
     threading.Timer(1.0, held.set).start()
-    assert "was cancelled" in call(commands.cancel, path).stdout
-    attached = call(commands.attach_command, path, code=6)
+    assert "was cancelled" in call(main.commands["cancel"], path).stdout
+    attached = call(main.commands["attach"], path, code=6)
     assert "The run was cancelled." in told(attached)
     assert json.loads(run("resume", path, "--threads", 2, "--json").stdout)["rounds"] > 9
     commands.settle(replace(job, checkpoint=path), on_threads(store, step=0.2))
-    assert "is done" in call(status, path).stdout
+    assert "is done" in call(main.commands["status"], path).stdout
     assert_same(attach(path).result(), on_threads(store, step=0.2))
 
 
@@ -514,7 +514,7 @@ def test_what_a_command_may_do_with_a_run_that_goes_on(client, store, tmp_path, 
         assert "is being written by process" in said
         assert "follow it with `dhsic attach`, or stop it with `dhsic cancel`." in said
     held.set()
-    call(commands.cancel, path)
+    call(main.commands["cancel"], path)
     assert attach(path).wait(WAIT) == "cancelled"
     assert attach_id(run("resume", path, "--detach")) != sent
     assert_same(attach(path).result(WAIT), on_threads(store, step=0.2))
@@ -584,7 +584,7 @@ def test_options_that_leave_nothing_behind_are_refused(store):
     ):
         with pytest.raises(InputError, match=message):
             commands.check_detach(Job(store, ("sample_trait",), **options))
-    assert isinstance(status, Command)
+    assert isinstance(main.commands["status"], Command)
 
 
 # On real processes.

@@ -15,16 +15,17 @@ from __future__ import annotations
 
 import logging
 import re
+import shlex
 import shutil
 import textwrap
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 
 import click
 
-from dhsic.cli.job import OF_METHODS, OF_RUNS
-from dhsic.selectors.select import METHODS, parameters_of
+from dhsic.cli.options import OF_RUNS
 
 #: Categories of Unicode that are not shown: control, format, line and paragraph breaks, halves of
 #: pairs, and what has no meaning yet or only between friends.
@@ -133,6 +134,56 @@ def seconds(value: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
+# Secrets -----------------------------------------------------------------------------------
+
+MASK = "***"
+SECRET = r"secret|token|passw|signature|credential|sas|(?:access|account|api)[-_]?key"
+#: Options of which the next word is nobody's business.
+OPTION = re.compile(rf"--[\w-]*(?:key|{SECRET})[\w-]*", re.IGNORECASE)
+#: Settings whose value is secret by their names, as NAME=VALUE or in JSON.
+SETTING = re.compile(
+    rf"""((?:--[\w-]*key|(?:{SECRET})[\w-]*)["']?\s*[=:]\s*["']?)[^\s"',;&}}]+""", re.IGNORECASE
+)
+#: What a URL has before an ``@``, and after a ``?``.
+WHO = re.compile(r"(\w+)://(\S*)@")
+QUERY = re.compile(r"(://[^?]*\?).*", re.DOTALL)
+
+
+def masked(word: str) -> str:
+    """A word of a command, with stars for what may be secret.
+
+    >>> masked("s3://me:pw@b/x"), masked("https://a.b/x.zarr?sig=x"), masked("secret=x")
+    ('s3://***@b/x', 'https://a.b/x.zarr?***', 'secret=***')
+    >>> masked("abfs://container@account/x"), masked("s3://b/x@2")
+    ('abfs://container@account/x', 's3://b/x@2')
+    """
+    word = QUERY.sub(rf"\1{MASK}", WHO.sub(_masked_who, word))
+    return SETTING.sub(rf"\1{MASK}", word)
+
+
+def _masked_who(match: re.Match[str]) -> str:
+    """Who it is that a URL names; a password may hold any sign, also an ``@``."""
+    scheme, who = match.groups()
+    is_plain = ":" not in who and ("/" in who or scheme in ("abfs", "abfss"))
+    return match[0] if is_plain else f"{scheme}://{MASK}@"
+
+
+def masked_command(words: Iterable[str]) -> str:
+    """A command as a line for a shell.
+
+    >>> masked_command(["dhsic", "select", "a b.zarr", "--tls-key", "me.pem", "-n", "5"])
+    "dhsic select 'a b.zarr' --tls-key '***' -n 5"
+    """
+    out: list[str] = []
+    is_secret = False
+    for word in words:
+        out.append(MASK if is_secret else masked(word))
+        is_secret = OPTION.fullmatch(word) is not None
+    return shlex.join(out)
+
+
+# Options of the command line, where messages name parameters of Python ---------------------
+
 #: Parameters whose option has another name.
 ALIASES = {"n_features_to_select": "n_features", "overwrite": "force", "n_threads": "threads"}
 
@@ -156,14 +207,6 @@ PHRASES = (
 
 #: Parameters of `dhsic.open_source` that have no option.
 ONLY_IN_PYTHON = ("ploidy_policy", "storage_options")
-
-#: Parameters of methods that `select` takes by ``--set``.
-SETTINGS = frozenset(
-    name
-    for method in METHODS
-    for name in parameters_of(method)
-    if name not in (*OF_METHODS, *OF_RUNS)
-)
 
 #: ``name=value`` or ``name=``, not as part of a path.
 GIVEN = re.compile(
@@ -207,10 +250,18 @@ def _options(ctx: click.Context) -> Mapping[str, click.Option]:
     }
 
 
+@cache
+def _settings() -> frozenset[str]:
+    """Parameters of methods that `select` takes by ``--set``."""
+    from dhsic.selectors.select import METHODS, parameters_of
+
+    return frozenset(name for method in METHODS for name in parameters_of(method)) - {*OF_RUNS}
+
+
 def _option(match: re.Match[str], options: Mapping[str, click.Option]) -> str:
     option = options.get(ALIASES.get(match["name"], match["name"]))
     if option is None:
-        is_setting = "settings" in options and match["name"] in SETTINGS
+        is_setting = "settings" in options and match["name"] in _settings()
         return f"--set {match[0]}" if is_setting else match[0]
     name, value = max(option.opts, key=len), match["value"]
     if value is None:

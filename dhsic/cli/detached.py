@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -17,9 +17,8 @@ import xarray as xr
 from tqdm.auto import tqdm
 
 from dhsic.cli.console import counted, printable, say, seconds, shown
-from dhsic.cli.exits import Command, echo_json
+from dhsic.cli.exits import echo_json
 from dhsic.cli.job import Job
-from dhsic.cli.options import tls_options
 from dhsic.cli.report import Costs, as_json, as_text, compare
 from dhsic.detached.attach import attach
 from dhsic.detached.folder import Folder, Status
@@ -32,10 +31,6 @@ from dhsic.selectors.request import Request
 from dhsic.simulation.truth import read_truth
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.tables import table_suffix
-
-argument = click.argument("checkpoint", type=click.Path())
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
 #: What is said of each state, besides how far the run is.
 MEANINGS = {
@@ -54,21 +49,8 @@ OF_PROCESSES = {
 }
 
 
-def scheduler_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of the cluster that it asks."""
-    return click.option(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="Ask this cluster; by default the one that was sent to.",
-    )(tls_options(command))
-
-
-@click.command(cls=Command)
-@argument
-@scheduler_option
-@json_option
 def status(checkpoint: str, scheduler: str | None, *, as_json: bool) -> None:
-    """Say how the run of CHECKPOINT is."""
+    """Print how a run is."""
     kept = Checkpoint(checkpoint)
     if kept.is_begun() and not Folder(checkpoint).is_detached:
         known = _of_a_process(kept)
@@ -155,11 +137,8 @@ def settle(job: Job, result: xr.Dataset) -> None:
         folder.say(Status("done"))
 
 
-@click.command(cls=Command)
-@argument
-@scheduler_option
 def cancel(checkpoint: str, scheduler: str | None) -> None:
-    """Stop the run of CHECKPOINT; the rounds that are done stay, for `dhsic resume`."""
+    """Stop a run; the rounds that are done stay."""
     with attach(checkpoint, scheduler=scheduler) as run:
         run.cancel()
         state = run.wait(10.0)
@@ -167,15 +146,7 @@ def cancel(checkpoint: str, scheduler: str | None) -> None:
         click.echo(printable(f"{run.id} {meaning}"))
 
 
-@click.command(name="attach", cls=Command)
-@argument
-@scheduler_option
-@click.option("--out", type=click.Path(), help="Write the result here, as of dhsic select.")
-@click.option("-f", "--force", is_flag=True, help="Overwrite --out.")
-@click.option("--truth", type=click.Path(), metavar="FILE", help="Compare with what was planted.")
-@click.option("--progress/--no-progress", default=None, help="Progress bar.")
-@json_option
-def attach_command(
+def follow(
     checkpoint: str,
     scheduler: str | None,
     *,
@@ -185,7 +156,7 @@ def attach_command(
     progress: bool | None,
     as_json: bool,
 ) -> None:
-    """Follow the run of CHECKPOINT until it ends, then print its table of features."""
+    """Follow a run until it ends, then print its table of features."""
     if out is not None:
         check_vacant(out, overwrite=force)
     planted = None if truth is None else read_truth(truth)

@@ -10,6 +10,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -17,8 +18,7 @@ from typing import Any
 import click
 
 from dhsic import startup
-from dhsic.cli.console import in_options, printable, shown
-from dhsic.cli.job import masked_command
+from dhsic.cli.console import in_options, masked_command, printable, shown
 from dhsic.errors import (
     CheckpointError,
     ClusterError,
@@ -29,7 +29,6 @@ from dhsic.errors import (
     StoreError,
 )
 from dhsic.startup import INTERRUPTED, TERMINATED
-from dhsic.storage.urls import is_url
 
 
 class Terminated(KeyboardInterrupt):
@@ -74,7 +73,18 @@ BEGUN = "dhsic.begun"
 
 
 class Command(click.Command):
-    """A command whose errors become a sentence and an exit code."""
+    """A command whose errors become a sentence and an exit code.
+
+    Parameters
+    ----------
+    loads : str
+        Module of `dhsic.cli` that does the work. It takes seconds to load, meanwhile nothing is at
+        stake, and a signal ends the command on the spot, see `dhsic.startup`.
+    """
+
+    def __init__(self, *args: Any, loads: str = "exits", **about: Any) -> None:
+        super().__init__(*args, **about)
+        self.loads = loads
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given = list(args)
@@ -86,7 +96,19 @@ class Command(click.Command):
                 echo_json({"error": {"kind": "usage", "message": error.format_message()}})
             raise
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx) if isinstance(option, click.Option) else None
+            if record is not None:
+                others = "Output" if "Output" in sections else "Options"  # such as --help
+                sections.setdefault(getattr(option, "section", others), []).append(record)
+        for name, records in sections.items():
+            with formatter.section(name):
+                formatter.write_dl(records)
+
     def invoke(self, ctx: click.Context) -> Any:
+        import_module(f"dhsic.cli.{self.loads}")
         try:
             with _warnings_as_sentences(ctx), _signals_as_errors():
                 return super().invoke(ctx)
@@ -162,6 +184,8 @@ def _message(ctx: click.Context, error: BaseException, code: int) -> str:
 
 def _hint(ctx: click.Context) -> str:
     """How to go on after a run that did not end."""
+    from dhsic.storage.urls import is_url
+
     path = ctx.meta.get(CHECKPOINT)
     if path is not None and is_url(path):  # which is not asked: it may be what does not answer
         if BEGUN not in ctx.meta and ctx.info_name != "resume":

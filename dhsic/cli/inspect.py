@@ -16,10 +16,9 @@ import zarr
 
 from dhsic._typing import Array
 from dhsic.cli.console import counted, in_options, paragraph
-from dhsic.cli.exits import Command, echo_json
+from dhsic.cli.exits import echo_json
 from dhsic.cli.labels import describe
 from dhsic.cli.layout import Layout, advice, better_chunks, layout_of
-from dhsic.cli.options import missing_chunks_option, missing_code_option, pass_option
 from dhsic.cli.tables import is_missing, typed
 from dhsic.errors import DataError, InputError
 from dhsic.joins.keys import some
@@ -112,14 +111,6 @@ def _describes(group: zarr.Group, name: str, d: int) -> bool:
     return array is not None and array.shape[0] == d
 
 
-@click.command(cls=Command)
-@click.argument("path", type=click.Path())
-@click.option("--variable", metavar="NAME", help="Variable of the store that holds the features.")
-@click.option("--sample-dim", metavar="DIM", help="Name or number of the samples' dimension.")
-@missing_code_option
-@missing_chunks_option
-@pass_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def inspect(
     *,
     path: str,
@@ -130,11 +121,7 @@ def inspect(
     pass_only: bool,
     as_json: bool,
 ) -> None:
-    """Say what PATH holds, how well it is laid out, and what a selection would need.
-
-    Reads metadata, names and candidate labels, and features to see what their values are: all of
-    them up to a billion values, else a few blocks.
-    """
+    """Print what a store holds, how well it is laid out, and what a selection would need."""
     axis = int(sample_dim) if sample_dim is not None and sample_dim.isdigit() else sample_dim
     source = open_source(
         path,

@@ -1,56 +1,50 @@
-"""Options that say what to select, of ``dhsic select`` and of the commands that are about it.
+"""Options of the commands, in the sections in which ``--help`` lists them.
 
-The options for certificates of a Dask cluster, with the names that Dask's own commands have.
-
-What users write on the command line, turned into values.
+How a method does its work is said once, by `BAHSIC`: its parameters are the options of the section
+Method, with the first sentences of its docstring for help. Both are read from its source, since to
+import it takes seconds, for which nobody waits who asks for help.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, get_args
+import ast
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import click
 
-from dhsic.hsic import ESTIMATORS
-from dhsic.kernels.labels import LABEL_KERNELS
-from dhsic.kernels.table import KERNELS
-from dhsic.selectors import METHODS
-from dhsic.selectors.parameters import APPROX
-from dhsic.sources.request import MissingChunks
-
-#: Option, key of Dask's configuration, help.
-FILES = (
-    ("--tls-ca-file", "ca-file", "Certificate of the authority (PEM) that --scheduler tls:// has."),
-    ("--tls-cert", "client.cert", "Our certificate (PEM) for it."),
-    ("--tls-key", "client.key", "Our private key (PEM) for it."),
-)
-
-
-def tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options; what they name becomes configuration of Dask, here alone.
-
-    Nothing of it is kept: a resumed run is told again, or finds it in the configuration.
-    """
-    for option, key, said in reversed(FILES):
-        command = click.option(
-            option,
-            type=click.Path(exists=True, dir_okay=False, readable=True),
-            expose_value=False,
-            callback=_configured(f"distributed.comm.tls.{key}"),
-            help=f"{said} By default as Dask is configured.",
-        )(command)
-    return command
+#: Parameters of every method that the command line has other words for.
+OF_RUNS = ("checkpoint", "progress", "runtime", "memory")
+#: Parameters whose option has another name.
+SPELLED = {"random_state": "seed"}
+#: So many choices stand beside an option.
+FEW = 4
+#: What a default stands for, where it does not say so itself.
+SHOWN = {"standardize": "all but dosages"}
+#: What the docstring of `BAHSIC` has no reason to say.
+BESIDES = {
+    "bandwidth": "Several between commas are a grid.",
+    "tolerance": "Of ccm and weighting: where descent ends.",
+}
 
 
-def _configured(key: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
-    def configure(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
-        if value is not None:
-            import dask
+class Option(click.Option):
+    """An option in a section of the help, which lists its choices where they are many."""
 
-            ctx.with_resource(dask.config.set({key: value}))
+    def __init__(self, *words: str, section: str = "Options", **about: Any) -> None:
+        choices = getattr(about.get("type"), "choices", ())
+        if len(choices) > FEW:
+            listed = f"One of {', '.join(choices)}."
+            about |= {"metavar": "NAME", "help": f"{about.get('help', '')} {listed}".strip()}
+        super().__init__(list(words), **about)
+        self.section = section
 
-    return configure
+
+# What users write, turned into values ------------------------------------------------------
 
 
 def size(value: str | int) -> int:
@@ -70,135 +64,214 @@ def size(value: str | int) -> int:
     return amount
 
 
-def number(value: str | float) -> float | int:
+def number(value: str | float) -> Any:
     """Fraction of the features as a float, count of them as an int.
 
     >>> number("0.1"), number("100")
     (0.1, 100)
     """
-    if not isinstance(value, str):  # the default
-        return value
-    try:
-        return int(value) if value.strip().isdigit() else float(value)
-    except ValueError as error:
-        raise click.BadParameter(
-            f"{value!r} is neither a fraction like 0.1 nor a count like 100."
-        ) from error
+    return _read(value, (), "neither a fraction like 0.1 nor a count like 100", _count_or_float)
 
 
-def codes(value: str | int | list[int] | None) -> str | int | list[int] | None:
+def codes(value: str | int | list[int] | None) -> Any:
     """What stands for missing: ``auto``, ``none``, a number, or several between commas.
 
     >>> codes("auto"), codes("none"), codes("9"), codes("3,9")
     ('auto', None, 9, [3, 9])
     """
-    if not isinstance(value, str) or value == "auto":
-        return value
-    if value.lower() == "none":
+    if isinstance(value, str) and value.lower() == "none":
         return None
-    try:
-        numbers = [int(part) for part in value.strip("()").split(",")]
-    except ValueError as error:
-        raise click.BadParameter(
-            f"{value!r} is none of auto, none, a whole number, whole numbers between commas."
-        ) from error
-    return numbers[0] if len(numbers) == 1 else numbers
+    what = "none of auto, none, a whole number, whole numbers between commas"
+    return _read(value, ("auto",), what, partial(_several, int))
 
 
-def sigma(value: str | float) -> str | float | list[float]:
+def sigma(value: str | float) -> Any:
     """Name of a policy, a number, or several between commas.
 
     >>> sigma("median"), sigma("0.5"), sigma("0.1,1")
     ('median', 0.5, [0.1, 1.0])
     """
-    if not isinstance(value, str) or value in ("dimension", "median"):
+    what = "none of dimension, median, a number, numbers between commas"
+    return _read(value, ("dimension", "median"), what, partial(_several, float))
+
+
+def _read(value: Any, names: tuple[str, ...], what: str, convert: Callable[[str], Any]) -> Any:
+    """Value of a text; what is no text is a default."""
+    if not isinstance(value, str) or value in names:
         return value
     try:
-        numbers = [float(part) for part in value.split(",")]
+        return convert(value)
     except ValueError as error:
-        raise click.BadParameter(
-            f"{value!r} is none of dimension, median, a number, numbers between commas."
-        ) from error
+        raise click.BadParameter(f"{value!r} is {what}.") from error
+
+
+def _count_or_float(text: str) -> float | int:
+    return int(text) if text.strip().isdigit() else float(text)
+
+
+def _several(kind: Callable[[str], Any], text: str) -> Any:
+    numbers = [kind(part) for part in text.strip("()").split(",")]
     return numbers[0] if len(numbers) == 1 else numbers
 
 
-option = click.option
+# How a method does its work ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a method, as its signature and docstring say."""
+
+    name: str
+    default: Any
+    kind: str
+    text: str
+
+    def option(self) -> Option:
+        """The option of this name; without it the default of the method is meant, as None."""
+        word = SPELLED.get(self.name, self.name).replace("_", "-")
+        first = re.split(r"(?<=\.)\s(?=[A-Z])", self.text)[0]
+        return Option(
+            f"--{word}/--no-{word}" if "bool" in self.kind else f"--{word}",
+            self.name,
+            section="Method",
+            default=None,
+            show_default=SHOWN.get(self.name, str(self.default)),
+            help=" ".join(filter(None, (first, BESIDES.get(self.name)))),
+            **self._type(),
+        )
+
+    def _type(self) -> dict[str, Any]:
+        if said := re.match(r"\{(.*?)\}", self.kind):
+            return {"type": click.Choice(re.findall(r'"(.*?)"', said[1]))}
+        if "bool" in self.kind:
+            return {}
+        if self.kind == "int":
+            return {"type": click.IntRange(min=0), "metavar": "N"}
+        return {"type": sigma if "sequence" in self.kind else number}
+
+
+def parameters(file: str, name: str) -> Iterator[Parameter]:
+    """Keywords of a class of `dhsic.selectors` that its numpydoc docstring describes."""
+    source = (Path(__file__).parents[1] / "selectors" / f"{file}.py").read_text("utf-8")
+    node = next(n for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.name == name)
+    init = next(n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__")
+    keywords = zip(init.args.kwonlyargs, init.args.kw_defaults, strict=True)
+    defaults = {word.arg: ast.literal_eval(value) for word, value in keywords if value is not None}
+    section = (ast.get_docstring(node) or "").partition("Parameters\n----------\n")[2]
+    section = section.partition("\n\n")[0].replace("\\\n", "")
+    for word, kind, text in re.findall(r"^(\w+) : (.*)\n((?: +.*\n?)+)", section, re.MULTILINE):
+        if word in defaults:
+            said = " ".join(re.sub(r"`+", "", text).split())
+            yield Parameter(word, defaults[word], kind, said)
+
+
+# The sections ------------------------------------------------------------------------------
+
+PATH = click.Path()
+_data, _target, _method, _output, _machine, _cluster = (
+    partial(Option, section=name)
+    for name in ("Data", "Target", "Method", "Output", "Machine", "Cluster")
+)
 
 #: Of the commands that open data.
-missing_code_option = option(
-    "--missing-code",
-    default="auto",
-    show_default=True,
-    type=codes,
-    metavar="CODE",
-    help="Numbers of the data that stand for missing, such as 9 or 3,9; none to take every "
-    "number as it is. By default what the store says, and -1, -9 and -127 beside 0, 1 and 2.",
+OPENING = (
+    _data("--variable", metavar="NAME", help="Variable of the store that holds the features."),
+    _data("--sample-dim", metavar="DIM", help="Name or number of the samples' dimension."),
+    _data(
+        "--missing-code",
+        default="auto",
+        show_default=True,
+        type=codes,
+        metavar="CODE",
+        help="Numbers of the data that stand for missing, such as 9 or 3,9; none to take every "
+        "number as it is. By default what the store says, and -1, -9 and -127 beside 0, 1 and 2.",
+    ),
+    _data(
+        "--missing-chunks",
+        default="error",
+        show_default=True,
+        type=click.Choice(["error", "fill"]),
+        help="Chunks that the store lacks: an error, for they may be lost, or the fill value, "
+        "which a writer may leave out on purpose.",
+    ),
+    _data(
+        "--pass-only",
+        is_flag=True,
+        help="Leave out variants of VCF Zarr whose FILTER is not PASS; one without (.) has not "
+        "passed.",
+    ),
 )
-missing_chunks_option = option(
-    "--missing-chunks",
-    default="error",
-    show_default=True,
-    type=click.Choice(get_args(MissingChunks)),
-    help="Chunks that the store lacks: an error, for they may be lost, or the fill value, which a "
-    "writer may leave out on purpose.",
+GROUPS = _data(
+    "--groups",
+    metavar="NAME",
+    help="Variable of the store that names the group of each feature (its gene): groups are "
+    "selected as a whole, by definition, and -n counts them.",
 )
-pass_option = option(
-    "--pass-only",
-    is_flag=True,
-    help="Leave out variants of VCF Zarr whose FILTER is not PASS; one without (.) has not passed.",
-)
-
-#: In the order of the help.
-OPTIONS: tuple[Callable[[Any], Any], ...] = (
-    click.argument("path", type=click.Path()),
-    option(
+TARGET = (
+    _target(
         "--target",
         multiple=True,
         metavar="NAME",
         help="Labels: a variable of the store along the samples, or a column of --labels. Several "
         "are selected for jointly. Needed, unless --label-kernel self.",
     ),
-    option(
+    _target(
         "--labels",
-        type=click.Path(),
+        type=PATH,
         metavar="FILE",
         help="Table of labels: TSV, CSV, white space, .fam, .psam; rows are matched by name.",
     ),
-    option(
+    _target(
         "--sample-column",
         metavar="NAME",
         help="Column of the tables with the sample names; FID_IID for both of them.",
     ),
-    option(
+    _target(
         "--by-position",
         is_flag=True,
         help="Rows of the tables are in the order of the samples, whatever they are called.",
     ),
-    option(
+    _target(
         "--covariates",
         metavar="FILE[:COLS]",
         help="Table of covariates whose linear effect is taken out of the labels; COLS as a,b.",
     ),
-    option(
+    _target(
         "--covariate",
         multiple=True,
         metavar="NAME",
         help="A covariate: a column of --labels or a variable of the store. May be repeated.",
     ),
-    option("--drop-missing", is_flag=True, help="Leave out samples without a label or covariate."),
-    option(
+    _target("--drop-missing", is_flag=True, help="Leave out samples without a label or covariate."),
+    _target(
         "--na",
         multiple=True,
         metavar="TEXT",
         help='Read this as missing besides NA, NaN, "." and nothing, for instance -9.',
     ),
-    option(
+    _target(
         "--not-na",
         multiple=True,
         metavar="TEXT",
         help="Read this as a value, though it is usual for missing: NA, or PLINK's -9.",
     ),
-    option(
+)
+#: Names of `dhsic.selectors.select.METHODS`, which takes seconds to import.
+METHODS = (
+    *("bahsic", "fohsic", "ccm", "weighting", "svm-rfe", "linear", "pearson", "centroid", "t"),
+    *("snr", "moderated-t", "b", "shrunken-centroid", "mmd", "kta", "qmi", "ridge"),
+)
+METHOD = (
+    _method(
+        "--method",
+        default="bahsic",
+        show_default=True,
+        type=click.Choice(METHODS),
+        help="Backward elimination (bahsic), forward selection (fohsic), conditional covariance "
+        "minimisation (ccm), feature weights (weighting), support vectors (svm-rfe), or a ranking "
+        "in one pass by the linear kernel or another criterion.",
+    ),
+    _method(
         "-n",
         "--n-features",
         default=50,
@@ -207,81 +280,8 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         metavar="N",
         help="How many to select; the ranking covers all.",
     ),
-    option(
-        "--method",
-        default="bahsic",
-        show_default=True,
-        type=click.Choice(list(METHODS)),
-        help="Backward elimination (bahsic), forward selection (fohsic), conditional covariance "
-        "minimisation (ccm), feature weights (weighting), support vectors (svm-rfe), or a ranking "
-        "in one pass by the linear kernel or another criterion.",
-    ),
-    option("--kernel", show_default="gaussian", type=click.Choice(list(KERNELS))),
-    option(
-        "--bandwidth",
-        show_default="dimension",
-        type=sigma,
-        help="dimension, which is 1/(2|S|) for |S| features left; median; a number, sigma in "
-        "exp(-sigma d^2); or several between commas to choose from. Only the gaussian kernel has "
-        "one.",
-    ),
-    option(
-        "--label-kernel",
-        show_default="auto",
-        type=click.Choice([name for name in LABEL_KERNELS if name != "precomputed"]),
-    ),
-    option("--estimator", show_default="unbiased", type=click.Choice(ESTIMATORS)),
-    option(
-        "--step",
-        show_default="0.1",
-        type=number,
-        help="What a round removes: a fraction of the features left, or a count.",
-    ),
-    option(
-        "--approx",
-        show_default="auto",
-        type=click.Choice(APPROX),
-        help="How candidates are scored: by the expansion, exact in its result; in linear time, by "
-        "low-rank factors; the cheaper of both (auto); or by definition.",
-    ),
-    option(
-        "--tolerance",
-        show_default="0.02",
-        type=number,
-        help="bahsic: part of the features leaving in a round that low rank may get wrong. ccm and "
-        "weighting: where descent ends.",
-    ),
-    option(
-        "--seed",
-        "random_state",
-        show_default="0",
-        type=click.IntRange(min=0),
-        help="Of the random draws of low rank.",
-    ),
-    option("--dtype", show_default="float32", type=click.Choice(["float32", "float64"])),
-    option(
-        "--standardize/--no-standardize",
-        default=None,
-        show_default="all but dosages",
-        help="Features to unit deviation. With it, variants that few samples carry weigh most in a "
-        "kernel; without it, dosages count as they are. Features are centred in any case.",
-    ),
-    option(
-        "--missing",
-        show_default="mean",
-        type=click.Choice(["mean", "error"]),
-        help="Missing values of features: the mean of the feature, or an error.",
-    ),
-    missing_code_option,
-    missing_chunks_option,
-    option(
-        "--stability",
-        type=click.IntRange(0),
-        metavar="N",
-        help="Select from N random halves of the samples too, and show what part of them selects "
-        "each feature.",
-    ),
-    option(
+    *(each.option() for each in parameters("bahsic", "BAHSIC") if each.name not in OF_RUNS),
+    _method(
         "--set",
         "settings",
         multiple=True,
@@ -289,55 +289,74 @@ OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Any other parameter of the method, by its name in Python: strategy=floating, "
         "epsilon=0.1, constraint=soft. May be repeated.",
     ),
-    option("--variable", metavar="NAME", help="Variable of the store that holds the features."),
-    option(
-        "--groups",
-        metavar="NAME",
-        help="Variable of the store that names the group of each feature (its gene): groups are "
-        "selected as a whole, by definition, and -n counts them.",
-    ),
-    option("--sample-dim", metavar="DIM", help="Name or number of the samples' dimension."),
-    pass_option,
-    option(
-        "--checkpoint",
-        type=click.Path(),
-        help="Keep the state here, for `dhsic resume`: in a folder, or at a URL such as "
-        "s3://bucket/run.dhsic. The folder that it is in is made where it is not there, if the one "
-        "above is.",
-    ),
-    option(
-        "--out",
-        type=click.Path(),
-        help="Write the result here; in a folder as of --checkpoint. The suffix says how: .tsv, "
-        ".csv (also .gz), .parquet or .json for a table of all features, the best first (rank, "
-        "score, selected, index, name; contig, position, id, ref, alt of variants; "
-        "allele_frequency or mean, missing, constant, ...), .zarr or none for a Zarr store, which "
-        "xarray reads.",
-    ),
-    option("-f", "--force", is_flag=True, help="Overwrite --out."),
-    option("--truth", type=click.Path(), metavar="FILE", help="Compare with what was planted."),
-    option("--scheduler", metavar="ADDRESS", help="Run on a Dask cluster, tcp://... or tls://..."),
-    option(
+)
+CHECKPOINT = _output(
+    "--checkpoint",
+    type=PATH,
+    help="Keep the state here, for `dhsic resume`: in a folder, or at a URL such as "
+    "s3://bucket/run.dhsic. The folder that it is in is made where it is not there, if the one "
+    "above is.",
+)
+OUT = _output(
+    "--out",
+    type=PATH,
+    help="Write the result here; in a folder as of --checkpoint. The suffix says how: .tsv, .csv "
+    "(also .gz), .parquet or .json for a table of all features, the best first (rank, score, "
+    "selected, index, name; contig, position, id, ref, alt of variants; allele_frequency or mean, "
+    "missing, constant, ...), .zarr or none for a Zarr store, which xarray reads.",
+)
+FORCE = _output("-f", "--force", is_flag=True, help="Overwrite --out.")
+TRUTH = _output("--truth", type=PATH, metavar="FILE", help="Compare with what was planted.")
+PROGRESS = _output(
+    "--progress/--no-progress", default=None, help="Progress bar; default: on a terminal."
+)
+JSON = _output("--json", "as_json", is_flag=True, help="Print one JSON object.")
+MACHINE = (
+    _machine(
         "--threads",
         type=click.IntRange(1),
         metavar="N",
-        help="Threads; all usable cores by default.",
+        help="Run in this process on so many threads; all usable cores by default.",
     ),
-    option("--memory", type=size, help="Refuse to start if more may be needed, like 2GB."),
-    option("--progress/--no-progress", default=None, help="Progress bar; default: on a terminal."),
+    _machine("--memory", type=size, help="Refuse to start if more may be needed, like 2GB."),
 )
-
-
-#: Of the commands that begin a run, or go on with one.
-detach_option = click.option(
+SCHEDULER = _cluster(
+    "--scheduler", metavar="ADDRESS", help="Run on a Dask cluster, tcp://... or tls://..."
+)
+DETACH = _cluster(
     "--detach",
     is_flag=True,
     help="Leave the run to the cluster of --scheduler and return; see status, attach, cancel.",
 )
 
 
-def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the argument and options of a selection, as a `dhsic.cli.job.Job` has them."""
-    for add in reversed(OPTIONS):
-        command = add(command)
-    return tls_options(command)
+def _configured(key: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
+    """What keeps the value of an option in the configuration of Dask, as long as a command runs."""
+
+    def configure(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            import dask
+
+            ctx.with_resource(dask.config.set({f"distributed.comm.tls.{key}": value}))
+
+    return configure
+
+
+#: Certificates, by the names that Dask's own commands have for them. Nothing of it is kept: a
+#: resumed run is told again, or finds it in the configuration.
+TLS = tuple(
+    _cluster(
+        option,
+        type=click.Path(exists=True, dir_okay=False, readable=True),
+        expose_value=False,
+        callback=_configured(key),
+        help=f"{said} By default as Dask is configured.",
+    )
+    for option, key, said in (
+        ("--tls-ca-file", "ca-file", "Certificate of the authority (PEM) of --scheduler tls://."),
+        ("--tls-cert", "client.cert", "Our certificate (PEM) for it."),
+        ("--tls-key", "client.key", "Our private key (PEM) for it."),
+    )
+)
+#: What is selected from what, and how: all that a plan looks at, too.
+SELECTION = (*OPENING, GROUPS, *TARGET, *METHOD)

@@ -8,10 +8,9 @@ from typing import Any
 import click
 
 from dhsic.cli.console import printable
-from dhsic.cli.exits import Command, echo_json
+from dhsic.cli.exits import echo_json
 from dhsic.cli.job import Job
 from dhsic.cli.labels import open_with_labels
-from dhsic.cli.options import selection_options, size
 from dhsic.errors import InputError
 from dhsic.plans.asking import Foreseen, plan_of
 from dhsic.runtime.base import AbstractRuntime
@@ -21,27 +20,10 @@ from dhsic.runtime.connect import choose_runtime
 OF_RESULTS = {"checkpoint": None, "out": None, "truth": None, "force": False}
 
 
-@click.command(cls=Command)
-@selection_options
-@click.option(
-    "--workers",
-    "n_workers",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Plan for a cluster of so many workers of one thread each, which need not be there.",
-)
-@click.option(
-    "--worker-memory", type=size, help="Refuse if a worker may need more than this, like 4GB."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def plan(
     *, n_workers: int | None, worker_memory: int | None, as_json: bool, **options: Any
 ) -> None:
-    """Say what `dhsic select` with these options will take: memory, passes, time.
-
-    Runs nothing: it reads names, labels and a few blocks, to see how fast they are read. Options
-    of select about what it writes are taken and of no effect.
-    """
+    """Print what a selection will take."""
     job = Job.of(options | OF_RESULTS | {"as_json": as_json}).check()
     if n_workers is not None and (job.scheduler or job.threads):
         raise InputError(

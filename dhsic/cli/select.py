@@ -1,7 +1,5 @@
 """`dhsic select`: the selection, from the command line to the table of features.
 
-What `select` and `resume` do: open, run, and show.
-
 `dhsic resume`: go on with a selection that was stopped.
 """
 
@@ -20,13 +18,12 @@ import click
 import numpy as np
 import xarray as xr
 
-from dhsic.cli.console import counted, printable, say, seconds, shown
+from dhsic.cli.console import counted, masked, printable, say, seconds, shown
 from dhsic.cli.detached import check_detach, costs_of, detach, settle, show, written
-from dhsic.cli.exits import BEGUN, CHECKPOINT, TYPED, Command, echo_json
+from dhsic.cli.exits import BEGUN, CHECKPOINT, echo_json
 from dhsic.cli.inspect import Sites
-from dhsic.cli.job import Job, absolute, masked
+from dhsic.cli.job import Job, absolute
 from dhsic.cli.labels import Taken, describe, notes_on, open_with_labels
-from dhsic.cli.options import detach_option, selection_options, size, tls_options
 from dhsic.cli.report import Comparison, Costs, as_json, as_text, compare
 from dhsic.memory import Promise, available_bytes, human, peak_bytes, resident_bytes
 from dhsic.results import exists, load, save, selected_features
@@ -141,38 +138,8 @@ def _show(job: Job, result: xr.Dataset, costs: Costs, planted: Comparison | None
         click.echo(written(job.out), err=True)
 
 
-@click.command(cls=Command)
-@selection_options
-@detach_option
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.pass_context
-def select(ctx: click.Context, /, **options: Any) -> None:
-    """Select the features of PATH on which the labels depend most.
-
-    PATH is a Zarr store (a matrix, VCF Zarr or AnnData), a folder or a URL. The table of selected
-    features goes to stdout, everything else to stderr.
-    """
-    perform(ctx, Job.of(options | {"typed": ctx.meta[TYPED]}))
-
-
-@click.command(cls=Command)
-@click.argument("checkpoint", type=click.Path())
-@click.option("--scheduler", metavar="ADDRESS", help="Run on this Dask cluster.")
-@tls_options
-@click.option("--threads", type=click.IntRange(1), help="Run in this process on so many threads.")
-@click.option("--memory", type=size, help="Refuse to start if more may be needed, like 2GB.")
-@detach_option
-@click.option("--out", type=click.Path(), help="Write the result here, not to --out of the run.")
-@click.option("-f", "--force", is_flag=True, default=None, help="Overwrite what is at --out.")
-@click.option("--progress/--no-progress", default=None, help="Progress bar.")
-@click.option("--json", "as_json", is_flag=True, default=None, help="Print one JSON object.")
-@click.pass_context
-def resume(ctx: click.Context, /, checkpoint: str, **options: Any) -> None:
-    """Go on with a `dhsic select` from its CHECKPOINT.
-
-    What was asked then is asked again; the options below replace what was said about the
-    machine. The ranking is the one that the run would have had.
-    """
+def resume(ctx: click.Context, checkpoint: str, options: Mapping[str, Any]) -> None:
+    """Go on with the job of a checkpoint; `options` replace what was said about the machine."""
     job = _with(Job.kept_in(checkpoint), options)
     ctx.params["as_json"] = job.as_json
     if options["out"] is None and _is_written(job, checkpoint):

@@ -155,16 +155,19 @@ class BAHSIC(Selector):
         ranking, which always covers all features.
     step : float or int
         Removed per round: a fraction of the features left, or a count.
-    kernel : {"gaussian", "polynomial", "linear"} or kernel object
+    kernel : {"gaussian", "linear", "polynomial", "laplace", "laplace-l1", "rational", \
+            "inverse-distance", "ridge", "delta"} or kernel object
         Kernel on the data; ``"polynomial"`` is ``(<x, x'> + 1)^2``.
     bandwidth : "dimension", "median", float or sequence of floats
         Sigma of ``exp(-sigma ||x - x'||^2)``: ``1/(2|S|)`` for |S| features left, the median
         rule, a fixed number, or the one of a grid that maximises HSIC (JMLR 4.1). Kernels that
         have no width refuse any but the default.
-    label_kernel : str
-        See `dhsic.kernels.labels.label_matrix`.
+    label_kernel : {"auto", "binary", "balanced", "multiclass", "one-vs-rest", "linear", \
+            "gaussian", "self"} or "precomputed"
+        Kernel on the labels: for classes, for real values, or by what they are (``"auto"``). See
+        `dhsic.kernels.labels.label_matrix`.
     estimator : {"unbiased", "biased"}
-        JMLR eq. 5 or eq. 4.
+        HSIC without bias (JMLR eq. 5) or with it (eq. 4).
     approx : {"auto", "exact", "lowrank", "direct"}
         How candidates are scored: by the kernel's expansion, exact in its result (``"exact"``);
         in linear time, by low-rank factors (``"lowrank"``); the one or the other by their cost
@@ -191,7 +194,7 @@ class BAHSIC(Selector):
         store, such as ``s3://bucket/run.dhsic``, needs ``dhsic[cloud]``, and keys in the
         environment.
     dtype : {"float32", "float64"}
-        Of the large matrix products; what stays undecided is computed in float64 anyway.
+        Precision of the large matrix products; what stays undecided is computed in float64 anyway.
     progress : "auto", bool or callable
         Progress bar, or a function called with a mapping after every round.
     random_state : int
