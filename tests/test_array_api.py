@@ -23,7 +23,7 @@ from dhsic import namespace
 from dhsic.engines import lowrank
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
-from dhsic.engines.final import Converged
+from dhsic.engines.final import final_engine
 from dhsic.engines.lowrank import LowRank
 from dhsic.hsic import factored_weights
 from dhsic.kernels import Gaussian
@@ -80,7 +80,7 @@ class Round:
         if self.engine_name == "direct":
             engine = Direct()
         elif self.engine_name == "converged":
-            engine = Converged.for_features(self.question, self.facts)
+            engine = final_engine(self.question, self.facts)
         elif self.engine_name.startswith("dense"):
             engine = Dense(self.order, self.dtype)
         else:

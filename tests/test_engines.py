@@ -11,7 +11,7 @@ from suites.engine import EngineSuite, facts_of, question_of
 
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
-from dhsic.engines.final import Converged
+from dhsic.engines.final import Final, final_engine
 from dhsic.engines.refine import first_engine, largest, next_engine, tie_width, undecided
 from dhsic.kernels import Gaussian, Linear, Polynomial
 
@@ -21,9 +21,9 @@ class TestDirect(EngineSuite):
         return Direct()
 
 
-class TestConverged(EngineSuite):
+class TestFinal(EngineSuite):
     def engine(self, question, facts):
-        return Converged.for_features(question, facts)
+        return final_engine(question, facts)
 
 
 class TestDenseSingle(EngineSuite):
@@ -65,7 +65,7 @@ def test_few_valued_features_are_exact_where_the_series_is_not(rng):
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     question = question_of(X, rng.integers(0, 2, 300), Gaussian(), "unbiased")
     facts = facts_of(X).take(np.array([0]))
-    engine = Converged.for_features(question, facts)
+    engine = final_engine(question, facts)
     rare = X.T[:1]
 
     gain = engine.score(engine.prepare(question), rare, facts)
@@ -81,7 +81,7 @@ def test_converged_falls_back_to_the_definition(rng):
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     question = question_of(X, rng.integers(0, 2, 40), Gaussian(), "biased")
     facts = facts_of(X)
-    engine = Converged.for_features(question, facts)
+    engine = final_engine(question, facts)
 
     assert engine.with_direct
     direct = Direct().score(Direct().prepare(question), X.T, facts)
@@ -146,7 +146,7 @@ class TestLadder:
     def test_few_features_converge_at_once(self, rng):
         question, facts = self.question(rng, d=20)
 
-        assert isinstance(first_engine(question, facts, np.float32), Converged)
+        assert isinstance(first_engine(question, facts, np.float32), Final)
 
     def test_double_precision_on_request(self, rng):
         question, facts = self.question(rng)
@@ -169,7 +169,7 @@ class TestLadder:
             question, facts, np.zeros(d), np.zeros(d), np.arange(d), 30, np.float32
         )
 
-        assert isinstance(engine, Converged)
+        assert isinstance(engine, Final)
 
     def test_distant_gains_are_settled_cheaply(self, rng):
         question, facts = self.question(rng)
@@ -191,7 +191,7 @@ def test_levels_keep_their_digits_where_the_kernel_is_steep(rng, estimator):
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     question = question_of(X, rng.integers(0, 2, 12), Gaussian(), estimator, sigma=4.6)
     facts = facts_of(X)
-    engine = Converged.for_features(question, facts)
+    engine = final_engine(question, facts)
 
     gains = engine.score(engine.prepare(question), X.T, facts)
 

@@ -20,9 +20,8 @@ import dhsic
 from dhsic.engines.base import Question
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct, RadialDirect
-from dhsic.engines.final import LONGEST_SETTLED, Settled, cost_of, last_engine
-from dhsic.engines.levels import Levelled
-from dhsic.engines.refine import engine_named, first_engine, name_of, next_engine
+from dhsic.engines.final import LONGEST_TAYLOR, Final, cost_of, final_engine
+from dhsic.engines.refine import engine_named, first_engine, next_engine
 from dhsic.engines.ridge import Inverse, Solved
 from dhsic.errors import InputError
 from dhsic.hsic import weights
@@ -112,7 +111,7 @@ class RadialSuite(KernelSuite):
         assert kernel.change(np.zeros(2), np.zeros(2)).tolist() == [0, 0]
         step = 1e-5
         before = kernel.profile
-        for p in range(1, LONGEST_SETTLED + 2):
+        for p in range(1, LONGEST_TAYLOR + 2):
             slope = -(before(z + step) - before(z - step)) / (2 * step * p)
             assert_allclose(kernel.coefficient(p, z), slope, rtol=1e-6)
             before = lambda u, p=p: kernel.coefficient(p, u)  # noqa: E731
@@ -195,13 +194,15 @@ def test_steep_features_go_by_the_definition():
     X = np.column_stack([400 * x, x, np.sign(x)])
     question = question_for(LaplaceL1(), X, np.arange(12) % 3, "biased", sigma=1.0)
     facts = facts_of(X)
-    engine = last_engine(question, facts)
+    engine = final_engine(question, facts)
 
-    assert engine == Levelled(with_direct=True)
+    assert engine == Final("levels", with_direct=True)
     assert engine.products(question, facts) == 1
     direct = scores(Direct(), question, X, facts)
     assert_allclose(scores(engine, question, X, facts), direct, rtol=1e-10, atol=1e-15)
-    assert last_engine(question, facts.take(np.array([1, 2]))) == Levelled(with_direct=False)
+    assert final_engine(question, facts.take(np.array([1, 2]))) == Final(
+        "levels", with_direct=False
+    )
 
 
 def test_large_l1_losses_stay_numbers():
@@ -282,30 +283,30 @@ class RadialEngineSuite(EngineSuite):
         return RADIAL[request.param]
 
 
-class TestSettled(RadialEngineSuite):
+class TestRadial(RadialEngineSuite):
     def engine(self, question, facts):
-        return last_engine(question, facts)
+        return final_engine(question, facts)
 
 
-class TestSettledBySeries(RadialEngineSuite):
+class TestRadialBySeries(RadialEngineSuite):
     def engine(self, question, facts):
-        return Settled(LONGEST_SETTLED)
+        return Final("taylor", LONGEST_TAYLOR)
 
 
-class TestFalls(RadialEngineSuite):
+class TestRadialByDefinition(RadialEngineSuite):
     def engine(self, question, facts):
         return RadialDirect()
 
 
 @pytest.mark.parametrize("kernel", [Laplace(), InverseDistance()])
-def test_panels_of_falls_cover_all_pairs(kernel, rng):
+def test_panels_of_the_definition_cover_all_pairs(kernel, rng):
     X = rng.standard_normal((TILE + 140, 5))
     question = question_of(X, rng.integers(0, 2, len(X)), kernel, "biased")
     facts = facts_of(X)
 
-    falls, direct = (scores(engine, question, X, facts) for engine in (RadialDirect(), Direct()))
+    panels, direct = (scores(engine, question, X, facts) for engine in (RadialDirect(), Direct()))
 
-    assert_allclose(falls, direct, rtol=1e-10)
+    assert_allclose(panels, direct, rtol=1e-10)
 
 
 class TestRadialSingle(RadialEngineSuite):
@@ -315,10 +316,10 @@ class TestRadialSingle(RadialEngineSuite):
 
 class TestRadialDouble(RadialEngineSuite):
     def engine(self, question, facts):
-        return Dense(LONGEST_SETTLED, np.dtype(np.float64))
+        return Dense(LONGEST_TAYLOR, np.dtype(np.float64))
 
 
-class TestLevelled(EngineSuite):
+class TestLevelKernels(EngineSuite):
     @pytest.fixture(params=[LaplaceL1(), Delta()], ids=["laplace-l1", "delta"])
     def kernel(self, request):
         return request.param
@@ -328,7 +329,7 @@ class TestLevelled(EngineSuite):
         return question_for(kernel, X, (X[:, 3] + X[:, 40] * X[:, 41]) > 0, estimator)
 
     def engine(self, question, facts):
-        return Levelled()
+        return Final("levels")
 
 
 @given(
@@ -357,7 +358,7 @@ def test_last_engine_is_the_plain_loops(X, name, estimator, copies):
 
     expected = naive_kernels.gains_of(X.tolist(), L, name, question.sigma, estimator)
 
-    engine = last_engine(question, facts)
+    engine = final_engine(question, facts)
     # Steep profiles see distances of a millionth, of which differences of sums keep few digits.
     rounding = 1e-5 if name in naive_kernels.PROFILES else 1e-9
     assert_allclose(scores(engine, question, X, facts), expected, rtol=1e-7, atol=rounding * size)
@@ -383,7 +384,7 @@ def test_what_a_series_leaves_out_is_bounded(name, estimator, seed, spread):
     question = Question(question.kernel, spread / d, question.W, question.statistic)
     facts = facts_of(X)
     exact = scores(Direct(), question, X, facts)
-    for order in range(1, LONGEST_SETTLED + 1):
+    for order in range(1, LONGEST_TAYLOR + 1):
         engine = Dense(order, np.float64)
         gains = scores(engine, question, X, facts)
         norm = question.weighted(order).norm
@@ -401,7 +402,7 @@ def test_the_bound_is_of_use(rng):
         question = question_of(X, rng.integers(0, 2, 50), kernel, "unbiased")
         size = question.sigma * question.norm(1)
         left = [
-            np.median(question.neglected(p, facts)) / size for p in range(1, LONGEST_SETTLED + 1)
+            np.median(question.neglected(p, facts)) / size for p in range(1, LONGEST_TAYLOR + 1)
         ]
         assert (np.diff(left) < 0).all()
         assert left[0] < 3
@@ -421,22 +422,22 @@ class TestLadder:
         engine = first_engine(question, facts, np.dtype(dtype))
         assert isinstance(engine, Dense)
         assert np.dtype(engine.dtype) == dtype
-        again = engine_named(name_of(engine), question, facts)
+        again = engine_named(engine.name, question, facts)
         assert (again.order, np.dtype(again.dtype)) == (engine.order, np.dtype(dtype))
 
     def test_definition_costs(self, rng):
         question, facts = self.question(rng, Laplace(), d=90)
-        engine = last_engine(question, facts)
+        engine = final_engine(question, facts)
         assert cost_of(engine, question, facts) >= 200 * engine.definitions(question, facts) > 0
 
     def test_few_features_and_far_outliers_go_by_definition(self, rng):
         question, facts = self.question(rng, Laplace(), d=20)
-        assert first_engine(question, facts, np.float32) == Settled()
-        assert engine_named("settled", question, facts) == Settled()
+        assert first_engine(question, facts, np.float32) == Final("taylor")
+        assert engine_named("settled", question, facts) == Final("taylor")
 
     @pytest.mark.parametrize(
         ("kernel", "kind"),
-        [(LaplaceL1(), Levelled), (Delta(), Levelled), (Ridge(), Inverse), (KernelRidge(), Solved)],
+        [(LaplaceL1(), Final), (Delta(), Final), (Ridge(), Inverse), (KernelRidge(), Solved)],
     )
     def test_kernels_without_a_series_have_one_engine(self, rng, kernel, kind):
         question, facts = self.question(rng, kernel)
@@ -445,7 +446,7 @@ class TestLadder:
         then = next_engine(question, facts, nothing, nothing, np.arange(d), 30, np.float32)
         assert isinstance(first, kind)
         assert isinstance(then, kind)
-        assert isinstance(engine_named(name_of(first), question, facts), kind)
+        assert isinstance(engine_named(first.name, question, facts), kind)
         assert (first.error(question, facts, nothing) == 0).all()
         assert first.products(question, facts) >= 0
 
@@ -486,9 +487,9 @@ def test_other_arrays_give_the_same_numbers(rng, name):
     kernel = kernel_of(name)
     question = question_for(kernel, X, np.arange(20) % 2, "biased")
     facts = facts_of(X)
-    engines = [last_engine(question, facts)]
-    if isinstance(engines[0], Settled):
-        engines = [Settled(LONGEST_SETTLED), RadialDirect(), Dense(3, "float32")]
+    engines = [final_engine(question, facts)]
+    if engines[0].name == "settled":
+        engines = [Final("taylor", LONGEST_TAYLOR), RadialDirect(), Dense(3, "float32")]
     xp, device = array_api_strict, array_api_strict.Device("device1")
     for engine in engines:
         dtype = getattr(engine, "dtype", "float64")

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -164,6 +164,14 @@ class Question:
 
 class AbstractEngine(ABC):
     """Turns a question into scores of features; a value, cheap to make."""
+
+    #: Whether it has the last word on a gain.
+    is_final: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """What records of rounds call it."""
+        return type(self).__name__.lower()
 
     @abstractmethod
     def prepare(self, question: Question) -> Any:

@@ -6,9 +6,9 @@ run in the engine's dtype (float32 for speed), what is summed over samples is su
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -48,6 +48,17 @@ class DenseState:
     row_sums: dict[int, Array]
     scale: float
 
+    @staticmethod
+    def of(question: Question, bases: Iterable[int], dtype: Any, order: int = 0) -> DenseState:
+        """``A = W o base`` for every base, cast to the working dtype."""
+        weighted = {base: question.weighted(base) for base in sorted(set(bases))}
+        scale = 1.0
+        if np.dtype(dtype) != np.float64:
+            scale = max(w.norm for w in weighted.values()) / question.n_samples or 1.0
+        A = {base: Quadratic.of(w.A, scale, dtype) for base, w in weighted.items()}
+        row_sums = {base: (w.row_sums / scale).astype(dtype) for base, w in weighted.items()}
+        return DenseState(question.kernel, question.sigma, order, A, row_sums, scale)
+
     def on(self, xp: Any, device: Any = None) -> DenseState:
         """The same state in another namespace, on one of its devices."""
         return replace(
@@ -62,28 +73,24 @@ class DenseState:
 class Dense(AbstractEngine):
     """Gains by the kernel's expansion up to `order`, products in `dtype`."""
 
+    is_final: ClassVar[bool] = False
+
     order: int
     dtype: Any = "float32"
+
+    @property
+    def name(self) -> str:
+        return f"order {self.order} {np.dtype(self.dtype)}"
 
     def expansion(self, question: Question) -> Expansion:
         """Expansion that this engine evaluates."""
         return question.kernel.expansion(self.order, question.sigma)
 
     def prepare(self, question: Question) -> DenseState:
-        """``A = W o base`` for every base of the expansion, cast to the working dtype."""
-        terms = self.expansion(question).terms
-        bases = sorted({t.base for t in terms})
-        weighted = {base: question.weighted(base) for base in bases}
-        if np.dtype(self.dtype) == np.float64:
-            scale = 1.0
-        else:
-            scale = max(w.norm for w in weighted.values()) / question.n_samples or 1.0
-        A = {base: Quadratic.of(w.A, scale, self.dtype) for base, w in weighted.items()}
-        row_sums = {base: (w.row_sums / scale).astype(self.dtype) for base, w in weighted.items()}
-        return DenseState(question.kernel, question.sigma, self.order, A, row_sums, scale)
+        bases = [t.base for t in self.expansion(question).terms]
+        return DenseState.of(question, bases, self.dtype, self.order)
 
     def score(self, state: DenseState, X: Array, facts: FeatureStats) -> Float:
-        """Sum over the terms."""
         del facts
         expansion = state.kernel.expansion(state.order, state.sigma)
         X = cast(X, self.dtype)  # (c, m)

@@ -22,8 +22,7 @@ import numpy as np
 from dhsic._typing import Float, Index, Mask
 from dhsic.engines.base import AbstractEngine, FeatureStats, Question
 from dhsic.engines.dense import Dense
-from dhsic.engines.final import DOUBLE_COST, cost_of, has_series, last_engine
-from dhsic.engines.final import LONGEST_SETTLED as LONGEST_RADIAL
+from dhsic.engines.final import DOUBLE_COST, LONGEST_TAYLOR, cost_of, final_engine, has_series
 from dhsic.kernels.base import AbstractKernel
 
 #: Gains closer than this, relative to the largest magnitude in the round, are ties.
@@ -78,7 +77,7 @@ def first_engine(question: Question, facts: FeatureStats, dtype: Any) -> Abstrac
     single = np.dtype(dtype) == np.float32
     radial = kernel.scored_by == "taylor"  # their last engine may be the definition: slow
     if len(facts.max_abs) <= FEW_FEATURES or not has_series(kernel) or not (single or radial):
-        return last_engine(question, facts)
+        return final_engine(question, facts)
     if kernel.exact_order is not None:
         return Dense(kernel.exact_order, dtype)
     # Of gains by chance:
@@ -88,7 +87,7 @@ def first_engine(question: Question, facts: FeatureStats, dtype: Any) -> Abstrac
         neglected = np.minimum(neglected, np.finfo(np.float64).max)  # quantiles subtract
         if np.quantile(neglected, 0.9) <= FIRST_NEGLECTED * spread:
             return Dense(order, np.dtype(dtype))
-    return last_engine(question, facts)
+    return final_engine(question, facts)
 
 
 def next_engine(
@@ -121,7 +120,7 @@ def next_engine(
         Factor on error bounds, once one was found too small.
     """
     some = facts.take(open_)
-    last = last_engine(question, some)
+    last = final_engine(question, some)
     if open_.size <= FEW_FEATURES or not has_series(question.kernel):
         return last
     last_cost = cost_of(last, question, some) / open_.size
@@ -140,17 +139,10 @@ def next_engine(
     return best
 
 
-def name_of(engine: AbstractEngine) -> str:
-    """Name of an engine, for the history of rounds: ``"order 2 float32"``, ``"converged"``."""
-    if isinstance(engine, Dense):
-        return f"order {engine.order} {np.dtype(engine.dtype)}"
-    return type(engine).__name__.lower()
-
-
 def engine_named(name: str, question: Question, facts: FeatureStats) -> AbstractEngine:
     """Engine of that name for these features; the last one unless it is an order."""
     if not name.startswith("order "):
-        return last_engine(question, facts)
+        return final_engine(question, facts)
     _, order, dtype = name.split()
     return Dense(int(order), np.dtype(dtype))
 
@@ -164,7 +156,7 @@ def _orders(kernel: AbstractKernel, precision: str) -> range:
     """Orders worth a pass of their own; radial kernels hold a matrix for each."""
     highest = HIGHEST_ORDER[precision]
     if kernel.scored_by == "taylor":
-        highest = min(highest, LONGEST_RADIAL)
+        highest = min(highest, LONGEST_TAYLOR)
     return range(1, highest + 1)
 
 

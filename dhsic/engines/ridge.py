@@ -55,18 +55,32 @@ class InverseState:
 
 @dataclass(frozen=True)
 class Inverse(AbstractEngine):
-    """Gains of ridge over the linear kernel, to rounding, in float64."""
+    """Gains of ridge over the linear kernel, to rounding, in float64.
+
+    Parameters
+    ----------
+    joining : float or None
+        None for features that leave; for those that join, the mean square of the values of a
+        feature, which is what one adds to the diagonal of K.
+    """
+
+    joining: float | None = None
 
     def prepare(self, question: Question) -> InverseState:
-        """Invert M once, on the range of K."""
-        resolvent = question.resolvent
-        return InverseState.of(resolvent.inverse, question.W, resolvent.penalty)
+        """Invert M once: on the range of K, or where features join, everywhere."""
+        if self.joining is None:
+            resolvent = question.resolvent
+            return InverseState.of(resolvent.inverse, question.W, resolvent.penalty)
+        G = question.statistic.whole()
+        relative = AbstractMatrixFunction.of(question.kernel).penalty
+        penalty = relative * (float(np.diagonal(G).mean()) + self.joining)
+        return InverseState.of(inverse_of(G, penalty), question.W, penalty)
 
     def score(self, state: InverseState, X: Array, facts: FeatureStats) -> Float:
-        """Two quadratic forms a feature."""
         del facts
         X = cast(X, np.float64)
-        return host(-state.penalty * state.B.forms(X) / (1.0 - state.inverse.forms(X)))
+        sign = -1.0 if self.joining is None else 1.0
+        return host(sign * state.penalty * state.B.forms(X) / (1.0 + sign * state.inverse.forms(X)))
 
     def products(self, question: Question, facts: FeatureStats) -> int:
         """Two columns a feature."""
@@ -120,34 +134,3 @@ class Solved(AbstractEngine):
         E = state.kernel.inside.decrement(state.G, norms, norms, x, x, state.sigma)
         without = inverse_of(state.K + E, state.penalty)
         return state.penalty * float(np.vdot(state.W, without @ E @ state.inverse))
-
-
-@dataclass(frozen=True)
-class Joining(AbstractEngine):
-    """Gains of ridge over the linear kernel, to rounding, in float64.
-
-    Parameters
-    ----------
-    mean_square : float
-        Of the values of a feature, on average: what one adds to the diagonal of K.
-    """
-
-    mean_square: float
-
-    def prepare(self, question: Question) -> InverseState:
-        """Invert M once."""
-        kernel = AbstractMatrixFunction.of(question.kernel)
-        G = question.statistic.whole()
-        penalty = kernel.penalty * (float(np.diagonal(G).mean()) + self.mean_square)
-        return InverseState.of(inverse_of(G, penalty), question.W, penalty)
-
-    def score(self, state: InverseState, X: Array, facts: FeatureStats) -> Float:
-        """Two quadratic forms a feature."""
-        del facts
-        X = cast(X, np.float64)
-        return host(state.penalty * state.B.forms(X) / (1.0 + state.inverse.forms(X)))
-
-    def products(self, question: Question, facts: FeatureStats) -> int:
-        """Two columns a feature."""
-        del question
-        return 2 * len(facts.max_abs)

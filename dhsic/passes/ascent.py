@@ -15,7 +15,7 @@ from dhsic.engines.compact import ThinQuestion
 from dhsic.engines.direct import Direct
 from dhsic.engines.final import DOUBLE_COST
 from dhsic.engines.refine import FEW_FEATURES, PASS_COST, largest, tie_width, undecided
-from dhsic.engines.ridge import Joining
+from dhsic.engines.ridge import Inverse
 from dhsic.passes.dependence import Reporter, dtype_of, facts_of
 from dhsic.passes.reader import Reader
 from dhsic.passes.task import Score, Values
@@ -128,7 +128,7 @@ class Ascent:
                 best, least = engine, cost
         return _name(best, m)
 
-    def _first(self, facts: FeatureStats, advice: str) -> Adding | Direct | Joining:
+    def _first(self, facts: FeatureStats, advice: str) -> Adding | Direct | Inverse:
         last = self._last(facts)
         if not isinstance(last, Adding) or self.n == self.S.size or not self.single:
             return last
@@ -136,16 +136,16 @@ class Ascent:
             return self._rough(FIRST_SHARE, facts)
         return last if advice == "exact" else self._rough(float(advice.removeprefix(SHARE)), facts)
 
-    def _rough(self, share: float, facts: FeatureStats) -> Adding | Direct | Joining:
+    def _rough(self, share: float, facts: FeatureStats) -> Adding | Direct | Inverse:
         """Engine in float32; the last one where some features have no other."""
         engine = Adding(share / self.question.n_samples, "float32")
         return self._last(facts) if self._needs_direct(engine, facts) else engine
 
-    def _last(self, facts: FeatureStats) -> Adding | Direct | Joining:
+    def _last(self, facts: FeatureStats) -> Adding | Direct | Inverse:
         """Engine that has the last word."""
         kernel = self.question.kernel
         if kernel.scored_by == "matrix":
-            return Joining(self._mean_square())
+            return Inverse(joining=self._mean_square())
         if self.by_definition:
             return Direct(adding=True)
         return Adding(with_direct=self._needs_direct(Adding(), facts))
@@ -162,19 +162,19 @@ class Ascent:
         found = ways(kernel, self.question.sigma, facts, engine.tolerance)
         return any(way == "direct" for way, _ in found)
 
-    def _products(self, engine: Adding | Direct | Joining, facts: FeatureStats) -> int:
+    def _products(self, engine: Adding | Direct | Inverse, facts: FeatureStats) -> int:
         if isinstance(engine, Adding):
             return engine.products(self.question, facts)
-        return 2 * len(facts.max_abs) if isinstance(engine, Joining) else 0
+        return 2 * len(facts.max_abs) if isinstance(engine, Inverse) else 0
 
-    def _state(self, engine: Adding | Direct | Joining) -> Any:
+    def _state(self, engine: Adding | Direct | Inverse) -> Any:
         if isinstance(engine, Adding):
             return engine.prepare(self.question)
         assert isinstance(self.question, Question), "the definition is never asked in low rank"
         return engine.prepare(self.question)
 
     def _score(
-        self, engine: Adding | Direct | Joining, open_: Index, *, first: bool
+        self, engine: Adding | Direct | Inverse, open_: Index, *, first: bool
     ) -> tuple[Float, Float, int]:
         """Gains, bounds on their errors, and bytes read."""
         jobs = self.reader.jobs(self.S[open_], self.scaling)
@@ -191,13 +191,13 @@ class Ascent:
         return found, np.zeros_like(found), n_bytes
 
 
-def _is_final(engine: Adding | Direct | Joining) -> bool:
+def _is_final(engine: Adding | Direct | Inverse) -> bool:
     if not isinstance(engine, Adding):
         return True
     return engine.tolerance == NOTHING and dtype_of(engine) == "float64"
 
 
-def _name(engine: Adding | Direct | Joining, m: int) -> str:
+def _name(engine: Adding | Direct | Inverse, m: int) -> str:
     """Name of an engine, for the history of rounds: ``"share 0.1"``, ``"exact"``."""
     if isinstance(engine, Adding) and not _is_final(engine):
         return f"{SHARE}{engine.tolerance * m:.3g}"

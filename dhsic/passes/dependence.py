@@ -29,12 +29,11 @@ from dhsic._typing import Array, Float, Index
 from dhsic.algorithms.bahsic import Removal
 from dhsic.algorithms.state import SelectionState
 from dhsic.engines.base import AbstractEngine, FeatureStats, Question
-from dhsic.engines.final import FINAL, definition_of, last_engine
+from dhsic.engines.final import definition_of, final_engine
 from dhsic.engines.refine import (
     engine_named,
     first_engine,
     largest,
-    name_of,
     next_engine,
     tie_width,
     undecided,
@@ -251,7 +250,7 @@ class SourceDependence:
         facts = facts_of(self._known()[1], S[left])
         errors, everyone = np.zeros(left.size), np.arange(left.size)
         dtype = self.choices.dtype
-        return name_of(next_engine(question, facts, gains[left], errors, everyone, n, dtype))
+        return next_engine(question, facts, gains[left], errors, everyone, n, dtype).name
 
     def _additive_gains(self, question: Question, S: Index) -> tuple[Float, dict[str, Any]]:
         """Gains that do not depend on S: scored once, then looked up."""
@@ -263,7 +262,7 @@ class SourceDependence:
             facts = facts_of(scaling, everyone)
             by_definition = self.choices.by_definition
             engine = (
-                definition_of(question.kernel) if by_definition else last_engine(question, facts)
+                definition_of(question.kernel) if by_definition else final_engine(question, facts)
             )
             gains, record = climb.run(engine, np.float64)
             check_shared(question, gains)
@@ -315,7 +314,7 @@ class Climb:
             error = log.caution * engine.error(self.question, some, new)
             log.compare(new - gains[open_], errors[open_])
             # What no number holds at this order and precision is for a dearer engine.
-            final = isinstance(engine, FINAL)
+            final = engine.is_final
             lost = np.zeros_like(settled[open_]) if final else ~np.isfinite(new)
             gains[open_] = np.where(lost, 0.0, new)
             errors[open_] = np.where(lost, np.inf, error)
@@ -359,7 +358,7 @@ class _Log:
 
     def add(self, engine: AbstractEngine, n: int, products: int) -> None:
         """Write down a pass over n features."""
-        self.passes.append(f"{name_of(engine)}: {n}")
+        self.passes.append(f"{engine.name}: {n}")
         self.products[dtype_of(engine)] += products
 
     def record(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dhsic.algorithms.bahsic import Removal
 from dhsic.algorithms.state import SelectionState
 from dhsic.engines.base import AbstractEngine, Question
 from dhsic.engines.compact import ThinQuestion
-from dhsic.engines.final import definition_of, last_engine
+from dhsic.engines.final import definition_of, final_engine
 from dhsic.engines.refine import largest, tie_width
 from dhsic.kernels.bandwidth import DistanceStats, Grid, Median
 from dhsic.kernels.statistic import Statistic, zero_upper
@@ -172,7 +172,7 @@ class SourceForward:
     def _last(self, question: Question, features: Index) -> AbstractEngine:
         if self.choices.by_definition:
             return definition_of(question.kernel)
-        return last_engine(question, facts_of(self._scaling, features))
+        return final_engine(question, facts_of(self._scaling, features))
 
     def value(self, T: Index) -> float:
         """HSIC(Xi, T), for floating selection."""

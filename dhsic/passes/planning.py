@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dhsic.engines.final import LONGEST_SETTLED
+from dhsic.engines.final import LONGEST_TAYLOR
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_factors import MOST_DECOMPOSED
 from dhsic.kernels.table import check_approx
@@ -124,7 +124,7 @@ def promised(
 def _bases(kernel: AbstractKernel) -> int:
     """Weighted (m, m) matrices of a round."""
     if kernel.scored_by == "taylor":
-        return LONGEST_SETTLED
+        return LONGEST_TAYLOR
     if kernel.scored_by == "matrix":
         return BASES_OF_RIDGE
     return kernel.exact_order or 1

@@ -22,7 +22,7 @@ from dhsic.engines.certificate import (
 )
 from dhsic.engines.compact import orders_for
 from dhsic.engines.dense import Dense
-from dhsic.engines.final import Converged
+from dhsic.engines.final import final_engine
 from dhsic.passes.dependence import facts_of
 from dhsic.passes.reader import Reader
 from dhsic.passes.task import Score
@@ -114,7 +114,7 @@ class Cut:
             if order <= HIGHEST_ORDER:
                 engine, dtype = Dense(int(order), "float32"), "float32"
             else:
-                engine = Converged.for_features(question, facts.take(which))
+                engine = final_engine(question, facts.take(which))
                 dtype = "float64"
             gains[which] = self._pass(engine, features[which], dtype)
         return gains
