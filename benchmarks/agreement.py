@@ -20,8 +20,9 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.label_factors import factor_of
 from dhsic.kernels.labels import label_parts
 from dhsic.kernels.table import resolve_kernel
-from dhsic.passes.adaptive import FEW_FEATURES
-from dhsic.passes.lowrank import ThinChoices, ThinDependence
+from dhsic.passes.dependence import SourceDependence
+from dhsic.passes.lowrank import FEW_FEATURES, LowRankChoices
+from dhsic.passes.scoring import Choices
 from dhsic.runtime.blas import single_blas_thread
 from dhsic.runtime.threads import Threads
 from dhsic.sources.arrays import ArraySource
@@ -43,13 +44,9 @@ def by_round(X, y, tolerance, runtime):
     how = {"standardize": True, "progress": False, "runtime": runtime}
     exact = dhsic.BAHSIC(N_LAST, approx="exact", **how).fit(X, y)
     removed_in = exact.result_["round_removed"].to_numpy()
-    choices = ThinChoices(
-        resolve_kernel("gaussian"),
-        resolve_bandwidth("dimension"),
-        factored_weights(factor_of(label_parts(y))),
-        tolerance=tolerance,
-    )
-    thin = ThinDependence(ArraySource(X), choices, runtime)
+    choices = Choices(resolve_kernel("gaussian"), resolve_bandwidth("dimension"), np.empty((0, 0)))
+    low_rank = LowRankChoices(factored_weights(factor_of(label_parts(y))), tolerance)
+    thin = SourceDependence(ArraySource(X), choices, runtime, low_rank=low_rank)
     rows = []
     with single_blas_thread():
         scaling = thin.measure()
@@ -58,6 +55,7 @@ def by_round(X, y, tolerance, runtime):
             if S.size <= FEW_FEATURES:  # from here a run in low rank goes on exactly
                 break
             gone = np.flatnonzero(removed_in == number)
+            thin.move_to(S)
             found = thin.least_relevant(thin.bandwidth(S), S, gone.size)
             shared = np.intersect1d(found.features, gone).size / gone.size
             rows.append((S.size, shared, found.record["cut_error"], found.record["engine"]))

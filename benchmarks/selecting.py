@@ -17,8 +17,10 @@ from dhsic.kernels.label_factors import factor_of
 from dhsic.kernels.labels import label_parts
 from dhsic.kernels.table import resolve_kernel
 from dhsic.lowrank import Nystrom
-from dhsic.passes.lowrank import ThinChoices, ThinDependence
+from dhsic.passes.dependence import SourceDependence
+from dhsic.passes.lowrank import LowRankChoices, LowRankScorer
 from dhsic.passes.lowrank_passes import ScoreLowRank
+from dhsic.passes.scoring import Choices
 from dhsic.runtime.blas import single_blas_thread
 from dhsic.runtime.threads import Threads
 
@@ -80,24 +82,24 @@ def pass_job(store, rank):
     """Scores of all features from R directions, the statistic being known."""
     labels = label_parts(read_target(store, "sample_trait"))
     kernel = resolve_kernel("gaussian")
-    choices = ThinChoices(
-        kernel,
-        resolve_bandwidth("dimension"),
-        factored_weights(factor_of(labels)),
-        standardize=False,
-    )
+    empty = np.empty((0, 0))
+    choices = Choices(kernel, resolve_bandwidth("dimension"), empty, standardize=False)
+    weights = factored_weights(factor_of(labels))
     with Threads() as runtime, single_blas_thread():
         source = open_source(store, variable=matrix_of(store))
-        thin = ThinDependence(source, choices, runtime)
+        low_rank = LowRankChoices(weights)
+        thin = SourceDependence(source, choices, runtime, low_rank=low_rank)
         S = np.flatnonzero(~thin.measure().constant)
-        running, sigma = thin.running, thin.bandwidth(S)
-        factor = Nystrom().factor(kernel, sigma, running.fit)
+        thin.move_to(S)
+        assert isinstance(thin.scorer, LowRankScorer)
+        fit, sigma = thin.scorer.sum.fit, thin.bandwidth(S)
+        factor = Nystrom().factor(kernel, sigma, fit)
         engine = LowRank(1, rank=rank, tolerance=0.0)
-        forms = engine.prepare(choices.weights, {0: factor}, running.fit, kernel, sigma)
-        jobs = running.reader.jobs(S)
+        forms = engine.prepare(weights, {0: factor}, fit, kernel, sigma)
+        jobs = thin.data.reader.jobs(S)
 
         def score():
-            parts = running.reader.joined(ScoreLowRank(ThinState(forms)), jobs)
+            parts = thin.data.reader.joined(ScoreLowRank(ThinState(forms)), jobs)
             return {"directions": forms.rank, "scored": sum(len(part) for part in parts)}
 
         yield score

@@ -22,7 +22,6 @@ from dhsic.errors import CheckpointError, InputError
 from dhsic.hsic import weights
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.statistic import Statistic
-from dhsic.passes import ascent
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors import fohsic as forward_run
@@ -393,7 +392,7 @@ def test_command_line(rng, tmp_path):
 
 
 def test_long_runs_take_float32_first(rng, monkeypatch):
-    monkeypatch.setattr(ascent, "FEW_FEATURES", 4)
+    monkeypatch.setattr("dhsic.engines.refine.FEW_FEATURES", 4)
     X, y = wide(rng)
     engines = dhsic.FOHSIC(4, progress=False).fit(X, y).result_["round_engine"].to_numpy()
     assert all(engine.startswith("float32") for engine in engines[:-1])

@@ -27,8 +27,10 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.label_factors import factor_of
 from dhsic.kernels.labels import label_parts
 from dhsic.kernels.table import resolve_kernel
-from dhsic.passes.lowrank import ThinChoices, ThinDependence
+from dhsic.passes.dependence import SourceDependence
+from dhsic.passes.lowrank import LowRankChoices
 from dhsic.passes.planning import Plan
+from dhsic.passes.scoring import Choices
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 
@@ -39,11 +41,11 @@ FEW = {
     "landmarks.MOST_CHECKS": 12,
     "landmarks.FEWEST_CHECKS": 12,
     "landmarks.EPOCH": 4,
-    "adaptive.FEW_FEATURES": 30,
+    "lowrank.FEW_FEATURES": 30,
     "planning.FEW_FEATURES": 30,
-    "cut.PROBED": 16,
-    "sample.MOST": 100,
-    "sample.FEWEST": 30,
+    "threshold.PROBED": 16,
+    "removal.MOST": 100,
+    "removal.FEWEST": 30,
     "landmarks.MOST_LANDMARKS": 60,
 }
 
@@ -113,15 +115,15 @@ class Rounds:
         covariates = given.pop("covariates", None)
         self.exact = fit(X, y, "exact", covariates=covariates, **given)
         labels = label_parts(y, given["label_kernel"])
-        choices = ThinChoices(
+        choices = Choices(
             resolve_kernel(given["kernel"]),
             resolve_bandwidth(given["bandwidth"]),
-            factored_weights(factor_of(labels), given["estimator"], covariates),
+            np.empty((0, 0)),
             standardize=given["standardize"],
-            tolerance=tolerance,
-            may_square=may_square,
         )
-        self.thin = ThinDependence(source_of(X), choices, Threads(1))
+        weights = factored_weights(factor_of(labels), given["estimator"], covariates)
+        low_rank = LowRankChoices(weights, tolerance, may_square)
+        self.thin = SourceDependence(source_of(X), choices, Threads(1), low_rank=low_rank)
         self.sigmas = self.exact.result_["round_sigma"].values
         self.shared, self.left, self.records, self.thin_sigmas = [], [], [], []
         self._go(fewest)
@@ -133,6 +135,7 @@ class Rounds:
             if S.size < fewest:
                 break
             gone = np.flatnonzero(removed_in == number)
+            self.thin.move_to(S)
             self.thin_sigmas.append(self.thin.bandwidth(S))
             found = self.thin.least_relevant(self.sigmas[number - 1], S, gone.size)
             self.shared.append(np.intersect1d(found.features, gone).size / gone.size)
@@ -400,17 +403,18 @@ def test_it_does_from_a_store_with_scratch(small, draw, tmp_path, monkeypatch):
 
 
 def sampled(dependence, S):
-    return dependence._sample.of(S, dependence.running.reader, dependence.scaling)
+    return dependence.scorer.sample.of(S)
 
 
 def test_a_sample_is_the_same_whatever_was_read_with_it(small):
     """Features far from 0 are standardised in float64; that of their neighbours stays as it is."""
     X, trait = measured(130, 400)
     source, y = source_of(X), label_parts(trait > 0)
-    choices = ThinChoices(
-        Gaussian(), resolve_bandwidth("dimension"), factored_weights(factor_of(y))
+    choices = Choices(Gaussian(), resolve_bandwidth("dimension"), np.empty((0, 0)))
+    low_rank = LowRankChoices(factored_weights(factor_of(y)))
+    every, some = (
+        SourceDependence(source, choices, Threads(1), low_rank=low_rank) for _ in range(2)
     )
-    every, some = (ThinDependence(source, choices, Threads(1)) for _ in range(2))
     near = np.flatnonzero(np.arange(400) % 40 > 0)
     for dependence in (every, some):
         dependence.measure()
@@ -580,7 +584,7 @@ def test_what_is_chosen_is_told(small, monkeypatch):
     X, trait = populations(100, 400)
     exact = fit(X, trait, "auto")
     monkeypatch.setattr("dhsic.passes.planning.CHEAP", 1e6)
-    monkeypatch.setattr("dhsic.passes.adaptive.CHEAP", 3e6)
+    monkeypatch.setattr("dhsic.passes.lowrank.CHEAP", 3e6)
     both = fit(X, trait, "auto")
     by_rank = [str(e).startswith("low rank") for e in both.result_["round_engine"].values]
     n = both.result_["round_n_features"].values

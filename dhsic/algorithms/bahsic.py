@@ -41,6 +41,9 @@ class Removal:
 class Dependence(Protocol):
     """HSIC(sigma, S) as far as the algorithm asks about it."""
 
+    def move_to(self, S: Index) -> None:
+        """Begin a round with the surviving features S, of which the questions are that follow."""
+
     def bandwidth(self, S: Index) -> float:
         """Sigma for the surviving features S: the policy Xi."""
 
@@ -54,6 +57,7 @@ def bahsic(
     """Run Algorithm 1 from `state`, yielding the state after every round."""
     S = state.survivors  # 1: S_dagger, the features eliminated, is empty at the start
     while S.size:  # 2 and 7
+        dependence.move_to(S)
         sigma = dependence.bandwidth(S)  # 3
         I = dependence.least_relevant(sigma, S, removed(step, S.size))  # noqa: E741  # 4
         state = state.after(I.features, I.scores, I.record)

@@ -39,6 +39,9 @@ LEAST = 3
 class FloatingDependence(Protocol):
     """What the algorithm asks about HSIC."""
 
+    def move_to(self, S_dagger: Index) -> None:
+        """Begin a round with S-dagger chosen, of which the questions are that follow."""
+
     def bandwidth(self, S_dagger: Index) -> float:
         """Sigma for one feature more than S-dagger: the policy Xi."""
 
@@ -58,6 +61,7 @@ def floating(
     """Run the algorithm from `state`, yielding the state after every round."""
     while state.survivors.size:  # 2
         S, S_dagger = state.survivors, state.eliminated
+        dependence.move_to(S_dagger)
         sigma = dependence.bandwidth(S_dagger)  # 3
         if S_dagger.size >= n_wanted:  # 8
             rest = dependence.most_relevant(sigma, S_dagger, S, S.size)

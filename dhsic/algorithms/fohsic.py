@@ -29,6 +29,9 @@ from dhsic.algorithms.state import SelectionState
 class ForwardDependence(Protocol):
     """HSIC(sigma, S-dagger) as far as the algorithm asks about it."""
 
+    def move_to(self, S_dagger: Index) -> None:
+        """Begin a round with S-dagger chosen, of which the questions are that follow."""
+
     def bandwidth(self, S_dagger: Index) -> float:
         """Sigma for one feature more than S-dagger: the policy Xi."""
 
@@ -42,6 +45,7 @@ def fohsic(
     """Run Algorithm 2 from `state`, yielding the state after every round."""
     S, S_dagger = state.survivors, state.eliminated  # 1
     while S.size:  # 2 and 7
+        dependence.move_to(S_dagger)
         sigma = dependence.bandwidth(S_dagger)  # 3
         n = added(step, S.size, n_wanted - S_dagger.size)
         I = dependence.most_relevant(sigma, S_dagger, S, n)  # noqa: E741  # 4

@@ -317,10 +317,3 @@ class ThinQuestion:
     def _check_rows(self) -> Index:
         assert self.check.rows is not None, "rows to check on are samples"
         return self.check.rows
-
-
-def added_to(landmarks: Landmarks, Z: Float) -> Landmarks:
-    """The statistic with features Z (c, m) joined."""
-    assert landmarks.rows is not None, "landmarks are samples"
-    inner = landmarks.inner + Z[:, landmarks.rows].T @ Z
-    return replace(landmarks, inner=inner, norms=landmarks.norms + np.vecdot(Z.T, Z.T))

@@ -1,10 +1,14 @@
-"""HSIC(sigma, S-dagger + {j}) of the features in a source: what Algorithm 2 asks."""
+r"""HSIC(sigma, S-dagger + {j}) of the features in a source: what Algorithm 2 asks.
+
+The sum over the features chosen is of all samples, or in low rank against landmarks; candidates
+are features or groups of them.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,29 +16,45 @@ import numpy as np
 from dhsic._typing import Float, Index
 from dhsic.algorithms.bahsic import Removal
 from dhsic.algorithms.state import SelectionState
-from dhsic.engines.base import AbstractEngine, Question
+from dhsic.engines.base import Question
+from dhsic.engines.certificate import certify, nearest_to_cut
 from dhsic.engines.compact import ThinQuestion
-from dhsic.engines.final import definition_of, final_engine
-from dhsic.engines.refine import largest, tie_width
+from dhsic.engines.refine import AdditionEngines, EngineChoice, largest, read_record, tie_width
 from dhsic.kernels.bandwidth import DistanceStats, Grid, Median
-from dhsic.kernels.statistic import Statistic, zero_upper
+from dhsic.kernels.statistic import Statistic
 from dhsic.kernels.table import check_reach
-from dhsic.passes.ascent import Ascent
-from dhsic.passes.dependence import Choices, Climb, Reporter, facts_of, own_labels
-from dhsic.passes.reader import Reader, grouped
-from dhsic.passes.removal import check_gains, check_shared
-from dhsic.passes.sums import AbstractChosen, SquareChosen, ThinChosen
-from dhsic.passes.task import Measure, Sum, Values
+from dhsic.passes.groups import AbstractCandidates, Membership, Singles, group_gains
+from dhsic.passes.landmarks import LandmarkSum
+from dhsic.passes.lowrank import LowRankChoices
+from dhsic.passes.reader import Reader
+from dhsic.passes.refinement import Refinement
+from dhsic.passes.removal import check_gains
+from dhsic.passes.scaled import ScaledReader
+from dhsic.passes.scoring import Choices, lasting_gains, own_labels
+from dhsic.passes.sums import AbstractFeatureSum, SquareSum
+from dhsic.passes.task import Measure
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
 
 #: Median squared distance of two values of a normal feature, over its variance.
 NORMAL_MEDIAN = 0.9099
+#: Landmarks that K of the features chosen is factored from.
+LANDMARKS = 256
+#: Features that the certificate of low rank looks at: next to the threshold, and others.
+NEAREST, OTHERS = 32, 32
 
 
 class SourceForward:
-    """`dhsic.algorithms.fohsic.ForwardDependence` over a source."""
+    """`dhsic.algorithms.fohsic.ForwardDependence` over a source.
+
+    Parameters
+    ----------
+    candidates : AbstractCandidates, optional
+        What is added; single features by default.
+    low_rank : LowRankChoices, optional
+        Score in low rank, by the weights and the seed of these.
+    """
 
     def __init__(
         self,
@@ -44,81 +64,85 @@ class SourceForward:
         *,
         rows: Index | None = None,
         memory: int | None = None,
-        thin: ThinChosen | None = None,
+        candidates: AbstractCandidates | None = None,
+        low_rank: LowRankChoices | None = None,
     ) -> None:
         self.choices = choices
-        self._sums = choices.kernel.sums
-        self._chosen: AbstractChosen = thin or SquareChosen(choices.W, self._sums)
-        self.reporter: Reporter | None = None
-        self.scaling: Scaling | None = None
-        self._reader = Reader(source, runtime, rows, memory=memory)
-        self._inside = np.empty(0, dtype=np.int64)  # what `_chosen` is the statistic of
-        self._additive: tuple[Index, Float] | None = None
+        self._W: Any = choices.W if low_rank is None else low_rank.weights
+        self.data = ScaledReader(Reader(source, runtime, rows, memory=memory))
+        self._sum: AbstractFeatureSum = (
+            SquareSum(self.data, choices.kernel.sums)
+            if low_rank is None
+            else LandmarkSum(self.data, low_rank.seed, LANDMARKS)
+        )
+        self._candidates = candidates or Singles()
+        self._inside = np.empty(0, dtype=np.int64)  # what `_sum` is over, as they joined
+        self._lasting: tuple[Index, Float] | None = None
         self._kept: dict[int, Float] = {}
-        self._advice = ""
-        self._bytes_read = 0
+        self._first: EngineChoice | None = None
+        self._sigma = 1.0
         self._started = time.perf_counter()
 
     def measure(self) -> Scaling:
         """Pass over all features: their scaling."""
-        self._reader, jobs, n_bytes = self._reader.first_pass()
-        self._bytes_read += n_bytes
-        measured = self._reader.map(Measure(self.choices.standardize), jobs)
-        self.scaling = Scaling.join([scaling for scaling, _ in measured])
-        self._reader = self._reader.checked(self.scaling)
-        return self.scaling
+        found = self.data.first_pass(Measure(self.choices.standardize))
+        scaling = self.data.measured([part for part, _ in found])
+        self._candidates.drop_constant(scaling)
+        return scaling
+
+    @property
+    def candidates(self) -> Index:
+        """What may be chosen: features that vary, or groups of them."""
+        return self._candidates.every
 
     def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
         """Take the data for their own labels, after `measure`: W of K over all features."""
-        S = np.flatnonzero(~self._scaling.constant)
-        upper = zero_upper(self._chosen.n_samples)
-        jobs = grouped(self._reader.jobs(S, self._scaling))
-        self._bytes_read += self._reader.bytes_of(jobs)
-        for part in self._reader.map(Sum(self._sums), jobs):
-            upper += part
-        L = own_labels(self.choices.kernel, self.choices.bandwidth, Statistic(upper), S.size)
-        W = weigh(L)
-        self.choices = replace(self.choices, W=W)
-        self._chosen = SquareChosen(W, self._sums)
+        of_all = SquareSum(self.data, self.choices.kernel.sums)
+        of_all.restart(self.data.alive)
+        self._W = weigh(own_labels(self.choices, of_all))
 
     def close(self) -> None:
         """Let go of scratch."""
-        self._reader.close()
+        self.data.close()
 
     def check_reach(self) -> None:
         """Nothing is chosen yet: every feature that joins is checked then."""
 
     def resume(self, state: SelectionState) -> None:
         """Go to where `state` left off, after `measure`."""
-        if not state.round:
-            return
-        self._advice = str(state.history[-1]["advice"])
-        self._move_to(state.eliminated, state.removed_in)
+        if state.round:
+            self._first = read_record(state.history[-1]).then
+            self._follow(state.eliminated, state.removed_in)
 
-    def bandwidth(self, S_dagger: Index) -> float:
-        """Line 3: sigma for one feature more than S-dagger."""
+    def move_to(self, S_dagger: Index) -> None:
+        """Begin a round with S-dagger chosen: the statistic follows, and sigma with it."""
         self._started = time.perf_counter()
-        self._move_to(S_dagger)
+        self._follow(S_dagger)
         kernel, policy = self.choices.kernel, self.choices.bandwidth
         if not kernel.has_bandwidth:
-            return 1.0
+            return
         if not S_dagger.size and isinstance(policy, Median):
-            return self._before_the_first()
-        if not S_dagger.size and isinstance(policy, Grid):
-            return max(policy.sigmas, key=self._best_alone)
-        return policy(
-            self._chosen.known(kernel), self._features(S_dagger).size + self._width_of_one
-        )
+            self._sigma = self._before_the_first()
+        elif not S_dagger.size and isinstance(policy, Grid):
+            self._sigma = max(policy.sigmas, key=self._best_alone)
+        else:
+            n = self._candidates.features(S_dagger).size + self._candidates.mean_size
+            self._sigma = policy(self._sum.known(kernel, self._W), n)
+
+    def bandwidth(self, S_dagger: Index) -> float:
+        """Line 3: sigma for one more than S-dagger, to which the statistic was moved."""
+        del S_dagger
+        return self._sigma
 
     def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
-        """Line 4: the n features whose joining leaves the largest HSIC."""
+        """Line 4: the n candidates whose joining leaves the largest HSIC."""
         question = self._question(sigma)
         hsic = question.hsic if S_dagger.size else 0.0
         gains, record = self._gains(question, S, n)
         check_gains(self.choices.kernel, sigma, hsic, gains)
         first = largest(gains, n, tie_width(gains))
         stay = np.delete(np.arange(S.size), first)
-        self._advice = record["advice"] = self._advise(question, S[stay], gains[stay], n)
+        record["advice"] = self._advise(question, S[stay], gains[stay], n)
         facts = {
             "n_features": S.size,
             "n_selected": S_dagger.size,
@@ -126,53 +150,9 @@ class SourceForward:
             "sigma": float(sigma),
             "hsic": float(hsic),
             "seconds": time.perf_counter() - self._started,
-            "bytes_read": self._bytes_read + int(record.pop("bytes")),
+            "bytes_read": self.data.take_bytes(),
         }
-        self._bytes_read = 0
         return Removal(S[first], gains[first], facts | record)
-
-    @property
-    def candidates(self) -> Index:
-        """What may be chosen: all features that vary."""
-        return np.flatnonzero(~self._scaling.constant)
-
-    @property
-    def _width_of_one(self) -> float:
-        """Features of a candidate."""
-        return 1.0
-
-    def _features(self, candidates: Index) -> Index:
-        """Features of candidates: each is one."""
-        return candidates
-
-    def _gains(
-        self, question: Question | ThinQuestion, S: Index, n: int
-    ) -> tuple[Float, dict[str, Any]]:
-        """Gains of S, good enough to place the n largest, and a record of what it took."""
-        if not self.choices.kernel.is_additive:
-            return self._ascent(question, S, n).run(self._advice)
-        assert isinstance(question, Question), "low rank is for kernels that are not additive"
-        return self._additive_gains(question, S)
-
-    def _additive_gains(self, question: Question, S: Index) -> tuple[Float, dict[str, Any]]:
-        """Gains that do not depend on what is chosen: what removal would cost, scored once."""
-        record: dict[str, Any] = {"engine": "as in round 1", "bytes": 0}
-        if self._additive is None:
-            everyone = self.candidates
-            scaling = self._scaling
-            climb = Climb(question, everyone, everyone.size, self._reader, scaling, None)
-            losses, record = climb.run(self._last(question, everyone), np.float64)
-            check_shared(question, losses)
-            self._additive = everyone, -losses
-        everyone, gains = self._additive
-        if self.reporter is not None:
-            self.reporter.scored(S.size)
-        return gains[np.searchsorted(everyone, S)], record
-
-    def _last(self, question: Question, features: Index) -> AbstractEngine:
-        if self.choices.by_definition:
-            return definition_of(question.kernel)
-        return final_engine(question, facts_of(self._scaling, features))
 
     def value(self, T: Index) -> float:
         """HSIC(Xi, T), for floating selection."""
@@ -190,7 +170,7 @@ class SourceForward:
     def _hsic_of(self, G: Float, n_features: int) -> float:
         """``<W, K>`` at the sigma of the policy."""
         kernel = self.choices.kernel
-        known = DistanceStats(kernel, self.choices.W, Statistic.of(G))
+        known = DistanceStats(kernel, self._W, Statistic.of(G))
         sigma = self.choices.bandwidth(known, n_features) if kernel.has_bandwidth else 1.0
         return known.hsic(sigma)
 
@@ -199,13 +179,58 @@ class SourceForward:
         self._kept = {j: self._kept[j] for j in T.tolist() if j in self._kept}
         new = np.sort([j for j in T if int(j) not in self._kept]).astype(np.int64)
         if new.size:
-            jobs = self._reader.jobs(new, self._scaling)
-            self._bytes_read += self._reader.bytes_of(jobs)
-            parts = self._reader.joined(Values(), jobs)
-            self._kept |= zip(new.tolist(), np.concatenate(list(parts)), strict=True)
+            self._kept |= zip(new.tolist(), self.data.values(new), strict=True)
         return np.stack([self._kept[int(j)] for j in T])
 
-    def _move_to(self, S_dagger: Index, rounds: Index | None = None) -> None:
+    def _gains(
+        self, question: Question | ThinQuestion, S: Index, n: int, *, aloud: bool = True
+    ) -> tuple[Float, dict[str, Any]]:
+        """Gains of S, good enough to place the n largest, and a record of what it took."""
+        if isinstance(self._candidates, Membership):
+            assert isinstance(question, Question), "groups are scored from m x m matrices"
+            groups = self._candidates
+            return group_gains(groups, self.data, question, S, joining=True, aloud=aloud)
+        if self.choices.kernel.is_additive:
+            assert isinstance(question, Question), "low rank is for kernels that are not additive"
+            return self._lasting_gains(question, S)
+        refinement = Refinement(self._engines(question), self.data, S, n, aloud)
+        gains, record = refinement.run(self._first)
+        del record["error_bound_used"]  # of one engine before the last, which measures its own
+        if isinstance(question, ThinQuestion):
+            record |= self._certificate(question, S, gains, n)
+        return gains, record
+
+    def _lasting_gains(self, question: Question, S: Index) -> tuple[Float, dict[str, Any]]:
+        """Gains that do not depend on what is chosen: what removal would cost, scored once."""
+        record: dict[str, Any] = {"engine": "as in round 1"}
+        if self._lasting is None:
+            everyone, definition = self.candidates, self.choices.by_definition
+            losses, record = lasting_gains(question, self.data, everyone, by_definition=definition)
+            self._lasting = everyone, -losses
+        everyone, gains = self._lasting
+        self.data.tell(S.size)
+        return gains[np.searchsorted(everyone, S)], record
+
+    def _certificate(
+        self, question: ThinQuestion, S: Index, gains: Float, n: int
+    ) -> dict[str, Any]:
+        """How far low rank is from the definition, on features next to the threshold and others."""
+        nearest = nearest_to_cut(gains, n, NEAREST)
+        every = np.linspace(0, gains.size - 1, min(OTHERS, gains.size)).astype(np.int64)
+        some = np.union1d(np.flatnonzero(nearest), every)
+        errors = question.row_errors(self.data.values(S[some]))
+        n_sampled = n * some.size / gains.size if n == gains.size else n
+        found = certify(errors, gains[some], n_sampled, question.n_samples, np.ones(some.size))
+        assert question.check.rows is not None, "rows to check on are samples"
+        return {
+            "engine": f"low rank {question.factor.rank}: {S.size}",
+            "landmarks": question.landmarks.n_landmarks + question.check.rows.size,
+            "rank": question.factor.rank,
+            "relative_error": found.relative_error,
+            "cut_error": min(found.cut_error, 1.0),
+        }
+
+    def _follow(self, S_dagger: Index, rounds: Index | None = None) -> None:
         """Bring the statistic to S-dagger, in the order in which features joined.
 
         Where some left again it is summed anew, so that a resumed run gets the same bits; without
@@ -213,58 +238,44 @@ class SourceForward:
         """
         n = self._inside.size
         if not np.array_equal(self._inside, S_dagger[:n]):
-            self._chosen.clear()
+            self._sum.clear()
             self._inside = S_dagger[:0]
             rounds = np.arange(S_dagger.size)
         elif rounds is None:
             rounds = np.zeros(S_dagger.size, dtype=np.int64)
         new, when = S_dagger[self._inside.size :], rounds[self._inside.size :]
         for number in np.unique(when):
-            self._include(new[when == number])
+            self._sum.add(np.sort(self._candidates.features(new[when == number])))
+            if self.choices.kernel.of_inner_products:  # others are bounded
+                check_reach(self.choices.kernel, self._sum.longest)
         self._inside = S_dagger
 
-    def _include(self, joined: Index) -> None:
-        """Add features that joined together to the statistic."""
-        features = np.sort(self._features(joined))
-        jobs = self._reader.jobs(features, self._scaling)
-        self._bytes_read += self._reader.bytes_of(jobs)
-        self._chosen.add(self._reader, jobs, features.size)
-        if self.choices.kernel.of_inner_products:  # others are bounded
-            check_reach(self.choices.kernel, self._chosen.longest)
-
-    @property
-    def _scaling(self) -> Scaling:
-        if self.scaling is None:
-            self.measure()
-        assert self.scaling is not None, "measure sets it"
-        return self.scaling
-
     def _question(self, sigma: float) -> Question | ThinQuestion:
-        return self._chosen.question(self.choices.kernel, sigma, self._reader.runtime.each)
+        return self._sum.question(self.choices.kernel, sigma, self._W)
 
-    def _ascent(self, question: Question | ThinQuestion, S: Index, n: int) -> Ascent:
-        single = self.choices.dtype == np.float32
-        definition = self.choices.by_definition
-        return Ascent(
-            question, S, n, self._reader, self._scaling, self.reporter, single, definition
-        )
+    def _engines(self, question: Question | ThinQuestion) -> AdditionEngines:
+        choices = self.choices
+        return AdditionEngines(question, choices.dtype, self._mean_square, choices.by_definition)
 
     def _advise(self, question: Question | ThinQuestion, left: Index, gains: Float, n: int) -> str:
-        """Engine for the first pass of the next round, which a resumed run must know too."""
-        if not left.size or self.choices.kernel.is_additive:
-            return ""
-        return self._ascent(question, left, n).advice(gains)
+        """Choose what scores the next round first; in words, which a resumed run reads."""
+        if isinstance(self._candidates, Membership) or self.choices.kernel.is_additive:
+            return ""  # there is one engine
+        self._first = self._engines(question).advice(self.data.facts(left), gains, n)
+        return self._first.name
+
+    @cached_property
+    def _mean_square(self) -> float:
+        """Mean over features of their mean squares, as scaled."""
+        return float(np.mean(self.data.sizes(self.data.alive)))
 
     def _before_the_first(self) -> float:
         """The median rule with nothing chosen: for a normal feature of the mean variance."""
-        scaling = self._scaling
-        alive = ~scaling.constant
+        alive, scaling = self.data.alive, self.data.scaling
         variance = 1.0 if self.choices.standardize else float(np.mean(scaling.std[alive] ** 2))
-        return 1.0 / (2.0 * NORMAL_MEDIAN * variance * self._width_of_one)
+        return 1.0 / (2.0 * NORMAL_MEDIAN * variance * self._candidates.mean_size)
 
     def _best_alone(self, sigma: float) -> float:
         """Largest HSIC of one candidate: what a grid is searched by before any is chosen."""
-        heard, self.reporter = self.reporter, None  # a trial is no round
-        gains, _ = self._gains(self._question(sigma), self.candidates, 1)
-        self.reporter = heard
+        gains, _ = self._gains(self._question(sigma), self.candidates, 1, aloud=False)
         return float(gains.max())

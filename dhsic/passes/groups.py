@@ -1,25 +1,23 @@
-"""Which features are in which group, and jobs that read whole groups.
+"""What is removed or added: features, or groups of them, a gene with all of its variants.
 
-Groups of features as candidates: a gene is removed, or added, with all of its variants.
+Groups are scored by definition, from jobs that read whole groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Float, Index
-from dhsic.algorithms.state import SelectionState
+from dhsic._typing import Float, Index, Mask
 from dhsic.engines.base import Question
-from dhsic.engines.compact import ThinQuestion
 from dhsic.engines.direct import TILE_ENTRIES, Direct, DirectState
 from dhsic.kernels.statistic import AbstractSums, Statistic, zero_upper
-from dhsic.passes.dependence import Reporter, SourceDependence
-from dhsic.passes.forward import SourceForward
-from dhsic.passes.reader import Reader, merged
+from dhsic.passes.reader import merged
+from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.task import TILE, AbstractPass, Tile, cut
 from dhsic.runtime.base import Job
 from dhsic.sources.scaling import Scaling
@@ -28,7 +26,54 @@ from dhsic.sources.scaling import Scaling
 JOB_FEATURES, OPEN_GROUPS = 2048, 4
 
 
-class Membership:
+class AbstractCandidates(ABC):
+    """What may be removed or added, and the features of each."""
+
+    def __init__(self) -> None:
+        self._alive: Mask = np.empty(0, dtype=bool)
+
+    def drop_constant(self, scaling: Scaling) -> None:
+        """Features that do not vary are no candidates, nor part of one."""
+        self._alive = ~scaling.constant
+
+    @property
+    @abstractmethod
+    def every(self) -> Index:
+        """All candidates, ascending."""
+
+    @abstractmethod
+    def features(self, candidates: Index) -> Index:
+        """Features of some candidates, ascending where they are."""
+
+    @abstractmethod
+    def summed(self, candidates: Index, of_features: Float) -> Float:
+        """Sums over the features of each candidate."""
+
+    @property
+    @abstractmethod
+    def mean_size(self) -> float:
+        """Features of a candidate, on average: sigma is the same for all of a round."""
+
+
+class Singles(AbstractCandidates):
+    """Features, each for itself."""
+
+    @property
+    def every(self) -> Index:
+        return np.flatnonzero(self._alive)
+
+    def features(self, candidates: Index) -> Index:
+        return candidates
+
+    def summed(self, candidates: Index, of_features: Float) -> Float:
+        return of_features
+
+    @property
+    def mean_size(self) -> float:
+        return 1.0
+
+
+class Membership(AbstractCandidates):
     """Which features are in which group.
 
     Parameters
@@ -38,14 +83,26 @@ class Membership:
     """
 
     def __init__(self, codes: Index) -> None:
+        super().__init__()
         self.codes = codes
         self._order = np.argsort(codes, kind="stable")
         self._edges = np.searchsorted(codes[self._order], np.arange(codes.max() + 2))
         self._alive = np.ones(codes.size, dtype=bool)
 
-    def drop_constant(self, scaling: Scaling) -> None:
-        """Constant features are in no group."""
-        self._alive = ~scaling.constant
+    @property
+    def every(self) -> Index:
+        return np.unique(self.codes[self._alive])
+
+    def features(self, candidates: Index) -> Index:
+        parts = [self._order[self._edges[g] : self._edges[g + 1]] for g in candidates]
+        found = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *parts]))
+        return np.asarray(found[self._alive[found]])
+
+    def summed(self, candidates: Index, of_features: Float) -> Float:
+        sums = np.zeros(candidates.size)
+        places = np.searchsorted(candidates, self.codes[self.features(candidates)])
+        np.add.at(sums, places, of_features)
+        return sums
 
     @property
     def sizes(self) -> Index:
@@ -53,22 +110,13 @@ class Membership:
         return np.bincount(self.codes[self._alive], minlength=len(self._edges) - 1)
 
     @property
-    def groups(self) -> Index:
-        """Groups that have features, ascending."""
-        return np.unique(self.codes[self._alive])
+    def mean_size(self) -> float:
+        groups = self.every
+        return self.features(groups).size / groups.size
 
-    def features(self, groups: Index) -> Index:
-        """Features of some groups, ascending."""
-        parts = [self._order[self._edges[g] : self._edges[g + 1]] for g in groups]
-        found = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *parts]))
-        return np.asarray(found[self._alive[found]])
-
-    def jobs(self, reader: Reader, scaling: Scaling, groups: Index) -> list[Job]:
+    def jobs(self, data: ScaledReader, groups: Index) -> list[Job]:
         """Jobs that read whole groups, a few of them open at a time."""
-        return [
-            self._job(reader, scaling, np.array(some, dtype=np.int64))
-            for some in self._batches(groups)
-        ]
+        return [self._job(data, np.array(some, dtype=np.int64)) for some in self._batches(groups)]
 
     def _batches(self, groups: Index) -> list[list[int]]:
         """Groups of each job: by their first features, so that neighbours are read together."""
@@ -89,118 +137,30 @@ class Membership:
             ends.append(last)
         return batches
 
-    def _job(self, reader: Reader, scaling: Scaling, groups: Index) -> Job:
+    def _job(self, data: ScaledReader, groups: Index) -> Job:
         features = self.features(groups)
-        (job,) = merged(reader.jobs(features, scaling, self.codes[features]), 1)
+        (job,) = merged(data.jobs(features, tags=self.codes[features]), 1)
         return job
 
 
-class Grouped:
-    """What makes candidates of groups, over the class that scores features.
-
-    Parameters
-    ----------
-    *given, **named
-        Of that class.
-    membership : Membership
-        The groups, and which features they have.
-    """
-
-    def __init__(self, *given: Any, membership: Membership, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self.membership = membership
-
-    def measure(self) -> Scaling:
-        """Pass over all features; groups without one that varies are out from here on."""
-        scaling: Scaling = super().measure()  # type: ignore[misc]  # of the class that it is over
-        self.membership.drop_constant(scaling)
-        return scaling
-
-    @property
-    def candidates(self) -> Index:
-        """Groups of features that vary."""
-        return self.membership.groups
-
-
-class GroupedDependence(Grouped, SourceDependence):
-    """`dhsic.algorithms.bahsic.Dependence` of which the features are groups."""
-
-    def replay(self, state: SelectionState, survivors: Sequence[Index]) -> None:
-        super().replay(state, [self.membership.features(groups) for groups in survivors])
-
-    def bandwidth(self, S: Index) -> float:
-        return super().bandwidth(self.membership.features(S))
-
-    def _gains(self, question: Question, S: Index, n: int) -> tuple[Float, dict[str, Any]]:
-        if not self.choices.kernel.is_additive:
-            running, scaling = self._known()
-            return self._scorer(running.reader, scaling).gains(question, S)
-        features = self.membership.features(S)
-        of_features, record = super()._gains(question, features, n)
-        places = np.searchsorted(S, self.membership.codes[features])
-        gains = np.zeros(S.size)
-        np.add.at(gains, places, of_features)
-        return gains, record
-
-    def _scorer(self, reader: Reader, scaling: Scaling) -> GroupScorer:
-        return GroupScorer(self.membership, reader, scaling, self.reporter, self._sums)
-
-    def _advise(self, question: Question, S: Index, gains: Float, gone: Index, n: int) -> str:
-        """There is one engine."""
-        del question, S, gains, gone, n
-        return ""
-
-
-class GroupedForward(Grouped, SourceForward):
-    """`dhsic.algorithms.fohsic.ForwardDependence` of which the features are groups."""
-
-    @property
-    def _width_of_one(self) -> float:
-        """Features of a group, on average: sigma is the same for all candidates of a round."""
-        groups = self.membership.groups
-        return self.membership.features(groups).size / groups.size
-
-    def _features(self, candidates: Index) -> Index:
-        return self.membership.features(candidates)
-
-    def _gains(
-        self, question: Question | ThinQuestion, S: Index, n: int
-    ) -> tuple[Float, dict[str, Any]]:
-        assert isinstance(question, Question), "groups are scored from m x m matrices"
-        del n
-        scorer = GroupScorer(
-            self.membership, self._reader, self._scaling, self.reporter, self._sums
-        )
-        return scorer.gains(question, S, joining=True)
-
-    def _advise(self, question: Question | ThinQuestion, left: Index, gains: Float, n: int) -> str:
-        """There is one engine."""
-        del question, left, gains, n
-        return ""
-
-
-@dataclass(frozen=True)
-class GroupScorer:
-    """Scores groups by definition, through a reader."""
-
-    membership: Membership
-    reader: Reader
-    scaling: Scaling
-    reporter: Reporter | None
-    sums: AbstractSums
-
-    def gains(
-        self, question: Question, S: Index, *, joining: bool = False
-    ) -> tuple[Float, dict[str, Any]]:
-        """Gains of the groups S, (s,), and a record of what it took."""
-        jobs = self.membership.jobs(self.reader, self.scaling, S)
-        score = ScoreGroups(Direct().prepare(question), self.sums, self.membership.sizes, joining)
-        gains = np.empty(S.size)
-        for groups, found in self.reader.map(score, jobs):
-            gains[np.searchsorted(S, groups)] = found
-            if self.reporter is not None:
-                self.reporter.scored(len(groups))
-        return gains, {"engine": f"groups: {S.size}", "bytes": self.reader.bytes_of(jobs)}
+def group_gains(
+    membership: Membership,
+    data: ScaledReader,
+    question: Question,
+    S: Index,
+    *,
+    joining: bool,
+    aloud: bool = True,
+) -> tuple[Float, dict[str, Any]]:
+    """Gains of the groups S by definition, (s,), and a record of what it took."""
+    sums = question.kernel.sums
+    score = ScoreGroups(Direct().prepare(question), sums, membership.sizes, joining)
+    gains = np.empty(S.size)
+    for groups, found in data.reader.map(score, membership.jobs(data, S)):
+        gains[np.searchsorted(S, groups)] = found
+        if aloud:
+            data.tell(len(groups))
+    return gains, {"engine": f"groups: {S.size}"}
 
 
 @dataclass(frozen=True, slots=True)

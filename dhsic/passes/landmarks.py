@@ -1,6 +1,6 @@
-"""The statistic against landmarks, kept up to date as features leave.
+"""The sum over features against landmarks, kept up to date as they leave or join.
 
-Like `dhsic.passes.sums`, in O(b m): down-dated by the features removed, summed anew when few
+As of `dhsic.passes.sums`, in O(b m): down-dated by the features removed, summed anew when few
 are left of those it was summed from, or when more landmarks are asked for. A part of the landmarks,
 the *check rows*, serves no factor: what is estimated on them is honest.
 """
@@ -13,11 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from dhsic._typing import Float, Index
-from dhsic.kernels.statistic import add_packed, zero_upper
+from dhsic.engines.compact import ThinQuestion
+from dhsic.hsic import FactoredWeights
+from dhsic.kernels.bandwidth import Known
+from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.statistic import Statistic, add_packed, zero_upper
 from dhsic.lowrank.base import Landmarks
+from dhsic.lowrank.landmarks import KnownLandmarks
 from dhsic.passes.lowrank_passes import AllSums, LandmarkSums, Sums
-from dhsic.passes.reader import WORTH_MANY, Reader, grouped
-from dhsic.sources.scaling import Scaling
+from dhsic.passes.reader import WORTH_MANY, grouped
+from dhsic.passes.scaled import ScaledReader
+from dhsic.passes.sums import AbstractFeatureSum
+from dhsic.passes.task import Values
 
 #: The statistic is summed anew when this fraction of the features it was summed from is left.
 EPOCH = 32
@@ -34,7 +41,7 @@ MOST_LANDMARKS, MOST_ENTRIES = 1024, 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class LandmarkSet:
     """Samples that are landmarks, and what each is for.
 
     Attributes
@@ -53,7 +60,7 @@ class Chosen:
     n_samples: int
 
     @staticmethod
-    def of(m: int, n: int, seed: int, *, everyone: bool = False) -> Chosen:
+    def of(m: int, n: int, seed: int, *, everyone: bool = False) -> LandmarkSet:
         """`n` landmarks for factors, and check rows; where those are most samples, all are both.
 
         With `everyone` every sample is a landmark, and K is known, but as many make factors.
@@ -62,10 +69,10 @@ class Chosen:
         n_check = check_number(m)
         every = np.arange(m)
         if 2 * (n + n_check) > m:
-            return Chosen(every, every, np.sort(order[: max(n_check, LANDMARKS)]), m)
+            return LandmarkSet(every, every, np.sort(order[: max(n_check, LANDMARKS)]), m)
         rows = every if everyone else np.sort(order[: n + n_check])
         check, fit = np.sort(order[:n_check]), np.sort(order[n_check : n + n_check])
-        return Chosen(rows, np.searchsorted(rows, fit), np.searchsorted(rows, check), m)
+        return LandmarkSet(rows, np.searchsorted(rows, fit), np.searchsorted(rows, check), m)
 
     @property
     def is_everyone(self) -> bool:
@@ -88,33 +95,31 @@ def first_number(m: int) -> int:
     return int(np.clip(ENTRIES // m, FEWEST, LANDMARKS))
 
 
-class RunningLandmarks:
-    """Statistic of the survivors against landmarks; `at` moves it on."""
+class LandmarkSum(AbstractFeatureSum):
+    """Of landmarks with all samples, (b, m), and squared norms; of all samples where all are.
 
-    def __init__(self, reader: Reader, m: int, seed: int) -> None:
-        self.reader = reader
-        self.scaling: Scaling | None = None
-        self.features: Index = np.empty(0, dtype=np.int64)
-        self.bytes_read = 0
+    Attributes
+    ----------
+    chosen : LandmarkSet
+        The landmarks.
+    """
+
+    def __init__(self, data: ScaledReader, seed: int, n: int | None = None) -> None:
+        """Against `n` landmarks, by default as many as a run begins with."""
+        super().__init__(data)
+        m = data.n_samples
+        self.chosen = LandmarkSet.of(m, first_number(m) if n is None else n, seed)
         self._m, self._seed = m, seed
-        self._base = 0
-        self._sums: Sums | Float = np.empty((0, m)), np.empty(m)
-        self._parts: dict[str, Landmarks] = {}
-        self.chosen = Chosen.of(m, first_number(m), seed)
-
-    @property
-    def n_landmarks(self) -> int:
-        """Landmarks that make factors."""
-        return len(self.chosen.fit)
+        self.clear()
 
     @property
     def fit(self) -> Landmarks:
-        """Those that make factors."""
+        """The sum against landmarks that make factors."""
         return self._part("fit", self.chosen.fit)
 
     @property
     def check(self) -> Landmarks:
-        """Those that check them."""
+        """The sum against those that check them."""
         return self._part("check", self.chosen.check)
 
     @property
@@ -124,43 +129,75 @@ class RunningLandmarks:
         return known[1] if isinstance(known, tuple) else np.diagonal(known).copy()
 
     @property
-    def upper(self) -> Float:
-        """Upper triangle of the inner products of all samples, (m, m), where they are known."""
+    def statistic(self) -> Statistic:
+        """The sum of all samples, where it is known."""
         assert isinstance(self._sums, np.ndarray), "every sample is a landmark"
-        return self._sums
+        return Statistic(self._sums)
 
-    def start(self, features: Index, scaling: Scaling, parts: Iterable[Sums]) -> None:
-        """Begin with `features`, whose statistic has been summed; `scaling` is of all."""
-        self.scaling = scaling
+    @property
+    def epoch(self) -> int:
+        return EPOCH
+
+    @property
+    def longest(self) -> float:
+        return float(self.norms.max())
+
+    def known(self, kernel: AbstractKernel, W: FactoredWeights) -> Known:
+        """Distances among landmarks, and HSIC by their factor."""
+        every = self._some(np.arange(len(self.chosen.rows)))
+        rows = self.chosen.rows
+        among = Landmarks(every.inner[:, rows], every.norms[rows], np.arange(rows.size))
+        return KnownLandmarks(among, lambda sigma: self.question(kernel, sigma, W).hsic)
+
+    def question(self, kernel: AbstractKernel, sigma: float, W: FactoredWeights) -> ThinQuestion:
+        return ThinQuestion(kernel, sigma, W, self.fit, self.check)
+
+    def start(self, features: Index, parts: Iterable[Sums]) -> None:
+        """Begin with `features`, whose sums a first pass gave, part by part."""
         if self.chosen.is_everyone:
-            self._begin(features, self._summed(features))
+            self.restart(features)
         else:
-            self._begin(features, self._added(parts))
+            self._set(_added(parts))
+            self.begin(features)
 
-    def _begin(self, features: Index, sums: Sums | Float) -> None:
-        self._sums, self._parts = sums, {}
-        self.features, self._base = features, features.size
+    def clear(self) -> None:
+        self._set((np.zeros((len(self.chosen.rows), self._m)), np.zeros(self._m)))
 
-    def at(self, S: Index) -> None:
-        """Move on to S, a subset of the features so far."""
-        if S.size == self.features.size:
-            return
-        if S.size * EPOCH <= self._base:
-            self.reader = self.reader.thinned(S)
-            self.restart(S, self.n_landmarks, everyone=self.chosen.is_everyone)
-            return
-        gone = np.setdiff1d(self.features, S, assume_unique=True)
-        self._sums, self._parts = _less(self._sums, self._summed(gone)), {}
-        self.features = S
-        self.reader = self.reader.thinned(S)
+    def add(self, features: Index) -> None:
+        """By their values, a part after the other."""
+        data = self.data
+        for Z in data.reader.joined(Values(), data.jobs(features)):
+            inner, norms = self._against_landmarks
+            self._set((inner + Z[:, self.chosen.rows].T @ Z, norms + np.vecdot(Z.T, Z.T)))
 
-    def restart(self, S: Index, n: int, *, everyone: bool = False) -> None:
-        """Sum the statistic of S anew, against `n` landmarks or all samples."""
-        self.chosen = Chosen.of(self._m, n, self._seed, everyone=everyone)
-        self._begin(S, self._summed(S))
+    def remove(self, features: Index) -> None:
+        known, gone = self._sums, self._sum(features)
+        if isinstance(known, tuple):
+            for have, part in zip(known, gone, strict=True):
+                np.subtract(have, part, out=have)
+        else:
+            np.subtract(known, gone, out=known)
+        self._set(known)
+        self.data.compact(self.features)
 
-    def replay(self, survivors: Sequence[Index], n_rows: Sequence[int]) -> None:
-        """Repeat what an uninterrupted run did in the rounds that are done.
+    def restart(self, S: Index) -> None:
+        self._set(self._sum(S))
+        self.begin(S)
+
+    def grow(self, S: Index, *, to_everyone: bool) -> bool:
+        """Sum S against twice as many landmarks, or all samples; False where there are no more."""
+        if self.chosen.is_everyone:
+            return False
+        n = len(self.chosen.fit) * (1 if to_everyone else 2)
+        more = LandmarkSet.of(self._m, n, self._seed, everyone=to_everyone)
+        if not to_everyone and (n > most_number(self._m) or more.is_everyone):
+            return False
+        self.chosen = more
+        self.restart(S)
+        return True
+
+    def replay_rounds(self, survivors: Sequence[Index], n_rows: Sequence[int]) -> None:
+        """Repeat rounds that are done, see `replay`.
 
         Parameters
         ----------
@@ -169,44 +206,38 @@ class RunningLandmarks:
         n_rows : sequence of int
             Landmarks, check rows included, at the end of every round.
         """
-        base, last = self._base, -1
-        for number, S in enumerate(survivors):
-            if S.size * EPOCH <= base or n_rows[number] != len(self.chosen.rows):
-                base, last = S.size, number
-                self.chosen = self._chosen(n_rows[number])
-        for S in survivors[: last + 1]:
-            self.reader = self.reader.thinned(S)
-        if last >= 0:
-            self._begin(survivors[last], self._summed(survivors[last]))
-        for S in survivors[last + 1 :]:
-            self.at(S)
+        grown = []
+        for number, n in enumerate(n_rows):
+            if n != len(self.chosen.rows):
+                self.chosen = self._of_rows(n)
+                grown.append(number)
+        self.replay(survivors, grown)
 
-    def _chosen(self, n_rows: int) -> Chosen:
+    def _of_rows(self, n_rows: int) -> LandmarkSet:
         """Landmarks of which there are so many, check rows included."""
         n = first_number(self._m)
-        while n_rows < self._m and len(Chosen.of(self._m, n, self._seed).rows) < n_rows:
+        while n_rows < self._m and len(LandmarkSet.of(self._m, n, self._seed).rows) < n_rows:
             n *= 2
-        return Chosen.of(self._m, n, self._seed, everyone=n_rows == self._m)
+        return LandmarkSet.of(self._m, n, self._seed, everyone=n_rows == self._m)
 
-    def _summed(self, features: Index) -> Sums | Float:
-        """Statistic of some features."""
-        jobs = self.reader.jobs(features, self.scaling)
-        self.bytes_read += self.reader.bytes_of(jobs)
-        jobs = grouped(jobs, WORTH_SQUARES if self.chosen.is_everyone else WORTH_MANY)
+    def _sum(self, features: Index) -> Sums | Float:
+        jobs, reader = self.data.jobs(features), self.data.reader
         if not self.chosen.is_everyone:
-            return self._added(self.reader.map(LandmarkSums(self.chosen.rows), jobs))
+            jobs = grouped(jobs, WORTH_MANY)
+            return _added(reader.map(LandmarkSums(self.chosen.rows), jobs))
         upper = zero_upper(self._m)
-        for part in self.reader.map(AllSums(), jobs):
+        for part in reader.map(AllSums(), grouped(jobs, WORTH_SQUARES)):
             add_packed(upper, part)
         return upper
 
-    def _added(self, parts: Iterable[Sums]) -> Sums:
-        more = iter(parts)
-        inner, norms = (np.require(sums, requirements="W") for sums in next(more))
-        for part, part_norms in more:
-            inner += part
-            norms += part_norms
-        return inner, norms
+    def _set(self, sums: Sums | Float) -> None:
+        self._sums: Sums | Float = sums
+        self._parts: dict[str, Landmarks] = {}
+
+    @property
+    def _against_landmarks(self) -> Sums:
+        assert isinstance(self._sums, tuple), "features join where not all samples are known"
+        return self._sums
 
     def _part(self, name: str, which: Index) -> Landmarks:
         """Some of the landmarks, taken out once a round."""
@@ -222,10 +253,10 @@ class RunningLandmarks:
         return Landmarks(np.where(above, known[rows], known[:, rows].T), self.norms, rows)
 
 
-def _less(known: Sums | Float, gone: Sums | Float) -> Sums | Float:
-    """The statistic less that of features that left, in place."""
-    if isinstance(known, tuple):
-        for have, part in zip(known, gone, strict=True):
-            np.subtract(have, part, out=have)
-        return known
-    return np.subtract(known, gone, out=known)
+def _added(parts: Iterable[Sums]) -> Sums:
+    more = iter(parts)
+    inner, norms = (np.require(sums, requirements="W") for sums in next(more))
+    for part, part_norms in more:
+        inner += part
+        norms += part_norms
+    return inner, norms

@@ -13,8 +13,8 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.criteria.base import AbstractCriterion
-from dhsic.passes.dependence import Reporter
 from dhsic.passes.reader import Reader
+from dhsic.passes.scaled import Reporter
 from dhsic.passes.task import AbstractPass, Tile, cut
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources.base import AbstractSource

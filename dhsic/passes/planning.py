@@ -11,8 +11,8 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_factors import MOST_DECOMPOSED
 from dhsic.kernels.table import check_approx
 from dhsic.memory import Demand, Promise, promise
-from dhsic.passes.adaptive import CHEAP, FEW_FEATURES, MOST_SAMPLES, flops_of_round
 from dhsic.passes.landmarks import check_number, first_number, most_number
+from dhsic.passes.lowrank import CHEAP, FEW_FEATURES, MOST_SAMPLES, flops_of_round
 from dhsic.passes.lowrank_passes import tile_entries
 from dhsic.passes.reader import COMPACT_BYTES, HOME_BYTES, THINNED, block_bytes
 from dhsic.passes.removal import sample_size

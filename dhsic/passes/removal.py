@@ -1,23 +1,17 @@
-"""From the gains of a round to the features that leave, and its record in the history.
+"""What gains of a round may not be, and the sample of features that tells how good they are.
 
 The features that certificates are made from: a seeded sample that thins out with S.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
-
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.algorithms.bahsic import Removal
 from dhsic.engines.base import Question
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
-from dhsic.passes.reader import Reader
-from dhsic.passes.task import Values
-from dhsic.sources.scaling import Scaling
+from dhsic.passes.scaled import ScaledReader
 
 #: Part of the sum of all weights that is rounding.
 NOTHING = 1e-13
@@ -37,7 +31,8 @@ def check_gains(kernel: AbstractKernel, sigma: float, hsic: float, gains: Float)
             f"{lost} of {gains.size} scores are not finite at sigma={sigma:.4g}: the kernel "
             "overflows on these data; scale them down, or pass standardize=True."
         )
-    if kernel_is_flat(kernel, hsic, gains):
+    # The matrix is the identity, or constant:
+    if kernel.has_bandwidth and gains.size > 1 and hsic == 0 and not gains.any():
         raise InputError(
             f"HSIC and all {gains.size} scores are 0: at sigma={sigma:.4g} no two samples are "
             "alike to the kernel, or all are. Pass bandwidth='median', or standardize=True."
@@ -61,45 +56,6 @@ def check_shared(question: Question, gains: Float) -> None:
         )
 
 
-def kernel_is_flat(kernel: AbstractKernel, hsic: float, gains: Float) -> bool:
-    """Whether the kernel tells nothing: its matrix is the identity, or constant."""
-    return kernel.has_bandwidth and gains.size > 1 and hsic == 0 and not gains.any()
-
-
-def removal_of(
-    S: Index,
-    first: Index,
-    gains: Float,
-    *,
-    sigma: float,
-    hsic: float,
-    started: float,
-    bytes_read: int,
-    record: Mapping[str, float | int | str],
-) -> Removal:
-    """Removal of the features at positions `first` of S, the first to go first.
-
-    Parameters
-    ----------
-    gains : (s,) float64
-        Of all of S.
-    started : float
-        When the round began, by `time.perf_counter`.
-    record : mapping
-        What the engine adds to the history.
-    """
-    facts = {
-        "n_features": S.size,
-        "n_removed": first.size,
-        "sigma": float(sigma),
-        "hsic": hsic,
-        "seconds": time.perf_counter() - started,
-        "bytes_read": bytes_read,
-        **record,
-    }
-    return Removal(S[first], -gains[first], facts)
-
-
 #: Features of the sample, at most and at least, and its entries.
 MOST, FEWEST, ENTRIES = 4096, 64, 1 << 25
 
@@ -116,22 +72,21 @@ class Sample:
     when half of the features are left. So the sample is a function of S alone.
     """
 
-    def __init__(self, d: int, m: int, seed: int) -> None:
+    def __init__(self, data: ScaledReader, seed: int) -> None:
+        d, m = data.reader.source.n_features, data.n_samples
+        self._data = data
         self._lots = np.random.default_rng([seed, d]).random(d, dtype=np.float32)
         self._size = sample_size(m)
         self._held: Index = np.empty(0, dtype=np.int64)
         self._X: Array = np.empty((0, m))
-        self.bytes_read = 0
 
-    def of(self, S: Index, reader: Reader, scaling: Scaling | None) -> tuple[Index, Array]:
+    def of(self, S: Index) -> tuple[Index, Array]:
         """Features of the sample that are in S, and their values (c, m) float32."""
         features = self._features(S)
         if np.isin(features, self._held, assume_unique=True).all():
             X = self._X[np.searchsorted(self._held, features)]
         else:
-            jobs = reader.jobs(features, scaling)
-            self.bytes_read += reader.bytes_of(jobs)
-            X = np.concatenate(list(reader.joined(Values(np.float32), jobs)))
+            X = self._data.values(features, np.float32)
         self._held, self._X = features, X
         return features, X
 

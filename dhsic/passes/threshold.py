@@ -1,6 +1,6 @@
-"""Where K is known, features that an error could move across the cut are scored exactly.
+"""Where K is known, features that an error could move across the threshold are scored exactly.
 
-Of a million features few lie next to the cut; the others leave or stay whatever their error. So a
+Of a million features few lie next to it; the others leave or stay whatever their error. So a
 round costs little more than low rank alone, and its result is that of the exact engine, but for
 the part of the tolerance that is left to features further off.
 """
@@ -23,10 +23,7 @@ from dhsic.engines.certificate import (
 from dhsic.engines.compact import orders_for
 from dhsic.engines.dense import Dense
 from dhsic.engines.final import final_engine
-from dhsic.passes.dependence import facts_of
-from dhsic.passes.reader import Reader
-from dhsic.passes.task import Score
-from dhsic.sources.scaling import Scaling
+from dhsic.passes.scaled import ScaledReader
 
 #: Widths of the band next to the cut that is scored exactly, in deviations of the error.
 BANDS = tuple(0.25 * step for step in range(1, 17))
@@ -39,36 +36,32 @@ LEFT = 0.5
 EXACTLY, HIGHEST_ORDER = 1e-3, 6
 
 
-@dataclass
-class Cut:
-    """The cut of a round, below the `n` largest gains of S.
+@dataclass(frozen=True)
+class Threshold:
+    """Of a round: half way below the `n` largest gains of S.
 
     Attributes
     ----------
     question : Question
         The round's, with K of all samples.
-    reader : Reader
+    data : ScaledReader
         Reads features of S.
-    scaling : Scaling
-        Of all features.
     tolerance : float
         Part of the features leaving that may be wrong ones.
     """
 
     question: Question
-    reader: Reader
-    scaling: Scaling
+    data: ScaledReader
     tolerance: float
     S: Index
     n: int
-    bytes_read: int = 0
 
     def settle(self, gains: Float, certificate: Certificate) -> tuple[Float, Index, Certificate]:
-        """Gains, exact where the error could move them across the cut; which those are.
+        """Gains, exact where the error could move them across it; which those are.
 
         The others are moved by the mean difference, which is no error of the order.
         """
-        exact, sizes = gains.copy(), sizes_of(self.scaling, self.S)
+        exact, sizes = gains.copy(), self.data.sizes(self.S)
         scored = np.zeros(self.S.size, dtype=bool)
         offset, deviation = np.zeros(self.S.size), certificate.deviation
         band = self._first_band(gains, deviation * sizes)
@@ -105,28 +98,14 @@ class Cut:
     def _score(self, features: Index) -> Float:
         """Gains by the exact engine in float32; as far as needed where the series is long."""
         question = self.question
-        facts = facts_of(self.scaling, features)
+        facts = self.data.facts(features)
         orders = orders_for(question.kernel, question.sigma, facts, question.n_samples, EXACTLY)
         gains = np.empty(features.size)
         for order in np.unique(orders):
             which = np.flatnonzero(orders == order)
-            engine: AbstractEngine
-            if order <= HIGHEST_ORDER:
-                engine, dtype = Dense(int(order), "float32"), "float32"
-            else:
+            engine: AbstractEngine = Dense(int(order), "float32")
+            if order > HIGHEST_ORDER:
                 engine = final_engine(question, facts.take(which))
-                dtype = "float64"
-            gains[which] = self._pass(engine, features[which], dtype)
+            state = engine.prepare(question)
+            gains[which] = self.data.scores(features[which], engine, state, aloud=False)
         return gains
-
-    def _pass(self, engine: AbstractEngine, features: Index, dtype: str) -> Float:
-        jobs = self.reader.jobs(features, self.scaling)
-        self.bytes_read += self.reader.bytes_of(jobs)
-        score = Score(engine, engine.prepare(self.question), np.dtype(dtype))
-        return np.concatenate(list(self.reader.joined(score, jobs)))
-
-
-def sizes_of(scaling: Scaling, features: Index) -> Float:
-    """Mean squares of standardised features, (c,): what the error of a gain grows with."""
-    known = scaling.take(features)
-    return np.asarray(np.square(known.std * known.scale))

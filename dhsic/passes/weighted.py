@@ -20,8 +20,8 @@ from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.statistic import InnerProducts, Statistic, zero_upper
 from dhsic.linalg.quadratic import Quadratic
 from dhsic.lowrank.landmarks import CHUNK, random_directions
-from dhsic.passes.dependence import Reporter
 from dhsic.passes.reader import Reader, grouped
+from dhsic.passes.scaled import Reporter
 from dhsic.passes.task import TILE, AbstractPass, Measure, Sum, Tile, cut
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.sources.base import AbstractSource

@@ -8,7 +8,7 @@ from dhsic.algorithms.state import begin
 from dhsic.engines.final import has_series
 from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import Promise, human
-from dhsic.passes.adaptive import CHEAP, FEW_FEATURES, flops_of_round
+from dhsic.passes.lowrank import CHEAP, FEW_FEATURES, flops_of_round
 from dhsic.plans.exact import Exact
 from dhsic.plans.lowrank import Joining, Thin
 from dhsic.plans.tally import CountingReader, Move, Tally
@@ -88,7 +88,7 @@ def _eliminated(run: Elimination) -> Work:
 
 
 def _prefers_exact(tally: Tally, *, eager: bool) -> bool:
-    """As `dhsic.passes.adaptive.AdaptiveDependence` decides."""
+    """As `dhsic.passes.lowrank.LowRankScorer` decides."""
     n = tally.n_features
     return n <= FEW_FEATURES or (eager and flops_of_round(tally.m, n) <= CHEAP)
 

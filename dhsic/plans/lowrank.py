@@ -11,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dhsic.kernels.base import AbstractKernel
+from dhsic.passes.forward import LANDMARKS
 from dhsic.passes.landmarks import EPOCH, check_number, first_number, most_number
 from dhsic.passes.removal import FEWEST, sample_size
-from dhsic.passes.sums import FEW_CHOSEN, LANDMARKS
+from dhsic.passes.sums import FEW_CHOSEN
 from dhsic.plans.exact import DRIVING, form_flops, state_bytes
 from dhsic.plans.tally import Tally
 

@@ -19,21 +19,18 @@ from dhsic.kernels.labels import SELF, LabelParts
 from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import Promise
 from dhsic.outcome import Order
-from dhsic.passes.adaptive import MOST_SAMPLES, AdaptiveDependence
 from dhsic.passes.dependence import SourceDependence
-from dhsic.passes.groups import GroupedDependence, Membership
-from dhsic.passes.lowrank import ThinChoices, ThinDependence
+from dhsic.passes.groups import Membership
+from dhsic.passes.lowrank import MOST_SAMPLES, LowRankChoices
 from dhsic.passes.planning import Plan, fitted
 from dhsic.selectors.base import Selector
 from dhsic.selectors.parameters import Parameters, seed_of
 from dhsic.selectors.rounds import AbstractRounds
 from dhsic.selectors.run import factored_of
 
-AnyDependence = SourceDependence | AdaptiveDependence
-
 
 @dataclass
-class Elimination(AbstractRounds[AnyDependence]):
+class Elimination(AbstractRounds[SourceDependence]):
     """A run of Algorithm 1: rounds until no feature is left."""
 
     #: What scores are, where not falls of HSIC.
@@ -71,39 +68,27 @@ class Elimination(AbstractRounds[AnyDependence]):
             return Plan(begins_thin=False, eager=False, may_square=True)
         return Plan.of(asked.approx, kernel, m, self.source.n_features, asked.label_kernel)
 
-    def dependence(self, labels: LabelParts | None) -> AnyDependence:
-        plan = self.plan(self.n_samples)
-        if self.groups is not None:
-            return GroupedDependence(
-                self.source,
-                self.choices(labels),
-                self.runtime,
-                membership=Membership(self.groups.codes),
-                rows=self.rows,
-                memory=self.budget,
-            )
-        if not plan.begins_thin or labels is None:
-            return SourceDependence(
-                self.source,
-                self.choices(labels),
-                self.runtime,
-                rows=self.rows,
-                memory=self.budget,
-            )
-        asked = self.parameters
-        known = self.choices(labels, weigh=False)
-        thin = ThinChoices(
-            known.kernel,
-            known.bandwidth,
+    def dependence(self, labels: LabelParts | None) -> SourceDependence:
+        is_thin = self.plan(self.n_samples).begins_thin
+        return SourceDependence(
+            self.source,
+            self.choices(labels, weigh=not is_thin),
+            self.runtime,
+            rows=self.rows,
+            memory=self.budget,
+            candidates=None if self.groups is None else Membership(self.groups.codes),
+            low_rank=self._low_rank(labels) if is_thin else None,
+        )
+
+    def _low_rank(self, labels: LabelParts | None) -> LowRankChoices:
+        assert labels is not None, "data that are their own labels are scored exactly"
+        asked, plan = self.parameters, self.plan(self.n_samples)
+        return LowRankChoices(
             factored_of(labels, asked.estimator, self.covariates),
-            known.standardize,
             float(asked.tolerance),
             plan.may_square,
             seed_of(asked.random_state),
-        )
-        return AdaptiveDependence(
-            ThinDependence(self.source, thin, self.runtime, rows=self.rows, memory=self.budget),
-            lambda: self.choices(labels),
+            exact=lambda: self.choices(labels),
             eager=plan.eager,
         )
 
@@ -111,7 +96,9 @@ class Elimination(AbstractRounds[AnyDependence]):
         step, n = self.parameters.step, state.survivors.size
         return [n] if step is None else sizes(step, n)
 
-    def rounds(self, dependence: AnyDependence, state: SelectionState) -> Iterator[SelectionState]:
+    def rounds(
+        self, dependence: SourceDependence, state: SelectionState
+    ) -> Iterator[SelectionState]:
         """Algorithm 1, or all features at once."""
         if self.parameters.step is not None:
             yield from bahsic(dependence, state, self.parameters.step)

@@ -27,11 +27,10 @@ from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import Promise
 from dhsic.outcome import Order
-from dhsic.passes.adaptive import MOST_SAMPLES
 from dhsic.passes.forward import SourceForward
-from dhsic.passes.groups import GroupedForward, Membership
+from dhsic.passes.groups import Membership
+from dhsic.passes.lowrank import MOST_SAMPLES, LowRankChoices
 from dhsic.passes.planning import Plan, fitted
-from dhsic.passes.sums import ThinChosen
 from dhsic.selectors.base import Selector
 from dhsic.selectors.parameters import Parameters, seed_of
 from dhsic.selectors.rounds import AbstractRounds
@@ -159,30 +158,21 @@ class Forward(AbstractRounds[SourceForward]):
     def dependence(self, labels: LabelParts | None) -> SourceForward:
         """HSIC(sigma, S-dagger + {j}), from the whole kernel matrix or in low rank."""
         is_thin = self._is_thin(self.n_samples)
-        choices = self.choices(labels, weigh=not is_thin)
-        if self.groups is not None:
-            return GroupedForward(
-                self.source,
-                choices,
-                self.runtime,
-                membership=Membership(self.groups.codes),
-                rows=self.rows,
-                memory=self.budget,
-            )
         return SourceForward(
             self.source,
-            choices,
+            self.choices(labels, weigh=not is_thin),
             self.runtime,
             rows=self.rows,
             memory=self.budget,
-            thin=self._thin(labels) if is_thin else None,
+            candidates=None if self.groups is None else Membership(self.groups.codes),
+            low_rank=self._low_rank(labels) if is_thin else None,
         )
 
-    def _thin(self, labels: LabelParts | None) -> ThinChosen:
+    def _low_rank(self, labels: LabelParts | None) -> LowRankChoices:
         assert labels is not None, "low rank has labels"
         asked = self.parameters
         W = factored_of(labels, asked.estimator, self.covariates)
-        return ThinChosen(W, seed_of(asked.random_state))
+        return LowRankChoices(W, seed=seed_of(asked.random_state))
 
     def ahead(self, state: SelectionState) -> list[int]:
         n, n_missing = state.survivors.size, self._n_wanted - state.eliminated.size

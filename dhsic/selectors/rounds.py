@@ -21,8 +21,9 @@ from dhsic.kernels.labels import SELF, LabelParts
 from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import Promise
 from dhsic.outcome import Order
-from dhsic.passes.dependence import Choices, Reporter
 from dhsic.passes.groups import OPEN_GROUPS, Membership
+from dhsic.passes.scaled import ScaledReader
+from dhsic.passes.scoring import Choices
 from dhsic.progress import Progress
 from dhsic.selectors.parameters import Parameters
 from dhsic.selectors.run import AbstractRun, check_measured, weights_from, weights_of
@@ -33,7 +34,7 @@ from dhsic.storage.checkpoint import Checkpoint
 class Measured(Protocol):
     """HSIC over a source, as far as a run is concerned with it."""
 
-    reporter: Reporter | None
+    data: ScaledReader
 
     @property
     def candidates(self) -> Index:
@@ -162,7 +163,7 @@ class AbstractRounds(AbstractRun, Generic[D]):
         self, dependence: D, state: SelectionState, kept: Checkpoint | None
     ) -> SelectionState:
         progress = Progress(self.progress, sum(self.ahead(state)))
-        dependence.reporter = progress
+        dependence.data.reporter = progress
         try:
             for after in self.rounds(dependence, state):
                 state = after

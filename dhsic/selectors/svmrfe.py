@@ -22,8 +22,10 @@ from dhsic.kernels.labels import (
     label_parts,
 )
 from dhsic.kernels.table import resolve_kernel
-from dhsic.passes.dependence import Choices, RecursiveDependence
+from dhsic.passes.dependence import SourceDependence
+from dhsic.passes.machine import machine_weights
 from dhsic.passes.planning import Plan
+from dhsic.passes.scoring import Choices
 from dhsic.selectors.bahsic import Elimination
 from dhsic.selectors.base import Selector
 from dhsic.selectors.parameters import Parameters
@@ -96,7 +98,7 @@ class Recursive(Elimination):
         del m
         return Plan(begins_thin=False, eager=False, may_square=True)
 
-    def dependence(self, labels: LabelParts | None) -> RecursiveDependence:
+    def dependence(self, labels: LabelParts | None) -> SourceDependence:
         """The margin term as a function of S."""
         assert labels is not None, "this method does not take the data for labels"
         asked = self.parameters
@@ -108,14 +110,14 @@ class Recursive(Elimination):
             np.dtype(str(asked.dtype)),
             asked.approx == "direct",
         )
-        return RecursiveDependence(
+        classes, penalty = self._classes(labels), float(asked.penalty)
+        return SourceDependence(
             self.source,
             choices,
             self.runtime,
-            self._classes(labels),
-            float(asked.penalty),
             rows=self.rows,
             memory=self.budget,
+            machine=lambda K: machine_weights(K, classes, penalty),
         )
 
     def _classes(self, labels: LabelParts) -> Any:

@@ -1,0 +1,133 @@
+"""Standardised features of a source, as a run of rounds reads them: the reader follows S.
+
+What is read is counted, and who listens hears of features that were scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.engines.base import AbstractEngine, FeatureStats
+from dhsic.passes.reader import Reader
+from dhsic.passes.task import AbstractPass, Score, Values
+from dhsic.runtime.base import Job
+from dhsic.sources.scaling import Scaling
+
+
+class Reporter(Protocol):
+    """Hears of progress."""
+
+    def scored(self, n_features: int) -> None:
+        """So many more features have been scored in the first pass of a round."""
+
+
+class ScaledReader:
+    """Reads features that are scaled as a first pass over all of them found.
+
+    Parameters
+    ----------
+    reader : Reader
+        Of all features.
+
+    Attributes
+    ----------
+    reader : Reader
+        Of the features that are left, or more.
+    reporter : Reporter or None
+        Hears of scores.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.reporter: Reporter | None = None
+        self._scaling: Scaling | None = None
+        self._bytes = 0
+
+    @property
+    def scaling(self) -> Scaling:
+        """Of all features of the source, after the first pass."""
+        assert self._scaling is not None, "measure comes first"
+        return self._scaling
+
+    @property
+    def alive(self) -> Index:
+        """Features that vary."""
+        return np.flatnonzero(~self.scaling.constant)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples m."""
+        return self.reader.n_samples
+
+    def sizes(self, features: Index) -> Float:
+        """Mean squares of standardised features, (c,)."""
+        known = self.scaling.take(features)
+        return np.asarray((known.std * known.scale) ** 2)
+
+    def facts(self, features: Index) -> FeatureStats:
+        """What engines know of features."""
+        known = self.scaling
+        return FeatureStats(known.peak[features], known.fourth[features], known.n_levels[features])
+
+    def first_pass(self, a_pass: AbstractPass) -> Iterator[Any]:
+        """Results of a pass over all features, some of which give their scaling."""
+        self.reader, jobs, n_bytes = self.reader.first_pass()
+        self._bytes += n_bytes
+        return self.reader.map(a_pass, jobs)
+
+    def measured(self, parts: Sequence[Scaling]) -> Scaling:
+        """Take note of the scaling, block by block; what is read again is held against it."""
+        self._scaling = Scaling.join(parts)
+        self.reader = self.reader.checked(self._scaling)
+        return self._scaling
+
+    def jobs(self, features: Index, *, scaled: bool = True, tags: Index | None = None) -> list[Job]:
+        """Jobs over features (ascending), counted as read."""
+        jobs = self.reader.jobs(features, self.scaling if scaled else None, tags)
+        self._bytes += self.reader.bytes_of(jobs)
+        return jobs
+
+    def values(self, features: Index, dtype: Any = np.float64) -> Array:
+        """Standardised values of features, (c, m)."""
+        return np.concatenate(list(self.reader.joined(Values(dtype), self.jobs(features))))
+
+    def scores(self, features: Index, engine: AbstractEngine, state: Any, *, aloud: bool) -> Array:
+        """What the engine finds of features; the reporter hears of them where `aloud`."""
+        score = Score(engine, state, dtype_of(engine))
+        return self.scored(score, self.jobs(features), aloud=aloud)
+
+    def scored(self, a_pass: AbstractPass, jobs: Sequence[Job], *, aloud: bool) -> Array:
+        """Results of a pass that scores, one after the other."""
+        parts = []
+        for part in self.reader.joined(a_pass, jobs):
+            parts.append(part)
+            if aloud:
+                self.tell(len(part))
+        return np.concatenate(parts)
+
+    def tell(self, n_features: int) -> None:
+        """Tell the reporter of features that were scored."""
+        if self.reporter is not None:
+            self.reporter.scored(n_features)
+
+    def compact(self, S: Index) -> None:
+        """Keep S apart once it is a small part of what is stored."""
+        self.reader = self.reader.thinned(S)
+
+    def take_bytes(self) -> int:
+        """Stored bytes that were read since this was asked last."""
+        n_bytes, self._bytes = self._bytes, 0
+        return n_bytes
+
+    def close(self) -> None:
+        """Let go of scratch."""
+        self.reader.close()
+
+
+def dtype_of(engine: AbstractEngine) -> str:
+    """Precision that an engine works in: "float32" or "float64"."""
+    return str(np.dtype(getattr(engine, "dtype", np.float64)))
