@@ -19,7 +19,7 @@ from dhsic import DataError, InputError
 from dhsic.cli.tables import read_table
 from dhsic.errors import MemoryBudgetError
 from dhsic.results import load
-from dhsic.runtime.connect import choose_runtime
+from dhsic.runtime import choose_runtime
 from dhsic.selectors.bahsic import Elimination
 from dhsic.selectors.parameters import Parameters
 from dhsic.sources.chunked import read_array

@@ -26,9 +26,8 @@ from suites.runtime import (
 
 import dhsic
 from dhsic.errors import ClusterError, MemoryBudgetError
-from dhsic.runtime import broadcast, flight, mapping, worker
+from dhsic.runtime import broadcast, choose_runtime, mapping, worker
 from dhsic.runtime.base import Job
-from dhsic.runtime.connect import choose_runtime
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.workers import WorkerPromise
@@ -325,7 +324,7 @@ DONE = threading.Event()
 
 
 def test_a_job_that_is_late_runs_on_another_worker(client, monkeypatch):
-    monkeypatch.setattr(flight, "NEVER_BEFORE", 0.2)
+    monkeypatch.setattr(mapping, "NEVER_BEFORE", 0.2)
     DONE.clear()
     with DaskRuntime(client) as runtime:
         began = time.monotonic()

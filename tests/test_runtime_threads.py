@@ -9,7 +9,7 @@ import pytest
 from suites.runtime import InProcessRuntimeSuite, Ramp, blas_threads, numbered, out_of_order
 
 from dhsic.errors import ClusterError, InputError
-from dhsic.runtime.connect import choose_runtime
+from dhsic.runtime import choose_runtime
 from dhsic.runtime.threads import Threads, usable_cores
 
 

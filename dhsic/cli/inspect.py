@@ -24,7 +24,7 @@ from dhsic.errors import DataError, InputError
 from dhsic.joins.keys import some
 from dhsic.memory import Promise, human
 from dhsic.passes.values import LOOKED_AT, look_at
-from dhsic.runtime.connect import choose_runtime
+from dhsic.runtime import choose_runtime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.bahsic import Elimination
 from dhsic.selectors.parameters import Parameters

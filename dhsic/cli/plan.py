@@ -13,8 +13,8 @@ from dhsic.cli.job import Job
 from dhsic.cli.labels import open_with_labels
 from dhsic.errors import InputError
 from dhsic.plans.asking import Foreseen, plan_of
+from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.runtime.connect import choose_runtime
 
 #: Options of `select` that are about what it writes: a plan writes nothing.
 OF_RESULTS = {"checkpoint": None, "out": None, "truth": None, "force": False}

@@ -27,7 +27,7 @@ from dhsic.cli.labels import Taken, describe, notes_on, open_with_labels
 from dhsic.cli.report import Comparison, Costs, as_json, as_text, compare
 from dhsic.memory import Promise, available_bytes, human, peak_bytes, resident_bytes
 from dhsic.results import exists, load, save, selected_features
-from dhsic.runtime.connect import choose_runtime
+from dhsic.runtime import choose_runtime
 from dhsic.selectors.run import AbstractRun, scaling_told
 from dhsic.simulation.truth import read_truth
 from dhsic.sources.base import AbstractSource

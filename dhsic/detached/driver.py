@@ -141,22 +141,22 @@ def failed(running: Status, error: Exception) -> Status:
 
 def drive(path: str, topic: str) -> None:
     """Do the run of a folder: the task of a cluster."""
-    from dhsic.runtime.driving import seated
+    from dhsic.runtime.driving import worker_session
 
     folder = Folder(path)
     with (
-        seated() as seat,
+        worker_session() as session,
         folder.driven() as lock,
         folder.clean_scratch() as scratch,
-        closing(seat.runtime(scratch)) as runtime,
+        closing(session.runtime(scratch)) as runtime,
     ):
         conduct(
             folder,
             lock,
             runtime,
-            partial(seat.tell, topic),
-            memory=seat.memory,
-            is_connected=seat.is_connected,
+            partial(session.tell, topic),
+            memory=session.memory,
+            is_connected=session.is_connected,
         )
 
 

@@ -258,7 +258,7 @@ class Run:
 
         client, self._driver = self._client(ask=False), None
         if self._listens and client is not None:
-            driving.hush(client, name_of(self.id))
+            driving.unsubscribe(client, name_of(self.id))
             self._listens = False
         if self._made is not None:
             self._made.close()

@@ -1,0 +1,67 @@
+"""Which runtime a run uses when its caller does not say."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Literal
+
+from dhsic.errors import ClusterError, InputError
+from dhsic.runtime.base import AbstractRuntime
+from dhsic.runtime.threads import Threads
+
+
+def choose_runtime(
+    runtime: Literal["auto", "threads", "dask"] | AbstractRuntime = "auto",
+    *,
+    client: Any = None,
+    scheduler: str | None = None,
+    n_threads: int | None = None,
+) -> AbstractRuntime:
+    """Return the runtime that was asked for; a runtime that is given is used as it is.
+
+    Parameters
+    ----------
+    runtime : {"auto", "threads", "dask"} or AbstractRuntime
+        ``"auto"`` runs on Dask when a client or scheduler is given or a Dask client is active
+        in this process, on threads otherwise.
+    client : distributed.Client, optional
+        Dask client to run on.
+    scheduler : str, optional
+        Address of a Dask scheduler to connect to.
+    n_threads : int, optional
+        Threads of ``"threads"``.
+    """
+    on_dask = client is not None or scheduler is not None
+    if isinstance(runtime, AbstractRuntime):
+        return runtime
+    if runtime not in ("auto", "threads", "dask"):
+        raise InputError(
+            f"runtime={runtime!r} is not known. Pass 'auto', 'threads', 'dask' or a runtime, such "
+            "as dhsic.runtime.dask.DaskRuntime(client)."
+        )
+    if runtime == "threads" and on_dask:
+        raise InputError(
+            f"runtime='threads' runs in this process, but {client or scheduler!r} was given. "
+            "Leave that out, or pass runtime='dask'."
+        )
+    if runtime == "dask" or on_dask or (runtime == "auto" and _dask_client_is_active()):
+        try:
+            from dhsic.runtime.dask import DaskRuntime
+        except ImportError as error:
+            raise ClusterError(
+                f"Running on Dask needs distributed, which cannot be imported ({error}). Install "
+                "it, or use runtime='threads'."
+            ) from error
+        return DaskRuntime(client, scheduler)
+    return Threads(n_threads)
+
+
+def _dask_client_is_active() -> bool:
+    distributed = sys.modules.get("distributed")  # nobody made a client who did not import it
+    if distributed is None:
+        return False
+    try:
+        distributed.default_client()
+    except ValueError:
+        return False
+    return True

@@ -168,24 +168,9 @@ class Broadcast:
             Path(self._parcel.path).unlink(missing_ok=True)
 
 
-class _Loaded:
-    """The last values that this process unpacked, so that its tasks share one copy."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._values: OrderedDict[str, Any] = OrderedDict()
-
-    def get(self, parcel: Parcel, held: bytes | None) -> Any:
-        with self._lock:  # tasks of one process wait for the first to load, then share
-            if parcel.name not in self._values:
-                self._values[parcel.name] = _load(parcel, held)
-                while len(self._values) > KEPT:
-                    self._values.popitem(last=False)
-            self._values.move_to_end(parcel.name)
-            return self._values[parcel.name]
-
-
-_LOADED = _Loaded()
+#: The last values that this process unpacked, so that its tasks share one copy.
+_loaded: OrderedDict[str, Any] = OrderedDict()
+_loading = threading.Lock()
 
 
 def receive(parcel: Parcel, held: bytes | None = None) -> Any:
@@ -196,7 +181,13 @@ def receive(parcel: Parcel, held: bytes | None = None) -> Any:
     StateUnreachableError
         The parcel is a file that this worker cannot read, or that was damaged.
     """
-    return _LOADED.get(parcel, held)
+    with _loading:  # tasks of one process wait for the first to load, then share
+        if parcel.name not in _loaded:
+            _loaded[parcel.name] = _load(parcel, held)
+            while len(_loaded) > KEPT:
+                _loaded.popitem(last=False)
+        _loaded.move_to_end(parcel.name)
+        return _loaded[parcel.name]
 
 
 def _load(parcel: Parcel, held: bytes | None) -> Any:

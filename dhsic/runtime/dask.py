@@ -14,26 +14,28 @@ import tempfile
 import time
 import warnings
 import weakref
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import distributed
 from dask.base import get_annotations
 from distributed import CancelledError, Client, Future, Security, span
+from distributed.comm.addressing import resolve_address
 
 from dhsic.errors import ClusterError, MemoryBudgetError
 from dhsic.memory import human
 from dhsic.runtime.base import PROCESS_BYTES, AbstractRuntime, Job, Task, WorkerMemory
 from dhsic.runtime.broadcast import Broadcast
-from dhsic.runtime.connect import client_at, connect
-from dhsic.runtime.flight import Watch, silent
-from dhsic.runtime.mapping import Map
+from dhsic.runtime.mapping import Map, Watch, silent
 from dhsic.runtime.worker import greet, hold, other_versions, versions
 from dhsic.sources.base import AbstractSource
 
 CLIENT_BYTES = 64 * 2**20  # data of this process that may travel to workers, once
+#: What shows that a scheduler does not answer.
+UNREACHABLE = (OSError, RuntimeError, ValueError)
 CONNECT = 15.0  # seconds that a scheduler may take to answer at first
 
 
@@ -113,7 +115,7 @@ class DaskRuntime(AbstractRuntime):
             try:
                 self._await_connection(deadline)
                 self.n_workers = self._await_threads(deadline)
-            except (OSError, RuntimeError, ValueError, CancelledError) as error:
+            except (*UNREACHABLE, CancelledError) as error:
                 is_over = self.client.status == "closed" and self._scheduler is None
                 if is_over or time.monotonic() >= deadline:
                     raise ClusterError(
@@ -153,20 +155,22 @@ class DaskRuntime(AbstractRuntime):
 
     def addresses(self) -> set[str]:
         """Addresses of the workers there are; none where the scheduler does not answer."""
-        try:
+        with suppress(*UNREACHABLE):
             return set(self.client.nthreads())
-        except (OSError, RuntimeError, ValueError):
-            return set()
+        return set()
+
+    def _workers(self) -> Mapping[str, Any]:
+        """What the scheduler knows of each worker; nothing where it does not answer."""
+        with suppress(*UNREACHABLE):  # the run will find out
+            known: Mapping[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+            return known
+        return {}
 
     def tightest(self) -> WorkerMemory | None:
         """As Dask was told; workers that come later are taken to be alike."""
-        try:
-            workers = self.client.scheduler_info(n_workers=-1)["workers"]
-        except (OSError, RuntimeError, ValueError):  # the run will find out
-            return None
         limits = [
             WorkerMemory(int(known["memory_limit"]), int(known["nthreads"]), f"worker {address}")
-            for address, known in workers.items()
+            for address, known in self._workers().items()
             if known["memory_limit"]
         ]
         return min(limits, key=lambda has: (has.limit or 0) / has.n_threads, default=None)
@@ -191,7 +195,7 @@ class DaskRuntime(AbstractRuntime):
         """Workers that run these or hold their results, as far as the scheduler answers."""
         found: set[str] = set()
         keys = {future.key for future in futures}
-        with suppress(OSError, RuntimeError, ValueError, CancelledError):
+        with suppress(*UNREACHABLE, CancelledError):
             running = self.client.processing().items()
             found |= {worker for worker, tasks in running if keys & set(tasks)}
             found |= {w for holders in self.client.who_has(list(futures)).values() for w in holders}
@@ -199,11 +203,7 @@ class DaskRuntime(AbstractRuntime):
 
     def silent_workers(self) -> set[str]:
         """Workers of which the scheduler has heard nothing for a while."""
-        try:
-            workers = self.client.scheduler_info(n_workers=-1)["workers"]
-        except (OSError, RuntimeError, ValueError):
-            return set()
-        return silent({worker: known["last_seen"] for worker, known in workers.items()})
+        return silent({who: known["last_seen"] for who, known in self._workers().items()})
 
     def _greet_workers(self) -> bool:
         """Check every worker's versions; return whether all of them read our folder."""
@@ -245,11 +245,10 @@ class DaskRuntime(AbstractRuntime):
         *,
         divisible: bool,
     ) -> Generator[Any]:
-        """Yield ``task(source, job, state)`` for every job, in the order of `jobs`.
+        """As of `AbstractRuntime`; jobs of lost workers run again.
 
-        Jobs of lost workers run again. When a task fails or the iterator is closed, jobs that
-        have not begun are dropped; those that run are left to end by themselves. The result of a
-        divisible job that workers died of may come in parts, one for some of its blocks each.
+        When a task fails or the iterator is closed, jobs that have not begun are dropped; those
+        that run are left to end by themselves.
         """
         if not jobs:
             return
@@ -296,3 +295,81 @@ class DaskRuntime(AbstractRuntime):
         self._source = None
         if self._scheduler is not None:
             self.client.close()
+
+
+def connect(
+    client: Client | None, scheduler: str | None, timeout: float, security: Security | None = None
+) -> Client:
+    """Return the client to run on.
+
+    `security` has the certificates for `scheduler`, by default those of Dask's configuration.
+
+    Raises
+    ------
+    ClusterError
+        There is none, it cannot be waited for, or no scheduler answers within `timeout` seconds.
+    """
+    if client is None and scheduler is not None:
+        return client_at(scheduler, timeout, security)
+    if client is None:
+        try:
+            client = distributed.get_client()
+        except ValueError as error:
+            raise ClusterError(
+                "No cluster was named, and there is no Dask client in this process. Make one "
+                "(distributed.Client(...)), pass client= or scheduler='tcp://...', or use "
+                "dhsic.select with runtime='threads'."
+            ) from error
+    if client.asynchronous:
+        raise ClusterError(
+            "The Dask client is asynchronous, and dhsic waits for results. Make one with "
+            "Client(..., asynchronous=False) outside the event loop."
+        )
+    return client
+
+
+def client_at(scheduler: str, timeout: float, security: Security | None = None) -> Client:
+    """Return a new client of the scheduler at an address, not the default one of this process."""
+    try:
+        resolve_address(scheduler)  # a Client of what is no address takes minutes to close
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"scheduler={scheduler!r} cannot be connected to: {error}. Pass the address that the "
+            "scheduler prints when it starts, such as tcp://10.0.0.5:8786, or leave it out to run "
+            "on threads."
+        ) from error
+    if scheduler.startswith("tls://"):
+        _check_certificates(scheduler, security or Security())
+    try:
+        return Client(scheduler, set_as_default=False, timeout=timeout, security=security)
+    except (OSError, ValueError) as error:
+        taken = "" if "://" in scheduler else f" (taken for tcp://{scheduler}; TLS needs tls://)"
+        raise ClusterError(
+            f"No Dask scheduler answers at {scheduler!r}{taken} within {timeout:g} s. Check that "
+            "it runs, that address and port are those it prints when it starts, and that no "
+            "firewall is between; or leave scheduler= out to run on threads."
+        ) from error
+
+
+def _check_certificates(scheduler: str, security: Security) -> None:
+    """Refuse a secured address without certificates for it, before a Client hangs.
+
+    Raises
+    ------
+    ClusterError
+        There are none, or they cannot be read.
+    """
+    try:
+        known = security.get_connection_args("client")
+    except (OSError, ValueError) as error:  # ssl's errors are OSErrors
+        raise ClusterError(
+            f"The certificates for scheduler={scheduler!r} cannot be used ({error}). Pass the "
+            "authority, the certificate and the key as three PEM files that this process may read."
+        ) from error
+    if known.get("ssl_context") is None:
+        raise ClusterError(
+            f"scheduler={scheduler!r} takes certificates, and Dask is configured with none: pass "
+            "security=distributed.Security(...), or set distributed.comm.tls.ca-file and "
+            ".client.cert and .key in its configuration (DASK_CONFIG), or "
+            "DASK_DISTRIBUTED__COMM__TLS__CA_FILE and so on."
+        )

@@ -174,20 +174,14 @@ def listen(client: Client, topic: str, hear: Callable[[Mapping[str, Any]], objec
         hear(event)
 
 
-def hush(client: Client, topic: str) -> None:
+def unsubscribe(client: Client, topic: str) -> None:
     """Hear no more of a topic."""
     with suppress(ValueError, *LOST):
         client.unsubscribe_topic(topic)
 
 
-class Seat:
-    """Where a driver sits: a client of its worker, and what it knows of that worker.
-
-    Attributes
-    ----------
-    memory : int or None
-        Bytes that the worker may have.
-    """
+class WorkerSession:
+    """What a driver has of its worker: a client, and the bytes that it may have, or None."""
 
     def __init__(self, client: Client, memory: int | None) -> None:
         self._client = client
@@ -208,8 +202,8 @@ class Seat:
 
 
 @contextmanager
-def seated() -> Iterator[Seat]:
+def worker_session() -> Iterator[WorkerSession]:
     """Make the task that calls it a driver: it takes no thread of its worker from now on."""
     limit = get_worker().memory_manager.memory_limit
     with worker_client(separate_thread=True) as client:
-        yield Seat(client, limit)
+        yield WorkerSession(client, limit)

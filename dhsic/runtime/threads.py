@@ -82,7 +82,7 @@ class Threads(AbstractRuntime):
         *,
         divisible: bool,
     ) -> Generator[Any]:
-        """Yield ``task(source, job, state)`` for every job, in the order of `jobs`.
+        """As of `AbstractRuntime`.
 
         When a task fails or the iterator is closed, jobs that have not begun are dropped and
         those that run are waited for.

@@ -24,8 +24,8 @@ from dhsic.errors import InputError
 from dhsic.joins.frames import check_order
 from dhsic.memory import Promise
 from dhsic.results import to_dataset
+from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.runtime.connect import choose_runtime
 from dhsic.selectors.groups import Groups
 from dhsic.selectors.parameters import seed_of
 from dhsic.selectors.run import AbstractRun

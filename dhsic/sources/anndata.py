@@ -16,13 +16,11 @@ from zarr.storage import StorePath
 
 from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
-from dhsic.sources.chunked import ChunkedArray, group_at, place_of, read_array
+from dhsic.sources.chunked import ChunkedArray, Node, child, group_at, place_of, read_array
 from dhsic.sources.names import Names, text
 from dhsic.sources.request import MissingChunks, OpenOptions, feature_axis
 from dhsic.sources.stores import metadata_of
 from dhsic.sources.zarr import ZarrSource
-
-Node = zarr.Array[Any] | zarr.Group
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,17 +88,10 @@ class Frame:
         return _decoded(group, _element(group, name), missing_chunks)
 
 
-def child(group: zarr.Group, name: str) -> Node | None:
-    """Return what lies at a path below a group, or None; damage is an error."""
-    with metadata_of(f"{group.store_path}/{name}"):
-        return group.get(name)
-
-
 def _opened(place: StorePath) -> zarr.Group:
     """The group of a dataframe, by metadata of its own."""
     try:
-        with metadata_of(place):
-            return group_at(place)
+        return group_at(place)
     except FileNotFoundError as error:
         raise DataError(
             f"{place} is absent, though the metadata of its store list it: it was deleted. Write "
@@ -170,8 +161,9 @@ def _part(element: zarr.Group, name: str) -> zarr.Array[Any]:
 
 def _categorical(element: zarr.Group, missing_chunks: MissingChunks) -> Array:
     """Category of each row, text; "" where the code is -1."""
-    codes = _all(_part(element, "codes"), missing_chunks)
-    categories = _all(_part(element, "categories"), missing_chunks)
+    codes, categories = (
+        _all(_part(element, name), missing_chunks) for name in ("codes", "categories")
+    )
     return _named(codes, categories, str(element.store_path))
 
 
@@ -187,19 +179,8 @@ def _named(codes: Array, categories: Array, where: str) -> Array:
     return named
 
 
-def _nullable_numbers(element: zarr.Group, missing_chunks: MissingChunks) -> Array:
-    """Numbers or booleans as they are; float64 with NaN where some are missing."""
-    values, mask = _masked(element, missing_chunks)
-    return np.where(mask, np.nan, values.astype(np.float64)) if mask.any() else values
-
-
-def _nullable_text(element: zarr.Group, missing_chunks: MissingChunks) -> Array:
-    """Text, "" where it is missing."""
-    values, mask = _masked(element, missing_chunks)
-    return np.where(mask, "", text(values))
-
-
-def _masked(element: zarr.Group, missing_chunks: MissingChunks) -> tuple[Array, Array]:
+def _nullable(element: zarr.Group, missing_chunks: MissingChunks) -> Array:
+    """Values as they are where all are there; else numbers as float64 with NaN, text with ""."""
     values = _all(_part(element, "values"), missing_chunks)
     # A mask that masks nothing is all fill values, which zarr leaves out.
     mask = _all(_part(element, "mask"), "fill").astype(bool)
@@ -208,15 +189,17 @@ def _masked(element: zarr.Group, missing_chunks: MissingChunks) -> tuple[Array, 
             f"{element.store_path} has {len(values)} values and a mask of {len(mask)}; it is "
             "damaged: write the store again, or restore it."
         )
-    return values, mask
+    if element.attrs["encoding-type"] == "nullable-string-array":
+        return np.where(mask, "", text(values))
+    return np.where(mask, np.nan, values.astype(np.float64)) if mask.any() else values
 
 
 #: Encodings that are groups, and what reads each.
 READERS: Mapping[str, Callable[[zarr.Group, MissingChunks], Array]] = {
     "categorical": _categorical,
-    "nullable-integer": _nullable_numbers,
-    "nullable-boolean": _nullable_numbers,
-    "nullable-string-array": _nullable_text,
+    "nullable-integer": _nullable,
+    "nullable-boolean": _nullable,
+    "nullable-string-array": _nullable,
 }
 
 #: Encodings that are plain arrays; early writers gave them no name.

@@ -33,7 +33,7 @@ from dhsic.sources.base import (
     row_span,
     take_rows,
 )
-from dhsic.sources.codecs import bounded, check_chunks, check_whole
+from dhsic.sources.codecs import bounded, check_fits
 from dhsic.sources.names import text
 from dhsic.sources.request import MissingChunks
 from dhsic.sources.stores import ArchiveStore, FolderStore, metadata_of, portable
@@ -41,6 +41,7 @@ from dhsic.sources.stores import ArchiveStore, FolderStore, metadata_of, portabl
 if TYPE_CHECKING:
     from zarr.core.buffer import Buffer, BufferPrototype
 
+Node = zarr.Array[Any] | zarr.Group
 #: A stored chunk may be so many times as long as its codecs make it (shards that were appended to).
 STORED_TWICE, STORED_BYTES = 2, 1 << 20
 NOT_WRITTEN = np.uint64(2**64 - 1)  # offset of an inner chunk that a shard lacks
@@ -84,7 +85,7 @@ class ChunkedArray:
         self.dtype = array.dtype
         self.grid = array.shards or array.chunks
         self.chunk_bytes = prod(self.grid) * self.dtype.itemsize
-        check_chunks(array, feature_axis, self.label)
+        check_fits(array, self.label, feature_axis)
         # A store in memory is pickled with what it holds.
         self.client_bytes = array.nbytes_stored() if isinstance(self.store, MemoryStore) else 0
 
@@ -194,7 +195,7 @@ def read_array(
 ) -> Array:
     """An array of labels or names, of any dtype; damage is named as that of a matrix."""
     label = str(array.store_path)
-    check_whole(array, label)
+    check_fits(array, label)
     try:
         return np.asarray(guarded(array, label, missing_chunks, holes)[region])
     except (DataError, MemoryError):
@@ -208,7 +209,7 @@ def read_array(
         ) from error
 
 
-def place_of(node: zarr.Array[Any] | zarr.Group) -> StorePath:
+def place_of(node: Node) -> StorePath:
     """Where an array or group lies, for whoever opens it again elsewhere."""
     return StorePath(portable(node.store), node.path)
 
@@ -224,10 +225,15 @@ def _read_names(place: StorePath) -> Array:
     return text(read_array(array, "fill"))
 
 
+def child(group: zarr.Group, name: str) -> Node | None:
+    """Return what lies at a path below a group, or None; damage is an error."""
+    with metadata_of(f"{group.store_path}/{name}"):
+        return group.get(name)
+
+
 def member(group: zarr.Group, name: str) -> zarr.Array[Any] | None:
     """Return an array of a group, or None where there is none of that name."""
-    with metadata_of(f"{group.store_path}/{name}"):
-        found = group.get(name)
+    found = child(group, name)
     return found if isinstance(found, zarr.Array) else None
 
 
@@ -253,7 +259,7 @@ class StoreFailedError(Exception):
 
 
 class WatchedStore(WrapperStore[Store]):
-    """Reads one array's chunks from `store`, and refuses to make up those that are absent.
+    """Reads one array's chunks from a store, and refuses to make up those that are absent.
 
     Parameters
     ----------
@@ -263,29 +269,27 @@ class WatchedStore(WrapperStore[Store]):
         How messages call the array.
     missing_chunks : {"error", "fill"}
         "fill" leaves absent chunks to Zarr, which makes fill values of them.
-    holes : {"error", "fill"}, optional
-        The same of inner chunks that a shard lacks; as `missing_chunks` by default. A writer that
-        writes whole shards leaves out on purpose what it leaves out of them.
-    limit : int, optional
+    holes : {"error", "fill"}
+        The same of inner chunks that a shard lacks.
+    limit : int
         Most bytes of a stored chunk, or shard.
     """
 
     def __init__(
         self,
-        store: Store,
         array: zarr.Array[Any],
         label: str,
         missing_chunks: MissingChunks,
-        holes: MissingChunks | None = None,
-        limit: int | None = None,
+        holes: MissingChunks,
+        limit: int,
     ) -> None:
-        super().__init__(store)
+        super().__init__(portable(array.store))
         self._label = label
         self._prefix = f"{array.path}/" if array.path else ""
         self._fill_value = array.fill_value
         self._strict = missing_chunks == "error"
         self._limit = limit
-        watches_shards = self._strict and holes != "fill"
+        watches_shards = self._strict and holes == "error"
         self._shards = ShardIndex.of(array.metadata) if watches_shards else None
 
     async def get(
@@ -293,7 +297,7 @@ class WatchedStore(WrapperStore[Store]):
     ) -> Buffer | None:
         """Get a chunk, or raise DataError where there is none."""
         chunk = key.removeprefix(self._prefix)
-        value = await self._get(key, prototype, byte_range)
+        value = await self._get(key, chunk, prototype, byte_range)
         if value is None:
             if self._strict:
                 raise self._missing(f"Chunk {chunk!r}")
@@ -306,12 +310,12 @@ class WatchedStore(WrapperStore[Store]):
         return value
 
     async def _get(
-        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None
+        self, key: str, chunk: str, prototype: BufferPrototype, byte_range: ByteRequest | None
     ) -> Buffer | None:
         """Ask the store for a chunk, or a part of one, that is no longer than it may be."""
-        chunk, store = key.removeprefix(self._prefix), self._store
-        if isinstance(byte_range, RangeByteRequest):
-            self._check(chunk, byte_range.end - byte_range.start)
+        store, part = self._store, byte_range
+        if isinstance(part, RangeByteRequest) and part.end - part.start > self._limit:
+            raise damaged(chunk, self._label, "its index leads beyond it")
         try:
             if isinstance(store, FolderStore | ArchiveStore):
                 return await store.get_within(self._limit, key, prototype, byte_range)
@@ -322,10 +326,6 @@ class WatchedStore(WrapperStore[Store]):
             raise damaged(chunk, self._label, error) from error
         except Exception as error:
             raise StoreFailedError(key) from error
-
-    def _check(self, chunk: str, n_bytes: int) -> None:
-        if self._limit is not None and n_bytes > self._limit:
-            raise damaged(chunk, self._label, "its index leads beyond it")
 
     def _missing(self, chunk: str) -> DataError:
         return DataError(
@@ -343,7 +343,9 @@ def guarded(
 ) -> zarr.Array[Any]:
     """The array, reading through a store that watches and codecs that are known and bounded.
 
-    Whatever decodes a chunk of a store asks for the array here first.
+    Whatever decodes a chunk of a store asks for the array here first. `holes` are inner chunks
+    that a shard lacks, by default as `missing_chunks`: a writer that writes whole shards leaves
+    out on purpose what it leaves out of them.
 
     Raises
     ------
@@ -352,9 +354,8 @@ def guarded(
     """
     metadata, n_bytes = bounded(array.metadata, label)
     limit = STORED_TWICE * n_bytes + STORED_BYTES
-    store = WatchedStore(portable(array.store), array, label, missing_chunks, holes, limit)
-    made = zarr.AsyncArray(metadata=metadata, store_path=StorePath(store, array.path))
-    return zarr.Array(made)
+    store = WatchedStore(array, label, missing_chunks, holes or missing_chunks, limit)
+    return zarr.Array(zarr.AsyncArray(metadata=metadata, store_path=StorePath(store, array.path)))
 
 
 def damaged(chunk: str, label: str, why: object) -> DataError:
@@ -367,10 +368,9 @@ def damaged(chunk: str, label: str, why: object) -> DataError:
 
 @dataclass(frozen=True)
 class ShardIndex:
-    """Finds inner chunks that a shard lacks, from the index at its start or end.
+    """The index of a sharded array: offset and length, uint64 each, for every inner chunk.
 
-    The index holds an offset and a length, uint64 each, for every inner chunk. It is looked at
-    as it passes by: zarr reads either whole shards or the index first.
+    It is looked at as it passes by: zarr reads either whole shards or the index first.
     """
 
     metadata: Any  # of the array: shape, grid, codecs
@@ -381,23 +381,22 @@ class ShardIndex:
         codec: Any = metadata.codecs[0] if metadata.zarr_format == 3 else None
         if not isinstance(codec, ShardingCodec):
             return None
-        names = [c.to_dict()["name"] for c in codec.index_codecs]
-        first: Any = codec.index_codecs[0].to_dict()
-        if names not in (["bytes"], ["bytes", "crc32c"]):
-            return None
-        return cls(metadata) if first["configuration"]["endian"] == "little" else None
+        first, *others = (c.to_dict() for c in codec.index_codecs)
+        endian: Any = first.get("configuration", {})
+        is_plain = first["name"] == "bytes" and [c["name"] for c in others] in ([], ["crc32c"])
+        return cls(metadata) if is_plain and endian["endian"] == "little" else None
 
     def first_hole(self, key: str, value: Buffer, byte_range: ByteRequest | None) -> str | None:
         """Name the first inner chunk that is absent and within the array; None where none is."""
-        codec = self.metadata.codecs[0]
-        shard = self.metadata.chunk_grid.chunk_shape
-        counts = tuple(s // c for s, c in zip(shard, codec.chunk_shape, strict=True))
-        n_bytes = 16 * int(np.prod(counts)) + (4 if len(codec.index_codecs) == 2 else 0)
+        codec, grid = self.metadata.codecs[0], self.metadata.chunk_grid.chunk_shape
+        counts = tuple(s // c for s, c in zip(grid, codec.chunk_shape, strict=True))
+        n_bytes = 16 * prod(counts) + 4 * (len(codec.index_codecs) - 1)
         at_end = codec.index_location.value == "end"
-        if not _holds_index(byte_range, n_bytes, at_end=at_end) or len(value) < n_bytes:
+        of_index = SuffixByteRequest(n_bytes) if at_end else RangeByteRequest(0, n_bytes)
+        if byte_range not in (None, of_index) or len(value) < n_bytes:
             return None
         raw = value[-n_bytes:] if at_end else value[:n_bytes]
-        index = np.frombuffer(raw.to_bytes(), "<u8", 2 * int(np.prod(counts)))
+        index = np.frombuffer(raw.to_bytes(), "<u8", 2 * prod(counts))
         absent = index.reshape(*counts, 2)[..., 0] == NOT_WRITTEN
         holes = np.argwhere(absent[self._inside(key, absent)])
         return None if not len(holes) else "/".join(map(str, holes[0]))
@@ -408,10 +407,3 @@ class ShardIndex:
         inner = self.metadata.codecs[0].chunk_shape
         axes = zip(at, absent.shape, inner, self.metadata.shape, strict=True)
         return tuple(slice(0, min(n, -(-size // c) - k * n)) for k, n, c, size in axes)
-
-
-def _holds_index(byte_range: ByteRequest | None, n_bytes: int, *, at_end: bool) -> bool:
-    if byte_range is None:
-        return True
-    expected = SuffixByteRequest(n_bytes) if at_end else RangeByteRequest(0, n_bytes)
-    return byte_range == expected

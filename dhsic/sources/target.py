@@ -56,41 +56,23 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
     DataError
         The variable is damaged.
     """
-    found: dict[str, Along]
-    store = anndata_of(data)
+    opened = _opened(data)
+    store = anndata_of(opened)
     if store is not None:
         return _column(store.obs, name, "the labels themselves, one a sample", missing_chunks)
-    if isinstance(data, xr.Dataset):
-        found = {
-            str(v): (data[v].shape, tuple(map(str, data[v].dims)))
-            for v in data.variables
-            if data[v].ndim in (1, 2)
-        }
-        if name in found:
-            return np.asarray(data[name].to_numpy())
-    elif isinstance(data, (str, PathLike, zarr.Group)):
-        group = data if isinstance(data, zarr.Group) else open_store(fspath(data))
-        if not isinstance(group, zarr.Group):
-            raise InputError(
-                f"{data} is a single array and holds no variable {name!r}; pass the labels "
-                "themselves, one a sample."
-            )
-        with metadata_of(group.store_path):
-            found = {
-                key: (array.shape, dimension_names(array))
-                for key, array in group.arrays()
-                if array.ndim == 1
-            }
-        if name in found:
-            array: Any = group[name]
-            return read_array(array, missing_chunks)
-    else:
+    if not isinstance(opened, (zarr.Group, xr.Dataset)):
         refuse_lossy(data, "X")
-        raise InputError(
-            f"target={name!r} names a variable, and {type(data).__name__} has none; pass the "
-            "labels themselves, one a sample."
+        what = (
+            f"{data} is a single array and holds no variable {name!r}"
+            if isinstance(data, (str, PathLike))
+            else f"target={name!r} names a variable, and {type(data).__name__} has none"
         )
-    usable = sorted(_along_samples(data, found))
+        raise InputError(f"{what}; pass the labels themselves, one a sample.")
+    most = 2 if isinstance(opened, xr.Dataset) else 1
+    found = {key: of for key, of in _variables(opened).items() if 1 <= of.ndim <= most}
+    if name in found:
+        return _values(found[name], missing_chunks)
+    usable = sorted(_along_samples(opened, found))
     if not usable:
         raise InputError(
             f"There is no variable {name!r} along the samples, nor any other; pass the labels "
@@ -119,13 +101,15 @@ def read_groups(
             f"groups={name!r} names a variable, and {type(data).__name__} has none; pass one name "
             "a feature."
         )
-    store = anndata_of(data)
+    opened = _opened(data)
+    store = anndata_of(opened)
     if store is not None:
         return source.of_features(_column(store.var, name, "one name a feature", missing_chunks))
     d = source.n_features + source.n_features_filtered
-    along = sorted(_of_length(data, d))
+    found = {} if isinstance(opened, zarr.Array) else _variables(opened)
+    along = sorted(key for key, of in found.items() if of.shape == (d,))
     if name in along:
-        return source.of_features(read_target(data, name, missing_chunks))
+        return source.of_features(_values(found[name], missing_chunks))
     known = f"there are {', '.join(along)}" if along else "nor any other"
     raise InputError(
         f"There is no variable {name!r} along the {d:,} features; {known}."
@@ -135,8 +119,24 @@ def read_groups(
 
 def anndata_of(data: Any) -> AnnDataStore | None:
     """AnnData on Zarr, or None for anything else."""
-    opened = open_store(fspath(data)) if isinstance(data, (str, PathLike)) else data
+    opened = _opened(data)
     return AnnDataStore.of(opened) if isinstance(opened, zarr.Group) else None
+
+
+def _opened(data: Any) -> Any:
+    return open_store(fspath(data)) if isinstance(data, (str, PathLike)) else data
+
+
+def _variables(data: zarr.Group | xr.Dataset) -> dict[str, Any]:
+    """Arrays of a group, or variables of a Dataset, by name."""
+    if isinstance(data, xr.Dataset):
+        return {str(name): data[name] for name in data.variables}
+    with metadata_of(data.store_path):
+        return dict(data.arrays())
+
+
+def _values(of: zarr.Array[Any] | xr.DataArray, missing_chunks: MissingChunks) -> Array:
+    return read_array(of, missing_chunks) if isinstance(of, zarr.Array) else of.to_numpy()
 
 
 def _column(frame: Frame, name: str, otherwise: str, missing_chunks: MissingChunks) -> Array:
@@ -150,39 +150,22 @@ def _column(frame: Frame, name: str, otherwise: str, missing_chunks: MissingChun
     )
 
 
-def _of_length(data: Any, n: int) -> list[str]:
-    """Names of the variables of one dimension and n values."""
-    if isinstance(data, xr.Dataset):
-        return [str(v) for v in data.variables if data[v].shape == (n,)]
-    group = data if isinstance(data, zarr.Group) else open_store(fspath(data))
-    if not isinstance(group, zarr.Group):
-        return []
-    with metadata_of(group.store_path):
-        return [key for key, array in group.arrays() if array.shape == (n,)]
-
-
-#: Shape of a variable and the names of its dimensions, where it has any.
-Along = tuple[tuple[int, ...], tuple[str | None, ...] | None]
-
-
-def _along_samples(data: Any, found: Mapping[str, Along]) -> list[str]:
+def _along_samples(data: zarr.Group | xr.Dataset, found: Mapping[str, Any]) -> list[str]:
     """Names of the variables that have one value, or row of values, a sample."""
     source = None
     with suppress(DhsicError):  # where it is not known which axis the samples are, names must tell
         source = open_source(data)
 
-    def fits(name: str, shape: tuple[int, ...], dims: tuple[str, ...]) -> bool:
+    def fits(name: str, of: Any) -> bool:
+        named = dimension_names(of) if isinstance(of, zarr.Array) else of.dims
+        dims = tuple(str(dim).lower() for dim in named or ())
         if name in (*IDENTIFIERS, *dims[:1]) or not FEATURE_DIMS.isdisjoint(dims):
             return False
         if source is None:
             return bool(dims) and dims[0] in SAMPLE_DIMS
-        return shape[0] == source.n_samples and shape[1:] != (source.n_features,)
+        return bool(of.shape[0] == source.n_samples and of.shape[1:] != (source.n_features,))
 
-    return [
-        name
-        for name, (shape, dims) in found.items()
-        if fits(name, shape, tuple(str(dim).lower() for dim in dims or ()))
-    ]
+    return [name for name, of in found.items() if fits(name, of)]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
