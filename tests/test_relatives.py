@@ -17,10 +17,9 @@ import dhsic
 from dhsic.criteria import moderated
 from dhsic.criteria import sums as nodes
 from dhsic.criteria.base import worst_first
-from dhsic.criteria.kernels import QMI
+from dhsic.criteria.kernels import QMI, median_square
 from dhsic.criteria.sums import _by_definition, kernel_sums
 from dhsic.criteria.table import CRITERIA
-from dhsic.criteria.width import median_square
 from dhsic.errors import InputError
 from dhsic.kernels.labels import label_matrix
 from dhsic.runtime.dask import DaskRuntime

@@ -27,9 +27,9 @@ from dhsic.selectors.weighting import WeightingParameters, ZeroNormRun
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.opening import open_source
 from dhsic.storage.checkpoint import Checkpoint
-from dhsic.weighting.centred import Fourier, Full
+from dhsic.weighting.centred import FourierCentred, FullCentred
 from dhsic.weighting.conditional import SoftBudget, WithInverse, WithoutInverse
-from dhsic.weighting.descent import Box, Budget, Evaluation, begin, descend, project_budget
+from dhsic.weighting.descent import Evaluation, Region, begin, descend
 from dhsic.weighting.zero_norm import ZeroNorm, _Tangent
 
 SIGMA, EPSILON, STRICTNESS, PRICE, D, SEED = 0.07, 0.02, 30.0, 0.3, 6, 5
@@ -44,7 +44,7 @@ vectors = st.lists(
 
 @given(vectors, st.floats(0.05, 9))
 def test_the_projection_is_the_nearest_point(v, budget):
-    w = project_budget(v, budget)
+    w = Region(total=budget).project(v)
     assert w.min() >= 0
     assert w.max() <= 1
     assert w.sum() <= budget * (1 + 1e-12)
@@ -68,16 +68,16 @@ def test_the_projection_is_the_nearest_point(v, budget):
 @given(vectors, st.floats(0.05, 9), st.integers(0, 2**32 - 1))
 def test_no_point_of_the_set_lies_on_the_side_of_v(v, budget, seed):
     """The variational inequality that characterises a projection on a convex set."""
-    w = project_budget(v, budget)
+    w = Region(total=budget).project(v)
     others = np.random.default_rng(seed).uniform(size=(50, v.size))
     others *= np.minimum(1.0, budget / others.sum(axis=1, keepdims=True))
     assert ((others - w) @ (v - w) <= 1e-9).all()
 
 
 def test_equal_entries_and_those_on_an_edge_share_what_there_is():
-    assert_array_equal(project_budget(np.full(4, 7.0), 2.0), np.full(4, 0.5))
-    assert_array_equal(project_budget(np.array([5.0, 4.0, -1.0]), 2.0), [1.0, 1.0, 0.0])
-    assert_array_equal(Box(np.inf).project(np.array([-1.0, 3.0])), [0.0, 3.0])
+    assert_array_equal(Region(total=2.0).project(np.full(4, 7.0)), np.full(4, 0.5))
+    assert_array_equal(Region(total=2.0).project(np.array([5.0, 4.0, -1.0])), [1.0, 1.0, 0.0])
+    assert_array_equal(Region(np.inf).project(np.array([-1.0, 3.0])), [0.0, 3.0])
 
 
 # -- descent ------------------------------------------------------------------------------------
@@ -98,16 +98,21 @@ class Squares:
 def test_descent_finds_the_minimum_of_a_convex_function(seed, n):
     rng = np.random.default_rng(seed)
     A, b = rng.standard_normal((n + 4, n)), 3 * rng.standard_normal(n + 4)
-    states = list(descend(Squares(A, b), Box(), begin(Squares(A, b), Box(), np.full(n, 0.5)), 1e-9))
+    states = list(
+        descend(Squares(A, b), Region(), begin(Squares(A, b), Region(), np.full(n, 0.5)), 1e-9)
+    )
     known = lsq_linear(A, b, (0, 1), method="bvls", tol=1e-14)
-    last = states[-1] if states else begin(Squares(A, b), Box(), np.full(n, 0.5))
+    last = states[-1] if states else begin(Squares(A, b), Region(), np.full(n, 0.5))
     assert last.value <= known.cost + 1e-8
     assert all(s.value <= Squares(A, b).at(np.full(n, 0.5)).value for s in states)
     assert [s.iteration for s in states] == list(range(1, len(states) + 1))
 
 
 def test_descent_goes_on_from_any_state_as_if_nothing_had_happened(rng):
-    objective, region = Squares(rng.standard_normal((9, 6)), rng.standard_normal(9)), Budget(2.0)
+    objective, region = (
+        Squares(rng.standard_normal((9, 6)), rng.standard_normal(9)),
+        Region(total=2.0),
+    )
     states = list(descend(objective, region, begin(objective, region, np.full(6, 1 / 3)), 1e-10))
     assert len(states) > 3
     for k, state in enumerate(states[:-1]):
@@ -124,7 +129,7 @@ def test_descent_ends_where_rounding_is_all_that_is_left():
         def at(self, x):
             return Evaluation(0.0, lambda: np.ones_like(x))  # a gradient that promises in vain
 
-    assert list(descend(Flat(), Box(), begin(Flat(), Box(), np.array([0.5])), 1e-9)) == []
+    assert list(descend(Flat(), Region(), begin(Flat(), Region(), np.array([0.5])), 1e-9)) == []
 
 
 # -- objectives ---------------------------------------------------------------------------------
@@ -161,10 +166,10 @@ def kernels_of(X, is_fourier):
     """G_w as the package has it, and K_w by loops."""
     data = weighted(X)
     if not is_fourier:
-        return Full.over(data, SIGMA), lambda w: naive.gram(X.tolist(), w, SIGMA)
+        return FullCentred.over(data, SIGMA), lambda w: naive.gram(X.tolist(), w, SIGMA)
     omega = random_directions(SEED, np.arange(X.shape[1]), D).tolist()
     return (
-        Fourier.over(data, SIGMA, D, SEED),
+        FourierCentred.over(data, SIGMA, D, SEED),
         lambda w: naive.fourier_gram(X.tolist(), w, SIGMA, omega, phases().tolist()),
     )
 
@@ -208,7 +213,7 @@ def test_every_variant_is_its_definition_and_so_is_its_gradient(is_fourier, inve
 @given(problems())
 def test_the_gradient_is_the_chain_rule(problem):
     X, w, Y = problem
-    found = WithInverse(Full.over(weighted(X), SIGMA), Y, len(X) * EPSILON).at(w).gradient()
+    found = WithInverse(FullCentred.over(weighted(X), SIGMA), Y, len(X) * EPSILON).at(w).gradient()
     known = naive.conditional_gradient(X.tolist(), w.tolist(), SIGMA, Y.tolist(), EPSILON)
     assert_allclose(found, known, rtol=1e-8, atol=1e-9 * np.abs(known).max())
 
@@ -217,7 +222,9 @@ def test_the_gradient_is_the_chain_rule(problem):
 @given(problems(), st.data())
 def test_no_other_alpha_is_better(problem, data):
     X, w, Y = problem
-    objective = WithoutInverse(Full.over(weighted(X), SIGMA), Y, len(X) * EPSILON, STRICTNESS)
+    objective = WithoutInverse(
+        FullCentred.over(weighted(X), SIGMA), Y, len(X) * EPSILON, STRICTNESS
+    )
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     K = naive.gram(X.tolist(), w.tolist(), SIGMA)
     alpha = naive.best_alpha(K, Y.tolist(), EPSILON, STRICTNESS)
@@ -230,7 +237,7 @@ def test_slopes_are_derivatives_by_squares_also_where_a_weight_is_0(rng):
     X, w = rng.standard_normal((8, 4)), np.array([0.7, 0.0, 0.4, 0.0])
     Y = rng.standard_normal((8, 2))
     Y -= Y.mean(axis=0)
-    objective = WithInverse(Full.over(weighted(X), SIGMA), Y, 8 * EPSILON)
+    objective = WithInverse(FullCentred.over(weighted(X), SIGMA), Y, 8 * EPSILON)
     slopes = objective.slopes(w)
     for j in (1, 3):
         v = w.copy()
@@ -243,8 +250,8 @@ def test_slopes_are_derivatives_by_squares_also_where_a_weight_is_0(rng):
 def test_random_features_tend_to_the_kernel(rng):
     X, w = rng.standard_normal((12, 3)), np.array([1.0, 0.5, 0.0])
     Z = rng.standard_normal((12, 2))
-    full = Full.over(weighted(X), 0.3)(w)
-    some = Fourier.over(weighted(X), 0.3, 20_000, SEED)(w)
+    full = FullCentred.over(weighted(X), 0.3)(w)
+    some = FourierCentred.over(weighted(X), 0.3, 20_000, SEED)(w)
     assert_allclose(some.times(Z), full.times(Z), atol=0.15)
 
 

@@ -1,13 +1,14 @@
 """A criterion judges each feature alone: prepared once from labels, applied to blocks of features.
 
-Most criteria know the score of a feature from the feature; those that borrow strength from all
-features (the moderated t) hand out a few columns per feature, and finish once all are there.
+Most criteria know the score of a feature from the feature: `columns` are the score and, where it
+has a sign, the statistic. Those that borrow strength from all features (the moderated t) hand out
+other columns, and `finish` once all are there.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from numbers import Real
 from typing import Any, ClassVar
@@ -49,6 +50,14 @@ class Scores:
         return self.score if self.key is None else self.key
 
 
+@dataclass(frozen=True, slots=True)
+class LabelReading:
+    """Labels that a criterion takes: how they are read, and what is kept of them."""
+
+    read: Callable[[Array, Any], LabelParts]
+    prepare: Callable[[LabelParts], Any]
+
+
 class AbstractCriterion(ABC):
     """A criterion; concrete ones are frozen dataclasses whose fields are its parameters.
 
@@ -62,6 +71,8 @@ class AbstractCriterion(ABC):
         Whether it is meant for standardised features.
     has_bandwidth : bool
         Whether a kernel on the data has a width.
+    labels : LabelReading
+        What labels it takes, and what it keeps of them.
     """
 
     name: ClassVar[str]
@@ -69,8 +80,8 @@ class AbstractCriterion(ABC):
     signed: ClassVar[str] = ""
     standardize: ClassVar[bool] = True
     has_bandwidth: ClassVar[bool] = False
+    labels: ClassVar[LabelReading]
 
-    @abstractmethod
     def read(self, y: Array) -> LabelParts:
         """Read labels: the label kernel by which the criterion is an HSIC.
 
@@ -79,10 +90,11 @@ class AbstractCriterion(ABC):
         InputError
             Labels that it does not take.
         """
+        return self.labels.read(y, self)
 
-    @abstractmethod
     def prepare(self, labels: LabelParts) -> Any:
         """What `columns` needs to know of the labels: small, plain, sent to every worker."""
+        return self.labels.prepare(labels)
 
     @abstractmethod
     def columns(self, state: Any, X: Float, n_levels: Array) -> Float:
@@ -98,9 +110,9 @@ class AbstractCriterion(ABC):
             Distinct values of each, 0 for many.
         """
 
-    @abstractmethod
     def finish(self, state: Any, columns: Float) -> Scores:
-        """Scores from the columns of all features that vary, (k, s)."""
+        """Scores from the columns of all features that vary, (k, s): as these have them."""
+        return Scores(columns[0], columns[1] if len(columns) > 1 else None)
 
     def parameters(self) -> dict[str, Any]:
         """What identifies the criterion besides its name, plain values."""
@@ -118,11 +130,6 @@ def check_part(name: str, value: Any, what: str) -> None:
     """
     if isinstance(value, bool) or not (isinstance(value, Real) and 0 < float(value) < 1):
         raise InputError(f"{name}={value!r}; pass {what}, a number between 0 and 1.")
-
-
-def as_they_are(columns: Float) -> Scores:
-    """Scores of a criterion that is done block by block: score, and statistic if there is one."""
-    return Scores(columns[0], columns[1] if len(columns) > 1 else None)
 
 
 def worst_first(scores: Float) -> Index:

@@ -2,27 +2,37 @@
 
 They see dependence of any shape that a feature has alone, where those of `dhsic.criteria.means`
 see means. The kernel is ``exp(-sigma (x - x')^2)``; `bandwidth` says sigma: ``"dimension"`` is 1/2,
-right for standardised features, ``"median"`` follows the median distance of each feature.
+right for standardised features, ``"median"`` follows the median distance of each feature: the
+policies of JMLR 4.1 with ``|S| = 1``.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dhsic._typing import Array, Float
-from dhsic.criteria.base import AbstractCriterion, Scores, as_they_are
+from dhsic._typing import Array, Float, Index
+from dhsic.criteria.base import AbstractCriterion, LabelReading
 from dhsic.criteria.sums import kernel_sums
-from dhsic.criteria.targets import single_target, two_classes
-from dhsic.criteria.width import resolve_width, widths_of
+from dhsic.criteria.targets import TWO_CLASSES, single_target
+from dhsic.errors import InputError
+from dhsic.kernels.bandwidth import (
+    MEDIAN_SAMPLES,
+    AbstractBandwidth,
+    Dimension,
+    Fixed,
+    Median,
+    resolve_bandwidth,
+)
 from dhsic.kernels.label_factors import factor_of
 from dhsic.kernels.labels import ClassTarget, LabelParts, RealTargets, label_parts
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
+class ScaledFactor:
     """``B diag(w) B'``: what labels come down to; `scale` is what sums are divided by."""
 
     B: Float
@@ -30,8 +40,63 @@ class Factor:
     scale: float = 1.0
 
 
+def _factor(labels: LabelParts) -> ScaledFactor:
+    factor = factor_of(labels)
+    return ScaledFactor(factor.B, factor.weights)
+
+
+def _of_norm_one(labels: LabelParts) -> ScaledFactor:
+    """L, divided by its norm."""
+    factor = _factor(labels)
+    G = (factor.B.T @ factor.B) * factor.w  # |L|^2 = tr (B'B w)^2
+    return ScaledFactor(factor.B, factor.w, float(np.sqrt(np.vdot(G, G.T))))
+
+
+def _window(y: Array, criterion: AbstractCriterion) -> LabelParts:
+    """Classes or numbers: nu but for its constant factor."""
+    column = single_target(y, criterion.name)
+    labels = label_parts(column, "auto")
+    target = labels.parts[0]
+    if isinstance(target, ClassTarget):
+        codes, n = target.codes, int(target.codes.max()) + 1
+        return LabelParts((ClassTarget(codes, None, np.ones(n), "delta"),), len(codes), 1)
+    assert isinstance(target, RealTargets), "numbers are real targets"
+    assert target.sigma is not None, "the kernel on them is Gaussian"
+    spread = target.values.std()
+    window = RealTargets(target.values / spread, target.sigma * float(spread) ** 2 / 2)
+    return LabelParts((window,), labels.n_samples, 1)
+
+
+def _centred_window(labels: LabelParts) -> ScaledFactor:
+    """``H nu H``, to be divided by m^2."""
+    factor = _factor(labels)
+    target, height = labels.parts[0], 1.0
+    if isinstance(target, RealTargets) and target.sigma is not None:
+        height = float(np.sqrt(target.sigma / np.pi))  # it is half that of the window
+    return ScaledFactor(factor.B - factor.B.mean(axis=0), factor.w * height, len(factor.B) ** 2.0)
+
+
 @dataclass(frozen=True)
-class MMD(AbstractCriterion):
+class AbstractKernelCriterion(AbstractCriterion):
+    """A criterion of the Gaussian kernel on a feature."""
+
+    has_bandwidth: ClassVar[bool] = True
+    bandwidth: Any = "dimension"
+
+    def __post_init__(self) -> None:
+        resolve_width(self.bandwidth)
+
+    @abstractmethod
+    def of_width(self, sigma: Float, state: ScaledFactor, X: Float, n_levels: Array) -> Float:
+        """Scores by the kernels of these widths (c,); others as of `columns`."""
+
+    def columns(self, state: ScaledFactor, X: Float, n_levels: Array) -> Float:
+        sigma = widths_of(X, resolve_width(self.bandwidth))
+        return self.of_width(sigma, state, X, n_levels)[None]
+
+
+@dataclass(frozen=True)
+class MMD(AbstractKernelCriterion):
     r"""Squared maximum mean discrepancy of the feature between two classes (JMLR eq. 26).
 
     ``|mean_+ phi(x) - mean_- phi(x)|^2``, biased: ``tr K L`` with the labels of eq. 17, for which
@@ -47,33 +112,15 @@ class MMD(AbstractCriterion):
     """
 
     name: ClassVar[str] = "mmd"
+    labels: ClassVar[LabelReading] = LabelReading(TWO_CLASSES.read, _factor)
     meaning: ClassVar[str] = "squared maximum mean discrepancy between the classes"
-    has_bandwidth: ClassVar[bool] = True
-    bandwidth: Any = "dimension"
 
-    def __post_init__(self) -> None:
-        resolve_width(self.bandwidth)
-
-    def read(self, y: Array) -> LabelParts:
-        """Two classes."""
-        return two_classes(y, self.name)
-
-    def prepare(self, labels: LabelParts) -> Factor:
-        """Labels of eq. 17."""
-        return _factor(labels)
-
-    def columns(self, state: Factor, X: Float, n_levels: Array) -> Float:
-        """``tr K L``."""
-        sigma = widths_of(X, resolve_width(self.bandwidth))
-        return kernel_sums(X, n_levels, sigma, state.B, state.w).inner[None]
-
-    def finish(self, state: Factor, columns: Float) -> Scores:
-        """They are done."""
-        return as_they_are(columns)
+    def of_width(self, sigma: Float, state: ScaledFactor, X: Float, n_levels: Array) -> Float:
+        return kernel_sums(X, n_levels, sigma, state.B, state.w).inner
 
 
 @dataclass(frozen=True)
-class Alignment(AbstractCriterion):
+class TargetAlignment(AbstractKernelCriterion):
     r"""Kernel target alignment ``tr K L / (|K| |L|)`` (JMLR 6.4; Cristianini et al. 2003).
 
     The cosine between the kernel matrices of feature and labels, neither centred. Labels of any
@@ -91,37 +138,19 @@ class Alignment(AbstractCriterion):
     """
 
     name: ClassVar[str] = "kta"
+    labels: ClassVar[LabelReading] = LabelReading(
+        lambda y, criterion: label_parts(y, criterion.label_kernel), _of_norm_one
+    )
     meaning: ClassVar[str] = "kernel target alignment"
-    has_bandwidth: ClassVar[bool] = True
-    bandwidth: Any = "dimension"
     label_kernel: str = "auto"
 
-    def __post_init__(self) -> None:
-        resolve_width(self.bandwidth)
-
-    def read(self, y: Array) -> LabelParts:
-        """Any labels."""
-        return label_parts(y, self.label_kernel)
-
-    def prepare(self, labels: LabelParts) -> Factor:
-        """L, divided by its norm."""
-        factor = _factor(labels)
-        G = (factor.B.T @ factor.B) * factor.w  # |L|^2 = tr (B'B w)^2
-        return Factor(factor.B, factor.w, float(np.sqrt(np.vdot(G, G.T))))
-
-    def columns(self, state: Factor, X: Float, n_levels: Array) -> Float:
-        """The cosine."""
-        sigma = widths_of(X, resolve_width(self.bandwidth))
+    def of_width(self, sigma: Float, state: ScaledFactor, X: Float, n_levels: Array) -> Float:
         sums = kernel_sums(X, n_levels, sigma, state.B, state.w, squares=True)
-        return (sums.inner / np.sqrt(sums.squares) / state.scale)[None]
-
-    def finish(self, state: Factor, columns: Float) -> Scores:
-        """They are done."""
-        return as_they_are(columns)
+        return sums.inner / np.sqrt(sums.squares) / state.scale
 
 
 @dataclass(frozen=True)
-class QMI(AbstractCriterion):
+class QMI(AbstractKernelCriterion):
     r"""Quadratic mutual information by Parzen windows (JMLR eq. 30; Torkkola 2003).
 
     ``integral (p(x, y) - p(x) p(y))^2``, estimated with Gaussian windows ``sqrt(sigma / pi)
@@ -141,46 +170,104 @@ class QMI(AbstractCriterion):
     """
 
     name: ClassVar[str] = "qmi"
+    labels: ClassVar[LabelReading] = LabelReading(_window, _centred_window)
     meaning: ClassVar[str] = "quadratic mutual information with the labels"
-    has_bandwidth: ClassVar[bool] = True
-    bandwidth: Any = "dimension"
 
-    def __post_init__(self) -> None:
-        resolve_width(self.bandwidth)
-
-    def read(self, y: Array) -> LabelParts:
-        """Classes or numbers: nu but for its constant factor."""
-        column = single_target(y, self.name)
-        labels = label_parts(column, "auto")
-        target = labels.parts[0]
-        if isinstance(target, ClassTarget):
-            codes, n = target.codes, int(target.codes.max()) + 1
-            return LabelParts((ClassTarget(codes, None, np.ones(n), "delta"),), len(codes), 1)
-        assert isinstance(target, RealTargets), "numbers are real targets"
-        assert target.sigma is not None, "the kernel on them is Gaussian"
-        spread = target.values.std()
-        window = RealTargets(target.values / spread, target.sigma * float(spread) ** 2 / 2)
-        return LabelParts((window,), labels.n_samples, 1)
-
-    def prepare(self, labels: LabelParts) -> Factor:
-        """``H nu H``, to be divided by m^2."""
-        factor = _factor(labels)
-        target, height = labels.parts[0], 1.0
-        if isinstance(target, RealTargets) and target.sigma is not None:
-            height = float(np.sqrt(target.sigma / np.pi))  # it is half that of the window
-        return Factor(factor.B - factor.B.mean(axis=0), factor.w * height, len(factor.B) ** 2.0)
-
-    def columns(self, state: Factor, X: Float, n_levels: Array) -> Float:
-        """The integral."""
-        sigma = widths_of(X, resolve_width(self.bandwidth))
+    def of_width(self, sigma: Float, state: ScaledFactor, X: Float, n_levels: Array) -> Float:
         sums = kernel_sums(X, n_levels, sigma / 2, state.B, state.w)
-        return (np.sqrt(sigma / (2 * np.pi)) * sums.inner / state.scale)[None]
-
-    def finish(self, state: Factor, columns: Float) -> Scores:
-        """They are done."""
-        return as_they_are(columns)
+        return np.sqrt(sigma / (2 * np.pi)) * sums.inner / state.scale
 
 
-def _factor(labels: LabelParts) -> Factor:
-    factor = factor_of(labels)
-    return Factor(factor.B, factor.weights)
+#: Features of up to so many values have their pairs counted.
+FEW_VALUES = 64
+
+
+def resolve_width(bandwidth: object) -> AbstractBandwidth:
+    """Policy for the width of the kernel on one feature.
+
+    Raises
+    ------
+    InputError
+        A grid, or what `resolve_bandwidth` refuses.
+    """
+    policy = resolve_bandwidth(bandwidth)
+    if not isinstance(policy, Dimension | Fixed | Median):
+        raise InputError(
+            f"bandwidth={bandwidth!r} is a choice among widths, and scores of features under "
+            "different widths do not compare; pass 'dimension', 'median' or one positive number."
+        )
+    return policy
+
+
+def widths_of(X: Float, policy: AbstractBandwidth) -> Float:
+    """Sigma of every feature (c, m) that varies, (c,), by what `resolve_width` returned."""
+    if isinstance(policy, Fixed):
+        return np.full(len(X), policy.sigma)
+    if isinstance(policy, Dimension):
+        return np.full(len(X), 0.5)
+    stride = -(-X.shape[1] // MEDIAN_SAMPLES)
+    return np.array([0.5 / median_square(x[::stride]) for x in X])
+
+
+def median_square(x: Float) -> float:
+    """Median squared distance of pairs i < j of x, (m,); of the positive ones where most are 0.
+
+    On a line pairs need not be written out: those within t of a value lie next to it in order, and
+    those of few values are counted.
+    """
+    s = np.sort(x)
+    places = np.flatnonzero(np.concatenate([[True], s[1:] != s[:-1]]))
+    if places.size <= FEW_VALUES:
+        return _median_of_levels(s[places], np.diff(np.append(places, len(s))))
+    n, equal = len(s) * (len(s) - 1) // 2, _n_within(s, 0.0)
+    middle = _median(s, 0, n)
+    return middle if middle > 0 else _median(s, equal, n)
+
+
+def _median_of_levels(values: Float, counts: Index) -> float:
+    """The same from values and how often each occurs, (q,)."""
+    if len(values) == 1:
+        return 1.0  # the samples that were taken are all alike
+    D = np.square(np.subtract.outer(values, values)).ravel()
+    order = np.argsort(D, kind="stable")
+    pairs = (np.outer(counts, counts) - np.diag(counts)).ravel()  # each pair i, i' twice
+    up_to = np.cumsum(pairs[order]) // 2
+    equal, n = int(np.dot(counts, counts - 1)) // 2, int(up_to[-1])
+
+    def median(first: int) -> float:
+        middle = [first + (n - first - 1) // 2, first + (n - first) // 2]
+        return float(D[order[np.searchsorted(up_to, middle, side="right")]].mean())
+
+    return median(0) or median(equal)
+
+
+def _median(s: Float, first: int, end: int) -> float:
+    """Median of the squared distances from place `first` to before `end`, in ascending order."""
+    low, high = first + (end - first - 1) // 2, first + (end - first) // 2
+    below = _distance(s, low)
+    above = below if low == high else _distance(s, high)
+    return (below**2 + above**2) / 2
+
+
+def _distance(s: Float, k: int) -> float:
+    """Distance of sorted values at place k from 0, in ascending order, by bisection."""
+    low, high = 0.0, float(s[-1] - s[0])
+    if _n_within(s, low) > k:
+        return 0.0
+    while low < (middle := (low + high) / 2) < high:
+        n = _n_within(s, middle)
+        low, high = (low, middle) if n > k else (middle, high)
+        if n == k + 1:
+            break
+    to = _ends(s, high)
+    return float((s[to] - s).max())
+
+
+def _n_within(s: Float, t: float) -> int:
+    """Pairs of sorted values at most t apart."""
+    return int((_ends(s, t) - np.arange(len(s))).sum())
+
+
+def _ends(s: Float, t: float) -> Index:
+    """For each of the sorted values, the place of the last one that is at most t above it."""
+    return np.searchsorted(s, s + t, side="right") - 1

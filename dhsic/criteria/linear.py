@@ -11,11 +11,10 @@ from typing import ClassVar
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.criteria.base import AbstractCriterion, Scores, as_they_are
+from dhsic.criteria.base import AbstractCriterion, LabelReading
 from dhsic.criteria.means import ratio
-from dhsic.criteria.targets import centred, numbers
+from dhsic.criteria.targets import NUMBERS, UNIT_NUMBERS
 from dhsic.errors import InputError
-from dhsic.kernels.labels import LabelParts
 from dhsic.validation import is_number
 
 
@@ -31,30 +30,17 @@ class Pearson(AbstractCriterion):
     """
 
     name: ClassVar[str] = "pearson"
+    labels: ClassVar[LabelReading] = UNIT_NUMBERS
     meaning: ClassVar[str] = "squared Pearson correlation with the labels"
     signed: ClassVar[str] = "Pearson correlation with the labels"
 
-    def read(self, y: Array) -> LabelParts:
-        """Numbers, or two classes."""
-        return numbers(y, self.name)
-
-    def prepare(self, labels: LabelParts) -> Float:
-        """Labels of mean 0 and norm 1, (m,)."""
-        y = centred(labels)
-        return np.asarray(y / np.linalg.norm(y))
-
     def columns(self, state: Float, X: Float, n_levels: Array) -> Float:
-        """R^2 and R."""
         R = np.clip(ratio(X @ state, np.sqrt(np.vecdot(X, X))), -1.0, 1.0)
         return np.stack([R * R, R])
 
-    def finish(self, state: Float, columns: Float) -> Scores:
-        """They are done."""
-        return as_they_are(columns)
-
 
 @dataclass(frozen=True)
-class Ridge(AbstractCriterion):
+class RidgeRegression(AbstractCriterion):
     """Part of y'y that ridge regression on the feature alone explains (JMLR eq. 29).
 
     With x and y of mean 0 and ``w = x'y / (x'x + penalty)``, ``J* = |y - x w|^2 + penalty w^2 = y'y
@@ -73,6 +59,7 @@ class Ridge(AbstractCriterion):
     """
 
     name: ClassVar[str] = "ridge"
+    labels: ClassVar[LabelReading] = NUMBERS
     meaning: ClassVar[str] = "part of y'y that ridge regression on the feature explains"
     signed: ClassVar[str] = "coefficient of ridge regression on the feature"
     penalty: float = 1.0
@@ -84,20 +71,7 @@ class Ridge(AbstractCriterion):
                 "such as 1.0."
             )
 
-    def read(self, y: Array) -> LabelParts:
-        """Numbers, or two classes."""
-        return numbers(y, self.name)
-
-    def prepare(self, labels: LabelParts) -> Float:
-        """Labels of mean 0, (m,)."""
-        return centred(labels)
-
     def columns(self, state: Float, X: Float, n_levels: Array) -> Float:
-        """Part explained, and w."""
         inner, size = X @ state, np.vecdot(X, X) + self.penalty
         w = np.divide(inner, size, out=np.zeros_like(inner), where=size > 0)
         return np.stack([inner * w / (state @ state), w])
-
-    def finish(self, state: Float, columns: Float) -> Scores:
-        """They are done."""
-        return as_they_are(columns)

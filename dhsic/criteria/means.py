@@ -14,14 +14,13 @@ from typing import ClassVar
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.criteria.base import AbstractCriterion, Scores, as_they_are, check_part
-from dhsic.criteria.targets import Classes, any_classes, two_classes
-from dhsic.kernels.labels import LabelParts
+from dhsic.criteria.base import AbstractCriterion, LabelReading, check_part
+from dhsic.criteria.targets import CLASSES, TWO_CLASSES, TWO_OF_TWO, Classes
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
-    """Moments of c features within n classes.
+class ClassMoments:
+    """ClassMoments of c features within n classes.
 
     Attributes
     ----------
@@ -52,8 +51,8 @@ def class_means(X: Float, classes: Classes) -> Float:
     return np.asarray((X @ classes.indicators).T / classes.sizes[:, None])
 
 
-def class_moments(X: Float, classes: Classes) -> Moments:
-    """Moments of features (c, m), the variance in a second pass over the block.
+def class_moments(X: Float, classes: Classes) -> ClassMoments:
+    """ClassMoments of features (c, m), the variance in a second pass over the block.
 
     A block holds its features in full, so deviations are from the means themselves and nothing
     cancels. A spread that rounding of the mean alone would leave is none.
@@ -65,7 +64,7 @@ def class_moments(X: Float, classes: Classes) -> Moments:
     sums = (deviations @ classes.indicators).T
     variance = sums / np.maximum(classes.sizes - 1, 1)[:, None]
     variance[variance <= rounding**2] = 0.0
-    return Moments(classes.sizes, mean, variance)
+    return ClassMoments(classes.sizes, mean, variance)
 
 
 def ratio(difference: Float, spread: Float) -> Float:
@@ -93,6 +92,7 @@ class Centroid(AbstractCriterion):
     """
 
     name: ClassVar[str] = "centroid"
+    labels: ClassVar[LabelReading] = TWO_CLASSES
     meaning: ClassVar[str] = "magnitude of the weighted difference of class means"
     signed: ClassVar[str] = "weighted difference of class means, the last class less the first"
     centroid_weight: float = 0.5
@@ -100,23 +100,10 @@ class Centroid(AbstractCriterion):
     def __post_init__(self) -> None:
         check_part("centroid_weight", self.centroid_weight, "the weight of the positive class")
 
-    def read(self, y: Array) -> LabelParts:
-        """Two classes."""
-        return two_classes(y, self.name)
-
-    def prepare(self, labels: LabelParts) -> Classes:
-        """Classes of the samples."""
-        return Classes.of(labels)
-
     def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
-        """``|v|`` and v."""
         negative, positive = class_means(X, state)
         v = self.centroid_weight * positive - (1 - self.centroid_weight) * negative
         return np.stack([np.abs(v), v])
-
-    def finish(self, state: Classes, columns: Float) -> Scores:
-        """They are done."""
-        return as_they_are(columns)
 
 
 @dataclass(frozen=True)
@@ -131,27 +118,15 @@ class Welch(AbstractCriterion):
     """
 
     name: ClassVar[str] = "t"
+    labels: ClassVar[LabelReading] = TWO_OF_TWO
     meaning: ClassVar[str] = "magnitude of the t-statistic with a variance per class"
     signed: ClassVar[str] = "t-statistic, the last class less the first"
 
-    def read(self, y: Array) -> LabelParts:
-        """Two classes with a variance each."""
-        return two_classes(y, self.name, least=2)
-
-    def prepare(self, labels: LabelParts) -> Classes:
-        """Classes of the samples."""
-        return Classes.of(labels)
-
     def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
-        """``|t|`` and t."""
         moments = class_moments(X, state)
         error = np.sqrt((moments.variance / moments.sizes[:, None]).sum(axis=0))
         t = ratio(moments.difference, error)
         return np.stack([np.abs(t), t])
-
-    def finish(self, state: Classes, columns: Float) -> Scores:
-        """They are done."""
-        return as_they_are(columns)
 
 
 @dataclass(frozen=True)
@@ -165,26 +140,14 @@ class SignalToNoise(AbstractCriterion):
     """
 
     name: ClassVar[str] = "snr"
+    labels: ClassVar[LabelReading] = TWO_OF_TWO
     meaning: ClassVar[str] = "magnitude of the signal to noise ratio"
     signed: ClassVar[str] = "signal to noise ratio, the last class less the first"
 
-    def read(self, y: Array) -> LabelParts:
-        """Two classes with a deviation each."""
-        return two_classes(y, self.name, least=2)
-
-    def prepare(self, labels: LabelParts) -> Classes:
-        """Classes of the samples."""
-        return Classes.of(labels)
-
     def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
-        """Magnitude and ratio."""
         moments = class_moments(X, state)
         r = ratio(moments.difference, np.sqrt(moments.variance).sum(axis=0))
         return np.stack([np.abs(r), r])
-
-    def finish(self, state: Classes, columns: Float) -> Scores:
-        """They are done."""
-        return as_they_are(columns)
 
 
 @dataclass(frozen=True)
@@ -201,21 +164,10 @@ class ShrunkenCentroid(AbstractCriterion):
     """
 
     name: ClassVar[str] = "shrunken-centroid"
+    labels: ClassVar[LabelReading] = CLASSES
     meaning: ClassVar[str] = "squared distances of class means from the overall mean"
-
-    def read(self, y: Array) -> LabelParts:
-        """Classes."""
-        return any_classes(y, self.name)
-
-    def prepare(self, labels: LabelParts) -> Classes:
-        """Classes of the samples."""
-        return Classes.of(labels)
 
     def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
         """The sum over classes; X has mean 0."""
         means = class_means(X, state)
         return np.asarray(np.square(means).sum(axis=0, keepdims=True))
-
-    def finish(self, state: Classes, columns: Float) -> Scores:
-        """They are done."""
-        return as_they_are(columns)

@@ -37,10 +37,9 @@ from scipy.special import digamma, polygamma
 from scipy.stats import t as student
 
 from dhsic._typing import Array, Float
-from dhsic.criteria.base import AbstractCriterion, Scores, check_part
+from dhsic.criteria.base import AbstractCriterion, LabelReading, Scores, check_part
 from dhsic.criteria.means import class_moments, ratio
-from dhsic.criteria.targets import Classes, two_classes
-from dhsic.kernels.labels import LabelParts
+from dhsic.criteria.targets import TWO_OF_TWO, Classes
 
 #: Deviations of differences that differ, in those of the data, that are thought possible.
 DEVIATIONS = (0.1, 4.0)
@@ -150,24 +149,15 @@ class ModeratedT(AbstractCriterion):
     """
 
     name: ClassVar[str] = "moderated-t"
+    labels: ClassVar[LabelReading] = TWO_OF_TWO
     meaning: ClassVar[str] = "magnitude of the moderated t-statistic"
     signed: ClassVar[str] = "moderated t-statistic, the last class less the first"
     standardize: ClassVar[bool] = False
 
-    def read(self, y: Array) -> LabelParts:
-        """Two classes with a variance within."""
-        return two_classes(y, self.name, least=2)
-
-    def prepare(self, labels: LabelParts) -> Classes:
-        """Classes of the samples."""
-        return Classes.of(labels)
-
     def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
-        """Difference of means and pooled variance."""
         return _difference_and_variance(state, X)
 
     def finish(self, state: Classes, columns: Float) -> Scores:
-        """``|t|`` and t by the prior from all features."""
         t, prior = _moderated(state, columns)
         return Scores(np.abs(t), t, _facts(prior))
 
@@ -188,6 +178,7 @@ class LogOdds(AbstractCriterion):
     """
 
     name: ClassVar[str] = "b"
+    labels: ClassVar[LabelReading] = TWO_OF_TWO
     meaning: ClassVar[str] = "log odds that the feature differs between the classes"
     signed: ClassVar[str] = ModeratedT.signed
     standardize: ClassVar[bool] = False
@@ -196,20 +187,10 @@ class LogOdds(AbstractCriterion):
     def __post_init__(self) -> None:
         check_part("proportion", self.proportion, "the part of the features that may differ")
 
-    def read(self, y: Array) -> LabelParts:
-        """Two classes with a variance within."""
-        return two_classes(y, self.name, least=2)
-
-    def prepare(self, labels: LabelParts) -> Classes:
-        """Classes of the samples."""
-        return Classes.of(labels)
-
     def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
-        """Difference of means and pooled variance."""
         return _difference_and_variance(state, X)
 
     def finish(self, state: Classes, columns: Float) -> Scores:
-        """B, and the moderated t."""
         t, prior = _moderated(state, columns)
         degrees = prior.total(_degrees(state), len(t))
         v = _unscaled(state)

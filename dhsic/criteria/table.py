@@ -7,8 +7,8 @@ from dataclasses import fields
 from typing import Any
 
 from dhsic.criteria.base import AbstractCriterion
-from dhsic.criteria.kernels import MMD, QMI, Alignment
-from dhsic.criteria.linear import Pearson, Ridge
+from dhsic.criteria.kernels import MMD, QMI, TargetAlignment
+from dhsic.criteria.linear import Pearson, RidgeRegression
 from dhsic.criteria.means import Centroid, ShrunkenCentroid, SignalToNoise, Welch
 from dhsic.criteria.moderated import LogOdds, ModeratedT
 from dhsic.errors import InputError
@@ -25,9 +25,9 @@ CRITERIA: Mapping[str, type[AbstractCriterion]] = {
         LogOdds,
         ShrunkenCentroid,
         MMD,
-        Alignment,
+        TargetAlignment,
         QMI,
-        Ridge,
+        RidgeRegression,
     )
 }
 

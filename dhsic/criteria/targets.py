@@ -8,6 +8,7 @@ from numbers import Real
 import numpy as np
 
 from dhsic._typing import Array, Float
+from dhsic.criteria.base import LabelReading
 from dhsic.errors import InputError
 from dhsic.kernels.labels import (
     CLASS_KERNELS,
@@ -129,6 +130,11 @@ def centred(labels: LabelParts) -> Float:
     return np.asarray(y - y.mean())
 
 
+def scaled(y: Float) -> Float:
+    """Numbers to norm 1, (m,)."""
+    return np.asarray(y / np.linalg.norm(y))
+
+
 def holds_numbers(column: Array) -> bool:
     """Whether labels are numbers, and not truth values or names."""
     if column.dtype.kind != "O":
@@ -153,3 +159,12 @@ def single_target(y: Array, criterion: str) -> Array:
             "sample, and run it once for each target."
         )
     return column
+
+
+#: Labels by what a criterion takes and keeps of them; those of numbers are of mean 0, or of norm 1
+#: besides.
+TWO_CLASSES = LabelReading(lambda y, criterion: two_classes(y, criterion.name), Classes.of)
+TWO_OF_TWO = LabelReading(lambda y, criterion: two_classes(y, criterion.name, least=2), Classes.of)
+CLASSES = LabelReading(lambda y, criterion: any_classes(y, criterion.name), Classes.of)
+NUMBERS = LabelReading(lambda y, criterion: numbers(y, criterion.name), centred)
+UNIT_NUMBERS = LabelReading(NUMBERS.read, lambda labels: scaled(centred(labels)))

@@ -91,7 +91,6 @@ class Dense(AbstractEngine):
         return DenseState.of(question, bases, self.dtype, self.order)
 
     def score(self, state: DenseState, X: Array, facts: FeatureStats) -> Float:
-        del facts
         expansion = state.kernel.expansion(state.order, state.sigma)
         X = cast(X, self.dtype)  # (c, m)
         gains = zeros(X.shape[0], like=X)

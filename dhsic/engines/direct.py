@@ -57,7 +57,6 @@ class Direct(AbstractEngine):
     adding: bool = False
 
     def prepare(self, question: Question) -> DirectState:
-        """W with G in full."""
         statistic = question.statistic
         return DirectState(
             question.kernel, question.sigma, question.W, statistic.whole(), statistic.diagonal
@@ -65,16 +64,10 @@ class Direct(AbstractEngine):
 
     def score(self, state: DirectState, X: Array, facts: FeatureStats) -> Float:
         r"""``<W, K(S \ j) - K(S)>`` for each row of X."""
-        del facts
         gains = zeros(X.shape[0], like=X)
         for j in range(X.shape[0]):
             gains[j] = self._gain(state, cast(X[j, :], np.float64))
         return host(gains)
-
-    def products(self, question: Question, facts: FeatureStats) -> int:
-        """No matrix product at all."""
-        del question, facts
-        return 0
 
     def _gain(self, state: DirectState, x: Float) -> Float:
         """Gain of the feature x (m,), an array without axes."""
@@ -129,7 +122,6 @@ class RadialDirect(AbstractEngine):
     """Gains by the definition, in float64."""
 
     def prepare(self, question: Question) -> RadialState:
-        """Scale the distances."""
         kernel, sigma = AbstractRadial.of(question.kernel), float(question.sigma)
         norms = question.statistic.diagonal
         z = np.empty_like(question.W)
@@ -145,18 +137,11 @@ class RadialDirect(AbstractEngine):
         return RadialState(kernel, sigma, W, tuple(panels), sigma * norms)
 
     def score(self, state: RadialState, X: Array, facts: FeatureStats) -> Float:
-        """Fall by fall, for each row of X."""
-        del facts
         X = cast(X, np.float64)
         gains = zeros(X.shape[0], like=X)
         for j in range(X.shape[0]):
             gains[j] = self._gain(state, X[j, :])
         return host(gains)
-
-    def products(self, question: Question, facts: FeatureStats) -> int:
-        """No matrix product at all."""
-        del question, facts
-        return 0
 
     def _gain(self, state: RadialState, x: Float) -> Float:
         xp = namespace_of(x)

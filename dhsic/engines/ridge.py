@@ -77,14 +77,11 @@ class Inverse(AbstractEngine):
         return InverseState.of(inverse_of(G, penalty), question.W, penalty)
 
     def score(self, state: InverseState, X: Array, facts: FeatureStats) -> Float:
-        del facts
         X = cast(X, np.float64)
         sign = -1.0 if self.joining is None else 1.0
         return host(sign * state.penalty * state.B.forms(X) / (1.0 + sign * state.inverse.forms(X)))
 
     def products(self, question: Question, facts: FeatureStats) -> int:
-        """Two columns a feature."""
-        del question
         return 2 * len(facts.max_abs)
 
 
@@ -110,7 +107,6 @@ class Solved(AbstractEngine):
     """
 
     def prepare(self, question: Question) -> SolvedState:
-        """G and K in full."""
         kernel = AbstractMatrixFunction.of(question.kernel)
         G = question.statistic.whole()
         norms = np.diagonal(G)
@@ -120,14 +116,7 @@ class Solved(AbstractEngine):
         return SolvedState(kernel, question.sigma, question.W, G, K, inverse, penalty)
 
     def score(self, state: SolvedState, X: Array, facts: FeatureStats) -> Float:
-        """Solve for each row of X."""
-        del facts
         return np.array([self._gain(state, x) for x in np.asarray(host(X), dtype=np.float64)])
-
-    def products(self, question: Question, facts: FeatureStats) -> int:
-        """No matrix product with a feature at all."""
-        del question, facts
-        return 0
 
     def _gain(self, state: SolvedState, x: Float) -> float:
         norms = np.diagonal(state.G)

@@ -77,7 +77,6 @@ class Fixed(AbstractBandwidth):
     sigma: float
 
     def __call__(self, known: Known, n_features: float) -> float:
-        """Return the given sigma."""
         return self.sigma
 
 
@@ -86,7 +85,6 @@ class Dimension(AbstractBandwidth):
     """Policy 3: ``1 / (2 |S|)``, the expected squared distance of standardised data being 2d."""
 
     def __call__(self, known: Known, n_features: float) -> float:
-        """``1 / (2 |S|)``."""
         return 1.0 / (2.0 * n_features)
 
 
@@ -106,7 +104,6 @@ class Grid(AbstractBandwidth):
     sigmas: tuple[float, ...]
 
     def __call__(self, known: Known, n_features: float) -> float:
-        """Evaluate HSIC at every sigma of the grid."""
         return self.sigmas[int(np.argmax([known.hsic(sigma) for sigma in self.sigmas]))]
 
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, ClassVar, Literal, Self
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
@@ -170,7 +170,6 @@ class AbstractKernel(ABC):
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """Part of base matrix `key` of the expansion, (r, c), a new array; K by default."""
-        del key
         return self.gram(inner, rows, columns, sigma)
 
     def expansion(self, order: int, sigma: float) -> Expansion:
@@ -181,7 +180,6 @@ class AbstractKernel(ABC):
         InputError
             There is none.
         """
-        del sigma
         raise InputError(
             f"The {self.name} kernel has no expansion of order {order}; score it by levels, or by "
             "the definition (approx='direct')."
@@ -205,5 +203,7 @@ class AbstractKernel(ABC):
         raise NotImplementedError(f"{self.name} is no product over features")
 
     def parameters(self) -> dict[str, float]:
-        """What identifies the kernel besides its name."""
-        return {}
+        """What identifies the kernel besides its name: its fields, where it is a data class."""
+        mine: Any = self
+        known = fields(mine) if is_dataclass(mine) else ()
+        return {f.name: float(getattr(self, f.name)) for f in known}

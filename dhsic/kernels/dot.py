@@ -39,7 +39,6 @@ class Linear(AbstractKernel):
 
     @property
     def exact_order(self) -> int:
-        """One term is exact."""
         return 1
 
     @property
@@ -48,30 +47,22 @@ class Linear(AbstractKernel):
         return Polynomial(degree=1, offset=0.0)
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """``K = G``."""
-        del rows, columns, sigma
         K: Float = namespace_of(inner).asarray(inner, copy=True)
         return K
 
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """``-x y'``."""
-        del inner, rows, columns, sigma
         return -(x[:, None] * y[None, :])
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """All ones: A is W itself."""
-        del key, inner, sigma
         return zeros((rows.shape[0], columns.shape[0]), like=rows) + 1
 
     def addition(self) -> Expansion:
-        """``x' W x``."""
         return Expansion((Term(1, 1.0),), _functions, _magnitudes)
 
     def expansion(self, order: int, sigma: float) -> Expansion:
-        """``-x' W x``."""
-        del order, sigma
         return Expansion((Term(1, -1.0),), _functions, _magnitudes)
 
 
@@ -105,15 +96,12 @@ class Polynomial(AbstractKernel):
         return self.degree
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """``(G + a)^b``."""
-        del rows, columns, sigma
         return self._power(inner, self.degree)
 
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
         """``v^b - u^b`` with ``v = u - x y'``, factored: ``-x y' sum_k v^k u^(b-1-k)``."""
-        del rows, columns, sigma
         t = x[:, None] * y[None, :]
         u = inner + float(self.offset)
         v = u - t
@@ -125,7 +113,6 @@ class Polynomial(AbstractKernel):
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """``(G + a)^(b - p)`` for term p."""
-        del rows, columns, sigma
         return self._power(inner, self.degree - key)
 
     def addition(self) -> Expansion:
@@ -134,7 +121,6 @@ class Polynomial(AbstractKernel):
 
     def expansion(self, order: int, sigma: float) -> Expansion:
         """``sum_p (-1)^p C(b, p) (G + a)^(b-p) (x x')^p``, exact."""
-        del order, sigma
         return self._binomial(-1)
 
     def _binomial(self, sign: int) -> Expansion:
@@ -151,10 +137,6 @@ class Polynomial(AbstractKernel):
 
         terms = tuple(Term(p, float(sign**p * comb(b, p))) for p in range(1, b + 1))
         return Expansion(terms, functions, magnitudes)
-
-    def parameters(self) -> dict[str, float]:
-        """Degree and offset."""
-        return {"degree": float(self.degree), "offset": float(self.offset)}
 
     def _power(self, G: Float, exponent: int) -> Float:
         u = G + float(self.offset)

@@ -108,7 +108,6 @@ class Gaussian(AbstractKernel):
         return decrement
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:
-        """``exp(sigma delta^2) - 1``."""
         ratio: Float = namespace_of(squared_difference).expm1(sigma * squared_difference)
         return ratio
 

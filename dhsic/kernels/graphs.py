@@ -56,18 +56,6 @@ class ShortestPaths(AbstractCountingKernel):
     def counts(self, samples: Sequence[tuple[Any, Any]]) -> tuple[Any, list[Any]]:
         """How often each (label, label, length) is in each graph.
 
-        Parameters
-        ----------
-        samples : sequence of m graphs
-            See the head of this file.
-
-        Returns
-        -------
-        counts : (m, n) scipy.sparse.csr_array of int64
-            For the n features that occur.
-        names : list of n tuples
-            Sorted.
-
         Raises
         ------
         InputError
@@ -92,7 +80,6 @@ class ShortestPaths(AbstractCountingKernel):
         return counts, [(labels[a], labels[b], length) for a, b, length in triples]
 
     def weights(self, names: Sequence[Any]) -> Float:
-        """``w_a = 1``."""
         return np.ones(len(names))
 
 
@@ -135,19 +122,7 @@ class Walks(AbstractCountingKernel):
         check_decay("Walks decay", self.decay)
 
     def counts(self, samples: Sequence[tuple[Any, Any]]) -> tuple[Any, list[Any]]:
-        """How many walks of each graph meet each sequence of labels.
-
-        Parameters
-        ----------
-        samples : sequence of m graphs
-            See the head of this file.
-
-        Returns
-        -------
-        counts : (m, n) scipy.sparse.csr_array of int64
-            For the n sequences that occur, each not larger than its reverse.
-        names : list of n tuples of labels
-            Sorted.
+        """How many walks of each graph meet each sequence of labels, none above its reverse.
 
         Raises
         ------

@@ -402,22 +402,6 @@ def _class_target(column: Array, kernel: str) -> ClassTarget:
     return ClassTarget(codes, maps, weights, kernel)
 
 
-def _binary(sizes: Float) -> tuple[Float | None, Float]:
-    """Eq. 16."""
-    del sizes
-    return np.array([[-1.0], [1.0]]), np.ones(1)
-
-
-def _balanced(sizes: Float) -> tuple[Float | None, Float]:
-    """Eq. 17."""
-    return np.array([[-1.0], [1.0]]) / sizes[:, None], np.ones(1)
-
-
-def _multiclass(sizes: Float) -> tuple[Float | None, Float]:
-    """Eq. 18 with ``c_y = 1 / m_y``."""
-    return None, 1.0 / sizes
-
-
 def _one_vs_rest(sizes: Float) -> tuple[Float | None, Float]:
     """Eq. 19."""
     m = sizes.sum()
@@ -425,10 +409,11 @@ def _one_vs_rest(sizes: Float) -> tuple[Float | None, Float]:
     return psi, np.ones(len(sizes))
 
 
+_SIGNS = np.array([[-1.0], [1.0]])
 _CLASS_MAPS: dict[str, Callable[[Float], tuple[Float | None, Float]]] = {
-    "binary": _binary,
-    "balanced": _balanced,
-    "multiclass": _multiclass,
+    "binary": lambda _: (_SIGNS, np.ones(1)),  # eq. 16
+    "balanced": lambda sizes: (_SIGNS / sizes[:, None], np.ones(1)),  # eq. 17
+    "multiclass": lambda sizes: (None, 1.0 / sizes),  # eq. 18 with c_y = 1 / m_y
     "one-vs-rest": _one_vs_rest,
 }
 

@@ -59,36 +59,27 @@ class Delta(AbstractLevelKernel):
     constant: ClassVar[float] = -1.0
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """The statistic itself: in how many features samples agree."""
-        del rows, columns, sigma
         K: Float = namespace_of(inner).asarray(inner, copy=True)
         return K
 
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """``-1[x = y]``."""
-        del inner, rows, columns, sigma
         return -cast(x[:, None] == y[None, :], np.float64)
 
     def increment(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """``1[x = y]``."""
         return -self.decrement(inner, rows, columns, x, y, sigma)
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """All ones: A is W itself."""
-        del key, rows, columns, sigma
         ones: Float = namespace_of(inner).ones_like(inner)
         return ones
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:
         """``1[x != y]``, the decrement but for the constant -1."""
-        del sigma
         return cast(squared_difference != 0, np.float64)
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
-        """F is at most 1."""
-        del sigma
         return np.zeros_like(max_abs)

@@ -70,7 +70,6 @@ class AbstractRadial(AbstractKernel):
         return _not_rounding(D, _rounding(rows, columns)) * float(sigma)
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """``kappa(sigma D)``."""
         return self.profile(self.scaled(inner, rows, columns, sigma))
 
     def decrement(
@@ -209,7 +208,6 @@ class Laplace(AbstractRadial):
     name: ClassVar[str] = "laplace"
 
     def profile(self, z: Float) -> Float:
-        """``exp(-sqrt(2 z))``."""
         xp = namespace_of(z)
         kappa: Float = xp.exp(-xp.sqrt(2.0 * z))
         return kappa
@@ -296,7 +294,6 @@ class LaplaceL1(AbstractLevelKernel):
         return change
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:
-        """``exp(sigma |delta|) - 1``."""
         xp = namespace_of(squared_difference)
         ratio: Float = xp.expm1(float(sigma) * xp.sqrt(squared_difference))
         return ratio
@@ -342,7 +339,6 @@ class InverseDistance(AbstractRadial):
             raise InputError(f"InverseDistance eps={self.eps!r}; pass a number > 0.")
 
     def profile(self, z: Float) -> Float:
-        """``eps / (sqrt(2 z) + eps)``."""
         kappa: Float = self.eps / (namespace_of(z).sqrt(2.0 * z) + self.eps)
         return kappa
 
@@ -373,10 +369,6 @@ class InverseDistance(AbstractRadial):
             c = c / z
         return c
 
-    def parameters(self) -> dict[str, float]:
-        """What keeps it finite."""
-        return {"eps": float(self.eps)}
-
 
 @dataclass(frozen=True)
 class RationalQuadratic(AbstractRadial):
@@ -401,7 +393,6 @@ class RationalQuadratic(AbstractRadial):
             raise InputError(f"RationalQuadratic alpha={self.alpha!r}; pass a number > 0.")
 
     def profile(self, z: Float) -> Float:
-        """``(1 + z / alpha)^(-alpha)``."""
         kappa: Float = (1.0 + z / self.alpha) ** -self.alpha
         return kappa
 
@@ -418,7 +409,3 @@ class RationalQuadratic(AbstractRadial):
         first = rising / (factorial(order) * self.alpha**order)
         c: Float = first * (1.0 + z / self.alpha) ** (-self.alpha - order)
         return c
-
-    def parameters(self) -> dict[str, float]:
-        """Alpha."""
-        return {"alpha": float(self.alpha)}

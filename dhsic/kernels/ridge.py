@@ -99,11 +99,9 @@ class AbstractMatrixFunction(AbstractKernel):
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> NoReturn:
-        """Refuse, as `gram`."""
         self._refuse()
 
     def expansion(self, order: int, sigma: float) -> Expansion:
-        """Refuse, as `gram`."""
         self._refuse()
 
     def _refuse(self) -> NoReturn:
@@ -136,12 +134,7 @@ class Ridge(AbstractMatrixFunction):
 
     @property
     def inside(self) -> AbstractKernel:
-        """Linear."""
         return Linear()
-
-    def parameters(self) -> dict[str, float]:
-        """The penalty."""
-        return {"penalty": float(self.penalty)}
 
 
 @dataclass(frozen=True)
@@ -177,7 +170,6 @@ class KernelRidge(AbstractMatrixFunction):
 
     @property
     def inside(self) -> AbstractKernel:
-        """As given."""
         return self.inner
 
     def parameters(self) -> dict[str, float]:

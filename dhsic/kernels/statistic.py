@@ -80,11 +80,9 @@ class InnerProducts(AbstractSums):
     """``sum_j x_ij x_i'j``, by BLAS: the statistic of nearly every kernel."""
 
     def add(self, upper: Float, Z: Float) -> None:
-        """Add ``Z' Z``."""
         add_products(upper, Z)
 
     def take_away(self, upper: Float, Z: Float, each: Callable[..., Iterable[Any]]) -> None:
-        """Subtract ``Z' Z``."""
         take_away(upper, Z, each)
 
 
@@ -93,11 +91,9 @@ class AbsoluteDifferences(AbstractSums):
     """``sum_j |x_ij - x_i'j|``, the L1 distance: about 1 ns a pair and feature, without BLAS."""
 
     def add(self, upper: Float, Z: Float) -> None:
-        """Add the distances of all pairs."""
         self._change(upper, Z, 1.0, map)
 
     def take_away(self, upper: Float, Z: Float, each: Callable[..., Iterable[Any]]) -> None:
-        """Subtract the distances of all pairs."""
         self._change(upper, Z, -1.0, each)
 
     def _change(
@@ -119,13 +115,10 @@ class Agreements(AbstractSums):
     """``sum_j 1[x_ij = x_i'j]``: in how many features samples agree."""
 
     def add(self, upper: Float, Z: Float) -> None:
-        """Add one for every feature that two samples agree in."""
         for z in Z:
             upper += np.equal.outer(z, z)
 
     def take_away(self, upper: Float, Z: Float, each: Callable[..., Iterable[Any]]) -> None:
-        """Subtract likewise."""
-        del each
         for z in Z:
             upper -= np.equal.outer(z, z)
 

@@ -65,17 +65,7 @@ class Spectrum(AbstractCountingKernel):
     def counts(self, samples: Sequence[str]) -> tuple[Any, list[str]]:
         """How often each substring of k letters is in each string.
 
-        Parameters
-        ----------
-        samples : sequence of m str
-            The strings; upper and lower case are different letters.
-
-        Returns
-        -------
-        counts : (m, n) scipy.sparse.csr_array of int64
-            For the n substrings that occur.
-        names : list of n str
-            The substrings, sorted.
+        Upper and lower case are different letters.
 
         Raises
         ------
@@ -85,7 +75,6 @@ class Spectrum(AbstractCountingKernel):
         return _counts(samples, [int(self.k)])
 
     def weights(self, names: Sequence[str]) -> Float:
-        """``w_a = 1``."""
         return np.ones(len(names))
 
 

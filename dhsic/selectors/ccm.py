@@ -44,14 +44,14 @@ from dhsic.selectors.descent import (
     width_of,
 )
 from dhsic.selectors.parameters import seed_of
-from dhsic.weighting.centred import Centring, Fourier, Full
+from dhsic.weighting.centred import Centring, FourierCentred, FullCentred
 from dhsic.weighting.conditional import (
     AbstractConditional,
     SoftBudget,
     WithInverse,
     WithoutInverse,
 )
-from dhsic.weighting.descent import AbstractRegion, Box, Budget, DescentState, begin, descend
+from dhsic.weighting.descent import DescentState, Region, begin, descend
 
 #: How far a weight may move in a step. Without a limit descent soon ends in a corner, which CCM 5.1
 #: means to avoid: on the first data of CCM 6.1 with 30 features, m = 100, at 414 instead of 376.
@@ -165,9 +165,9 @@ class ConditionalCovariance(AbstractWeighting):
         start = np.full(data.features.size, n_wanted / data.features.size)
         is_sparse = asked.approximation is None
         if asked.constraint == "hard":
-            region: AbstractRegion = Budget(float(n_wanted))
+            region: Region = Region(total=float(n_wanted))
         else:
-            objective, region = SoftBudget(objective, asked.lambda_1, float(n_wanted)), Box()
+            objective, region = SoftBudget(objective, asked.lambda_1, float(n_wanted)), Region()
         return Minimisation(data, objective, region, start, asked.tolerance, is_sparse)
 
     def _objective(self, data: WeightedSource, Y: Float) -> AbstractConditional:
@@ -189,8 +189,10 @@ class ConditionalCovariance(AbstractWeighting):
         is_median = isinstance(width_of(asked.bandwidth), Median)
         sigma = sigma_of(data, asked.bandwidth) * (2 if is_median else 1)
         if asked.approximation is None:
-            return Full.over(data, sigma)
-        return Fourier.over(data, sigma, asked.n_random_features, seed_of(asked.random_state))
+            return FullCentred.over(data, sigma)
+        return FourierCentred.over(
+            data, sigma, asked.n_random_features, seed_of(asked.random_state)
+        )
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,7 @@ class Minimisation:
 
     data: WeightedSource
     objective: AbstractConditional
-    region: AbstractRegion
+    region: Region
     start: Float
     tolerance: float
     is_sparse: bool

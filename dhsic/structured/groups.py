@@ -58,7 +58,6 @@ class ProductDependence:
 
     def bandwidth(self, S: Index) -> float:
         """1: the kernels are there already."""
-        del S
         return 1.0
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:

@@ -103,7 +103,7 @@ def gram_of(statistic: Statistic, sigma: float) -> Float:
 
 
 @dataclass(frozen=True)
-class Full(AbstractCentred):
+class FullCentred(AbstractCentred):
     """G_w in full, O(m^2) memory."""
 
     data: WeightedData
@@ -114,10 +114,9 @@ class Full(AbstractCentred):
     @staticmethod
     def over(data: WeightedData, sigma: float) -> Centring:
         """G_w of these data at any w."""
-        return lambda w: Full(data, w, sigma, gram_of(data.statistic(w), sigma))
+        return lambda w: FullCentred(data, w, sigma, gram_of(data.statistic(w), sigma))
 
     def times(self, Z: Float) -> Float:
-        """``H K H Z``."""
         return centred(self.K @ centred(Z))
 
     def solve(self, Y: Float, ridge: float) -> Float:
@@ -145,7 +144,7 @@ class Full(AbstractCentred):
 
 
 @dataclass(frozen=True)
-class Fourier(AbstractCentred):
+class FourierCentred(AbstractCentred):
     """G_w by D random Fourier features, O(m D) memory (CCM 5.2; Rahimi and Recht, 2007).
 
     Attributes
@@ -163,10 +162,10 @@ class Fourier(AbstractCentred):
         """G_w of these data at any w; the phases p come from the seed."""
         phases = np.random.default_rng(seed).uniform(0.0, 2 * np.pi, size=n_directions)
 
-        def at(w: Float) -> Fourier:
+        def at(w: Float) -> FourierCentred:
             angles = np.multiply(data.projections(w, n_directions).T, np.sqrt(2 * sigma), order="C")
             angles += phases
-            return Fourier(data, sigma, angles)
+            return FourierCentred(data, sigma, angles)
 
         return at
 
@@ -176,7 +175,6 @@ class Fourier(AbstractCentred):
         return centred(np.cos(self.angles) * np.sqrt(2 / self.angles.shape[1]))
 
     def times(self, Z: Float) -> Float:
-        """``V (V' Z)``."""
         return np.asarray(self.V @ (self.V.T @ Z))
 
     def solve(self, Y: Float, ridge: float) -> Float:

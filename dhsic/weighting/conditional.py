@@ -47,11 +47,8 @@ class AbstractConditional(ABC):
 
 
 @dataclass(frozen=True)
-class WithInverse(AbstractConditional):
-    """Q itself, eq. 14 and 17; with Fourier features eq. 20.
-
-    Eq. 20 as printed is scaled by ``n eps`` and lacks the constant ``tr Y'Y``. Here neither is
-    so, which moves no minimum: lambda_1 of eq. 18 means the same with every approximation.
+class AbstractSolved(AbstractConditional):
+    """Q from solutions of systems with G_w.
 
     Attributes
     ----------
@@ -67,48 +64,52 @@ class WithInverse(AbstractConditional):
     Y: Float
     ridge: float
 
+    @abstractmethod
+    def solved(self, G: AbstractCentred) -> tuple[float, Float, Float]:
+        """The value, and the left and right of its derivative ``<left, dG_w right>``, (m, k)."""
+
     def at(self, w: Float) -> Evaluation:
-        """``<Y, Z>`` and ``-<Z, dG_w Z>``."""
         G = self.centring(w)
-        Z = G.solve(self.Y, self.ridge)
-        return Evaluation(float(np.vdot(self.Y, Z)), lambda: G.gradient(-Z, Z))
+        value, left, right = self.solved(G)
+        return Evaluation(value, lambda: G.gradient(left, right))
 
     def slopes(self, w: Float) -> Float:
-        """Of ``-<Z, G_w Z>``."""
         G = self.centring(w)
-        Z = G.solve(self.Y, self.ridge)
-        return G.slopes(-Z, Z)
+        _, left, right = self.solved(G)
+        return G.slopes(left, right)
 
 
 @dataclass(frozen=True)
-class WithoutInverse(AbstractConditional):
+class WithInverse(AbstractSolved):
+    """Q itself, eq. 14 and 17; with Fourier features eq. 20.
+
+    Eq. 20 as printed is scaled by ``n eps`` and lacks the constant ``tr Y'Y``. Here neither is
+    so, which moves no minimum: lambda_1 of eq. 18 means the same with every approximation.
+    """
+
+    def solved(self, G: AbstractCentred) -> tuple[float, Float, Float]:
+        """``<Y, Z>``, with the derivative ``-<Z, dG_w Z>``."""
+        Z = G.solve(self.Y, self.ridge)
+        return float(np.vdot(self.Y, Z)), -Z, Z
+
+
+@dataclass(frozen=True)
+class WithoutInverse(AbstractSolved):
     """Eq. 19 at the alpha that is best for w.
 
     Attributes
     ----------
-    centring, Y, ridge
-        As of `WithInverse`.
     strictness : float
         Lambda_2.
     """
 
-    centring: Centring
-    Y: Float
-    ridge: float
     strictness: float
 
-    def at(self, w: Float) -> Evaluation:
+    def solved(self, G: AbstractCentred) -> tuple[float, Float, Float]:
         """The derivative is that at a fixed alpha, ``2 lambda_2 <R, dG_w alpha>``."""
-        G = self.centring(w)
         alpha, R = self._best(G)
         value = float(np.vdot(alpha, self.Y) + self.strictness * np.vdot(R, R))
-        return Evaluation(value, lambda: G.gradient(2 * self.strictness * R, alpha))
-
-    def slopes(self, w: Float) -> Float:
-        """Of ``2 lambda_2 <R, G_w alpha>``."""
-        G = self.centring(w)
-        alpha, R = self._best(G)
-        return G.slopes(2 * self.strictness * R, alpha)
+        return value, 2 * self.strictness * R, alpha
 
     def _best(self, G: AbstractCentred) -> tuple[Float, Float]:
         """Alpha, and ``R = M alpha - Y = -M^-1 Y / (2 lambda_2)``."""

@@ -13,8 +13,6 @@ The values need not fall in every step, only below the largest of the last M: th
 spectral step do its work. They never rise above the first. Line 4 asks for values alone, and the
 gradient, which costs another pass over the data, is computed once a step.
 
-Where weights may lie: sets that a point is projected onto, exactly.
-
 Projection onto a box with a budget: ``0 <= w <= 1``, ``1'w <= b`` (CCM eq. 17).
 
 The nearest point of that set to v is ``clip(v - tau, 0, 1)``, with ``tau = 0`` where the budget
@@ -25,7 +23,6 @@ over their sorted list and the root in closed form, as Duchi et al. (2008) do wi
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -35,25 +32,28 @@ import numpy as np
 from dhsic._typing import Array, Float
 
 
-def project_budget(v: Float, budget: float) -> Float:
-    """Nearest point to v with entries from 0 to 1 and a sum of at most `budget`; (n,), new.
-
-    Parameters
-    ----------
-    v : (n,) float64
-        Finite.
-    budget : float
-        Above 0.
+@dataclass(frozen=True)
+class Region:
+    """Entries from 0 to `upper` with a sum of at most `total` (CCM eq. 17, 18; JMLR eq. 32).
 
     Examples
     --------
-    >>> project_budget(np.array([2.0, 0.5, 0.25]), 1.5)
+    >>> Region(total=1.5).project(np.array([2.0, 0.5, 0.25]))
     array([1.   , 0.375, 0.125])
     """
-    w = v.clip(0.0, 1.0)
-    if w.sum() <= budget:
-        return w
-    return (v - _root(v, budget)).clip(0.0, 1.0)
+
+    upper: float = 1.0
+    total: float = np.inf
+
+    def project(self, point: Float) -> Float:
+        """Nearest point of the region, new: clipped, after all moved down where a sum asks it.
+
+        A total is for regions whose upper bound is 1.
+        """
+        w = point.clip(0.0, self.upper)
+        if w.sum() <= self.total:
+            return w
+        return (point - _root(point, self.total)).clip(0.0, 1.0)
 
 
 def _root(v: Float, budget: float) -> float:
@@ -72,36 +72,6 @@ def _root(v: Float, budget: float) -> float:
     if not within.any():
         return float(low)
     return float((v[within].sum() + full.sum() - budget) / within.sum())
-
-
-class AbstractRegion(ABC):
-    """A closed convex set of points."""
-
-    @abstractmethod
-    def project(self, point: Float) -> Float:
-        """Nearest point of the set, a new array."""
-
-
-@dataclass(frozen=True)
-class Box(AbstractRegion):
-    """Entries from 0 to `upper` (CCM eq. 18; JMLR eq. 32, where there is no upper bound)."""
-
-    upper: float = 1.0
-
-    def project(self, point: Float) -> Float:
-        """Clip."""
-        return point.clip(0.0, self.upper)
-
-
-@dataclass(frozen=True)
-class Budget(AbstractRegion):
-    """Entries from 0 to 1 with a sum of at most `total` (CCM eq. 17)."""
-
-    total: float
-
-    def project(self, point: Float) -> Float:
-        """Clip; where the sum is too large, all move down together before."""
-        return project_budget(point, self.total)
 
 
 #: M, the values that a new one is compared with.
@@ -212,7 +182,7 @@ class DescentState:
         }
 
 
-def begin(objective: Objective, region: AbstractRegion, point: Float) -> DescentState:
+def begin(objective: Objective, region: Region, point: Float) -> DescentState:
     """State before the first step: no entry moves by more than the mean of the point in it."""
     x = region.project(point)
     evaluation = objective.at(x)
@@ -225,7 +195,7 @@ def begin(objective: Objective, region: AbstractRegion, point: Float) -> Descent
 
 def descend(
     objective: Objective,
-    region: AbstractRegion,
+    region: Region,
     state: DescentState,
     tolerance: float,
     reach: float = np.inf,
@@ -251,7 +221,7 @@ def descend(
 
 
 def _step(
-    objective: Objective, region: AbstractRegion, state: DescentState, reach: float
+    objective: Objective, region: Region, state: DescentState, reach: float
 ) -> DescentState | None:
     x, g = state.point, state.gradient
     can_move = region.project(x - g / state.slope) != x
@@ -311,5 +281,5 @@ def _spectral(s: Float, y: Float, first: float) -> float:
     return float(np.clip(float(np.vdot(s, s)) / curved, first / LIMIT, first * LIMIT))
 
 
-def _residual(region: AbstractRegion, x: Float, g: Float, slope: float) -> float:
+def _residual(region: Region, x: Float, g: Float, slope: float) -> float:
     return float(np.abs(region.project(x - g / slope) - x).max(initial=0.0))

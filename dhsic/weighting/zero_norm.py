@@ -32,7 +32,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Mask
 from dhsic.weighting.centred import WeightedData, gram_of
-from dhsic.weighting.descent import Box, Evaluation, begin, descend
+from dhsic.weighting.descent import Evaluation, Region, begin, descend
 
 #: Steps of the inner problem: it is worth no more, for its tangent is soon another one.
 INNER_STEPS = 4
@@ -126,7 +126,7 @@ class ZeroNorm:
 
     def _step(self, state: WeightingState, K: Float) -> tuple[WeightingState, Float]:
         """The next state and its kernel matrix, from that of this one."""
-        inner, region = _Tangent.of(self, state.w, K), Box(np.inf)
+        inner, region = _Tangent.of(self, state.w, K), Region(np.inf)
         v = begin(inner, region, inner.start)
         n_evaluations = 1  # of the new weights; K serves the start
         for v in descend(inner, region, v, INNER_TOLERANCE):  # noqa: B020  # the next from the last
