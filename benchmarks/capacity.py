@@ -30,10 +30,10 @@ from tables import seconds, size, table
 
 import dhsic
 from dhsic.plans.asking import Foreseen
-from dhsic.plans.costs import work_of
-from dhsic.plans.tally import CountedSource
+from dhsic.plans.rounds import work_of
 from dhsic.plans.text import duration
 from dhsic.plans.time import Overheads, Rates, Setting, Terms
+from dhsic.plans.work import CountedSource
 from dhsic.runtime.threads import usable_cores
 
 #: Features of the store that rates of reading are measured on.

@@ -502,7 +502,7 @@ def test_a_place_that_is_not_there_is_told_of(tmp_path, rng, monkeypatch):
     monkeypatch.setattr(reading, "COMPACT_BYTES", 0)
     with Threads(1) as runtime:
         reader = open_reader(tmp_path, *draw("genotypes", rng), runtime)
-        lost = Reader(reader.source, runtime, reader.wanted, scratch=str(tmp_path / "none"))
+        lost = Reader(reader.source, runtime, scratch=str(tmp_path / "none"))
         with pytest.warns(UserWarning, match="No such file"):
             kept = lost.compacted(np.arange(9))
         assert (kept.source.base, kept.folder) == (reader.source, None)

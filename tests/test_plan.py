@@ -1,6 +1,7 @@
 """Plans: what they foresee is what runs then do, and what cannot fit is refused."""
 
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -17,8 +18,8 @@ from dhsic.passes import reader as reading
 from dhsic.passes.reader import Reader
 from dhsic.plans import Plan, Rates, plan
 from dhsic.plans.asking import Foreseen
-from dhsic.plans.tally import CountingReader
 from dhsic.plans.time import Expected
+from dhsic.plans.work import CountingKeeper
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors import METHODS
@@ -138,7 +139,8 @@ def test_a_reader_that_counts_decides_as_one_that_reads(data):
     source.in_memory = data.draw(st.booleans())
     with Threads(1) as runtime, pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "COMPACT_BYTES", compact)
-        real, counting = Reader(source, runtime), CountingReader(source, runtime)
+        real = Reader(source, runtime)
+        counting = replace(real, keeper=CountingKeeper())
         S = np.arange(d)
         real, jobs, n_bytes = real.first_pass()
         counting, counted, counted_bytes = counting.first_pass()

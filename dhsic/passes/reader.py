@@ -10,15 +10,17 @@ every run over the same data sums in the same order.
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Index
+from dhsic._typing import Array, Index
 from dhsic.accelerator import wanted_device
 from dhsic.passes.packing import Form, Span, fits, forms
 from dhsic.passes.scratch import (
@@ -96,6 +98,81 @@ def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
     return THINNED * n_features <= n_stored
 
 
+class Location(Enum):
+    """Where survivors are kept."""
+
+    MEMORY, HOME, SCRATCH, STORED = "memory", "memory of this process", "scratch", "the store"
+
+
+class AbstractKeeper(ABC):
+    """Keeps survivors where they belong."""
+
+    @abstractmethod
+    def keep(self, reader: Reader, features: Index, form: Form, place: Location) -> Reader | None:
+        """Reader of `features` in this form, there; None where they do not pack.
+
+        Raises
+        ------
+        UnwritableError
+            Scratch takes no more.
+        """
+
+
+class Keeper(AbstractKeeper):
+    """Reads survivors and keeps them."""
+
+    def keep(self, reader: Reader, features: Index, form: Form, place: Location) -> Reader | None:
+        if place is Location.STORED:
+            return reader.recut(features) if self._packs(reader, features, form) else None
+        if place is Location.SCRATCH:
+            return self._in_scratch(reader, features, form)
+        gather = self._at_home if place is Location.HOME else self._in_memory
+        kept, settled = gather(reader, features, form)
+        if settled is None:
+            return None
+        source = HeldSource(kept, settled, reader.source.missing_code)
+        if place is Location.HOME:
+            return reader.moved(source, features, runtime=Threads(), is_home=True)
+        return reader.moved(source, features)
+
+    def _in_memory(self, reader: Reader, features: Index, form: Form) -> tuple[Array, Form | None]:
+        """What is kept of the features, and in which form, once threads here have read them."""
+        kept = np.empty((features.size, form.length), dtype=form.kept_dtype)
+        jobs = reader.jobs(features)
+        starts = np.cumsum([0, *(job.payload[0].local.size for job in jobs)])
+
+        def fill(place: tuple[int, Job]) -> Span:
+            start, job = place
+            part, span = form.encode(run(reader.source, job, (Gather(), reader.rows)))
+            kept[start : start + len(part)] = part
+            return span
+
+        return kept, form.settled(reader.runtime.each(fill, zip(starts, jobs, strict=False)))
+
+    def _at_home(self, reader: Reader, features: Index, form: Form) -> tuple[Array, Form | None]:
+        """The same, once a cluster has read them."""
+        parts = [form.encode(raw) for raw in reader.joined(Gather(), reader.jobs(features))]
+        return np.concatenate([part for part, _ in parts]), form.settled(s for _, s in parts)
+
+    def _in_scratch(self, reader: Reader, features: Index, form: Form) -> Reader | None:
+        folder = reader.scratch_folder
+        assert folder is not None, "scratch has a place"
+        jobs, chunk = reader.writing(features, form)
+        array = NewArray(folder, features.size, form, chunk, reader.room)
+        written = write_scratch(reader.runtime, reader.source, jobs, array, reader.rows)
+        if written is None:
+            return None
+        return replace(reader.moved(written[0], features), folder=written[1])
+
+    def _packs(self, reader: Reader, features: Index, form: Form) -> bool:
+        """Whether values can be kept in this form, where it matters: it takes a pass."""
+        d, s = reader.source.n_features, features.size
+        if not form.packed or worth_compacting(s, d, s * reader.bytes_per_feature):
+            return True  # they are kept as they are, if not packed: the same cut
+        spans = list(reader.map(Limits(), reader.jobs(features)))
+        return fits((min(low for low, _ in spans), max(high for _, high in spans)))
+
+
 @dataclass(frozen=True)
 class Reader:
     """Reads features (numbered as in the whole source) through a runtime.
@@ -122,6 +199,8 @@ class Reader:
         Whether survivors of a cluster have come to this process.
     device : str or None
         What features are scored on, None for the cores.
+    keeper : AbstractKeeper
+        What keeps survivors; that of a plan only counts them.
     """
 
     source: AbstractSource
@@ -133,6 +212,7 @@ class Reader:
     memory: int | None = None
     is_home: bool = False
     device: str | None = field(default_factory=wanted_device)
+    keeper: AbstractKeeper = field(default_factory=Keeper)
 
     @property
     def n_samples(self) -> int:
@@ -165,7 +245,8 @@ class Reader:
         return out
 
     @property
-    def _room(self) -> int:
+    def room(self) -> int:
+        """Bytes of survivors that are kept in memory here."""
         return COMPACT_BYTES if self.memory is None else self.memory
 
     def _places(self, features: Index) -> Index:
@@ -272,8 +353,11 @@ class Reader:
                 continue
             if self.runtime.is_remote and self.source.in_memory:  # it is at hand: cut alike
                 return replace(self, held=np.arange(d))
+            place = self._belong_at(s, n_bytes)
+            if place is Location.STORED and self._is_lazy:
+                continue
             try:
-                kept = self._kept(features, form)
+                kept = self.keeper.keep(self, features, form, place)
             except UnwritableError as error:
                 warnings.warn(
                     f"Survivors cannot be written to scratch ({error}), so the run goes on with "
@@ -281,78 +365,29 @@ class Reader:
                     "place with more (on a cluster, scratch= of its runtime).",
                     stacklevel=2,
                 )
-                return self._recut(features, form) or self
+                kept = self.keeper.keep(self, features, form, Location.STORED) or self
             if kept is not None:
                 return kept
         return self
 
-    def _moved(self, source: AbstractSource, features: Index, folder: Folder | None) -> Reader:
-        self.close()
-        return replace(self, source=source, held=features, rows=None, folder=folder)
+    def _belong_at(self, n_features: int, n_bytes: int) -> Location:
+        """Where so many survivors belong, which take so many bytes."""
+        if not self.runtime.is_remote and n_bytes <= self.room:
+            return Location.MEMORY
+        if self.runtime.is_remote and self._belongs_home(n_features, n_bytes):
+            return Location.HOME
+        return Location.STORED if self.scratch_folder is None else Location.SCRATCH
 
-    def _held(self, features: Index, form: Form) -> Reader | None:
-        """Reader of features in memory, None where they do not pack."""
-        kept = np.empty((features.size, form.length), dtype=form.kept_dtype)
-        jobs = self.jobs(features)
-        starts = np.cumsum([0, *(job.payload[0].local.size for job in jobs)])
-
-        def fill(place: tuple[int, Job]) -> Span:
-            start, job = place
-            part, span = form.encode(run(self.source, job, (Gather(), self.rows)))
-            kept[start : start + len(part)] = part
-            return span
-
-        settled = form.settled(self.runtime.each(fill, zip(starts, jobs, strict=False)))
-        if settled is None:
-            return None
-        source = HeldSource(kept, settled, self.source.missing_code)
-        return self._moved(source, features, None)
-
-    def _kept(self, features: Index, form: Form) -> Reader | None:
-        """Reader of features where they belong; None where they do not pack, or have no place."""
-        if not self.runtime.is_remote:
-            fits = features.size * form.bytes_per_feature <= self._room
-            return self._held(features, form) if fits else self._written(features, form)
-        if self._belongs_home(features.size, form):
-            return self._brought_home(features, form)
-        return self._written(features, form)
-
-    def _belongs_home(self, n_features: int, form: Form) -> bool:
+    def _belongs_home(self, n_features: int, n_bytes: int) -> bool:
         """Whether so few features are scored sooner here, or as soon, as by the cluster."""
         if self.device is not None:  # the workers have it
             return False
-        few = n_features * form.bytes_per_feature <= HOME_BYTES
         n_here = usable_cores()
         quick = 2.0 * self.n_samples**2 * n_features <= HOME_FLOPS * n_here
-        return few and (quick or n_here >= self.runtime.n_workers)
+        return n_bytes <= HOME_BYTES and (quick or n_here >= self.runtime.n_workers)
 
-    def _brought_home(self, features: Index, form: Form) -> Reader | None:
-        """Reader of few features in this process."""
-        parts = [form.encode(raw) for raw in self.joined(Gather(), self.jobs(features))]
-        settled = form.settled(iter([span for _, span in parts]))
-        if settled is None:
-            return None
-        kept = np.concatenate([part for part, _ in parts])
-        source = HeldSource(kept, settled, self.source.missing_code)
-        return replace(self._moved(source, features, None), runtime=Threads(), is_home=True)
-
-    def _written(self, features: Index, form: Form) -> Reader | None:
-        """Reader of features in scratch, or where they are if it has no place.
-
-        None where they do not pack.
-        """
-        place = self._place()
-        if place is None:
-            return self._recut(features, form)
-        at = self._places(features)
-        chunk = chunk_width(self._width(at.size), form)
-        most = JOBS_PER_THREAD * self.runtime.n_workers
-        jobs = writing_jobs(list(self._stored(at)), at, chunk, most)
-        array = NewArray(place, at.size, form, chunk, self._room)
-        written = write_scratch(self.runtime, self.source, jobs, array, self.rows)
-        return None if written is None else self._moved(written[0], features, written[1])
-
-    def _place(self) -> Path | None:
+    @property
+    def scratch_folder(self) -> Path | None:
         """Where scratch may be written; None where it would gain nothing, or workers differ."""
         if self.source.in_memory or self._is_lazy:
             return None
@@ -365,27 +400,24 @@ class Reader:
         """Whether the source is itself computed on the cluster."""
         return self.runtime.is_remote and self.source.pieces(()) is not None
 
-    def _recut(self, features: Index, form: Form) -> Reader | None:
-        """Reader of features where they are, in the jobs in which they would be read elsewhere.
+    def moved(self, source: AbstractSource, features: Index, **changes: Any) -> Reader:
+        """Reader of features that are kept in `source` now; this one's own scratch is removed."""
+        self.close()
+        return replace(self, source=source, held=features, rows=None, folder=None, **changes)
 
-        None where they would not be kept in this form, or are a graph on the cluster.
-        """
-        if self._is_lazy or (form.packed and not self._packs(features)):
-            return None
+    def recut(self, features: Index) -> Reader:
+        """Reader of features where they are, in the jobs in which they would be read elsewhere."""
+        at, source = self._places(features), self.source
+        if isinstance(source, RecutSource):
+            return replace(self, source=source.some(at), held=features)
+        return replace(self, source=RecutSource(source, at, self._stored_width()), held=features)
+
+    def writing(self, features: Index, form: Form) -> tuple[list[Job], int]:
+        """Jobs that write features to scratch, and the chunk they write it in."""
         at = self._places(features)
-        if isinstance(self.source, RecutSource):
-            return replace(self, source=self.source.some(at), held=features)
-        return replace(
-            self, source=RecutSource(self.source, at, self._stored_width()), held=features
-        )
-
-    def _packs(self, features: Index) -> bool:
-        """Whether values can be kept in two bits each, where it matters: it takes a pass."""
-        d, s = self.source.n_features, features.size
-        if worth_compacting(s, d, s * self.bytes_per_feature):
-            return True  # they are kept as they are, if not packed: the same cut
-        spans = list(self.map(Limits(), self.jobs(features)))
-        return fits((min(low for low, _ in spans), max(high for _, high in spans)))
+        chunk = chunk_width(self._width(at.size), form)
+        most = JOBS_PER_THREAD * self.runtime.n_workers
+        return writing_jobs(list(self._stored(at)), at, chunk, most), chunk
 
 
 def grouped(jobs: Sequence[Job], worth_many: int = WORTH_MANY) -> list[Job]:

@@ -16,8 +16,8 @@ from typing import Any
 from dhsic.errors import ClusterError, InputError, MemoryBudgetError
 from dhsic.memory import Promise, human
 from dhsic.passes.values import LOOKED_AT
-from dhsic.plans.costs import work_of
 from dhsic.plans.plan import Plan, Stored
+from dhsic.plans.rounds import work_of
 from dhsic.plans.time import NETWORK, Expected, Rates
 from dhsic.plans.work import Work
 from dhsic.runtime.base import AbstractRuntime, Job, Task, WorkerMemory

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from html import escape
 from math import ceil
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from dhsic.memory import Promise
 from dhsic.passes.reader import block_width
 from dhsic.plans.text import as_text, rows, times
 from dhsic.plans.time import Expected, Rates
-from dhsic.plans.work import Work, float32, float64
+from dhsic.plans.work import Work
 from dhsic.selectors.workers import WorkerPromise
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.views import whole_of
@@ -182,6 +183,14 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
+        work = self.work
+        rounds = None
+        if work is not None:
+            rounds = {
+                "count": len(work.sizes),
+                "n_features": list(work.sizes),
+                "bytes_read": work.bytes_of_rounds(),
+            }
         return {
             "method": self.method,
             "description": self.description,
@@ -190,12 +199,10 @@ class Plan:
             "runtime": self.runtime,
             "n_workers": self.n_workers,
             "memory": {**asdict(self.promise), "total": self.promise.total},
-            "worker_memory": None
-            if self.worker is None
-            else {**asdict(self.worker), "total": self.worker.total},
+            "worker_memory": self.worker and {**asdict(self.worker), "total": self.worker.total},
             "n_steps": self.n_steps,
-            "rounds": None if self.work is None else _rounds(self.work),
-            "work": None if self.work is None else _totals(self.work),
+            "rounds": rounds,
+            "work": work and _totals(work),
             "rates": self.rates.plain(),
             "times": [asdict(time) for time in self.times],
             "assumed": list(self.assumed),
@@ -218,29 +225,18 @@ class Plan:
         return as_html(self)
 
 
-def _rounds(work: Work) -> dict[str, Any]:
-    return {
-        "count": len(work.sizes),
-        "n_features": list(work.sizes),
-        "bytes_read": work.bytes_of_rounds(),
-    }
-
-
 def _totals(work: Work) -> dict[str, Any]:
-    """Sums over the passes, without and with those that low rank may need."""
-
-    def both(of: Any) -> list[float]:
-        return [work.total(of), work.total(of, at_most=True)]
-
-    flops: dict[str, Any] = {"float32": None, "float64": None}
-    if work.is_timed:
-        flops = {"float32": both(float32), "float64": both(float64)}
+    """Sums over the steps, without and with those that low rank may need."""
+    flops = {
+        name: work.both(attrgetter(name)) if work.is_timed else None
+        for name in ("float32", "float64")
+    }
     return {
         "passes": work.n_passes,
-        "bytes_read": both(lambda p: p.bytes_read),
-        "bytes_decoded": both(lambda p: p.bytes_decoded),
+        "bytes_read": work.both(lambda p: p.bytes_read),
+        "bytes_decoded": work.both(lambda p: p.bytes_decoded),
         "flops": flops,
-        "jobs": both(lambda p: 0 if p.what == "prepare" else p.n_jobs),
+        "jobs": work.both(lambda p: 0 if p.what == "prepare" else p.n_jobs),
         "broadcast_bytes": work.state_bytes,
         "survivors": work.survivors,
     }

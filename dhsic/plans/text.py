@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import textwrap
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from dhsic.memory import human
-from dhsic.plans.work import float32, float64
 
 if TYPE_CHECKING:
     from dhsic.plans.plan import Plan
@@ -118,8 +118,7 @@ def _rounds(plan: Plan) -> str:
 
 
 def _reading(work: Work) -> str:
-    least = work.total(lambda p: p.bytes_read)
-    most = work.total(lambda p: p.bytes_read, at_most=True)
+    least, most = work.both(lambda p: p.bytes_read)
     told = f"{human(least)} of values, as the history of the run counts them"
     return told if most == least else f"{told}, at most {human(most)}"
 
@@ -127,12 +126,9 @@ def _reading(work: Work) -> str:
 def _computing(work: Work) -> str:
     if not work.is_timed:
         return "not foreseen"
-    of_both = {
-        "float32": [work.total(float32, at_most=most) for most in (False, True)],
-        "float64": [work.total(float64, at_most=most) for most in (False, True)],
-    }
     parts = []
-    for name, (least, most) in of_both.items():
+    for name in ("float32", "float64"):
+        least, most = work.both(attrgetter(name))
         if most:
             span = flops(least) if most == least else f"{flops(least)} to {flops(most)}"
             parts.append(f"{span} in {name}")

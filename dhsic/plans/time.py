@@ -24,8 +24,8 @@ from dhsic.errors import InputError
 from dhsic.linalg.quadratic import Quadratic
 from dhsic.passes.reader import JOBS_PER_THREAD, block_width
 from dhsic.passes.task import TILE
-from dhsic.plans.exact import form_flops
-from dhsic.plans.work import Pass, Work
+from dhsic.plans.rounds import form_flops
+from dhsic.plans.work import Step, Work
 from dhsic.runtime.blas import single_blas_thread
 from dhsic.runtime.threads import usable_cores
 from dhsic.sources.base import AbstractSource
@@ -271,7 +271,7 @@ class Setting:
     overheads: Overheads = USUAL
     n_here: int = 1
 
-    def terms(self, p: Pass) -> Terms:
+    def terms(self, p: Step) -> Terms:
         """What a pass takes."""
         if p.what == "prepare":
             return Terms(driver=self._alone(p))
@@ -280,11 +280,11 @@ class Setting:
         alone = START_HERE + p.n_jobs * JOB_HERE + self._of_one(p) * _share(p.n_jobs, self.n_here)
         return Terms(driver=alone) if self.n_processes else Terms(shared=alone)
 
-    def _alone(self, p: Pass) -> float:
+    def _alone(self, p: Step) -> float:
         flops = p.float64 / self.rates.float64 / self.n_here
         return p.elements / self.rates.elements + flops
 
-    def _afar(self, p: Pass) -> Terms:
+    def _afar(self, p: Step) -> Terms:
         costs = self.overheads
         n_jobs = p.n_jobs if p.result_bytes else min(p.n_jobs, JOBS_PER_THREAD * self.n_workers)
         n_jobs = max(1, n_jobs)
@@ -300,7 +300,7 @@ class Setting:
             results=p.result_bytes / costs.results,
         )
 
-    def _of_one(self, p: Pass) -> float:
+    def _of_one(self, p: Step) -> float:
         """Seconds of one thread."""
         rates = self.rates
         return (
@@ -338,10 +338,7 @@ class Expected:
             setting = Setting(rates, n_workers, n_workers, n_here=usable_cores())
         else:
             setting = Setting(rates, n_workers, n_here=n_workers)
-        least, most = (
-            work.total(lambda p: setting.terms(p).total, at_most=at_most)
-            for at_most in (False, True)
-        )
+        least, most = work.both(lambda p: setting.terms(p).total)
         return Expected(n_workers, on_cluster, float(least), float(most))
 
 
