@@ -20,9 +20,10 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.label_factors import factor_of
 from dhsic.kernels.labels import label_parts
 from dhsic.kernels.table import resolve_kernel
-from dhsic.passes.dependence import SourceDependence
-from dhsic.passes.lowrank import FEW_FEATURES, LowRankChoices
-from dhsic.passes.scoring import Choices
+from dhsic.passes.dependence import Choices, SourceDependence
+from dhsic.passes.groups import Singles
+from dhsic.passes.lowrank import FEW_FEATURES, LowRankChoices, LowRankScorer
+from dhsic.passes.scaled import ScaledReader
 from dhsic.runtime.blas import single_blas_thread
 from dhsic.runtime.threads import Threads
 from dhsic.sources.arrays import ArraySource
@@ -46,7 +47,9 @@ def by_round(X, y, tolerance, runtime):
     removed_in = exact.result_["round_removed"].to_numpy()
     choices = Choices(resolve_kernel("gaussian"), resolve_bandwidth("dimension"), np.empty((0, 0)))
     low_rank = LowRankChoices(factored_weights(factor_of(label_parts(y))), tolerance)
-    thin = SourceDependence(ArraySource(X), choices, runtime, low_rank=low_rank)
+    data = ScaledReader(ArraySource(X), runtime)
+    scorer = LowRankScorer(choices, data, low_rank)
+    thin = SourceDependence(choices, data, Singles(), scorer)
     rows = []
     with single_blas_thread():
         scaling = thin.measure()

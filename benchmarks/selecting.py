@@ -17,10 +17,10 @@ from dhsic.kernels.label_factors import factor_of
 from dhsic.kernels.labels import label_parts
 from dhsic.kernels.table import resolve_kernel
 from dhsic.lowrank import Nystrom
-from dhsic.passes.dependence import SourceDependence
+from dhsic.passes.dependence import Choices
 from dhsic.passes.lowrank import LowRankChoices, LowRankScorer
 from dhsic.passes.lowrank_passes import ScoreLowRank
-from dhsic.passes.scoring import Choices
+from dhsic.passes.scaled import ScaledReader
 from dhsic.runtime.blas import single_blas_thread
 from dhsic.runtime.threads import Threads
 
@@ -87,19 +87,17 @@ def pass_job(store, rank):
     weights = factored_weights(factor_of(labels))
     with Threads() as runtime, single_blas_thread():
         source = open_source(store, variable=matrix_of(store))
-        low_rank = LowRankChoices(weights)
-        thin = SourceDependence(source, choices, runtime, low_rank=low_rank)
-        S = np.flatnonzero(~thin.measure().constant)
-        thin.move_to(S)
-        assert isinstance(thin.scorer, LowRankScorer)
-        fit, sigma = thin.scorer.sum.fit, thin.bandwidth(S)
+        data = ScaledReader(source, runtime)
+        scorer = LowRankScorer(choices, data, LowRankChoices(weights))
+        S = np.flatnonzero(~scorer.measure().constant)
+        fit, sigma = scorer.sum.fit, choices.bandwidth(scorer.known(), S.size)
         factor = Nystrom().factor(kernel, sigma, fit)
         engine = LowRank(1, rank=rank, tolerance=0.0)
         forms = engine.prepare(weights, {0: factor}, fit, kernel, sigma)
-        jobs = thin.data.reader.jobs(S)
+        jobs = data.reader.jobs(S)
 
         def score():
-            parts = thin.data.reader.joined(ScoreLowRank(ThinState(forms)), jobs)
+            parts = data.reader.joined(ScoreLowRank(ThinState(forms)), jobs)
             return {"directions": forms.rank, "scored": sum(len(part) for part in parts)}
 
         yield score

@@ -27,10 +27,11 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.label_factors import factor_of
 from dhsic.kernels.labels import label_parts
 from dhsic.kernels.table import resolve_kernel
-from dhsic.passes.dependence import SourceDependence
-from dhsic.passes.lowrank import LowRankChoices
+from dhsic.passes.dependence import Choices, SourceDependence
+from dhsic.passes.groups import Singles
+from dhsic.passes.lowrank import LowRankChoices, LowRankScorer
 from dhsic.passes.planning import Plan
-from dhsic.passes.scoring import Choices
+from dhsic.passes.scaled import ScaledReader
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 
@@ -106,6 +107,11 @@ def assert_same(one, other, *, but=("seconds",)):
 # -- what is removed ----------------------------------------------------------------------------
 
 
+def low_rank_alone(source, choices, low_rank):
+    data = ScaledReader(source, Threads(1))
+    return SourceDependence(choices, data, Singles(), LowRankScorer(choices, data, low_rank))
+
+
 class Rounds:
     """Low rank asked on the survivors of the exact run, round by round."""
 
@@ -123,7 +129,7 @@ class Rounds:
         )
         weights = factored_weights(factor_of(labels), given["estimator"], covariates)
         low_rank = LowRankChoices(weights, tolerance, may_square)
-        self.thin = SourceDependence(source_of(X), choices, Threads(1), low_rank=low_rank)
+        self.thin = low_rank_alone(source_of(X), choices, low_rank)
         self.sigmas = self.exact.result_["round_sigma"].values
         self.shared, self.left, self.records, self.thin_sigmas = [], [], [], []
         self._go(fewest)
@@ -412,9 +418,7 @@ def test_a_sample_is_the_same_whatever_was_read_with_it(small):
     source, y = source_of(X), label_parts(trait > 0)
     choices = Choices(Gaussian(), resolve_bandwidth("dimension"), np.empty((0, 0)))
     low_rank = LowRankChoices(factored_weights(factor_of(y)))
-    every, some = (
-        SourceDependence(source, choices, Threads(1), low_rank=low_rank) for _ in range(2)
-    )
+    every, some = (low_rank_alone(source, choices, low_rank) for _ in range(2))
     near = np.flatnonzero(np.arange(400) % 40 > 0)
     for dependence in (every, some):
         dependence.measure()

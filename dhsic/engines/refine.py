@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Array, Float, Index, Mask
+from dhsic._typing import Float, Index, Mask
 from dhsic.engines.adding import NOTHING, Adding, ways
 from dhsic.engines.base import AbstractEngine, FeatureStats, Question
 from dhsic.engines.compact import ThinQuestion
@@ -223,12 +223,6 @@ class AbstractEngines(ABC):
         """Whether what the engine scores is settled."""
 
     @abstractmethod
-    def bounded(
-        self, engine: AbstractEngine, found: Array, facts: FeatureStats
-    ) -> tuple[Float, Float]:
-        """Gains and bounds on their errors, (c,) each, from what the engine found."""
-
-    @abstractmethod
     def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
         """Features to be scored again, unless they are settled, (d,)."""
 
@@ -273,11 +267,6 @@ class RemovalEngines(AbstractEngines):
 
     def settles(self, engine: AbstractEngine) -> bool:
         return engine.is_final
-
-    def bounded(
-        self, engine: AbstractEngine, found: Array, facts: FeatureStats
-    ) -> tuple[Float, Float]:
-        return found, engine.error(self.question, facts, found)
 
     def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
         return undecided(gains, errors, n)
@@ -364,13 +353,6 @@ class AdditionEngines(AbstractEngines):
 
     def settles(self, engine: AbstractEngine) -> bool:
         return not isinstance(engine, Adding) or engine.tolerance == NOTHING
-
-    def bounded(
-        self, engine: AbstractEngine, found: Array, facts: FeatureStats
-    ) -> tuple[Float, Float]:
-        if isinstance(engine, Adding):  # measures what it leaves out
-            return found[:, 0], found[:, 1]
-        return found, np.zeros_like(found)
 
     def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
         """Those whose place is undecided, and those that are taken: their scores are kept."""

@@ -1,142 +1,388 @@
 r"""HSIC(sigma, S) of the features in a source: what Algorithm 1 asks.
 
-How a round is scored is a strategy, `dhsic.passes.scoring.AbstractScorer`: exact, or in low rank,
-from which the exact one takes over. Candidates are features or groups of them. The weights W are
-those of an estimator, or come from a machine in every round.
+How a round is scored is a strategy, `AbstractScorer`: exact in its result, here, or in low rank
+(`dhsic.passes.lowrank`), from which the exact one takes over. Candidates are features or groups of
+them. The weights W are those of an estimator, or come from a machine in every round.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.algorithms.bahsic import Removal
 from dhsic.algorithms.state import SelectionState
-from dhsic.engines.refine import largest, tie_width
+from dhsic.engines.base import Question
+from dhsic.engines.refine import EngineChoice, RemovalEngines, largest, read_record, tie_width
+from dhsic.errors import InputError
+from dhsic.kernels.bandwidth import AbstractBandwidth, Grid, Known
+from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.table import check_reach
-from dhsic.passes.groups import AbstractCandidates, Singles
-from dhsic.passes.lowrank import LowRankChoices, LowRankScorer
-from dhsic.passes.reader import Reader
-from dhsic.passes.removal import check_gains
+from dhsic.passes.groups import AbstractCandidates, Membership, group_gains
+from dhsic.passes.refinement import Refinement
+from dhsic.passes.removal import check_gains, check_shared
 from dhsic.passes.scaled import ScaledReader
-from dhsic.passes.scoring import AbstractScorer, Choices, ExactScorer
-from dhsic.passes.sums import survivors_of
-from dhsic.runtime.base import AbstractRuntime
-from dhsic.sources.base import AbstractSource
+from dhsic.passes.sums import AbstractFeatureSum, SquareSum, survivors_of
+from dhsic.passes.task import Measure
 from dhsic.sources.scaling import Scaling
 
+#: What the history says of rounds without error, in a run that has others.
+NO_ERROR = {"relative_error": 0.0, "cut_error": 0.0}
 
-class SourceDependence:
-    """`dhsic.algorithms.bahsic.Dependence` over a source.
 
-    Parameters
-    ----------
-    candidates : AbstractCandidates, optional
-        What is removed; single features by default.
-    machine : callable, optional
-        Makes W of K in every round, where that of `choices` is not used.
-    low_rank : LowRankChoices, optional
-        Begin in low rank.
+@dataclass(frozen=True)
+class Choices:
+    """What does not change during a run.
 
     Attributes
     ----------
-    scorer : AbstractScorer
-        What scores the round.
+    kernel, bandwidth
+        Kernel on the data and the policy for its width.
+    W : (m, m) float64
+        Weights of the estimator; of no samples where they are not to be a matrix.
+    standardize : bool
+        Features to unit standard deviation.
+    dtype : float32 or float64
+        Of the products.
+    by_definition : bool
+        Score with the direct engine alone.
+    """
+
+    kernel: AbstractKernel
+    bandwidth: AbstractBandwidth
+    W: Float
+    standardize: bool = True
+    dtype: Any = np.float32
+    by_definition: bool = False
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Gains of a round, (s,), HSIC of what is left, and a record of what they took."""
+
+    gains: Float
+    hsic: float
+    record: dict[str, Any]
+
+
+class AbstractScorer(ABC):
+    """Scores candidates for removal.
+
+    Attributes
+    ----------
+    sum : AbstractFeatureSum
+        Over the features that are left.
+    """
+
+    sum: AbstractFeatureSum
+
+    @abstractmethod
+    def measure(self) -> Scaling:
+        """Pass over all features: their scaling and, with it, the sum over those that vary."""
+
+    @abstractmethod
+    def resume(
+        self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]
+    ) -> AbstractScorer:
+        """Repeat rounds that are done, to the same bits; what scored the last of them.
+
+        Parameters
+        ----------
+        survivors : sequence of int64 arrays
+            Features left at the start of every round, and of the first.
+        history : sequence of mappings
+            Records of these rounds.
+        """
+
+    @abstractmethod
+    def begin(self, S: Index) -> AbstractScorer:
+        """Follow to the features S; what scores their round: this, or what takes over."""
+
+    @abstractmethod
+    def known(self) -> Known:
+        """What policies for the bandwidth may ask."""
+
+    @abstractmethod
+    def scores(self, sigma: float, S: Index, n: int) -> Scores:
+        """Gains of the candidates S, good enough to place the n largest."""
+
+    @abstractmethod
+    def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
+        """Choose what scores the next round first, where these are left; in words."""
+
+
+class ExactScorer(AbstractScorer):
+    """Exact in its result, from the statistic of all samples.
+
+    Parameters
+    ----------
+    machine : callable, optional
+        Makes W of K, anew in every round.
+    takes_over : bool
+        Whether rounds before were in low rank: the history says that none of these is.
     """
 
     def __init__(
         self,
-        source: AbstractSource,
         choices: Choices,
-        runtime: AbstractRuntime,
+        data: ScaledReader,
+        candidates: AbstractCandidates,
         *,
-        rows: Index | None = None,
-        memory: int | None = None,
-        candidates: AbstractCandidates | None = None,
         machine: Callable[[Float], Float] | None = None,
-        low_rank: LowRankChoices | None = None,
+        takes_over: bool = False,
+    ) -> None:
+        self.sum: SquareSum = SquareSum(data, choices.kernel.sums)
+        self._choices, self._data, self._candidates = choices, data, candidates
+        self._W = choices.W
+        self._machine = machine
+        self._beside = NO_ERROR if takes_over else {}
+        self._lasting = LastingGains(data, "as in round 1")
+        self._first: EngineChoice | None = None
+        self._question: Question | None = None
+
+    def measure(self) -> Scaling:
+        kernel = self._choices.kernel
+        first = Measure(self._choices.standardize, None if kernel.is_additive else kernel.sums)
+        parts = []
+        for scaling, upper in self._data.first_pass(first):
+            parts.append(scaling)
+            if upper is not None:
+                self.sum.include(upper)
+        scaling = self._data.measured(parts)
+        self.sum.begin(self._data.alive)
+        return scaling
+
+    def resume(
+        self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]
+    ) -> AbstractScorer:
+        if history and not self._choices.kernel.is_additive:
+            self._first = read_record(history[-1]).then
+            self.sum.replay(survivors)
+        return self
+
+    def begin(self, S: Index) -> AbstractScorer:
+        self._question = None
+        if not self._choices.kernel.is_additive:
+            self.sum.move_to(S)
+        return self
+
+    def known(self) -> Known:
+        return self.sum.known(self._choices.kernel, self._W)
+
+    def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
+        """Take the data for their own labels: W of K over all features."""
+        if self._choices.kernel.is_additive:  # whose first pass sums nothing
+            self.sum.restart(self.sum.features)
+        self._W = weigh(own_labels(self._choices, self.sum))
+
+    def scores(self, sigma: float, S: Index, n: int) -> Scores:
+        question = self._asked(sigma)
+        if self._choices.kernel.is_additive:
+            features, definition = self._candidates.features(S), self._choices.by_definition
+            of_features, record = self._lasting.of(
+                features,
+                self.sum.features,
+                lambda every: lasting_gains(question, self._data, every, by_definition=definition),
+            )
+            gains = self._candidates.summed(S, of_features)
+            return Scores(gains, -float(gains.sum()), record | self._beside)
+        if isinstance(self._candidates, Membership):
+            gains, record = group_gains(self._candidates, self._data, question, S, joining=False)
+        else:
+            gains, record = Refinement(self._engines(question), self._data, S, n).run(self._first)
+        return Scores(gains, question.hsic, record | self._beside)
+
+    def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
+        if isinstance(self._candidates, Membership):  # there is one engine
+            return ""
+        engines = self._engines(self._asked(sigma))
+        self._first = engines.advice(self._data.facts(left), gains, n)
+        return self._first.name
+
+    def _engines(self, question: Question) -> RemovalEngines:
+        return RemovalEngines(question, self._choices.dtype, self._choices.by_definition)
+
+    def _asked(self, sigma: float) -> Question:
+        """The round's question, which keeps what engines made of it."""
+        if self._question is None or self._question.sigma != sigma:
+            kernel = self._choices.kernel
+            if self._machine is not None:
+                self._W = self._machine(self.sum.gram(kernel, sigma))
+            self._question = self.sum.question(kernel, sigma, self._W)
+        return self._question
+
+
+class LastingGains:
+    """Gains of an additive kernel: scored once, then looked up, `words` say in the history."""
+
+    def __init__(self, data: ScaledReader, words: str) -> None:
+        self._data, self._words = data, words
+        self._found: tuple[Index, Float] | None = None
+
+    def of(
+        self,
+        features: Index,
+        everyone: Index,
+        score: Callable[[Index], tuple[Float, dict[str, Any]]],
+    ) -> tuple[Float, dict[str, Any]]:
+        """Gains of features, and a record of what it took; `score` is asked for all, once."""
+        record: dict[str, Any] = {"engine": self._words}
+        if self._found is None:
+            gains, record = score(everyone)
+            self._found = everyone, gains
+        everyone, gains = self._found
+        self._data.tell(features.size)
+        return gains[np.searchsorted(everyone, features)], record
+
+
+def lasting_gains(
+    question: Question, data: ScaledReader, features: Index, *, by_definition: bool
+) -> tuple[Float, dict[str, Any]]:
+    """Gains of features under an additive kernel, from all samples, and a record."""
+    engines = RemovalEngines(question, np.float64, by_definition)
+    refinement = Refinement(engines, data, features, features.size, aloud=False)
+    gains, record = refinement.run(EngineChoice())
+    check_shared(question, gains)
+    return gains, record
+
+
+def own_labels(choices: Choices, of_all: SquareSum) -> Float:
+    """K over all features at the sigma of the policy, (m, m)."""
+    sigma = 1.0
+    if choices.kernel.has_bandwidth:
+        if isinstance(choices.bandwidth, Grid):
+            raise InputError(
+                "A grid of bandwidths is searched for the largest HSIC with the labels, and "
+                "label_kernel='self' has labels that follow the bandwidth; pass one."
+            )
+        sigma = choices.bandwidth(of_all.known(choices.kernel, None), of_all.features.size)
+    return of_all.gram(choices.kernel, sigma)
+
+
+class AbstractRoundDependence(ABC):
+    """What both algorithms ask about features of a source.
+
+    Parameters
+    ----------
+    choices : Choices
+        What does not change.
+    data : ScaledReader
+        Reads the features.
+    candidates : AbstractCandidates
+        What is removed or added.
+    """
+
+    def __init__(
+        self, choices: Choices, data: ScaledReader, candidates: AbstractCandidates
     ) -> None:
         self.choices = choices
-        self.data = ScaledReader(Reader(source, runtime, rows, memory=memory))
-        self._candidates = candidates or Singles()
-        self.scorer: AbstractScorer = (
-            ExactScorer(choices, self.data, self._candidates, machine=machine)
-            if low_rank is None
-            else LowRankScorer(choices, self.data, low_rank)
-        )
+        self.data = data
+        self._candidates = candidates
         self._sigma = 1.0
         self._started = time.perf_counter()
 
+    @abstractmethod
     def measure(self) -> Scaling:
-        """Pass over all features: their scaling and, with it, the statistic."""
+        """Pass over all features: their scaling."""
+
+    @abstractmethod
+    def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
+        """Take the data for their own labels, after `measure`: W of K over all features."""
+
+    @abstractmethod
+    def check_reach(self) -> None:
+        """Refuse data that the kernel overflows on, after `measure`."""
+
+    @abstractmethod
+    def resume(self, state: SelectionState) -> None:
+        """Go to where `state` left off, after `measure`."""
+
+    @property
+    def candidates(self) -> Index:
+        """What may be removed or chosen: features that vary, or their groups."""
+        return self._candidates.every
+
+    def bandwidth(self, S: Index) -> float:
+        """Line 3: sigma, as `move_to` has found it for S."""
+        del S
+        return self._sigma
+
+    def close(self) -> None:
+        """Let go of scratch."""
+        self.data.close()
+
+    def _largest(self, sigma: float, hsic: float, gains: Float, n: int) -> tuple[Index, Index]:
+        """Positions of the n largest gains, the largest first, and of the others."""
+        check_gains(self.choices.kernel, sigma, hsic, gains)
+        first = largest(gains, n, tie_width(gains))
+        return first, np.delete(np.arange(gains.size), first)
+
+    def _took(self, sigma: float, hsic: float) -> dict[str, Any]:
+        """What every record of a round ends its own facts with."""
+        return {
+            "sigma": float(sigma),
+            "hsic": float(hsic),
+            "seconds": time.perf_counter() - self._started,
+            "bytes_read": self.data.take_bytes(),
+        }
+
+
+class SourceDependence(AbstractRoundDependence):
+    """`dhsic.algorithms.bahsic.Dependence` over a source.
+
+    Parameters
+    ----------
+    scorer : AbstractScorer
+        Scores the first round; another may take over.
+    """
+
+    def __init__(
+        self,
+        choices: Choices,
+        data: ScaledReader,
+        candidates: AbstractCandidates,
+        scorer: AbstractScorer,
+    ) -> None:
+        super().__init__(choices, data, candidates)
+        self.scorer = scorer
+
+    def measure(self) -> Scaling:
         scaling = self.scorer.measure()
         self._candidates.drop_constant(scaling)
         return scaling
 
-    @property
-    def candidates(self) -> Index:
-        """What may be removed: features that vary, or groups of them."""
-        return self._candidates.every
-
     def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
-        """Take the data for their own labels, after `measure`: W of K over all features."""
-        assert isinstance(self.scorer, ExactScorer), "labels of full rank have no thin factor"
+        assert isinstance(self.scorer, ExactScorer), "labels of full rank have no factor"
         self.scorer.weigh_itself(weigh)
 
     def check_reach(self) -> None:
-        """Refuse data that the kernel overflows on, after `measure`."""
         kernel = self.choices.kernel
         if kernel.of_inner_products and not kernel.is_additive:  # others are bounded
             check_reach(kernel, self.scorer.sum.longest)
 
     def resume(self, state: SelectionState) -> None:
-        """Go to where `state` left off, after `measure`."""
         survivors = [self._candidates.features(S) for S in survivors_of(state)]
         self.scorer = self.scorer.resume(survivors, state.history)
 
     def move_to(self, S: Index) -> None:
-        """Begin a round with the candidates S: the statistic follows, sigma and W with it."""
+        """Begin a round with the candidates S: the statistic follows, and sigma with it."""
         self._started = time.perf_counter()
-        features, kernel = self._candidates.features(S), self.choices.kernel
-        self.scorer = self.scorer.for_round(features)
-        if kernel.is_additive:
-            return
-        self.scorer.move_to(features)
-        if kernel.has_bandwidth:
+        features = self._candidates.features(S)
+        self.scorer = self.scorer.begin(features)
+        if self.choices.kernel.has_bandwidth:
             self._sigma = self.choices.bandwidth(self.scorer.known(), features.size)
-        self.scorer.reweigh(self._sigma)
-
-    def bandwidth(self, S: Index) -> float:
-        """Line 3: sigma for S, to which the statistic was moved."""
-        del S
-        return self._sigma
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
         """Line 4: the n candidates whose removal leaves the largest HSIC."""
-        is_additive = self.choices.kernel.is_additive
-        found = (
-            self.scorer.scores_again(self._candidates, S)
-            if is_additive
-            else self.scorer.scores(sigma, S, n)
-        )
-        check_gains(self.choices.kernel, sigma, found.hsic, found.gains)
-        first = largest(found.gains, n, tie_width(found.gains))
-        if not is_additive:
-            left = np.delete(np.arange(S.size), first)
+        found = self.scorer.scores(sigma, S, n)
+        first, left = self._largest(sigma, found.hsic, found.gains, n)
+        if not self.choices.kernel.is_additive:
             found.record["advice"] = self.scorer.advise(sigma, S[left], found.gains[left], n)
-        facts = {
-            "n_features": S.size,
-            "n_removed": first.size,
-            "sigma": float(sigma),
-            "hsic": found.hsic,
-            "seconds": time.perf_counter() - self._started,
-            "bytes_read": self.data.take_bytes(),
-        }
-        return Removal(S[first], -found.gains[first], facts | found.record)
-
-    def close(self) -> None:
-        """Let go of scratch."""
-        self.data.close()
+        record = {"n_features": S.size, "n_removed": first.size, **self._took(sigma, found.hsic)}
+        return Removal(S[first], -found.gains[first], record | found.record)

@@ -23,18 +23,20 @@ from dhsic.engines.refine import AdditionEngines, EngineChoice, largest, read_re
 from dhsic.kernels.bandwidth import DistanceStats, Grid, Median
 from dhsic.kernels.statistic import Statistic
 from dhsic.kernels.table import check_reach
-from dhsic.passes.groups import AbstractCandidates, Membership, Singles, group_gains
+from dhsic.passes.dependence import (
+    AbstractRoundDependence,
+    Choices,
+    LastingGains,
+    lasting_gains,
+    own_labels,
+)
+from dhsic.passes.groups import AbstractCandidates, Membership, group_gains
 from dhsic.passes.landmarks import LandmarkSum
 from dhsic.passes.lowrank import LowRankChoices
-from dhsic.passes.reader import Reader
 from dhsic.passes.refinement import Refinement
-from dhsic.passes.removal import check_gains
 from dhsic.passes.scaled import ScaledReader
-from dhsic.passes.scoring import Choices, lasting_gains, own_labels
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum
 from dhsic.passes.task import Measure
-from dhsic.runtime.base import AbstractRuntime
-from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
 
 #: Median squared distance of two values of a normal feature, over its variance.
@@ -45,71 +47,49 @@ LANDMARKS = 256
 NEAREST, OTHERS = 32, 32
 
 
-class SourceForward:
+class SourceForward(AbstractRoundDependence):
     """`dhsic.algorithms.fohsic.ForwardDependence` over a source.
 
     Parameters
     ----------
-    candidates : AbstractCandidates, optional
-        What is added; single features by default.
     low_rank : LowRankChoices, optional
         Score in low rank, by the weights and the seed of these.
     """
 
     def __init__(
         self,
-        source: AbstractSource,
         choices: Choices,
-        runtime: AbstractRuntime,
-        *,
-        rows: Index | None = None,
-        memory: int | None = None,
-        candidates: AbstractCandidates | None = None,
+        data: ScaledReader,
+        candidates: AbstractCandidates,
         low_rank: LowRankChoices | None = None,
     ) -> None:
-        self.choices = choices
+        super().__init__(choices, data, candidates)
         self._W: Any = choices.W if low_rank is None else low_rank.weights
-        self.data = ScaledReader(Reader(source, runtime, rows, memory=memory))
         self._sum: AbstractFeatureSum = (
-            SquareSum(self.data, choices.kernel.sums)
+            SquareSum(data, choices.kernel.sums)
             if low_rank is None
-            else LandmarkSum(self.data, low_rank.seed, LANDMARKS)
+            else LandmarkSum(data, low_rank.seed, LANDMARKS)
         )
-        self._candidates = candidates or Singles()
         self._inside = np.empty(0, dtype=np.int64)  # what `_sum` is over, as they joined
-        self._lasting: tuple[Index, Float] | None = None
+        self._lasting = LastingGains(data, "as in round 1")
         self._kept: dict[int, Float] = {}
         self._first: EngineChoice | None = None
-        self._sigma = 1.0
-        self._started = time.perf_counter()
 
     def measure(self) -> Scaling:
-        """Pass over all features: their scaling."""
         found = self.data.first_pass(Measure(self.choices.standardize))
         scaling = self.data.measured([part for part, _ in found])
         self._candidates.drop_constant(scaling)
         return scaling
 
-    @property
-    def candidates(self) -> Index:
-        """What may be chosen: features that vary, or groups of them."""
-        return self._candidates.every
-
     def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
-        """Take the data for their own labels, after `measure`: W of K over all features."""
         of_all = SquareSum(self.data, self.choices.kernel.sums)
         of_all.restart(self.data.alive)
         self._W = weigh(own_labels(self.choices, of_all))
-
-    def close(self) -> None:
-        """Let go of scratch."""
-        self.data.close()
 
     def check_reach(self) -> None:
         """Nothing is chosen yet: every feature that joins is checked then."""
 
     def resume(self, state: SelectionState) -> None:
-        """Go to where `state` left off, after `measure`."""
         if state.round:
             self._first = read_record(state.history[-1]).then
             self._follow(state.eliminated, state.removed_in)
@@ -129,30 +109,15 @@ class SourceForward:
             n = self._candidates.features(S_dagger).size + self._candidates.mean_size
             self._sigma = policy(self._sum.known(kernel, self._W), n)
 
-    def bandwidth(self, S_dagger: Index) -> float:
-        """Line 3: sigma for one more than S-dagger, to which the statistic was moved."""
-        del S_dagger
-        return self._sigma
-
     def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
         """Line 4: the n candidates whose joining leaves the largest HSIC."""
         question = self._question(sigma)
         hsic = question.hsic if S_dagger.size else 0.0
         gains, record = self._gains(question, S, n)
-        check_gains(self.choices.kernel, sigma, hsic, gains)
-        first = largest(gains, n, tie_width(gains))
-        stay = np.delete(np.arange(S.size), first)
+        first, stay = self._largest(sigma, hsic, gains, n)
         record["advice"] = self._advise(question, S[stay], gains[stay], n)
-        facts = {
-            "n_features": S.size,
-            "n_selected": S_dagger.size,
-            "n_added": first.size,
-            "sigma": float(sigma),
-            "hsic": float(hsic),
-            "seconds": time.perf_counter() - self._started,
-            "bytes_read": self.data.take_bytes(),
-        }
-        return Removal(S[first], gains[first], facts | record)
+        sizes = {"n_features": S.size, "n_selected": S_dagger.size, "n_added": first.size}
+        return Removal(S[first], gains[first], sizes | self._took(sigma, hsic) | record)
 
     def value(self, T: Index) -> float:
         """HSIC(Xi, T), for floating selection."""
@@ -192,24 +157,19 @@ class SourceForward:
             return group_gains(groups, self.data, question, S, joining=True, aloud=aloud)
         if self.choices.kernel.is_additive:
             assert isinstance(question, Question), "low rank is for kernels that are not additive"
-            return self._lasting_gains(question, S)
+            asked, definition = question, self.choices.by_definition
+            losses, record = self._lasting.of(
+                S,
+                self.candidates,
+                lambda every: lasting_gains(asked, self.data, every, by_definition=definition),
+            )
+            return -losses, record  # what removal would cost
         refinement = Refinement(self._engines(question), self.data, S, n, aloud)
         gains, record = refinement.run(self._first)
         del record["error_bound_used"]  # of one engine before the last, which measures its own
         if isinstance(question, ThinQuestion):
             record |= self._certificate(question, S, gains, n)
         return gains, record
-
-    def _lasting_gains(self, question: Question, S: Index) -> tuple[Float, dict[str, Any]]:
-        """Gains that do not depend on what is chosen: what removal would cost, scored once."""
-        record: dict[str, Any] = {"engine": "as in round 1"}
-        if self._lasting is None:
-            everyone, definition = self.candidates, self.choices.by_definition
-            losses, record = lasting_gains(question, self.data, everyone, by_definition=definition)
-            self._lasting = everyone, -losses
-        everyone, gains = self._lasting
-        self.data.tell(S.size)
-        return gains[np.searchsorted(everyone, S)], record
 
     def _certificate(
         self, question: ThinQuestion, S: Index, gains: Float, n: int

@@ -32,12 +32,19 @@ from dhsic.lowrank.landmarks import BaseRows, KnownLandmarks
 from dhsic.lowrank.residuals import predictive
 from dhsic.lowrank.spectral import Spectral
 from dhsic.memory import release_pages
+from dhsic.passes.dependence import (
+    NO_ERROR,
+    AbstractScorer,
+    Choices,
+    ExactScorer,
+    LastingGains,
+    Scores,
+)
 from dhsic.passes.groups import Singles
 from dhsic.passes.landmarks import LandmarkSum
 from dhsic.passes.lowrank_passes import MeasureLandmarks, ScoreLowRank
 from dhsic.passes.removal import Sample
 from dhsic.passes.scaled import ScaledReader
-from dhsic.passes.scoring import NO_ERROR, AbstractScorer, Choices, ExactScorer, Scores
 from dhsic.passes.threshold import Threshold
 from dhsic.sources.scaling import Scaling
 
@@ -91,11 +98,12 @@ class LowRankScorer(AbstractScorer):
     """In linear time, as long as it is good enough."""
 
     def __init__(self, choices: Choices, data: ScaledReader, low_rank: LowRankChoices) -> None:
-        super().__init__(choices, data)
         self.sum: LandmarkSum = LandmarkSum(data, low_rank.seed)
         self.sample = Sample(data, low_rank.seed)
-        self._low_rank = low_rank
+        self._choices, self._data, self._low_rank = choices, data, low_rank
         self._weights = low_rank.weights
+        self._lasting = LastingGains(data, "low rank: as in round 1")
+        self._question: Question | None = None
         self._W: Float | None = None
         self._are_codes = False
 
@@ -103,12 +111,12 @@ class LowRankScorer(AbstractScorer):
         scalings, sums = [], []
         self._are_codes = self._choices.kernel.is_product
         first = MeasureLandmarks(self.sum.chosen.rows, self._choices.standardize)
-        for scaling, part, are_codes in self.data.first_pass(first):
+        for scaling, part, are_codes in self._data.first_pass(first):
             scalings.append(scaling)
             sums.append(part)
             self._are_codes &= are_codes
-        scaling = self.data.measured(scalings)
-        self.sum.start(self.data.alive, sums)
+        scaling = self._data.measured(scalings)
+        self.sum.start(self._data.alive, sums)
         return scaling
 
     def resume(
@@ -123,22 +131,26 @@ class LowRankScorer(AbstractScorer):
             return self
         return self._exactly(survivors[n]).resume(survivors[n:], history[n:])
 
-    def for_round(self, S: Index) -> AbstractScorer:
+    def begin(self, S: Index) -> AbstractScorer:
         asked = self._low_rank
-        cheap = flops_of_round(self.data.n_samples, S.size) <= CHEAP
+        self._question = None
+        cheap = flops_of_round(self._data.n_samples, S.size) <= CHEAP
         now = S.size <= FEW_FEATURES or (asked.eager and cheap)
-        able = asked.may_square and asked.exact is not None
-        return self._exactly(S) if able and now else self
+        if now and asked.may_square and asked.exact is not None:
+            return self._exactly(S).begin(S)
+        if not self._choices.kernel.is_additive:
+            self.sum.move_to(S)
+        return self
 
     def known(self) -> Known:
         return KnownLandmarks(self.sum.fit, self._hsic)
 
-    def reweigh(self, sigma: float) -> None:
-        """W is that of the estimator in all rounds."""
-
     def scores(self, sigma: float, S: Index, n: int) -> Scores:
+        if self._choices.kernel.is_additive:
+            gains, record = self._lasting.of(S, self.sum.features, self._score_for_good)
+            return Scores(gains, -float(gains.sum()), record | NO_ERROR)
         forms, certificate = self._settle(sigma, S, n)
-        orders = orders_for(self._choices.kernel, sigma, self.data.facts(S), self.data.n_samples)
+        orders = orders_for(self._choices.kernel, sigma, self._data.facts(S), self._data.n_samples)
         steep = bool((orders > LONGEST).any())
         rows = Rows.of(self._weights, self.sum.check) if steep else None
         gains = self._scored(ThinState(forms, rows), S, aloud=True)
@@ -147,11 +159,11 @@ class LowRankScorer(AbstractScorer):
             certificate = EXACT
         elif self.sum.chosen.is_everyone:
             asked, tolerance = self._asked(sigma), self._low_rank.tolerance
-            threshold = Threshold(asked, self.data, tolerance, S, n)
+            threshold = Threshold(asked, self._data, tolerance, S, n)
             gains, band, certificate = threshold.settle(gains, certificate)
             exactly = f", exact: {band.size}" if band.size else ""
         else:
-            certificate = certificate.at_cut(gains, n, self.data.sizes(S))
+            certificate = certificate.at_cut(gains, n, self._data.sizes(S))
         record = {
             "engine": f"low rank {forms.rank}: {S.size}{exactly}",
             "landmarks": len(self.sum.chosen.rows),
@@ -165,9 +177,9 @@ class LowRankScorer(AbstractScorer):
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
         return "low rank"
 
-    def lasting(self, features: Index) -> tuple[Float, dict[str, Any]]:
+    def _score_for_good(self, features: Index) -> tuple[Float, dict[str, Any]]:
         """The linear kernel: A is W, exactly."""
-        m, kernel = self.data.n_samples, self._choices.kernel
+        m, kernel = self._data.n_samples, self._choices.kernel
         nothing = Landmarks(np.zeros((1, m)), np.zeros(m), np.zeros(1, dtype=np.int64))
         ones = Factor(np.ones((m, 1)), np.ones(1), 0.0)
         engine = LowRank(1, np.float64, tolerance=0.0)
@@ -176,10 +188,6 @@ class LowRankScorer(AbstractScorer):
         gains = self._scored(ThinState(forms), features, aloud=False)
         return gains, {"engine": f"low rank {forms.rank}"}
 
-    @property
-    def words(self) -> Mapping[str, Any]:
-        return {"engine": "low rank: as in round 1", **NO_ERROR}
-
     def _exactly(self, S: Index) -> ExactScorer:
         """What takes over from here, where S is left; all of low rank is forgotten."""
         asked = self._low_rank
@@ -187,8 +195,8 @@ class LowRankScorer(AbstractScorer):
         del self.sum, self.sample
         self._W = self._question = None
         release_pages()
-        self.data.compact(S)
-        scorer = ExactScorer(asked.exact(), self.data, Singles(), takes_over=True)
+        self._data.compact(S)
+        scorer = ExactScorer(asked.exact(), self._data, Singles(), takes_over=True)
         scorer.sum.restart(S)
         return scorer
 
@@ -207,8 +215,8 @@ class LowRankScorer(AbstractScorer):
         """The round's question, with K and W of all samples."""
         if self._question is None or self._question.sigma != sigma:
             if self._W is None:
-                self._W = self._weights.rows(np.arange(self.data.n_samples))
-            kernel, each = self._choices.kernel, self.data.reader.runtime.each
+                self._W = self._weights.rows(np.arange(self._data.n_samples))
+            kernel, each = self._choices.kernel, self._data.reader.runtime.each
             self._question = Question(kernel, sigma, self._W, self.sum.statistic, each)
         return self._question
 
@@ -234,16 +242,16 @@ class LowRankScorer(AbstractScorer):
         assert check.rows is not None, "check rows are samples"
         residual = residual_rows(self._weights, check, forms)
         errors = row_errors(forms, residual, check.rows, X)
-        gains = Thin().score(ThinState(forms), X, self.data.facts(features))
+        gains = Thin().score(ThinState(forms), X, self._data.facts(features))
         n_sampled = n * len(features) / S.size
-        sizes = self.data.sizes(features)
-        return certify(errors, gains, n_sampled, self.data.n_samples, sizes)
+        sizes = self._data.sizes(features)
+        return certify(errors, gains, n_sampled, self._data.n_samples, sizes)
 
     def _scored(self, state: ThinState, S: Index, *, aloud: bool) -> Float:
         dtype = np.float64 if self._choices.kernel.is_additive else np.float32
-        jobs = self.data.jobs(S, scaled=not self._are_codes)
+        jobs = self._data.jobs(S, scaled=not self._are_codes)
         score = ScoreLowRank(state, dtype, self._choices.standardize)
-        return self.data.scored(score, jobs, aloud=aloud)
+        return self._data.scored(score, jobs, aloud=aloud)
 
     def _hsic(self, sigma: float, forms: LowRankState | None = None) -> float:
         """``<W, K>``: by the factor, unless K is known."""

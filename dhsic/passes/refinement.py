@@ -48,8 +48,10 @@ class Refinement:
             some = facts.take(open_)
             state = engine.prepare(engines.question)
             found = self.data.scores(self.S[open_], engine, state, aloud=self.aloud and not passes)
-            new, error = engines.bounded(engine, found, some)
-            error = caution * error
+            if found.ndim == 2:  # the engine measures what it leaves out
+                new, error = found.T
+            else:
+                new, error = found, caution * engine.error(engines.question, some, found)
             if passes:  # be wary of the next bounds where the last were too small
                 used = max(used, _share(new - gains[open_], errors[open_]))
                 caution = max(caution, 2 * used if used > 1 else 1.0)

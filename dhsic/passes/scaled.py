@@ -14,7 +14,8 @@ from dhsic._typing import Array, Float, Index
 from dhsic.engines.base import AbstractEngine, FeatureStats
 from dhsic.passes.reader import Reader
 from dhsic.passes.task import AbstractPass, Score, Values
-from dhsic.runtime.base import Job
+from dhsic.runtime.base import AbstractRuntime, Job
+from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
 
 
@@ -30,8 +31,8 @@ class ScaledReader:
 
     Parameters
     ----------
-    reader : Reader
-        Of all features.
+    source, runtime, rows, memory
+        As of `Reader`.
 
     Attributes
     ----------
@@ -41,8 +42,14 @@ class ScaledReader:
         Hears of scores.
     """
 
-    def __init__(self, reader: Reader) -> None:
-        self.reader = reader
+    def __init__(
+        self,
+        source: AbstractSource,
+        runtime: AbstractRuntime,
+        rows: Index | None = None,
+        memory: int | None = None,
+    ) -> None:
+        self.reader = Reader(source, runtime, rows, memory=memory)
         self.reporter: Reporter | None = None
         self._scaling: Scaling | None = None
         self._bytes = 0

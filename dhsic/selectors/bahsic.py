@@ -19,9 +19,8 @@ from dhsic.kernels.labels import SELF, LabelParts
 from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import Promise
 from dhsic.outcome import Order
-from dhsic.passes.dependence import SourceDependence
-from dhsic.passes.groups import Membership
-from dhsic.passes.lowrank import MOST_SAMPLES, LowRankChoices
+from dhsic.passes.dependence import ExactScorer, SourceDependence
+from dhsic.passes.lowrank import MOST_SAMPLES, LowRankChoices, LowRankScorer
 from dhsic.passes.planning import Plan, fitted
 from dhsic.selectors.base import Selector
 from dhsic.selectors.parameters import Parameters, seed_of
@@ -70,15 +69,14 @@ class Elimination(AbstractRounds[SourceDependence]):
 
     def dependence(self, labels: LabelParts | None) -> SourceDependence:
         is_thin = self.plan(self.n_samples).begins_thin
-        return SourceDependence(
-            self.source,
-            self.choices(labels, weigh=not is_thin),
-            self.runtime,
-            rows=self.rows,
-            memory=self.budget,
-            candidates=None if self.groups is None else Membership(self.groups.codes),
-            low_rank=self._low_rank(labels) if is_thin else None,
+        choices, data = self.choices(labels, weigh=not is_thin), self.data()
+        candidates = self.candidates()
+        scorer = (
+            LowRankScorer(choices, data, self._low_rank(labels))
+            if is_thin
+            else ExactScorer(choices, data, candidates)
         )
+        return SourceDependence(choices, data, candidates, scorer)
 
     def _low_rank(self, labels: LabelParts | None) -> LowRankChoices:
         assert labels is not None, "data that are their own labels are scored exactly"

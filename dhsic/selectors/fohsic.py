@@ -28,7 +28,6 @@ from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import Promise
 from dhsic.outcome import Order
 from dhsic.passes.forward import SourceForward
-from dhsic.passes.groups import Membership
 from dhsic.passes.lowrank import MOST_SAMPLES, LowRankChoices
 from dhsic.passes.planning import Plan, fitted
 from dhsic.selectors.base import Selector
@@ -159,13 +158,10 @@ class Forward(AbstractRounds[SourceForward]):
         """HSIC(sigma, S-dagger + {j}), from the whole kernel matrix or in low rank."""
         is_thin = self._is_thin(self.n_samples)
         return SourceForward(
-            self.source,
             self.choices(labels, weigh=not is_thin),
-            self.runtime,
-            rows=self.rows,
-            memory=self.budget,
-            candidates=None if self.groups is None else Membership(self.groups.codes),
-            low_rank=self._low_rank(labels) if is_thin else None,
+            self.data(),
+            self.candidates(),
+            self._low_rank(labels) if is_thin else None,
         )
 
     def _low_rank(self, labels: LabelParts | None) -> LowRankChoices:

@@ -6,13 +6,12 @@ What backward elimination and forward selection share; which rounds, a subclass 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from dhsic._typing import Float, Index
 from dhsic.algorithms.state import SelectionState, begin
 from dhsic.errors import InputError
 from dhsic.hsic import check_estimator
@@ -21,42 +20,16 @@ from dhsic.kernels.labels import SELF, LabelParts
 from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import Promise
 from dhsic.outcome import Order
-from dhsic.passes.groups import OPEN_GROUPS, Membership
+from dhsic.passes.dependence import AbstractRoundDependence, Choices
+from dhsic.passes.groups import OPEN_GROUPS, AbstractCandidates, Membership, Singles
 from dhsic.passes.scaled import ScaledReader
-from dhsic.passes.scoring import Choices
 from dhsic.progress import Progress
 from dhsic.selectors.parameters import Parameters
 from dhsic.selectors.run import AbstractRun, check_measured, weights_from, weights_of
 from dhsic.sources.scaling import Scaling
 from dhsic.storage.checkpoint import Checkpoint
 
-
-class Measured(Protocol):
-    """HSIC over a source, as far as a run is concerned with it."""
-
-    data: ScaledReader
-
-    @property
-    def candidates(self) -> Index:
-        """What may be removed or chosen: features that vary, or their groups."""
-
-    def measure(self) -> Scaling:
-        """Pass over all features."""
-
-    def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
-        """Take the data for their own labels, after `measure`."""
-
-    def check_reach(self) -> None:
-        """Refuse data that the kernel overflows on, after `measure`."""
-
-    def resume(self, state: SelectionState) -> None:
-        """Go to where `state` left off, after `measure`."""
-
-    def close(self) -> None:
-        """Let go of scratch."""
-
-
-D = TypeVar("D", bound=Measured)
+D = TypeVar("D", bound=AbstractRoundDependence)
 
 
 @dataclass
@@ -108,6 +81,14 @@ class AbstractRounds(AbstractRun, Generic[D]):
             return needed
         squares = (OPEN_GROUPS + 4) * self.runtime.n_here
         return replace(needed, tasks=needed.tasks + squares * 8 * m * m)
+
+    def data(self) -> ScaledReader:
+        """What rounds read the features by."""
+        return ScaledReader(self.source, self.runtime, self.rows, self.budget)
+
+    def candidates(self) -> AbstractCandidates:
+        """What rounds remove or add: features, or groups of them."""
+        return Singles() if self.groups is None else Membership(self.groups.codes)
 
     def choices(self, labels: LabelParts | None, *, weigh: bool = True) -> Choices:
         """What does not change during a run; without W where it is not to be a matrix."""

@@ -22,10 +22,9 @@ from dhsic.kernels.labels import (
     label_parts,
 )
 from dhsic.kernels.table import resolve_kernel
-from dhsic.passes.dependence import SourceDependence
+from dhsic.passes.dependence import Choices, ExactScorer, SourceDependence
 from dhsic.passes.machine import machine_weights
 from dhsic.passes.planning import Plan
-from dhsic.passes.scoring import Choices
 from dhsic.selectors.bahsic import Elimination
 from dhsic.selectors.base import Selector
 from dhsic.selectors.parameters import Parameters
@@ -111,14 +110,11 @@ class Recursive(Elimination):
             asked.approx == "direct",
         )
         classes, penalty = self._classes(labels), float(asked.penalty)
-        return SourceDependence(
-            self.source,
-            choices,
-            self.runtime,
-            rows=self.rows,
-            memory=self.budget,
-            machine=lambda K: machine_weights(K, classes, penalty),
+        data, candidates = self.data(), self.candidates()
+        scorer = ExactScorer(
+            choices, data, candidates, machine=lambda K: machine_weights(K, classes, penalty)
         )
+        return SourceDependence(choices, data, candidates, scorer)
 
     def _classes(self, labels: LabelParts) -> Any:
         """Class of each sample, (m,)."""
