@@ -28,10 +28,9 @@ from dhsic.outcome import Outcome
 from dhsic.sources.chunked import dimension_names, read_array
 from dhsic.sources.stores import FolderStore, metadata_of
 from dhsic.sources.writing import check_free, write_array, written_aside
-from dhsic.storage.folder import check_place
 from dhsic.storage.nodes import META, as_bytes, in_memory
-from dhsic.storage.place import place_at
-from dhsic.storage.urls import as_path, is_url
+from dhsic.storage.objects import as_path, is_url
+from dhsic.storage.place import check_place, place_at
 from dhsic.versions import VERSION, versions
 
 #: Version of the layout below.

@@ -45,10 +45,9 @@ import xarray as xr
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
 from dhsic.sources.names import STORED
-from dhsic.storage.base import plain
-from dhsic.storage.folder import check_place, replacing
-from dhsic.storage.objects import Objects
-from dhsic.storage.urls import as_path, check_url, is_url
+from dhsic.storage.nodes import plain
+from dhsic.storage.objects import Objects, as_path, check_url, is_url
+from dhsic.storage.place import check_place, replacing
 
 #: Columns that come first, where there are such.
 FIRST = (

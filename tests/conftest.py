@@ -56,7 +56,8 @@ def s3():
 @pytest.fixture
 def short_leases(monkeypatch):
     """Leases that run out in a moment, and stores that may not stay away for long."""
-    from dhsic.storage import lease, objects
+    from dhsic.storage import lock as lease
+    from dhsic.storage import objects
 
     lease._dead.clear()
     monkeypatch.setattr(lease, "LEASE", 1.0)

@@ -22,7 +22,7 @@ from spots import FolderSpot, UrlSpot
 
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import CheckpointError
-from dhsic.storage import folder as files
+from dhsic.storage import place as files
 from dhsic.storage.checkpoint import Checkpoint
 
 IDENTITY = {
@@ -448,7 +448,7 @@ CHILD = """
 import sys, time, numpy as np
 sys.path[:0] = {path!r}
 import test_checkpoint as t
-from dhsic.storage import lease
+from dhsic.storage import lock as lease
 lease.LEASE, lease.BEAT, lease.LOOK = 1.0, 0.2, 0.05
 run = t.RUN
 with t.Checkpoint(sys.argv[1]) as checkpoint:

@@ -31,12 +31,12 @@ from dhsic.detached import attach, start, submit
 from dhsic.detached import run as handle
 from dhsic.detached.folder import Folder
 from dhsic.errors import CheckpointError, ClusterError, StoreError
-from dhsic.storage import lease
-from dhsic.storage.base import LostError
-from dhsic.storage.bucket import Bucket
+from dhsic.storage import lock as lease
 from dhsic.storage.checkpoint import Checkpoint
+from dhsic.storage.lock import LostError
+from dhsic.storage.place import Bucket
 
-SHORT = "from dhsic.storage import lease\nlease.LEASE, lease.BEAT, lease.LOOK = 2.0, 0.4, 0.05\n"
+SHORT = "from dhsic.storage import lock\nlock.LEASE, lock.BEAT, lock.LOOK = 2.0, 0.4, 0.05\n"
 COMMAND = (*("--target", "sample_trait", "-n", "8", "--step", "0.3"), "--threads", "2")
 
 

@@ -18,14 +18,12 @@ from test_checkpoint import IDENTITY, RUN, keep, same
 
 import dhsic
 from dhsic.errors import CheckpointError, InputError, StoreError
-from dhsic.storage import lease, objects
-from dhsic.storage.base import LostError
-from dhsic.storage.bucket import Bucket
+from dhsic.storage import lock as lease
+from dhsic.storage import objects
 from dhsic.storage.checkpoint import Checkpoint
-from dhsic.storage.folder import FolderPlace
-from dhsic.storage.lease import Lease
+from dhsic.storage.lock import Lease, LostError
 from dhsic.storage.objects import Objects, sentence
-from dhsic.storage.place import place_at
+from dhsic.storage.place import Bucket, FolderPlace, place_at
 
 pytestmark = pytest.mark.usefixtures("short_leases")
 

@@ -23,9 +23,8 @@ from dhsic.sources.base import AbstractSource
 from dhsic.sources.request import MissingChunks
 from dhsic.sources.target import read_groups
 from dhsic.storage.checkpoint import Checkpoint
-from dhsic.storage.folder import FolderPlace, check_place
-from dhsic.storage.place import place_at
-from dhsic.storage.urls import as_path, is_url
+from dhsic.storage.objects import as_path, is_url
+from dhsic.storage.place import FolderPlace, check_place, place_at
 
 COMMAND = "dhsic select"
 #: Methods whose default is a kernel of their own on the labels.

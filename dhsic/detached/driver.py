@@ -18,7 +18,7 @@ from dhsic.errors import DhsicError, StoreError
 from dhsic.results import save
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.storage.base import AbstractLock, LostError
+from dhsic.storage.lock import AbstractLock, LostError
 
 LOOKS = 0.5  # seconds between looks whether the run shall stop
 KEPT = ("round", "n_features", "n_removed", "n_added", "hsic", "sigma", "engine")

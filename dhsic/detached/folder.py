@@ -31,10 +31,10 @@ import numpy as np
 from dhsic.detached.request import arrays_of, plain_request, request_of
 from dhsic.errors import CheckpointError
 from dhsic.selectors.request import Request
-from dhsic.storage.base import AbstractLock, plain
 from dhsic.storage.checkpoint import DETACHED
-from dhsic.storage.folder import FolderPlace
-from dhsic.storage.place import place_at
+from dhsic.storage.lock import AbstractLock
+from dhsic.storage.nodes import plain
+from dhsic.storage.place import FolderPlace, place_at
 
 FORMAT = 1
 #: States that a run stays in until somebody resumes it.

@@ -19,12 +19,9 @@ from dhsic.errors import CheckpointError, ClusterError, DhsicError
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.request import Request
 from dhsic.selectors.stability import check_stability
-from dhsic.storage.base import AbstractPlace
-from dhsic.storage.bucket import MOMENTARY
 from dhsic.storage.checkpoint import Checkpoint
-from dhsic.storage.folder import FolderPlace, check_place
-from dhsic.storage.place import place_at
-from dhsic.storage.urls import as_path, check_url, is_url
+from dhsic.storage.objects import as_path, check_url, is_url
+from dhsic.storage.place import MOMENTARY, AbstractPlace, FolderPlace, check_place, place_at
 
 
 @contextmanager

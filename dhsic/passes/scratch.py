@@ -39,6 +39,7 @@ from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.sources.base import AbstractSource, Block, run_of
 from dhsic.sources.chunked import ChunkedArray
 from dhsic.sources.writing import create_array
+from dhsic.storage.lock import flock
 
 #: Names of folders and their locks, and of nothing that a user would call a folder of theirs.
 OURS = re.compile(r"(dhsic-scratch-\d+-[0-9a-f]{8})(\.lock)?")
@@ -74,7 +75,7 @@ def sweep(place: Path) -> None:
     """Remove folders in `place` whose process is dead; what only looks like one stays."""
     names = set(os.listdir(place))  # noqa: PTH208  # one look: a lock is there before its folder
     for stem in {match[1] for name in names if (match := OURS.fullmatch(name))}:
-        with contextlib.suppress(OSError, ImportError):  # it is alive, or just gone, or not ours
+        with contextlib.suppress(OSError):  # it is alive, or just gone, or not ours
             if f"{stem}.lock" in names:
                 _remove_dead(place / stem, place / f"{stem}.lock")
             else:  # what a task wrote when its run had ended
@@ -87,7 +88,7 @@ def _remove_dead(path: Path, lock: Path) -> None:
     handle = os.open(lock, os.O_RDWR | NO_DETOURS)
     try:
         if os.read(handle, HOST_BYTES) == _host():
-            _take(handle)
+            flock(handle)
             _remove_tree(path)
             lock.unlink()
     finally:
@@ -112,18 +113,12 @@ def _locked(place: Path, name: str) -> tuple[Path, int | None]:
     assert handle is not None
     os.write(handle, _host())
     try:
-        _take(handle)
-    except (OSError, ImportError):  # no locks here: it is never swept
+        flock(handle)
+    except OSError:  # no locks here: it is never swept
         os.close(handle)
         handle = None
     aside.rename(lock)
     return lock, handle
-
-
-def _take(handle: int) -> None:
-    import fcntl  # not on Windows
-
-    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _remove(path: Path, lock: Path, handle: int | None, owner: int) -> None:

@@ -30,7 +30,6 @@ import numpy as np
 from dhsic._typing import Array
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import CheckpointError, DataError, InputError
-from dhsic.storage.base import LostError, plain
 from dhsic.storage.format import (
     CHECKSUMS,
     ROOT,
@@ -44,6 +43,8 @@ from dhsic.storage.format import (
     sha,
     start_digest,
 )
+from dhsic.storage.lock import LostError
+from dhsic.storage.nodes import plain
 from dhsic.storage.place import place_at
 
 #: Name of the lock of the one who writes.

@@ -21,8 +21,8 @@ from dhsic._typing import Array, Float, Index
 from dhsic.algorithms.state import SelectionState, begin
 from dhsic.errors import CheckpointError, StoreError
 from dhsic.sources.views import named
-from dhsic.storage.base import AbstractFenced, AbstractPlace, canonical
-from dhsic.storage.nodes import META, decode, names_of
+from dhsic.storage.nodes import META, canonical, decode, names_of
+from dhsic.storage.place import AbstractFenced, AbstractPlace
 
 
 def sha(*parts: str | Array) -> str:

@@ -1,16 +1,78 @@
-"""The lock of a folder, which the kernel holds."""
+"""The right to write: one process at a time.
+
+In a folder the kernel holds the lock. In an object store no kernel sees that a process has died,
+and the lock is a lease: an object that its holder writes anew every few seconds. Who finds it
+unchanged for as long as a lease lasts takes it over. No clock is compared with another one's: who
+wants it watches it. The rare holder that was only silent (paused, cut off) finds out at its next
+write, which is on the condition that the object is as it was left.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import secrets
 import socket
+import threading
+import time
+from abc import ABC, abstractmethod
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from dhsic.errors import CheckpointError
-from dhsic.storage.base import AbstractLock, LostError, gone
+from dhsic.errors import CheckpointError, StoreError
+from dhsic.storage.objects import Found, Objects, Tag
 
 logger = logging.getLogger("dhsic")
+
+
+class LostError(CheckpointError):
+    """Another process has taken the right to write from this one, which was silent for long."""
+
+
+def gone(path: Path | str) -> CheckpointError:
+    """The error of a place that is not there any more while a run keeps its rounds in it."""
+    return CheckpointError(
+        f"{path} was there when this run began to write in it, and is removed or moved now: the "
+        "rounds that were kept there are gone with it. Bring it back and start again, or start "
+        "again with a new checkpoint."
+    )
+
+
+class AbstractLock(ABC):
+    """The right to write: one process at a time."""
+
+    @property
+    @abstractmethod
+    def held(self) -> bool:
+        """Whether this object has the lock, as far as it knows."""
+
+    @abstractmethod
+    def take(self) -> None:
+        """Take the lock; CheckpointError says who has it."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Let others take it."""
+
+    @abstractmethod
+    def confirm(self, *, surely: bool = False) -> None:
+        """Raise LostError if another process has it by now, CheckpointError if its place is gone.
+
+        Parameters
+        ----------
+        surely : bool
+            Look also where that can hardly be.
+        """
+
+    @abstractmethod
+    def is_taken(self) -> bool:
+        """Whether some process holds it now, as far as can be seen at once."""
+
+
+# In a folder -------------------------------------------------------------------------------
 
 
 class WriterLock(AbstractLock):
@@ -38,7 +100,7 @@ class WriterLock(AbstractLock):
             return
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            _flock(handle)
+            flock(handle)
         except BlockingIOError as error:
             writer = os.read(handle, 200).decode(errors="replace") or "another process"
             os.close(handle)
@@ -100,9 +162,258 @@ def _this_process() -> bytes:
     return f"process {os.getpid()} on {socket.gethostname()}".encode()
 
 
-def _flock(handle: int) -> None:
+def flock(handle: int) -> None:
+    """Lock an open file, or raise BlockingIOError where another process has."""
     try:
         import fcntl
     except ImportError as error:  # Windows
         raise OSError("no advisory locks here") from error
     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+# In an object store ------------------------------------------------------------------------
+
+LEASE = 45.0  # seconds without a word after which a holder is taken for dead
+BEAT = 10.0  # seconds between two words of it
+LOOK = 1.0  # seconds between looks of who waits for it
+PATIENCE = 15.0  # seconds that the store may take over one word
+#: How much clocks may differ: stores refuse requests of those that differ by more.
+SKEW = timedelta(minutes=15)
+#: The same where a mistake is mended by the next look.
+SMALL_SKEW = timedelta(minutes=1)
+
+#: Leases that this process holds, and processes whose leases have run out.
+_ours: set[str] = set()
+_dead: set[str] = set()
+
+
+def now() -> float:
+    """Seconds, those of a sleep of the machine included."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
+
+
+@lru_cache(maxsize=1)
+def _process(pid: int) -> str:
+    """Name of this process, which no other one will ever have."""
+    return f"{pid}-{secrets.token_hex(8)}"
+
+
+class Lease(AbstractLock):
+    """The right to write below a URL.
+
+    Parameters
+    ----------
+    url : str
+        What is written.
+    name : str
+        Name of the object of the lease there.
+    """
+
+    def __init__(self, url: str, name: str) -> None:
+        self._url = url
+        self._name = name
+        self._objects = Objects(url, PATIENCE)
+        self._one_at_a_time = threading.RLock()
+        self._stop = threading.Event()
+        self._tag: Tag | None = None
+        self._content: dict[str, Any] = {}
+        self._heard = 0.0  # when we last wrote it
+        self._successor: str | None = None
+        self._seen: tuple[Tag | None, float] = (None, 0.0)
+
+    @property
+    def held(self) -> bool:
+        return self._tag is not None and self._successor is None
+
+    def take(self) -> None:
+        """Take the lease; wait for that of a holder who may be dead, refuse that of a living one.
+
+        Raises
+        ------
+        CheckpointError
+            Another process has it, and lives; or the store does not honour conditions.
+        """
+        if self.held:
+            return
+        self._begin()
+        found = self._objects.get(self._name)
+        tag = None if found is None else self._watched(found)
+        taken = self._written(tag)
+        if taken is None:  # another one was faster
+            raise self._refusal(_content(self._objects.get(self._name)))
+        self._tag = taken
+        try:
+            self._check_store()
+        except BaseException:
+            self.release()
+            raise
+        _ours.add(self._content["lease"])
+        threading.Thread(target=self._live, name="dhsic-lease", daemon=True).start()
+
+    def _begin(self) -> None:
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        self._stop, self._successor = threading.Event(), None
+        self._content = {
+            "holder": f"process {os.getpid()} on {socket.gethostname()} since {since}",
+            "process": _process(os.getpid()),
+            "lease": secrets.token_hex(8),
+            "seconds": LEASE,
+            "beat": 0,
+        }
+
+    def _written(self, tag: Tag | None) -> Tag | None:
+        """Write our next word where `tag` is; None where it is not."""
+        self._heard, before = now(), self._heard
+        self._content["beat"] += 1
+        data = json.dumps(self._content).encode()
+        try:
+            if tag is None:
+                return self._objects.create(self._name, data)
+            return self._objects.update(self._name, data, tag)
+        except StoreError:
+            self._heard = before
+            raise
+
+    def _watched(self, found: Found) -> Tag | None:
+        """Version of a lease that nobody has any more, once that is known; None if it is gone."""
+        content = _content(found)
+        if _is_free(content) or _is_dead(content) or _age(found) > SKEW + _length(content):
+            return found.tag
+        if content["process"] == _process(os.getpid()):
+            raise self._refusal(content)
+        logger.warning(
+            "%s is held by %s; waiting up to %g s to hear whether it is still at work.",
+            *(self._url, content["holder"], _length(content).total_seconds()),
+        )
+        deadline = now() + _length(content).total_seconds()
+        while now() < deadline:
+            time.sleep(LOOK)
+            again = self._objects.get(self._name)
+            if again is None or _is_free(_content(again)):
+                return None if again is None else again.tag
+            if again.tag != found.tag:
+                raise self._refusal(_content(again))
+        _dead.add(content["process"])
+        logger.warning("%s: %s is dead; taking over.", self._url, content["holder"])
+        return found.tag
+
+    def _refusal(self, content: dict[str, Any]) -> CheckpointError:
+        return CheckpointError(
+            f"{self._url} is being written by {content['holder'] or 'another process'}. Wait "
+            "until it ends, stop it, or pass another folder."
+        )
+
+    def _check_store(self) -> None:
+        """Refuse a store that writes whatever the condition: it cannot have a single writer."""
+        content = json.dumps({**self._content, "beat": -1}).encode()
+        if self._objects.create(self._name, content) is not None:
+            raise CheckpointError(
+                f"The object store of {self._url} does not honour conditional writes "
+                "(If-None-Match), without which two runs could write one checkpoint. Use another "
+                "store, or a folder."
+            )
+
+    def _live(self) -> None:
+        """Say that we live, until we let go; in a thread of its own."""
+        stop = self._stop
+        while not stop.wait(BEAT):
+            try:
+                self._renew()
+            except StoreError as error:
+                logger.debug("%s", error)  # `confirm` says it when something is to be written
+            except CheckpointError:  # it is lost, or its place is gone
+                return
+
+    def _renew(self) -> None:
+        with self._one_at_a_time:
+            if self._tag is None:
+                return
+            if self._successor is None:
+                tag = self._written(self._tag)
+                if tag is not None:
+                    self._tag = tag
+                    return
+                found = self._objects.get(self._name)
+                if found is None:
+                    raise gone(self._url)
+                self._successor = str(_content(found)["holder"])
+                _ours.discard(self._content["lease"])
+            raise LostError(
+                f"{self._url} is now written by {self._successor or 'another process'}: this one "
+                f"was not heard of for {LEASE:g} s and has been followed by it. Let that one go "
+                "on; the rounds that are done are kept."
+            )
+
+    def confirm(self, *, surely: bool = False) -> None:
+        """Raise LostError if another process has the lease by now.
+
+        Parameters
+        ----------
+        surely : bool
+            Ask the store also where the lease cannot have run out.
+        """
+        if surely or self._successor is not None or now() - self._heard > LEASE / 2:
+            self._renew()
+
+    def release(self) -> None:
+        self._stop.set()
+        with self._one_at_a_time:
+            tag, self._tag = self._tag, None
+            _ours.discard(self._content.get("lease", ""))
+            if tag is None or self._successor is not None:
+                return
+            try:
+                self._objects.update(self._name, b"{}", tag)
+            except StoreError as error:
+                logger.debug("%s", error)  # it runs out
+
+    def is_taken(self) -> bool:
+        """Whether a process holds it, as far as can be seen at once.
+
+        A holder that died is seen to be dead when the lease has run out.
+        """
+        found = self._objects.get(self._name)
+        content = _content(found)
+        if found is None or _is_free(content) or _is_dead(content):
+            return False
+        if content["process"] == _process(os.getpid()):
+            return True
+        if self._seen[0] != found.tag:
+            self._seen = found.tag, now()
+        watched = now() - self._seen[1]
+        length = _length(content)
+        return watched < length.total_seconds() and _age(found) < length + SMALL_SKEW
+
+
+def _content(found: Found | None) -> dict[str, Any]:
+    """What a lease says; of one that is damaged or free, that it is."""
+    free = {"holder": "", "process": "", "lease": "", "seconds": LEASE}
+    if found is None:
+        return free
+    try:
+        told = dict(json.loads(found.data))
+        told["seconds"] = float(told.get("seconds", LEASE))
+    except (ValueError, TypeError):
+        return free | {"holder": "another process", "process": "?", "lease": "?"}
+    return free | told
+
+
+def _is_free(content: dict[str, Any]) -> bool:
+    return not content["lease"]
+
+
+def _is_dead(content: dict[str, Any]) -> bool:
+    """Whether its holder is known to be dead, or is an object of this process that is gone."""
+    if content["process"] == _process(os.getpid()):
+        return content["lease"] not in _ours
+    return content["process"] in _dead
+
+
+def _length(content: dict[str, Any]) -> timedelta:
+    return timedelta(seconds=content["seconds"])
+
+
+def _age(found: Found) -> timedelta:
+    return datetime.now(UTC) - found.modified

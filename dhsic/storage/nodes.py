@@ -1,7 +1,8 @@
-"""Zarr groups of one-chunk arrays as names and bytes, to be written one by one."""
+"""Plain data as JSON, and Zarr groups of one-chunk arrays as names and bytes."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,23 @@ from zarr.storage import MemoryStore
 
 from dhsic._typing import Array
 from dhsic.sources.chunked import read_array
-from dhsic.storage.base import plain
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{value!r} of type {type(value).__name__} is not plain data")
+
+
+def plain(value: Any) -> Any:
+    """Return a copy of plain data (NumPy scalars included) as JSON gives it back."""
+    return json.loads(json.dumps(value, default=_plain))
+
+
+def canonical(value: Any) -> str:
+    """Plain data as JSON, the same text for the same data."""
+    return json.dumps(value, sort_keys=True, default=_plain)
+
 
 #: Name of the metadata of a group or array.
 META = "zarr.json"

@@ -8,10 +8,9 @@ Keys come from the environment, where `obstore` looks for them: ``AWS_ACCESS_KEY
 ``AWS_SECRET_ACCESS_KEY``, ``AWS_ENDPOINT_URL``, ``AWS_REGION``, those of a workload identity, and
 their like of other stores.
 
-What an object store said when it did not do as it was told, as one sentence without secrets.
-
-Answers of stores may hold key ids, signatures and even tokens of a session, so nothing of them is
-passed on but the status, the code and what happened to the connection.
+What a store answers when it does not do as it was told may hold key ids, signatures and even tokens
+of a session, so nothing of it is passed on but the status, the code and what happened to the
+connection.
 """
 
 from __future__ import annotations
@@ -23,11 +22,79 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import cache, lru_cache
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
-from dhsic.errors import InputError, StoreError
+from dhsic.errors import DhsicError, InputError, StoreError
+
+# URLs: which are taken, and what must not be in them ---------------------------------------
+
+#: Schemes of stores that replace an object only on a condition, which a single writer needs.
+SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl", "memory")
+
+
+def is_url(path: str | PathLike[str]) -> bool:
+    """Whether a path is a URL of something else than a folder.
+
+    >>> is_url("s3://bucket/run.dhsic"), is_url("file:///tmp/run.dhsic"), is_url("run.dhsic")
+    (True, False, False)
+    """
+    return "://" in fspath(path) and not fspath(path).startswith("file://")
+
+
+def as_path(path: str | PathLike[str]) -> Path:
+    """Path of a folder, also where it is said as a URL."""
+    text = fspath(path)
+    return Path(unquote(urlsplit(text).path) if text.startswith("file://") else text)
+
+
+def without_secrets(text: Any) -> str:
+    """A message of a store without what may be a key or a signature: queries and passwords.
+
+    >>> without_secrets("PUT https://me:pw@a.b/c?sig=x failed")
+    'PUT https://a.b/c failed'
+    """
+    return re.sub(r"(?<=://)[^/\s@]*@", "", re.sub(r"\?\S*", "", str(text)))
+
+
+def check_url(url: str, what: str, refusal: type[DhsicError]) -> str:
+    """The URL as it is used, without slashes at its end; refuse one that cannot be used.
+
+    Parameters
+    ----------
+    what : str
+        How the message calls it, such as ``"checkpoint="``.
+    refusal : type
+        Error to raise.
+    """
+    parts = urlsplit(url)
+    who, is_named, _ = parts.netloc.rpartition("@")  # of Azure: the container in an account
+    if is_named and (":" in who or parts.scheme not in ("abfs", "abfss")):
+        raise refusal(
+            f"{what}{without_secrets(url)!r} was given with a user name or password in it, which "
+            "would be written down with it. Leave them out, and put keys into the environment."
+        )
+    if parts.query or parts.fragment:
+        raise refusal(
+            f"{what}{without_secrets(url).partition('#')[0]!r} was given with a query or fragment "
+            "(?, #). Leave it out; keys belong into the environment."
+        )
+    if parts.scheme not in SCHEMES:
+        raise refusal(
+            f"{what}{url!r} is neither a folder nor the URL of an object store. Pass a folder, or "
+            "a URL such as s3://bucket/run.dhsic (gs://, az://)."
+        )
+    if not parts.netloc or not parts.path.strip("/"):
+        raise refusal(
+            f"{what}{url!r} names no folder in a bucket. Pass one, such as "
+            f"{parts.scheme}://{parts.netloc or 'bucket'}/run.dhsic."
+        )
+    return url.rstrip("/")
+
+
+# What a store said -------------------------------------------------------------------------
 
 STATUS = re.compile(r"status code: (\d{3}[ \w]*)")
 CODE = re.compile(r"<Code>(\w{1,60})</Code>")
@@ -92,6 +159,8 @@ def _reason(text: str) -> str:
     return "" if "://" in first or "<" in first else first[:200]  # of a setting that is wrong
 
 
+# Objects -----------------------------------------------------------------------------------
+
 #: Seconds that a store may stay away before a run stops, and one request may take.
 PATIENCE, REQUEST = 90.0, 30.0
 #: Requests in flight at once.
@@ -131,7 +200,7 @@ class Objects:
     Parameters
     ----------
     url : str
-        As `dhsic.storage.urls.check_url` returns it.
+        As `check_url` returns it.
     patience : float, optional
         Seconds that the store may stay away; `PATIENCE` by default.
 
