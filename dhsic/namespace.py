@@ -7,10 +7,17 @@ back, and what NumPy's speed hangs on, operations that write where their operand
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, Self
 
 import numpy as np
-from array_api_compat import array_namespace, is_cupy_array, is_torch_array, to_device
+from array_api_compat import (
+    array_namespace,
+    is_array_api_obj,
+    is_cupy_array,
+    is_torch_array,
+    to_device,
+)
 
 from dhsic._typing import Array, Index, Mask
 
@@ -59,6 +66,32 @@ def cast(x: Any, dtype: Any) -> Array:
     xp = namespace_of(x)
     new: Array = xp.astype(x, getattr(xp, np.dtype(dtype).name), copy=False)
     return new
+
+
+class Movable:
+    """A data class of numbers and arrays, which go to other namespaces together."""
+
+    __slots__ = ()
+
+    def on(self, xp: Any, device: Any = None) -> Self:
+        """The same in another namespace, on one of its devices."""
+        mine: Any = self
+        parts = {f.name: _moved_all(getattr(self, f.name), xp, device) for f in fields(mine)}
+        new: Self = replace(mine, **parts)
+        return new
+
+
+def _moved_all(value: Any, xp: Any, device: Any) -> Any:
+    """Whatever of a value can move; numbers of NumPy are strangers to other arrays."""
+    if isinstance(value, np.floating):
+        return float(value)
+    if is_array_api_obj(value):
+        return moved(value, xp, device)
+    if isinstance(value, dict):
+        return {key: _moved_all(each, xp, device) for key, each in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_moved_all(each, xp, device) for each in value)
+    return value.on(xp, device) if hasattr(value, "on") else value
 
 
 def taken(x: Any, which: Index | Mask, axis: int = 0) -> Array:

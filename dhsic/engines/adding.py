@@ -17,7 +17,7 @@ rounding.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,7 +30,7 @@ from dhsic.engines.levels import level_gains
 from dhsic.engines.separable import STEP, Separable, against_zero, separable
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel, Expansion
-from dhsic.namespace import cast, host, moved, namespace_of, slices, taken, zeros
+from dhsic.namespace import Movable, cast, host, namespace_of, slices, taken, zeros
 
 #: Part of R that the last engine leaves out: rounding.
 NOTHING = 1e-14
@@ -88,7 +88,7 @@ class AddingQuestion(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class AddingState:
+class AddingState(Movable):
     """State of a round: ``A / scale`` per base in the working dtype, row sums in float64.
 
     Attributes
@@ -110,16 +110,6 @@ class AddingState:
     norms: dict[int, float]
     scale: float
     direct: DirectState | None
-
-    def on(self, xp: Any, device: Any = None) -> AddingState:
-        """The same state in another namespace, on one of its devices."""
-        return replace(
-            self,
-            sigma=float(self.sigma),
-            A={base: A.on(xp, device) for base, A in self.A.items()},
-            row_sums={base: moved(sums, xp, device) for base, sums in self.row_sums.items()},
-            direct=None if self.direct is None else self.direct.on(xp, device),
-        )
 
 
 @dataclass(frozen=True)
@@ -160,19 +150,17 @@ class Adding(AbstractEngine):
     def score(self, state: AddingState, X: Array, facts: FeatureStats) -> Float:
         """Gains and bounds of c features, (c, 2)."""
         out = np.zeros((X.shape[0], 2))
-        exact = state.kernel.addition()
-        if exact is not None:
-            out[:] = state.scale * self._by_terms(state, exact, X, facts)
-            return out
         for way, which in ways(state.kernel, state.sigma, facts, self.tolerance):
-            part = taken(X, which)
+            part, about = taken(X, which), facts.take(which)
             if way == "direct":
                 assert state.direct is not None, "prepared for features that need it"
-                out[which, 0] = Direct(adding=True).score(state.direct, part, facts.take(which))
+                out[which, 0] = Direct(adding=True).score(state.direct, part, about)
+            elif isinstance(way, Expansion):
+                out[which] = state.scale * self._by_terms(state, way, part, about)
             elif isinstance(way, Separable):
                 out[which] = state.scale * self._by_functions(state, way, part)
             else:
-                out[which] = state.scale * self._by_levels(state, part, facts.take(which))
+                out[which] = state.scale * self._by_levels(state, part, about)
         return out
 
     def _definition(self, question: AddingQuestion) -> DirectState:
@@ -186,31 +174,27 @@ class Adding(AbstractEngine):
 
     def error(self, question: AddingQuestion, facts: FeatureStats, gains: Float) -> Float:
         """Bounds on what `score` will leave out and round, before it runs, (c,)."""
-        kernel = question.kernel
         unit = self._rounding(question.n_samples)
-        exact = kernel.addition()
-        if exact is not None:
-            norms = {t.base: question.weighted(t.base).norm for t in exact.terms}
-            return _rounding_of(exact, facts, norms, unit)
         out = np.zeros_like(gains)
-        size = np.sqrt(facts.fourth_moment)
-        for way, which in ways(kernel, question.sigma, facts, self.tolerance):
-            rest = (
-                question.n_samples * way.left[way.n_terms(self.tolerance)]
-                if isinstance(way, Separable)
-                else 0.0
-            )
-            about = np.minimum(4.0, 8 * question.sigma * size[which])
-            out[which] = question.weighted(0).norm * (rest + unit * about)
+        for way, which in ways(question.kernel, question.sigma, facts, self.tolerance):
+            about = facts.take(which)
+            if isinstance(way, Expansion):
+                norms = {t.base: question.weighted(t.base).norm for t in way.terms}
+                out[which] = _rounding_of(way, about, norms, unit)
+                continue
+            rest = 0.0
+            if isinstance(way, Separable):
+                rest = question.n_samples * way.left[way.n_terms(self.tolerance)]
+            size = _size(question.sigma, about)
+            out[which] = question.weighted(0).norm * (rest + unit * size)
         return out
 
     def products(self, question: AddingQuestion, facts: FeatureStats) -> int:
-        exact = question.kernel.addition()
-        if exact is not None:
-            return len(facts.max_abs) * len(exact.terms)
         total = 0
         for way, which in ways(question.kernel, question.sigma, facts, self.tolerance):
-            if isinstance(way, Separable):
+            if isinstance(way, Expansion):
+                total += int(which.sum()) * len(way.terms)
+            elif isinstance(way, Separable):
                 total += int(which.sum()) * way.n_terms(self.tolerance)
             elif way == "levels":
                 total += int((facts.n_levels[which].astype(np.int64) - 1).sum())
@@ -234,18 +218,10 @@ class Adding(AbstractEngine):
 
     def _by_levels(self, state: AddingState, X: Array, facts: FeatureStats) -> Float:
         """By the pairs of levels, exact."""
-        gains = level_gains(
-            X,
-            facts.n_levels,
-            state.A[0],
-            state.row_sums[0],
-            state.kernel,
-            -state.sigma,
-            self.dtype,
-        )
-        squares = np.sqrt(facts.fourth_moment)
-        size = np.minimum(4.0, 8 * state.sigma * squares)
-        return np.stack([gains, self._rounding(X.shape[1]) * state.norms[0] * size], axis=1)
+        A, sums, sigma = state.A[0], state.row_sums[0], -state.sigma
+        gains = level_gains(X, facts.n_levels, A, sums, state.kernel, sigma, self.dtype)
+        rounding = self._rounding(X.shape[1]) * state.norms[0] * _size(state.sigma, facts)
+        return np.stack([gains, rounding], axis=1)
 
     def _by_functions(self, state: AddingState, way: Separable, X: Array) -> Float:
         """By functions of one value, as many as the tolerance asks for."""
@@ -275,10 +251,11 @@ class Adding(AbstractEngine):
 
 def ways(
     kernel: AbstractKernel, sigma: float, facts: FeatureStats, tolerance: float
-) -> Iterator[tuple[Separable | str, Mask]]:
-    """Split features of a product kernel by how they are scored: functions, levels, definition."""
-    if not kernel.is_product:
-        yield "direct", np.ones(len(facts.max_abs), dtype=bool)
+) -> Iterator[tuple[Expansion | Separable | str, Mask]]:
+    """Split features by how they are scored: terms, functions, "levels" or "direct"."""
+    everyone, exact = np.ones(len(facts.max_abs), dtype=bool), kernel.addition()
+    if exact is not None or not kernel.is_product:
+        yield exact or "direct", everyone
         return
     ranges = np.ceil(np.log(np.maximum(facts.max_abs, 1e-300)) / np.log(STEP))
     for range_ in np.unique(ranges):
@@ -295,6 +272,11 @@ def ways(
             yield "direct", rest
         else:
             yield basis, rest
+
+
+def _size(sigma: float, facts: FeatureStats) -> Float:
+    """How large ``k - 1`` is to rounding, (c,)."""
+    return np.asarray(np.minimum(4.0, 8 * sigma * np.sqrt(facts.fourth_moment)))
 
 
 def _rounding_of(

@@ -7,7 +7,7 @@ run in the engine's dtype (float32 for speed), what is summed over samples is su
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from dhsic._typing import Array, Float
 from dhsic.engines.base import AbstractEngine, FeatureStats, Question
 from dhsic.kernels.base import AbstractKernel, Expansion
 from dhsic.linalg.quadratic import Quadratic
-from dhsic.namespace import cast, host, moved, namespace_of, slices, zeros
+from dhsic.namespace import Movable, cast, host, namespace_of, slices, zeros
 
 #: Rounding of an m-term product, in units of its last place times the root of this many terms:
 #: BLAS kernels sum at most so many in a row before they start a new partial sum.
@@ -28,7 +28,7 @@ DEVIATIONS = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class DenseState:
+class DenseState(Movable):
     """State of a round: per base, ``A / scale`` in the working dtype and ``A 1 / scale``.
 
     Attributes
@@ -58,15 +58,6 @@ class DenseState:
         A = {base: Quadratic.of(w.A, scale, dtype) for base, w in weighted.items()}
         row_sums = {base: (w.row_sums / scale).astype(dtype) for base, w in weighted.items()}
         return DenseState(question.kernel, question.sigma, order, A, row_sums, scale)
-
-    def on(self, xp: Any, device: Any = None) -> DenseState:
-        """The same state in another namespace, on one of its devices."""
-        return replace(
-            self,
-            sigma=float(self.sigma),  # NumPy's scalars are strangers to other arrays
-            A={base: A.on(xp, device) for base, A in self.A.items()},
-            row_sums={base: moved(sums, xp, device) for base, sums in self.row_sums.items()},
-        )
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ distances z are made once a round and kept, like W, in panels of one triangle: h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,14 +21,14 @@ from dhsic.engines.base import AbstractEngine, FeatureStats, Question
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.radial import AbstractRadial
 from dhsic.linalg.quadratic import Quadratic
-from dhsic.namespace import at_a_time, cast, host, moved, namespace_of, slices, zeros
+from dhsic.namespace import Movable, at_a_time, cast, host, namespace_of, slices, zeros
 
 #: Rows of a tile: the temporaries of one feature stay in the cache and off the memory promise.
 TILE_ENTRIES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class DirectState:
+class DirectState(Movable):
     """What the definition needs: kernel, sigma, W and G, (m, m) float64, and its diagonal."""
 
     kernel: AbstractKernel
@@ -37,11 +36,6 @@ class DirectState:
     W: Float
     G: Float
     norms: Float
-
-    def on(self, xp: Any, device: Any = None) -> DirectState:
-        """The same state in another namespace, on one of its devices."""
-        W, G, norms = (moved(a, xp, device) for a in (self.W, self.G, self.norms))
-        return replace(self, sigma=float(self.sigma), W=W, G=G, norms=norms)
 
 
 @dataclass(frozen=True)
@@ -91,7 +85,7 @@ ROWS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class RadialState:
+class RadialState(Movable):
     """W and z in panels, and squared norms, for what counts as equal.
 
     Attributes
@@ -109,12 +103,6 @@ class RadialState:
     W: Quadratic
     z: tuple[Array, ...]
     norms: Array
-
-    def on(self, xp: Any, device: Any = None) -> RadialState:
-        """The same state in another namespace, on one of its devices."""
-        z = tuple(moved(panel, xp, device) for panel in self.z)
-        norms = moved(self.norms, xp, device)
-        return RadialState(self.kernel, float(self.sigma), self.W.on(xp, device), z, norms)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from dhsic.engines.remainder import Remainder
 from dhsic.engines.ridge import Inverse, Solved
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.ridge import AbstractMatrixFunction
-from dhsic.namespace import namespace_of, taken
+from dhsic.namespace import Movable, namespace_of, taken
 
 #: Error of the series over the size of gains by chance: ``sigma ||A||_F``, for small features less.
 TOLERANCE = 1e-12
@@ -147,18 +147,12 @@ class Splitter:
 
 
 @dataclass(frozen=True, slots=True)
-class FinalState:
+class FinalState(Movable):
     """``W o base`` in float64 and, where a feature needs it, what the definition needs."""
 
     splitter: Splitter
     dense: DenseState | None
     direct: DirectState | RadialState | None
-
-    def on(self, xp: Any, device: Any = None) -> FinalState:
-        """The same state in another namespace, on one of its devices."""
-        dense = None if self.dense is None else self.dense.on(xp, device)
-        direct = None if self.direct is None else self.direct.on(xp, device)
-        return FinalState(self.splitter, dense, direct)
 
 
 @dataclass(frozen=True)

@@ -402,8 +402,6 @@ class AdditionEngines(AbstractEngines):
         return Adding(with_direct=self._needs_direct(Adding(), facts))
 
     def _needs_direct(self, engine: Adding, facts: FeatureStats) -> bool:
-        kernel = self.question.kernel
-        if kernel.addition() is not None:
-            return False
-        found = ways(kernel, self.question.sigma, facts, engine.tolerance)
+        kernel, sigma = self.question.kernel, self.question.sigma
+        found = ways(kernel, sigma, facts, engine.tolerance)
         return any(way == "direct" for way, _ in found)

@@ -18,8 +18,7 @@ Lambda is that of one feature more than S, as sigma is of other kernels: S may b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,11 +26,11 @@ from dhsic._typing import Array, Float
 from dhsic.engines.base import AbstractEngine, FeatureStats, Question
 from dhsic.kernels.ridge import AbstractMatrixFunction, inverse_of
 from dhsic.linalg.quadratic import Quadratic
-from dhsic.namespace import cast, host
+from dhsic.namespace import Movable, cast, host
 
 
 @dataclass(frozen=True, slots=True)
-class InverseState:
+class InverseState(Movable):
     """``M^-1`` and ``B = M^-1 W M^-1``, float64, with lambda."""
 
     inverse: Quadratic
@@ -46,11 +45,6 @@ class InverseState:
         return cls(
             Quadratic.of(inverse, 1.0, np.float64), Quadratic.of(even, 1.0, np.float64), penalty
         )
-
-    def on(self, xp: Any, device: Any = None) -> InverseState:
-        """The same state in another namespace, on one of its devices."""
-        inverse, B = self.inverse.on(xp, device), self.B.on(xp, device)
-        return replace(self, inverse=inverse, B=B)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.namespace import moved, namespace_of, zeros
+from dhsic.namespace import Movable, namespace_of, zeros
 
 #: Columns of a panel: products of this width run at nearly full speed, little of the upper
 #: triangle comes along, and so few products are summed in the working dtype.
@@ -20,7 +20,7 @@ PANEL = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Quadratic:
+class Quadratic(Movable):
     """A symmetric (m, m) matrix, ready for quadratic forms.
 
     Attributes
@@ -42,10 +42,6 @@ class Quadratic:
             panel[: part.shape[1]] *= 0.5
             panels.append(panel)
         return Quadratic(tuple(panels))
-
-    def on(self, xp: Any, device: Any = None) -> Quadratic:
-        """The same matrix in another namespace."""
-        return Quadratic(tuple(moved(panel, xp, device) for panel in self.panels))
 
     def forms(self, X: Array) -> Float:
         """``x' A x`` of every row of X (c, m), float64 (c,)."""
