@@ -121,8 +121,8 @@ def show_rates(rates, costs):
 def work_for(source, y, asked, n_threads):
     """(work, promise of the driver) of a selection on a cluster of so many threads."""
     run = dhsic.BAHSIC(**asked).new_run(source, y, Foreseen(n_threads), memory=UNLIMITED)
-    promise = run.promise_for(run.n_samples)
-    return work_of(run, promise), promise
+    promise, budget = run.fitted(run.n_samples)
+    return work_of(run, promise, budget), promise
 
 
 def predicted(work, setting):

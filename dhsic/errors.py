@@ -11,7 +11,15 @@ class DhsicError(Exception):
 
 
 class InputError(DhsicError, ValueError):
-    """An argument, a label vector or the shape of the data does not fit; the caller mends it."""
+    """An argument, a label vector or the shape of the data does not fit; the caller mends it.
+
+    Attributes
+    ----------
+    parameter : str or None
+        Name of the parameter of an estimator that it speaks of, where it is about one.
+    """
+
+    parameter: str | None = None
 
 
 class DataError(DhsicError, ValueError):

@@ -15,13 +15,11 @@ from hostile import BOMBS, PICKLE, zstd_bomb
 from numpy.testing import assert_array_equal
 from stores import write
 
-from dhsic import DataError, InputError
+from dhsic import BAHSIC, DataError, InputError
 from dhsic.cli.tables import read_table
 from dhsic.errors import MemoryBudgetError
 from dhsic.results import load
 from dhsic.runtime import choose_runtime
-from dhsic.selectors.bahsic import Elimination
-from dhsic.selectors.parameters import Parameters
 from dhsic.sources.chunked import read_array
 from dhsic.sources.codecs import CLAIMED, OversizeError, check_claim, streamed
 from dhsic.sources.opening import open_source
@@ -224,6 +222,6 @@ def test_a_chunk_larger_than_its_matrix_is_promised(tmp_path):
             tmp_path / str(chunk), shape=(10, 10), dtype="f8", chunks=(chunk, chunk)
         )
         source = open_source(array, sample_dim=1)
-        run = Elimination(source, np.empty(0), Parameters(), choose_runtime("threads", n_threads=2))
+        run = BAHSIC().new_run(source, np.empty(0), choose_runtime("threads", n_threads=2))
         promises.append(run.promise_for(10).tasks)
     assert promises[1] - promises[0] > 2 * 1.9 * 2000 * 2000 * 8  # two threads, twice each

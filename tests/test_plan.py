@@ -23,8 +23,6 @@ from dhsic.plans.work import CountingKeeper
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors import METHODS
-from dhsic.selectors.bahsic import Elimination
-from dhsic.selectors.parameters import Parameters
 from dhsic.sources.arrays import ArraySource
 
 M, D = 60, 1200
@@ -162,7 +160,7 @@ def test_memory_is_what_the_run_promises(store, data, approx):
     with Threads(3) as runtime:
         told = plan(store, data[1], rates=RATES, approx=approx, runtime=runtime)
         source = dhsic.open_source(store)
-        run = Elimination(source, data[1], Parameters(approx=approx), runtime)
+        run = dhsic.BAHSIC(approx=approx).new_run(source, data[1], runtime)
         promised = run.promise_for(M)
 
     for part in ("squares", "tasks", "survivors", "vectors", "landmarks"):

@@ -14,6 +14,7 @@ from scipy import stats
 from strategies import matrices
 
 import dhsic
+from dhsic import OnePass
 from dhsic.criteria import moderated
 from dhsic.criteria import sums as nodes
 from dhsic.criteria.base import worst_first
@@ -24,7 +25,7 @@ from dhsic.errors import InputError
 from dhsic.kernels.labels import label_matrix
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.selectors.onepass import Once, OnceParameters
+from dhsic.selectors.onepass import Once
 from dhsic.sources.opening import open_source
 
 TWO_CLASS = ("centroid", "t", "snr", "moderated-t", "b", "mmd")
@@ -32,7 +33,7 @@ TWO_CLASS = ("centroid", "t", "snr", "moderated-t", "b", "mmd")
 
 def run(X, y, criterion, runtime=None, *, rows=None, checkpoint=None, missing_code=None, **options):
     source = open_source(X, n_samples=len(y) if rows is None else None, missing_code=missing_code)
-    parameters = OnceParameters(criterion, **options)
+    parameters = OnePass(criterion=criterion, **options)
     runtime = Threads(1) if runtime is None else runtime
     return Once(
         source, np.asarray(y), parameters, runtime, rows=rows, checkpoint=checkpoint
@@ -441,7 +442,7 @@ def test_missing_codes_are_missing(rng, criterion):
     assert_allclose(scores_of(coded)[0], scores_of(floats)[0], rtol=1e-10, atol=1e-14)
     assert coded.scaling.n_missing.sum() == (X < 0).sum()
     if (X < 0).any():
-        parameters = OnceParameters(criterion, missing="error")
+        parameters = OnePass(criterion=criterion, missing="error")
         with pytest.raises(InputError, match="values are missing"):
             Once(open_source(X, n_samples=40, missing_code=-1), y, parameters, Threads(1)).execute()
 
@@ -523,7 +524,7 @@ def test_a_sentence_says_what_does_not_fit(rng, criterion, y, options, words):
 
 def test_covariates_are_refused(rng):
     source = open_source(rng.standard_normal((12, 3)), n_samples=12)
-    once = Once(source, TWO, OnceParameters("t"), Threads(1), covariates=np.ones((12, 1)))
+    once = Once(source, TWO, OnePass(criterion="t"), Threads(1), covariates=np.ones((12, 1)))
 
     with pytest.raises(InputError, match="no covariates"):
         once.execute()
@@ -539,11 +540,11 @@ def test_values_beyond_numbers_are_refused(rng, criterion):
 
 
 def test_parameters_say_what_they_are():
-    parameters = OnceParameters("mmd", bandwidth="median")
+    parameters = OnePass(criterion="mmd", bandwidth="median")
 
     assert parameters.identity()["bandwidth"] == "Median()"
-    assert str(parameters) == "mmd of each feature in one pass,"
-    assert OnceParameters("t").identity().keys() == {
+    assert parameters.described() == "mmd of each feature in one pass,"
+    assert OnePass(criterion="t").identity().keys() == {
         "method",
         "criterion",
         "standardize",

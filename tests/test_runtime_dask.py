@@ -503,14 +503,13 @@ def test_survivors_get_what_the_limit_of_workers_leaves(small_workers, tmp_path)
     source = open_source(np.zeros((50, 10**5)), n_samples=50)
     with DaskRuntime(small_workers, scratch=tmp_path) as runtime:
         run = dhsic.BAHSIC().new_run(source, np.arange(50) % 2, runtime)
-        run.check_workers(runtime.tightest())
+        run.room_on_workers(runtime.tightest(), None)
         whole = WorkerPromise.of(run)
         assert whole.survivors == 50 * 10**5 * 8
         rest = replace(runtime.tightest(), limit=whole.total - 10**6, n_threads=1)
-        run.check_workers(rest)
-        assert run.budget == whole.survivors - 10**6
+        assert run.room_on_workers(rest, None) == whole.survivors - 10**6
         with pytest.raises(MemoryBudgetError, match=r"give workers 3.. MB"):
-            run.check_workers(replace(rest, limit=10**8))
+            run.room_on_workers(replace(rest, limit=10**8), None)
 
 
 def test_workers_that_cannot_even_load_dhsic_are_refused():

@@ -15,15 +15,15 @@ from scipy.spatial.distance import pdist
 from stores import write_matrix
 from strategies import matrices
 
+from dhsic import CCM, FeatureWeighting
 from dhsic.errors import InputError
 from dhsic.hsic import weights
 from dhsic.lowrank.landmarks import random_directions
 from dhsic.passes.weighted import WeightedSource
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.selectors.ccm import CCMParameters, ConditionalCovariance
+from dhsic.selectors.ccm import ConditionalCovariance
 from dhsic.selectors.descent import sigma_of
-from dhsic.selectors.weighting import WeightingParameters, ZeroNormRun
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.opening import open_source
 from dhsic.storage.checkpoint import Checkpoint
@@ -356,9 +356,8 @@ def additive(rng, n=100):
 
 
 def execute(X, y, parameters, runtime=None, **options):
-    kind = ConditionalCovariance if isinstance(parameters, CCMParameters) else ZeroNormRun
     source = ArraySource(X) if isinstance(X, np.ndarray) else X
-    return kind(source, y, parameters, runtime or Threads(1), **options).execute()
+    return parameters.new_run(source, y, runtime or Threads(1), **options).execute()
 
 
 VARIANTS = {
@@ -384,7 +383,7 @@ def test_relevant_features_come_first(draw, epsilon, worst, variant):
     above = []
     for seed in range(5):
         X, y, n = draw(np.random.default_rng(seed))
-        parameters = CCMParameters(n_features_to_select=n, epsilon=epsilon, **VARIANTS[variant])
+        parameters = CCM(n_features_to_select=n, epsilon=epsilon, **VARIANTS[variant])
         best_first = execute(X, y, parameters).order.features[::-1]
         ranks = 1 + np.flatnonzero(np.isin(best_first, np.arange(n)))
         above.append(np.median(ranks) - (n + 1) / 2)
@@ -394,7 +393,7 @@ def test_relevant_features_come_first(draw, epsilon, worst, variant):
 @pytest.mark.parametrize("draw", [shell, cube])
 def test_weighting_finds_features_that_say_nothing_alone(draw):
     X, y, n = draw(np.random.default_rng(0))
-    order = execute(X, y, WeightingParameters()).order
+    order = execute(X, y, FeatureWeighting()).order
     assert set(order.features[-3:]) <= set(range(n))
     assert [record["objective"] for record in order.history] == sorted(
         record["objective"] for record in order.history
@@ -407,7 +406,7 @@ still_changing = pytest.mark.filterwarnings("ignore:The weights still change")
 
 METHODS = {
     **{
-        name: CCMParameters(
+        name: CCM(
             n_features_to_select=8,
             tolerance=1e-3,
             max_iterations=12,
@@ -415,7 +414,7 @@ METHODS = {
         )
         for name, options in VARIANTS.items()
     },
-    "weighting": WeightingParameters(start="random", max_iterations=6),
+    "weighting": FeatureWeighting(start="random", max_iterations=6),
 }
 
 
@@ -520,9 +519,7 @@ def test_sigma_is_that_of_the_paper(rng):
     data = WeightedSource(ArraySource(X), Threads(1))
     data.measure()
     scale = np.sqrt(np.median(pdist(Z) ** 2)) / np.sqrt(2)  # "scaled by 1 / sqrt(2)"
-    run = ConditionalCovariance(
-        ArraySource(X), y, CCMParameters(n_features_to_select=4), Threads(1)
-    )
+    run = ConditionalCovariance(ArraySource(X), y, CCM(n_features_to_select=4), Threads(1))
     found = run._centring(data)(np.ones(10)).sigma
     assert_allclose(found, 1 / (2 * scale**2), rtol=1e-9)
     assert sigma_of(data, "dimension") == 1 / 20
@@ -534,9 +531,9 @@ def test_rows_missing_values_constants_and_covariates_take_part(rng):
     X[rng.uniform(size=X.shape) < 0.02] = np.nan
     X = np.column_stack([np.ones(100), X])
     rows = np.sort(rng.permutation(100)[:90])
-    parameters = CCMParameters(n_features_to_select=n, approximation="random_features")
+    parameters = CCM(n_features_to_select=n, approximation="random_features")
     C = rng.standard_normal((90, 1))
-    for asked in (parameters, CCMParameters(n_features_to_select=n), WeightingParameters()):
+    for asked in (parameters, CCM(n_features_to_select=n), FeatureWeighting()):
         found = execute(X, y[rows], asked, rows=rows, covariates=C)
         assert_array_equal(np.sort(found.worst_first), np.arange(11))
         assert found.worst_first[0] == 0
@@ -547,42 +544,37 @@ def test_rows_missing_values_constants_and_covariates_take_part(rng):
 def test_covariates_explain_what_they_can(rng):
     X = rng.standard_normal((80, 6))
     y = 3 * X[:, 0] + X[:, 1]
-    first = execute(X, y, CCMParameters(n_features_to_select=1)).order.features[-1]
+    first = execute(X, y, CCM(n_features_to_select=1)).order.features[-1]
     assert first == 0
-    assert (
-        execute(X, y, CCMParameters(n_features_to_select=1), covariates=X[:, :1]).order.features[-1]
-        == 1
-    )
+    assert execute(X, y, CCM(n_features_to_select=1), covariates=X[:, :1]).order.features[-1] == 1
     with pytest.raises(InputError, match="explain target 0 altogether"):
-        execute(X, X[:, 0], CCMParameters(n_features_to_select=1), covariates=X[:, :1])
+        execute(X, X[:, 0], CCM(n_features_to_select=1), covariates=X[:, :1])
 
 
 def test_labels_are_read_by_the_kernels_of_the_paper(rng):
     X, y, n = cube(rng)
-    auto = execute(X, y, CCMParameters(n_features_to_select=n))
+    auto = execute(X, y, CCM(n_features_to_select=n))
     assert auto.label_kernel == "delta"
     given = (y[:, None] == y[None, :]).astype(float)
-    other = execute(X, given, CCMParameters(n_features_to_select=n, label_kernel="precomputed"))
+    other = execute(X, given, CCM(n_features_to_select=n, label_kernel="precomputed"))
     assert_allclose(other.order.scores, auto.order.scores, atol=1e-6)
     real = rng.standard_normal(100)
-    assert execute(X, real, CCMParameters(n_features_to_select=n)).label_kernel == "linear"
+    assert execute(X, real, CCM(n_features_to_select=n)).label_kernel == "linear"
     with pytest.raises(InputError, match="negative eigenvalues"):
-        execute(X, -given, CCMParameters(n_features_to_select=n, label_kernel="precomputed"))
+        execute(X, -given, CCM(n_features_to_select=n, label_kernel="precomputed"))
 
 
 def test_equal_weights_are_told_apart_by_their_potential(rng):
     """With room for all features, all weights are 1 and the ranking is not by number."""
     X, y, n = cube(rng)
-    best_first = execute(
-        X[:, ::-1].copy(), y, CCMParameters(n_features_to_select=10)
-    ).order.features[::-1]
+    best_first = execute(X[:, ::-1].copy(), y, CCM(n_features_to_select=10)).order.features[::-1]
     assert set(best_first[:n]) == {7, 8, 9}
 
 
 def test_a_penalty_that_nothing_is_worth_is_told(rng):
     X, y, _ = cube(rng)
     with pytest.warns(UserWarning, match=r"No feature is worth penalty=5.*Pass a lower penalty"):
-        order = execute(X, y, WeightingParameters(penalty=5.0)).order
+        order = execute(X, y, FeatureWeighting(penalty=5.0)).order
     assert not order.scores.any()
     assert sorted(order.features) == list(range(10))
 
@@ -606,30 +598,30 @@ def test_a_singular_matrix_is_told(rng):
     X, y, n = cube(rng)
     X[50:], y[50:] = X[:50], y[:50]
     with pytest.raises(InputError, match="singular to working precision; pass a larger epsilon"):
-        execute(X, y, CCMParameters(n_features_to_select=n, epsilon=1e-30))
+        execute(X, y, CCM(n_features_to_select=n, epsilon=1e-30))
 
 
 def test_a_loose_relation_is_told(rng):
     X, y, n = cube(rng)
     with pytest.warns(UserWarning, match=r"lambda_2=1 is at most 1 / \(2 n epsilon\) = 5"):
-        execute(X, y, CCMParameters(n_features_to_select=n, inverse="none", lambda_2=1.0))
+        execute(X, y, CCM(n_features_to_select=n, inverse="none", lambda_2=1.0))
 
 
 @pytest.mark.parametrize(
     ("kind", "wrong", "sentence"),
     [
-        (CCMParameters, {"constraint": "firm"}, r"constraint='firm' is unknown; pass 'hard' or"),
-        (CCMParameters, {"inverse": None}, "inverse=None is unknown"),
-        (CCMParameters, {"approximation": "nystrom"}, "pass None or 'random_features'"),
-        (CCMParameters, {"epsilon": 0}, r"epsilon=0; pass a number above 0\."),
-        (CCMParameters, {"lambda_2": float("nan")}, "lambda_2=nan; pass a number"),
-        (CCMParameters, {"n_random_features": 0}, r"n_random_features=0; pass a whole number"),
-        (CCMParameters, {"bandwidth": [0.1, 1]}, "is a grid, and descent over weights takes one"),
-        (CCMParameters, {"n_features_to_select": 0}, "n_features_to_select=0"),
-        (WeightingParameters, {"penalty": "high"}, "penalty='high'; pass a number above 0"),
-        (WeightingParameters, {"start": "zero"}, r"start='zero' is unknown; pass 'uniform'"),
-        (WeightingParameters, {"max_iterations": 1.5}, "max_iterations=1.5; pass a whole"),
-        (WeightingParameters, {"tolerance": True}, "tolerance=True; pass a number"),
+        (CCM, {"constraint": "firm"}, r"constraint='firm' is unknown; pass 'hard' or"),
+        (CCM, {"inverse": None}, "inverse=None is unknown"),
+        (CCM, {"approximation": "nystrom"}, "pass None or 'random_features'"),
+        (CCM, {"epsilon": 0}, r"epsilon=0; pass a number above 0\."),
+        (CCM, {"lambda_2": float("nan")}, "lambda_2=nan; pass a number"),
+        (CCM, {"n_random_features": 0}, r"n_random_features=0; pass a whole number"),
+        (CCM, {"bandwidth": [0.1, 1]}, "is a grid, and descent over weights takes one"),
+        (CCM, {"n_features_to_select": 0}, "n_features_to_select=0"),
+        (FeatureWeighting, {"penalty": "high"}, "penalty='high'; pass a number above 0"),
+        (FeatureWeighting, {"start": "zero"}, r"start='zero' is unknown; pass 'uniform'"),
+        (FeatureWeighting, {"max_iterations": 1.5}, "max_iterations=1.5; pass a whole"),
+        (FeatureWeighting, {"tolerance": True}, "tolerance=True; pass a number"),
     ],
 )
 def test_what_is_unknown_is_refused_with_a_sentence(kind, wrong, sentence):
@@ -638,11 +630,11 @@ def test_what_is_unknown_is_refused_with_a_sentence(kind, wrong, sentence):
 
 
 def test_what_has_no_effect_is_no_part_of_the_identity():
-    assert CCMParameters().identity() == CCMParameters(lambda_1=7, lambda_2=7).identity()
-    soft = CCMParameters(constraint="soft")
+    assert CCM().identity() == CCM(lambda_1=7, lambda_2=7).identity()
+    soft = CCM(constraint="soft")
     assert soft.identity() != dataclasses.replace(soft, lambda_1=7).identity()
-    assert "CCM (500 random features)" in str(CCMParameters(approximation="random_features"))
-    assert str(WeightingParameters()).startswith("feature weighting by biased HSIC")
+    assert "CCM (500 random features)" in CCM(approximation="random_features").described()
+    assert FeatureWeighting().described().startswith("feature weighting by biased HSIC")
 
 
 def test_the_promise_holds_squares_or_thin_matrices(problem):

@@ -26,8 +26,7 @@ from dhsic.memory import Promise, human
 from dhsic.passes.values import LOOKED_AT, look_at
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.threads import Threads
-from dhsic.selectors.bahsic import Elimination
-from dhsic.selectors.parameters import Parameters
+from dhsic.selectors.bahsic import BAHSIC
 from dhsic.sources.anndata import AnnDataStore, Frame
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import ChunkedArray, dimension_names, member, read_array
@@ -153,7 +152,7 @@ def inspect(
 
 def _promise(source: AbstractSource) -> Promise:
     """What a `select` with default options would promise to need."""
-    run = Elimination(source, np.empty(0), Parameters(), choose_runtime("threads"))
+    run = BAHSIC().new_run(source, np.empty(0), choose_runtime("threads"))
     return run.promise_for(source.n_samples)
 
 

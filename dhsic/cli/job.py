@@ -18,7 +18,6 @@ from dhsic.selectors.base import Selector
 from dhsic.selectors.groups import Groups
 from dhsic.selectors.request import Request
 from dhsic.selectors.select import parameters_of, selector_of
-from dhsic.selectors.stability import check_stability
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.request import MissingChunks
 from dhsic.sources.target import read_groups
@@ -228,8 +227,7 @@ class Job:
     def check(self) -> Job:
         """Refuse what can be seen to fail before any work."""
         selector = self.selector()
-        selector.parameters().check()
-        check_stability(selector.stability)
+        selector.check()
         if self.checkpoint is not None:
             _check_checkpoint(self.checkpoint)
         if not self.target and self.labels_as != SELF:

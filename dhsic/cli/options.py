@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -150,19 +150,31 @@ class Parameter:
         return {"type": sigma if "sequence" in self.kind else number}
 
 
-def parameters(file: str, name: str) -> Iterator[Parameter]:
-    """Keywords of a class of `dhsic.selectors` that its numpydoc docstring describes."""
-    source = (Path(__file__).parents[1] / "selectors" / f"{file}.py").read_text("utf-8")
-    node = next(n for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.name == name)
-    init = next(n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__")
-    keywords = zip(init.args.kwonlyargs, init.args.kw_defaults, strict=True)
-    defaults = {word.arg: ast.literal_eval(value) for word, value in keywords if value is not None}
+#: Files and classes of `dhsic.selectors` whose fields are the parameters of the first.
+BAHSIC = (("bahsic", "BAHSIC"), ("rounds", "KernelSelector"), ("base", "Selector"))
+
+
+def parameters(classes: Sequence[tuple[str, str]]) -> Iterator[Parameter]:
+    """Fields of classes, those that the numpydoc docstring of the first describes."""
+    found = [_class_of(file, name) for file, name in classes]
+    fields = [each for node in found for each in node.body if isinstance(each, ast.AnnAssign)]
+    defaults = {
+        each.target.id: ast.literal_eval(each.value)
+        for each in fields
+        if isinstance(each.target, ast.Name) and isinstance(each.value, ast.Constant)
+    }
+    node = found[0]
     section = (ast.get_docstring(node) or "").partition("Parameters\n----------\n")[2]
     section = section.partition("\n\n")[0].replace("\\\n", "")
     for word, kind, text in re.findall(r"^(\w+) : (.*)\n((?: +.*\n?)+)", section, re.MULTILINE):
         if word in defaults:
             said = " ".join(re.sub(r"`+", "", text).split())
             yield Parameter(word, defaults[word], kind, said)
+
+
+def _class_of(file: str, name: str) -> ast.ClassDef:
+    source = (Path(__file__).parents[1] / "selectors" / f"{file}.py").read_text("utf-8")
+    return next(n for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.name == name)
 
 
 # The sections ------------------------------------------------------------------------------
@@ -280,7 +292,7 @@ METHOD = (
         metavar="N",
         help="How many to select; the ranking covers all.",
     ),
-    *(each.option() for each in parameters("bahsic", "BAHSIC") if each.name not in OF_RUNS),
+    *(each.option() for each in parameters(BAHSIC) if each.name not in OF_RUNS),
     _method(
         "--set",
         "settings",

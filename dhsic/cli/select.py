@@ -28,7 +28,7 @@ from dhsic.cli.report import Comparison, Costs, as_json, as_text, compare
 from dhsic.memory import Promise, available_bytes, human, peak_bytes, resident_bytes
 from dhsic.results import exists, load, save, selected_features
 from dhsic.runtime import choose_runtime
-from dhsic.selectors.run import AbstractRun, scaling_told
+from dhsic.selectors.run import AbstractRun
 from dhsic.simulation.truth import read_truth
 from dhsic.sources.base import AbstractSource
 from dhsic.storage.checkpoint import Checkpoint
@@ -64,16 +64,16 @@ def perform(ctx: click.Context, job: Job) -> None:
 def _announce(ctx: click.Context, job: Job, run: AbstractRun, promise: Promise) -> None:
     """Say what is about to begin, and that there is something to lose from now on."""
     ctx.meta[BEGUN] = True
-    told = scaling_told(run.look(), run.parameters)
-    scaled = run.parameters.standardizes
-    other = "--no-standardize keeps their scale" if scaled else "--standardize scales them"
+    other = (
+        "--no-standardize keeps their scale" if run.standardizes else "--standardize scales them"
+    )
     asked = "as asked" if job.standardize is not None else other
-    say("values", f"{told} ({asked})")
+    say("values", f"{run.values_told()} ({asked})")
     allowed = available_bytes() + resident_bytes() if job.memory is None else job.memory
     where = (
         f"{run.runtime.n_workers} threads" if run.runtime.name == "threads" else run.runtime.name
     )
-    say("run", f"{run.parameters} on {where}{_kept(job)}")
+    say("run", f"{run.parameters.described()} on {where}{_kept(job)}")
     say("memory", f"{promise}; allowed {human(allowed)}")
 
 

@@ -18,7 +18,6 @@ from dhsic.detached.request import arrays_of, plain_request
 from dhsic.errors import CheckpointError, ClusterError, DhsicError
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.request import Request
-from dhsic.selectors.stability import check_stability
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.storage.objects import as_path, check_url, is_url
 from dhsic.storage.place import MOMENTARY, AbstractPlace, FolderPlace, check_place, place_at
@@ -128,8 +127,7 @@ def send(
     """
     arrays_of(request)
     plain_request(request)
-    request.selector.parameters().check()
-    check_stability(request.selector.stability)
+    request.selector.check()
     with introduced(folder, client, scheduler, security) as found:
         _take(folder, request)
         start(folder, found)

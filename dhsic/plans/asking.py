@@ -22,10 +22,10 @@ from dhsic.plans.time import NETWORK, Expected, Rates
 from dhsic.plans.work import Work
 from dhsic.runtime.base import AbstractRuntime, Job, Task, WorkerMemory
 from dhsic.runtime.threads import Threads, usable_cores
+from dhsic.selectors.parameters import check_memory, check_stability
 from dhsic.selectors.request import Request
-from dhsic.selectors.run import AbstractRun, check_memory, scaling_told
+from dhsic.selectors.run import AbstractRun
 from dhsic.selectors.select import method_of, selector_of
-from dhsic.selectors.stability import check_stability
 from dhsic.selectors.workers import WorkerPromise
 from dhsic.sources.base import AbstractSource
 
@@ -181,9 +181,9 @@ def plan_of(
     """
     run = request.new_run(runtime)
     run.parameters.check()
-    check_memory(run.memory)
     if worker_memory is not None and not runtime.is_remote:
-        run.memory = worker_memory if run.memory is None else min(run.memory, worker_memory)
+        allowed = worker_memory if run.memory is None else min(run.memory, worker_memory)
+        run = replace(run, memory=allowed)
     m = run.n_samples
     run.check_samples(m)
     is_remote = run.runtime.is_remote
@@ -192,12 +192,12 @@ def plan_of(
     values = "not looked at, as rates were given"
     if rates is None:
         with Threads() as here:
-            known = run.look(here, whole=run.source.n_features * m <= LOOKED_AT)
-        values = scaling_told(known, run.parameters)
-    promise = run.promise_for(m)
+            run = run.looked(here, whole=run.source.n_features * m <= LOOKED_AT)
+        values = run.values_told()
+    promise, budget = run.fitted(m)
     limits = WorkerMemory(worker_memory, said_by="worker_memory=") if is_remote else None
-    run.check_workers(limits)
-    work, data = work_of(run, promise), Stored.of(run.source, m)
+    budget = run.room_on_workers(limits, budget)
+    work, data = work_of(run, promise, budget), Stored.of(run.source, m)
     check_fits(promise, run, data.block_bytes)
     worker = None
     if limits is not None:
@@ -215,7 +215,7 @@ def plan_of(
     n_steps = getattr(run.parameters, "max_iterations", None)
     return Plan(
         method=method_of(request.selector)[0],
-        description=f"{run.parameters}".rstrip(","),
+        description=run.parameters.described().rstrip(","),
         data=data,
         values=values,
         runtime=run.runtime.name,
@@ -291,6 +291,6 @@ def _times(run: AbstractRun, work: Work, rates: Rates) -> Iterator[Expected]:
 def _elsewhere(run: AbstractRun, n_workers: int) -> Work:
     """The same run on a cluster."""
     there = replace(run, runtime=Foreseen(n_workers), memory=1 << 62)
-    work = work_of(there, there.promise_for(run.n_samples))
+    work = work_of(there, *there.fitted(run.n_samples))
     assert work is not None, "it is foreseen here, so it is there"
     return work

@@ -9,6 +9,7 @@ it is not, K of all samples (or more landmarks), is written down as open.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +27,9 @@ from dhsic.passes.lowrank import CHEAP, flops_of_round
 from dhsic.passes.removal import FEWEST, sample_size
 from dhsic.passes.sums import EPOCH, FEW, FEW_CHOSEN
 from dhsic.plans.work import Move, Tally, Work
-from dhsic.selectors.bahsic import Elimination
+from dhsic.selectors.bahsic import AbstractElimination
 from dhsic.selectors.fohsic import Forward
 from dhsic.selectors.onepass import Once
-from dhsic.selectors.parameters import Parameters
 from dhsic.selectors.rounds import AbstractRounds
 from dhsic.selectors.run import AbstractRun
 from dhsic.selectors.svmrfe import Recursive
@@ -46,23 +46,24 @@ MACHINES = "the support vector machines of the rounds, which run in this process
 UNTIMED = "what this kernel or criterion computes is not foreseen, so there are no flops or times"
 
 
-def work_of(run: AbstractRun, promised: Promise) -> Work | None:
+def work_of(run: AbstractRun, promised: Promise, budget: int | None) -> Work | None:
     """All passes of a run; None where the data decide how many steps it takes.
 
     Parameters
     ----------
-    promised : Promise
-        Of this run, made before: it says how many survivors have room.
+    promised, budget
+        Memory of this run and bytes of it for survivors, as of `AbstractRun.fitted`.
     """
-    if isinstance(run, Elimination):
-        return _eliminated(run)
+    tally = Tally.of(run, budget)
+    if isinstance(run, AbstractElimination):
+        return _eliminated(run, tally)
     if isinstance(run, Forward):
-        return _joined(run, is_thin=promised.landmarks > 0)
-    return _at_once(run) if isinstance(run, Once) else None
+        return _joined(run, tally, is_thin=promised.landmarks > 0)
+    return _at_once(run, tally) if isinstance(run, Once) else None
 
 
-def _eliminated(run: Elimination) -> Work:
-    tally, asked = Tally.of(run), run.parameters
+def _eliminated(run: AbstractElimination, tally: Tally) -> Work:
+    asked = run.parameters
     kernel, plan = resolve_kernel(asked.kernel), run.plan(run.n_samples)
     exact = ExactRounds(
         tally,
@@ -99,8 +100,8 @@ def _prefers_exact(tally: Tally, *, eager: bool) -> bool:
     return n <= FEW_FEATURES or (eager and flops_of_round(tally.m, n) <= CHEAP)
 
 
-def _joined(run: Forward, *, is_thin: bool) -> Work:
-    tally, asked = Tally.of(run), run.parameters
+def _joined(run: Forward, tally: Tally, *, is_thin: bool) -> Work:
+    asked = run.parameters
     kernel = resolve_kernel(asked.kernel)
     joining = ForwardRounds(tally, kernel, is_thin=is_thin)
     joining.measure()
@@ -113,15 +114,14 @@ def _joined(run: Forward, *, is_thin: bool) -> Work:
     return _work(run, tally, sizes, [] if kernel.is_additive else [JOINED], is_timed=timed)
 
 
-def _at_once(run: Once) -> Work:
-    tally = Tally.of(run)
+def _at_once(run: Once, tally: Tally) -> Work:
     tally.over("score")
     criterion = run.parameters.resolved()
     sizes = [run.source.n_features]
     return _work(run, tally, sizes, [], is_timed=not criterion.has_bandwidth)
 
 
-def _sizes(run: AbstractRounds, tally: Tally) -> list[int]:  # type: ignore[type-arg]  # of any
+def _sizes(run: AbstractRounds[Any], tally: Tally) -> list[int]:
     return run.ahead(begin(np.arange(tally.n, dtype=np.int64)))
 
 
@@ -131,7 +131,7 @@ def _work(
     known = [VARY, *assumed]
     if not is_timed:
         known.append(UNTIMED)
-    if np.dtype(run.source.dtype).itemsize == 1 and isinstance(run.parameters, Parameters):
+    if np.dtype(run.source.dtype).itemsize == 1 and isinstance(run, AbstractRounds):
         known.append(PACKED)
     kept = _kept(tally.keeper.moves, run)
     return Work(tuple(tally.passes), tuple(sizes), kept, tuple(known), is_timed)

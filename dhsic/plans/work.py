@@ -230,10 +230,10 @@ class Tally:
     n_moves: int = 0
 
     @staticmethod
-    def of(run: AbstractRun) -> Tally:
-        """Nothing done yet."""
+    def of(run: AbstractRun, budget: int | None) -> Tally:
+        """Nothing done yet; `budget` is bytes of survivors, as of `AbstractRun.fitted`."""
         codes, keeper = None if run.groups is None else run.groups.codes, CountingKeeper()
-        reader = Reader(run.source, run.runtime, run.rows, memory=run.budget, keeper=keeper)
+        reader = Reader(run.source, run.runtime, run.rows, memory=budget, keeper=keeper)
         n = run.n_candidates
         return Tally(reader, keeper, Scattered(n, codes), run.n_samples, n)
 

@@ -6,9 +6,9 @@ Backward elimination from end to end, and the linear kernel's one pass.
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from dhsic.algorithms.bahsic import bahsic, one_pass
@@ -22,73 +22,25 @@ from dhsic.outcome import Order
 from dhsic.passes.dependence import ExactScorer, SourceDependence
 from dhsic.passes.lowrank import MOST_SAMPLES, LowRankChoices, LowRankScorer
 from dhsic.passes.planning import Plan, fitted
-from dhsic.selectors.base import Selector
-from dhsic.selectors.parameters import Parameters, seed_of
-from dhsic.selectors.rounds import AbstractRounds
+from dhsic.selectors.rounds import AbstractRounds, KernelSelector
 from dhsic.selectors.run import factored_of
 
 
-@dataclass
-class Elimination(AbstractRounds[SourceDependence]):
+@dataclass(frozen=True)
+class AbstractElimination(AbstractRounds[SourceDependence]):
     """A run of Algorithm 1: rounds until no feature is left."""
 
     #: What scores are, where not falls of HSIC.
     meaning: ClassVar[str] = ""
 
-    def check_samples(self, m: int) -> None:
-        super().check_samples(m)
-        if self.parameters.label_kernel == SELF and self.parameters.approx == "lowrank":
-            raise InputError(
-                "approx='lowrank' takes labels of few directions, and label_kernel='self' has as "
-                "many as samples; leave it out."
-            )
-
-    @property
-    def smaller(self) -> str:
-        m = self.n_samples
-        asked = replace(self, parameters=replace(self.parameters, approx="auto"))
-        if asked.plan(m).begins_thin and not self.plan(m).begins_thin and m > MOST_SAMPLES:
-            return "use fewer samples or approx='lowrank'"
-        return super().smaller
-
-    def promise_for(self, m: int) -> Promise:
-        """By sizes and the engines planned; survivors get less where memory is short."""
-        kernel = resolve_kernel(self.parameters.kernel)
-        needed, self.budget = fitted(
-            self.plan(m), self.source, self.runtime, kernel, m, self.memory
-        )
-        return self.with_groups(needed, m)
-
+    @abstractmethod
     def plan(self, m: int) -> Plan:
         """Engines for m samples."""
-        asked = self.parameters
-        kernel = resolve_kernel(asked.kernel)
-        if self.groups is not None or asked.label_kernel == SELF:
-            return Plan(begins_thin=False, eager=False, may_square=True)
-        return Plan.of(asked.approx, kernel, m, self.source.n_features, asked.label_kernel)
 
-    def dependence(self, labels: LabelParts | None) -> SourceDependence:
-        is_thin = self.plan(self.n_samples).begins_thin
-        choices, data = self.choices(labels, weigh=not is_thin), self.data()
-        candidates = self.candidates()
-        scorer = (
-            LowRankScorer(choices, data, self._low_rank(labels))
-            if is_thin
-            else ExactScorer(choices, data, candidates)
-        )
-        return SourceDependence(choices, data, candidates, scorer)
-
-    def _low_rank(self, labels: LabelParts | None) -> LowRankChoices:
-        assert labels is not None, "data that are their own labels are scored exactly"
-        asked, plan = self.parameters, self.plan(self.n_samples)
-        return LowRankChoices(
-            factored_of(labels, asked.estimator, self.covariates),
-            float(asked.tolerance),
-            plan.may_square,
-            seed_of(asked.random_state),
-            exact=lambda: self.choices(labels),
-            eager=plan.eager,
-        )
+    def fitted(self, m: int) -> tuple[Promise, int | None]:
+        kernel = resolve_kernel(self.parameters.kernel)
+        needed, budget = fitted(self.plan(m), self.source, self.runtime, kernel, m, self.memory)
+        return self.with_groups(needed, m), budget
 
     def ahead(self, state: SelectionState) -> list[int]:
         step, n = self.parameters.step, state.survivors.size
@@ -127,7 +79,66 @@ class Elimination(AbstractRounds[SourceDependence]):
             )
 
 
-class BAHSIC(Selector):
+@dataclass(frozen=True)
+class Elimination(AbstractElimination):
+    """A run of Algorithm 1 by HSIC, or of the linear kernel's one pass."""
+
+    def check_samples(self, m: int) -> None:
+        self._check_rounds(m)
+        if self.parameters.label_kernel == SELF and self.parameters.approx == "lowrank":
+            raise InputError(
+                "approx='lowrank' takes labels of few directions, and label_kernel='self' has as "
+                "many as samples; leave it out."
+            )
+
+    def labels(self) -> LabelParts | None:
+        return self._labels_by_kernel()
+
+    @property
+    def smaller(self) -> str:
+        m = self.n_samples
+        is_thin, may_be = (
+            self._plan(m, approx).begins_thin for approx in (self.parameters.approx, "auto")
+        )
+        more = " or approx='lowrank'" if may_be and not is_thin and m > MOST_SAMPLES else ""
+        return f"use fewer samples{more}"
+
+    def plan(self, m: int) -> Plan:
+        return self._plan(m, self.parameters.approx)
+
+    def _plan(self, m: int, approx: str) -> Plan:
+        asked = self.parameters
+        kernel = resolve_kernel(asked.kernel)
+        if self.groups is not None or asked.label_kernel == SELF:
+            return Plan(begins_thin=False, eager=False, may_square=True)
+        return Plan.of(approx, kernel, m, self.source.n_features, asked.label_kernel)
+
+    def dependence(self, labels: LabelParts | None, budget: int | None) -> SourceDependence:
+        is_thin = self.plan(self.n_samples).begins_thin
+        choices, data = self.choices(labels, weigh=not is_thin), self.data(budget)
+        candidates = self.candidates()
+        scorer = (
+            LowRankScorer(choices, data, self._low_rank(labels))
+            if is_thin
+            else ExactScorer(choices, data, candidates)
+        )
+        return SourceDependence(choices, data, candidates, scorer)
+
+    def _low_rank(self, labels: LabelParts | None) -> LowRankChoices:
+        assert labels is not None, "data that are their own labels are scored exactly"
+        asked, plan = self.parameters, self.plan(self.n_samples)
+        return LowRankChoices(
+            factored_of(labels, asked.estimator, self.covariates),
+            float(asked.tolerance),
+            plan.may_square,
+            asked._seed,
+            exact=lambda: self.choices(labels),
+            eager=plan.eager,
+        )
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class BAHSIC(KernelSelector):
     r"""Backward elimination with HSIC (Song et al. 2012, JMLR 13, Algorithm 1).
 
     Starting from all features, each round removes those without which the rest depends most on
@@ -215,58 +226,15 @@ class BAHSIC(Selector):
     """
 
     _run = Elimination
+    _method = "bahsic"
+    _draws = True
     takes_groups = True
 
-    def __init__(
-        self,
-        n_features_to_select: int | float | None = 50,
-        *,
-        step: float | int = 0.1,
-        kernel: Any = "gaussian",
-        bandwidth: Any = "dimension",
-        label_kernel: str = "auto",
-        estimator: str = "unbiased",
-        approx: str = "auto",
-        tolerance: float = 0.02,
-        standardize: bool | str = "auto",
-        missing: str = "mean",
-        stability: int = 0,
-        checkpoint: str | Path | None = None,
-        dtype: Any = "float32",
-        progress: Any = "auto",
-        random_state: Any = 0,
-        runtime: Any = "auto",
-        memory: int | None = None,
-    ) -> None:
-        self.n_features_to_select = n_features_to_select
-        self.step = step
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.label_kernel = label_kernel
-        self.estimator = estimator
-        self.approx = approx
-        self.tolerance = tolerance
-        self.standardize = standardize
-        self.missing = missing
-        self.stability = stability
-        self.checkpoint = checkpoint
-        self.dtype = dtype
-        self.progress = progress
-        self.random_state = random_state
-        self.runtime = runtime
-        self.memory = memory
+    def _check_rounds(self) -> None: ...
 
-    def parameters(self) -> Parameters:
-        return Parameters(
-            step=self.step,
-            kernel=self.kernel,
-            bandwidth=self.bandwidth,
-            label_kernel=self.label_kernel,
-            estimator=self.estimator,
-            approx=self.approx,
-            tolerance=self.tolerance,
-            standardize=self.standardize,
-            missing=self.missing,
-            dtype=self.dtype,
-            random_state=self.random_state,
-        )
+    def _besides(self) -> dict[str, Any]:
+        return {}
+
+    def described(self) -> str:
+        name = resolve_kernel(self.kernel).name
+        return f"BAHSIC with the {name} kernel, {self.estimator} HSIC, step {self.step:g},"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -17,22 +19,45 @@ from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
 from dhsic.kernels.labels import SELF
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.selectors.parameters import AbstractParameters
+from dhsic.selectors.parameters import CONSTRAINTS, Constraint, check_all, seed_of
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import AbstractRun
 from dhsic.sources.arrays import ArraySource, check_in_memory, check_turned
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.names import Names
 from dhsic.sources.opening import open_source, take_features
+from dhsic.sources.values import Values
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
-    """What all selectors share: reading X, running, and the fitted attributes."""
+    """What all selectors share: reading X, running, and the fitted attributes.
+
+    A method declares its parameters as fields, which make its ``__init__``; a field with
+    ``init=False`` is one that its run reads and users cannot choose. What parameters may be,
+    `dhsic.selectors.parameters` says; what several of them may not be together, the method.
+    """
 
     #: What does the work.
     _run: ClassVar[type[AbstractRun]]
+    #: Name of the method in what identifies a run.
+    _method: ClassVar[str]
+    #: What parameters may be, one by one.
+    _constraints: ClassVar[Mapping[str, Constraint]] = CONSTRAINTS
+    #: Whether `random_state` is the seed of draws besides those of halves of the samples.
+    _draws: ClassVar[bool] = False
     #: Whether groups of features may be candidates.
     takes_groups: ClassVar[bool] = False
+
+    n_features_to_select: int | float | None = field(default=50, kw_only=False)
+    standardize: bool | str = "auto"
+    missing: str = "mean"
+    stability: int = 0
+    checkpoint: str | Path | None = None
+    progress: Any = "auto"
+    random_state: Any = 0
+    runtime: Any = "auto"
+    memory: int | None = None
 
     def fit(
         self,
@@ -164,11 +189,40 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         self, source: AbstractSource, y: Array | None, runtime: AbstractRuntime, **options: Any
     ) -> AbstractRun:
         """Run of this method; `options` as of `AbstractRun`."""
-        return self._run(source, y, self.parameters(), runtime, **options)
+        return self._run(source, y, self, runtime, **options)
+
+    def check(self) -> None:
+        """Refuse parameters that cannot be, before any work.
+
+        Raises
+        ------
+        InputError
+            The message says what to pass; `InputError.parameter` is the one it is about, where it
+            is one.
+        """
+        check_all(self.get_params(deep=False), self._constraints)
+        self._check_together()
 
     @abstractmethod
-    def parameters(self) -> AbstractParameters:
-        """What identifies the run that `fit` makes, besides the data."""
+    def _check_together(self) -> None:
+        """Refuse parameters that do not go together; each is what it may be."""
+
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """Plain values that two runs must share to be the same run, the data aside."""
+
+    @abstractmethod
+    def described(self) -> str:
+        """What is done, for people, such as "BAHSIC with the gaussian kernel"."""
+
+    @abstractmethod
+    def scales(self, values: Values) -> bool:
+        """Whether features are scaled to unit deviation, by what the values of the data are."""
+
+    @property
+    def _seed(self) -> int:
+        """Seed of the draws of a run."""
+        return seed_of(self.random_state) if self._draws else 0
 
     def _get_support_mask(self) -> Mask:
         check_is_fitted(self)

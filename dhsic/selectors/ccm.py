@@ -14,8 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -33,17 +32,8 @@ from dhsic.kernels.labels import (
 )
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.passes.weighted import WeightedSource
-from dhsic.selectors.base import Selector
-from dhsic.selectors.descent import (
-    AbstractWeighting,
-    Size,
-    WeightedParameters,
-    check_count,
-    check_positive,
-    sigma_of,
-    width_of,
-)
-from dhsic.selectors.parameters import seed_of
+from dhsic.selectors.descent import AbstractWeighting, DescentSelector, Size, sigma_of
+from dhsic.selectors.parameters import width_of
 from dhsic.weighting.centred import Centring, FourierCentred, FullCentred
 from dhsic.weighting.conditional import (
     AbstractConditional,
@@ -56,90 +46,15 @@ from dhsic.weighting.descent import DescentState, Region, begin, descend
 #: How far a weight may move in a step. Without a limit descent soon ends in a corner, which CCM 5.1
 #: means to avoid: on the first data of CCM 6.1 with 30 features, m = 100, at 414 instead of 376.
 REACH = 0.5
-CHOICES: Mapping[str, tuple[Any, ...]] = {
-    "constraint": ("hard", "soft"),
-    "inverse": ("exact", "none"),
-    "approximation": (None, "random_features"),
-}
 
 
-@dataclass(frozen=True, kw_only=True)
-class CCMParameters(WeightedParameters):
-    """Of conditional covariance minimisation.
-
-    Attributes
-    ----------
-    n_features_to_select : int, float or None
-        The budget: what the weights may sum to (eq. 17), or sum to for free (eq. 18).
-    epsilon : float
-        Regularisation of the inverse.
-    bandwidth : "median", "dimension" or float
-        Sigma of ``exp(-sigma ||x - x'||^2)``; ``"median"`` is that of CCM 6.1, 1 over the median
-        squared distance: their ``exp(-||x - x'||^2 / (2 s^2))`` has the median distance over
-        ``sqrt(2)`` for s. That is twice the sigma that BAHSIC takes by this name.
-    label_kernel : str
-        ``"auto"``: classes by the delta kernel (eq. 9), real values, standardised, by the linear
-        one (eq. 8). Any other as of `dhsic.kernels.labels.label_matrix`.
-    constraint : {"hard", "soft"}
-        ``1'w <= m`` (eq. 17), or a price for it, lambda_1 (eq. 18).
-    inverse : {"exact", "none"}
-        Cholesky decomposition, or the relation of eq. 19 with its weight lambda_2.
-    approximation : None or "random_features"
-        Kernel matrix in full, or by random Fourier features (eq. 20), linear in the samples.
-    n_random_features : int
-        D, of them.
-    """
-
-    method: ClassVar[str] = "ccm"
-
-    n_features_to_select: int | float | None = 50
-    epsilon: float = 0.001
-    constraint: str = "hard"
-    inverse: str = "exact"
-    approximation: str | None = None
-    n_random_features: int = 500
-    lambda_1: float = 0.1
-    lambda_2: float = 100.0
-
-    def check(self) -> CCMParameters:
-        self.check_descent()
-        how_many(self.n_features_to_select, 1)
-        for name, known in CHOICES.items():
-            value = getattr(self, name)
-            if not (value is None or isinstance(value, str)) or value not in known:
-                raise InputError(
-                    f"{name}={value!r} is unknown; pass {' or '.join(map(repr, known))}."
-                )
-        for name in ("epsilon", "lambda_1", "lambda_2"):
-            check_positive(name, getattr(self, name))
-        check_count("n_random_features", self.n_random_features)
-        return self
-
-    def identity(self) -> dict[str, Any]:
-        soft, relation = self.constraint == "soft", self.inverse == "none"
-        return {
-            **self.descent_identity(),
-            "n_features_to_select": self.n_features_to_select,
-            "epsilon": float(self.epsilon),
-            "constraint": self.constraint,
-            "inverse": self.inverse,
-            "approximation": self.approximation,
-            "n_random_features": self.n_random_features if self.approximation else None,
-            "lambda_1": float(self.lambda_1) if soft else None,
-            "lambda_2": float(self.lambda_2) if relation else None,
-        }
-
-    def __str__(self) -> str:
-        """In a few words."""
-        kernel = f"{self.n_random_features} random features" if self.approximation else "Gaussian"
-        return f"CCM ({kernel}), epsilon {self.epsilon:g},"
-
-
-@dataclass
+@dataclass(frozen=True)
 class ConditionalCovariance(AbstractWeighting):
     """A run of conditional covariance minimisation."""
 
-    parameters: CCMParameters
+    parameters: CCM
+
+    def check_samples(self, m: int) -> None: ...
 
     def labels(self) -> LabelParts:
         """By the kernels of the paper, or as asked."""
@@ -190,9 +105,7 @@ class ConditionalCovariance(AbstractWeighting):
         sigma = sigma_of(data, asked.bandwidth) * (2 if is_median else 1)
         if asked.approximation is None:
             return FullCentred.over(data, sigma)
-        return FourierCentred.over(
-            data, sigma, asked.n_random_features, seed_of(asked.random_state)
-        )
+        return FourierCentred.over(data, sigma, asked.n_random_features, asked._seed)
 
 
 @dataclass(frozen=True)
@@ -274,7 +187,8 @@ def _linear(part: LabelPart) -> LabelPart:
     return RealTargets(values / values.std(axis=0), None)
 
 
-class CCM(Selector):
+@dataclass(eq=False, repr=False, kw_only=True)
+class CCM(DescentSelector):
     r"""Conditional covariance minimisation (Chen, Stern, Wainwright, Jordan; NIPS 2017).
 
     Finds weights w from 0 to 1 of all features together such that kernel ridge regression on the
@@ -296,7 +210,9 @@ class CCM(Selector):
         Regularisation; the paper takes 0.001 for classes and 0.1 for real labels.
     bandwidth : "median", "dimension" or float
         Sigma of ``exp(-sigma ||x - x'||^2)`` on the unweighted features; ``"median"`` is that of
-        CCM 6.1, one over the median squared distance.
+        CCM 6.1, 1 over the median squared distance: their ``exp(-||x - x'||^2 / (2 s^2))`` has the
+        median distance over ``sqrt(2)`` for s. That is twice the sigma that `BAHSIC` takes by this
+        name.
     label_kernel : str
         ``"auto"``: classes by the delta kernel (eq. 9), real values by the linear one (eq. 8).
     constraint : {"hard", "soft"}
@@ -336,67 +252,29 @@ class CCM(Selector):
     """
 
     _run = ConditionalCovariance
+    _method = "ccm"
 
-    def __init__(
-        self,
-        n_features_to_select: int | float | None = 50,
-        *,
-        epsilon: float = 0.001,
-        bandwidth: Any = "median",
-        label_kernel: str = "auto",
-        constraint: str = "hard",
-        inverse: str = "exact",
-        approximation: str | None = None,
-        n_random_features: int = 500,
-        lambda_1: float = 0.1,
-        lambda_2: float = 100.0,
-        standardize: bool | str = "auto",
-        missing: str = "mean",
-        max_iterations: int = 100,
-        tolerance: float = 1e-4,
-        stability: int = 0,
-        checkpoint: str | Path | None = None,
-        progress: Any = "auto",
-        random_state: Any = 0,
-        runtime: Any = "auto",
-        memory: int | None = None,
-    ) -> None:
-        self.n_features_to_select = n_features_to_select
-        self.epsilon = epsilon
-        self.bandwidth = bandwidth
-        self.label_kernel = label_kernel
-        self.constraint = constraint
-        self.inverse = inverse
-        self.approximation = approximation
-        self.n_random_features = n_random_features
-        self.lambda_1 = lambda_1
-        self.lambda_2 = lambda_2
-        self.standardize = standardize
-        self.missing = missing
-        self.max_iterations = max_iterations
-        self.tolerance = tolerance
-        self.stability = stability
-        self.checkpoint = checkpoint
-        self.progress = progress
-        self.random_state = random_state
-        self.runtime = runtime
-        self.memory = memory
+    epsilon: float = 0.001
+    constraint: str = "hard"
+    inverse: str = "exact"
+    approximation: str | None = None
+    n_random_features: int = 500
+    lambda_1: float = 0.1
+    lambda_2: float = 100.0
 
-    def parameters(self) -> CCMParameters:
-        return CCMParameters(
-            n_features_to_select=self.n_features_to_select,
-            epsilon=self.epsilon,
-            bandwidth=self.bandwidth,
-            label_kernel=self.label_kernel,
-            constraint=self.constraint,
-            inverse=self.inverse,
-            approximation=self.approximation,
-            n_random_features=self.n_random_features,
-            lambda_1=self.lambda_1,
-            lambda_2=self.lambda_2,
-            standardize=self.standardize,
-            missing=self.missing,
-            max_iterations=self.max_iterations,
-            tolerance=self.tolerance,
-            random_state=self.random_state,
-        )
+    def _besides(self) -> dict[str, Any]:
+        soft, relation = self.constraint == "soft", self.inverse == "none"
+        return {
+            "n_features_to_select": self.n_features_to_select,
+            "epsilon": float(self.epsilon),
+            "constraint": self.constraint,
+            "inverse": self.inverse,
+            "approximation": self.approximation,
+            "n_random_features": self.n_random_features if self.approximation else None,
+            "lambda_1": float(self.lambda_1) if soft else None,
+            "lambda_2": float(self.lambda_2) if relation else None,
+        }
+
+    def described(self) -> str:
+        kernel = f"{self.n_random_features} random features" if self.approximation else "Gaussian"
+        return f"CCM ({kernel}), epsilon {self.epsilon:g},"

@@ -13,20 +13,16 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.algorithms.state import SelectionState, begin
-from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import (
     MEDIAN_SAMPLES,
-    AbstractBandwidth,
     DistanceStats,
-    Grid,
     Median,
-    resolve_bandwidth,
 )
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.labels import LabelParts
@@ -37,20 +33,12 @@ from dhsic.passes.reader import COMPACT_BYTES, block_bytes
 from dhsic.passes.task import TILE
 from dhsic.passes.weighted import WeightedSource
 from dhsic.progress import Progress
-from dhsic.selectors.parameters import (
-    AUTO,
-    AbstractParameters,
-    check_missing,
-    check_standardize,
-    is_settled,
-    scales,
-    seed_of,
-)
+from dhsic.selectors.base import Selector
+from dhsic.selectors.parameters import OF_DESCENT, scales, width_of
 from dhsic.selectors.run import AbstractRun, check_measured
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import Values
 from dhsic.storage.checkpoint import Checkpoint
-from dhsic.validation import is_positive
 
 #: Matrices (m, D) of a step with D random features; matrices of samples that the median takes.
 THIN, MEDIAN = 9, 4
@@ -94,65 +82,46 @@ class Method(Protocol):
         """How much the objective gains per unit of weight, feature by feature, (n,)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WeightedParameters(AbstractParameters):
-    """What the methods have in common.
+@dataclass(eq=False, repr=False, kw_only=True)
+class DescentSelector(Selector):
+    """What selectors by descent over weights share."""
 
-    Attributes
-    ----------
-    bandwidth : "median", "dimension" or float
-        Sigma, once for all steps, from the features as they are without weights.
-    max_iterations : int
-        Steps at most.
-    tolerance : float
-        Change below which weights stay.
-    """
+    _constraints = OF_DESCENT
+    _draws = True
 
+    #: Sigma, once for all steps, from the features as they are without weights.
     bandwidth: Any = "median"
     label_kernel: str = "auto"
-    standardize: bool | str = AUTO
-    missing: str = "mean"
     max_iterations: int = 100
     tolerance: float = 1e-4
-    random_state: Any = 0
 
-    def check_descent(self) -> None:
-        """Refuse what is unknown of the parameters above."""
-        width_of(self.bandwidth)
-        check_missing(self.missing)
-        check_standardize(self.standardize)
-        check_positive("tolerance", self.tolerance)
-        check_count("max_iterations", self.max_iterations)
-        seed_of(self.random_state)
+    def _check_together(self) -> None: ...
 
-    def settled(self, values: Values) -> Self:
-        return replace(self, standardize=scales(self.standardize, values))
-
-    @property
-    def standardizes(self) -> bool:
-        return is_settled(self.standardize)
-
-    def descent_identity(self) -> dict[str, Any]:
-        """The parameters above as plain values, but for the steps, of which there may be more."""
+    def identity(self) -> dict[str, Any]:
         return {
-            "method": self.method,
+            "method": self._method,
             "bandwidth": repr(width_of(self.bandwidth)),
             "label_kernel": self.label_kernel,
             "standardize": self.standardize,
             "missing": self.missing,
             "tolerance": float(self.tolerance),
-            "seed": seed_of(self.random_state),
+            "seed": self._seed,
+            **self._besides(),  # but not the steps, of which there may be more
         }
 
+    @abstractmethod
+    def _besides(self) -> dict[str, Any]:
+        """What else identifies a run of the method."""
 
-@dataclass
+    def scales(self, values: Values) -> bool:
+        return scales(self.standardize, values)
+
+
+@dataclass(frozen=True)
 class AbstractWeighting(AbstractRun):
-    """A run of descent over weights.
+    """A run of descent over weights."""
 
-    A method implements `method` and `size`.
-    """
-
-    parameters: WeightedParameters
+    parameters: DescentSelector
 
     @abstractmethod
     def method(self, data: WeightedSource, labels: LabelParts) -> Method:
@@ -162,26 +131,28 @@ class AbstractWeighting(AbstractRun):
     def size(self) -> Size:
         """What the method makes besides passes."""
 
-    def promise_for(self, m: int) -> Promise:
-        """By sizes; features are kept in memory where there is room."""
+    @property
+    def smaller(self) -> str:
+        return "use fewer samples"
+
+    def fitted(self, m: int) -> tuple[Promise, int | None]:
         promised = self._promised(m, COMPACT_BYTES)
         excess = promised.total - promised.allowed(self.memory)
         if excess <= 0:
-            return promised
+            return promised, None
         stored = m * self.source.n_features * np.dtype(self.source.dtype).itemsize
-        self.budget = max(0, min(COMPACT_BYTES, stored) - excess)
-        return self._promised(m, self.budget)
+        budget = max(0, min(COMPACT_BYTES, stored) - excess)
+        return self._promised(m, budget), budget
 
-    def select(self, labels: LabelParts | None) -> tuple[Order, Scaling]:
-        """All steps."""
+    def select(self, labels: LabelParts | None, budget: int | None) -> tuple[Order, Scaling]:
         assert labels is not None, "y was given"
         data = WeightedSource(
             self.source,
             self.runtime,
             rows=self.rows,
-            standardize=self.parameters.standardizes,
-            seed=seed_of(self.parameters.random_state),
-            memory=self.budget,
+            standardize=self.standardizes,
+            seed=self.parameters._seed,
+            memory=budget,
         )
         try:
             if self.checkpoint is None:
@@ -203,7 +174,7 @@ class AbstractWeighting(AbstractRun):
         check_measured(
             scaling,
             missing=asked.missing,
-            standardize=asked.standardizes,
+            standardize=self.standardizes,
             has_bandwidth=True,
         )
         method = self.method(data, labels)
@@ -326,39 +297,3 @@ def sigma_of(data: WeightedSource, bandwidth: object) -> float:
     width = width_of(bandwidth)
     needed = data.sample_statistic() if isinstance(width, Median) else Statistic.of(np.eye(1))
     return width(DistanceStats(Gaussian(), None, needed), data.features.size)
-
-
-def width_of(bandwidth: object) -> AbstractBandwidth:
-    """Policy for sigma; a grid is refused, for there are no labels to compare by before descent."""
-    width = resolve_bandwidth(bandwidth)
-    if isinstance(width, Grid):
-        raise InputError(
-            f"bandwidth={bandwidth!r} is a grid, and descent over weights takes one sigma for all "
-            "steps; pass 'median', 'dimension' or a number."
-        )
-    return width
-
-
-def check_positive(name: str, value: object) -> None:
-    """Refuse what is no number above 0.
-
-    Raises
-    ------
-    InputError
-        Anything else.
-    """
-    if not is_positive(value):
-        raise InputError(f"{name}={value!r}; pass a number above 0.")
-
-
-def check_count(name: str, value: object) -> None:
-    """Refuse what is no whole number from 1.
-
-    Raises
-    ------
-    InputError
-        Anything else.
-    """
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
-    if not whole or int(str(value)) < 1:
-        raise InputError(f"{name}={value!r}; pass a whole number from 1.")

@@ -1,17 +1,14 @@
 """Forward selection, for users.
 
 Forward selection from end to end: rounds of Algorithm 2 until enough features are chosen.
-
-Parameters of forward selection.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -30,81 +27,8 @@ from dhsic.outcome import Order
 from dhsic.passes.forward import SourceForward
 from dhsic.passes.lowrank import MOST_SAMPLES, LowRankChoices
 from dhsic.passes.planning import Plan, fitted
-from dhsic.selectors.base import Selector
-from dhsic.selectors.parameters import Parameters, seed_of
-from dhsic.selectors.rounds import AbstractRounds
+from dhsic.selectors.rounds import AbstractRounds, KernelSelector
 from dhsic.selectors.run import factored_of
-
-STRATEGIES = ("forward", "floating")
-
-
-@dataclass(frozen=True)
-class ForwardParameters(Parameters):
-    """Of forward selection; as of elimination, and how many to choose, and how."""
-
-    method: ClassVar[str] = "fohsic"
-
-    step: float | int = 1
-    n_features_to_select: int | float | None = 50
-    strategy: str = "forward"
-
-    def check(self) -> ForwardParameters:
-        super().check()
-        how_many(self.n_features_to_select, 1)
-        kernel = resolve_kernel(self.kernel)
-        if kernel.scored_by == "matrix" and not AbstractMatrixFunction.of(kernel).updates:
-            raise InputError(
-                f"The {kernel.name} kernel is not to be had in forward selection, where every "
-                "candidate would take a system of its own; take dhsic.kernels.Ridge(), or BAHSIC."
-            )
-        if self.strategy not in STRATEGIES:
-            raise InputError(
-                f"strategy={self.strategy!r} is unknown; pass one of {', '.join(STRATEGIES)}."
-            )
-        if self.strategy == "floating":
-            self._check_floating(kernel)
-        if self.approx == "lowrank":
-            self._check_low_rank(kernel)
-        return self
-
-    def _check_floating(self, kernel: AbstractKernel) -> None:
-        if not kernel.of_inner_products:
-            raise InputError(
-                f"strategy='floating' and the {kernel.name} kernel: sets are compared by kernels "
-                "of inner products; take another kernel, or strategy='forward'."
-            )
-        if self.step != 1:
-            raise InputError(
-                f"step={self.step!r} and strategy='floating', which adds one feature a round; "
-                "leave step out, or pass strategy='forward'."
-            )
-
-    def _check_low_rank(self, kernel: AbstractKernel) -> None:
-        if not (kernel.low_rank and kernel.is_product):
-            raise InputError(
-                f"approx='lowrank' and the {kernel.name} kernel: forward selection in low rank "
-                "takes the gaussian one; leave approx out."
-            )
-        if self.strategy != "forward" or self.label_kernel == SELF:
-            raise InputError(
-                "approx='lowrank' goes with strategy='forward' and labels of their own; leave it "
-                "out."
-            )
-
-    def identity(self) -> dict[str, Any]:
-        return {
-            **super().identity(),
-            "n_features_to_select": self.n_features_to_select,
-            "strategy": self.strategy,
-        }
-
-    def __str__(self) -> str:
-        name = resolve_kernel(self.kernel).name
-        floating = "floating " if self.strategy == "floating" else ""
-        return (
-            f"{floating}FOHSIC with the {name} kernel, {self.estimator} HSIC, step {self.step:g},"
-        )
-
 
 #: Part of the choices, on average over rounds, that low rank may likely get wrong unsaid.
 DOUBTFUL = 0.1
@@ -112,30 +36,38 @@ DOUBTFUL = 0.1
 SQUARES = 6
 
 
-@dataclass
+@dataclass(frozen=True)
 class Forward(AbstractRounds[SourceForward]):
     """A run of Algorithm 2."""
 
-    parameters: ForwardParameters
+    parameters: FOHSIC
 
     def check_samples(self, m: int) -> None:
-        super().check_samples(m)
+        self._check_rounds(m)
         if self.groups is not None and self.parameters.strategy != "forward":
             raise InputError(
                 f"strategy={self.parameters.strategy!r} takes single features back, and groups "
                 "were given; leave it out."
             )
 
-    def promise_for(self, m: int) -> Promise:
-        """As of elimination by the engine that is taken."""
+    def labels(self) -> LabelParts | None:
+        return self._labels_by_kernel()
+
+    @property
+    def smaller(self) -> str:
+        return "use fewer samples"
+
+    def fitted(self, m: int) -> tuple[Promise, int | None]:
         kernel = resolve_kernel(self.parameters.kernel)
         plan = Plan(begins_thin=self._is_thin(m), eager=False, may_square=not self._is_thin(m))
-        needed, self.budget = fitted(plan, self.source, self.runtime, kernel, m, self.memory)
+        needed, budget = fitted(plan, self.source, self.runtime, kernel, m, self.memory)
         if self._is_thin(m):
-            return replace(needed, landmarks=needed.landmarks + SQUARES * 8 * PRODUCTS**2)
+            landmarks = needed.landmarks + SQUARES * 8 * PRODUCTS**2
+            return replace(needed, landmarks=landmarks), budget
         if self.parameters.strategy == "forward":
-            return self.with_groups(needed, m)
-        return replace(needed, survivors=needed.survivors + 2 * 8 * m * self._n_wanted)
+            return self.with_groups(needed, m), budget
+        survivors = needed.survivors + 2 * 8 * m * self._n_wanted
+        return replace(needed, survivors=survivors), budget
 
     @property
     def _n_wanted(self) -> int:
@@ -154,12 +86,12 @@ class Forward(AbstractRounds[SourceForward]):
         )
         return asked.approx == "lowrank" or (asked.approx == "auto" and able and m > MOST_SAMPLES)
 
-    def dependence(self, labels: LabelParts | None) -> SourceForward:
+    def dependence(self, labels: LabelParts | None, budget: int | None) -> SourceForward:
         """HSIC(sigma, S-dagger + {j}), from the whole kernel matrix or in low rank."""
         is_thin = self._is_thin(self.n_samples)
         return SourceForward(
             self.choices(labels, weigh=not is_thin),
-            self.data(),
+            self.data(budget),
             self.candidates(),
             self._low_rank(labels) if is_thin else None,
         )
@@ -168,7 +100,7 @@ class Forward(AbstractRounds[SourceForward]):
         assert labels is not None, "low rank has labels"
         asked = self.parameters
         W = factored_of(labels, asked.estimator, self.covariates)
-        return LowRankChoices(W, seed=seed_of(asked.random_state))
+        return LowRankChoices(W, seed=asked._seed)
 
     def ahead(self, state: SelectionState) -> list[int]:
         n, n_missing = state.survivors.size, self._n_wanted - state.eliminated.size
@@ -208,7 +140,8 @@ class Forward(AbstractRounds[SourceForward]):
             )
 
 
-class FOHSIC(Selector):
+@dataclass(eq=False, repr=False, kw_only=True)
+class FOHSIC(KernelSelector):
     r"""Forward selection with HSIC (Song et al. 2012, JMLR 13, Algorithm 2).
 
     Starting from none, each round adds the features with which those chosen so far depend most
@@ -264,59 +197,56 @@ class FOHSIC(Selector):
     """
 
     _run = Forward
+    _method = "fohsic"
+    _draws = True
     takes_groups = True
 
-    def __init__(
-        self,
-        n_features_to_select: int | float | None = 50,
-        *,
-        step: float | int = 1,
-        strategy: str = "forward",
-        kernel: Any = "gaussian",
-        bandwidth: Any = "dimension",
-        label_kernel: str = "auto",
-        estimator: str = "unbiased",
-        approx: str = "auto",
-        standardize: bool | str = "auto",
-        missing: str = "mean",
-        stability: int = 0,
-        checkpoint: str | Path | None = None,
-        dtype: Any = "float32",
-        progress: Any = "auto",
-        random_state: Any = 0,
-        runtime: Any = "auto",
-        memory: int | None = None,
-    ) -> None:
-        self.n_features_to_select = n_features_to_select
-        self.step = step
-        self.strategy = strategy
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.label_kernel = label_kernel
-        self.estimator = estimator
-        self.approx = approx
-        self.standardize = standardize
-        self.missing = missing
-        self.stability = stability
-        self.checkpoint = checkpoint
-        self.dtype = dtype
-        self.progress = progress
-        self.random_state = random_state
-        self.runtime = runtime
-        self.memory = memory
+    step: float | int = 1
+    strategy: str = "forward"
+    tolerance: float = field(default=0.02, init=False)
 
-    def parameters(self) -> ForwardParameters:
-        return ForwardParameters(
-            n_features_to_select=self.n_features_to_select,
-            step=self.step,
-            strategy=self.strategy,
-            kernel=self.kernel,
-            bandwidth=self.bandwidth,
-            label_kernel=self.label_kernel,
-            estimator=self.estimator,
-            approx=self.approx,
-            standardize=self.standardize,
-            missing=self.missing,
-            dtype=self.dtype,
-            random_state=self.random_state,
+    def _check_rounds(self) -> None:
+        kernel = resolve_kernel(self.kernel)
+        if kernel.scored_by == "matrix" and not AbstractMatrixFunction.of(kernel).updates:
+            raise InputError(
+                f"The {kernel.name} kernel is not to be had in forward selection, where every "
+                "candidate would take a system of its own; take dhsic.kernels.Ridge(), or BAHSIC."
+            )
+        if self.strategy == "floating":
+            self._check_floating(kernel)
+        if self.approx == "lowrank":
+            self._check_low_rank(kernel)
+
+    def _check_floating(self, kernel: AbstractKernel) -> None:
+        if not kernel.of_inner_products:
+            raise InputError(
+                f"strategy='floating' and the {kernel.name} kernel: sets are compared by kernels "
+                "of inner products; take another kernel, or strategy='forward'."
+            )
+        if self.step != 1:
+            raise InputError(
+                f"step={self.step!r} and strategy='floating', which adds one feature a round; "
+                "leave step out, or pass strategy='forward'."
+            )
+
+    def _check_low_rank(self, kernel: AbstractKernel) -> None:
+        if not (kernel.low_rank and kernel.is_product):
+            raise InputError(
+                f"approx='lowrank' and the {kernel.name} kernel: forward selection in low rank "
+                "takes the gaussian one; leave approx out."
+            )
+        if self.strategy != "forward" or self.label_kernel == SELF:
+            raise InputError(
+                "approx='lowrank' goes with strategy='forward' and labels of their own; leave it "
+                "out."
+            )
+
+    def _besides(self) -> dict[str, Any]:
+        return {"n_features_to_select": self.n_features_to_select, "strategy": self.strategy}
+
+    def described(self) -> str:
+        name = resolve_kernel(self.kernel).name
+        floating = "floating " if self.strategy == "floating" else ""
+        return (
+            f"{floating}FOHSIC with the {name} kernel, {self.estimator} HSIC, step {self.step:g},"
         )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 from dhsic.selectors.bahsic import Elimination
-from dhsic.selectors.base import Selector
-from dhsic.selectors.parameters import Parameters
+from dhsic.selectors.rounds import KernelSelector
 
 
-class LinearHSIC(Selector):
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearHSIC(KernelSelector):
     """Ranking by the linear kernel's HSIC, one pass over the data (JMLR 5.1.1).
 
     ``score_j = x_j' W x_j``: backward and forward selection with the linear kernel agree and
@@ -25,40 +25,20 @@ class LinearHSIC(Selector):
     """
 
     _run = Elimination
+    _method = "bahsic"
+    _alone = True
 
-    def __init__(
-        self,
-        n_features_to_select: int | float | None = 50,
-        *,
-        label_kernel: str = "auto",
-        estimator: str = "unbiased",
-        standardize: bool | str = "auto",
-        missing: str = "mean",
-        stability: int = 0,
-        checkpoint: str | Path | None = None,
-        progress: Any = "auto",
-        random_state: Any = 0,
-        runtime: Any = "auto",
-        memory: int | None = None,
-    ) -> None:
-        self.n_features_to_select = n_features_to_select
-        self.label_kernel = label_kernel
-        self.estimator = estimator
-        self.standardize = standardize
-        self.missing = missing
-        self.stability = stability
-        self.checkpoint = checkpoint
-        self.progress = progress
-        self.random_state = random_state
-        self.runtime = runtime
-        self.memory = memory
+    step: None = field(default=None, init=False)
+    kernel: str = field(default="linear", init=False)
+    bandwidth: str = field(default="dimension", init=False)
+    approx: str = field(default="auto", init=False)
+    tolerance: float = field(default=0.02, init=False)
+    dtype: str = field(default="float32", init=False)
 
-    def parameters(self) -> Parameters:
-        return Parameters(
-            step=None,
-            kernel="linear",
-            label_kernel=self.label_kernel,
-            estimator=self.estimator,
-            standardize=self.standardize,
-            missing=self.missing,
-        )
+    def _check_rounds(self) -> None: ...
+
+    def _besides(self) -> dict[str, Any]:
+        return {}
+
+    def described(self) -> str:
+        return f"linear kernel in one pass, {self.estimator} HSIC,"

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from dhsic.passes.once import Found, Judge, read_once, tile_height
 from dhsic.passes.reader import block_bytes
 from dhsic.progress import Progress
 from dhsic.selectors.base import Selector
-from dhsic.selectors.parameters import AUTO, AbstractParameters, check_missing, check_standardize
+from dhsic.selectors.parameters import OF_CRITERIA
 from dhsic.selectors.run import AbstractRun, check_measured
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import Values
@@ -53,74 +52,18 @@ PAIRS = 3
 
 
 @dataclass(frozen=True)
-class OnceParameters(AbstractParameters):
-    """Of a ranking by a criterion on each feature alone.
-
-    Attributes
-    ----------
-    criterion : str
-        One of `dhsic.criteria.table.CRITERIA`.
-    standardize : bool or "auto"
-        ``"auto"``: as the criterion is meant, which is on but for the moderated ones.
-    bandwidth, label_kernel, penalty, centroid_weight, proportion
-        Of criteria that have them; refused with others unless left at the default.
-    """
-
-    method: ClassVar[str] = "once"
-
-    criterion: str = "pearson"
-    standardize: bool | str = AUTO
-    missing: str = "mean"
-    bandwidth: Any = DEFAULTS["bandwidth"]
-    label_kernel: str = DEFAULTS["label_kernel"]
-    penalty: float = DEFAULTS["penalty"]
-    centroid_weight: float = DEFAULTS["centroid_weight"]
-    proportion: float = DEFAULTS["proportion"]
-
-    def check(self) -> OnceParameters:
-        self.resolved()
-        check_missing(self.missing)
-        check_standardize(self.standardize)
-        return self
-
-    def settled(self, values: Values) -> Self:
-        """The parameters: a criterion, not the data, says whether it is meant for a unit scale."""
-        del values
-        return replace(self, standardize=self.standardizes)
-
-    def resolved(self) -> AbstractCriterion:
-        """The criterion, with its parameters."""
-        given = {name: getattr(self, name) for name in DEFAULTS}
-        unlike = {k: v for k, v in given.items() if repr(v) != repr(DEFAULTS[k])}
-        return criterion_of(self.criterion, unlike)
-
-    @property
-    def standardizes(self) -> bool:
-        if isinstance(self.standardize, str):
-            return self.resolved().standardize
-        return bool(self.standardize)
-
-    def identity(self) -> dict[str, Any]:
-        return {
-            "method": self.method,
-            "criterion": self.criterion,
-            **_plain(self.resolved()),
-            "standardize": self.standardizes,
-            "missing": self.missing,
-        }
-
-    def __str__(self) -> str:
-        """In a few words."""
-        return f"{self.criterion} of each feature in one pass,"
-
-
-@dataclass
 class Once(AbstractRun):
     """A run of one pass."""
 
-    parameters: OnceParameters
+    parameters: OnePass
 
-    def promise_for(self, m: int) -> Promise:
+    def check_samples(self, m: int) -> None: ...
+
+    @property
+    def smaller(self) -> str:
+        return "use fewer samples"
+
+    def fitted(self, m: int) -> tuple[Promise, int | None]:
         """By sizes: blocks and tiles of the tasks in flight, and vectors of all features."""
         d = self.source.n_features
         block = 5 * block_bytes(self.source, m)
@@ -128,7 +71,7 @@ class Once(AbstractRun):
         has_kernel = self.parameters.resolved().has_bandwidth
         kernel = 8 * 4 * (MOST_NODES * ROWS + ENTRIES) if has_kernel else 0
         pairs = PAIRS * min(m, MEDIAN_SAMPLES) ** 2
-        return Promise(
+        needed = Promise(
             process=resident_bytes(),
             squares=0,
             tasks=self.runtime.n_here * (block + tile + kernel),
@@ -136,6 +79,7 @@ class Once(AbstractRun):
             vectors=VECTORS * 8 * d,
             landmarks=8 * (COPIES * DIRECTIONS * m + pairs) if has_kernel else 0,
         )
+        return needed, None
 
     def labels(self) -> LabelParts:
         """As the criterion reads them."""
@@ -148,8 +92,7 @@ class Once(AbstractRun):
             )
         return criterion.read(self.y)
 
-    def select(self, labels: LabelParts | None) -> tuple[Order, Scaling]:
-        """Rank all features."""
+    def select(self, labels: LabelParts | None, budget: int | None) -> tuple[Order, Scaling]:
         assert labels is not None, "y was given"
         if self.checkpoint is None:
             return self._rank(labels, None)
@@ -174,7 +117,7 @@ class Once(AbstractRun):
             if done is None:
                 assert scores is not None, "they are computed unless the run is done"
                 first, order = begin(alive), worst_first(scores.order_by)
-                scaled = self.parameters.standardizes
+                scaled = self.standardizes
                 record = _record(criterion, scores, found, started, standardized=scaled)
                 done = first.after(alive[order], scores.score[order], record)
                 start = first if previous is None else None
@@ -193,12 +136,12 @@ class Once(AbstractRun):
         """Read the data; `criterion` None reads them for their scaling alone."""
         asked = self.parameters
         resolved = asked.resolved()
-        judge = Judge(asked.standardizes, criterion, prepared)
+        judge = Judge(self.standardizes, criterion, prepared)
         found = read_once(self.source, self.runtime, judge, progress, rows=self.rows)
         check_measured(
             found.scaling,
             missing=asked.missing,
-            standardize=asked.standardizes,
+            standardize=self.standardizes,
             has_bandwidth=resolved.has_bandwidth,
         )
         return found
@@ -273,6 +216,7 @@ def _keep(
     kept.finish()
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class OnePass(Selector):
     r"""Ranking by a criterion of one feature at a time: the relatives of HSIC (JMLR section 6).
 
@@ -321,50 +265,42 @@ class OnePass(Selector):
     """
 
     _run = Once
+    _method = "once"
+    _constraints = OF_CRITERIA
 
-    def __init__(
-        self,
-        n_features_to_select: int | float | None = 50,
-        *,
-        criterion: str = "pearson",
-        standardize: Any = "auto",
-        missing: str = "mean",
-        bandwidth: Any = "dimension",
-        label_kernel: str = "auto",
-        penalty: float = 1.0,
-        centroid_weight: float = 0.5,
-        proportion: float = 0.01,
-        stability: int = 0,
-        checkpoint: str | Path | None = None,
-        progress: Any = "auto",
-        random_state: Any = 0,
-        runtime: Any = "auto",
-        memory: int | None = None,
-    ) -> None:
-        self.n_features_to_select = n_features_to_select
-        self.criterion = criterion
-        self.standardize = standardize
-        self.missing = missing
-        self.bandwidth = bandwidth
-        self.label_kernel = label_kernel
-        self.penalty = penalty
-        self.centroid_weight = centroid_weight
-        self.proportion = proportion
-        self.stability = stability
-        self.checkpoint = checkpoint
-        self.progress = progress
-        self.random_state = random_state
-        self.runtime = runtime
-        self.memory = memory
+    criterion: str = "pearson"
+    bandwidth: Any = DEFAULTS["bandwidth"]
+    label_kernel: str = DEFAULTS["label_kernel"]
+    penalty: float = DEFAULTS["penalty"]
+    centroid_weight: float = DEFAULTS["centroid_weight"]
+    proportion: float = DEFAULTS["proportion"]
 
-    def parameters(self) -> OnceParameters:
-        return OnceParameters(
-            criterion=self.criterion,
-            standardize=self.standardize,
-            missing=self.missing,
-            bandwidth=self.bandwidth,
-            label_kernel=self.label_kernel,
-            penalty=self.penalty,
-            centroid_weight=self.centroid_weight,
-            proportion=self.proportion,
-        )
+    def _check_together(self) -> None:
+        self.resolved()
+
+    def resolved(self) -> AbstractCriterion:
+        """The criterion, with its parameters."""
+        given = {name: getattr(self, name) for name in DEFAULTS}
+        unlike = {k: v for k, v in given.items() if repr(v) != repr(DEFAULTS[k])}
+        return criterion_of(self.criterion, unlike)
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "method": self._method,
+            "criterion": self.criterion,
+            **_plain(self.resolved()),
+            "standardize": self._scales,
+            "missing": self.missing,
+        }
+
+    def described(self) -> str:
+        return f"{self.criterion} of each feature in one pass,"
+
+    def scales(self, values: Values) -> bool:
+        """As asked, or as the criterion is meant, whatever the data are."""
+        return self._scales
+
+    @property
+    def _scales(self) -> bool:
+        auto = isinstance(self.standardize, str)
+        return self.resolved().standardize if auto else bool(self.standardize)

@@ -27,9 +27,9 @@ from dhsic.results import to_dataset
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.groups import Groups
-from dhsic.selectors.parameters import seed_of
+from dhsic.selectors.parameters import check_stability, seed_of
 from dhsic.selectors.run import AbstractRun
-from dhsic.selectors.stability import check_halves, check_stability, with_stability
+from dhsic.selectors.stability import check_halves, with_stability
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
 from dhsic.sources.request import MissingChunks
@@ -205,7 +205,7 @@ class Request:
         with scored_on(self.device), self.running(runtime) as there:
             run = self.new_run(there, announce)
             count = how_many(self.selector.n_features_to_select, run.n_candidates)
-            seed = seed_of(getattr(self.selector, "random_state", 0)) if n_halves else 0
+            seed = seed_of(self.selector.random_state) if n_halves else 0
             check_halves(run, n_halves, seed)
             outcome = run.execute()
             if n_halves:

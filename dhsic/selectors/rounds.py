@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -17,31 +17,85 @@ from dhsic.errors import InputError
 from dhsic.hsic import check_estimator
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import SELF, LabelParts
-from dhsic.kernels.table import resolve_kernel
+from dhsic.kernels.table import check_approx, check_bandwidth, resolve_kernel
 from dhsic.memory import Promise
 from dhsic.outcome import Order
 from dhsic.passes.dependence import AbstractRoundDependence, Choices
 from dhsic.passes.groups import OPEN_GROUPS, AbstractCandidates, Membership, Singles
 from dhsic.passes.scaled import ScaledReader
 from dhsic.progress import Progress
-from dhsic.selectors.parameters import Parameters
+from dhsic.selectors.base import Selector
+from dhsic.selectors.parameters import scales
 from dhsic.selectors.run import AbstractRun, check_measured, weights_from, weights_of
 from dhsic.sources.scaling import Scaling
+from dhsic.sources.values import Values
 from dhsic.storage.checkpoint import Checkpoint
 
 D = TypeVar("D", bound=AbstractRoundDependence)
 
 
-@dataclass
+@dataclass(eq=False, repr=False, kw_only=True)
+class KernelSelector(Selector):
+    """What selectors that score sets of features by a kernel share: parameters of the rounds."""
+
+    #: Whether a round judges every feature alone.
+    _alone: ClassVar[bool] = False
+
+    step: float | int | None = 0.1
+    kernel: Any = "gaussian"
+    bandwidth: Any = "dimension"
+    label_kernel: str = "auto"
+    estimator: str = "unbiased"
+    approx: str = "auto"
+    tolerance: float = 0.02
+    dtype: Any = "float32"
+
+    def _check_together(self) -> None:
+        check_bandwidth(self.kernel, self.bandwidth)
+        check_approx(resolve_kernel(self.kernel), self.approx)
+        self._check_rounds()
+
+    @abstractmethod
+    def _check_rounds(self) -> None:
+        """Refuse what the rounds of the method cannot be asked for."""
+
+    def identity(self) -> dict[str, Any]:
+        kernel = resolve_kernel(self.kernel)
+        return {
+            "method": self._method,
+            "step": self.step,
+            "kernel": kernel.name,
+            **{f"kernel_{k}": v for k, v in kernel.parameters().items()},
+            "bandwidth": repr(resolve_bandwidth(self.bandwidth)),
+            "label_kernel": self.label_kernel,
+            "estimator": self.estimator,
+            "approx": self.approx,
+            "standardize": self.standardize,
+            "missing": self.missing,
+            "dtype": str(self.dtype),
+            "tolerance": float(self.tolerance),
+            "seed": self._seed,
+            **self._besides(),
+        }
+
+    @abstractmethod
+    def _besides(self) -> dict[str, Any]:
+        """What else identifies a run of the method."""
+
+    def scales(self, values: Values) -> bool:
+        return scales(self.standardize, values, alone=self._alone)
+
+
+@dataclass(frozen=True)
 class AbstractRounds(AbstractRun, Generic[D]):
     """A run of Algorithm 1 or 2."""
 
-    parameters: Parameters
+    parameters: KernelSelector
     takes_self: ClassVar[bool] = True
 
     @abstractmethod
-    def dependence(self, labels: LabelParts | None) -> D:
-        """HSIC(sigma, S), by the engines that the parameters ask for."""
+    def dependence(self, labels: LabelParts | None, budget: int | None) -> D:
+        """HSIC(sigma, S), by the engines that the parameters ask for; `budget` as of `select`."""
 
     @abstractmethod
     def ahead(self, state: SelectionState) -> list[int]:
@@ -59,8 +113,8 @@ class AbstractRounds(AbstractRun, Generic[D]):
     def tell(self, state: SelectionState) -> None:
         """Warn of what the rounds showed."""
 
-    def check_samples(self, m: int) -> None:
-        """As many as the estimator takes; and what groups are not for."""
+    def _check_rounds(self, m: int) -> None:
+        """Refuse fewer samples than the estimator takes, and what groups are not for."""
         check_estimator(self.parameters.estimator, m)
         if self.groups is None:
             return
@@ -82,9 +136,9 @@ class AbstractRounds(AbstractRun, Generic[D]):
         squares = (OPEN_GROUPS + 4) * self.runtime.n_here
         return replace(needed, tasks=needed.tasks + squares * 8 * m * m)
 
-    def data(self) -> ScaledReader:
+    def data(self, budget: int | None) -> ScaledReader:
         """What rounds read the features by."""
-        return ScaledReader(self.source, self.runtime, self.rows, self.budget)
+        return ScaledReader(self.source, self.runtime, self.rows, budget)
 
     def candidates(self) -> AbstractCandidates:
         """What rounds remove or add: features, or groups of them."""
@@ -98,14 +152,13 @@ class AbstractRounds(AbstractRun, Generic[D]):
             resolve_kernel(asked.kernel),
             resolve_bandwidth(asked.bandwidth),
             weights_of(labels, asked.estimator, self.covariates, m) if weigh else np.empty((0, 0)),
-            asked.standardizes,
+            self.standardizes,
             np.dtype(str(asked.dtype)),
             asked.approx == "direct",
         )
 
-    def select(self, labels: LabelParts | None) -> tuple[Order, Scaling]:
-        """All rounds."""
-        dependence = self.dependence(labels)
+    def select(self, labels: LabelParts | None, budget: int | None) -> tuple[Order, Scaling]:
+        dependence = self.dependence(labels, budget)
         try:
             if self.checkpoint is None:
                 return self._all(dependence, None)
@@ -123,7 +176,7 @@ class AbstractRounds(AbstractRun, Generic[D]):
         check_measured(
             scaling,
             missing=asked.missing,
-            standardize=asked.standardizes,
+            standardize=self.standardizes,
             has_bandwidth=resolve_kernel(asked.kernel).has_bandwidth,
         )
         if asked.label_kernel == SELF:

@@ -11,10 +11,9 @@ import logging
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from numbers import Real
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -23,20 +22,23 @@ from dhsic.errors import InputError
 from dhsic.hsic import FactoredWeights, factored_weights, weights
 from dhsic.kernels.label_factors import factor_of
 from dhsic.kernels.labels import SELF, LabelParts, label_parts
+from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import Promise
 from dhsic.outcome import Order, Outcome
 from dhsic.passes.reader import COMPACT_BYTES
 from dhsic.passes.values import look_at
-from dhsic.progress import Hook, check_progress
+from dhsic.progress import Hook
 from dhsic.runtime.base import AbstractRuntime, WorkerMemory
 from dhsic.runtime.blas import single_blas_thread
 from dhsic.selectors.groups import Groups
-from dhsic.selectors.parameters import AbstractParameters
 from dhsic.selectors.workers import WorkerPromise
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import Values, recoded
 from dhsic.versions import versions
+
+if TYPE_CHECKING:
+    from dhsic.selectors.base import Selector
 
 logger = logging.getLogger("dhsic")
 
@@ -44,17 +46,16 @@ logger = logging.getLogger("dhsic")
 KEEPING = "If it is a value, pass missing_code=None."
 
 
-@dataclass
+@dataclass(frozen=True)
 class AbstractRun(ABC):
     """One run, ready to go; `announce` hears the memory promise before the work begins.
 
-    A method implements `promise_for`, `select` and, where it asks for more samples than two or
-    reads its labels in another way, `check_samples` and `labels`.
+    A method says how it does its work; `execute` composes that.
     """
 
     source: AbstractSource
     y: Array | None
-    parameters: AbstractParameters
+    parameters: Selector
     runtime: AbstractRuntime
     covariates: Array | None = None
     rows: Index | None = None
@@ -64,38 +65,39 @@ class AbstractRun(ABC):
     progress: str | bool | Hook = False
     memory: int | None = None
     announce: Callable[[AbstractRun, Promise], object] | None = None
-    #: What the values of the data are, once they were looked at.
+    #: What the values of the data are, once they were looked at; and the data before that.
     values: Values | None = None
-    #: Bytes of survivors in memory, here or on each worker; None for as many as are of use.
-    budget: int | None = field(default=None, init=False)
-    #: Data and parameters as they were given, once the values of the data were looked at.
-    asked: tuple[AbstractSource, AbstractParameters] | None = field(default=None, init=False)
+    given: AbstractSource | None = None
 
     #: Whether the data may be their own labels.
     takes_self: ClassVar[bool] = False
 
     @abstractmethod
-    def promise_for(self, m: int) -> Promise:
-        """Memory that the run will need at most, for m samples."""
+    def check_samples(self, m: int) -> None:
+        """Refuse fewer samples than the method takes, and what is not for m of them."""
 
     @abstractmethod
-    def select(self, labels: LabelParts | None) -> tuple[Order, Scaling]:
-        """Do the work of the method, from the start or from where the checkpoint left off."""
-
-    @property
-    def smaller(self) -> str:
-        """What makes m x m matrices smaller, for people."""
-        return "use fewer samples"
-
-    def check_samples(self, m: int) -> None:  # noqa: B027  # most methods take any number
-        """Refuse fewer samples than the method takes."""
-
     def labels(self) -> LabelParts | None:
         """The labels; None where the data are their own."""
-        if self.parameters.label_kernel == SELF:
-            return None
-        assert self.y is not None, "a method without labels says so"
-        return label_parts(self.y, self.parameters.label_kernel, self.covariates).centred
+
+    @abstractmethod
+    def fitted(self, m: int) -> tuple[Promise, int | None]:
+        """Memory that the run will need at most for m samples, and bytes of it for survivors.
+
+        None are as many as are of use.
+        """
+
+    @abstractmethod
+    def select(self, labels: LabelParts | None, budget: int | None) -> tuple[Order, Scaling]:
+        """Do the work of the method, from the start or from where the checkpoint left off.
+
+        `budget` is bytes of survivors in memory, here or on each worker, as of `fitted`.
+        """
+
+    @property
+    @abstractmethod
+    def smaller(self) -> str:
+        """What makes m x m matrices smaller, for people."""
 
     @property
     def n_samples(self) -> int:
@@ -107,25 +109,37 @@ class AbstractRun(ABC):
         """What is ranked: features, or groups of them."""
         return self.source.n_features if self.groups is None else self.groups.n
 
+    @property
+    def standardizes(self) -> bool:
+        """Whether features are scaled to unit deviation; known once the values are."""
+        assert self.values is not None, "a run looks at the values before its first pass"
+        return self.parameters.scales(self.values)
+
+    def promise_for(self, m: int) -> Promise:
+        """Memory that the run will need at most, for m samples."""
+        return self.fitted(m)[0]
+
     def execute(self) -> Outcome:
         """Do it, from the start or from where the checkpoint left off."""
         self.parameters.check()
-        check_progress(self.progress)
-        check_memory(self.memory)
         m = self.n_samples
         self._check_sizes(m)
-        if self.parameters.label_kernel == SELF and not self.takes_self:
+        if self._is_own and not self.takes_self:
             raise InputError(
                 "label_kernel='self' takes the data for labels, which this method cannot; pass y "
                 "and another label kernel, or take BAHSIC, FOHSIC or LinearHSIC."
             )
         self.check_samples(m)
-        needed = self.promise_for(m)
+        needed, budget = self.fitted(m)
         needed.check(self.memory, self.smaller)
-        self.check_workers(self.runtime.tightest())
-        self.look()
+        budget = self.room_on_workers(self.runtime.tightest(), budget)
+        return self.looked()._executed(needed, budget)
+
+    def _executed(self, needed: Promise, budget: int | None) -> Outcome:
+        assert self.values is not None, "they were looked at"
         if self.announce is not None:
             self.announce(self, needed)
+        m = self.n_samples
         with single_blas_thread():
             labels = self.labels()
             if labels is not None and labels.n_samples != m:
@@ -133,22 +147,22 @@ class AbstractRun(ABC):
                     f"The label matrix is {labels.n_samples} x {labels.n_samples} and there are "
                     f"{m} samples; pass one row a sample."
                 )
-            order, scaling = self.select(labels)
+            order, scaling = self.select(labels, budget)
         return Outcome(
             order,
             scaling,
             SELF if labels is None else labels.description,
             0 if labels is None else labels.n_targets,
-            self.parameters.identity(),
+            {**self.parameters.identity(), "standardize": self.standardizes},
             self.source,
-            self.look(),
+            self.values,
             m,
             needed,
             self.runtime.name,
         )
 
-    def look(self, runtime: AbstractRuntime | None = None, *, whole: bool = True) -> Values:
-        """Look at what the values are, which says what is missing and what scale features have.
+    def looked(self, runtime: AbstractRuntime | None = None, *, whole: bool = True) -> Self:
+        """The run with what the values are, which says what is missing and what scale they have.
 
         Parameters
         ----------
@@ -162,53 +176,69 @@ class AbstractRun(ABC):
         DataError
             Few values besides 0, 1 and 2 that are no codes for missing ones.
         """
-        if self.values is None:
-            self.values = look_at(
-                self.source,
-                runtime or self.runtime,
-                self.rows,
-                whole=whole,
-                as_they_are=self.parameters.takes_names,
-            )
-            if self.values.codes and self.announce is None:  # which tells of them
-                warnings.warn(f"X holds {self.values}. {KEEPING}", stacklevel=2)
-            self.asked = self.source, self.parameters
-            self.source = recoded(self.source, self.values)
-            self.parameters = self.parameters.settled(self.values)
-            logger.info("%s", scaling_told(self.values, self.parameters))
-        return self.values
+        if self.values is not None:
+            return self
+        kernel = getattr(self.parameters, "kernel", "linear")
+        values = look_at(
+            self.source,
+            runtime or self.runtime,
+            self.rows,
+            whole=whole,
+            as_they_are=resolve_kernel(kernel).is_of_categories,
+        )
+        if values.codes and self.announce is None:  # which tells of them
+            warnings.warn(f"X holds {values}. {KEEPING}", stacklevel=2)
+        found = replace(self, source=recoded(self.source, values), values=values, given=self.source)
+        logger.info("%s", found.values_told())
+        return found
 
-    def check_workers(self, memory: WorkerMemory | None) -> None:
-        """Refuse workers that are too small; survivors get there what their limit leaves.
+    def values_told(self) -> str:
+        """What the values are and what is done with them, for people; once they are known."""
+        done = "and scaled to unit deviation" if self.standardizes else "not scaled"
+        return f"{self.values}; features are centred, {done}"
+
+    def room_on_workers(self, memory: WorkerMemory | None, budget: int | None) -> int | None:
+        """Bytes for survivors: of `budget`, what the limit of workers leaves them there.
 
         Raises
         ------
         MemoryBudgetError
-            They are; the message names what to change.
+            Workers are too small; the message names what to change.
         """
         if memory is None or memory.limit is None:
-            return
+            return budget
         needed = WorkerPromise.of(self, memory)
         needed.check(memory, self.smaller)
-        room = COMPACT_BYTES if self.budget is None else self.budget
-        self.budget = min(room, needed.survivors)
+        return min(COMPACT_BYTES if budget is None else budget, needed.survivors)
 
     def identity(self) -> dict[str, Any]:
         """What a run must share with the one that made a checkpoint, for `Checkpoint.begin`.
 
         What the values of the data decide is not part of it: the data are.
         """
-        source, parameters = self.asked or (self.source, self.parameters)
+        source = self.source if self.given is None else self.given
         digest = sha256()
         codes = None if self.groups is None else self.groups.codes
         for array in (self.y, self.covariates, self.rows, codes):
             digest.update(repr(None if array is None else np.asarray(array).tolist()).encode())
         return {
             "source": source.fingerprint(),
-            "parameters": {**parameters.identity(), "labels": digest.hexdigest()},
+            "parameters": {**self.parameters.identity(), "labels": digest.hexdigest()},
             "versions": versions(),
             "job": dict(self.job),
         }
+
+    @property
+    def _is_own(self) -> bool:
+        """Whether the data are to be their own labels."""
+        return getattr(self.parameters, "label_kernel", None) == SELF
+
+    def _labels_by_kernel(self) -> LabelParts | None:
+        """Labels by the label kernel that was asked for."""
+        if self._is_own:
+            return None
+        assert self.y is not None, "a method without labels says so"
+        return label_parts(self.y, self.parameters.label_kernel, self.covariates).centred
 
     def _check_sizes(self, m: int) -> None:
         if self.source.n_features == 0 or m == 0:
@@ -226,22 +256,6 @@ class AbstractRun(ABC):
                 f"y has {len(self.y)} labels and the data have {m} samples; pass one label a "
                 f"sample, in the order of the samples.{hint}"
             )
-
-
-def scaling_told(values: Values, parameters: AbstractParameters) -> str:
-    """What the values are and what is done with them, for people."""
-    done = "and scaled to unit deviation" if parameters.standardizes else "not scaled"
-    return f"{values}; features are centred, {done}"
-
-
-def check_memory(memory: object) -> None:
-    """Refuse what is no number of bytes."""
-    size = float(memory) if isinstance(memory, Real) else 0.0
-    if memory is not None and (memory is True or not size > 0):
-        raise InputError(
-            f"memory={memory!r}; pass a number of bytes, such as 8 * 2**30, or None for what the "
-            "machine has."
-        )
 
 
 def weights_of(

@@ -8,8 +8,8 @@ each is a run of its own over the same blocks.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -19,23 +19,6 @@ from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel
 from dhsic.outcome import Outcome
 from dhsic.selectors.run import AbstractRun
 from dhsic.sources.views import ChecksummedSource
-
-
-def check_stability(stability: Any) -> int:
-    """Return the number of halves, 0 for none.
-
-    Raises
-    ------
-    InputError
-        Neither 0 nor a whole number >= 2.
-    """
-    whole = isinstance(stability, (int, np.integer)) and not isinstance(stability, bool)
-    if not whole or stability < 0 or stability == 1:
-        raise InputError(
-            f"stability={stability!r}; pass how many halves of the samples to select from, such as "
-            "50, or 0 for none."
-        )
-    return int(stability)
 
 
 def halves(y: Array | None, m: int, n: int, seed: int) -> list[Index]:
@@ -105,8 +88,11 @@ def with_stability(run: AbstractRun, outcome: Outcome, n: int, count: int, seed:
         Of the draws.
     """
     chosen = np.zeros(run.source.n_features)
-    source = ChecksummedSource.over(run.source, outcome.scaling.checksum, run.rows)
-    run = replace(run, source=source)  # halves of the data that the run itself has read
+    source = ChecksummedSource.over(outcome.source, outcome.scaling.checksum, run.rows)
+    asked = copy(run.parameters)
+    asked.standardize = outcome.parameters["standardize"]
+    # Halves of the data that the run itself has read, and as it took them.
+    run = replace(run, source=source, values=outcome.values, parameters=asked)
     for number, half in enumerate(halves(run.y, run.n_samples, n, seed)):
         found = _of_half(run, half, number).execute()
         chosen[found.worst_first[::-1][: found.order.n_features(count)]] += 1.0

@@ -5,15 +5,13 @@ Recursive feature elimination with support vectors from end to end (JMLR 6.8).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import resolve_bandwidth
-from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import (
     CLASS_KERNELS,
     ClassTarget,
@@ -25,55 +23,19 @@ from dhsic.kernels.table import resolve_kernel
 from dhsic.passes.dependence import Choices, ExactScorer, SourceDependence
 from dhsic.passes.machine import machine_weights
 from dhsic.passes.planning import Plan
-from dhsic.selectors.bahsic import Elimination
-from dhsic.selectors.base import Selector
-from dhsic.selectors.parameters import Parameters
-from dhsic.validation import is_positive
+from dhsic.selectors.bahsic import AbstractElimination
+from dhsic.selectors.parameters import OF_MACHINES
+from dhsic.selectors.rounds import KernelSelector
 
 #: Samples that a machine takes.
 LEAST = 2
-APPROX = ("auto", "exact", "direct")
 
 
 @dataclass(frozen=True)
-class RecursiveParameters(Parameters):
-    """Of elimination with support vectors."""
-
-    method: ClassVar[str] = "svm-rfe"
-    kernel: str | AbstractKernel = "linear"
-    label_kernel: str = "multiclass"
-    penalty: float = 1.0
-
-    def check(self) -> RecursiveParameters:
-        super().check()
-        kernel = resolve_kernel(self.kernel)
-        if kernel.scored_by == "matrix" or kernel.is_of_categories:
-            raise InputError(
-                f"svm-rfe and the {kernel.name} kernel: a machine takes a kernel of two samples, "
-                "such as 'linear', 'gaussian' or 'laplace'."
-            )
-        if self.approx not in APPROX:
-            raise InputError(
-                f"approx={self.approx!r} is unknown to svm-rfe, whose W is a full matrix; pass "
-                "'auto', 'exact' or 'direct'."
-            )
-        if not is_positive(self.penalty):
-            raise InputError(f"penalty={self.penalty!r}; pass C of the machine, a positive number.")
-        return self
-
-    def identity(self) -> dict[str, Any]:
-        return {**super().identity(), "penalty": float(self.penalty)}
-
-    def __str__(self) -> str:
-        name = resolve_kernel(self.kernel).name
-        return f"SVM-RFE with the {name} kernel, C {self.penalty:g}, step {self.step:g},"
-
-
-@dataclass
-class Recursive(Elimination):
+class Recursive(AbstractElimination):
     """A run of Algorithm 1 with a machine in every round."""
 
-    parameters: RecursiveParameters
+    parameters: SVMRFE
     takes_self: ClassVar[bool] = False
     meaning: ClassVar[str] = "by how much the margin term falls without the feature, alpha held"
 
@@ -92,12 +54,15 @@ class Recursive(Elimination):
             )
         return label_parts(self.y, self.parameters.label_kernel)
 
+    @property
+    def smaller(self) -> str:
+        return "use fewer samples"
+
     def plan(self, m: int) -> Plan:
         """Exact: W is a full matrix."""
-        del m
         return Plan(begins_thin=False, eager=False, may_square=True)
 
-    def dependence(self, labels: LabelParts | None) -> SourceDependence:
+    def dependence(self, labels: LabelParts | None, budget: int | None) -> SourceDependence:
         """The margin term as a function of S."""
         assert labels is not None, "this method does not take the data for labels"
         asked = self.parameters
@@ -105,12 +70,12 @@ class Recursive(Elimination):
             resolve_kernel(asked.kernel).with_gram_base,  # W changes: one pass is none
             resolve_bandwidth(asked.bandwidth),
             np.zeros((labels.n_samples, labels.n_samples)),
-            asked.standardizes,
+            self.standardizes,
             np.dtype(str(asked.dtype)),
             asked.approx == "direct",
         )
         classes, penalty = self._classes(labels), float(asked.penalty)
-        data, candidates = self.data(), self.candidates()
+        data, candidates = self.data(budget), self.candidates()
         scorer = ExactScorer(
             choices, data, candidates, machine=lambda K: machine_weights(K, classes, penalty)
         )
@@ -132,7 +97,8 @@ class Recursive(Elimination):
         return parts[0].codes
 
 
-class SVMRFE(Selector):
+@dataclass(eq=False, repr=False, kw_only=True)
+class SVMRFE(KernelSelector):
     r"""Recursive feature elimination with support vectors (Guyon et al. 2002; JMLR 6.8).
 
     Each round solves a support vector machine on the surviving features and removes those without
@@ -167,50 +133,31 @@ class SVMRFE(Selector):
     """
 
     _run = Recursive
+    _method = "svm-rfe"
+    _constraints = OF_MACHINES
 
-    def __init__(
-        self,
-        n_features_to_select: int | float | None = 50,
-        *,
-        step: float | int = 0.1,
-        penalty: float = 1.0,
-        kernel: Any = "linear",
-        bandwidth: Any = "dimension",
-        approx: str = "auto",
-        standardize: bool | str = "auto",
-        missing: str = "mean",
-        stability: int = 0,
-        checkpoint: str | Path | None = None,
-        dtype: Any = "float32",
-        progress: Any = "auto",
-        random_state: Any = 0,
-        runtime: Any = "auto",
-        memory: int | None = None,
-    ) -> None:
-        self.n_features_to_select = n_features_to_select
-        self.step = step
-        self.penalty = penalty
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.approx = approx
-        self.standardize = standardize
-        self.missing = missing
-        self.stability = stability
-        self.checkpoint = checkpoint
-        self.dtype = dtype
-        self.progress = progress
-        self.random_state = random_state
-        self.runtime = runtime
-        self.memory = memory
+    penalty: float = 1.0
+    kernel: Any = "linear"
+    label_kernel: str = field(default="multiclass", init=False)
+    estimator: str = field(default="unbiased", init=False)
+    tolerance: float = field(default=0.02, init=False)
 
-    def parameters(self) -> RecursiveParameters:
-        return RecursiveParameters(
-            step=self.step,
-            penalty=self.penalty,
-            kernel=self.kernel,
-            bandwidth=self.bandwidth,
-            approx=self.approx,
-            standardize=self.standardize,
-            missing=self.missing,
-            dtype=self.dtype,
-        )
+    def _check_rounds(self) -> None:
+        kernel = resolve_kernel(self.kernel)
+        if kernel.scored_by == "matrix" or kernel.is_of_categories:
+            raise InputError(
+                f"svm-rfe and the {kernel.name} kernel: a machine takes a kernel of two samples, "
+                "such as 'linear', 'gaussian' or 'laplace'."
+            )
+        if self.approx == "lowrank":
+            raise InputError(
+                f"approx={self.approx!r} is unknown to svm-rfe, whose W is a full matrix; pass "
+                "'auto', 'exact' or 'direct'."
+            )
+
+    def _besides(self) -> dict[str, Any]:
+        return {"penalty": float(self.penalty)}
+
+    def described(self) -> str:
+        name = resolve_kernel(self.kernel).name
+        return f"SVM-RFE with the {name} kernel, C {self.penalty:g}, step {self.step:g},"

@@ -12,89 +12,30 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.errors import InputError
 from dhsic.hsic import check_estimator
 from dhsic.kernels.labels import LabelParts
 from dhsic.passes.weighted import WeightedSource
-from dhsic.selectors.base import Selector
-from dhsic.selectors.descent import (
-    AbstractWeighting,
-    Size,
-    WeightedParameters,
-    check_positive,
-    sigma_of,
-)
-from dhsic.selectors.parameters import seed_of
+from dhsic.selectors.descent import AbstractWeighting, DescentSelector, Size, sigma_of
 from dhsic.selectors.run import weights_of
 from dhsic.weighting.zero_norm import WeightingState, ZeroNorm
 
-STARTS = ("uniform", "random")
 
-
-@dataclass(frozen=True, kw_only=True)
-class WeightingParameters(WeightedParameters):
-    """Of feature weighting.
-
-    Attributes
-    ----------
-    estimator : {"biased", "unbiased"}
-        JMLR eq. 4, as in the papers, or eq. 5.
-    penalty : float
-        Lambda, the price of a feature, where HSIC is ``<W, K>`` with ``sum |W_ij| = 1``: between
-        -1 and 1 in whatever units the labels are.
-    steepness : float
-        Alpha of ``1 - exp(-alpha w)``; the papers' 5.
-    start : {"uniform", "random"}
-        All weights 1, or drawn evenly from 0 to 1 by `random_state`, as the papers do.
-    """
-
-    method: ClassVar[str] = "weighting"
-
-    estimator: str = "biased"
-    penalty: float = 0.001
-    steepness: float = 5.0
-    start: str = "uniform"
-    tolerance: float = 0.01
-
-    def check(self) -> WeightingParameters:
-        self.check_descent()
-        check_positive("penalty", self.penalty)
-        check_positive("steepness", self.steepness)
-        if self.start not in STARTS:
-            raise InputError(
-                f"start={self.start!r} is unknown; pass 'uniform', or 'random' (with a "
-                "random_state)."
-            )
-        return self
-
-    def identity(self) -> dict[str, Any]:
-        return {
-            **self.descent_identity(),
-            "estimator": self.estimator,
-            "penalty": float(self.penalty),
-            "steepness": float(self.steepness),
-            "start": self.start,
-        }
-
-    def __str__(self) -> str:
-        """In a few words."""
-        return f"feature weighting by {self.estimator} HSIC, penalty {self.penalty:g},"
-
-
-@dataclass
+@dataclass(frozen=True)
 class ZeroNormRun(AbstractWeighting):
     """A run of the convex-concave procedure."""
 
-    parameters: WeightingParameters
+    parameters: FeatureWeighting
 
     def check_samples(self, m: int) -> None:
         check_estimator(self.parameters.estimator, m)
+
+    def labels(self) -> LabelParts | None:
+        return self._labels_by_kernel()
 
     def size(self) -> Size:
         """Two kernel matrices, and the weights W by their signs."""
@@ -111,7 +52,7 @@ class ZeroNormRun(AbstractWeighting):
         start = np.ones(n)
         if asked.start == "random":
             # 1 less a number below 1: no weight begins at 0, where it would stay.
-            start -= np.random.default_rng(seed_of(asked.random_state)).uniform(size=n)
+            start -= np.random.default_rng(asked._seed).uniform(size=n)
         return Ascent(norm, start, asked.tolerance)
 
 
@@ -148,7 +89,8 @@ class Ascent:
         return self.norm.slopes(w)
 
 
-class FeatureWeighting(Selector):
+@dataclass(eq=False, repr=False, kw_only=True)
+class FeatureWeighting(DescentSelector):
     r"""Feature weights that maximise HSIC at a price for each feature (JMLR appendix A).
 
         ``maximise  HSIC(w) - penalty sum_j (1 - exp(-steepness w_j)),   w >= 0``
@@ -162,7 +104,8 @@ class FeatureWeighting(Selector):
     n_features_to_select : int, float or None
         How many of the largest weights count as selected; it changes no weight.
     penalty : float
-        The price of a feature, where HSIC is in units in which it lies between -1 and 1.
+        Lambda, the price of a feature, where HSIC is ``<W, K>`` with ``sum |W_ij| = 1``: between
+        -1 and 1 in whatever units the labels are.
     steepness : float
         Alpha of the concave norm; the papers' 5.
     estimator : {"biased", "unbiased"}
@@ -196,57 +139,21 @@ class FeatureWeighting(Selector):
     """
 
     _run = ZeroNormRun
+    _method = "weighting"
 
-    def __init__(
-        self,
-        n_features_to_select: int | float | None = 50,
-        *,
-        penalty: float = 0.001,
-        steepness: float = 5.0,
-        estimator: str = "biased",
-        start: str = "uniform",
-        bandwidth: Any = "median",
-        label_kernel: str = "auto",
-        standardize: bool | str = "auto",
-        missing: str = "mean",
-        max_iterations: int = 100,
-        tolerance: float = 0.01,
-        stability: int = 0,
-        checkpoint: str | Path | None = None,
-        progress: Any = "auto",
-        random_state: Any = 0,
-        runtime: Any = "auto",
-        memory: int | None = None,
-    ) -> None:
-        self.n_features_to_select = n_features_to_select
-        self.penalty = penalty
-        self.steepness = steepness
-        self.estimator = estimator
-        self.start = start
-        self.bandwidth = bandwidth
-        self.label_kernel = label_kernel
-        self.standardize = standardize
-        self.missing = missing
-        self.max_iterations = max_iterations
-        self.tolerance = tolerance
-        self.stability = stability
-        self.checkpoint = checkpoint
-        self.progress = progress
-        self.random_state = random_state
-        self.runtime = runtime
-        self.memory = memory
+    penalty: float = 0.001
+    steepness: float = 5.0
+    estimator: str = "biased"
+    start: str = "uniform"
+    tolerance: float = 0.01
 
-    def parameters(self) -> WeightingParameters:
-        return WeightingParameters(
-            penalty=self.penalty,
-            steepness=self.steepness,
-            estimator=self.estimator,
-            start=self.start,
-            bandwidth=self.bandwidth,
-            label_kernel=self.label_kernel,
-            standardize=self.standardize,
-            missing=self.missing,
-            max_iterations=self.max_iterations,
-            tolerance=self.tolerance,
-            random_state=self.random_state,
-        )
+    def _besides(self) -> dict[str, Any]:
+        return {
+            "estimator": self.estimator,
+            "penalty": float(self.penalty),
+            "steepness": float(self.steepness),
+            "start": self.start,
+        }
+
+    def described(self) -> str:
+        return f"feature weighting by {self.estimator} HSIC, penalty {self.penalty:g},"
