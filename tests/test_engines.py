@@ -12,7 +12,7 @@ from suites.engine import EngineSuite, facts_of, question_of
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
 from dhsic.engines.final import Final, final_engine
-from dhsic.engines.refine import first_engine, largest, next_engine, tie_width, undecided
+from dhsic.engines.refine import RemovalEngines, largest, tie_width, undecided
 from dhsic.kernels import Gaussian, Linear, Polynomial
 
 
@@ -143,31 +143,35 @@ class TestLadder:
         question = question_of(X, rng.integers(0, 2, 50), kernel or Gaussian(), "unbiased")
         return question, facts_of(X)
 
+    def then(self, question, facts, gains):
+        """Engine that scores all features where these are their gains, about."""
+        d = len(gains)
+        engines = RemovalEngines(question, np.float32)
+        return engines.then(facts, gains, np.zeros(d), np.arange(d), 30, 1.0)
+
     def test_few_features_converge_at_once(self, rng):
         question, facts = self.question(rng, d=20)
 
-        assert isinstance(first_engine(question, facts, np.float32), Final)
+        assert isinstance(RemovalEngines(question, np.float32).first(facts, 30, None), Final)
 
     def test_double_precision_on_request(self, rng):
         question, facts = self.question(rng)
 
-        engine = first_engine(question, facts, np.float64)
+        engine = RemovalEngines(question, np.float64).first(facts, 30, None)
 
         assert getattr(engine, "dtype", np.float64) == np.float64
 
     def test_exact_kernels_take_their_order(self, rng):
         question, facts = self.question(rng, kernel=Polynomial(degree=3))
 
-        assert first_engine(question, facts, np.float32).order == 3
+        assert RemovalEngines(question, np.float32).first(facts, 30, None).order == 3
 
     def test_equal_gains_are_not_worth_a_cheap_pass(self, rng):
         """All places open whatever the precision: converge at once."""
         question, facts = self.question(rng)
         d = len(facts.max_abs)
 
-        engine = next_engine(
-            question, facts, np.zeros(d), np.zeros(d), np.arange(d), 30, np.float32
-        )
+        engine = self.then(question, facts, np.zeros(d))
 
         assert isinstance(engine, Final)
 
@@ -177,7 +181,7 @@ class TestLadder:
         size = question.sigma * question.weighted(0).norm
         gains = 1e3 * size * np.arange(d)
 
-        engine = next_engine(question, facts, gains, np.zeros(d), np.arange(d), 30, np.float32)
+        engine = self.then(question, facts, gains)
 
         assert (engine.order, engine.dtype) == (1, np.float32)
 

@@ -21,7 +21,7 @@ from dhsic.engines.base import Question
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct, RadialDirect
 from dhsic.engines.final import LONGEST_TAYLOR, Final, cost_of, final_engine
-from dhsic.engines.refine import RemovalEngines, first_engine, next_engine, read_record
+from dhsic.engines.refine import RemovalEngines, read_record
 from dhsic.engines.ridge import Inverse, Solved
 from dhsic.errors import InputError
 from dhsic.hsic import weights
@@ -425,7 +425,7 @@ class TestLadder:
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
     def test_radial_begin_with_a_series(self, rng, dtype):
         question, facts = self.question(rng, Laplace(), d=2000)
-        engine = first_engine(question, facts, np.dtype(dtype))
+        engine = RemovalEngines(question, np.dtype(dtype)).first(facts, 1, None)
         assert isinstance(engine, Dense)
         assert np.dtype(engine.dtype) == dtype
         again = named(engine.name, question, facts)
@@ -438,7 +438,7 @@ class TestLadder:
 
     def test_few_features_and_far_outliers_go_by_definition(self, rng):
         question, facts = self.question(rng, Laplace(), d=20)
-        assert first_engine(question, facts, np.float32) == Final("taylor")
+        assert RemovalEngines(question, np.float32).first(facts, 1, None) == Final("taylor")
         assert named("settled", question, facts) == Final("taylor")
 
     @pytest.mark.parametrize(
@@ -448,8 +448,9 @@ class TestLadder:
     def test_kernels_without_a_series_have_one_engine(self, rng, kernel, kind):
         question, facts = self.question(rng, kernel)
         d, nothing = len(facts.max_abs), np.zeros(len(facts.max_abs))
-        first = first_engine(question, facts, np.float32)
-        then = next_engine(question, facts, nothing, nothing, np.arange(d), 30, np.float32)
+        engines = RemovalEngines(question, np.float32)
+        first = engines.first(facts, 30, None)
+        then = engines.then(facts, nothing, nothing, np.arange(d), 30, 1.0)
         assert isinstance(first, kind)
         assert isinstance(then, kind)
         assert isinstance(named(first.name, question, facts), kind)

@@ -24,6 +24,7 @@ from dhsic.detached.attach import attach
 from dhsic.detached.folder import Folder, Status
 from dhsic.detached.run import Run
 from dhsic.detached.start import place_of, send
+from dhsic.engines.refine import read_record
 from dhsic.errors import InputError
 from dhsic.memory import human
 from dhsic.results import check_vacant, save, selected_features
@@ -235,6 +236,6 @@ def costs_of(result: xr.Dataset) -> Costs:
         bytes_read=int(of("bytes_read").sum()),
         peak_bytes=0,
         promised_bytes=int(result.attrs["promised_bytes"]),
-        rounds_in_low_rank=sum(str(e).startswith("low rank") for e in of("engine")),
+        rounds_in_low_rank=sum(read_record({"engine": e}).in_low_rank for e in of("engine")),
         largest_cut_error=float(max(of("cut_error"), default=0.0)),
     )

@@ -18,7 +18,7 @@ What a round learns of the next one is an `EngineChoice`; the history of rounds 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +39,6 @@ from dhsic.engines.final import (
     has_series,
 )
 from dhsic.engines.ridge import Inverse
-from dhsic.kernels.base import AbstractKernel
 
 #: Gains closer than this, relative to the largest magnitude in the round, are ties.
 TIE = 1e-10
@@ -71,8 +70,8 @@ def undecided(gains: Float, errors: Float, n: int) -> Mask:
 def largest(gains: Float, n: int, tie: float) -> Index:
     """Positions of the n largest gains, the largest first; ties by position."""
     by_gain = np.argsort(-gains, kind="stable")
-    falls = -np.diff(gains[by_gain])
-    group = np.concatenate([[0], np.cumsum(falls > tie)])  # equal within a chain of ties
+    steps = -np.diff(gains[by_gain])
+    group = np.concatenate([[0], np.cumsum(steps > tie)])  # equal within a chain of ties
     ordered = by_gain[np.lexsort((by_gain, group))]
     return ordered[:n].astype(np.int64)
 
@@ -87,77 +86,9 @@ HIGHEST_ORDER = {"float32": 4, "float64": 6}
 PASS_COST = 400.0
 
 
-def first_engine(question: Question, facts: FeatureStats, dtype: Any) -> AbstractEngine:
-    """Engine for the first pass of the first round, when nothing is known of the gains."""
-    kernel = question.kernel
-    single = np.dtype(dtype) == np.float32
-    radial = kernel.scored_by == "taylor"  # their last engine may be the definition: slow
-    if len(facts.max_abs) <= FEW_FEATURES or not has_series(kernel) or not (single or radial):
-        return final_engine(question, facts)
-    if kernel.exact_order is not None:
-        return Dense(kernel.exact_order, dtype)
-    # Of gains by chance:
-    spread = 2 * np.sqrt(2) * question.sigma * question.norm(_first_base(kernel))
-    for order in _orders(kernel, np.dtype(dtype).name):
-        neglected = question.neglected(order, facts)
-        neglected = np.minimum(neglected, np.finfo(np.float64).max)  # quantiles subtract
-        if np.quantile(neglected, 0.9) <= FIRST_NEGLECTED * spread:
-            return Dense(order, np.dtype(dtype))
-    return final_engine(question, facts)
-
-
-def next_engine(
-    question: Question,
-    facts: FeatureStats,
-    gains: Float,
-    errors: Float,
-    open_: Index,
-    n: int,
-    dtype: Any,
-    caution: float = 1.0,
-) -> AbstractEngine:
-    """Engine that should score the open features.
-
-    Parameters
-    ----------
-    question : Question
-        The round's.
-    facts : FeatureStats
-        Of all features, (d,).
-    gains, errors : (d,) float64
-        What is known or guessed of the gains, and bounds on how far they may be off.
-    open_ : int array
-        Features to score.
-    n : int
-        How many of the largest gains matter, in order.
-    dtype : float32 or float64
-        Working precision.
-    caution : float
-        Factor on error bounds, once one was found too small.
-    """
-    some = facts.take(open_)
-    last = final_engine(question, some)
-    if open_.size <= FEW_FEATURES or not has_series(question.kernel):
-        return last
-    last_cost = cost_of(last, question, some) / open_.size
-    best: AbstractEngine = last
-    least = last_cost * open_.size + PASS_COST
-    for engine, cost in _candidates(question, dtype, last_cost):
-        work = cost * open_.size + PASS_COST
-        if work >= least:
-            continue
-        tried = errors.copy()
-        tried[open_] = caution * engine.error(question, some, gains[open_])
-        n_left = int(undecided(gains, tried, n)[open_].sum())
-        work += last_cost * n_left + (PASS_COST if n_left else 0.0)
-        if work < least:
-            best, least = engine, work
-    return best
-
-
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """Engine that scores all features of a round first: by default the one with the last word.
+    """Engine that scores all features of a round first: by default a final one.
 
     Attributes
     ----------
@@ -165,16 +96,16 @@ class EngineChoice:
         In words, for the history of rounds.
     order : int
         Of the series, where features leave; 0 for no series.
+    dtype : str
+        Of its products, "float32" or "float64".
     share : float
         What may be left out of R where features join, on average over a feature's range, times m.
-    dtype : str
-        Of the products, "float32" or "float64".
     """
 
     name: str = field(default="", compare=False)
     order: int = 0
-    share: float = 0.0
     dtype: str = "float64"
+    share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,16 +121,15 @@ def read_record(record: Mapping[str, Any]) -> RoundEngines:
 
     ``record["engine"]`` begins with "low rank" where that is how features were scored.
     ``record["advice"]`` is "order 2 float32" for a series, "float32, leaving 0.1" for a share that
-    is left out, and else the name of an engine that has the last word ("converged", "exact"),
-    "low rank", or empty.
+    is left out, and else the name of a final engine ("converged", "exact"), "low rank", or empty.
     """
     advice = str(record.get("advice", ""))
     then = EngineChoice(advice)
     if advice.startswith("order "):
         _, order, dtype = advice.split()
-        then = EngineChoice(advice, order=int(order), dtype=dtype)
+        then = EngineChoice(advice, int(order), dtype)
     elif advice.startswith(LEAVING):
-        then = EngineChoice(advice, share=float(advice.removeprefix(LEAVING)), dtype="float32")
+        then = EngineChoice(advice, share=float(advice.removeprefix(LEAVING)))
     return RoundEngines(str(record.get("engine", "")).startswith("low rank"), then)
 
 
@@ -216,7 +146,21 @@ class AbstractEngines(ABC):
     def then(
         self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
     ) -> AbstractEngine:
-        """Engine that scores the features `open_` next; see `next_engine`."""
+        """Engine that should score the open features.
+
+        Parameters
+        ----------
+        facts : FeatureStats
+            Of all features, (d,).
+        gains, errors : (d,) float64
+            What is known or guessed of the gains, and bounds on how far they may be off.
+        open_ : int array
+            Features to score.
+        n : int
+            How many of the largest gains matter, in order.
+        caution : float
+            Factor on error bounds, once one was found too small.
+        """
 
     @abstractmethod
     def settles(self, engine: AbstractEngine) -> bool:
@@ -255,15 +199,48 @@ class RemovalEngines(AbstractEngines):
         if self.by_definition:
             return definition_of(self.question.kernel)
         if choice is None:
-            return first_engine(self.question, facts, self.dtype)
+            return self._first_of_all(facts)
         if choice.order:
             return Dense(choice.order, np.dtype(choice.dtype))
         return final_engine(self.question, facts)
 
+    def _first_of_all(self, facts: FeatureStats) -> AbstractEngine:
+        """When nothing is known of the gains."""
+        question, kernel, dtype = self.question, self.question.kernel, np.dtype(self.dtype)
+        radial = kernel.scored_by == "taylor"  # their final engine may be the definition: slow
+        worth = has_series(kernel) and (dtype == np.float32 or radial)
+        if len(facts.max_abs) > FEW_FEATURES and worth:
+            if kernel.exact_order is not None:
+                return Dense(kernel.exact_order, dtype)
+            first_base = 1 if radial else 0  # which sets the size of gains; of those by chance:
+            spread = 2 * np.sqrt(2) * question.sigma * question.norm(first_base)
+            for order in self._orders(dtype.name):
+                neglected = question.neglected(order, facts)
+                neglected = np.minimum(neglected, np.finfo(np.float64).max)  # quantiles subtract
+                if np.quantile(neglected, 0.9) <= FIRST_NEGLECTED * spread:
+                    return Dense(order, dtype)
+        return final_engine(question, facts)
+
     def then(
         self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
     ) -> AbstractEngine:
-        return next_engine(self.question, facts, gains, errors, open_, n, self.dtype, caution)
+        question, some = self.question, facts.take(open_)
+        best = final_engine(question, some)
+        if open_.size <= FEW_FEATURES or not has_series(question.kernel):
+            return best
+        final_cost = cost_of(best, question, some) / open_.size
+        least = final_cost * open_.size + PASS_COST
+        for engine, cost in self._cheaper(final_cost):
+            work = cost * open_.size + PASS_COST
+            if work >= least:
+                continue
+            tried = errors.copy()
+            tried[open_] = caution * engine.error(question, some, gains[open_])
+            n_left = int(undecided(gains, tried, n)[open_].sum())
+            work += final_cost * n_left + (PASS_COST if n_left else 0.0)
+            if work < least:
+                best, least = engine, work
+        return best
 
     def settles(self, engine: AbstractEngine) -> bool:
         return engine.is_final
@@ -277,43 +254,28 @@ class RemovalEngines(AbstractEngines):
         everyone, nothing = np.arange(gains.size), np.zeros(gains.size)
         engine = self.then(facts, gains, nothing, everyone, n, 1.0)
         if isinstance(engine, Dense):
-            dtype = str(np.dtype(engine.dtype))
-            return EngineChoice(self.name(engine), order=engine.order, dtype=dtype)
-        return EngineChoice(self.name(engine))
+            return EngineChoice(engine.name, engine.order, str(np.dtype(engine.dtype)))
+        return EngineChoice(engine.name)
 
     def name(self, engine: AbstractEngine) -> str:
         return engine.name
 
+    def _orders(self, precision: str) -> range:
+        """Orders worth a pass of their own; radial kernels hold a matrix for each."""
+        highest = HIGHEST_ORDER[precision]
+        if self.question.kernel.scored_by == "taylor":
+            highest = min(highest, LONGEST_TAYLOR)
+        return range(1, highest + 1)
 
-def _first_base(kernel: AbstractKernel) -> int:
-    """Base of the first term, which sets the size of gains."""
-    return 1 if kernel.scored_by == "taylor" else 0
-
-
-def _orders(kernel: AbstractKernel, precision: str) -> range:
-    """Orders worth a pass of their own; radial kernels hold a matrix for each."""
-    highest = HIGHEST_ORDER[precision]
-    if kernel.scored_by == "taylor":
-        highest = min(highest, LONGEST_TAYLOR)
-    return range(1, highest + 1)
-
-
-def _candidates(
-    question: Question, dtype: Any, last_cost: float
-) -> list[tuple[AbstractEngine, float]]:
-    """Dense engines cheaper than converging, with their cost per column."""
-    kernel = question.kernel
-    exact = kernel.exact_order
-    single = np.dtype(dtype) == np.float32
-    out: list[tuple[AbstractEngine, float]] = []
-    for name, factor in (("float32", 1.0), ("float64", DOUBLE_COST)):
-        if name == "float32" and not single:
-            continue
-        for order in _orders(kernel, name) if exact is None else [exact]:
-            cost = factor * kernel.expansion(order, question.sigma).n_forms
-            if cost < last_cost:
-                out.append((Dense(order, np.dtype(name)), cost))
-    return out
+    def _cheaper(self, final_cost: float) -> Iterator[tuple[Dense, float]]:
+        """Series cheaper than converging, with their cost per column."""
+        kernel, sigma = self.question.kernel, self.question.sigma
+        single = np.dtype(self.dtype) == np.float32
+        for name, factor in (("float32", 1.0), ("float64", DOUBLE_COST))[0 if single else 1 :]:
+            for order in self._orders(name) if kernel.exact_order is None else [kernel.exact_order]:
+                cost = factor * kernel.expansion(order, sigma).n_forms
+                if cost < final_cost:
+                    yield Dense(order, np.dtype(name)), cost
 
 
 #: What a first pass in float32 may leave out of R, on average over a feature's range, times m.
@@ -340,16 +302,16 @@ class AdditionEngines(AbstractEngines):
     by_definition: bool = False
 
     def first(self, facts: FeatureStats, n: int, choice: EngineChoice | None) -> AbstractEngine:
-        last, share = self._last(facts), FIRST_SHARE if choice is None else choice.share
-        if not (isinstance(last, Adding) and share and self._is_single) or n == len(facts.max_abs):
-            return last
+        final, share = self._final(facts), FIRST_SHARE if choice is None else choice.share
+        if not (isinstance(final, Adding) and share and self._is_single) or n == len(facts.max_abs):
+            return final
         rough = self._leaving(share)  # where some features have no such engine, none have
-        return last if self._needs_direct(rough, facts) else rough
+        return final if self._needs_direct(rough, facts) else rough
 
     def then(
         self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
     ) -> AbstractEngine:
-        return self._last(facts.take(open_))
+        return self._final(facts.take(open_))
 
     def settles(self, engine: AbstractEngine) -> bool:
         return not isinstance(engine, Adding) or engine.tolerance == NOTHING
@@ -363,11 +325,11 @@ class AdditionEngines(AbstractEngines):
     def advice(self, facts: FeatureStats, gains: Float, n: int) -> EngineChoice:
         if not gains.size:
             return EngineChoice()
-        best, last = EngineChoice("exact"), self._last(facts)
-        if not isinstance(last, Adding) or not self._is_single or gains.size <= FEW_FEATURES:
+        best, final = EngineChoice("exact"), self._final(facts)
+        if not isinstance(final, Adding) or not self._is_single or gains.size <= FEW_FEATURES:
             return best
-        last_cost = DOUBLE_COST * last.products(self.question, facts)
-        least = last_cost + PASS_COST
+        final_cost = DOUBLE_COST * final.products(self.question, facts)
+        least = final_cost + PASS_COST
         for share in SHARES:
             engine = self._leaving(share)
             cost = engine.products(self.question, facts) + PASS_COST
@@ -375,9 +337,9 @@ class AdditionEngines(AbstractEngines):
                 continue
             errors = engine.error(self.question, facts, gains)
             n_left = int(undecided(gains, errors, n).sum())
-            cost += last_cost * n_left / gains.size + (PASS_COST if n_left else 0.0)
+            cost += final_cost * n_left / gains.size + (PASS_COST if n_left else 0.0)
             if cost < least:
-                best = EngineChoice(self.name(engine), share=share, dtype="float32")
+                best = EngineChoice(self.name(engine), share=share)
                 least = cost
         return best
 
@@ -393,8 +355,8 @@ class AdditionEngines(AbstractEngines):
     def _leaving(self, share: float) -> Adding:
         return Adding(share / self.question.n_samples, "float32")
 
-    def _last(self, facts: FeatureStats) -> AbstractEngine:
-        """Engine that has the last word."""
+    def _final(self, facts: FeatureStats) -> AbstractEngine:
+        """Engine that settles gains."""
         if self.question.kernel.scored_by == "matrix":
             return Inverse(joining=self.mean_square)
         if self.by_definition:
