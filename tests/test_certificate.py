@@ -16,8 +16,8 @@ from dhsic.engines.certificate import (
     EXACT,
     certify,
     expected_swaps,
-    nearest_to_cut,
-    next_to_cut,
+    nearest_to_threshold,
+    next_to_threshold,
     residual_rows,
     row_errors,
 )
@@ -223,7 +223,7 @@ def test_the_estimated_error_at_the_cut_is_the_true_one_on_average():
         case = structured(seed, d=1000)
         n = 100
         gains, exact = case.thin(), case.exact()
-        estimated.append(case.certify(n).at_cut(gains, n, case.sizes).cut_error)
+        estimated.append(case.certify(n).at_threshold(gains, n, case.sizes).expected_swap_rate)
         first = set(np.argsort(-exact)[:n])
         true.append(1 - len(first & set(np.argsort(-gains)[:n])) / n)
 
@@ -235,14 +235,14 @@ def test_more_landmarks_are_certified_to_be_better():
     few, more = (structured(3, m=400, n_fit=n).certify(150) for n in (20, 150))
 
     assert more.deviation < few.deviation
-    assert more.cut_error < few.cut_error
+    assert more.expected_swap_rate < few.expected_swap_rate
     assert more.relative_error < few.relative_error
 
 
 def test_nothing_missed_is_no_error(rng):
     gains = rng.standard_normal(50)
     assert certify(np.zeros((10, 50)), gains, 5, 100, np.ones(50)) == EXACT
-    assert EXACT.at_cut(gains, 5, np.ones(50)) == EXACT
+    assert EXACT.at_threshold(gains, 5, np.ones(50)) == EXACT
 
 
 def test_an_error_that_all_share_moves_none(rng):
@@ -250,9 +250,9 @@ def test_an_error_that_all_share_moves_none(rng):
     t = np.repeat(rng.standard_normal((10, 1)), 80, axis=1)
     gains = rng.standard_normal(80)
 
-    assert certify(t, gains, 8, 100, np.ones(80)).cut_error < 1e-12
+    assert certify(t, gains, 8, 100, np.ones(80)).expected_swap_rate < 1e-12
     sizes = np.linspace(1, 2, 80)
-    assert certify(t * sizes, gains, 8, 100, sizes).cut_error > 0.01
+    assert certify(t * sizes, gains, 8, 100, sizes).expected_swap_rate > 0.01
 
 
 # -- the cut ------------------------------------------------------------------------------------
@@ -288,7 +288,7 @@ def test_what_is_sure_gives_way_to_what_comes_from_below(rng):
         gains = -(np.abs(rng.standard_normal(2000)) ** 2)
         deviations = np.full(2000, 0.02)
         true = gains + deviations * rng.standard_normal(2000)
-        sure = next_to_cut(gains, n, deviations)
+        sure = next_to_threshold(gains, n, deviations)
         exact = np.where(sure, true, gains)
         expected.append(expected_swaps(exact, n, deviations, sure))
         wrong.append(1 - len(set(np.argsort(-exact)[:n]) & set(np.argsort(-true)[:n])) / n)
@@ -323,14 +323,14 @@ def test_next_to_the_cut_by_definition(case, scale):
     cut = (ordered[n - 1] + ordered[n]) / 2
     near = np.array([abs(g - cut) <= w for g, w in zip(gains, widths, strict=True)])
 
-    found = next_to_cut(gains, n, widths)
+    found = next_to_threshold(gains, n, widths)
     assert_array_equal(found, near if 2 * near.sum() <= len(gains) else np.ones(len(gains)))
 
 
 @given(gains_and_cut(), st.integers(1, 70))
 def test_the_nearest_to_the_cut(case, number):
     gains, n, _ = case
-    found = nearest_to_cut(gains, n, number)
+    found = nearest_to_threshold(gains, n, number)
     ordered = sorted(gains, reverse=True)
     away = np.abs(gains - (ordered[n - 1] + ordered[n]) / 2)
 

@@ -25,7 +25,7 @@ from typing import Protocol
 import numpy as np
 
 from dhsic._typing import Index
-from dhsic.algorithms.bahsic import Removal
+from dhsic.algorithms.fohsic import ForwardDependence
 from dhsic.algorithms.state import RETURNED, SelectionState
 
 #: Key of a record under which values are kept, "size:value" with blanks between.
@@ -36,17 +36,8 @@ TIE = 1e-10
 LEAST = 3
 
 
-class FloatingDependence(Protocol):
+class FloatingDependence(ForwardDependence, Protocol):
     """What the algorithm asks about HSIC."""
-
-    def move_to(self, S_dagger: Index) -> None:
-        """Begin a round with S-dagger chosen, of which the questions are that follow."""
-
-    def bandwidth(self, S_dagger: Index) -> float:
-        """Sigma for one feature more than S-dagger: the policy Xi."""
-
-    def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
-        """The n features j of S with the largest HSIC(sigma, S-dagger + {j}), the best first."""
 
     def value(self, T: Index) -> float:
         """HSIC(Xi, T)."""

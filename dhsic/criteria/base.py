@@ -24,7 +24,7 @@ TIE = 1e-10
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class CriterionScores:
     """What a criterion says of s features.
 
     Attributes
@@ -110,9 +110,9 @@ class AbstractCriterion(ABC):
             Distinct values of each, 0 for many.
         """
 
-    def finish(self, state: Any, columns: Float) -> Scores:
+    def finish(self, state: Any, columns: Float) -> CriterionScores:
         """Scores from the columns of all features that vary, (k, s): as these have them."""
-        return Scores(columns[0], columns[1] if len(columns) > 1 else None)
+        return CriterionScores(columns[0], columns[1] if len(columns) > 1 else None)
 
     def parameters(self) -> dict[str, Any]:
         """What identifies the criterion besides its name, plain values."""

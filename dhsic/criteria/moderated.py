@@ -37,7 +37,7 @@ from scipy.special import digamma, polygamma
 from scipy.stats import t as student
 
 from dhsic._typing import Array, Float
-from dhsic.criteria.base import AbstractCriterion, LabelReading, Scores, check_part
+from dhsic.criteria.base import AbstractCriterion, CriterionScores, LabelReading, check_part
 from dhsic.criteria.means import class_moments, ratio
 from dhsic.criteria.targets import TWO_OF_TWO, Classes
 
@@ -157,9 +157,9 @@ class ModeratedT(AbstractCriterion):
     def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
         return _difference_and_variance(state, X)
 
-    def finish(self, state: Classes, columns: Float) -> Scores:
+    def finish(self, state: Classes, columns: Float) -> CriterionScores:
         t, prior = _moderated(state, columns)
-        return Scores(np.abs(t), t, _facts(prior))
+        return CriterionScores(np.abs(t), t, _facts(prior))
 
 
 @dataclass(frozen=True)
@@ -190,13 +190,13 @@ class LogOdds(AbstractCriterion):
     def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
         return _difference_and_variance(state, X)
 
-    def finish(self, state: Classes, columns: Float) -> Scores:
+    def finish(self, state: Classes, columns: Float) -> CriterionScores:
         t, prior = _moderated(state, columns)
         degrees = prior.total(_degrees(state), len(t))
         v = _unscaled(state)
         v0 = spread_of_differences(t, degrees, v, self.proportion, prior.variance)
         B = log_odds(t, np.inf if prior.degrees > NORMAL else degrees, v, v0, self.proportion)
-        return Scores(B, t, {**_facts(prior), "prior_spread": v0}, key=np.abs(t))
+        return CriterionScores(B, t, {**_facts(prior), "prior_spread": v0}, key=np.abs(t))
 
 
 def _difference_and_variance(classes: Classes, X: Float) -> Float:

@@ -33,7 +33,7 @@ from dhsic.lowrank.landmarks import BaseRows
 CHANCE = 2.0
 #: Mean squares that differ by less, relative to the largest, are the same.
 SAME = 1e-3
-#: Features next to the cut that its error is estimated from: this part of the sample, and at least.
+#: Features next to the threshold that its error is estimated from: this part, and at least.
 NEAR, FEWEST = 0.25, 64
 
 
@@ -45,17 +45,17 @@ class Certificate:
     ----------
     relative_error : float
         Root mean square error of gains over their standard deviation.
-    cut_error : float
+    expected_swap_rate : float
         Part of the features that leave which the definition would keep, by expectation.
     deviation : float
-        Root mean square error of the gains next to the cut, per mean square of a feature.
+        Root mean square error of the gains next to the threshold, per mean square of a feature.
     """
 
     relative_error: float
-    cut_error: float
+    expected_swap_rate: float
     deviation: float
 
-    def at_cut(self, gains: Float, n: int, sizes: Float) -> Certificate:
+    def at_threshold(self, gains: Float, n: int, sizes: Float) -> Certificate:
         """The same error for the gains of all features, of which the n largest leave."""
         swaps = expected_swaps(gains, n, self.deviation * sizes)
         return Certificate(self.relative_error, min(swaps, 1.0), self.deviation)
@@ -174,14 +174,14 @@ def expected_swaps(gains: Float, n: float, deviations: Float, sure: Mask | None 
     return float(together * crossing / leaving.sum())
 
 
-def next_to_cut(gains: Float, n: int, widths: Float) -> Mask:
-    """Gains within their width of the cut below the n largest; all if those are most."""
+def next_to_threshold(gains: Float, n: int, widths: Float) -> Mask:
+    """Gains within their width of the threshold below the n largest; all if those are most."""
     near = np.abs(gains - _threshold(gains, n)) <= widths
     return np.ones_like(near) if 2 * near.sum() > len(near) else near
 
 
-def nearest_to_cut(gains: Float, n: int, number: int) -> Mask:
-    """So many gains next to the cut below the n largest."""
+def nearest_to_threshold(gains: Float, n: int, number: int) -> Mask:
+    """So many gains next to the threshold below the n largest."""
     away = np.abs(gains - _threshold(gains, n))
     near = np.zeros(len(gains), dtype=bool)
     near[np.argsort(away, kind="stable")[:number]] = True

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import factorial
 from typing import ClassVar
 
@@ -116,17 +116,12 @@ class Gaussian(AbstractKernel):
         return np.asarray(4 * sigma * max_abs**2)
 
     def expansion(self, order: int, sigma: float) -> Expansion:
-
-        def functions(X: Array) -> Iterator[Array]:
-            return _functions(X, order, sigma)
-
-        def magnitudes(max_abs: Float, fourth_moment: Float) -> list[Float]:
-            return _magnitudes(order, sigma, max_abs, fourth_moment)
-
-        def remainder(max_abs: Float, fourth_moment: Float) -> Float:
-            return _remainder(order, sigma, max_abs, fourth_moment)
-
-        return Expansion(_terms(order, sigma), functions, magnitudes, remainder)
+        return Expansion(
+            _terms(order, sigma),
+            partial(_functions, order=order, sigma=sigma),
+            partial(_magnitudes, order, sigma),
+            partial(_remainder, order, sigma),
+        )
 
 
 def _functions(X: Array, order: int, sigma: float) -> Iterator[Array]:

@@ -9,8 +9,6 @@ Classes with ``m_y`` samples each:
 ``one-vs-rest`` ``<psi(y), psi(y')>``                        JMLR eq. 19, ICML eq. 9
 ============== ============================================ ===========================
 
-Kernels of real values stand in `dhsic.kernels.labels`.
-
 The targets are read once, into parts that state a kernel without writing it out (`label_parts`);
 L is their sum, here as a matrix, in `dhsic.kernels.label_factors` as a product of thin ones.
 

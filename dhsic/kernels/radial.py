@@ -25,7 +25,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import comb, factorial, prod
 from typing import ClassVar
 
@@ -107,14 +107,8 @@ class AbstractRadial(AbstractKernel):
 
     def expansion(self, order: int, sigma: float) -> Expansion:
         """Terms up to ``t^order``; its remainder is not known from the feature alone."""
-
-        def functions(X: Array) -> Iterator[Array]:
-            return _functions(X, order, sigma)
-
-        def magnitudes(max_abs: Float, fourth_moment: Float) -> list[Float]:
-            return _magnitudes(order, sigma, max_abs, fourth_moment)
-
-        return Expansion(_terms(order), functions, magnitudes, _unknown)
+        functions = partial(_functions, order=order, sigma=sigma)
+        return Expansion(_terms(order), functions, partial(_magnitudes, order, sigma), _unknown)
 
 
 def _rounding(rows: Float, columns: Float) -> Float:

@@ -17,7 +17,7 @@ from dhsic._typing import Float, Index
 from dhsic.algorithms.bahsic import Removal
 from dhsic.algorithms.state import SelectionState
 from dhsic.engines.base import Question
-from dhsic.engines.certificate import certify, nearest_to_cut
+from dhsic.engines.certificate import certify, nearest_to_threshold
 from dhsic.engines.compact import ThinQuestion
 from dhsic.engines.refine import AdditionEngines, EngineChoice, largest, read_record, tie_width
 from dhsic.kernels.bandwidth import DistanceStats, Grid, Median
@@ -175,7 +175,7 @@ class SourceForward(AbstractRoundDependence):
         self, question: ThinQuestion, S: Index, gains: Float, n: int
     ) -> dict[str, Any]:
         """How far low rank is from the definition, on features next to the threshold and others."""
-        nearest = nearest_to_cut(gains, n, NEAREST)
+        nearest = nearest_to_threshold(gains, n, NEAREST)
         every = np.linspace(0, gains.size - 1, min(OTHERS, gains.size)).astype(np.int64)
         some = np.union1d(np.flatnonzero(nearest), every)
         errors = question.row_errors(self.data.values(S[some]))
@@ -187,7 +187,7 @@ class SourceForward(AbstractRoundDependence):
             "landmarks": question.landmarks.n_landmarks + question.check.rows.size,
             "rank": question.factor.rank,
             "relative_error": found.relative_error,
-            "cut_error": min(found.cut_error, 1.0),
+            "cut_error": min(found.expected_swap_rate, 1.0),
         }
 
     def _follow(self, S_dagger: Index, rounds: Index | None = None) -> None:

@@ -163,14 +163,14 @@ class LowRankScorer(AbstractScorer):
             gains, band, certificate = threshold.settle(gains, certificate)
             exactly = f", exact: {band.size}" if band.size else ""
         else:
-            certificate = certificate.at_cut(gains, n, self._data.sizes(S))
+            certificate = certificate.at_threshold(gains, n, self._data.sizes(S))
         record = {
             "engine": f"low rank {forms.rank}: {S.size}{exactly}",
             "landmarks": len(self.sum.chosen.rows),
             "rank": forms.rank,
             "order": int(orders.max()),
             "relative_error": certificate.relative_error,
-            "cut_error": certificate.cut_error,
+            "cut_error": certificate.expected_swap_rate,
         }
         return Scores(gains, self._hsic(sigma, forms), record)
 
@@ -206,7 +206,7 @@ class LowRankScorer(AbstractScorer):
         while True:
             forms = self._fit(sigma)
             certificate = self._certify(forms, S, n)
-            if certificate.cut_error <= asked.tolerance:
+            if certificate.expected_swap_rate <= asked.tolerance:
                 return forms, certificate
             if not self.sum.grow(S, to_everyone=asked.may_square):
                 return forms, certificate

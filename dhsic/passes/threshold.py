@@ -17,8 +17,8 @@ from dhsic.engines.certificate import (
     CHANCE,
     Certificate,
     expected_swaps,
-    nearest_to_cut,
-    next_to_cut,
+    nearest_to_threshold,
+    next_to_threshold,
 )
 from dhsic.engines.compact import orders_for
 from dhsic.engines.dense import Dense
@@ -83,7 +83,7 @@ class Threshold:
             return np.ones(len(gains), dtype=bool)
         band = self._band(gains, PROBE * deviations, np.zeros(len(gains), dtype=bool))
         too_few = band.any() and band.sum() < PROBED
-        return nearest_to_cut(gains, self.n, PROBED) if too_few else band
+        return nearest_to_threshold(gains, self.n, PROBED) if too_few else band
 
     def _band(self, gains: Float, deviations: Float, sure: Mask) -> Mask:
         """Features next to the cut: as many as leave too few others for the tolerance to mind."""
@@ -92,7 +92,7 @@ class Threshold:
             swaps = expected_swaps(gains, self.n, deviations, band)
             if swaps + CHANCE * np.sqrt(swaps / self.n) <= LEFT * self.tolerance:
                 break
-            band = next_to_cut(gains, self.n, width * deviations) | sure
+            band = next_to_threshold(gains, self.n, width * deviations) | sure
         return band
 
     def _score(self, features: Index) -> Float:

@@ -14,7 +14,7 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.algorithms.state import SelectionState, begin
-from dhsic.criteria.base import TIE, AbstractCriterion, Scores, worst_first
+from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_first
 from dhsic.criteria.kernels import resolve_width
 from dhsic.criteria.sums import ENTRIES, MOST_NODES, ROWS
 from dhsic.criteria.table import criterion_of
@@ -156,7 +156,7 @@ def _plain(criterion: AbstractCriterion) -> dict[str, Any]:
 
 
 def _signed(
-    criterion: AbstractCriterion, scores: Scores | None, alive: Index, d: int
+    criterion: AbstractCriterion, scores: CriterionScores | None, alive: Index, d: int
 ) -> dict[str, tuple[Array, str]]:
     """The statistic as a column for the result, NaN where a feature does not vary."""
     if scores is None or scores.statistic is None:
@@ -168,7 +168,7 @@ def _signed(
 
 def _record(
     criterion: AbstractCriterion,
-    scores: Scores,
+    scores: CriterionScores,
     found: Found,
     started: float,
     *,
