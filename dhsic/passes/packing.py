@@ -72,8 +72,8 @@ class Form:
     def settled(self, spans: Iterable[Span]) -> Form | None:
         """Return the form for all values between `spans`; None once they are too many to pack."""
         found: Span | None = None
-        for low, high in spans:
-            found = (low, high) if found is None else (min(low, found[0]), max(high, found[1]))
+        for span in spans:
+            found = span if found is None else around([found, span])
             if self.packed and not fits(found):
                 return None
         return self if found is None else replace(self, lowest=found[0])
@@ -96,6 +96,12 @@ def forms(n_samples: int, dtype: Any) -> tuple[Form, ...]:
     plain = Form(n_samples, np.dtype(dtype))
     is_short = np.dtype(dtype) in (np.dtype(np.int8), np.dtype(np.uint8))
     return (replace(plain, packed=True), plain) if is_short else (plain,)
+
+
+def around(spans: Iterable[Span]) -> Span:
+    """The least span around some."""
+    low, high = zip(*spans, strict=True)
+    return min(low), max(high)
 
 
 def fits(span: Span) -> bool:

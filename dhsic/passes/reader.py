@@ -22,10 +22,9 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.accelerator import wanted_device
-from dhsic.passes.packing import Form, Span, fits, forms
+from dhsic.passes.packing import Form, Span, around, fits, forms
 from dhsic.passes.scratch import (
     Folder,
-    NewArray,
     UnwritableError,
     chunk_width,
     write_scratch,
@@ -158,8 +157,10 @@ class Keeper(AbstractKeeper):
         folder = reader.scratch_folder
         assert folder is not None, "scratch has a place"
         jobs, chunk = reader.writing(features, form)
-        array = NewArray(folder, features.size, form, chunk, reader.room)
-        written = write_scratch(reader.runtime, reader.source, jobs, array, reader.rows)
+        shape = features.size, chunk
+        written = write_scratch(
+            reader.runtime, reader.source, jobs, reader.rows, folder, shape, form, reader.room
+        )
         if written is None:
             return None
         return replace(reader.moved(written[0], features), folder=written[1])
@@ -169,8 +170,7 @@ class Keeper(AbstractKeeper):
         d, s = reader.source.n_features, features.size
         if not form.packed or worth_compacting(s, d, s * reader.bytes_per_feature):
             return True  # they are kept as they are, if not packed: the same cut
-        spans = list(reader.map(Limits(), reader.jobs(features)))
-        return fits((min(low for low, _ in spans), max(high for _, high in spans)))
+        return fits(around(reader.map(Limits(), reader.jobs(features))))
 
 
 @dataclass(frozen=True)

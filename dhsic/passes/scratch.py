@@ -33,7 +33,7 @@ from zarr.codecs import Crc32cCodec
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, ScratchError
-from dhsic.passes.packing import Form, Span, fits
+from dhsic.passes.packing import Form, Span, around, fits
 from dhsic.passes.task import AbstractPass, Columns, Tile, run
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.sources.base import AbstractSource, Block, run_of
@@ -240,10 +240,22 @@ def write_scratch(
     runtime: AbstractRuntime,
     source: AbstractSource,
     jobs: Sequence[Job],
-    array: NewArray,
     rows: Index | None,
+    place: Path,
+    shape: tuple[int, int],
+    form: Form,
+    memory: int,
 ) -> tuple[ScratchSource, Folder] | None:
     """Have the workers write the features of the jobs; None where they are too many to pack.
+
+    Parameters
+    ----------
+    place : Path
+        Where the folder of scratch is made.
+    shape : tuple of int
+        Features, and features of a chunk.
+    memory : int
+        Bytes of it that those who read it may keep.
 
     Raises
     ------
@@ -251,15 +263,15 @@ def write_scratch(
         The disk is full, or the place cannot be written.
     """
     try:
-        folder = Folder(array.place)
+        folder = Folder(place)
     except OSError as error:
         raise UnwritableError(str(error)) from error
     try:
         path = folder.path / NAME
-        writing = Write(path, array.create(folder.path), array.form)
-        form = array.form.settled(runtime.map(run, source, jobs, (writing, rows)))
-        if form is not None:
-            return _opened(path, form, source.missing_code, array.memory), folder
+        written = Write(path, _new_array(folder.path, shape, form), form)
+        settled = form.settled(runtime.map(run, source, jobs, (written, rows)))
+        if settled is not None:
+            return _opened(path, settled, source.missing_code, memory), folder
     except BaseException:
         folder.remove()
         raise
@@ -274,40 +286,27 @@ def _opened(path: Path, form: Form, missing_code: int | None, memory: int) -> Sc
         raise UnwritableError(str(error)) from error
 
 
-@dataclass(frozen=True, slots=True)
-class NewArray:
-    """A scratch array to be.
-
-    In which place, of how many features in which form and chunks; and how many bytes of it those
-    who read it may keep in memory.
-    """
-
-    place: Path
-    n_features: int
-    form: Form
-    chunk: int
-    memory: int = 0
-
-    def create(self, folder: Path) -> Any:
-        """Make it, empty; every chunk will end in its checksum."""
-        shape = (self.n_features, self.form.length)
-        chunks = (min(self.chunk, self.n_features), self.form.length)
-        dtype = self.form.kept_dtype
-        try:
-            group = zarr.create_group(folder)
-            if not self.form.packed:
-                return create_array(group, NAME, shape=shape, dtype=dtype, chunks=chunks, dims=DIMS)
-            return group.create_array(
-                NAME,
-                shape=shape,
-                dtype=dtype,
-                chunks=chunks,
-                compressors=[Crc32cCodec()],  # zstd: 1.6 times smaller and 3 times slower to read
-                fill_value=0,
-                config={"write_empty_chunks": True},
-            )
-        except OSError as error:
-            raise UnwritableError(str(error)) from error
+def _new_array(folder: Path, shape: tuple[int, int], form: Form) -> Any:
+    """An empty array of so many features, in chunks of so many; each will end in its checksum."""
+    n_features, chunk = shape
+    whole: dict[str, Any] = {
+        "shape": (n_features, form.length),
+        "chunks": (min(chunk, n_features), form.length),
+        "dtype": form.kept_dtype,
+    }
+    try:
+        group = zarr.create_group(folder)
+        if not form.packed:
+            return create_array(group, NAME, dims=DIMS, **whole)
+        return group.create_array(
+            NAME,
+            compressors=[Crc32cCodec()],  # zstd: 1.6 times smaller and 3 times slower to read
+            fill_value=0,
+            config={"write_empty_chunks": True},
+            **whole,
+        )
+    except OSError as error:
+        raise UnwritableError(str(error)) from error
 
 
 def chunk_width(block_width: int, form: Form) -> int:
@@ -357,48 +356,28 @@ class Write(AbstractPass):
     form: Form
 
     def over(self, blocks: Iterator[Tile], m: int) -> Span:
-        low, high = [], []
-        chunks: _Chunks | None = None
+        chunk, at = self.array.chunks[0], -1
+        spans: list[Span] = []
+        left = np.empty((0, self.form.length), dtype=self.form.kept_dtype)
         for block in blocks:
             kept, span = self.form.encode(block.raw)
-            low.append(span[0])
-            high.append(span[1])
-            if not fits((min(low), max(high))):
+            at = int(block.tags[0]) if at < 0 else at
+            spans.append(span)
+            if not fits(around(spans)):
                 break  # the others need not be written
-            chunks = chunks or _Chunks(self, int(block.tags[0]))
-            chunks.add(kept)
+            left = np.concatenate([left, kept]) if len(left) else kept
+            while len(left) >= chunk:
+                self._write(at, left[:chunk])
+                at, left = at + chunk, left[chunk:]
         else:
-            assert chunks is not None, "a job has features"
-            chunks.finish()
-        return min(low), max(high)
+            if len(left):
+                self._write(at, left)
+        return around(spans)
 
-
-class _Chunks:
-    """Features one after the other, written a chunk at a time."""
-
-    def __init__(self, writing: Write, at: int) -> None:
-        self._path, self._array = writing.path, writing.array
-        self._buffer = np.empty(self._array.chunks, dtype=self._array.dtype)
-        self._at, self._filled = at, 0
-
-    def add(self, kept: Array) -> None:
-        """Take some more features."""
-        while len(kept):
-            n = min(len(self._buffer) - self._filled, len(kept))
-            self._buffer[self._filled : self._filled + n] = kept[:n]
-            self._filled += n
-            kept = kept[n:]
-            if self._filled == len(self._buffer):
-                self.finish()
-
-    def finish(self) -> None:
-        """Write what there is."""
-        if not self._filled:
-            return
-        if not self._path.exists():  # the run has ended, or this worker does not see the folder
-            raise UnwritableError(f"{self._path} is not there on {socket.gethostname()}")
+    def _write(self, at: int, kept: Array) -> None:
+        if not self.path.exists():  # the run has ended, or this worker does not see the folder
+            raise UnwritableError(f"{self.path} is not there on {socket.gethostname()}")
         try:
-            self._array[self._at : self._at + self._filled] = self._buffer[: self._filled]
+            self.array[at : at + len(kept)] = kept
         except OSError as error:
             raise UnwritableError(str(error)) from error
-        self._at, self._filled = self._at + self._filled, 0

@@ -20,7 +20,7 @@ from dhsic._typing import Array, Float, Index
 from dhsic.accelerator import Accelerator, accelerator, wanted_device
 from dhsic.engines.base import AbstractEngine, FeatureStats
 from dhsic.kernels.statistic import AbstractSums, zero_upper
-from dhsic.passes.packing import Span
+from dhsic.passes.packing import Span, around
 from dhsic.runtime.base import Job
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Codes, Scaling, measure, standardise
@@ -143,9 +143,7 @@ class Limits(AbstractPass):
     """Least and greatest of the stored values."""
 
     def over(self, blocks: Iterator[Tile], m: int) -> Span:
-        spans = [(int(b.raw.min()), int(b.raw.max())) for b in blocks if b.raw.size]
-        low, high = zip(*spans, strict=True)
-        return min(low), max(high)
+        return around((int(b.raw.min()), int(b.raw.max())) for b in blocks if b.raw.size)
 
 
 @dataclass(frozen=True, slots=True)

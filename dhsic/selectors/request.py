@@ -210,7 +210,7 @@ class Request:
             outcome = run.execute()
             if n_halves:
                 outcome = with_stability(run, outcome, n_halves, count, seed)
-        result = to_dataset(outcome, outcome.order.n_features(count))
+            result = to_dataset(outcome, outcome.order.n_features(count))
         return result.assign_attrs(self.attributes)
 
     @contextmanager
