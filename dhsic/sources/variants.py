@@ -92,9 +92,10 @@ class Variants:
                 return None if array is None else read_array(array, "fill")
             held = self._held.get(name)
             if held is None:
-                held = self._held[name] = np.empty(array.shape, dtype=object)
+                held = np.empty(array.shape, dtype=object)
                 for rows in _stretches(array):  # as it is read text takes as much again
                     held[rows] = text(read_array(array, "fill", rows))
+                self._held[name] = held
             return held
 
         return get
