@@ -37,6 +37,7 @@ from dhsic.kernels.bandwidth import (
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import Statistic
 from dhsic.kernels.table import check_reach, resolve_kernel
+from dhsic.sources.arrays import check_sizes
 from dhsic.validation import as_array, as_numbers, refuse_lossy
 
 #: Features that are read together, about, where the data are no dask array.
@@ -182,11 +183,7 @@ def _sliceable(X: Any) -> Any:
         raise InputError(
             f"X has shape {X.shape}; pass (m, d), one row a sample and one feature or more."
         )
-    if any(np.isnan(size) for size in X.shape):
-        raise InputError(
-            f"The dask array X has chunks of unknown size (shape {X.shape}). Call "
-            "X.compute_chunk_sizes() first, or write it to Zarr."
-        )
+    check_sizes(X)
     return X
 
 

@@ -10,9 +10,9 @@ import xarray as xr
 import zarr
 
 from dhsic.errors import InputError
-from dhsic.simulation.haplotypes import SEGMENT, Cohort, Mosaic
+from dhsic.simulation.haplotypes import SEGMENT, Cohort, Haplotypes
 from dhsic.simulation.simulate import simulate_genotypes
-from dhsic.simulation.truth import Plan, plant, read_truth, truth_path
+from dhsic.simulation.truth import TraitPlan, plant, read_truth, truth_path
 
 M, D = 60, 1500
 
@@ -42,7 +42,7 @@ def store(tmp_path_factory):
 def dosage():
     """Complete dosages of a cohort large enough for statistics, and its populations."""
     cohort = Cohort(400, 3, 0.0, 5)
-    return Mosaic(cohort).dosage(0, 4 * SEGMENT), cohort.population
+    return Haplotypes(cohort).dosage(0, 4 * SEGMENT), cohort.population
 
 
 EXPECTED = {
@@ -127,8 +127,8 @@ def test_another_seed_is_another_store(tmp_path, store):
 
 def test_a_variant_depends_on_its_index_not_on_how_many_there_are():
     cohort = Cohort(30, 2, 0.1, 0)
-    whole = Mosaic(cohort).genotypes(0, 1100)
-    assert np.array_equal(whole[500:530], Mosaic(cohort).genotypes(500, 530))
+    whole = Haplotypes(cohort).genotypes(0, 1100)
+    assert np.array_equal(whole[500:530], Haplotypes(cohort).genotypes(500, 530))
 
 
 def test_plain_layout_is_the_sum_of_the_alleles(tmp_path, store):
@@ -168,7 +168,7 @@ def test_most_alleles_are_rare(dosage):
 
 @pytest.mark.parametrize("missing", [0.0, 0.03])
 def test_missing_rate(missing):
-    calls = Mosaic(Cohort(200, 1, missing, 0)).genotypes(0, 1000)
+    calls = Haplotypes(Cohort(200, 1, missing, 0)).genotypes(0, 1000)
     lost = calls < 0
     assert np.array_equal(lost[..., 0], lost[..., 1])
     assert np.mean(lost) == pytest.approx(missing, rel=0.1)
@@ -180,8 +180,10 @@ def test_trait_is_balanced(store):
 
 def explained(cohort, planted, n_additive):
     """R2 of the liability on the planted terms, and on each planted variant alone."""
-    mosaic = Mosaic(cohort)
-    x = np.stack([mosaic.dosage(i, i + 1, complete=True)[0] for i in planted.site]).astype(float)
+    haplotypes = Haplotypes(cohort)
+    x = np.stack([haplotypes.dosage(i, i + 1, complete=True)[0] for i in planted.site]).astype(
+        float
+    )
     x -= x.mean(axis=1, keepdims=True)
     products = x[n_additive::2] * x[n_additive + 1 :: 2]
     design = np.vstack([np.ones(cohort.n_samples), x, products]).T
@@ -193,7 +195,7 @@ def explained(cohort, planted, n_additive):
 @pytest.mark.parametrize("heritability", [0.0, 0.4, 0.8, 1.0])
 def test_heritability(heritability):
     cohort = Cohort(1500, 3, 0.005, 11)
-    planted = plant(cohort, 20_000, Plan(8, 2, heritability, 0.0))
+    planted = plant(cohort, 20_000, TraitPlan(8, 2, heritability, 0.0))
     total, alone = explained(cohort, planted, 8)
     assert total == pytest.approx(heritability, abs=0.05)
     assert planted.liability.mean() == pytest.approx(0, abs=1e-12)
@@ -204,15 +206,17 @@ def test_heritability(heritability):
 
 def test_planted_variants_are_common_and_apart():
     cohort = Cohort(300, 3, 0.005, 2)
-    planted = plant(cohort, 20_000, Plan(10, 2, 0.8, 0.0))
-    frequency = [Mosaic(cohort).dosage(i, i + 1, complete=True).mean() / 2 for i in planted.site]
+    planted = plant(cohort, 20_000, TraitPlan(10, 2, 0.8, 0.0))
+    frequency = [
+        Haplotypes(cohort).dosage(i, i + 1, complete=True).mean() / 2 for i in planted.site
+    ]
     assert np.all(np.minimum(frequency, 1 - np.array(frequency)) > 0.2)
     assert np.diff(np.sort(planted.site)).min() > SEGMENT
 
 
 def test_stratification_moves_the_populations():
     cohort = Cohort(900, 3, 0.0, 1)
-    plans = (Plan(2, 0, 0.3, stratification) for stratification in (0.0, 1.0))
+    plans = (TraitPlan(2, 0, 0.3, stratification) for stratification in (0.0, 1.0))
     between = [
         np.var([planted.liability[cohort.population == k].mean() for k in range(3)])
         for planted in (plant(cohort, 3000, plan) for plan in plans)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, prod
 from typing import Any
 
 import numpy as np
-import zarr
 
 from dhsic.memory import human
 from dhsic.passes.reader import MANY_BLOCKS, block_width
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import ChunkedArray, dimension_names
+from dhsic.sources.codecs import CHECKSUMS, described
 from dhsic.sources.writing import chunk_width
 
-CHECKSUMS = frozenset({"crc32c", "crc32", "adler32", "fletcher32"})
 #: Below this many raw bytes a chunk is slower to read than to use.
 SMALL_CHUNK = 1 << 20
 #: A task holds a block about three times; above this many bytes tasks crowd each other out.
@@ -75,7 +75,7 @@ def layout_of(source: AbstractSource, data: ChunkedArray) -> Layout:
     widest = max(block.width for block in blocks)
     padded = prod(ceil(n / g) * g for n, g in zip(array.shape, grid, strict=True))
     read = source.n_samples * source.n_features * source.dtype.itemsize
-    codecs = _codecs(array)
+    codecs = [described(codec) for codec in (*array.filters, *array.compressors)]
     return Layout(
         array=data.path or array.basename or "/",
         axes=(*axes, *others),
@@ -85,8 +85,8 @@ def layout_of(source: AbstractSource, data: ChunkedArray) -> Layout:
         zarr_format=array.metadata.zarr_format,
         chunks=array.chunks,
         shards=array.shards,
-        codecs=tuple(_codec_name(codec) for codec in codecs),
-        has_checksum=any(_is_checksum(codec) for codec in codecs),
+        codecs=tuple(_codec_name(*codec) for codec in codecs),
+        has_checksum=any(name in CHECKSUMS or config.get("checksum") for name, config in codecs),
         fill_value=str(array.fill_value),
         stored_bytes=int(array.nbytes_stored()),
         sample_chunks=ceil(source.n_samples / grid[1 - data.feature_axis]),
@@ -97,32 +97,14 @@ def layout_of(source: AbstractSource, data: ChunkedArray) -> Layout:
     )
 
 
-def _codecs(array: zarr.Array[Any]) -> list[dict[str, Any]]:
-    """Codecs as mappings with a name and their configuration beside it."""
-    out = []
-    for codec in (*array.filters, *array.compressors):
-        if hasattr(codec, "get_config"):  # numcodecs, format 2
-            config = codec.get_config()
-            out.append({"name": config.pop("id"), **config})
-        else:
-            plain = codec.to_dict()
-            out.append({"name": plain["name"], **plain.get("configuration", {})})
-    return out
-
-
-def _codec_name(codec: dict[str, Any]) -> str:
-    name = str(codec["name"])
+def _codec_name(name: str, config: Mapping[str, Any]) -> str:
     if name == "blosc":
         shuffle = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}.get(
-            codec["shuffle"], codec["shuffle"]
+            config["shuffle"], config["shuffle"]
         )
-        return f"blosc ({codec['cname']} {codec['clevel']}, {shuffle})"
-    level = codec.get("level")
+        return f"blosc ({config['cname']} {config['clevel']}, {shuffle})"
+    level = config.get("level")
     return name if level is None else f"{name} {level}"
-
-
-def _is_checksum(codec: dict[str, Any]) -> bool:
-    return codec["name"] in CHECKSUMS or bool(codec.get("checksum"))
 
 
 def better_chunks(source: AbstractSource, layout: Layout) -> dict[str, int]:

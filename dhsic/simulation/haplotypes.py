@@ -73,7 +73,7 @@ class Segment:
     copied: NDArray[np.int16]  # (SEGMENT / TRACT, 2m), a column of founders
 
 
-class Mosaic:
+class Haplotypes:
     """Draws genotypes of a cohort; keeps the last segment, so read forwards and per thread."""
 
     def __init__(self, cohort: Cohort) -> None:

@@ -1,15 +1,13 @@
 """Simulated genotypes as a VCF Zarr store of any size, written block by block.
 
 What the store holds follows from the arguments alone: not from the chunks, nor from the number
-of threads that wrote it. `mosaic` says how genotypes are made, `truth` how the trait is.
+of threads that wrote it. `haplotypes` says how genotypes are made, `truth` how the trait is.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -19,8 +17,9 @@ import zarr
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
-from dhsic.simulation.haplotypes import SEGMENT, Cohort, Mosaic, generator
-from dhsic.simulation.truth import Plan, Planted, Truth, plant, truth_path
+from dhsic.runtime.threads import Threads, usable_cores
+from dhsic.simulation.haplotypes import SEGMENT, Cohort, Haplotypes, generator
+from dhsic.simulation.truth import Planted, TraitPlan, Truth, plant, truth_path
 from dhsic.sources.writing import chunk_width, create_array, write_array, written_aside
 from dhsic.versions import VERSION
 
@@ -109,7 +108,7 @@ def simulate_genotypes(
     {'additive': 10, 'pair': 4}
     """
     _check_choices(trait, layout, zarr_format, contigs, chunk_variants)
-    plan = Plan(n_causal, n_pairs, heritability, stratification)
+    plan = TraitPlan(n_causal, n_pairs, heritability, stratification)
     plan.check_room(n_variants)
     path, cohort = Path(path), Cohort(n_samples, n_populations, missing, seed)
     ploidy = 2 if layout == "vcz" else 1
@@ -172,16 +171,10 @@ def _write_variants(group: zarr.Group, places: Places, seed: int) -> None:
     write_array(group, "variant_position", places.position, ("variants",), SLAB)
     # Text by slabs: ten million names as Python objects would take a gigabyte.
     d = len(places.contig)
-    names = create_array(
-        group, "variant_id", shape=(d,), dtype=str, chunks=(min(d, SLAB),), dims=("variants",)
-    )
+    chunk, dims = min(d, SLAB), ("variants", "alleles")
+    names = create_array(group, "variant_id", shape=(d,), dtype=str, chunks=(chunk,), dims=dims[:1])
     alleles = create_array(
-        group,
-        "variant_allele",
-        shape=(d, 2),
-        dtype=str,
-        chunks=(min(d, SLAB), 2),
-        dims=("variants", "alleles"),
+        group, "variant_allele", shape=(d, 2), dtype=str, chunks=(chunk, 2), dims=dims
     )
     for start in range(0, d, SLAB):
         slab = slice(start, min(start + SLAB, d))
@@ -209,41 +202,24 @@ def _write_calls(
         dims=("variants", "samples", "ploidy")[:n_axes],
     )
 
-    def write(start: int, stop: int) -> int:
-        mosaic = Mosaic(cohort)
-        for a in range(start, stop, width):
-            b = min(a + width, stop)
-            array[a:b] = mosaic.genotypes(a, b) if layout == "vcz" else mosaic.dosage(a, b)
-        return stop - start
-
     # A stretch is at least a segment, or chunks narrower than it would draw it many times.
     stretch = width * max(1, SEGMENT // width)
-    _in_threads(write, n_variants, stretch, on_block or (lambda _: None))
+
+    def write(start: int) -> int:
+        stop, haplotypes = min(start + stretch, n_variants), Haplotypes(cohort)
+        draw = haplotypes.genotypes if layout == "vcz" else haplotypes.dosage
+        for a in range(start, stop, width):
+            b = min(a + width, stop)
+            array[a:b] = draw(a, b)
+        return stop - start
+
+    with Threads(min(MAX_THREADS, usable_cores())) as threads:
+        for n_written in threads.each(write, range(0, n_variants, stretch)):
+            if on_block is not None:
+                on_block(n_written)
 
 
-def _in_threads(
-    write: Callable[[int, int], int],
-    n_variants: int,
-    stretch: int,
-    on_block: Callable[[int], object],
-) -> None:
-    """Call `write` for every stretch; the first error stops the rest and is raised."""
-    with ThreadPoolExecutor(min(MAX_THREADS, _cores())) as pool:
-        starts = range(0, n_variants, stretch)
-        futures = [pool.submit(write, a, min(a + stretch, n_variants)) for a in starts]
-        try:
-            for future in as_completed(futures):
-                on_block(future.result())
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _cores() -> int:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
-
-
-def _truth(places: Places, planted: Planted, plan: Plan) -> Truth:
+def _truth(places: Places, planted: Planted, plan: TraitPlan) -> Truth:
     site = planted.site
     kind = ["additive"] * plan.n_causal + ["pair"] * (2 * plan.n_pairs)
     return Truth(
@@ -257,15 +233,12 @@ def _truth(places: Places, planted: Planted, plan: Plan) -> Truth:
     )
 
 
-def _attributes(cohort: Cohort, plan: Plan, trait: Trait) -> dict[str, Any]:
+def _attributes(cohort: Cohort, plan: TraitPlan, trait: Trait) -> dict[str, Any]:
     simulation = {
         "seed": cohort.seed,
         "n_populations": cohort.n_populations,
         "missing": cohort.missing,
-        "n_causal": plan.n_causal,
-        "n_pairs": plan.n_pairs,
-        "heritability": plan.heritability,
-        "stratification": plan.stratification,
+        **asdict(plan),
         "trait": trait,
     }
     return {"source": f"dhsic-{VERSION}", "vcf_zarr_version": "0.4", "simulation": simulation}

@@ -16,7 +16,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
-from dhsic.simulation.haplotypes import SEGMENT, Cohort, Mosaic, generator
+from dhsic.simulation.haplotypes import SEGMENT, Cohort, Haplotypes, generator
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +93,7 @@ def read_truth(path: str | Path) -> Truth:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TraitPlan:
     """What to plant: how many variants of each kind and how much of the trait they explain."""
 
     n_causal: int
@@ -138,10 +138,10 @@ class Planted:
     liability: Float  # (m,), mean 0 and variance 1
 
 
-def plant(cohort: Cohort, n_variants: int, plan: Plan) -> Planted:
+def plant(cohort: Cohort, n_variants: int, plan: TraitPlan) -> Planted:
     """Choose common variants far from each other and make the liability from them."""
     rng = generator(cohort.seed, 3)
-    site, dosage = _choose_sites(Mosaic(cohort), n_variants, plan.n_sites, rng)
+    site, dosage = _choose_sites(Haplotypes(cohort), n_variants, plan.n_sites, rng)
     order = rng.permutation(plan.n_sites)
     site, dosage = site[order], dosage[order]
     terms = _terms(dosage, plan.n_causal)  # (terms, m)
@@ -162,7 +162,7 @@ def plant(cohort: Cohort, n_variants: int, plan: Plan) -> Planted:
 
 
 def _choose_sites(
-    mosaic: Mosaic, n_variants: int, n_sites: int, rng: np.random.Generator
+    haplotypes: Haplotypes, n_variants: int, n_sites: int, rng: np.random.Generator
 ) -> tuple[Index, Float]:
     """One common variant in the middle half of each of `n_sites` equal stretches."""
     sites, dosages = [], []
@@ -170,7 +170,7 @@ def _choose_sites(
         first = int(low + (high - low) / 4)
         last = max(first + 1, int(high - (high - low) / 4))
         start = int(rng.integers(first, max(first + 1, last - SEGMENT)))
-        dosage = mosaic.dosage(start, min(start + SEGMENT, last), complete=True)
+        dosage = haplotypes.dosage(start, min(start + SEGMENT, last), complete=True)
         frequency = dosage.mean(axis=1) / 2
         minor = np.minimum(frequency, 1 - frequency)
         common = np.flatnonzero(minor > COMMON)
@@ -178,7 +178,7 @@ def _choose_sites(
         sites.append(start + chosen)
         dosages.append(dosage[chosen])
     return np.array(sites, np.int64), np.array(dosages, np.float64).reshape(
-        n_sites, mosaic.cohort.n_samples
+        n_sites, haplotypes.cohort.n_samples
     )
 
 

@@ -18,7 +18,7 @@ from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
 from dhsic.sources.chunked import ChunkedArray, Node, child, group_at, place_of, read_array
 from dhsic.sources.names import Names, text
-from dhsic.sources.request import MissingChunks, OpenOptions, feature_axis
+from dhsic.sources.request import MissingChunks, OpenOptions
 from dhsic.sources.stores import metadata_of
 from dhsic.sources.zarr import ZarrSource
 
@@ -366,8 +366,7 @@ def refuse_mudata(group: zarr.Group) -> None:
 def open_anndata(store: AnnDataStore, options: OpenOptions) -> ZarrSource:
     """Open X (n_obs, n_var) or another matrix: samples first by AnnData's format."""
     array, dims = store.matrix(options.variable)
-    what, known = str(array.store_path), dims if any(dims) else None
-    axis = feature_axis(array.shape, known, options.sample_dim, options.n_samples, what=what)
+    axis = options.feature_axis(array.shape, dims if any(dims) else None, str(array.store_path))
     names = store.names(options.variable, array.shape, dims, axis)
     chunked = ChunkedArray(array, axis, options.missing_chunks)
     return ZarrSource(chunked, names, missing_code=options.code_of(array.attrs))

@@ -26,7 +26,7 @@ from dhsic.sources.base import (
     take_rows,
 )
 from dhsic.sources.names import Names
-from dhsic.sources.request import OpenOptions, feature_axis
+from dhsic.sources.request import OpenOptions
 from dhsic.validation import EXACT, WIDE, refuse_lossy
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def check_in_memory(X: Any, variable: str | None = None) -> None:
 
 def check_turned(shape: tuple[int, ...], n_labels: int) -> None:
     """Refuse a matrix with other samples than labels; say so where it looks transposed."""
-    feature_axis(shape, None, None, n_labels, what="X", convention=1)
+    OpenOptions(n_samples=n_labels).feature_axis(shape, None, "X", convention=1)
 
 
 def _is_frame(X: Any) -> bool:
@@ -298,7 +298,4 @@ def _samples_first(X: Any, options: OpenOptions) -> Any:
     """Orient an array without names: (samples, features), unless the caller says otherwise."""
     if X.ndim != 2:
         return X  # the source refuses it
-    axis = feature_axis(
-        X.shape, None, options.sample_dim, options.n_samples, what="X", convention=1
-    )
-    return X if axis == 1 else X.T
+    return X if options.feature_axis(X.shape, None, "X", convention=1) == 1 else X.T

@@ -193,8 +193,8 @@ CHECKSUM_BYTES = 64
 TEXT_BYTES, TEXT_BYTES_EACH = 16 << 20, 1 << 10
 
 
-def _described(codec: Any) -> tuple[str, Mapping[str, Any]]:
-    """Name of a codec of either format, without the prefix that numcodecs have in format 3."""
+def described(codec: Any) -> tuple[str, Mapping[str, Any]]:
+    """Name of a codec of either format, without the prefix of numcodecs, and its parameters."""
     if isinstance(codec, Numcodec):
         config = codec.get_config()
         return str(config["id"]), config
@@ -295,7 +295,7 @@ class Chain:
         DataError
             It is not one that is read.
         """
-        name, config = _described(codec)
+        name, config = described(codec)
         if name not in KNOWN or (name in TEXT and self.itemsize != 0):
             raise self._refused(name)
         if name in ARRANGING:
@@ -340,7 +340,7 @@ class Chain:
             self.n_bytes += CHECKSUM_BYTES
 
     def _add_shards(self, codec: ShardingCodec, shape: tuple[int, ...]) -> None:
-        names = {_described(of)[0] for of in codec.index_codecs}
+        names = {described(of)[0] for of in codec.index_codecs}
         if not names <= OF_INDEX:
             raise self._refused(", ".join(sorted(names - OF_INDEX)))
         inner = Chain(
@@ -401,7 +401,7 @@ def _has_text(codecs: Iterable[Any]) -> bool:
     first = next(iter(codecs), None)
     if isinstance(first, ShardingCodec):
         return _has_text(first.codecs)
-    return first is not None and _described(first)[0] in TEXT
+    return first is not None and described(first)[0] in TEXT
 
 
 def _itemsizes(name: str, config: Mapping[str, Any]) -> list[int]:

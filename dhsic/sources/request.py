@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,17 +25,74 @@ PloidyPolicy = Literal["count", "scale", "error"]
 #: Variables of genotypes that are taken when none is chosen, the first that there is.
 PREFERRED = ("call_genotype", "call_dosage")
 
+#: Names of dimensions, where they have some.
+Dims = Sequence[str | None] | None
+
 
 @dataclass(frozen=True, slots=True)
 class OpenOptions:
     """The options of `open_source`."""
 
-    variable: str | None
-    sample_dim: str | int | None
-    n_samples: int | None
-    missing_code: int | str | None
-    missing_chunks: MissingChunks
-    ploidy_policy: PloidyPolicy
+    variable: str | None = None
+    sample_dim: str | int | None = None
+    n_samples: int | None = None
+    missing_code: int | str | None = "auto"
+    missing_chunks: MissingChunks = "error"
+    ploidy_policy: PloidyPolicy = "count"
+
+    def feature_axis(
+        self, shape: tuple[int, ...], dims: Dims, what: str, convention: int | None = None
+    ) -> int:
+        """Return the axis of the features, 0 or 1, of the first two axes of an array.
+
+        Parameters
+        ----------
+        shape, dims
+            Shape and names of the axes; names may be missing.
+        what : str
+            How messages call the array.
+        convention : int, optional
+            The axis of the features where names do not tell (1 for NumPy and dask).
+        """
+        named = _by_name(dims)
+        if self.sample_dim is not None:
+            axis = 1 - self._sample_axis(shape, dims, what)
+        elif named is not None:
+            axis = named
+        else:
+            axis = self._by_length(shape, dims, what) if convention is None else convention
+        if self.n_samples not in (None, shape[1 - axis]):
+            turned = f"It looks turned: pass X.T, or say sample_dim={axis}."
+            is_turned = shape[axis] == self.n_samples
+            raise InputError(
+                f"{what} has shape {shape}, so {shape[1 - axis]} samples, and y has "
+                f"{self.n_samples} labels. {turned if is_turned else 'Pass one label per sample.'}"
+            )
+        return axis
+
+    def _sample_axis(self, shape: tuple[int, ...], dims: Dims, what: str) -> int:
+        if isinstance(self.sample_dim, int):
+            if self.sample_dim in (0, 1, -1, -2):
+                return self.sample_dim % 2
+        elif dims is not None and self.sample_dim in tuple(dims[:2]):
+            return tuple(dims).index(self.sample_dim)
+        known = "no names" if dims is None else f"dimensions {tuple(dims)}"
+        raise InputError(
+            f"{what} with shape {shape} and {known} has no sample_dim={self.sample_dim!r}. Pass "
+            "one of its dimensions, or 0 or 1."
+        )
+
+    def _by_length(self, shape: tuple[int, ...], dims: Dims, what: str) -> int:
+        matches = [axis for axis in (0, 1) if shape[axis] == self.n_samples]
+        if len(matches) == 1:
+            return 1 - matches[0]
+        known = f"dimensions {tuple(dims)}" if dims else "no dimension names"
+        labels = "y is not known" if self.n_samples is None else f"y has {self.n_samples} labels"
+        count = "both axes fit" if matches else "no axis can be told to be the samples"
+        raise InputError(
+            f"{what} has shape {shape} and {known}, and {labels}: {count}. Say which axis holds "
+            "the samples: sample_dim=0 or sample_dim=1."
+        )
 
     def check_length(self, n_samples: int, what: str) -> None:
         """Refuse data that have not as many samples as y."""
@@ -92,47 +149,6 @@ class OpenOptions:
         )
 
 
-Dims = Sequence[str | None] | None
-
-
-def feature_axis(
-    shape: tuple[int, ...],
-    dims: Dims,
-    sample_dim: str | int | None,
-    n_samples: int | None,
-    *,
-    what: str,
-    convention: int | None = None,
-) -> int:
-    """Return the axis of the features, 0 or 1, of the first two axes of an array.
-
-    Parameters
-    ----------
-    shape, dims
-        Shape and names of the axes; names may be missing.
-    sample_dim : str or int, optional
-        What the caller says: name or axis of the samples. Decides when given.
-    n_samples : int, optional
-        Length of y.
-    what : str
-        How messages call the array.
-    convention : int, optional
-        The axis of the features where names do not tell (1 for NumPy and dask).
-    """
-    named = _by_name(dims)
-    if sample_dim is not None:
-        axis = 1 - _sample_axis(sample_dim, shape, dims, what)
-    elif named is not None:
-        axis = named
-    elif convention is not None:
-        axis = convention
-    else:
-        axis = _by_length(shape, dims, n_samples, what)
-    if n_samples is not None and shape[1 - axis] != n_samples:
-        _refuse_length(shape, axis, n_samples, what)
-    return axis
-
-
 def _by_name(dims: Dims) -> int | None:
     if dims is None:
         return None
@@ -140,42 +156,3 @@ def _by_name(dims: Dims) -> int | None:
     says_0 = first in FEATURE_DIMS or second in SAMPLE_DIMS
     says_1 = second in FEATURE_DIMS or first in SAMPLE_DIMS
     return None if says_0 == says_1 else int(says_1)
-
-
-def _sample_axis(sample_dim: str | int, shape: tuple[int, ...], dims: Dims, what: str) -> int:
-    if isinstance(sample_dim, int):
-        if sample_dim in (0, 1, -1, -2):
-            return sample_dim % 2
-    elif dims is not None and sample_dim in tuple(dims[:2]):
-        return tuple(dims).index(sample_dim)
-    known = "no names" if dims is None else f"dimensions {tuple(dims)}"
-    raise InputError(
-        f"{what} with shape {shape} and {known} has no sample_dim={sample_dim!r}. Pass one of its "
-        "dimensions, or 0 or 1."
-    )
-
-
-def _by_length(shape: tuple[int, ...], dims: Dims, n_samples: int | None, what: str) -> int:
-    matches = [axis for axis in (0, 1) if shape[axis] == n_samples]
-    if len(matches) == 1:
-        return 1 - matches[0]
-    known = f"dimensions {tuple(dims)}" if dims else "no dimension names"
-    labels = "y is not known" if n_samples is None else f"y has {n_samples} labels"
-    count = "both axes fit" if matches else "no axis can be told to be the samples"
-    raise InputError(
-        f"{what} has shape {shape} and {known}, and {labels}: {count}. Say which axis holds the "
-        "samples: sample_dim=0 or sample_dim=1."
-    )
-
-
-def _refuse_length(shape: tuple[int, ...], axis: int, n_samples: int, what: str) -> NoReturn:
-    turned = shape[axis] == n_samples
-    remedy = (
-        f"It looks turned: pass X.T, or say sample_dim={axis}."
-        if turned
-        else "Pass one label per sample."
-    )
-    raise InputError(
-        f"{what} has shape {shape}, so {shape[1 - axis]} samples, and y has {n_samples} labels. "
-        + remedy
-    )

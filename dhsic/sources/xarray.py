@@ -13,7 +13,7 @@ from dhsic.errors import DataError, InputError
 from dhsic.sources.arrays import ArraySource, DaskSource
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.names import Names, naming_array, text
-from dhsic.sources.request import OpenOptions, PloidyPolicy, feature_axis
+from dhsic.sources.request import OpenOptions, PloidyPolicy
 from dhsic.sources.variants import check_variants, sample_ids, variant_coords, variant_names
 from dhsic.sources.vcz import DIPLOID, DOSAGES, MISSING, NO_COPY, check_policy, fold
 
@@ -57,7 +57,7 @@ def _open_matrix(
             f"{what} has dimensions {dims}, two of one name, so neither can be told. Rename them: "
             "xarray.DataArray(X.values, dims=('samples', 'features'))."
         )
-    axis = feature_axis(array.shape, dims, options.sample_dim, options.n_samples, what=what)
+    axis = options.feature_axis(array.shape, dims, what)
     features, samples = array.dims[axis], array.dims[1 - axis]
     code = options.code_of(array.encoding | array.attrs)
     if array.name in DOSAGES and options.missing_code == "auto":

@@ -11,7 +11,7 @@ from dhsic.errors import InputError
 from dhsic.sources.base import AbstractSource, Block, check_finite, check_shape, fingerprint
 from dhsic.sources.chunked import ChunkedArray, dimension_names, member, stored_names
 from dhsic.sources.names import Names, naming_array
-from dhsic.sources.request import OpenOptions, feature_axis
+from dhsic.sources.request import OpenOptions
 from dhsic.sources.variants import POSITION, Variants
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def open_matrix(
             f"{what} has shape {array.shape}; a matrix has two axes, samples and features. Open "
             "the group that it is in, or choose another variable."
         )
-    axis = feature_axis(array.shape, dims, options.sample_dim, options.n_samples, what=what)
+    axis = options.feature_axis(array.shape, dims, what)
     names = Names() if group is None else _names_in(group, array, axis, look_beside=look_beside)
     chunked = ChunkedArray(array, axis, options.missing_chunks)
     code = options.code_of(array.attrs, array.dtype, array.fill_value)
