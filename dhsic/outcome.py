@@ -12,7 +12,7 @@ from dhsic._typing import Array, Float, Index
 from dhsic.memory import Promise
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
-from dhsic.sources.values import Values
+from dhsic.sources.values import ValueKind
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Outcome:
     n_targets: int
     parameters: Mapping[str, Any]
     source: AbstractSource
-    values: Values
+    values: ValueKind
     n_samples: int
     promise: Promise
     runtime: str

@@ -17,7 +17,7 @@ from dhsic.passes.values import look_at
 from dhsic.runtime.threads import Threads
 from dhsic.simulation.simulate import simulate_genotypes
 from dhsic.sources.arrays import ArraySource
-from dhsic.sources.values import CODES, Census, RecodedSource, Values
+from dhsic.sources.values import CODES, Census, RecodedSource, ValueKind
 
 RNG = np.random.default_rng(5)
 CALLS = RNG.choice(np.array([0, 0, 1, 2], "i1"), size=(40, 30))
@@ -249,7 +249,7 @@ def test_values_from_a_format_are_known(tmp_path):
     path = str(tmp_path / "g.vcz")
     simulate_genotypes(path, n_samples=30, n_variants=600, n_causal=2, n_pairs=0)
 
-    assert values_of(path) == Values(dosages=True, because="dosages")
+    assert values_of(path) == ValueKind(dosages=True, because="dosages")
 
 
 @given(st.data())

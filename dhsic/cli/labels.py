@@ -15,7 +15,7 @@ from dhsic._typing import Array, Float, Index, Mask
 from dhsic.cli.tables import Table, is_missing, read_table, typed, whole_numbers
 from dhsic.errors import InputError
 from dhsic.joins.keys import is_id, is_number, plain, some
-from dhsic.joins.rows import Alignment, Rows, Ways
+from dhsic.joins.rows import RowOrder, TableRows, Ways
 from dhsic.kernels.labels import CLASS_KERNELS, MOST_CLASSES, auto_kernel
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
@@ -238,10 +238,10 @@ def _columns(
     return [(name, columns[name]) for name in job.target], covariates
 
 
-def _aligned(job: Job, source: AbstractSource, table: Table, wanted: tuple[str, ...]) -> Alignment:
+def _aligned(job: Job, source: AbstractSource, table: Table, wanted: tuple[str, ...]) -> RowOrder:
     """Which row of a table is which sample."""
     values = tuple(name.removeprefix("#") for name in wanted)
-    rows = Rows(table.columns, values, source.n_samples, table.path, WAYS)
+    rows = TableRows(table.columns, values, source.n_samples, table.path, WAYS)
     if job.by_position:
         return rows.in_order()
     said = job.sample_column
@@ -250,11 +250,11 @@ def _aligned(job: Job, source: AbstractSource, table: Table, wanted: tuple[str, 
     return rows.by_name(source.sample_names(), said=said, drop_missing=job.drop_missing)
 
 
-def _told(table: Table, aligned: Alignment) -> list[str]:
+def _told(table: Table, aligned: RowOrder) -> list[str]:
     return [note for note in (table.assumed, aligned.note) if note]
 
 
-def _covariate(job: Job, table: Table, aligned: Alignment, name: str) -> Array:
+def _covariate(job: Job, table: Table, aligned: RowOrder, name: str) -> Array:
     """A covariate by name: a column of the table, else a variable of the store."""
     if name.removeprefix("#") in table.columns:
         return aligned.take(table.column(name))
@@ -296,7 +296,7 @@ def _covariate_table(
     return [(name, _typed(job, name, aligned.take(table.column(name)))) for name in names]
 
 
-def _names(table: Table, aligned: Alignment, name: str) -> bool:
+def _names(table: Table, aligned: RowOrder, name: str) -> bool:
     """Whether a column holds ids: by what it is called, as the key, or as the key does."""
     column = table.columns[name]
     keys = aligned.key if len(aligned.key) == 1 else ()

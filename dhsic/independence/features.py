@@ -39,7 +39,7 @@ from dhsic.sources.target import (
     count_labels,
     did_you_mean,
 )
-from dhsic.sources.values import Census, RecodedSource, Values, recoded, total
+from dhsic.sources.values import Census, RecodedSource, ValueKind, recoded, total
 from dhsic.validation import as_array
 
 #: Features, and size, of a block of data, at most, unless chunks are larger: what is read for a
@@ -125,13 +125,13 @@ def _parts(
 
 def _values_of(
     source: AbstractSource, parts: list[tuple[Index, Array]], rows: Index | None
-) -> Values:
+) -> ValueKind:
     """What the values of some features are."""
-    known = Values.known(source)
+    known = ValueKind.known(source)
     if known is not None:
         return known
     tallies = [Census.of(raw, source.missing_code, features, rows) for features, raw in parts]
-    return Values.judged(source, total(tallies))
+    return ValueKind.judged(source, total(tallies))
 
 
 def features_at(given: Any, source: AbstractSource) -> Index:

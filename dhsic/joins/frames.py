@@ -17,7 +17,7 @@ import pandas as pd
 from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.joins.keys import PARENTS, as_text, is_count, is_id, is_whole, names_rows, plain
-from dhsic.joins.rows import Alignment, Rows, Ways
+from dhsic.joins.rows import RowOrder, TableRows, Ways
 from dhsic.validation import as_array
 
 WAYS = Ways("drop the columns that do not hold them", "Take the samples that both have")
@@ -74,7 +74,7 @@ def join(
     *,
     by_position: bool = False,
     remedy: str | None = None,
-) -> Alignment | None:
+) -> RowOrder | None:
     """Match labels or covariates (`what`) to the samples of the data; None leaves them in order.
 
     Parameters
@@ -91,7 +91,7 @@ def join(
     Raises
     ------
     InputError
-        As of `check_order` and `dhsic.joins.rows.Rows.by_name`.
+        As of `check_order` and `dhsic.joins.rows.TableRows.by_name`.
     """
     ids = [] if by_position else [c for c in id_columns(given) if plain(c) not in PARENTS]
     if not ids:
@@ -103,7 +103,7 @@ def join(
     if index.name is not None or _same(names, index) or not is_whole(index):
         columns[str(index.name or "index")] = np.asarray(index)
     m = len(given) if named is None else len(named)
-    return Rows(columns, (), m, what, WAYS).by_name(named)
+    return TableRows(columns, (), m, what, WAYS).by_name(named)
 
 
 def in_order(

@@ -49,7 +49,7 @@ from dhsic.joins.keys import (
 
 
 @dataclass(frozen=True)
-class Alignment:
+class RowOrder:
     """Which row of a table is which sample.
 
     Attributes
@@ -85,7 +85,7 @@ class Ways:
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRows:
     """Rows of a table that are to be matched to the m samples of the data.
 
     Attributes
@@ -110,7 +110,7 @@ class Rows:
         """Whether a column that somebody says is none, but FID and IID joined."""
         return said not in self.columns and plain(said) == JOINED
 
-    def in_order(self, why: str = "as asked for") -> Alignment:
+    def in_order(self, why: str = "as asked for") -> RowOrder:
         """Take rows as they come; refused where there are more or fewer than samples."""
         n_rows = len(next(iter(self.columns.values())))
         if n_rows != self.m:
@@ -119,11 +119,11 @@ class Rows:
                 "position, pass one row a sample."
             )
         order = np.arange(self.m, dtype=np.int64)
-        return Alignment(order, (), f"rows taken in order, by position, {why}")
+        return RowOrder(order, (), f"rows taken in order, by position, {why}")
 
     def by_name(
         self, names: Array | None, *, said: str | None = None, drop_missing: bool = False
-    ) -> Alignment:
+    ) -> RowOrder:
         """Match rows by name, as the rule above has it.
 
         Parameters
@@ -150,7 +150,7 @@ class Rows:
         if not key.is_whole:
             is_sure = key.n_named > 0 and (said is not None or key.is_large)
             self._check_lacking(key, ours, is_asked=drop_missing, is_sure=is_sure)
-        return Alignment(key.rows, key.columns, _note(key), int((key.at < 0).sum()))
+        return RowOrder(key.rows, key.columns, _note(key), int((key.at < 0).sum()))
 
     def _check_nameless(self, text: Mapping[str, Array], said: str | None) -> None:
         """Refuse a table that names samples where the data have no names."""

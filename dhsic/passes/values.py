@@ -12,7 +12,7 @@ from dhsic.passes.reader import Reader
 from dhsic.passes.task import AbstractPass, Tile
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.values import Census, Values, total
+from dhsic.sources.values import Census, ValueKind, total
 
 #: Values up to which a plan looks at all of them.
 LOOKED_AT = 1 << 30
@@ -27,7 +27,7 @@ def look_at(
     *,
     whole: bool = True,
     as_they_are: bool = False,
-) -> Values:
+) -> ValueKind:
     """What the values of a source are.
 
     A few blocks are read; all of them where those look like dosages, unless the format says what
@@ -45,9 +45,9 @@ def look_at(
     Raises
     ------
     DataError
-        As of `Values.of`.
+        As of `ValueKind.of`.
     """
-    known = Values.known(source)
+    known = ValueKind.known(source)
     if known is not None:
         return known
     reader, census = Reader(source, runtime, rows), TakeCensus(rows)
@@ -58,7 +58,7 @@ def look_at(
     if whole and not tally.is_ordinary:
         rest = [job for i, job in enumerate(jobs) if i not in some]
         tally = total([tally, *reader.joined(census, rest)])
-    return Values.judged(source, tally, as_they_are=as_they_are)
+    return ValueKind.judged(source, tally, as_they_are=as_they_are)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from dhsic.sources.arrays import ArraySource, check_in_memory, check_turned
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.names import Names
 from dhsic.sources.opening import open_source, take_features
-from dhsic.sources.values import Values
+from dhsic.sources.values import ValueKind
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -216,7 +216,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         """What is done, for people, such as "BAHSIC with the gaussian kernel"."""
 
     @abstractmethod
-    def scales(self, values: Values) -> bool:
+    def scales(self, values: ValueKind) -> bool:
         """Whether features are scaled to unit deviation, by what the values of the data are."""
 
     @property

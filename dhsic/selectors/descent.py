@@ -37,7 +37,7 @@ from dhsic.selectors.base import Selector
 from dhsic.selectors.parameters import OF_DESCENT, scales, width_of
 from dhsic.selectors.run import AbstractRun, check_measured
 from dhsic.sources.scaling import Scaling
-from dhsic.sources.values import Values
+from dhsic.sources.values import ValueKind
 from dhsic.storage.checkpoint import Checkpoint
 
 #: Matrices (m, D) of a step with D random features; matrices of samples that the median takes.
@@ -113,7 +113,7 @@ class DescentSelector(Selector):
     def _besides(self) -> dict[str, Any]:
         """What else identifies a run of the method."""
 
-    def scales(self, values: Values) -> bool:
+    def scales(self, values: ValueKind) -> bool:
         return scales(self.standardize, values)
 
 

@@ -30,7 +30,7 @@ from dhsic.selectors.base import Selector
 from dhsic.selectors.parameters import OF_CRITERIA
 from dhsic.selectors.run import AbstractRun, check_measured
 from dhsic.sources.scaling import Scaling
-from dhsic.sources.values import Values
+from dhsic.sources.values import ValueKind
 from dhsic.storage.checkpoint import Checkpoint
 
 #: Parameters that belong to some criteria only, and what they are unless given.
@@ -296,7 +296,7 @@ class OnePass(Selector):
     def described(self) -> str:
         return f"{self.criterion} of each feature in one pass,"
 
-    def scales(self, values: Values) -> bool:
+    def scales(self, values: ValueKind) -> bool:
         """As asked, or as the criterion is meant, whatever the data are."""
         return self._scales
 

@@ -18,7 +18,7 @@ from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import AbstractBandwidth, Grid, resolve_bandwidth
 from dhsic.kernels.table import resolve_kernel
 from dhsic.progress import check_progress
-from dhsic.sources.values import Values
+from dhsic.sources.values import ValueKind
 from dhsic.validation import is_positive
 
 #: Of `standardize`: as suits the data.
@@ -157,7 +157,7 @@ def check_standardize(value: object) -> None:
     SCALING("standardize", value)
 
 
-def scales(asked: Standardize, values: Values, *, alone: bool = False) -> bool:
+def scales(asked: Standardize, values: ValueKind, *, alone: bool = False) -> bool:
     """Whether features are scaled to unit deviation: as asked, or as suits the data.
 
     Scaled, a variant that three people carry weighs as much as a common one, and its few large

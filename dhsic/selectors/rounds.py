@@ -28,7 +28,7 @@ from dhsic.selectors.base import Selector
 from dhsic.selectors.parameters import scales
 from dhsic.selectors.run import AbstractRun, check_measured, weights_from, weights_of
 from dhsic.sources.scaling import Scaling
-from dhsic.sources.values import Values
+from dhsic.sources.values import ValueKind
 from dhsic.storage.checkpoint import Checkpoint
 
 D = TypeVar("D", bound=AbstractRoundDependence)
@@ -82,7 +82,7 @@ class KernelSelector(Selector):
     def _besides(self) -> dict[str, Any]:
         """What else identifies a run of the method."""
 
-    def scales(self, values: Values) -> bool:
+    def scales(self, values: ValueKind) -> bool:
         return scales(self.standardize, values, alone=self._alone)
 
 

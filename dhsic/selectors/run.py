@@ -34,7 +34,7 @@ from dhsic.selectors.groups import Groups
 from dhsic.selectors.workers import WorkerPromise
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
-from dhsic.sources.values import Values, recoded
+from dhsic.sources.values import ValueKind, recoded
 from dhsic.versions import versions
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class AbstractRun(ABC):
     memory: int | None = None
     announce: Callable[[AbstractRun, Promise], object] | None = None
     #: What the values of the data are, once they were looked at; and the data before that.
-    values: Values | None = None
+    values: ValueKind | None = None
     given: AbstractSource | None = None
 
     #: Whether the data may be their own labels.

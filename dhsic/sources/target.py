@@ -18,7 +18,7 @@ from dhsic._typing import Array
 from dhsic.errors import DhsicError, InputError
 from dhsic.joins.frames import id_columns, join, names_of, values_of
 from dhsic.joins.keys import NAMELESS, is_id, plain, some
-from dhsic.joins.rows import Alignment
+from dhsic.joins.rows import RowOrder
 from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.sources.anndata import AnnDataStore, Frame
 from dhsic.sources.base import AbstractSource
@@ -239,11 +239,11 @@ class Joined:
 
     Attributes
     ----------
-    alignments : mapping of str to Alignment or None
+    alignments : mapping of str to RowOrder or None
         By what was given; None where rows are in the order of the samples.
     """
 
-    alignments: Mapping[str, Alignment | None]
+    alignments: Mapping[str, RowOrder | None]
 
     @classmethod
     def of(cls, source: AbstractSource, X: Any, *, by_position: bool, **given: Any) -> Joined:
@@ -297,7 +297,7 @@ def _check_each_other(given: Mapping[str, Any]) -> None:
 
 def _joined(
     source: AbstractSource, X: Any, given: Any, what: str, *, by_position: bool
-) -> Alignment | None:
+) -> RowOrder | None:
     if names_of(given) is None:
         return None
     names = names_of(X) if hasattr(X, "iloc") else source.sample_names()

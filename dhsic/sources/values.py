@@ -204,7 +204,7 @@ def _merge(into: dict[float, Occurrences], more: Mapping[float, Occurrences]) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class ValueKind:
     """What the values of a matrix are.
 
     Attributes
@@ -222,7 +222,7 @@ class Values:
     because: str = ""
 
     @staticmethod
-    def of(tally: Census) -> Values:
+    def of(tally: Census) -> ValueKind:
         """Judge what was seen.
 
         Raises
@@ -235,7 +235,7 @@ class Values:
             _refuse(tally.far, "values from 0 to 2")
         is_more = _is_more_copies(tally.strays)
         if (tally.is_ordinary and not is_more) or _is_scale(tally):
-            return Values(dosages=False, because=MORE)
+            return ValueKind(dosages=False, because=MORE)
         sure = tally.largest > 1
         counts = sure and tally.has_zero and tally.has_one
         strays = {v: f for v, f in tally.strays.items() if counts or abs(v) > FEW_LEVELS}
@@ -252,38 +252,38 @@ class Values:
             _refuse_mixed(codes)
         plain = not (tally.n_others or tally.n_fractions or tally.strays)
         dosages = plain and set(tally.outside) == set(codes)
-        return Values(dosages, codes, ONLY if dosages else MORE)
+        return ValueKind(dosages, codes, ONLY if dosages else MORE)
 
     @staticmethod
-    def known(source: AbstractSource) -> Values | None:
+    def known(source: AbstractSource) -> ValueKind | None:
         """What is known of a source without looking at it, None for nothing."""
         if source.dosages and source.keeps_codes:
-            return Values(dosages=True, because=DOSAGES)
+            return ValueKind(dosages=True, because=DOSAGES)
         if np.dtype(source.dtype).kind == "b":
-            return Values(dosages=True, because="nothing but 0 and 1")
+            return ValueKind(dosages=True, because="nothing but 0 and 1")
         return None
 
     @staticmethod
-    def judged(source: AbstractSource, tally: Census, *, as_they_are: bool = False) -> Values:
+    def judged(source: AbstractSource, tally: Census, *, as_they_are: bool = False) -> ValueKind:
         """Judge what was seen of a source; `as_they_are` takes every number for a value.
 
         Raises
         ------
         DataError
-            As of `Values.of`.
+            As of `ValueKind.of`.
         """
         kept = as_they_are or source.keeps_codes
-        found = Values.kept(tally) if kept else Values.of(tally)
+        found = ValueKind.kept(tally) if kept else ValueKind.of(tally)
         return replace(found, dosages=True, because=DOSAGES) if source.dosages else found
 
     @staticmethod
-    def kept(tally: Census) -> Values:
+    def kept(tally: Census) -> ValueKind:
         """Judge what was seen where no number stands for a missing value."""
         dosages = not (tally.n_others or tally.n_fractions or tally.outside)
         if dosages or tally.is_ordinary or not tally.is_counts:
-            return Values(dosages, because=ONLY if dosages else MORE)
+            return ValueKind(dosages, because=ONLY if dosages else MORE)
         told = "; ".join(f"{value:g} ({found})" for value, found in sorted(tally.outside.items()))
-        return Values(
+        return ValueKind(
             dosages=False,
             because=f"0, 1 and 2, and besides them {told}, taken as values: what makes dosages "
             "quick (two bits each, few levels) is lost",
@@ -370,7 +370,7 @@ class RecodedSource(AbstractView):
         return f"{self.base.fingerprint()}-{','.join(map(str, self._codes))}-{self.dtype}"
 
 
-def recoded(source: AbstractSource, values: Values) -> AbstractSource:
+def recoded(source: AbstractSource, values: ValueKind) -> AbstractSource:
     """The source with codes for missing values as what they are; itself where there are none.
 
     Dosages have one code, -1, which is free there and which they are packed with.
