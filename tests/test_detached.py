@@ -462,7 +462,7 @@ def detaching(job):
 def test_commands_send_follow_and_stop(client, store, tmp_path):
     path = str(tmp_path / "run.dhsic")
     job = Job(store, ("sample_trait",), checkpoint=path, scheduler=client.scheduler.address)
-    job = replace(job, n_features=8, step=0.5, as_json=True)
+    job = replace(job, n_features=8, parameters={"step": 0.5}, as_json=True)
     sent = json.loads(call(detaching(job)).stdout)
     assert sent["checkpoint"] == path
 
@@ -491,7 +491,7 @@ def test_commands_send_follow_and_stop(client, store, tmp_path):
 def test_a_run_that_was_stopped_is_resumed_by_a_command(client, store, tmp_path, held):
     path = str(tmp_path / "run.dhsic")
     job = Job(store, ("sample_trait",), checkpoint=path, scheduler=client.scheduler.address)
-    assert attach_id(call(detaching(replace(job, step=0.2)))) == attach(path).id
+    assert attach_id(call(detaching(replace(job, parameters={"step": 0.2})))) == attach(path).id
     rounds_done(attach(path), 3)
     assert "runs; 3 rounds done, 197 features left, " in call(main.commands["status"], path).stdout
     threading.Timer(1.0, held.set).start()
@@ -507,7 +507,7 @@ def test_a_run_that_was_stopped_is_resumed_by_a_command(client, store, tmp_path,
 def test_what_a_command_may_do_with_a_run_that_goes_on(client, store, tmp_path, held):
     path = str(tmp_path / "run.dhsic")
     job = Job(store, ("sample_trait",), checkpoint=path, scheduler=client.scheduler.address)
-    sent = attach_id(call(detaching(replace(job, step=0.2))))
+    sent = attach_id(call(detaching(replace(job, parameters={"step": 0.2}))))
     rounds_done(attach(path), 3)
     for command, more in (("resume", ["--threads", 2]), ("resume", ["--detach"])):
         said = told(run(command, path, *more, code=4))

@@ -5,33 +5,28 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import click
-import numpy as np
 import xarray as xr
 from tqdm.auto import tqdm
 
 from dhsic.cli.console import counted, printable, say, seconds, shown
 from dhsic.cli.exits import echo_json
 from dhsic.cli.job import Job
-from dhsic.cli.report import Costs, as_json, as_text, compare
+from dhsic.cli.report import show
 from dhsic.detached.attach import attach
 from dhsic.detached.folder import Folder, Status
 from dhsic.detached.run import Run
 from dhsic.detached.start import place_of, send
-from dhsic.engines.refine import read_record
 from dhsic.errors import InputError
-from dhsic.memory import human
-from dhsic.results import check_vacant, save, selected_features
+from dhsic.results import check_vacant, save
 from dhsic.selectors.request import Request
 from dhsic.simulation.truth import read_truth
 from dhsic.storage.checkpoint import Checkpoint
-from dhsic.tables import table_suffix
 
 #: What is said of each state, besides how far the run is.
 MEANINGS = {
@@ -166,7 +161,7 @@ def follow(
         result = run.result(0.0)
     if out is not None:
         save(result, out, overwrite=force)
-    show(result, None if planted is None else compare(result, planted), out, as_json=as_json)
+    show(result, planted, out, as_json=as_json)
 
 
 def _follow(run: Run, bar: Any) -> None:
@@ -191,51 +186,3 @@ def _bar(*, progress: bool | None) -> Any:
     """A bar on stderr; None draws it on a terminal."""
     hidden = None if progress is None else not progress
     return tqdm(unit=" features", unit_scale=True, desc="dhsic", leave=False, disable=hidden)
-
-
-def show(result: xr.Dataset, planted: Any, out: str | None, *, as_json: bool) -> None:
-    """Print a result that was made elsewhere, or before."""
-    chosen, costs = selected_features(result), costs_of(result)
-    if as_json:
-        echo_json(_plain(chosen, costs, planted) | {"out": out})
-        return
-    width = max(80, min(shutil.get_terminal_size((100, 24)).columns, 120))
-    click.echo(as_text(chosen, planted, width))
-    click.echo(
-        f"{counted(costs.rounds, 'round')} in {seconds(costs.seconds)}, "
-        f"{human(costs.bytes_read)} read",
-        err=True,
-    )
-    if costs.sentence():
-        click.echo(costs.sentence(), err=True)
-    if out is not None:
-        click.echo(written(out), err=True)
-
-
-def written(out: str) -> str:
-    """Where a result was written to, for people."""
-    return printable(f"{'table' if table_suffix(out) else 'result'} in {shown(out)}")
-
-
-def _plain(chosen: xr.Dataset, costs: Costs, planted: Any) -> dict[str, Any]:
-    """As `select` prints it, without the memory of the process, which was another one."""
-    told = as_json(chosen, str(chosen.attrs["label_kernel_used"]), costs, planted)
-    del told["peak_bytes"]
-    return told
-
-
-def costs_of(result: xr.Dataset) -> Costs:
-    """What the rounds of a result took."""
-
-    def of(name: str) -> Any:
-        return result[f"round_{name}"].to_numpy() if f"round_{name}" in result else np.zeros(0)
-
-    return Costs(
-        rounds=int(result.sizes.get("rounds", 0)),
-        seconds=float(of("seconds").sum()),
-        bytes_read=int(of("bytes_read").sum()),
-        peak_bytes=0,
-        promised_bytes=int(result.attrs["promised_bytes"]),
-        rounds_in_low_rank=sum(read_record({"engine": e}).in_low_rank for e in of("engine")),
-        largest_cut_error=float(max(of("cut_error"), default=0.0)),
-    )

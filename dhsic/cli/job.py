@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from dhsic.cli.labels import Taken, split_columns
-from dhsic.cli.options import OF_RUNS
+from dhsic.cli.options import OF_RUNS, spelled
 from dhsic.criteria.table import CRITERIA
 from dhsic.errors import CheckpointError, InputError
 from dhsic.kernels.labels import SELF
@@ -28,21 +28,8 @@ from dhsic.storage.place import FolderPlace, check_place, place_at
 COMMAND = "dhsic select"
 #: Methods whose default is a kernel of their own on the labels.
 OWN_KERNELS = ("ccm", *CRITERIA)
-#: Options that say how a method does its work; None where its default is meant.
-OF_METHODS = (
-    "kernel",
-    "bandwidth",
-    "label_kernel",
-    "estimator",
-    "step",
-    "approx",
-    "tolerance",
-    "random_state",
-    "dtype",
-    "standardize",
-    "missing",
-    "stability",
-)
+#: Options that say how a method does its work.
+OF_METHODS = frozenset(parameters_of("bahsic")) - {*OF_RUNS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +44,8 @@ class Job:
         The path, and the whole command without secrets, as they were typed, for people.
     progress : bool or None
         None draws a bar on a terminal.
+    parameters : mapping
+        What was said of `OF_METHODS`, by the names of Python.
     """
 
     path: str
@@ -75,20 +64,9 @@ class Job:
     groups: str | None = None
     method: str = "bahsic"
     n_features: int = 50
-    kernel: str | None = None
-    bandwidth: Any = None
-    label_kernel: str | None = None
-    estimator: str | None = None
-    step: float | int | None = None
-    approx: str | None = None
-    tolerance: float | None = None
-    random_state: int | None = None
-    dtype: str | None = None
-    standardize: bool | None = None
-    missing: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
     missing_code: str | int | list[int] | None = "auto"
     missing_chunks: MissingChunks = "error"
-    stability: int | None = None
     settings: tuple[str, ...] = ()
     checkpoint: str | None = None
     out: str | None = None
@@ -109,7 +87,8 @@ class Job:
         given = {**options, "data": options["path"]}
         for name in ("path", "labels", "covariates", "out", "truth", "checkpoint"):
             given[name] = absolute(given[name])
-        return cls(**given)
+        said = {name: given.pop(name, None) for name in OF_METHODS}
+        return cls(**given, parameters={n: value for n, value in said.items() if value is not None})
 
     @classmethod
     def kept_in(cls, path: str) -> Job:
@@ -131,20 +110,22 @@ class Job:
                 f"{path} was not made by `{COMMAND}`, so there is no command to go on with; "
                 "call fit again with the same arguments and this checkpoint."
             )
-        known = {field.name for field in fields(cls)}
+        known = {of.name for of in fields(cls)}
         options: dict[str, Any] = {k: v for k, v in kept.items() if k in known}
         for name in ("target", "covariate", "na", "not_na", "settings"):  # JSON has no tuples
             options[name] = tuple(options.get(name, ()))
-        return cls(**options | {"checkpoint": path})  # the folder may have moved since
+        said = {k: v for k, v in kept.items() if k in OF_METHODS and v is not None}
+        return cls(**options | {"parameters": said, "checkpoint": path})  # it may have moved since
 
     def plain(self) -> dict[str, Any]:
         """Values for JSON."""
-        return {"command": COMMAND, **asdict(self)}
+        content = asdict(self)
+        return {"command": COMMAND, **content.pop("parameters"), **content}
 
     @property
     def labels_as(self) -> str:
         """Kernel on the labels."""
-        return self.label_kernel or "auto"
+        return str(self.parameters.get("label_kernel", "auto"))
 
     @property
     def takes_label_kernel(self) -> bool:
@@ -194,28 +175,26 @@ class Job:
             An option that the method does not have.
         """
         known = parameters_of(self.method)
-        said = {name: getattr(self, name) for name in OF_METHODS}
-        given = {name: value for name, value in said.items() if value is not None}
-        for name in given:
+        for name in self.parameters:
             if name not in known:
-                option = {"random_state": "seed"}.get(name, name.replace("_", "-"))
                 raise InputError(
-                    f"--{option} is no option of --method {self.method}; leave it out."
+                    f"{spelled(name)} is no option of --method {self.method}; leave it out."
                 )
-        return selector_of(self.method, self.n_features, given | self._set(known))
+        return selector_of(self.method, self.n_features, {**self.parameters, **self._set(known)})
 
     def _set(self, known: list[str]) -> dict[str, Any]:
         """What ``--set NAME=VALUE`` says, by the names of the method's parameters."""
         out = {}
-        free = sorted(set(known) - set(OF_METHODS) - set(OF_RUNS))
+        free = sorted({*known} - OF_METHODS - {*OF_RUNS})
         for setting in self.settings:
             name, equals, value = setting.partition("=")
             name = name.strip().replace("-", "_")
             if not equals:
                 raise InputError(f"--set {setting!r}: pass NAME=VALUE, such as strategy=floating.")
             if name in OF_METHODS:
-                option = {"random_state": "seed"}.get(name, name.replace("_", "-"))
-                raise InputError(f"--set has no {name}, which has an option: --{option} VALUE.")
+                raise InputError(
+                    f"--set has no {name}, which has an option: {spelled(name)} VALUE."
+                )
             if name not in free:
                 raise InputError(
                     f"--set has no {name} for --method {self.method}: "

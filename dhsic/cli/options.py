@@ -128,10 +128,10 @@ class Parameter:
 
     def option(self) -> Option:
         """The option of this name; without it the default of the method is meant, as None."""
-        word = SPELLED.get(self.name, self.name).replace("_", "-")
+        word = spelled(self.name)
         first = re.split(r"(?<=\.)\s(?=[A-Z])", self.text)[0]
         return Option(
-            f"--{word}/--no-{word}" if "bool" in self.kind else f"--{word}",
+            f"{word}/--no-{word[2:]}" if "bool" in self.kind else word,
             self.name,
             section="Method",
             default=None,
@@ -148,6 +148,15 @@ class Parameter:
         if self.kind == "int":
             return {"type": click.IntRange(min=0), "metavar": "N"}
         return {"type": sigma if "sequence" in self.kind else number}
+
+
+def spelled(name: str) -> str:
+    """The option of a parameter.
+
+    >>> spelled("label_kernel"), spelled("random_state")
+    ('--label-kernel', '--seed')
+    """
+    return f"--{SPELLED.get(name, name).replace('_', '-')}"
 
 
 #: Files and classes of `dhsic.selectors` whose fields are the parameters of the first.

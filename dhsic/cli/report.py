@@ -1,4 +1,4 @@
-"""The selected features as a table for people, and as plain values.
+"""A result as a table for people, and as plain values.
 
 Selected features beside the planted variants of a simulation.
 
@@ -9,8 +9,10 @@ to it is selected in its place. "Near" is within 20 kb on the same contig; simul
 
 from __future__ import annotations
 
+import shutil
 import textwrap
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -19,11 +21,15 @@ import xarray as xr
 
 from dhsic import tables
 from dhsic._typing import Array, Index, Mask
-from dhsic.cli.console import counted, printable
+from dhsic.cli.console import counted, printable, seconds, shown
+from dhsic.cli.exits import echo_json
+from dhsic.engines.refine import read_record
 from dhsic.errors import InputError
-from dhsic.results import left_out
+from dhsic.memory import human
+from dhsic.results import left_out, selected_features
 from dhsic.simulation.truth import Truth
 from dhsic.sources.names import STORED
+from dhsic.tables import table_suffix
 
 NEAR_BASES = 20_000
 
@@ -124,31 +130,65 @@ MOST_ROWS = 200
 GAP = "  "
 
 
-@dataclass(frozen=True)
-class Costs:
-    """What a run took; bytes as stored, memory in bytes."""
+def show(
+    result: xr.Dataset,
+    truth: Truth | None,
+    out: str | None,
+    *,
+    as_json: bool,
+    took: Mapping[str, Any] | None = None,
+) -> None:
+    """Print a result, and beside it what was planted.
 
-    rounds: int
-    seconds: float
-    bytes_read: int
-    peak_bytes: int
-    promised_bytes: int
-    rounds_in_low_rank: int = 0
-    largest_cut_error: float = 0.0
+    Parameters
+    ----------
+    out : str or None
+        Where it was written to.
+    took : mapping, optional
+        ``seconds`` and ``peak_bytes`` of this process, where it made the result.
+    """
+    chosen, costs = selected_features(result), costs_of(result, took or {})
+    planted = None if truth is None else compare(result, truth)
+    if as_json:
+        echo_json(_as_json(chosen, costs, planted) | {"out": out})
+        return
+    click.echo(
+        as_text(chosen, planted, max(80, min(shutil.get_terminal_size((100, 24)).columns, 120)))
+    )
+    said = f"{counted(costs['rounds'], 'round')} in {seconds(costs['seconds'])}, "
+    said += f"{human(costs['bytes_read'])} read"
+    if took:
+        said += f", peak memory {human(costs['peak_bytes'])}"
+        said += f" of {human(costs['promised_bytes'])} promised"
+    click.echo(said, err=True)
+    if n := costs["rounds_in_low_rank"]:
+        told = "estimated part of the features removed that an exact round would have kept"
+        most = f"{costs['largest_cut_error']:.2%}"
+        click.echo(f"low rank in {counted(n, 'round')}; {told}: at most {most}", err=True)
+    if out is not None:
+        what = "table" if table_suffix(out) else "result"
+        click.echo(printable(f"{what} in {shown(out)}"), err=True)
 
-    def sentence(self) -> str:
-        """What low rank did, empty where there was none."""
-        if not self.rounds_in_low_rank:
-            return ""
-        return (
-            f"low rank in {counted(self.rounds_in_low_rank, 'round')}; estimated part of the "
-            f"features removed that an exact round would have kept: at most "
-            f"{self.largest_cut_error:.2%}"
-        )
+
+def costs_of(result: xr.Dataset, took: Mapping[str, Any]) -> dict[str, Any]:
+    """What the rounds of a result took: bytes as stored, memory in bytes."""
+
+    def of(name: str) -> Any:
+        return result[f"round_{name}"].to_numpy() if f"round_{name}" in result else np.zeros(0)
+
+    return {
+        "rounds": int(result.sizes.get("rounds", 0)),
+        "seconds": float(of("seconds").sum()),
+        "bytes_read": int(of("bytes_read").sum()),
+        **took,
+        "promised_bytes": int(result.attrs["promised_bytes"]),
+        "rounds_in_low_rank": sum(read_record({"engine": e}).in_low_rank for e in of("engine")),
+        "largest_cut_error": float(max(of("cut_error"), default=0.0)),
+    }
 
 
-def as_json(
-    chosen: xr.Dataset, label_kernel: str, costs: Costs, planted: Comparison | None
+def _as_json(
+    chosen: xr.Dataset, costs: Mapping[str, Any], planted: Comparison | None
 ) -> dict[str, Any]:
     """Everything as plain values; what is not a number is null."""
     known = tables.columns(chosen)
@@ -158,9 +198,9 @@ def as_json(
         "n_samples": int(chosen.attrs["n_samples"]),
         "n_features": int(chosen.attrs["n_features"]),
         **left_out(chosen.attrs),
-        "label_kernel": label_kernel,
+        "label_kernel": str(chosen.attrs["label_kernel_used"]),
         "selected": list(tables.rows(known)),
-        **asdict(costs),
+        **costs,
     }
     return out if planted is None else out | {"recovered": planted.plain()}
 

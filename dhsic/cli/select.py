@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Mapping
 from contextlib import closing
@@ -16,17 +15,16 @@ from typing import Any
 
 import click
 import numpy as np
-import xarray as xr
 
-from dhsic.cli.console import counted, masked, printable, say, seconds, shown
-from dhsic.cli.detached import check_detach, costs_of, detach, settle, show, written
-from dhsic.cli.exits import BEGUN, CHECKPOINT, echo_json
+from dhsic.cli.console import counted, masked, printable, say, shown
+from dhsic.cli.detached import check_detach, detach, settle
+from dhsic.cli.exits import BEGUN, CHECKPOINT
 from dhsic.cli.inspect import Sites
 from dhsic.cli.job import Job, absolute
 from dhsic.cli.labels import Taken, describe, notes_on, open_with_labels
-from dhsic.cli.report import Comparison, Costs, as_json, as_text, compare
+from dhsic.cli.report import show
 from dhsic.memory import Promise, available_bytes, human, peak_bytes, resident_bytes
-from dhsic.results import exists, load, save, selected_features
+from dhsic.results import exists, load, save
 from dhsic.runtime import choose_runtime
 from dhsic.selectors.run import AbstractRun
 from dhsic.simulation.truth import read_truth
@@ -57,8 +55,8 @@ def perform(ctx: click.Context, job: Job) -> None:
     settle(job, result)
     if job.out is not None:
         save(result, job.out, overwrite=job.force)
-    took = replace(costs_of(result), seconds=time.perf_counter() - started, peak_bytes=peak_bytes())
-    _show(job, result, took, None if truth is None else compare(result, truth))
+    took = {"seconds": time.perf_counter() - started, "peak_bytes": peak_bytes()}
+    show(result, truth, job.out, as_json=job.as_json, took=took)
 
 
 def _announce(ctx: click.Context, job: Job, run: AbstractRun, promise: Promise) -> None:
@@ -67,7 +65,7 @@ def _announce(ctx: click.Context, job: Job, run: AbstractRun, promise: Promise) 
     other = (
         "--no-standardize keeps their scale" if run.standardizes else "--standardize scales them"
     )
-    asked = "as asked" if job.standardize is not None else other
+    asked = "as asked" if "standardize" in job.parameters else other
     say("values", f"{run.values_told()} ({asked})")
     allowed = available_bytes() + resident_bytes() if job.memory is None else job.memory
     where = (
@@ -118,26 +116,6 @@ def _provenance(job: Job, taken: Taken) -> dict[str, str | int]:
     }
 
 
-def _show(job: Job, result: xr.Dataset, costs: Costs, planted: Comparison | None) -> None:
-    chosen = selected_features(result)
-    if job.as_json:
-        labels_as = str(result.attrs["label_kernel_used"])
-        echo_json(as_json(chosen, labels_as, costs, planted) | {"out": job.out})
-        return
-    width = max(80, min(shutil.get_terminal_size((100, 24)).columns, 120))
-    click.echo(as_text(chosen, planted, width))
-    click.echo(
-        f"{costs.rounds} round{'s' if costs.rounds != 1 else ''} in {seconds(costs.seconds)}, "
-        f"{human(costs.bytes_read)} read, peak memory {human(costs.peak_bytes)} of "
-        f"{human(costs.promised_bytes)} promised",
-        err=True,
-    )
-    if costs.sentence():
-        click.echo(costs.sentence(), err=True)
-    if job.out is not None:
-        click.echo(written(job.out), err=True)
-
-
 def resume(ctx: click.Context, checkpoint: str, options: Mapping[str, Any]) -> None:
     """Go on with the job of a checkpoint; `options` replace what was said about the machine."""
     job = _with(Job.kept_in(checkpoint), options)
@@ -168,9 +146,8 @@ def _show_again(ctx: click.Context, job: Job) -> None:
     if table_suffix(out):
         perform(ctx, replace(job, out=None, detach=False))
     else:
-        result = load(out)
-        planted = None if job.truth is None else compare(result, read_truth(job.truth))
-        show(result, planted, None, as_json=job.as_json)
+        truth = None if job.truth is None else read_truth(job.truth)
+        show(load(out), truth, None, as_json=job.as_json)
     told = f"The run of {job.checkpoint} is complete; its result is in {out}."
     click.echo(printable(told), err=True)
 
