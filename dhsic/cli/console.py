@@ -195,7 +195,6 @@ PHRASES = (
     ("with client= or scheduler= of the cluster", "with --scheduler of the cluster"),
     ("with dhsic.attach", "with `dhsic attach`"),
     ("with Run.cancel", "with `dhsic cancel`"),
-    ("(overwrite=True)", "(--force)"),
     ("use runtime='threads'", "leave out --scheduler"),
     ("pass X.T, or say", "say"),
     ("pass security=distributed.Security(...)", "pass --tls-ca-file, --tls-cert and --tls-key"),

@@ -43,6 +43,12 @@ class Option(click.Option):
         super().__init__(list(words), **about)
         self.section = section
 
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        extra = super().get_help_extra(ctx)
+        if "default" in extra:  # one that is said in words comes in brackets
+            extra["default"] = extra["default"].removeprefix("(").removesuffix(")")
+        return extra
+
 
 # What users write, turned into values ------------------------------------------------------
 

@@ -347,13 +347,6 @@ class Lease(AbstractLock):
             )
 
     def confirm(self, *, surely: bool = False) -> None:
-        """Raise LostError if another process has the lease by now.
-
-        Parameters
-        ----------
-        surely : bool
-            Ask the store also where the lease cannot have run out.
-        """
         if surely or self._successor is not None or now() - self._heard > LEASE / 2:
             self._renew()
 

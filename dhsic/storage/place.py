@@ -221,7 +221,6 @@ class FencedFile(AbstractFenced):
         self._path = path
 
     def read(self) -> bytes | None:
-        """What is there."""
         try:
             return read(self._path)
         except FileNotFoundError:
@@ -279,7 +278,6 @@ class FolderPlace(AbstractPlace):
         return (self.path / name).exists()
 
     def read(self, name: str) -> bytes:
-        """Content of a file."""
         return read(self.path / name)
 
     def read_all(self, names: Iterable[str]) -> dict[str, bytes]:
@@ -328,7 +326,6 @@ class FolderPlace(AbstractPlace):
             sync_folder(changed)
 
     def remove(self, *names: str) -> None:
-        """Remove files and folders."""
         for path in (self.path / name for name in names):
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -365,13 +362,11 @@ class FencedObject(AbstractFenced):
         self._tag: Tag | None = None
 
     def read(self) -> bytes | None:
-        """What is there."""
         found = self._objects.get(self._name)
         self._tag = None if found is None else found.tag
         return None if found is None else found.data
 
     def mark(self) -> dict[str, str]:
-        """A name of the next write."""
         return {"dhsic_write": secrets.token_hex(8)}
 
     def write(self, data: bytes) -> None:
@@ -418,7 +413,6 @@ class Bucket(AbstractPlace):
         """There are no folders to remove."""
 
     def names(self) -> set[str]:
-        """Names at the top."""
         return {name for name in self._objects.top() if not name.startswith(MOMENTARY)}
 
     def tree(self) -> list[str]:
@@ -428,7 +422,6 @@ class Bucket(AbstractPlace):
         return self._objects.has(name)
 
     def read(self, name: str) -> bytes:
-        """Content of an object."""
         found = self._objects.get(name)
         if found is None:
             raise FileNotFoundError(f"{self.path}/{name} is not there")
@@ -438,7 +431,6 @@ class Bucket(AbstractPlace):
         return self._objects.get_all(names)
 
     def write(self, name: str, data: bytes, *, sync: bool = True) -> None:
-        """Put an object."""
         self._objects.put(name, data)
 
     def write_all(self, files: Mapping[str, bytes]) -> None:
@@ -480,7 +472,6 @@ class Bucket(AbstractPlace):
         return Lease(self.path, name)
 
     def fenced(self, name: str, lock: AbstractLock) -> FencedObject:
-        """The object of this name."""
         return FencedObject(self._objects, name, lock)
 
 
