@@ -81,7 +81,7 @@ def prepared(X, y, orders, ranks):
     for R in ranks:
         engine = LowRank(1, rank=R)
         factor = Spectral(min(R, m)).factor(kernel, sigma, landmarks)
-        state = engine.prepare(thin, {0: factor}, landmarks, kernel, sigma)
+        state = engine.prepare(thin, {0: factor}, kernel, sigma)
         forms = kernel.expansion(1, sigma).n_forms
         yield f"low rank, R = {state.rank}", engine, state, 2 * m * state.rank * forms
 

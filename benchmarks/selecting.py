@@ -93,7 +93,7 @@ def pass_job(store, rank):
         fit, sigma = scorer.sum.fit, choices.bandwidth(scorer.known(), S.size)
         factor = Nystrom().factor(kernel, sigma, fit)
         engine = LowRank(1, rank=rank, tolerance=0.0)
-        forms = engine.prepare(weights, {0: factor}, fit, kernel, sigma)
+        forms = engine.prepare(weights, {0: factor}, kernel, sigma)
         jobs = data.reader.jobs(S)
 
         def score():

@@ -25,15 +25,12 @@ The paper adds ``1' D_K 1`` in the sum of K without its diagonal; it has to be t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-
 import numpy as np
 
-from dhsic._typing import Array, Float, Index
+from dhsic._typing import Array, Float
 from dhsic.errors import InputError
-from dhsic.kernels.label_factors import LabelFactor
-from dhsic.linalg.covariates import covariate_basis
+from dhsic.linalg.covariates import covariate_basis, residuals
+from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
 
 ESTIMATORS = ("unbiased", "biased")
 
@@ -62,7 +59,7 @@ def weights(L: Float, estimator: str = "unbiased", covariates: Array | None = No
     """
     check_estimator(estimator, len(L))
     if covariates is not None:
-        L = _project_out(L, covariates)
+        L = DenseSymmetric(L).projected(covariate_basis(covariates, len(L))).matrix
     return _biased(L) if estimator == "biased" else _unbiased(L)
 
 
@@ -100,14 +97,6 @@ def _unbiased(L: Float) -> Float:
     return np.asarray(W)
 
 
-def _project_out(L: Float, covariates: Array) -> Float:
-    """``R L R`` with ``R = I - Q Q'``, Q an orthonormal basis of ``[1, C]``."""
-    Q = covariate_basis(covariates, len(L))
-    R = L - Q @ (Q.T @ L)
-    R -= (R @ Q) @ Q.T
-    return np.asarray((R + R.T) / 2)
-
-
 def variance_of_hsic(row_sums: Float, smoothed: Float) -> float:
     r"""Estimated variance of HSIC_1 from W and K (JMLR Theorem 5).
 
@@ -141,88 +130,15 @@ def variance_of_hsic(row_sums: Float, smoothed: Float) -> float:
     return float(16.0 / m * h.var())
 
 
-@dataclass(frozen=True, eq=False)
-class FactoredWeights:
-    """``W_ij = u_i' M u_j`` for i != j, and ``W_ii`` as given.
-
-    Attributes
-    ----------
-    U : (m, q) float64
-        A row a sample.
-    M : (q, q) float64
-        Symmetric.
-    diagonal : (m,) float64
-        Diagonal of W; 0 for the unbiased estimator.
-    """
-
-    U: Float
-    M: Float
-    diagonal: Float
-
-    @property
-    def n_samples(self) -> int:
-        """Number of samples m."""
-        return len(self.U)
-
-    @cached_property
-    def own(self) -> Float:
-        """``u_i' M u_i``, which the product has where W has its diagonal, (m,)."""
-        return _rowwise(self.U @ self.M, self.U)
-
-    def rows(self, which: Index) -> Float:
-        """Rows of W with its true diagonal, (n, m).
-
-        Parameters
-        ----------
-        which : (n,) integers
-            Samples whose rows are asked for.
-        """
-        W = (self.U[which] @ self.M) @ self.U.T
-        W[np.arange(len(which)), which] = self.diagonal[which]
-        return np.asarray(W)
-
-    @cached_property
-    def norm(self) -> float:
-        """``||W||_F``."""
-        MS = self.M @ (self.U.T @ self.U)
-        square = float(np.vdot(MS.T, MS) - self.own @ self.own + self.diagonal @ self.diagonal)
-        return float(np.sqrt(max(square, 0.0)))
-
-    def inner(self, F: Float, weights: Float, diagonal_of_K: Float) -> float:
-        """``<W, K>`` for ``K = F diag(weights) F'`` off the diagonal: JMLR Lemma 6 and 7.
-
-        Parameters
-        ----------
-        F : (m, r) float64
-            Factor of the data kernel.
-        weights : (r,) float64
-            Its weights.
-        diagonal_of_K : (m,) float64
-            The true diagonal, which the factor need not have.
-        """
-        return float(self.row_sums(F, weights, diagonal_of_K).sum())
-
-    def row_sums(self, F: Float, weights: Float, diagonal_of_K: Float) -> Float:
-        """``(W o K) 1``, (m,); parameters as of `inner`. The decomposition of JMLR 2.6.3."""
-        weighted = F * weights
-        across = self.M @ (self.U.T @ weighted)  # (q, r)
-        sums = _rowwise(self.U @ across, F)
-        return sums - self.own * _rowwise(weighted, F) + self.diagonal * diagonal_of_K
-
-    def times(self, x: Float) -> Float:
-        """``W x``, (m,)."""
-        return self.U @ (self.M @ (self.U.T @ x)) + (self.diagonal - self.own) * x
-
-
 def factored_weights(
-    labels: LabelFactor, estimator: str = "unbiased", covariates: Array | None = None
-) -> FactoredWeights:
-    """W from a factor of L, as `dhsic.hsic.weights` from L itself.
+    L: LowRankSymmetric, estimator: str = "unbiased", covariates: Array | None = None
+) -> LowRankSymmetric:
+    """W from L of low rank, as `weights` from L itself.
 
     Parameters
     ----------
-    labels : LabelFactor
-        Factor of L, (m, g).
+    L : LowRankSymmetric
+        Of g directions.
     estimator : {"unbiased", "biased"}
         JMLR eq. 5 or eq. 4.
     covariates : (m, q) array, optional
@@ -230,7 +146,7 @@ def factored_weights(
 
     Returns
     -------
-    FactoredWeights
+    LowRankSymmetric
         Of rank g + 2 (unbiased) or g (biased), or less.
 
     Raises
@@ -238,16 +154,16 @@ def factored_weights(
     InputError
         As of `dhsic.hsic.weights`.
     """
-    m = len(labels.B)
+    m = L.n_samples
     check_estimator(estimator, m)
-    B = _without_covariates(labels.B, covariates)
-    diagonal = (B * B) @ labels.weights
+    B = residuals(L.F, covariates)
+    diagonal = (B * B) @ L.weights
     if estimator == "biased":
         scale = (m - 1) ** 2
-        return FactoredWeights(B, np.diag(labels.weights / scale), diagonal / scale)
-    return FactoredWeights(
+        return LowRankSymmetric(B, L.weights / scale, diagonal / scale)
+    return LowRankSymmetric(
         np.column_stack([B, np.ones(m), -diagonal]),
-        _unbiased_core(labels.weights, -float(diagonal.sum()), m),
+        _unbiased_core(L.weights, -float(diagonal.sum()), m),
         np.zeros(m),
     )
 
@@ -260,17 +176,3 @@ def _unbiased_core(weights: Float, s: float, m: int) -> Float:
     M[g, g] = s / ((m - 1) * (m - 2))
     M[g, g + 1] = M[g + 1, g] = -1.0 / (m - 2)
     return M / (m * (m - 3))
-
-
-def _without_covariates(B: Float, covariates: Array | None) -> Float:
-    """``R B``; without covariates R takes out the mean."""
-    if covariates is None:
-        return np.asarray(B - B.mean(axis=0))
-    Q = covariate_basis(covariates, len(B))
-    B = B - Q @ (Q.T @ B)
-    return np.asarray(B - Q @ (Q.T @ B))  # once more, for the digits of what is left
-
-
-def _rowwise(A: Float, B: Float) -> Float:
-    """``a_i' b_i`` for every row, (m,)."""
-    return np.asarray(np.einsum("ij,ij->i", A, B))

@@ -96,7 +96,7 @@ class Round:
             for base in bases
         }
         weights = factored_weights(label_factor(self.y, "auto"), self.estimator, None)
-        return weights, factors, landmarks, self.kernel, sigma
+        return weights, factors, self.kernel, sigma
 
     def scores(self):
         return self.engine.score(self.state, self.rows, self.facts)

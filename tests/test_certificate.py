@@ -30,7 +30,7 @@ from dhsic.kernels.label_factors import label_factor
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
 from dhsic.lowrank import Landmarks, Spectral
-from dhsic.lowrank.landmarks import BaseRows
+from dhsic.lowrank.base import BaseRows
 from dhsic.lowrank.residuals import predictive
 
 KERNELS = {"gaussian": Gaussian(), "polynomial": Polynomial(), "polynomial-3": Polynomial(3, 0.5)}
@@ -56,7 +56,7 @@ class Round:
         self.engine = LowRank(self.kernel.exact_order or 1, np.float64, tolerance=1e-4)
         terms = self.kernel.expansion(self.engine.order, self.sigma).terms
         factors = {base: self.factor(fit, base) for base in {term.base for term in terms}}
-        self.state = self.engine.prepare(self.W, factors, fit, self.kernel, self.sigma)
+        self.state = self.engine.prepare(self.W, factors, self.kernel, self.sigma)
 
     def rows(self, which):
         """Statistic against some samples."""

@@ -15,14 +15,17 @@ from dhsic.engines import lowrank
 from dhsic.engines.base import Question
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
-from dhsic.engines.lowrank import LowRank, LowRankWeighted, own_diagonal
+from dhsic.engines.lowrank import LowRank
 from dhsic.errors import InputError
 from dhsic.hsic import factored_weights, weights
 from dhsic.kernels import Gaussian, Polynomial
 from dhsic.kernels.label_factors import label_factor
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
-from dhsic.lowrank import Cholesky, Factor, Nystrom, Spectral
+from dhsic.linalg import symmetric
+from dhsic.linalg.quadratic import diagonal_of_product
+from dhsic.linalg.symmetric import LowRankSymmetric
+from dhsic.lowrank import Cholesky, Nystrom, Spectral
 
 #: Rounding of float32 gains, in units of `allowance`: a few units in the last place.
 SINGLE = 4 * float(np.finfo(np.float32).eps)
@@ -51,7 +54,7 @@ class Case:
         self.rows = np.ascontiguousarray(X.T)
 
     def state(self, engine):
-        return engine.prepare(self.weights, self.factors, self.landmarks, self.kernel, self.sigma)
+        return engine.prepare(self.weights, self.factors, self.kernel, self.sigma)
 
     def gains(self, **options):
         engine = LowRank(self.order, **{"dtype": np.float64, "tolerance": 0, **options})
@@ -132,20 +135,19 @@ def test_high_orders_give_the_definition(rng, estimator, kernel, label_kernel):
 def test_compression_keeps_the_product_to_the_tolerance(case, tolerance):
     """Against U M U' o F diag(w) F', diagonal and all, written out."""
     W, factor = case.weights, next(iter(case.factors.values()))
-    whole = (W.U @ W.M @ W.U.T) * ((factor.F * factor.weights) @ factor.F.T)
-    A = LowRankWeighted.of(W, factor, np.ones(len(case.X)), tolerance=tolerance)
+    whole = (W.F @ W.core @ W.F.T) * ((factor.F * factor.weights) @ factor.F.T)
+    A = W.hadamard(factor, tolerance=tolerance)
     size = np.linalg.norm(whole)
-    lost = np.linalg.norm(whole - (A.Y.T * A.theta) @ A.Y)
+    lost = np.linalg.norm(whole - (A.F * A.weights) @ A.F.T)
 
     assert lost <= (tolerance + 1e-12) * size
-    assert lost == pytest.approx(A.missing * size, abs=1e-12 * size)
+    assert lost == pytest.approx(A.error * size, abs=1e-12 * size)
 
 
 @given(rounds())
 def test_rows_and_norm_are_those_of_the_matrix(case):
     base, factor = next(iter(case.factors.items()))
-    diagonal = lowrank.BaseRows(case.kernel, case.sigma, case.landmarks, base).diagonal()
-    A = LowRankWeighted.of(case.weights, factor, diagonal)
+    A = case.weights.hadamard(factor)
     written = case.question.weighted(base)
 
     np.testing.assert_allclose(A.row_sums, written.A.sum(axis=1), atol=1e-10 * written.norm)
@@ -154,11 +156,11 @@ def test_rows_and_norm_are_those_of_the_matrix(case):
 
 def test_directions_are_orthogonal_and_few(rng):
     case = genotypes(rng, factorizer=Spectral(5))
-    A = LowRankWeighted.of(case.weights, case.factors[0], np.ones(240), tolerance=1e-6)
+    A = case.weights.hadamard(case.factors[0], tolerance=1e-6)
 
-    assert A.rank <= 5 * case.weights.U.shape[1]
-    np.testing.assert_allclose(A.Y @ A.Y.T / 240, np.eye(A.rank), atol=1e-9)
-    assert (np.diff(np.abs(A.theta)) <= 0).all()
+    assert A.rank <= 5 * case.weights.rank
+    np.testing.assert_allclose(A.F.T @ A.F / 240, np.eye(A.rank), atol=1e-9)
+    assert (np.diff(np.abs(A.weights)) <= 0).all()
 
 
 def test_more_directions_are_nearer(rng):
@@ -182,7 +184,7 @@ def test_a_handful_of_directions_chooses_the_same_tenth(rng):
 
 def test_a_factor_of_nothing_leaves_the_diagonal(rng):
     case = genotypes(rng, m=60, d=40, estimator="biased")
-    case.factors = {0: Factor(np.zeros((60, 0)), np.zeros(0), 1.0)}
+    case.factors = {0: LowRankSymmetric(np.zeros((60, 0)), np.zeros(0), np.ones(60), 1.0)}
     A = case.weights.diagonal
     whole = sum(
         term.coefficient * (A @ (g if term.linear else g * g).T)
@@ -210,7 +212,7 @@ def test_tiles_change_nothing_but_rounding(rng, monkeypatch, dtype):
 def test_strips_of_the_product_change_nothing_but_rounding(rng, monkeypatch):
     case = genotypes(rng, m=100, d=30, factorizer=Spectral(3))
     whole = case.gains()
-    monkeypatch.setattr(lowrank, "STRIP_ENTRIES", 1)
+    monkeypatch.setattr(symmetric, "STRIP_ENTRIES", 1)
     strips = case.gains()
 
     np.testing.assert_allclose(strips, whole, rtol=0, atol=1e-12 * np.abs(whole).max())
@@ -239,7 +241,7 @@ def test_the_correction_is_of_the_directions_as_rounded(rng):
     forms = case.state(LowRank(1)).A[0]
 
     np.testing.assert_allclose(
-        forms.correction, -own_diagonal(forms.Y, forms.theta), rtol=1e-6, atol=1e-9
+        forms.correction, -diagonal_of_product(forms.Y.T, forms.theta), rtol=1e-6, atol=1e-9
     )
 
 
@@ -264,7 +266,7 @@ def test_refuses_a_base_without_factor(rng):
 
 def test_refuses_other_samples(rng):
     case = genotypes(rng, m=30, d=10)
-    case.factors = {0: Factor(np.ones((29, 1)), np.ones(1), 0.0)}
+    case.factors = {0: LowRankSymmetric.of(np.ones((29, 1)), np.ones(1))}
 
     with pytest.raises(InputError, match="W has 30 samples, the factor 29"):
         case.gains()

@@ -14,18 +14,24 @@ import dhsic
 from dhsic.errors import InputError
 from dhsic.independence import hsic_test
 from dhsic.independence import null as permutation
-from dhsic.independence.data import basis_of, estimated, full_kernel, residual, thin_labels
-from dhsic.independence.forms import Full
+from dhsic.independence.data import dense_kernel, estimated, low_rank_labels, residual
 from dhsic.independence.moments import Moments, moments_permuted
 from dhsic.independence.null import p_of_gamma, values_permuted
 from dhsic.kernels import Gaussian
 from dhsic.kernels.labels import label_matrix, label_parts
+from dhsic.linalg.covariates import covariate_basis
+from dhsic.linalg.symmetric import DenseSymmetric
 
 
 def drawn(m, n, seed=0):
     """Permutations as a test draws them."""
     rng = np.random.default_rng(seed)
     return [rng.permutation(m) for _ in range(n)]
+
+
+def centred(A):
+    """``H A H``."""
+    return DenseSymmetric(A).projected(covariate_basis(None, len(A)))
 
 
 def sides(data, X, sigma=0.07):
@@ -56,9 +62,13 @@ def quadratic(rng):
 @given(st.data(), matrices(samples=(6, 10)), st.sampled_from(ESTIMATORS), st.booleans())
 def test_permutations_are_the_definition(data, X, estimator, thin):
     y, label_kernel, _, C, K, L = sides(data, X)
-    Q = basis_of(C, len(X))
-    before = Full(np.array(L)) if not thin else thin_labels(label_parts(y, label_kernel, C))
-    A = estimated(Full(np.array(K)), estimator).projected(Q)
+    Q = covariate_basis(C, len(X))
+    before = (
+        DenseSymmetric(np.array(L))
+        if not thin
+        else low_rank_labels(label_parts(y, label_kernel, C))
+    )
+    A = estimated(DenseSymmetric(np.array(K)), estimator).projected(Q)
     P = drawn(len(X), 5, seed=3)
     expected = [naive_independence.statistic(K, L, p, estimator, C) for p in P]
     scale = np.abs(K).max() * np.abs(L).max()
@@ -119,9 +129,9 @@ def test_seeds_repeat_and_differ(quadratic):
 def test_of_several_widths_every_permutation_takes_its_best(quadratic):
     X, y = quadratic
     grid, x = (0.01, 1.0, 100.0), X[:, :1]
-    Q, C = basis_of(None, 60), label_matrix(y).L
-    forms = [estimated(full_kernel(Gaussian(), x, s), "unbiased").projected(Q) for s in grid]
-    values = values_permuted(Full(C).projected(Q), forms, 99, 0)
+    Q, C = covariate_basis(None, 60), label_matrix(y).L
+    forms = [estimated(dense_kernel(Gaussian(), x, s), "unbiased").projected(Q) for s in grid]
+    values = values_permuted(DenseSymmetric(C).projected(Q), forms, 99, 0)
     alone = [dhsic.hsic(x, y, bandwidth=s) for s in grid]
 
     test = hsic_test(x, y, bandwidth=list(grid), n_permutations=99)
@@ -153,11 +163,13 @@ def test_hyppo_agrees(quadratic):
 def test_moments_are_those_of_every_permutation(data, X, estimator, thin):
     y, label_kernel, _, C, K, L = sides(data, X)
     C = None if C is None else C[:, :1]
-    Q = basis_of(C, len(X))
+    Q = covariate_basis(C, len(X))
     expected = naive_independence.moments(K, L, estimator, C)
     scale = np.abs(K).max() * np.abs(L).max()
-    A = estimated(Full(np.array(K)), estimator).projected(Q)
-    before = thin_labels(label_parts(y, label_kernel, C)) if thin else Full(np.array(L))
+    A = estimated(DenseSymmetric(np.array(K)), estimator).projected(Q)
+    before = (
+        low_rank_labels(label_parts(y, label_kernel, C)) if thin else DenseSymmetric(np.array(L))
+    )
 
     null = moments_permuted(residual(before, Q), A)
 
@@ -169,7 +181,10 @@ def test_moments_are_those_of_every_permutation(data, X, estimator, thin):
 @pytest.mark.parametrize("m", [4, 7, 40])
 def test_variance_is_that_of_kazi_aoual(rng, m):
     """Their closed form, which was derived by hand."""
-    C, A = (Full(S @ S.T).projected(basis_of(None, m)) for S in rng.standard_normal((2, m, 3)))
+    C, A = (
+        DenseSymmetric(S @ S.T).projected(covariate_basis(None, m))
+        for S in rng.standard_normal((2, m, 3))
+    )
 
     def invariants(form):
         B, t = form.matrix, np.trace(form.matrix)
@@ -188,7 +203,10 @@ def test_variance_is_that_of_kazi_aoual(rng, m):
 
 def test_moments_do_not_mind_the_unit(rng):
     """Squares of these entries are in range, and cubes of their products are not."""
-    C, A = (Full(S @ S.T).projected(basis_of(None, 30)) for S in rng.standard_normal((2, 30, 3)))
+    C, A = (
+        DenseSymmetric(S @ S.T).projected(covariate_basis(None, 30))
+        for S in rng.standard_normal((2, 30, 3))
+    )
     expected = moments_permuted(C, A)
 
     for unit in (1e-70, 1e70):
@@ -212,9 +230,9 @@ def test_gamma_is_right_far_out_in_the_tail(rng, draw):
     """Moments and p-values against those of many permutations."""
     X, y = draw(rng)
     n = 20000
-    K = full_kernel(Gaussian(), X.reshape(SAMPLES, -1), 0.5 / np.size(X[0]))
-    Q = basis_of(None, SAMPLES)
-    C = residual(thin_labels(label_parts(y)), Q)
+    K = dense_kernel(Gaussian(), X.reshape(SAMPLES, -1), 0.5 / np.size(X[0]))
+    Q = covariate_basis(None, SAMPLES)
+    C = residual(low_rank_labels(label_parts(y)), Q)
     A = estimated(K, "unbiased").projected(Q)
     values = np.sort(values_permuted(C, [A], n, 0)[0])
 
@@ -252,7 +270,7 @@ def test_moments_of_gretton_are_the_limit(rng):
     """Their closed forms for a Gaussian kernel, off by O(1/m)."""
     m = 300
     x, y = rng.standard_normal((2, m))
-    K, L = (full_kernel(Gaussian(), v[:, None], 0.5).matrix for v in (x, y))
+    K, L = (dense_kernel(Gaussian(), v[:, None], 0.5).matrix for v in (x, y))
     H = np.eye(m) - 1 / m
     mu_x, mu_y = (A[~np.eye(m, dtype=bool)].mean() for A in (K, L))
     mean = (1 + mu_x * mu_y - mu_x - mu_y) / m

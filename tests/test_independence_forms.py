@@ -1,4 +1,4 @@
-"""Matrices of a test of independence: what thin and full ones share, and which are thin."""
+"""Symmetric matrices: what dense ones and those of low rank share, and which are of low rank."""
 
 import numpy as np
 import pytest
@@ -6,31 +6,36 @@ from cases import KERNELS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dhsic.independence import forms as full_form
-from dhsic.independence.data import COMPLETE, full_kernel, thin_kernel, thin_labels
-from dhsic.independence.forms import Full, Thin
+from dhsic.independence.data import COMPLETE, dense_kernel, low_rank_kernel, low_rank_labels
 from dhsic.kernels import Gaussian
 from dhsic.kernels.labels import label_parts
+from dhsic.linalg import symmetric
+from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
+
+
+def drawn(rng, m, r):
+    """Directions, their weights, and a diagonal of its own."""
+    return LowRankSymmetric(*map(rng.standard_normal, ((m, r), r, m)))
 
 
 @given(st.integers(3, 9), st.integers(1, 4), st.integers(1, 2), st.integers(0, 2**32 - 1))
 def test_a_thin_form_is_its_matrix(m, r, q, seed):
     rng = np.random.default_rng(seed)
-    thin = Thin(rng.standard_normal((m, r)), rng.standard_normal(r), rng.standard_normal(m))
-    full = Full(thin.whole())
+    thin = drawn(rng, m, r)
+    full = DenseSymmetric(thin.whole())
     Q = np.linalg.qr(rng.standard_normal((m, q)))[0]
     Z, diagonal = rng.standard_normal((m, 3)), rng.standard_normal(m)
     P = np.stack([rng.permutation(m) for _ in range(4)])
-    other = Full(full.quadratic(np.eye(m)) * np.eye(m) + np.ones((m, m)))
-    close = {"rtol": 1e-10, "atol": 1e-12 * max(1.0, full.square)}
+    other = DenseSymmetric(full.quadratic(np.eye(m)) * np.eye(m) + np.ones((m, m)))
+    close = {"rtol": 1e-10, "atol": 1e-12 * max(1.0, full.norm**2)}
 
     for before, after in ((thin, full), (thin.projected(Q), full.projected(Q))):
         np.testing.assert_allclose(before.whole(), after.matrix, **close)
         np.testing.assert_allclose(before.diagonal, after.diagonal, **close)
-        np.testing.assert_allclose(before.sums(), after.sums(), **close)
+        np.testing.assert_allclose(before.row_sums, after.row_sums, **close)
         np.testing.assert_allclose(before.quadratic(Z), after.quadratic(Z), **close)
         np.testing.assert_allclose(before.inner(P, [other]), after.inner(P, [other]), **close)
-        np.testing.assert_allclose(before.square, after.square, **close)
+        np.testing.assert_allclose(before.norm**2, after.norm**2, **close)
         np.testing.assert_allclose(before.row_squares(), after.row_squares(), **close)
         np.testing.assert_allclose(before.less(0.7).whole(), after.less(0.7).matrix, **close)
         changed = before.changed(3.0, diagonal).whole()
@@ -42,14 +47,14 @@ def test_a_thin_form_is_its_matrix(m, r, q, seed):
 @given(st.integers(3, 9), st.integers(0, 5), st.integers(0, 2**32 - 1))
 def test_powers_are_sums_over_entries(m, r, seed):
     rng = np.random.default_rng(seed)
-    thin = Thin(rng.standard_normal((m, r)), rng.standard_normal(r), rng.standard_normal(m))
+    thin = drawn(rng, m, r)
     A = thin.whole()
     cubes = sum(a**3 for a in A.ravel())
     traces = sum(A[i, j] * A[j, k] * A[k, i] for i, j, k in np.ndindex(m, m, m))
     squares = [sum(a * a for a in row) for row in A]
     H, scale = np.eye(m) - 1 / m, 1e-12 * max(1.0, np.abs(A).sum() ** 3)
 
-    for form in (thin, Full(A)):
+    for form in (thin, DenseSymmetric(A)):
         assert form.cubes() == pytest.approx(cubes, abs=scale)
         assert form.cubed_trace() == pytest.approx(traces, abs=scale)
         np.testing.assert_allclose(form.row_squares(), squares, atol=scale)
@@ -61,17 +66,17 @@ def test_rows_that_are_multiplied_together_do_not_matter(rng, monkeypatch):
     expected = np.trace(np.linalg.matrix_power(S + S.T, 3))
 
     for rows in (1, 7, 64):
-        monkeypatch.setattr(full_form, "MULTIPLIED", rows)
-        assert Full(S + S.T).cubed_trace() == pytest.approx(expected)
+        monkeypatch.setattr(symmetric, "MULTIPLIED", rows)
+        assert DenseSymmetric(S + S.T).cubed_trace() == pytest.approx(expected)
 
 
 def test_rows_that_are_looked_up_together_do_not_matter(rng, monkeypatch):
-    A, C = (Full(S + S.T) for S in rng.standard_normal((2, 40, 40)))
+    A, C = (DenseSymmetric(S + S.T) for S in rng.standard_normal((2, 40, 40)))
     P = np.stack([rng.permutation(40) for _ in range(3)])
     expected = [np.vdot(C.matrix[np.ix_(p, p)], A.matrix) for p in P]
 
     for rows in (1, 7, 64):
-        monkeypatch.setattr(full_form, "GATHERED", rows)
+        monkeypatch.setattr(symmetric, "GATHERED", rows)
         np.testing.assert_allclose(C.inner(P, [A])[0], expected, rtol=1e-10)
 
 
@@ -79,22 +84,22 @@ def test_rows_that_are_looked_up_together_do_not_matter(rng, monkeypatch):
 def test_kernels_of_one_feature_are_thin(rng, kernel):
     X = rng.standard_normal((200, 1)) ** 3
 
-    thin = thin_kernel(kernel, X, 0.3)
+    thin = low_rank_kernel(kernel, X, 0.3)
 
-    K = full_kernel(kernel, X, 0.3).matrix
+    K = dense_kernel(kernel, X, 0.3).matrix
     np.testing.assert_allclose(thin.whole(), K, rtol=0, atol=COMPLETE * np.trace(K))
     assert thin.F.shape[1] < 50
 
 
 def test_kernels_of_many_features_are_not(rng):
-    assert thin_kernel(Gaussian(), rng.standard_normal((200, 50)), 0.01) is None
+    assert low_rank_kernel(Gaussian(), rng.standard_normal((200, 50)), 0.01) is None
 
 
 def test_labels_are_thin_where_they_can_be(rng):
     y = rng.standard_normal((300, 2))
 
-    assert isinstance(thin_labels(label_parts(y[:, 0])), Thin)
-    assert isinstance(thin_labels(label_parts(np.arange(300) % 5)), Thin)
-    assert thin_labels(label_parts(y)) is None
-    assert thin_labels(label_parts(np.arange(300) % 100, "multiclass")) is None
-    assert thin_labels(label_parts(y @ y.T, "precomputed")) is None
+    assert isinstance(low_rank_labels(label_parts(y[:, 0])), LowRankSymmetric)
+    assert isinstance(low_rank_labels(label_parts(np.arange(300) % 5)), LowRankSymmetric)
+    assert low_rank_labels(label_parts(y)) is None
+    assert low_rank_labels(label_parts(np.arange(300) % 100, "multiclass")) is None
+    assert low_rank_labels(label_parts(y @ y.T, "precomputed")) is None

@@ -20,18 +20,18 @@ from suites.factorizer import (
 
 from dhsic.errors import InputError
 from dhsic.kernels import Gaussian, Polynomial
+from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank import (
     Cholesky,
-    Factor,
     Landmarks,
     Nystrom,
     RandomFeatures,
     Spectral,
     measured_error,
 )
+from dhsic.lowrank.base import BaseRows
 from dhsic.lowrank.landmarks import (
     CHUNK,
-    BaseRows,
     landmark_statistic,
     random_directions,
     uniform_rows,
@@ -216,7 +216,8 @@ def test_spectral_is_no_worse_than_eigenvectors_of_the_hollow_matrix(rng):
         K = base_matrix(Gaussian(), X, sigma)
         values, V = np.linalg.eigh(K)
         order = np.argsort(-np.abs(values))[:4]
-        plain = Factor(V[:, order] * np.sqrt(np.abs(values[order])), np.sign(values[order]), 0.0)
+        directions = V[:, order] * np.sqrt(np.abs(values[order]))
+        plain = LowRankSymmetric.of(directions, np.sign(values[order]))
         factor = Spectral(4).factor(Gaussian(), sigma, everyone(X))
 
         check = everyone(X)

@@ -29,27 +29,22 @@ from dhsic.kernels.bandwidth import (
 )
 from dhsic.kernels.label_factors import factor_of
 from dhsic.kernels.labels import ClassTarget, LabelParts, RealTargets, label_parts
+from dhsic.linalg.covariates import residuals
+from dhsic.linalg.symmetric import LowRankSymmetric
+
+#: What labels come down to, and what sums are divided by.
+ScaledLabels = tuple[LowRankSymmetric, float]
 
 
-@dataclass(frozen=True, slots=True)
-class ScaledFactor:
-    """``B diag(w) B'``: what labels come down to; `scale` is what sums are divided by."""
-
-    B: Float
-    w: Float
-    scale: float = 1.0
+def _as_they_are(labels: LabelParts) -> ScaledLabels:
+    return factor_of(labels), 1.0
 
 
-def _factor(labels: LabelParts) -> ScaledFactor:
-    factor = factor_of(labels)
-    return ScaledFactor(factor.B, factor.weights)
-
-
-def _of_norm_one(labels: LabelParts) -> ScaledFactor:
-    """L, divided by its norm."""
-    factor = _factor(labels)
-    G = (factor.B.T @ factor.B) * factor.w  # |L|^2 = tr (B'B w)^2
-    return ScaledFactor(factor.B, factor.w, float(np.sqrt(np.vdot(G, G.T))))
+def _of_norm_one(labels: LabelParts) -> ScaledLabels:
+    """L, to be divided by its norm."""
+    L = factor_of(labels)
+    G = (L.F.T @ L.F) * L.weights  # |L|^2 = tr (F'F w)^2
+    return L, float(np.sqrt(np.vdot(G, G.T)))
 
 
 def _window(y: Array, criterion: AbstractCriterion) -> LabelParts:
@@ -67,13 +62,13 @@ def _window(y: Array, criterion: AbstractCriterion) -> LabelParts:
     return LabelParts((window,), labels.n_samples, 1)
 
 
-def _centred_window(labels: LabelParts) -> ScaledFactor:
+def _centred_window(labels: LabelParts) -> ScaledLabels:
     """``H nu H``, to be divided by m^2."""
-    factor = _factor(labels)
+    L = factor_of(labels)
     target, height = labels.parts[0], 1.0
     if isinstance(target, RealTargets) and target.sigma is not None:
         height = float(np.sqrt(target.sigma / np.pi))  # it is half that of the window
-    return ScaledFactor(factor.B - factor.B.mean(axis=0), factor.w * height, len(factor.B) ** 2.0)
+    return LowRankSymmetric.of(residuals(L.F, None), L.weights * height), L.n_samples**2.0
 
 
 @dataclass(frozen=True)
@@ -87,10 +82,10 @@ class AbstractKernelCriterion(AbstractCriterion):
         resolve_width(self.bandwidth)
 
     @abstractmethod
-    def of_width(self, sigma: Float, state: ScaledFactor, X: Float, n_levels: Array) -> Float:
+    def of_width(self, sigma: Float, state: ScaledLabels, X: Float, n_levels: Array) -> Float:
         """Scores by the kernels of these widths (c,); others as of `columns`."""
 
-    def columns(self, state: ScaledFactor, X: Float, n_levels: Array) -> Float:
+    def columns(self, state: ScaledLabels, X: Float, n_levels: Array) -> Float:
         sigma = widths_of(X, resolve_width(self.bandwidth))
         return self.of_width(sigma, state, X, n_levels)[None]
 
@@ -112,11 +107,12 @@ class MMD(AbstractKernelCriterion):
     """
 
     name: ClassVar[str] = "mmd"
-    labels: ClassVar[LabelReading] = LabelReading(TWO_CLASSES.read, _factor)
+    labels: ClassVar[LabelReading] = LabelReading(TWO_CLASSES.read, _as_they_are)
     meaning: ClassVar[str] = "squared maximum mean discrepancy between the classes"
 
-    def of_width(self, sigma: Float, state: ScaledFactor, X: Float, n_levels: Array) -> Float:
-        return kernel_sums(X, n_levels, sigma, state.B, state.w).inner
+    def of_width(self, sigma: Float, state: ScaledLabels, X: Float, n_levels: Array) -> Float:
+        L, _ = state
+        return kernel_sums(X, n_levels, sigma, L.F, L.weights).inner
 
 
 @dataclass(frozen=True)
@@ -144,9 +140,10 @@ class TargetAlignment(AbstractKernelCriterion):
     meaning: ClassVar[str] = "kernel target alignment"
     label_kernel: str = "auto"
 
-    def of_width(self, sigma: Float, state: ScaledFactor, X: Float, n_levels: Array) -> Float:
-        sums = kernel_sums(X, n_levels, sigma, state.B, state.w, squares=True)
-        return sums.inner / np.sqrt(sums.squares) / state.scale
+    def of_width(self, sigma: Float, state: ScaledLabels, X: Float, n_levels: Array) -> Float:
+        L, norm = state
+        sums = kernel_sums(X, n_levels, sigma, L.F, L.weights, squares=True)
+        return sums.inner / np.sqrt(sums.squares) / norm
 
 
 @dataclass(frozen=True)
@@ -173,9 +170,10 @@ class QMI(AbstractKernelCriterion):
     labels: ClassVar[LabelReading] = LabelReading(_window, _centred_window)
     meaning: ClassVar[str] = "quadratic mutual information with the labels"
 
-    def of_width(self, sigma: Float, state: ScaledFactor, X: Float, n_levels: Array) -> Float:
-        sums = kernel_sums(X, n_levels, sigma / 2, state.B, state.w)
-        return np.sqrt(sigma / (2 * np.pi)) * sums.inner / state.scale
+    def of_width(self, sigma: Float, state: ScaledLabels, X: Float, n_levels: Array) -> Float:
+        L, square = state
+        sums = kernel_sums(X, n_levels, sigma / 2, L.F, L.weights)
+        return np.sqrt(sigma / (2 * np.pi)) * sums.inner / square
 
 
 #: Features of up to so many values have their pairs counted.

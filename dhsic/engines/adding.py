@@ -18,18 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Array, Float, Mask
 from dhsic.engines.base import AbstractEngine, FeatureStats, Question
+from dhsic.engines.compact import ThinQuestion
 from dhsic.engines.dense import DEVIATIONS, PARTIAL_SUM
 from dhsic.engines.direct import Direct, DirectState
 from dhsic.engines.levels import level_gains
 from dhsic.engines.separable import STEP, Separable, against_zero, separable
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel, Expansion
+from dhsic.linalg.quadratic import AnyQuadratic
 from dhsic.namespace import Movable, cast, host, namespace_of, slices, taken, zeros
 
 #: Part of R that the last engine leaves out: rounding.
@@ -40,51 +42,8 @@ LONGEST = 128
 ROWS = 384
 
 
-class Form(Protocol):
-    """A symmetric (m, m) matrix as far as quadratic forms go."""
-
-    def forms(self, X: Array) -> Float:
-        """``x' A x`` of every row of X (c, m), float64 (c,)."""
-
-    def pairs(self, X: Array) -> Float:
-        """``x_k' A x_l`` of the rows of X (n, c, m) with each other, float64 (n, n, c)."""
-
-    def on(self, xp: Any, device: Any = None) -> Any:
-        """The same matrix in another namespace."""
-
-
-class WeightedBase(Protocol):
-    """``A = W o base``, whole or thin."""
-
-    @property
-    def row_sums(self) -> Float:
-        """``A 1``, (m,)."""
-
-    @property
-    def norm(self) -> float:
-        """``||A||_F``."""
-
-    def form(self, scale: float, dtype: Any) -> Form:
-        """``A / scale`` in the dtype."""
-
-
-class AddingQuestion(Protocol):
-    """What the engine asks of a round; `dhsic.engines.base.Question` answers from matrices."""
-
-    @property
-    def kernel(self) -> AbstractKernel:
-        """Kernel on the data."""
-
-    @property
-    def sigma(self) -> float:
-        """Its width."""
-
-    @property
-    def n_samples(self) -> int:
-        """Number of samples m."""
-
-    def weighted(self, base: int) -> WeightedBase:
-        """``W o base``."""
+#: What the engine asks of a round is answered from matrices or from few directions.
+AddingQuestion = Question | ThinQuestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +52,7 @@ class AddingState(Movable):
 
     Attributes
     ----------
-    A : dict of Form
+    A : dict of AnyQuadratic
         Weighted base matrices, divided by `scale`.
     row_sums : dict of (m,) float64
         Their row sums, likewise.
@@ -105,7 +64,7 @@ class AddingState(Movable):
 
     kernel: AbstractKernel
     sigma: float
-    A: dict[int, Form]
+    A: dict[int, AnyQuadratic]
     row_sums: dict[int, Array]
     norms: dict[int, float]
     scale: float

@@ -24,10 +24,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from dhsic._typing import Array, Float, Index, Mask
-from dhsic.engines.lowrank import LowRankForms, LowRankState
-from dhsic.hsic import FactoredWeights
-from dhsic.lowrank.base import Landmarks
-from dhsic.lowrank.landmarks import BaseRows
+from dhsic.engines.lowrank import LowRankState
+from dhsic.linalg.quadratic import LowRankQuadratic
+from dhsic.linalg.symmetric import LowRankSymmetric
+from dhsic.lowrank.base import BaseRows, Landmarks
 
 #: Standard deviations that count as more than chance.
 CHANCE = 2.0
@@ -66,17 +66,15 @@ EXACT = Certificate(0.0, 0.0, 0.0)
 UNKNOWN = Certificate(float("inf"), 1.0, float("inf"))
 
 
-def residual_rows(
-    weights: FactoredWeights, check: Landmarks, state: LowRankState
-) -> dict[int, Float]:
+def residual_rows(W: LowRankSymmetric, check: Landmarks, state: LowRankState) -> dict[int, Float]:
     """``(A - A_thin) / scale`` on the rows of `check`, (n, m), for every base."""
     assert check.rows is not None, "rows to check on are samples"
-    W = weights.rows(check.rows)
+    W_rows = W.rows(check.rows)
     every = np.arange(check.n_landmarks)
     out = {}
     for base, forms in state.A.items():
         rows = BaseRows(state.kernel, state.sigma, check, base)
-        A = rows.part(every, slice(None)) * W
+        A = rows.part(every, slice(None)) * W_rows
         A /= state.scale
         A -= _thin_rows(forms, check.rows)
         A[every, check.rows] = 0.0  # the diagonal is exact
@@ -84,7 +82,7 @@ def residual_rows(
     return out
 
 
-def _thin_rows(forms: LowRankForms, which: Index) -> Float:
+def _thin_rows(forms: LowRankQuadratic, which: Index) -> Float:
     Y = np.asarray(forms.Y, dtype=np.float64)
     return np.asarray((Y[:, which].T * forms.theta) @ Y)
 

@@ -24,13 +24,12 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.engines.base import FeatureStats
-from dhsic.engines.lowrank import LowRank, LowRankForms, LowRankState, LowRankWeighted
-from dhsic.hsic import FactoredWeights
+from dhsic.engines.lowrank import LowRank, LowRankState
 from dhsic.kernels.base import AbstractKernel
-from dhsic.lowrank.base import Factor, Landmarks
+from dhsic.linalg.symmetric import LowRankSymmetric
+from dhsic.lowrank.base import BaseRows, Landmarks
 from dhsic.lowrank.cholesky import Cholesky
-from dhsic.lowrank.landmarks import BaseRows
-from dhsic.namespace import cast, host, namespace_of, taken, zeros
+from dhsic.namespace import Movable, host, taken
 
 #: Part of the spread of gains by chance that the series may neglect.
 NEGLECTED = 0.02
@@ -60,11 +59,11 @@ class Rows:
     norms: Float
 
     @staticmethod
-    def of(weights: FactoredWeights, landmarks: Landmarks) -> Rows:
+    def of(W: LowRankSymmetric, landmarks: Landmarks) -> Rows:
         """Rows of the landmarks."""
         assert landmarks.rows is not None, "rows are samples"
-        W = weights.rows(landmarks.rows)
-        return Rows(landmarks.rows, landmarks.inner, W, landmarks.norms)
+        rows = W.rows(landmarks.rows)
+        return Rows(landmarks.rows, landmarks.inner, rows, landmarks.norms)
 
     def gains(self, kernel: AbstractKernel, sigma: float, X: Array) -> Float:
         """``(m / n) sum_i in rows sum_i' W_ii' decrement_ii'``, unbiased; X is (c, m)."""
@@ -85,15 +84,11 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class ThinState:
-    """State of a round: thin matrices, and rows where the definition is needed."""
+class ThinState(Movable):
+    """State of a round: few directions; rows, NumPy's alone, where the definition is needed."""
 
     forms: LowRankState
     rows: Rows | None = None
-
-    def on(self, xp: Any, device: Any = None) -> ThinState:
-        """The same matrices in another namespace; rows are NumPy's alone."""
-        return replace(self, forms=self.forms.on(xp, device))
 
 
 @dataclass(frozen=True)
@@ -191,61 +186,6 @@ LOST, MOST = 1e-6, 512
 PRODUCTS = 1536
 
 
-@dataclass(frozen=True, slots=True)
-class ThinForm:
-    """``Y' diag(theta) Y + diag(correction)``, ready for quadratic forms."""
-
-    thin: LowRankForms
-
-    def on(self, xp: Any, device: Any = None) -> ThinForm:
-        """The same in another namespace."""
-        return ThinForm(self.thin.on(xp, device))
-
-    def forms(self, X: Array) -> Float:
-        """``x' A x`` of every row of X (c, m), float64 (c,)."""
-        xp = namespace_of(X)
-        along = cast(X @ self.thin.Y.T, np.float64)  # (c, R)
-        own = cast(xp.square(X) @ self.thin.correction, np.float64)
-        total: Float = xp.square(along) @ self.thin.theta + own
-        return total
-
-    def pairs(self, X: Array) -> Float:
-        """``x_k' A x_l`` of the rows of X (n, c, m) with each other, float64 (n, n, c)."""
-        n, c, m = X.shape
-        xp = namespace_of(X)
-        flat = xp.reshape(X, (n * c, m))
-        along = xp.reshape(cast(flat @ self.thin.Y.T, np.float64), (n, c, -1))
-        out = zeros((n, n, c), like=X)
-        for k in range(n):
-            for l in range(k, n):  # noqa: E741  # the level, as in N_kl
-                between = xp.vecdot(along[k, ...] * self.thin.theta, along[l, ...])
-                own = (X[k, ...] * X[l, ...]) @ self.thin.correction
-                out[k, l, :] = between + cast(own, np.float64)
-                out[l, k, :] = out[k, l, :]
-        return out
-
-
-@dataclass(frozen=True, eq=False)
-class ThinWeighted:
-    """``A = W o base`` of low rank, as the engine asks for it."""
-
-    A: LowRankWeighted
-
-    @property
-    def row_sums(self) -> Float:
-        """``A 1``, (m,)."""
-        return self.A.row_sums
-
-    @property
-    def norm(self) -> float:
-        """``||A||_F``."""
-        return self.A.norm
-
-    def form(self, scale: float, dtype: Any) -> ThinForm:
-        """``A / scale`` for quadratic forms, in the dtype."""
-        return ThinForm(LowRankForms.of(self.A, scale, dtype))
-
-
 @dataclass(frozen=True)
 class ThinQuestion:
     """Everything a round fixes, in O(b m).
@@ -260,10 +200,10 @@ class ThinQuestion:
 
     kernel: AbstractKernel
     sigma: float
-    W: FactoredWeights
+    W: LowRankSymmetric
     landmarks: Landmarks
     check: Landmarks
-    _weighted: dict[int, ThinWeighted] = field(default_factory=dict, repr=False)
+    _weighted: dict[int, LowRankSymmetric] = field(default_factory=dict, repr=False)
 
     @property
     def n_samples(self) -> int:
@@ -271,27 +211,24 @@ class ThinQuestion:
         return self.W.n_samples
 
     @cached_property
-    def factor(self) -> Factor:
+    def factor(self) -> LowRankSymmetric:
         """K of low rank."""
         return self._factor(0)
 
     @cached_property
     def hsic(self) -> float:
         """``<W, K>``."""
-        diagonal = BaseRows(self.kernel, self.sigma, self.landmarks).diagonal()
-        return self.W.inner(self.factor.F, self.factor.weights, diagonal)
+        return float(self.W.hadamard_sums(self.factor).sum())
 
-    def weighted(self, base: int) -> ThinWeighted:
+    def weighted(self, base: int) -> LowRankSymmetric:
         """``W o base``, computed once."""
         if base not in self._weighted:
             factor = self.factor if base == 0 else self._factor(base)
-            diagonal = BaseRows(self.kernel, self.sigma, self.landmarks, base).diagonal()
-            A = LowRankWeighted.of(self.W, factor, diagonal, rank=MOST, tolerance=LOST)
-            self._weighted[base] = ThinWeighted(A)
+            self._weighted[base] = self.W.hadamard(factor, rank=MOST, tolerance=LOST)
         return self._weighted[base]
 
-    def _factor(self, base: int) -> Factor:
-        rank = max(1, PRODUCTS // max(1, self.W.U.shape[1]))
+    def _factor(self, base: int) -> LowRankSymmetric:
+        rank = max(1, PRODUCTS // max(1, self.W.rank))
         return Cholesky(rank=rank, tolerance=MISSING).factor(
             self.kernel, self.sigma, self.landmarks, base=base
         )

@@ -20,13 +20,13 @@ samples. Where F leaves the numbers, the definition takes over.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.kernels.base import AbstractKernel
-from dhsic.linalg.quadratic import Quadratic
+from dhsic.linalg.quadratic import AnyQuadratic, Quadratic
 from dhsic.namespace import cast, first_of, host, namespace_of, taken, write, zeros
 
 #: Largest F for which differences of sums keep their digits.
@@ -35,17 +35,10 @@ STEEP = 100.0
 INDICATORS = 768
 
 
-class PairForms(Protocol):
-    """A symmetric (m, m) matrix between indicators."""
-
-    def pairs(self, X: Array) -> Float:
-        """``x_k' A x_l`` of the rows of X (n, c, m) with each other, float64 (n, n, c)."""
-
-
 def level_gains(
     X: Array,
     n_levels: Array,
-    A: PairForms,
+    A: AnyQuadratic,
     row_sums: Float,
     kernel: AbstractKernel,
     sigma: float,
@@ -84,7 +77,7 @@ def level_gains(
 def _gains(
     X: Array,
     q: int,
-    A: PairForms,
+    A: AnyQuadratic,
     row_sums: Float,
     kernel: AbstractKernel,
     sigma: float,
@@ -104,7 +97,9 @@ def _gains(
     return gains
 
 
-def _by_row_sums(indicators: Float, F: Float, A: PairForms, row_sums: Float, dtype: Any) -> Float:
+def _by_row_sums(
+    indicators: Float, F: Float, A: AnyQuadratic, row_sums: Float, dtype: Any
+) -> Float:
     """``sum_kl F_kl N_kl`` by products for the levels from 1 on."""
     xp = namespace_of(indicators)
     others = indicators[1:, ...]

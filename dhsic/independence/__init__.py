@@ -15,11 +15,9 @@ columns of C. Three distributions say how large ``<C, A>`` is:
 - `gamma`: a gamma distribution with the first three `moments` of all m! permutations;
 - `normal`: the distribution of HSIC_1 under *dependence* (JMLR Theorem 5).
 
-Labels and data of few features have kernel matrices of a few tens of directions, `thin` ones;
-others are `full`. Where both are thin, a permutation costs O(m r g) and no (m, m) matrix is made;
-hundreds of permutations are one product. `labels` makes C, and `data` makes A.
-
-Tests of independence: whether HSIC is larger than chance makes it (JMLR section 2).
+Labels and data of few features have kernel matrices of a few tens of directions; others are dense
+(`dhsic.linalg.symmetric`). Where both are of low rank, a permutation costs O(m r g) and no (m, m)
+matrix is made; hundreds of permutations are one product. `data` makes C and A.
 """
 
 from dhsic.independence.features import FeatureTests, test_features

@@ -8,22 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Array, Float
+from dhsic._typing import Float
 from dhsic.errors import InputError
 from dhsic.hsic import factored_weights, variance_of_hsic, weights
-from dhsic.independence.dense import AbstractPairing, DensePairing, FactoredPairing, chosen_sigma
-from dhsic.independence.tiled import PanelledWeights, PanelPairing, SlicedData
-from dhsic.joins.frames import in_order
-from dhsic.kernels.bandwidth import MEDIAN_SAMPLES, resolve_bandwidth
+from dhsic.independence.forms import HsicForm, LowRankHsic, TiledHsic, few_samples
+from dhsic.independence.spec import HsicSpec, matched
+from dhsic.independence.tiled import SlicedData, TiledWeights
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_factors import factor_of
-from dhsic.kernels.labels import LabelParts, label_parts
 from dhsic.kernels.statistic import Statistic
-from dhsic.kernels.table import check_reach, resolve_kernel
+from dhsic.linalg.symmetric import DenseSymmetric
 from dhsic.lowrank.base import Landmarks, is_count
 from dhsic.lowrank.landmarks import CHUNK, landmark_statistic, random_directions, uniform_rows
 from dhsic.lowrank.table import FACTORIZERS, resolve_factorizer
-from dhsic.validation import as_numbers
 
 #: Features whose random directions are in memory together.
 WIDTH = 16 * CHUNK
@@ -102,11 +99,17 @@ def hsic(
     >>> bool(np.isclose(exact, linear))
     True
     """
-    chosen = resolve_kernel(kernel)
-    asked = Asked.of(X, Y, chosen, label_kernel, estimator, covariates, by_position=by_position)
-    limits = _Limits(rank, tolerance, n_landmarks, random_state)
-    pairing = _pairing(asked, method, limits)
-    return pairing.values([chosen_sigma(pairing, resolve_bandwidth(bandwidth))])[0]
+    labels, C = matched(X, Y, covariates, by_position=by_position)
+    spec = HsicSpec.of(
+        labels,
+        C,
+        kernel=kernel,
+        label_kernel=label_kernel,
+        bandwidth=bandwidth,
+        estimator=estimator,
+    )
+    form = _form(spec, X, method, Limits(rank, tolerance, n_landmarks, random_state))
+    return form.hsic(form.sigma(spec.policy))
 
 
 def hsic_variance(
@@ -157,51 +160,21 @@ def hsic_variance(
     >>> dhsic.hsic(x, x**2) > 3 * dhsic.hsic_variance(x, x**2) ** 0.5
     True
     """
-    chosen = resolve_kernel(kernel)
-    asked = Asked.of(X, Y, chosen, label_kernel, "unbiased", covariates, by_position=by_position)
-    limits = _Limits(rank, tolerance, n_landmarks, random_state)
-    pairing = _pairing(asked, method, limits)
-    sigma = chosen_sigma(pairing, resolve_bandwidth(bandwidth))
-    return variance_of_hsic(*pairing.influence(sigma))
+    labels, C = matched(X, Y, covariates, by_position=by_position)
+    spec = HsicSpec.of(
+        labels,
+        C,
+        kernel=kernel,
+        label_kernel=label_kernel,
+        bandwidth=bandwidth,
+        estimator="unbiased",
+    )
+    form = _form(spec, X, method, Limits(rank, tolerance, n_landmarks, random_state))
+    return variance_of_hsic(*form.influence(form.sigma(spec.policy)))
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a caller asks for, before any work; labels and covariates in the order of X."""
-
-    X: Any
-    Y: Array
-    kernel: AbstractKernel
-    label_kernel: str
-    estimator: str
-    covariates: Array | None
-
-    @classmethod
-    def of(
-        cls,
-        X: Any,
-        Y: Any,
-        kernel: AbstractKernel,
-        label_kernel: str,
-        estimator: str,
-        covariates: Any,
-        *,
-        by_position: bool,
-    ) -> Asked:
-        """Match what was given by name; refused where samples are others than in X."""
-        y = in_order(X, Y, "Y", by_position=by_position)
-        C = None
-        if covariates is not None:
-            C = in_order(X, covariates, "covariates", by_position=by_position)
-        return cls(X, y, kernel, label_kernel, estimator, C)
-
-    def labels(self) -> LabelParts:
-        """The labels, read."""
-        return label_parts(self.Y, self.label_kernel, self.covariates).centred
-
-
-@dataclass(frozen=True)
-class _Limits:
+class Limits:
     """What a caller asks of the factor of K."""
 
     rank: int | None
@@ -213,7 +186,7 @@ class _Limits:
         """Refuse limits where nothing is factored, and numbers that are none."""
         asked = {"rank": self.rank, "tolerance": self.tolerance, "n_landmarks": self.n_landmarks}
         given = [name for name, value in asked.items() if value is not None]
-        if given and method in _EXACT:
+        if given and method in EXACT:
             raise InputError(
                 f"method={method!r} is exact and takes no {' and no '.join(given)}; leave it out, "
                 "or pass method='nystrom'."
@@ -237,67 +210,47 @@ class _Limits:
         return Landmarks(inner, np.einsum("ij,ij->i", X, X), None)
 
 
-def _dense(asked: Asked) -> AbstractPairing:
-    labels, kernel = asked.labels(), asked.kernel
-    X = matrix_of(asked.X, labels.n_samples)
-    everyone = slice(0, labels.n_samples)
-    W = weights(labels.tile(everyone, everyone), asked.estimator, asked.covariates)
-    X = X - X.mean(axis=0) if kernel.has_bandwidth else X  # distances keep their digits
-    statistic = Statistic.of(X @ X.T)
-    check_reach(kernel, float(statistic.diagonal.max()))
-    return DensePairing(kernel, X.shape[1], W, statistic)
-
-
-def matrix_of(given: Any, n_labels: int) -> Float:
-    """X as numbers, (m, d); refused where it has not one row for each of the labels."""
-    X = as_numbers(given, "X")
-    X = X[:, None] if X.ndim == 1 else X
-    _check_shape(X.shape, n_labels)
-    return X
-
-
-def _check_shape(shape: tuple[int, ...], n_labels: int) -> None:
-    if len(shape) != 2 or shape[0] != n_labels or shape[1] == 0:
-        raise InputError(
-            f"X has shape {shape} and Y {n_labels} samples; pass one row a sample in both, "
-            "and one feature or more."
-        )
-
-
-def _panelled(asked: Asked) -> AbstractPairing:
-    labels, kernel = asked.labels(), asked.kernel
-    data = SlicedData(asked.X, centred=kernel.has_bandwidth)
-    _check_shape((data.n_samples, data.n_features), labels.n_samples)
-    check_reach(kernel, float(data.norms.max()))
-    W = PanelledWeights.of(labels, asked.estimator, asked.covariates)
-    return PanelPairing(kernel, data, W)
-
-
-def _factored(asked: Asked, method: str, limits: _Limits) -> AbstractPairing:
-    labels, kernel = asked.labels(), asked.kernel
-    X = matrix_of(asked.X, labels.n_samples)
-    L = factor_of(labels)
-    if L.error > LABEL_ERROR:
-        raise InputError(
-            f"The labels ({L.name}) need more than {L.B.shape[1]} directions: {L.error:.1%} of "
-            "them is missing. Pass fewer targets, label_kernel='linear', or method='blockwise'."
-        )
-    W = factored_weights(L, asked.estimator, asked.covariates)
-    if kernel.has_bandwidth:
-        X -= X.mean(axis=0)  # distances keep their digits
-    landmarks = limits.landmarks(method, X)
-    check_reach(kernel, float(landmarks.norms.max()))
-    factorizer = resolve_factorizer(method, rank=limits.rank, tolerance=limits.tolerance)
-    few = X[:: -(-len(X) // MEDIAN_SAMPLES)]
-    return FactoredPairing(kernel, X.shape[1], W, factorizer, limits.seed, landmarks, few)
-
-
-def _pairing(asked: Asked, method: str, limits: _Limits) -> AbstractPairing:
+def _form(spec: HsicSpec, X: Any, method: str, limits: Limits) -> HsicForm:
     if method not in METHODS:
         raise InputError(f"method={method!r} is unknown; pass one of {', '.join(METHODS)}.")
     limits.check(method)
-    return _EXACT[method](asked) if method in _EXACT else _factored(asked, method, limits)
+    return EXACT[method](spec, X) if method in EXACT else _low_rank(spec, X, method, limits)
 
 
-_EXACT: dict[str, Callable[[Asked], AbstractPairing]] = {"exact": _dense, "blockwise": _panelled}
-METHODS = (*_EXACT, *FACTORIZERS)
+def _dense(spec: HsicSpec, X: Any) -> HsicForm:
+    values, everyone = spec.matrix_of(X), slice(0, spec.labels.n_samples)
+    W = weights(spec.labels.tile(everyone, everyone), spec.estimator, spec.covariates)
+    values = spec.centred(values)
+    statistic = Statistic.of(values @ values.T)
+    spec.check_reach(statistic.diagonal)
+    return TiledHsic(spec.kernel, values.shape[1], DenseSymmetric(W), statistic)
+
+
+def _tiled(spec: HsicSpec, X: Any) -> HsicForm:
+    data = SlicedData(X, centred=spec.kernel.has_bandwidth)
+    spec.check_shape((data.n_samples, data.n_features))
+    spec.check_reach(data.diagonal)
+    W = TiledWeights.of(spec.labels, spec.estimator, spec.covariates)
+    return TiledHsic(spec.kernel, data.n_features, W, data)
+
+
+def _low_rank(spec: HsicSpec, X: Any, method: str, limits: Limits) -> HsicForm:
+    values, L = spec.matrix_of(X), factor_of(spec.labels)
+    if L.error > LABEL_ERROR:
+        raise InputError(
+            f"The labels ({spec.labels.description}) need more than {L.rank} directions: "
+            f"{L.error:.1%} of them is missing. Pass fewer targets, label_kernel='linear', or "
+            "method='blockwise'."
+        )
+    W = factored_weights(L, spec.estimator, spec.covariates)
+    if spec.kernel.has_bandwidth:
+        values -= values.mean(axis=0)  # in place: X may be all that there is room for
+    landmarks = limits.landmarks(method, values)
+    spec.check_reach(landmarks.norms)
+    factorizer = resolve_factorizer(method, rank=limits.rank, tolerance=limits.tolerance)
+    few = few_samples(values)
+    return LowRankHsic(spec.kernel, values.shape[1], W, factorizer, limits.seed, landmarks, few)
+
+
+EXACT: dict[str, Callable[[HsicSpec, Any], HsicForm]] = {"exact": _dense, "blockwise": _tiled}
+METHODS = (*EXACT, *FACTORIZERS)

@@ -21,11 +21,9 @@ from scipy.stats import false_discovery_control
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 from dhsic.independence.result import TestResult
-from dhsic.independence.test import Draws, Question, answer
-from dhsic.kernels.bandwidth import resolve_bandwidth
+from dhsic.independence.spec import HsicSpec
+from dhsic.independence.test import HsicTest
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.labels import LabelParts, label_parts
-from dhsic.kernels.table import resolve_kernel
 from dhsic.selectors.parameters import check_standardize, scales
 from dhsic.selectors.run import KEEPING, check_measured
 from dhsic.sources.base import AbstractSource
@@ -195,17 +193,12 @@ def _positions(asked: Array, n: int, what: str, things: str) -> Index:
     return asked.astype(np.int64)
 
 
-def labels_of(
-    labels: Array, label_kernel: str, rows: Index | None, covariates: Array | None
-) -> LabelParts:
-    """Labels of some samples, of all for None; of a given L its rows and columns.
-
-    `covariates` are of the samples taken.
-    """
-    if rows is not None:
-        is_matrix = label_kernel == "precomputed" and labels.ndim > 1
-        labels = labels[np.ix_(rows, rows)] if is_matrix else labels[rows]
-    return label_parts(labels, label_kernel, covariates).centred
+def labels_of(labels: Array, label_kernel: str, rows: Index | None) -> Array:
+    """Labels of some samples, of all for None; of a given L its rows and columns."""
+    if rows is None:
+        return labels
+    is_matrix = label_kernel == "precomputed" and labels.ndim > 1
+    return labels[np.ix_(rows, rows)] if is_matrix else labels[rows]
 
 
 def covariates_of(covariates: Any, m: int, rows: Index | None) -> Array | None:
@@ -357,37 +350,36 @@ def test_features(
     )
     joined = Joined.of(source, X, by_position=by_position, Y=Y, covariates=covariates)
     which, taken = features_at(features, source), rows_at(rows, source.n_samples)
-    chosen, policy = resolve_kernel(kernel), resolve_bandwidth(bandwidth)
     labels = joined.take("Y", labels)
     C = covariates_of(joined.take("covariates", as_covariates(covariates)), source.n_samples, taken)
     check_coded(X, Y=labels if taken is None else labels[taken], covariates=C)
-    question = Question(
-        labels_of(labels, label_kernel, taken, C),
+    spec = HsicSpec.of(
+        labels_of(labels, label_kernel, taken),
         C,
-        chosen,
-        policy,
-        estimator,
-        Draws(method, n_permutations, random_state),
+        kernel=kernel,
+        label_kernel=label_kernel,
+        bandwidth=bandwidth,
+        estimator=estimator,
     )
+    test = HsicTest(spec, method, n_permutations, random_state)
+    has_bandwidth = spec.kernel.has_bandwidth
     Z, constant = columns_of(
-        source, which, taken, missing, standardize=standardize, has_bandwidth=chosen.has_bandwidth
+        source, which, taken, missing, standardize=standardize, has_bandwidth=has_bandwidth
     )
-    together = answer(question, Z)
+    together = test.of(Z)
     alone = [
-        replace(together, statistic=0.0, p_value=1.0, sigma=np.nan)
-        if still
-        else answer(question, Z[:, [k]])
+        replace(together, statistic=0.0, p_value=1.0, sigma=np.nan) if still else test.of(Z[:, [k]])
         for k, still in enumerate(constant)
     ]
     names = source.feature_names()
-    p_values = np.array([test.p_value for test in alone])
+    p_values = np.array([each.p_value for each in alone])
     return FeatureTests(
         which,
         None if names is None else np.asarray(names)[which],
-        np.array([test.statistic for test in alone]),
+        np.array([each.statistic for each in alone]),
         p_values,
         np.asarray(false_discovery_control(p_values)),
-        np.array([test.sigma for test in alone]),
+        np.array([each.sigma for each in alone]),
         together,
     )
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
-from dhsic.independence.forms import AbstractForm
+from dhsic.linalg.symmetric import Symmetric
 
 #: The cell that each element is in, numbered in the order of their first elements.
 Partition = tuple[int, ...]
@@ -36,11 +36,11 @@ Partition = tuple[int, ...]
 PATTERNS = {2: ((1, 2), (2, 0)), 3: ((1, 3), (2, 0), (2, 1), (2, 2), (3, 0))}
 
 
-def sums_over(A: AbstractForm, order: int) -> Float:
+def sums_over(A: Symmetric, order: int) -> Float:
     """Sums over samples of products of 2 or 3 entries of A, (2,) or (5,)."""
     a = A.diagonal
     if order == 2:
-        return np.array([a @ a, A.square])
+        return np.array([a @ a, A.norm**2])
     squares = float(a @ A.row_squares())
     return np.array([(a**3).sum(), A.cubes(), squares, A.quadratic(a[:, None])[0], A.cubed_trace()])
 
@@ -115,7 +115,7 @@ class Moments:
     skewness: float
 
 
-def moments_permuted(C: AbstractForm, A: AbstractForm) -> Moments:
+def moments_permuted(C: Symmetric, A: Symmetric) -> Moments:
     """Moments of ``<P C P', A>`` over all m! permutations.
 
     Rows of C and of A sum to 0. Their traces t make the mean, ``t_A t_C / (m-1)``: a multiple of
@@ -148,9 +148,9 @@ def moments_permuted(C: AbstractForm, A: AbstractForm) -> Moments:
     return Moments(size * t_C * t_A / (m - 1), size**2 * variance, skewness)
 
 
-def _without_trace(A: AbstractForm) -> tuple[AbstractForm, float, float]:
+def _without_trace(A: Symmetric) -> tuple[Symmetric, float, float]:
     """``A / ||A||`` less its part of H, its trace, and ``||A||``: cubes stay within range."""
-    size = float(np.sqrt(max(A.square, 0.0))) or 1.0
+    size = A.norm or 1.0
     scaled = A.changed(1.0 / size, A.diagonal / size)
     trace = float(scaled.diagonal.sum())
     return scaled.less(trace / (len(A.diagonal) - 1)), trace, size

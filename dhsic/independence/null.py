@@ -13,8 +13,8 @@ import numpy as np
 from scipy.stats import norm, pearson3
 
 from dhsic._typing import Float, Index
-from dhsic.independence.forms import AbstractForm
 from dhsic.independence.moments import Moments
+from dhsic.linalg.symmetric import Symmetric
 
 
 def p_of_gamma(observed: float, null: Moments, rounding: float) -> float:
@@ -63,22 +63,22 @@ TIE = 1e-9
 ROUNDING = 64 * np.finfo(np.float64).eps
 
 
-def value_observed(C: AbstractForm, A: AbstractForm) -> float:
+def value_observed(C: Symmetric, A: Symmetric) -> float:
     """``<C, A>``, HSIC itself."""
     nobody = np.arange(len(C.diagonal))[None, :]
     return float(C.inner(nobody, [A])[0, 0])
 
 
 def values_permuted(
-    C: AbstractForm, forms: Sequence[AbstractForm], n_permutations: int, seed: int
+    C: Symmetric, forms: Sequence[Symmetric], n_permutations: int, seed: int
 ) -> Float:
     """``<P C P', A>`` for random permutations P, the same ones for every A.
 
     Parameters
     ----------
-    C : AbstractForm
+    C : Symmetric
         ``R L R`` of m samples.
-    forms : sequence of AbstractForm
+    forms : sequence of Symmetric
         ``R A R``, one or several.
     n_permutations : int
         How many are drawn.
@@ -101,9 +101,9 @@ def _drawn(rng: np.random.Generator, m: int, n: int, at_once: int) -> Iterator[I
         yield np.stack([rng.permutation(m) for _ in range(min(at_once, n - a))])
 
 
-def rounding_of(C: AbstractForm, A: AbstractForm) -> float:
+def rounding_of(C: Symmetric, A: Symmetric) -> float:
     """Size below which ``<C, R A R>`` is rounding; A as it was before R was applied."""
-    return float(ROUNDING * np.sqrt(max(C.square, 0.0) * max(A.square, 0.0)))
+    return float(ROUNDING * C.norm * A.norm)
 
 
 def p_of_permutations(observed: float, drawn: Float, rounding: float) -> float:

@@ -1,11 +1,4 @@
-"""The test of X and Y as they are given.
-
-What is asked of data: labels, kernels and estimator, and the matrices that they make.
-
-Answers to a question of independence, one function for every method.
-
-Where p-values come from.
-"""
+"""Tests of independence: what is asked of data, and where p-values come from."""
 
 from __future__ import annotations
 
@@ -17,18 +10,16 @@ import numpy as np
 
 from dhsic._typing import Float
 from dhsic.errors import InputError, MemoryBudgetError
-from dhsic.hsic import check_estimator, variance_of_hsic
+from dhsic.hsic import variance_of_hsic
 from dhsic.independence.data import (
-    basis_of,
+    dense_kernel,
+    dense_labels,
     estimated,
-    full_kernel,
-    full_labels,
+    low_rank_kernel,
+    low_rank_labels,
     residual,
-    thin_kernel,
-    thin_labels,
 )
-from dhsic.independence.estimate import Asked, matrix_of
-from dhsic.independence.forms import AbstractForm, Full
+from dhsic.independence.forms import TiledHsic, few_samples
 from dhsic.independence.moments import moments_permuted
 from dhsic.independence.null import (
     p_of_gamma,
@@ -39,29 +30,42 @@ from dhsic.independence.null import (
     values_permuted,
 )
 from dhsic.independence.result import TestResult
-from dhsic.independence.tiled import PanelledWeights, PanelPairing, SlicedData
-from dhsic.kernels.bandwidth import (
-    MEDIAN_SAMPLES,
-    AbstractBandwidth,
-    DistanceStats,
-    Grid,
-    resolve_bandwidth,
-)
+from dhsic.independence.spec import HsicSpec, matched
+from dhsic.independence.tiled import SlicedData, TiledWeights
+from dhsic.kernels.bandwidth import DistanceStats, Grid
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.labels import LabelParts
 from dhsic.kernels.statistic import Statistic
-from dhsic.kernels.table import check_reach, resolve_kernel
+from dhsic.linalg.covariates import covariate_basis
+from dhsic.linalg.symmetric import DenseSymmetric, Symmetric
 from dhsic.lowrank.base import is_count
 from dhsic.memory import available_bytes, human
 from dhsic.sources.target import check_coded
 
 METHODS = ("permutation", "gamma", "normal")
+#: (m, m) matrices of float64 at the peak of a test that writes them out, besides one a width.
+SQUARES = 6
 
 
-@dataclass(frozen=True)
-class Draws:
-    """Method of a test, and its permutations."""
+@dataclass(frozen=True, eq=False)
+class HsicTest:
+    """A test of any data against the same labels, which are worked on once.
 
+    Attributes
+    ----------
+    spec : HsicSpec
+        Labels, and how data are compared with them.
+    method : {"permutation", "gamma", "normal"}
+        Where p-values come from.
+    n_permutations, seed : int
+        How many are drawn.
+
+    Raises
+    ------
+    InputError
+        A parameter out of its range; an estimator or bandwidths that the method cannot do.
+    """
+
+    spec: HsicSpec
     method: str
     n_permutations: int
     seed: int
@@ -77,153 +81,112 @@ class Draws:
             )
         if not (is_count(self.seed) or (self.seed == 0 and self.seed is not False)):
             raise InputError(f"random_state={self.seed!r}; pass a whole number >= 0.")
-
-
-#: (m, m) matrices of float64 at the peak of a test that writes them out, besides one a width.
-SQUARES = 6
-
-
-@dataclass(frozen=True, eq=False)
-class Question:
-    """Labels, and how data are compared with them; `dhsic.independence.test` answers it.
-
-    What follows from the labels alone is made once, for any number of data.
-
-    Attributes
-    ----------
-    labels : LabelParts
-        Of m samples.
-    covariates : (m, q) array or None
-        Linear effects to project out.
-    kernel, policy : AbstractKernel, AbstractBandwidth
-        Of the data.
-    estimator : {"unbiased", "biased"}
-        JMLR eq. 5 or eq. 4.
-    draws : Draws
-        Where p-values come from.
-
-    Raises
-    ------
-    InputError
-        Too few samples, or an estimator or bandwidths that the method cannot do.
-    """
-
-    labels: LabelParts
-    covariates: Any
-    kernel: AbstractKernel
-    policy: AbstractBandwidth
-    estimator: str
-    draws: Draws
-
-    def __post_init__(self) -> None:
-        check_estimator(self.estimator, self.labels.n_samples)
-        method = self.draws.method
-        if method == "normal" and self.estimator != "unbiased":
+        estimator = self.spec.estimator
+        if self.method == "normal" and estimator != "unbiased":
             raise InputError(
                 f"method='normal' is about the unbiased estimator, and estimator="
-                f"{self.estimator!r}; pass estimator='unbiased', or method='permutation'."
+                f"{estimator!r}; pass estimator='unbiased', or method='permutation'."
             )
-        if method != "permutation" and isinstance(self.policy, Grid) and self.kernel.has_bandwidth:
+        if self.method != "permutation" and self._grid and self.spec.kernel.has_bandwidth:
             raise InputError(
-                f"Of {len(self.policy.sigmas)} bandwidths the one with the largest HSIC is taken, "
-                f"which method={method!r} knows nothing of; pass one of them, or "
+                f"Of {len(self._grid)} bandwidths the one with the largest HSIC is taken, "
+                f"which method={self.method!r} knows nothing of; pass one of them, or "
                 "method='permutation'."
             )
+
+    def of(self, X: Float) -> TestResult:
+        """Test of X (m, d)."""
+        X = self.spec.centred(X)
+        self.spec.check_reach(np.einsum("ij,ij->i", X, X))
+        by = {"permutation": self._permuted, "gamma": self._gamma, "normal": self._normal}
+        return by[self.method](X, self._sigmas(X))
+
+    def _permuted(self, X: Float, sigmas: tuple[float, ...]) -> TestResult:
+        """By the largest HSIC of all widths, in the data and in every permutation."""
+        C, rounding, forms = self.C, 0.0, []
+        for sigma in sigmas:
+            A = estimated(self._K(X, sigma), self.spec.estimator)
+            rounding = max(rounding, rounding_of(C, A))
+            forms.append(A.projected(self.Q))
+        observed = [value_observed(C, A) for A in forms]
+        n = self.n_permutations
+        drawn = values_permuted(C, forms, n, self.seed).max(axis=0)
+        best = int(np.argmax(observed))
+        p_value = p_of_permutations(observed[best], drawn, rounding)
+        null = float(drawn.mean()), float(drawn.var())
+        return TestResult(observed[best], p_value, "permutation", len(X), n, *null, sigmas[best])
+
+    def _gamma(self, X: Float, sigmas: tuple[float, ...]) -> TestResult:
+        """By the moments of all permutations."""
+        (sigma,), C = sigmas, self.C
+        A = estimated(self._K(X, sigma), self.spec.estimator)
+        rounding = rounding_of(C, A)
+        A = A.projected(self.Q)
+        observed, null = value_observed(C, A), moments_permuted(C, A)
+        p_value = p_of_gamma(observed, null, rounding)
+        return TestResult(observed, p_value, "gamma", len(X), 0, null.mean, null.variance, sigma)
+
+    def _normal(self, X: Float, sigmas: tuple[float, ...]) -> TestResult:
+        """By the standard error of HSIC_1 (JMLR Theorem 5)."""
+        (sigma,), kernel = sigmas, self.spec.kernel
+        data = SlicedData(X, centred=kernel.has_bandwidth)
+        row_sums, smoothed = TiledHsic(kernel, X.shape[1], self.W, data).influence(sigma)
+        observed, variance = float(row_sums.sum()), variance_of_hsic(row_sums, smoothed)
+        p_value = p_of_normal(observed, variance)
+        return TestResult(observed, p_value, "normal", len(X), 0, 0.0, variance, sigma)
 
     @cached_property
     def Q(self) -> Float:
         """Basis of what is taken out of the labels."""
-        return basis_of(self.covariates, self.labels.n_samples)
+        return covariate_basis(self.spec.covariates, self.spec.labels.n_samples)
 
     @cached_property
-    def C(self) -> AbstractForm:
+    def C(self) -> Symmetric:
         """Residual labels."""
-        L = thin_labels(self.labels)
+        L = low_rank_labels(self.spec.labels)
         if L is None:
             self._check_room()
-        return residual(full_labels(self.labels) if L is None else L, self.Q)
+        return residual(dense_labels(self.spec.labels) if L is None else L, self.Q)
 
     @cached_property
-    def W(self) -> PanelledWeights:
+    def W(self) -> TiledWeights:
         """Weights of the unbiased estimator, written out a panel at a time."""
-        return PanelledWeights.of(self.labels, "unbiased", self.covariates)
+        return TiledWeights.of(self.spec.labels, "unbiased", self.spec.covariates)
 
-    def K(self, X: Float, sigma: float) -> AbstractForm:
-        """Kernel of X (m, d); where C is full a thin one would not help."""
-        K = None if isinstance(self.C, Full) else thin_kernel(self.kernel, X, sigma)
+    def _K(self, X: Float, sigma: float) -> Symmetric:
+        """Kernel of X (m, d); where C is dense one of low rank would not help."""
+        kernel = self.spec.kernel
+        K = None if isinstance(self.C, DenseSymmetric) else low_rank_kernel(kernel, X, sigma)
         if K is not None:
             return K
         self._check_room()
-        return full_kernel(self.kernel, X, sigma)
+        return dense_kernel(kernel, X, sigma)
 
-    def sigmas(self, X: Float) -> tuple[float, ...]:
+    @property
+    def _grid(self) -> tuple[float, ...]:
+        """Widths that are to be tried, where the one with the largest HSIC is taken."""
+        policy = self.spec.policy
+        return policy.sigmas if isinstance(policy, Grid) else ()
+
+    def _sigmas(self, X: Float) -> tuple[float, ...]:
         """Widths of the kernel of X (m, d), one or those that are to be tried."""
-        if not self.kernel.has_bandwidth:
+        if not self.spec.kernel.has_bandwidth:
             return (1.0,)
-        if isinstance(self.policy, Grid):
-            return self.policy.sigmas
-        few = X[:: -(-len(X) // MEDIAN_SAMPLES)]  # as `dhsic.hsic` takes them
-        known = DistanceStats(self.kernel, None, Statistic.of(few @ few.T))
-        return (self.policy(known, X.shape[1]),)
+        if self._grid:
+            return self._grid
+        few = few_samples(X)
+        known = DistanceStats(self.spec.kernel, None, Statistic.of(few @ few.T))
+        return (self.spec.policy(known, X.shape[1]),)
 
     def _check_room(self) -> None:
-        m = self.labels.n_samples
-        widths = len(self.policy.sigmas) if isinstance(self.policy, Grid) else 1
-        needed, left = (SQUARES + widths) * 8 * m * m, available_bytes()
+        m = self.spec.labels.n_samples
+        needed, left = (SQUARES + (len(self._grid) or 1)) * 8 * m * m, available_bytes()
         if needed > left:
             raise MemoryBudgetError(
                 f"Kernel matrices of {m:,} x {m:,} samples take {human(needed)}, and there are "
                 f"{human(left)}. Test on fewer samples, or on fewer features at a time (one needs "
                 "no such matrix), or pass method='normal'."
             )
-
-
-def answer(question: Question, X: Float) -> TestResult:
-    """Test of X (m, d) by the method that was asked for."""
-    if question.kernel.has_bandwidth:
-        X = X - X.mean(axis=0)  # distances keep their digits
-    check_reach(question.kernel, float(np.einsum("ij,ij->i", X, X).max()))
-    return _ANSWERS[question.draws.method](question, X, question.sigmas(X))
-
-
-def _by_permutation(question: Question, X: Float, sigmas: tuple[float, ...]) -> TestResult:
-    """By the largest HSIC of all widths, in the data and in every permutation."""
-    C, rounding, forms = question.C, 0.0, []
-    for sigma in sigmas:
-        A = estimated(question.K(X, sigma), question.estimator)
-        rounding = max(rounding, rounding_of(C, A))
-        forms.append(A.projected(question.Q))
-    observed = [value_observed(C, A) for A in forms]
-    n = question.draws.n_permutations
-    drawn = values_permuted(C, forms, n, question.draws.seed).max(axis=0)
-    best = int(np.argmax(observed))
-    p_value = p_of_permutations(observed[best], drawn, rounding)
-    null = float(drawn.mean()), float(drawn.var())
-    return TestResult(observed[best], p_value, "permutation", len(X), n, *null, sigmas[best])
-
-
-def _by_gamma(question: Question, X: Float, sigmas: tuple[float, ...]) -> TestResult:
-    """By the moments of all permutations."""
-    (sigma,), C = sigmas, question.C
-    A = estimated(question.K(X, sigma), question.estimator)
-    rounding = rounding_of(C, A)
-    A = A.projected(question.Q)
-    observed, null = value_observed(C, A), moments_permuted(C, A)
-    p_value = p_of_gamma(observed, null, rounding)
-    return TestResult(observed, p_value, "gamma", len(X), 0, null.mean, null.variance, sigma)
-
-
-def _by_theorem_5(question: Question, X: Float, sigmas: tuple[float, ...]) -> TestResult:
-    """By the standard error of HSIC_1."""
-    (sigma,) = sigmas
-    data = SlicedData(X, centred=question.kernel.has_bandwidth)
-    row_sums, smoothed = PanelPairing(question.kernel, data, question.W).influence(sigma)
-    observed, variance = float(row_sums.sum()), variance_of_hsic(row_sums, smoothed)
-    p_value = p_of_normal(observed, variance)
-    return TestResult(observed, p_value, "normal", len(X), 0, 0.0, variance, sigma)
-
-
-_ANSWERS = {"permutation": _by_permutation, "gamma": _by_gamma, "normal": _by_theorem_5}
 
 
 def hsic_test(
@@ -300,15 +263,21 @@ def hsic_test(
     >>> hsic_test(x, np.tile([0, 1], 25)).p_value > 0.5
     True
     """
-    chosen = resolve_kernel(kernel)
-    asked = Asked.of(X, Y, chosen, label_kernel, estimator, covariates, by_position=by_position)
-    check_coded(X, Y=asked.Y, covariates=asked.covariates)
-    policy, draws = resolve_bandwidth(bandwidth), Draws(method, n_permutations, random_state)
-    question = Question(asked.labels(), asked.covariates, asked.kernel, policy, estimator, draws)
-    values = matrix_of(X, question.labels.n_samples)
+    labels, C = matched(X, Y, covariates, by_position=by_position)
+    check_coded(X, Y=labels, covariates=C)
+    spec = HsicSpec.of(
+        labels,
+        C,
+        kernel=kernel,
+        label_kernel=label_kernel,
+        bandwidth=bandwidth,
+        estimator=estimator,
+    )
+    test = HsicTest(spec, method, n_permutations, random_state)
+    values = spec.matrix_of(X)
     if not np.ptp(values, axis=0).any():
         raise InputError(
             f"X does not vary over its {len(values)} samples: nothing depends on it. Check which "
             "column was passed."
         )
-    return answer(question, values)
+    return test.of(values)

@@ -1,8 +1,9 @@
 r"""HSIC for more samples than an (m, m) matrix has room for: K and W panel by panel, exact.
 
 A panel is some rows of the upper triangle, (n, m - a) from row a on, with n chosen so that it
-takes 64 MiB. The data are read once a panel, as many features at a time as fill a panel too; W is
-written from the labels where it is needed, from one pass over L beforehand:
+takes 64 MiB; its tiles are the part on the diagonal and the part beside it. The data are read once
+a panel, as many features at a time as fill a panel too; W is written from the labels where it is
+needed, from one pass over L beforehand:
 
     ``R L R = L - Q P' - P Q' + Q N Q'``,  ``P = L Q``,  ``N = Q' P``,
 
@@ -12,7 +13,7 @@ needs besides (`dhsic.hsic` says why).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +22,6 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.hsic import check_estimator
-from dhsic.independence.dense import AbstractPairing
-from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
-from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import LabelParts
 from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.covariates import covariate_basis
@@ -42,26 +40,30 @@ def panels(m: int) -> Iterator[tuple[slice, slice]]:
         yield slice(a, min(a + height, m)), slice(a, m)
 
 
-def total(panel: Float) -> float:
-    """Sum over a panel and its mirror image below the diagonal."""
-    n = len(panel)
-    return float(panel[:, :n].sum() + 2.0 * panel[:, n:].sum())
+def tiles(m: int) -> Iterator[tuple[slice, slice]]:
+    """Rows and columns of the tiles of the panels: on the diagonal, and right of it."""
+    for rows, columns in panels(m):
+        yield rows, rows
+        if rows.stop < columns.stop:
+            yield rows, slice(rows.stop, columns.stop)
 
 
-def add_row_sums(sums: Float, rows: slice, panel: Float) -> None:
-    """Add the row sums of a panel and of its mirror image, in place."""
-    sums[rows] += panel.sum(axis=1)
-    sums[rows.stop :] += panel[:, len(panel) :].sum(axis=0)
+def add_row_sums(sums: Float, rows: slice, columns: slice, tile: Float) -> None:
+    """Add the row sums of a tile, and of its mirror image beside the diagonal, in place."""
+    sums[rows] += tile.sum(axis=1)
+    if rows != columns:
+        sums[columns] += tile.sum(axis=0)
 
 
-def add_product(products: Float, rows: slice, panel: Float, Q: Float) -> None:
-    """Add the product of a panel and of its mirror image with Q (m, ...), in place."""
-    products[rows] += panel @ Q[rows.start :]
-    products[rows.stop :] += panel[:, len(panel) :].T @ Q[rows]
+def add_product(products: Float, rows: slice, columns: slice, tile: Float, Q: Float) -> None:
+    """Add the product of a tile, and of its mirror image, with Q (m, ...), in place."""
+    products[rows] += tile @ Q[columns]
+    if rows != columns:
+        products[columns] += tile.T @ Q[rows]
 
 
 @dataclass(frozen=True, eq=False)
-class PanelledWeights:
+class TiledWeights:
     """W of labels (JMLR eq. 4 and 5), written out where it is asked for.
 
     Attributes
@@ -84,25 +86,26 @@ class PanelledWeights:
     estimator: str
 
     @staticmethod
-    def of(labels: LabelParts, estimator: str, covariates: Array | None) -> PanelledWeights:
+    def of(labels: LabelParts, estimator: str, covariates: Array | None) -> TiledWeights:
         """One pass over L; errors as of `dhsic.hsic.weights`."""
         m = labels.n_samples
         check_estimator(estimator, m)
-        Q = np.full((m, 1), m**-0.5) if covariates is None else covariate_basis(covariates, m)
+        Q = covariate_basis(covariates, m)
         P, diagonal = np.zeros_like(Q), np.zeros(m)
-        for rows, columns in panels(m):
+        for rows, columns in tiles(m):
             L = labels.tile(rows, columns)
-            diagonal[rows] = np.diagonal(L)
-            add_product(P, rows, L, Q)
+            if rows == columns:
+                diagonal[rows] = np.diagonal(L)
+            add_product(P, rows, columns, L, Q)
         N = Q.T @ P
         diagonal += np.einsum("ij,ij->i", Q @ N - 2.0 * P, Q)
-        return PanelledWeights(labels, Q, P, (N + N.T) / 2, diagonal, estimator)
+        return TiledWeights(labels, Q, P, (N + N.T) / 2, diagonal, estimator)
 
-    def panel(self, rows: slice, columns: slice) -> Float:
-        """Part of W, a new array; `rows` and `columns` as of `panels`."""
+    def tile(self, rows: slice, columns: slice) -> Float:
+        """Part of W, a new array; `rows` and `columns` as of `tiles`."""
         W = self.labels.tile(rows, columns) - self.Q[rows] @ self.P[columns].T
         W += (self.Q[rows] @ self.N - self.P[rows]) @ self.Q[columns].T
-        m, n = self.labels.n_samples, len(W)
+        m = self.labels.n_samples
         if self.estimator == "biased":
             W /= (m - 1) ** 2
             return np.asarray(W)
@@ -110,14 +113,15 @@ class PanelledWeights:
         W += self.diagonal[columns] / (m - 2)
         W -= self.diagonal.sum() / ((m - 1) * (m - 2))
         W /= m * (m - 3)
-        W[np.arange(n), np.arange(n)] = 0.0
+        if rows == columns:
+            np.fill_diagonal(W, 0.0)
         return np.asarray(W)
 
     def times(self, x: Float) -> Float:
         """``W x``, (m,)."""
         product = np.zeros(len(x))
-        for rows, columns in panels(len(x)):
-            add_product(product, rows, self.panel(rows, columns), x)
+        for rows, columns in tiles(len(x)):
+            add_product(product, rows, columns, self.tile(rows, columns), x)
         return product
 
 
@@ -147,22 +151,25 @@ class SlicedData:
             )
         self.n_samples, self.n_features = (int(n) for n in self._X.shape)
         self.means = np.zeros(self.n_features)
-        self.norms = np.zeros(self.n_samples)
+        self.diagonal = np.zeros(self.n_samples)  # squared norms of the samples
         for features in self._slices():
             x = self._read(slice(0, self.n_samples), features)
             if centred:
                 self.means[features] = x.mean(axis=0)
                 x -= self.means[features]
-            self.norms += np.einsum("ij,ij->i", x, x)
+            self.diagonal += np.einsum("ij,ij->i", x, x)
 
-    def inner(self, rows: slice, columns: slice) -> Float:
-        """Panel of ``G = X X'``; `columns` begin where `rows` do."""
-        n = rows.stop - rows.start
-        G = np.zeros((n, columns.stop - columns.start))
-        for features in self._slices():
-            x = self._read(columns, features) - self.means[features]
-            G += x[:n] @ x.T
-        return G
+    def tiles(self) -> Iterator[tuple[slice, slice, Float]]:
+        """Rows, columns and values of the tiles of ``G = X X'``, a panel at a time."""
+        for rows, columns in panels(self.n_samples):
+            n = rows.stop - rows.start
+            G = np.zeros((n, columns.stop - columns.start))
+            for features in self._slices():
+                x = self._read(columns, features) - self.means[features]
+                G += x[:n] @ x.T
+            yield rows, rows, G[:, :n]
+            if rows.stop < columns.stop:
+                yield rows, slice(rows.stop, columns.stop), G[:, n:]
 
     def sample(self, most: int) -> Statistic:
         """Statistic of every so-many-th sample, at most so many."""
@@ -185,40 +192,3 @@ class SlicedData:
         width = chunk * max(1, most // chunk)
         for a in range(0, self.n_features, width):
             yield slice(a, min(a + width, self.n_features))
-
-
-class PanelPairing(AbstractPairing):
-    """W and K panel by panel, in O(m) memory times the height of a panel."""
-
-    def __init__(self, kernel: AbstractKernel, data: SlicedData, weights: PanelledWeights) -> None:
-        self.kernel, self.n_features = kernel, data.n_features
-        self.data, self.weights = data, weights
-
-    def values(self, sigmas: Sequence[float]) -> list[float]:
-        """All of them in one pass over the data."""
-        totals = [0.0] * len(sigmas)
-        for rows, columns in panels(self.data.n_samples):
-            inner, W = self.data.inner(rows, columns), self.weights.panel(rows, columns)
-            for i, sigma in enumerate(sigmas):
-                totals[i] += total(self._gram(inner, rows, columns, sigma) * W)
-        return totals
-
-    def influence(self, sigma: float) -> tuple[Float, Float]:
-        """A pass over the data, then one over the labels."""
-        m = self.data.n_samples
-        row_sums, sums = np.zeros(m), np.zeros(m)
-        for rows, columns in panels(m):
-            K = self._gram(self.data.inner(rows, columns), rows, columns, sigma)
-            np.fill_diagonal(K, 0.0)
-            add_row_sums(sums, rows, K)
-            K *= self.weights.panel(rows, columns)
-            add_row_sums(row_sums, rows, K)
-        return row_sums, self.weights.times(sums)
-
-    def sample(self) -> Statistic:
-        """Of every so-many-th sample, as the policy takes them from a whole statistic."""
-        return self.data.sample(MEDIAN_SAMPLES)
-
-    def _gram(self, inner: Float, rows: slice, columns: slice, sigma: float) -> Float:
-        norms = self.data.norms
-        return self.kernel.gram(inner, norms[rows], norms[columns], sigma)

@@ -18,11 +18,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, final
+
+import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.kernels.statistic import AbstractSums, InnerProducts
+
+#: Side of the tiles on whose diagonals the diagonal of a kernel matrix is computed.
+DIAGONAL_TILE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +176,25 @@ class AbstractKernel(ABC):
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """Part of base matrix `key` of the expansion, (r, c), a new array; K by default."""
         return self.gram(inner, rows, columns, sigma)
+
+    @final
+    def part(
+        self, key: int | None, inner: Float, rows: Float, columns: Float, sigma: float
+    ) -> Float:
+        """Part of base matrix `key`, of K itself for None; arguments as of `gram`."""
+        if key is None:
+            return self.gram(inner, rows, columns, sigma)
+        return self.base(key, inner, rows, columns, sigma)
+
+    @final
+    def diagonal(self, key: int | None, norms: Float, sigma: float) -> Float:
+        """Diagonal of base matrix `key`, of K itself for None; `norms` (m,) is that of G."""
+        diagonal = np.empty_like(norms)
+        for a in range(0, len(norms), DIAGONAL_TILE):
+            n = norms[a : a + DIAGONAL_TILE]
+            tile = np.repeat(n[:, None], len(n), axis=1)
+            diagonal[a : a + DIAGONAL_TILE] = np.diagonal(self.part(key, tile, n, n, sigma))
+        return diagonal
 
     def expansion(self, order: int, sigma: float) -> Expansion:
         """Terms up to `order`; refused by kernels that have no series.

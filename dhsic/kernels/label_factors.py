@@ -9,8 +9,6 @@ memory. Kernels and widths are those of `dhsic.kernels.labels`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from dhsic._typing import Array, Float
@@ -20,9 +18,12 @@ from dhsic.kernels.labels import (
     GivenMatrix,
     LabelPart,
     LabelParts,
+    RealTargets,
     label_distances,
     label_parts,
 )
+from dhsic.linalg.pivoted_cholesky import pivoted_cholesky
+from dhsic.linalg.symmetric import LowRankSymmetric
 
 #: A given matrix of up to so many samples is decomposed.
 MOST_DECOMPOSED = 5000
@@ -32,39 +33,13 @@ MOST_DIRECTIONS = 2000
 TOLERANCE = 1e-10
 
 
-@dataclass(frozen=True, slots=True)
-class LabelFactor:
-    """``L ~ B diag(weights) B'``.
-
-    Attributes
-    ----------
-    B : (m, g) float64
-        Directions.
-    weights : (g,) float64
-        Their weights; negative only where a given L is indefinite.
-    exact : bool
-        Whether nothing but rounding is missing.
-    error : float
-        Part of L that is missing: of its trace, for a given L of the sum of its eigenvalues'
-        sizes. No entry of a Gaussian L is off by more than m times as much.
-    name : str
-        Which kernels on which targets.
-    """
-
-    B: Float
-    weights: Float
-    exact: bool
-    error: float
-    name: str
-
-
 def label_factor(
     y: Array,
     label_kernel: str = "auto",
     *,
     tolerance: float = TOLERANCE,
     max_rank: int = MOST_DIRECTIONS,
-) -> LabelFactor:
+) -> LowRankSymmetric:
     """Factor of the label matrix that `dhsic.kernels.labels.label_matrix` writes out.
 
     Parameters
@@ -80,8 +55,10 @@ def label_factor(
 
     Returns
     -------
-    LabelFactor
-        B, its weights and what is missing.
+    LowRankSymmetric
+        Weights are negative only where a given L is indefinite. The error is the part of the
+        trace that is missing, of a given L of the sum of its eigenvalues' sizes; no entry of a
+        Gaussian L is off by more than m times as much.
 
     Raises
     ------
@@ -93,45 +70,49 @@ def label_factor(
 
 def factor_of(
     labels: LabelParts, *, tolerance: float = TOLERANCE, max_rank: int = MOST_DIRECTIONS
-) -> LabelFactor:
+) -> LowRankSymmetric:
     """Factor of labels that have been read; parameters and errors as of `label_factor`."""
     found = [_factor(part, tolerance, max_rank) for part in labels.parts]
-    missing = sum(part.missing for part in found)
-    whole = missing + sum(part.size for part in found)
-    return LabelFactor(
-        np.column_stack([part.B for part in found]),
-        np.concatenate([part.weights for part in found]),
-        all(part.exact for part in found),
-        missing / whole if whole else 0.0,
-        labels.description,
+    missing = sum(left for _, _, left in found)
+    size = sum(float(np.einsum("ij,ij,j->", B, B, np.abs(w))) for B, w, _ in found)
+    error = missing / (missing + size) if missing + size else 0.0
+    B, weights = (
+        np.column_stack([B for B, _, _ in found]),
+        np.concatenate([w for _, w, _ in found]),
     )
+    return LowRankSymmetric.of(B, weights, error)
 
 
-@dataclass(frozen=True, slots=True)
-class _PartFactor:
-    """Factor of one part; `missing` and its `size` in the same unit."""
+def factor_of_few(
+    labels: LabelParts, *, tolerance: float, max_rank: int
+) -> LowRankSymmetric | None:
+    """Factor of labels that so few directions make; None where there are more.
 
-    B: Float
-    weights: Float
-    exact: bool = True
-    missing: float = 0.0
+    Classes and real values may have few. A given L is not searched: that takes long.
+    """
+    for part in labels.parts:
+        few = isinstance(part, ClassTarget) and len(part.weights) <= max_rank
+        if not (few or isinstance(part, RealTargets)):
+            return None
+    L = factor_of(labels, tolerance=tolerance, max_rank=max_rank)
+    return None if L.error > tolerance or L.rank > max_rank else L
 
-    @property
-    def size(self) -> float:
-        return float(np.einsum("ij,ij,j->", self.B, self.B, np.abs(self.weights)))
+
+#: Directions (m, g) of a part, their weights (g,) and what is missing, in units of its trace.
+PartFactor = tuple[Float, Float, float]
 
 
-def _factor(part: LabelPart, tolerance: float, max_rank: int) -> _PartFactor:
+def _factor(part: LabelPart, tolerance: float, max_rank: int) -> PartFactor:
     if isinstance(part, ClassTarget):
         return _class_factor(part)
     if isinstance(part, GivenMatrix):
         return _spectrum(part.L)
     if part.sigma is None:
-        return _PartFactor(part.values, np.ones(part.values.shape[1]))
+        return part.values, np.ones(part.values.shape[1]), 0.0
     return _cholesky(part.values, part.sigma, tolerance, max_rank)
 
 
-def _class_factor(target: ClassTarget) -> _PartFactor:
+def _class_factor(target: ClassTarget) -> PartFactor:
     """Eq. 16 to 19: the row of its class for every sample."""
     n = len(target.weights)
     if n > MOST_DIRECTIONS:
@@ -139,14 +120,11 @@ def _class_factor(target: ClassTarget) -> _PartFactor:
             f"The labels have {n} classes, and methods of low rank take up to {MOST_DIRECTIONS}; "
             "pass method='blockwise' or 'exact', or fewer classes."
         )
-    if target.maps is not None:
-        return _PartFactor(target.maps[target.codes], target.weights)
-    B = np.zeros((len(target.codes), n))
-    B[np.arange(len(B)), target.codes] = 1.0
-    return _PartFactor(B, target.weights)
+    maps = np.eye(n) if target.maps is None else target.maps
+    return maps[target.codes], target.weights, 0.0
 
 
-def _spectrum(L: Float) -> _PartFactor:
+def _spectrum(L: Float) -> PartFactor:
     """Eigenvectors of a given L whose eigenvalues are more than rounding."""
     m = len(L)
     if m > MOST_DECOMPOSED:
@@ -157,27 +135,15 @@ def _spectrum(L: Float) -> _PartFactor:
     values, vectors = np.linalg.eigh((L + L.T) / 2)
     sizes = np.abs(values)
     kept = sizes > 1e-14 * max(float(sizes.max()), 1e-300)
-    return _PartFactor(vectors[:, kept], values[kept], missing=float(sizes[~kept].sum()))
+    return vectors[:, kept], values[kept], float(sizes[~kept].sum())
 
 
-def _cholesky(values: Float, sigma: float, tolerance: float, max_rank: int) -> _PartFactor:
-    """Incomplete Cholesky decomposition of a Gaussian L; the worst sample is the next pivot."""
+def _cholesky(values: Float, sigma: float, tolerance: float, max_rank: int) -> PartFactor:
+    """Of a Gaussian L; the worst sample is the next pivot."""
+
+    def row(p: int) -> Float:
+        return np.exp(-sigma * label_distances(values, values[p : p + 1])[:, 0])
+
     m = len(values)
-    G = np.empty((min(16, m), m))  # rows are directions
-    residual = np.ones(m)  # diagonal of what is missing
-    rank = 0
-    while rank < min(m, max_rank) and residual.sum() > tolerance * m:
-        pivot = int(np.argmax(residual))
-        if rank == len(G):
-            G = np.concatenate([G, np.empty_like(G)])
-        column = np.exp(-sigma * label_distances(values, values[pivot : pivot + 1])[:, 0])
-        column -= G[:rank, pivot] @ G[:rank]
-        column /= np.sqrt(residual[pivot])
-        G[rank] = column
-        column *= column
-        residual -= column
-        np.maximum(residual, 0.0, out=residual)
-        residual[pivot] = 0.0
-        rank += 1
-    B = np.ascontiguousarray(G[:rank].T)
-    return _PartFactor(B, np.ones(rank), exact=False, missing=float(residual.sum()))
+    G, _, missing = pivoted_cholesky(row, np.ones(m), rank=min(m, max_rank), tolerance=tolerance)
+    return np.ascontiguousarray(G.T), np.ones(len(G)), float(missing.sum())

@@ -9,13 +9,13 @@ from dhsic.errors import InputError
 from dhsic.validation import as_numbers
 
 
-def covariate_basis(covariates: Array, m: int) -> Float:
+def covariate_basis(covariates: Array | None, m: int) -> Float:
     """Orthonormal basis Q of ``[1, C]``, (m, q + 1) or fewer columns where C is dependent.
 
     Parameters
     ----------
-    covariates : (m, q) or (m,) array
-        C, real numbers.
+    covariates : (m, q) or (m,) array, optional
+        C, real numbers; none by default.
     m : int
         Number of samples.
 
@@ -24,6 +24,8 @@ def covariate_basis(covariates: Array, m: int) -> Float:
     InputError
         Other than m rows, no numbers, or so many columns that nothing is left.
     """
+    if covariates is None:
+        return np.full((m, 1), m**-0.5)
     C = as_numbers(covariates, "covariates")
     C = C[:, None] if C.ndim == 1 else C
     if C.ndim != 2 or len(C) != m:
@@ -40,3 +42,12 @@ def covariate_basis(covariates: Array, m: int) -> Float:
             f"{Q.shape[1] - 1} independent covariates leave nothing of {m} samples; pass fewer."
         )
     return np.asarray(Q)
+
+
+def residuals(B: Float, covariates: Array | None) -> Float:
+    """``R B``, (m, k), what a linear regression of its columns on ``[1, C]`` leaves."""
+    if covariates is None:
+        return np.asarray(B - B.mean(axis=0))
+    Q = covariate_basis(covariates, len(B))
+    B = B - Q @ (Q.T @ B)
+    return np.asarray(B - Q @ (Q.T @ B))  # once more, for the digits of what is left

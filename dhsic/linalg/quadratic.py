@@ -2,6 +2,10 @@
 
 With A in panels of columns, ``x' A x = sum_panels x_p' (T x)_p``, where T is A on and next to the
 diagonal, twice A below and nothing above. A panel of ``T x`` is used up while it is in the cache.
+
+A matrix of low rank has a diagonal of its own (`dhsic.linalg.symmetric`). What the product of its
+directions says of the diagonal is taken away and the true diagonal put in its place:
+``x' A x = sum_k theta_k (y_k' x)^2 + sum_i (a_i - own_i) x_i^2``, 2 m R flops instead of m^2.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.namespace import Movable, namespace_of, zeros
+from dhsic.namespace import Movable, cast, namespace_of, zeros
 
 #: Columns of a panel: products of this width run at nearly full speed, little of the upper
 #: triangle comes along, and so few products are summed in the working dtype.
@@ -71,3 +75,65 @@ class Quadratic(Movable):
             a = b
         pairs: Float = (out + xp.permute_dims(out, (1, 0, 2))) / 2
         return pairs
+
+
+@dataclass(frozen=True, slots=True)
+class LowRankQuadratic(Movable):
+    """``Y' diag(theta) Y + Diag(correction)``, ready for quadratic forms.
+
+    Attributes
+    ----------
+    Y : (R, m) array
+        Directions in the working dtype, C-ordered, entries of about 1.
+    theta : (R,) float64
+        Their weights.
+    correction : (m,) array
+        True diagonal of A less the one that Y, as rounded, has.
+    row_sums : (m,) array
+        ``A 1``.
+    """
+
+    Y: Array
+    theta: Float
+    correction: Array
+    row_sums: Array
+
+    def forms(self, X: Array) -> Float:
+        """``x' A x`` of every row of X (c, m), float64 (c,)."""
+        xp = namespace_of(X)
+        along = cast(X @ self.Y.T, np.float64)  # (c, R)
+        own = cast(xp.square(X) @ self.correction, np.float64)
+        total: Float = xp.square(along) @ self.theta + own
+        return total
+
+    def pairs(self, X: Array) -> Float:
+        """``x_k' A x_l`` of the rows of X (n, c, m) with each other, float64 (n, n, c)."""
+        n, c, m = X.shape
+        xp = namespace_of(X)
+        flat = xp.reshape(X, (n * c, m))
+        along = xp.reshape(cast(flat @ self.Y.T, np.float64), (n, c, -1))
+        out = zeros((n, n, c), like=X)
+        for k in range(n):
+            for l in range(k, n):  # noqa: E741  # the level, as in N_kl
+                between = xp.vecdot(along[k, ...] * self.theta, along[l, ...])
+                own = (X[k, ...] * X[l, ...]) @ self.correction
+                out[k, l, :] = between + cast(own, np.float64)
+                out[l, k, :] = out[k, l, :]
+        return out
+
+
+AnyQuadratic = Quadratic | LowRankQuadratic
+
+
+def diagonal_of_product(F: Array, weights: Float) -> Float:
+    """Diagonal of ``F diag(weights) F'``, (m,) float64; weights (r,) or (r, r).
+
+    Contiguous directions (m, r), of any precision, are summed one after the other.
+    """
+    if F.flags.f_contiguous and weights.ndim == 1:
+        own = np.zeros(len(F))
+        for f, weight in zip(F.T, weights, strict=True):
+            own += weight * np.square(f, dtype=np.float64)
+        return own
+    weighted = F * weights if weights.ndim == 1 else F @ weights
+    return np.asarray(np.einsum("ij,ij->i", weighted, F))

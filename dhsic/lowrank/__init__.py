@@ -1,6 +1,6 @@
 """Low-rank factors of the data kernel matrix, from inner products with landmarks."""
 
-from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks
+from dhsic.lowrank.base import AbstractFactorizer, Landmarks
 from dhsic.lowrank.cholesky import Cholesky
 from dhsic.lowrank.nystrom import Nystrom
 from dhsic.lowrank.random_features import RandomFeatures
@@ -10,7 +10,6 @@ from dhsic.lowrank.spectral import Spectral
 __all__ = [
     "AbstractFactorizer",
     "Cholesky",
-    "Factor",
     "Landmarks",
     "Nystrom",
     "RandomFeatures",

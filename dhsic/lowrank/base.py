@@ -5,21 +5,23 @@ m samples with b *landmarks*; no m x m matrix is ever formed. What is factored i
 the kernel's expansion, K itself for kernels with a bandwidth. Only what is off the diagonal
 counts: HSIC takes the diagonal from elsewhere.
 
-Checks of what users set on a factorizer.
+Rows of a base matrix at the landmarks are computed from inner products where they are needed.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
 import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
+from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.validation import is_number
 
 
@@ -90,29 +92,65 @@ def _check_rows(rows: Index, b: int, m: int) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Factor:
-    """``K ~ F diag(weights) F'`` off the diagonal.
+#: Bytes of the base matrix that are in memory at a time.
+STRIP_BYTES = 1 << 24
+#: Fewer samples than this at a time are not worth a call.
+LEAST_STRIP = 64
 
-    Attributes
-    ----------
-    F : (m, r) float64
-        A row a sample; r may be 0 where there is nothing to find.
-    weights : (r,) float64
-        1, or -1 for negative directions of the spectral factorizer.
-    error : float
-        Its own estimate of ``||K - F diag(weights) F'||_F / ||K||_F``, off the diagonal; infinite
-        where it cannot tell.
+
+@dataclass(frozen=True, slots=True)
+class BaseRows:
+    """Rows at landmarks that are samples of base matrix `key`, of K itself for None.
+
+    They are computed where they are needed.
     """
 
-    F: Float
-    weights: Float
-    error: float
+    kernel: AbstractKernel
+    sigma: float
+    landmarks: Landmarks
+    key: int | None = 0
 
     @property
-    def rank(self) -> int:
-        """Number of directions r."""
-        return int(self.F.shape[1])
+    def rows(self) -> Index:
+        """Which samples the landmarks are, (b,).
+
+        Raises
+        ------
+        InputError
+            They are random directions.
+        """
+        if self.landmarks.rows is None:
+            raise InputError(
+                f"These {self.landmarks.n_landmarks} landmarks are random directions of feature "
+                "space, which serve random features only. Pass samples as landmarks, or "
+                "RandomFeatures()."
+            )
+        return self.landmarks.rows
+
+    def part(self, which: Index, columns: slice | Index) -> Float:
+        """Base matrix between landmarks `which`, (s,), and samples `columns`: (s, t), new."""
+        rows = self.rows[which]
+        inner, norms = self.landmarks.inner, self.landmarks.norms
+        some = inner[:, columns][which] if isinstance(columns, slice) else inner[which][:, columns]
+        return self.kernel.part(self.key, some, norms[rows], norms[columns], self.sigma)
+
+    def strips(self, which: Index) -> Iterator[tuple[slice, Float]]:
+        """Columns and ``(s, t)`` parts of the rows of landmarks `which`, left to right."""
+        m = self.landmarks.n_samples
+        width = max(LEAST_STRIP, STRIP_BYTES // (8 * max(1, len(which))))
+        for a in range(0, m, width):
+            columns = slice(a, min(a + width, m))
+            yield columns, self.part(which, columns)
+
+    def among(self, which: Index) -> Float:
+        """Base matrix among landmarks `which`, (s, s), symmetric to the last bit."""
+        K = self.part(which, self.rows[which])
+        return np.asarray((K + K.T) / 2)
+
+    def diagonal(self, samples: Index | None = None) -> Float:
+        """Base matrix of samples with themselves, all (m,) or some (s,)."""
+        norms = self.landmarks.norms if samples is None else self.landmarks.norms[samples]
+        return self.kernel.diagonal(self.key, norms, self.sigma)
 
 
 class AbstractFactorizer(ABC):
@@ -120,23 +158,44 @@ class AbstractFactorizer(ABC):
 
     name: ClassVar[str]
 
-    @abstractmethod
+    @final
     def factor(
         self,
         kernel: AbstractKernel,
         sigma: float,
         landmarks: Landmarks,
         *,
-        base: int = 0,
+        base: int | None = 0,
         seed: int = 0,
-    ) -> Factor:
-        """Factor of base matrix `base`; the same bits for the same input and seed.
+    ) -> LowRankSymmetric:
+        """``F diag(weights) F'`` with the true diagonal; the same bits for the same input and seed.
+
+        Weights are 1, or -1 for negative directions of the spectral factorizer. The error is its
+        own estimate of ``||K - F diag(weights) F'||_F / ||K||_F`` off the diagonal.
+
+        Parameters
+        ----------
+        kernel, sigma
+            Kernel and its parameter.
+        landmarks : Landmarks
+            What it is factored from.
+        base : int or None
+            Which base matrix of the expansion; K itself for None.
+        seed : int
+            Of what is drawn.
 
         Raises
         ------
         InputError
             A kernel or landmarks that the factorizer is not meant for.
         """
+        rows = BaseRows(kernel, sigma, landmarks, base)
+        F, weights, error = self._directions(rows, seed)
+        return LowRankSymmetric(F, weights, rows.diagonal(), error)
+
+    @abstractmethod
+    def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
+        """F (m, r), its weights and its error."""
 
 
 def check_rank(rank: object, factorizer: str) -> None:

@@ -1,9 +1,4 @@
-"""Incomplete Cholesky decomposition with pivoting (JMLR 2.6.2; Fine and Scheinberg, 2000).
-
-Each step takes the landmark of which most is missing and adds the direction that completes its
-row of K. It needs the rows of the pivots alone, O(m r^2) operations, and knows at every step the
-trace of what is missing.
-"""
+"""Landmarks as pivots of an incomplete Cholesky decomposition (`dhsic.linalg.pivoted_cholesky`)."""
 
 from __future__ import annotations
 
@@ -14,9 +9,8 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from dhsic._typing import Float, Index
-from dhsic.kernels.base import AbstractKernel
-from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks, check_rank, check_tolerance
-from dhsic.lowrank.landmarks import BaseRows
+from dhsic.linalg.pivoted_cholesky import pivoted_cholesky
+from dhsic.lowrank.base import AbstractFactorizer, BaseRows, check_rank, check_tolerance
 from dhsic.lowrank.residuals import HeldOut, estimated_error, held_positions
 
 #: A pivot of which less than this part of the largest diagonal entry, times the number of
@@ -54,49 +48,25 @@ class Cholesky(AbstractFactorizer):
         check_rank(self.rank, "Cholesky")
         check_tolerance(self.tolerance, "Cholesky")
 
-    def factor(
-        self,
-        kernel: AbstractKernel,
-        sigma: float,
-        landmarks: Landmarks,
-        *,
-        base: int = 0,
-        seed: int = 0,
-    ) -> Factor:
+    def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
         """A column of F per pivot, in their order; weights are 1."""
-        rows = BaseRows(kernel, sigma, landmarks, base)
-        diagonal = rows.diagonal()
-        columns, pivots, missing = self._decompose(rows, diagonal)
-        F = np.ascontiguousarray(columns.T)
-        weights = np.ones(F.shape[1])
-        held = _held_out(rows, F, pivots, diagonal, missing, seed)
-        return Factor(F, weights, estimated_error(rows, F, weights, pivots, held, missing))
-
-    def _decompose(self, rows: BaseRows, diagonal: Float) -> tuple[Float, Index, Float]:
-        """Columns of F (r, m), positions of the pivots (r,) and the residual's diagonal (m,)."""
         b, m = rows.landmarks.inner.shape
         most = b if self.rank is None else min(self.rank, b)
-        columns = np.empty((most, m))  # memory is taken as columns are written
-        missing = diagonal.copy()
-        trace, complete = diagonal.sum(), ROUNDING * b * diagonal.max()
-        pivots: list[int] = []
-        while len(pivots) < most and missing.sum() > self.tolerance * trace:
-            pivot = int(np.argmax(missing[rows.rows]))
-            at = rows.rows[pivot]
-            if missing[at] <= complete:
-                break
-            before = columns[: len(pivots)]
-            column = columns[len(pivots)]
-            column[:] = rows.part(np.array([pivot]), slice(0, m))[0]
-            column -= before[:, at] @ before
-            column[rows.rows[pivots]] = 0.0  # rows of earlier pivots are complete
-            column[at] = missing[at]
-            column /= np.sqrt(missing[at])
-            missing -= column * column
-            np.maximum(missing, 0.0, out=missing)
-            missing[at] = 0.0
-            pivots.append(pivot)
-        return columns[: len(pivots)], np.array(pivots, dtype=np.int64), missing
+        place = {int(sample): k for k, sample in enumerate(rows.rows)}
+        diagonal = rows.diagonal()
+        G, samples, missing = pivoted_cholesky(
+            lambda p: rows.part(np.array([place[p]]), slice(0, m))[0],
+            diagonal,
+            rank=most,
+            tolerance=self.tolerance,
+            among=rows.rows,
+            rounding=ROUNDING * b * diagonal.max(),
+            room=most,  # memory is taken as directions are written
+        )
+        F, weights = np.ascontiguousarray(G.T), np.ones(len(G))
+        pivots = np.array([place[int(sample)] for sample in samples], dtype=np.int64)
+        held = _held_out(rows, F, pivots, diagonal, missing, seed)
+        return F, weights, estimated_error(rows, F, weights, pivots, held, missing)
 
 
 def _held_out(

@@ -19,16 +19,8 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.errors import InputError
-from dhsic.kernels.base import AbstractKernel
-from dhsic.lowrank.base import (
-    AbstractFactorizer,
-    Factor,
-    Landmarks,
-    check_rank,
-    check_tolerance,
-    is_count,
-)
-from dhsic.lowrank.landmarks import BaseRows, signs
+from dhsic.lowrank.base import AbstractFactorizer, BaseRows, check_rank, check_tolerance, is_count
+from dhsic.lowrank.landmarks import signs
 from dhsic.lowrank.residuals import HeldOut, estimated_error, held_positions
 
 
@@ -80,17 +72,8 @@ class Nystrom(AbstractFactorizer):
                 f"{', '.join(map(repr, _SAMPLING))}."
             )
 
-    def factor(
-        self,
-        kernel: AbstractKernel,
-        sigma: float,
-        landmarks: Landmarks,
-        *,
-        base: int = 0,
-        seed: int = 0,
-    ) -> Factor:
+    def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
         """``F = K_mb K_bb^{-1/2}``, rotated to its leading directions; weights are 1."""
-        rows = BaseRows(kernel, sigma, landmarks, base)
         used = self._choose(rows, seed)
         whitening = _Whitening.of(rows.among(used), self.tolerance)
         rotation = self._rotation(rows, used, whitening)
@@ -98,13 +81,13 @@ class Nystrom(AbstractFactorizer):
         to_factor = to_factor * signs(to_factor)
         rotation = rotation * signs(whitening.inverse_root @ rotation)
 
-        F = np.empty((landmarks.n_samples, to_factor.shape[1]))
+        F = np.empty((rows.landmarks.n_samples, to_factor.shape[1]))
         for columns, K in rows.strips(used):
             np.matmul(K.T, to_factor, out=F[columns])
         weights = np.ones(F.shape[1])
         sizes = np.maximum(rows.diagonal() - _squares(F), 0.0)
         held = _held_out(rows, F, used, whitening, rotation, sizes, seed)
-        return Factor(F, weights, estimated_error(rows, F, weights, used, held, sizes))
+        return F, weights, estimated_error(rows, F, weights, used, held, sizes)
 
     def _choose(self, rows: BaseRows, seed: int) -> Index:
         """Positions of the landmarks that are used, ascending."""

@@ -14,8 +14,7 @@ import numpy as np
 
 from dhsic._typing import Float
 from dhsic.errors import InputError
-from dhsic.kernels.base import AbstractKernel
-from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks
+from dhsic.lowrank.base import AbstractFactorizer, BaseRows
 from dhsic.lowrank.residuals import relative
 
 #: Samples whose squares are taken at a time.
@@ -33,16 +32,9 @@ class RandomFeatures(AbstractFactorizer):
 
     name: ClassVar[str] = "random_features"
 
-    def factor(
-        self,
-        kernel: AbstractKernel,
-        sigma: float,
-        landmarks: Landmarks,
-        *,
-        base: int = 0,
-        seed: int = 0,
-    ) -> Factor:
+    def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
         """``F = sqrt(2 / b) cos(sqrt(2 sigma) inner' + phase)``; weights are 1."""
+        kernel, landmarks = rows.kernel, rows.landmarks
         if not kernel.has_normal_frequencies:
             raise InputError(
                 f"Random features are those of the Gaussian kernel, and kernel is {kernel.name!r}. "
@@ -56,11 +48,11 @@ class RandomFeatures(AbstractFactorizer):
             )
         b = landmarks.n_landmarks
         phases = np.random.default_rng(seed).uniform(0.0, 2 * np.pi, size=b)
-        F = np.multiply(landmarks.inner.T, np.sqrt(2 * sigma), order="C")
+        F = np.multiply(landmarks.inner.T, np.sqrt(2 * rows.sigma), order="C")
         F += phases
         np.cos(F, out=F)
         F *= np.sqrt(2 / b)
-        return Factor(F, np.ones(b), _sampling_error(F))
+        return F, np.ones(b), _sampling_error(F)
 
 
 def _sampling_error(F: Float) -> float:

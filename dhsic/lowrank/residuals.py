@@ -9,15 +9,15 @@ How many directions of a factor are structure: those that predict rows it was no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dhsic._typing import Float, Index, Mask
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
-from dhsic.lowrank.base import Factor, Landmarks
-from dhsic.lowrank.landmarks import BaseRows
+from dhsic.linalg.symmetric import LowRankSymmetric
+from dhsic.lowrank.base import BaseRows, Landmarks
 
 #: Held-out rows: more estimate the error no better, fewer do so badly.
 MOST_HELD, LEAST_HELD = 64, 16
@@ -150,7 +150,11 @@ def _clear_diagonal(K: Float, rows: Index, columns: slice) -> None:
 
 
 def measured_error(
-    kernel: AbstractKernel, sigma: float, check: Landmarks, factor: Factor, base: int = 0
+    kernel: AbstractKernel,
+    sigma: float,
+    check: Landmarks,
+    factor: LowRankSymmetric,
+    base: int | None = 0,
 ) -> float:
     """``||K - F diag(weights) F'||_F / ||K||_F`` off the diagonal, on the rows of `check`.
 
@@ -190,14 +194,14 @@ AS_GOOD = 1.01
 STRIP = 1024
 
 
-def predictive(factor: Factor, rows: BaseRows) -> Factor:
+def predictive(factor: LowRankSymmetric, rows: BaseRows) -> LowRankSymmetric:
     """Its leading directions, as many as predict rows that it was not made from."""
     left = sum(_residuals(factor, rows, a) for a in range(0, rows.landmarks.n_samples, STRIP))
     kept = int(np.argmax(left <= AS_GOOD * np.min(left)))
-    return Factor(factor.F[:, :kept], factor.weights[:kept], factor.error)
+    return replace(factor, F=factor.F[:, :kept], weights=factor.weights[:kept])
 
 
-def _residuals(factor: Factor, rows: BaseRows, start: int) -> Float:
+def _residuals(factor: LowRankSymmetric, rows: BaseRows, start: int) -> Float:
     """Squares of what 0, 1, ... directions leave of some samples' part of the rows, (r + 1,)."""
     samples = slice(start, start + STRIP)
     R = rows.part(np.arange(rows.landmarks.n_landmarks), samples)

@@ -16,9 +16,8 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.errors import InputError
-from dhsic.kernels.base import AbstractKernel
-from dhsic.lowrank.base import AbstractFactorizer, Factor, Landmarks, check_rank, is_count
-from dhsic.lowrank.landmarks import BaseRows, signs
+from dhsic.lowrank.base import AbstractFactorizer, BaseRows, check_rank, is_count
+from dhsic.lowrank.landmarks import signs
 from dhsic.lowrank.residuals import MOST_HELD, HeldOut, estimated_error
 
 #: Directions that are iterated besides those asked for: they make the iteration converge fast.
@@ -73,28 +72,19 @@ class Spectral(AbstractFactorizer):
                 f"Spectral n_iterations={self.n_iterations!r}; pass a whole number >= 1."
             )
 
-    def factor(
-        self,
-        kernel: AbstractKernel,
-        sigma: float,
-        landmarks: Landmarks,
-        *,
-        base: int = 0,
-        seed: int = 0,
-    ) -> Factor:
+    def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
         """``F = K_mb V |lambda|^{-1/2}``; weights are the signs of lambda."""
-        rows = BaseRows(kernel, sigma, landmarks, base)
         rng = np.random.default_rng(seed)
         used, held = _set_aside(rows, rng)
         K = rows.among(used)
         np.fill_diagonal(K, 0.0)
-        all_used = len(used) == landmarks.n_samples
+        all_used = len(used) == rows.landmarks.n_samples
         rank = self.rank if all_used else min(self.rank, max(1, len(used) // PER_DIRECTION))
         values, V = leading(K, rank, self.n_iterations, rng)
         F, weights = _extend(rows, used, values, V)
         ones = np.ones(len(F))
         out = HeldOut(held, F[rows.rows[held]], np.ones(len(held)))
-        return Factor(F, weights, estimated_error(rows, F, weights, used, out, ones))
+        return F, weights, estimated_error(rows, F, weights, used, out, ones)
 
 
 def leading(

@@ -14,10 +14,10 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.engines.compact import ThinQuestion
-from dhsic.hsic import FactoredWeights
 from dhsic.kernels.bandwidth import Known
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import Statistic, add_packed, zero_upper
+from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import Landmarks
 from dhsic.lowrank.landmarks import KnownLandmarks
 from dhsic.passes.lowrank_passes import AllSums, LandmarkSums, Sums
@@ -142,14 +142,14 @@ class LandmarkSum(AbstractFeatureSum):
     def longest(self) -> float:
         return float(self.norms.max())
 
-    def known(self, kernel: AbstractKernel, W: FactoredWeights) -> Known:
+    def known(self, kernel: AbstractKernel, W: LowRankSymmetric) -> Known:
         """Distances among landmarks, and HSIC by their factor."""
         every = self._some(np.arange(len(self.chosen.rows)))
         rows = self.chosen.rows
         among = Landmarks(every.inner[:, rows], every.norms[rows], np.arange(rows.size))
         return KnownLandmarks(among, lambda sigma: self.question(kernel, sigma, W).hsic)
 
-    def question(self, kernel: AbstractKernel, sigma: float, W: FactoredWeights) -> ThinQuestion:
+    def question(self, kernel: AbstractKernel, sigma: float, W: LowRankSymmetric) -> ThinQuestion:
         return ThinQuestion(kernel, sigma, W, self.fit, self.check)
 
     def start(self, features: Index, parts: Iterable[Sums]) -> None:

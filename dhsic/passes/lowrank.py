@@ -25,10 +25,10 @@ from dhsic.engines.certificate import EXACT, Certificate, certify, residual_rows
 from dhsic.engines.compact import LONGEST, Rows, Thin, ThinState, orders_for
 from dhsic.engines.lowrank import LowRank, LowRankState
 from dhsic.engines.refine import read_record
-from dhsic.hsic import FactoredWeights
 from dhsic.kernels.bandwidth import Known
-from dhsic.lowrank.base import Factor, Landmarks
-from dhsic.lowrank.landmarks import BaseRows, KnownLandmarks
+from dhsic.linalg.symmetric import LowRankSymmetric
+from dhsic.lowrank.base import BaseRows
+from dhsic.lowrank.landmarks import KnownLandmarks
 from dhsic.lowrank.residuals import predictive
 from dhsic.lowrank.spectral import Spectral
 from dhsic.memory import release_pages
@@ -71,7 +71,7 @@ class LowRankChoices:
 
     Attributes
     ----------
-    weights : FactoredWeights
+    weights : LowRankSymmetric
         W, of low rank.
     tolerance : float
         Part of the features leaving in a round that may be wrong ones.
@@ -86,7 +86,7 @@ class LowRankChoices:
         They take over as soon as they are cheap; else only with a handful of features.
     """
 
-    weights: FactoredWeights
+    weights: LowRankSymmetric
     tolerance: float = 0.02
     may_square: bool = True
     seed: int = 0
@@ -180,11 +180,10 @@ class LowRankScorer(AbstractScorer):
     def _score_for_good(self, features: Index) -> tuple[Float, dict[str, Any]]:
         """The linear kernel: A is W, exactly."""
         m, kernel = self._data.n_samples, self._choices.kernel
-        nothing = Landmarks(np.zeros((1, m)), np.zeros(m), np.zeros(1, dtype=np.int64))
-        ones = Factor(np.ones((m, 1)), np.ones(1), 0.0)
+        ones = LowRankSymmetric.of(np.ones((m, 1)), np.ones(1))
         engine = LowRank(1, np.float64, tolerance=0.0)
         base = kernel.expansion(1, 1.0).terms[0].base
-        forms = engine.prepare(self._weights, {base: ones}, nothing, kernel, 1.0)
+        forms = engine.prepare(self._weights, {base: ones}, kernel, 1.0)
         gains = self._scored(ThinState(forms), features, aloud=False)
         return gains, {"engine": f"low rank {forms.rank}"}
 
@@ -226,9 +225,9 @@ class LowRankScorer(AbstractScorer):
         engine = LowRank(kernel.exact_order or 1, tolerance=COMPRESSION)
         bases = {term.base for term in kernel.expansion(engine.order, sigma).terms}
         factors = {base: self._factor(sigma, base) for base in sorted(bases)}
-        return engine.prepare(self._weights, factors, self.sum.fit, kernel, sigma)
+        return engine.prepare(self._weights, factors, kernel, sigma)
 
-    def _factor(self, sigma: float, base: int) -> Factor:
+    def _factor(self, sigma: float, base: int) -> LowRankSymmetric:
         kernel, seed = self._choices.kernel, self._low_rank.seed
         factor = Spectral(DIRECTIONS).factor(kernel, sigma, self.sum.fit, base=base, seed=seed)
         return predictive(factor, BaseRows(kernel, sigma, self.sum.check, base))
@@ -261,6 +260,4 @@ class LowRankScorer(AbstractScorer):
         if kernel.has_bandwidth:  # the base of every such kernel is K itself
             forms = self._fit(sigma) if forms is None else forms
             return float(np.sum(forms.A[0].row_sums, dtype=np.float64) * forms.scale)
-        K = self._factor(sigma, 0)
-        diagonal = BaseRows(kernel, sigma, self.sum.fit, 0).diagonal()
-        return self._weights.inner(K.F, K.weights, diagonal)
+        return float(self._weights.hadamard_sums(self._factor(sigma, 0)).sum())

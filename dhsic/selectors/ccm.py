@@ -165,7 +165,7 @@ def centred_targets(labels: LabelParts, covariates: Array | None) -> Float:
             "The precomputed L has negative eigenvalues, and CCM takes inner products of labels; "
             "pass a positive semidefinite L, or the labels themselves."
         )
-    B = factor.B * np.sqrt(np.maximum(factor.weights, 0.0))
+    B = factor.F * np.sqrt(np.maximum(factor.weights, 0.0))
     Y = B - B.mean(axis=0)
     if covariates is not None:
         Q = covariate_basis(covariates, len(B))

@@ -19,10 +19,11 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
-from dhsic.hsic import FactoredWeights, factored_weights, weights
+from dhsic.hsic import factored_weights, weights
 from dhsic.kernels.label_factors import factor_of
 from dhsic.kernels.labels import SELF, LabelParts, label_parts
 from dhsic.kernels.table import resolve_kernel
+from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.memory import Promise
 from dhsic.outcome import Order, Outcome
 from dhsic.passes.reader import COMPACT_BYTES
@@ -281,12 +282,12 @@ def weights_from(L: Float, estimator: str, covariates: Array | None) -> Float:
     return W
 
 
-def factored_of(labels: LabelParts, estimator: str, covariates: Array | None) -> FactoredWeights:
+def factored_of(labels: LabelParts, estimator: str, covariates: Array | None) -> LowRankSymmetric:
     """W as a product of thin matrices; raises as `weights_of`."""
-    factor = factor_of(labels)
-    W = factored_weights(factor, estimator, covariates)
-    largest = float((np.square(factor.B) @ np.abs(factor.weights)).max())
-    _check_left(W.norm / len(factor.B), largest, len(factor.B), estimator, covariates)
+    L = factor_of(labels)
+    W = factored_weights(L, estimator, covariates)
+    largest = float((np.square(L.F) @ np.abs(L.weights)).max())
+    _check_left(W.norm / L.n_samples, largest, L.n_samples, estimator, covariates)
     return W
 
 

@@ -1,0 +1,463 @@
+r"""Symmetric (m, m) matrices: kernels K and L, weights W, and their products ``A = W o K`` alike.
+
+Two forms know the same few things: their diagonal, sums of rows, quadratic forms, inner products
+under permutations, projections, and the powers that moments of permutations are made of
+(`dhsic.independence.moments`):
+
+- `DenseSymmetric` has all of its entries: labels of many classes, data of many features;
+- `LowRankSymmetric` has directions, ``F diag(w) F'``, and a diagonal of its own. Nothing it does
+  takes an (m, m) matrix.
+
+The diagonal stands apart because kernels' diagonals are known where all else is approximated, and
+because that of the unbiased estimator is 0. With ``B = F diag(w) F'`` the matrix is
+``A = B + Diag(diagonal - own)``, ``own`` the diagonal of B.
+
+`LowRankSymmetric.hadamard` is the product ``A = W o K`` entry by entry. With ``W = U M U'`` and
+``K = F diag(w) F'``, both off the diagonal, it is, off the diagonal, ``Z Theta Z'``: row i of Z is
+the Kronecker product of rows i of U and F, and ``Theta = M kron diag(w)``. Its n = q r columns say
+much the same, so they are compressed: with ``Z = Q R`` and ``R Theta R' = V T V'`` the few large T
+are kept, and
+
+    ``Q V = Z (Theta R' V T^{-1})``
+
+needs neither Q nor an inverse of R, which may be singular. So Z is walked through twice in strips
+of samples, once for R and once for the result, and nothing larger than that is ever in memory.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Float, Index
+from dhsic.errors import InputError
+from dhsic.linalg.quadratic import LowRankQuadratic, diagonal_of_product
+
+#: Rows of a dense matrix that are looked up at a time, so that they stay in the cache; that are
+#: multiplied at a time; and rows of a product of directions that are written out at a time.
+GATHERED, MULTIPLIED, WRITTEN = 64, 256, 64
+#: Entries of Z that are in memory at a time, 16 MiB; but never fewer rows than `LEAST_ROWS` n,
+#: or the triangle R would be decomposed again more often than samples are.
+STRIP_ENTRIES = 1 << 21
+LEAST_ROWS = 2
+#: Eigenvalues below this part of the largest, times their number, are rounding.
+ROUNDING = float(np.finfo(np.float64).eps)
+
+
+class Symmetric(ABC):
+    """A symmetric (m, m) matrix A.
+
+    Attributes
+    ----------
+    diagonal : (m,) float64
+        ``A_ii``.
+    """
+
+    diagonal: Float
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples m."""
+        return len(self.diagonal)
+
+    @property
+    @abstractmethod
+    def row_sums(self) -> Float:
+        """``A 1``, (m,)."""
+
+    @property
+    @abstractmethod
+    def norm(self) -> float:
+        """``||A||_F``."""
+
+    @abstractmethod
+    def row_squares(self) -> Float:
+        """Diagonal of ``A^2``, (m,)."""
+
+    @abstractmethod
+    def cubes(self) -> float:
+        """``sum_ij A_ij^3``."""
+
+    @abstractmethod
+    def cubed_trace(self) -> float:
+        """``tr A^3``."""
+
+    @abstractmethod
+    def quadratic(self, Z: Float) -> Float:
+        """``z' A z`` for the columns of Z (m, n): (n,)."""
+
+    @abstractmethod
+    def whole(self) -> Float:
+        """The matrix itself, (m, m), not to be written to."""
+
+    @abstractmethod
+    def changed(self, scale: float, diagonal: Float) -> Symmetric:
+        """Multiplied by `scale`, `diagonal` (m,) in place of its own."""
+
+    @abstractmethod
+    def projected(self, Q: Float) -> Symmetric:
+        """``R A R`` with ``R = I - Q Q'``."""
+
+    @abstractmethod
+    def less(self, c: float) -> Symmetric:
+        """``A - c H`` with ``H = I - 1 1' / m``."""
+
+    @abstractmethod
+    def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
+        """``<C[p, p], A>`` for others A and rows p of `permutations` (n, m): (others, n)."""
+
+    @property
+    @abstractmethod
+    def bytes_permuted(self) -> int:
+        """Memory that a permutation takes in `inner`."""
+
+
+class DenseSymmetric(Symmetric):
+    """All entries of it, `matrix` (m, m) float64."""
+
+    def __init__(self, matrix: Float) -> None:
+        self.matrix = matrix
+        self.diagonal = np.asarray(np.diagonal(matrix))
+
+    @property
+    def row_sums(self) -> Float:
+        return np.asarray(self.matrix.sum(axis=1))
+
+    @property
+    def norm(self) -> float:
+        return float(np.linalg.norm(self.matrix))
+
+    def tile(self, rows: slice, columns: slice) -> Float:
+        """Part of it, not to be written to."""
+        return self.matrix[rows, columns]
+
+    def times(self, x: Float) -> Float:
+        """``A x``, (m,)."""
+        return np.asarray(self.matrix @ x)
+
+    def row_squares(self) -> Float:
+        return np.asarray(np.einsum("ij,ij->i", self.matrix, self.matrix))
+
+    def cubes(self) -> float:
+        return float(np.einsum("ij,ij,ij->", self.matrix, self.matrix, self.matrix))
+
+    def cubed_trace(self) -> float:
+        """``<A^2, A>``, of both the lower triangle: O(m^3), half a product of matrices."""
+        A, total = self.matrix, 0.0
+        for a in range(0, len(A), MULTIPLIED):
+            b = min(a + MULTIPLIED, len(A))
+            product = A[a:b] @ A[:, :b]
+            total += 2.0 * float(np.einsum("ij,ij->", product[:, :a], A[a:b, :a]))
+            total += float(np.einsum("ij,ij->", product[:, a:], A[a:b, a:b]))
+        return total
+
+    def quadratic(self, Z: Float) -> Float:
+        return np.asarray(np.einsum("ij,ij->j", Z, self.matrix @ Z))
+
+    def whole(self) -> Float:
+        return self.matrix
+
+    def changed(self, scale: float, diagonal: Float) -> DenseSymmetric:
+        A = self.matrix * scale
+        np.fill_diagonal(A, diagonal)
+        return DenseSymmetric(A)
+
+    def projected(self, Q: Float) -> DenseSymmetric:
+        """From the left, then from the right."""
+        A = self.matrix - Q @ (Q.T @ self.matrix)
+        A -= (A @ Q) @ Q.T
+        return DenseSymmetric((A + A.T) / 2)
+
+    def less(self, c: float) -> DenseSymmetric:
+        A = self.matrix + c / len(self.matrix)
+        A[np.diag_indices_from(A)] -= c
+        return DenseSymmetric(A)
+
+    def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
+        """Rows of C as they are, their entries looked up in the lower triangle."""
+        matrices = [A.whole() for A in others]
+        values = np.zeros((len(others), len(permutations)))
+        for k, p in enumerate(permutations):
+            for a in range(0, len(p), GATHERED):
+                b = min(a + GATHERED, len(p))
+                C = np.take(self.matrix[p[a:b]], p[:b], axis=1)
+                for i, A in enumerate(matrices):
+                    left = np.einsum("ij,ij->", C[:, :a], A[a:b, :a])
+                    values[i, k] += 2.0 * left + np.einsum("ij,ij->", C[:, a:], A[a:b, a:b])
+        return values
+
+    @property
+    def bytes_permuted(self) -> int:
+        """The permutation: entries are looked up, a permutation at a time."""
+        return 8 * len(self.matrix)
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankSymmetric(Symmetric):
+    """``F diag(weights) F'`` off the diagonal, and a diagonal of its own.
+
+    Attributes
+    ----------
+    F : (m, r) float64
+        A row a sample; r may be 0. Products by `hadamard` have their directions as contiguous
+        columns, all else its rows.
+    weights : (r,) float64
+        Of the directions; a symmetric (r, r) matrix between them in the weights of the unbiased
+        estimator, which are asked for sums and products alone.
+    diagonal : (m,) float64
+        The true one, which the directions need not have.
+    error : float
+        Part of the matrix that is missing, as whoever made it measures that; infinite where it
+        cannot tell.
+    is_orthogonal : bool
+        Whether columns of F are orthogonal and of mean square 1.
+    """
+
+    F: Float
+    weights: Float
+    diagonal: Float
+    error: float = 0.0
+    is_orthogonal: bool = False
+
+    @staticmethod
+    def of(F: Float, weights: Float, error: float = 0.0) -> LowRankSymmetric:
+        """``F diag(weights) F'``, diagonal and all."""
+        return LowRankSymmetric(F, weights, diagonal_of_product(F, weights), error)
+
+    @property
+    def rank(self) -> int:
+        """Number of directions r."""
+        return int(self.F.shape[1])
+
+    @cached_property
+    def own(self) -> Float:
+        """Diagonal of the product B, (m,)."""
+        return diagonal_of_product(self.F, self.weights)
+
+    @property
+    def rest(self) -> Float:
+        """What the diagonal has besides, (m,)."""
+        return self.diagonal - self.own
+
+    @cached_property
+    def core(self) -> Float:
+        """Weights between directions, (r, r)."""
+        return self.weights if self.weights.ndim == 2 else np.diag(self.weights)
+
+    def _weighted(self, F: Float) -> Float:
+        return F * self.weights if self.weights.ndim == 1 else F @ self.weights
+
+    @cached_property
+    def _between(self) -> Float:
+        """``F' F diag(weights)``, (r, r)."""
+        return np.asarray((self.F.T @ self.F) * self.weights)
+
+    @cached_property
+    def _own_squares(self) -> Float:
+        """Diagonal of ``B^2``."""
+        M = self.weights[:, None] * self._between
+        return np.asarray(np.einsum("ia,ia->i", self.F @ M, self.F))
+
+    @cached_property
+    def row_sums(self) -> Float:
+        return np.asarray(self.across + self.diagonal)
+
+    @property
+    def across(self) -> Float:
+        """``A 1`` without the diagonal, (m,)."""
+        return np.asarray((self.weights * self.F.sum(axis=0)) @ self.F.T - self.own)
+
+    @cached_property
+    def norm(self) -> float:
+        if self.is_orthogonal:
+            square = float(self.weights @ self.weights) * self.n_samples**2
+        else:
+            MS = self.core @ (self.F.T @ self.F)
+            square = float(np.vdot(MS.T, MS))
+        off = max(square - float(self.own @ self.own), 0.0)
+        return float(np.sqrt(off + float(self.diagonal @ self.diagonal)))
+
+    def rows(self, which: Index) -> Float:
+        """Rows of it with the true diagonal, (n, m), of samples `which` (n,)."""
+        A = self._weighted(self.F[which]) @ self.F.T
+        A[np.arange(len(which)), which] = self.diagonal[which]
+        return np.asarray(A)
+
+    def times(self, x: Float) -> Float:
+        """``A x``, (m,)."""
+        return self.F @ (self.core @ (self.F.T @ x)) + self.rest * x
+
+    def row_squares(self) -> Float:
+        """O(m r^2)."""
+        return self._own_squares + self.rest * (2.0 * self.own + self.rest)
+
+    def cubes(self) -> float:
+        """From inner products of three directions, O(m r^3), or entry by entry, O(m^2 r)."""
+        m, r = self.F.shape
+        own = self._cubes_of_triples() if r * r < m else self._cubes_of_entries()
+        return own + float((self.diagonal**3 - self.own**3).sum())
+
+    def _cubes_of_triples(self) -> float:
+        total = 0.0
+        for weight, f in zip(self.weights, self.F.T, strict=True):
+            triples = (self.F * f[:, None]).T @ self.F
+            total += weight * float(self.weights @ np.square(triples) @ self.weights)
+        return total
+
+    def _cubes_of_entries(self) -> float:
+        total = 0.0
+        for a in range(0, len(self.F), WRITTEN):
+            rows = (self.F[a : a + WRITTEN] * self.weights) @ self.F.T
+            total += float(np.vdot(np.square(rows), rows))
+        return total
+
+    def cubed_trace(self) -> float:
+        """``(B + D)^3`` expanded, D the diagonal besides: O(m r^2)."""
+        M, D = self._between, self.rest
+        own = float(np.vdot((M @ M).T, M))
+        return own + float(D @ (3.0 * self._own_squares + D * (3.0 * self.own + D)))
+
+    def quadratic(self, Z: Float) -> Float:
+        """O(m r) a column."""
+        products = self.F.T @ Z
+        products *= products
+        values = self.weights @ products
+        rest = self.rest
+        return np.asarray(values + rest @ np.square(Z) if rest.any() else values)
+
+    def whole(self) -> Float:
+        return self.rows(np.arange(self.n_samples))
+
+    def changed(self, scale: float, diagonal: Float) -> LowRankSymmetric:
+        """The same directions."""
+        return LowRankSymmetric(self.F, scale * self.weights, diagonal)
+
+    def projected(self, Q: Float) -> LowRankSymmetric:
+        """``R D R = D + [Q, D Q] N [Q, D Q]'`` for a diagonal D; N is diagonalised."""
+        q, rest = Q.shape[1], self.rest
+        F, weights = self.F - Q @ (Q.T @ self.F), self.weights
+        if not rest.any():
+            return LowRankSymmetric.of(F, weights)
+        DQ = rest[:, None] * Q
+        N = np.block([[Q.T @ DQ, -np.eye(q)], [-np.eye(q), np.zeros((q, q))]])
+        values, vectors = np.linalg.eigh((N + N.T) / 2)
+        F = np.column_stack([F, np.column_stack([Q, DQ]) @ vectors])
+        weights = np.concatenate([weights, values])
+        return LowRankSymmetric(F, weights, diagonal_of_product(F, weights) + rest)
+
+    def less(self, c: float) -> LowRankSymmetric:
+        """One direction more."""
+        F, m = np.column_stack([self.F, np.ones(self.n_samples)]), self.n_samples
+        return LowRankSymmetric(F, np.append(self.weights, c / m), self.diagonal + (c / m - c))
+
+    def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
+        """Quadratic forms of the permuted directions, all of them at once."""
+        n, m = permutations.shape
+        Z = self.F[permutations.T].reshape(m, -1)  # permutation by permutation
+        values = [A.quadratic(Z).reshape(n, -1) @ self.weights for A in others]
+        rest = self.rest
+        if rest.any():
+            permuted = rest[permutations]
+            values = [v + permuted @ A.diagonal for v, A in zip(values, others, strict=True)]
+        return np.array(values)
+
+    @property
+    def bytes_permuted(self) -> int:
+        """All directions."""
+        return self.F.nbytes
+
+    def hadamard_sums(self, K: LowRankSymmetric) -> Float:
+        """``(W o K) 1``, (m,), this being W: the decomposition of JMLR 2.6.3."""
+        weighted = K.F * K.weights
+        between = self.core @ (self.F.T @ weighted)  # (q, r)
+        sums = np.einsum("ij,ij->i", self.F @ between, K.F)
+        own = np.einsum("ij,ij->i", weighted, K.F)
+        return np.asarray(sums - self.own * own + self.diagonal * K.diagonal)
+
+    def hadamard(
+        self, K: LowRankSymmetric, *, rank: int | None = None, tolerance: float = 0.0
+    ) -> LowRankSymmetric:
+        """``W o K``, this being W: orthogonal directions, the largest first; O(m (q r)^2).
+
+        Parameters
+        ----------
+        K : LowRankSymmetric
+            Of rank r.
+        rank : int, optional
+            Most directions.
+        tolerance : float
+            As few are kept as lose at most this part of ``||Z Theta Z'||_F``; `error` says which.
+
+        Raises
+        ------
+        InputError
+            Matrices of different samples.
+        """
+        m = self.n_samples
+        if len(K.F) != m or K.n_samples != m:
+            raise InputError(
+                f"W has {m} samples, the factor {len(K.F)} and the diagonal "
+                f"{K.n_samples}; pass all three of the same samples."
+            )
+        Theta = np.kron(self.core, np.diag(K.weights))  # (n, n)
+        R = _triangle(self.F, K.F)
+        T, V, missing = _compress(R @ Theta @ R.T, rank, tolerance)
+        mix = (Theta @ (R.T @ V)) * (np.sqrt(m) / T)  # (n, kept)
+        Y = np.empty((len(T), m))
+        for samples, Z in _strips(self.F, K.F):
+            np.matmul(mix.T, Z.T, out=Y[:, samples])
+        return LowRankSymmetric(Y.T, T / m, self.diagonal * K.diagonal, missing, is_orthogonal=True)
+
+    def form(self, scale: float, dtype: Any) -> LowRankQuadratic:
+        """``A / scale`` for quadratic forms, in the dtype."""
+        Y = np.ascontiguousarray(self.F.T, dtype=dtype)
+        theta = self.weights / scale
+        # What the dtype makes of the directions has another diagonal; that one is taken away.
+        correction = self.diagonal / scale - diagonal_of_product(Y.T, theta)
+        sums = self.row_sums / scale
+        return LowRankQuadratic(Y, theta, correction.astype(dtype), sums.astype(dtype))
+
+
+def _strips(U: Float, F: Float) -> Iterator[tuple[slice, Float]]:
+    """Samples and their rows of Z, (s, q r)."""
+    m, n = len(U), U.shape[1] * F.shape[1]
+    rows = max(STRIP_ENTRIES // max(n, 1), LEAST_ROWS * n)
+    for a in range(0, m, rows):
+        samples = slice(a, min(a + rows, m))
+        Z = U[samples, :, None] * F[samples, None, :]
+        yield samples, Z.reshape(len(Z), n)
+
+
+def _triangle(U: Float, F: Float) -> Float:
+    """R of ``Z = Q R``, (at most n, n); a strip of Z after the other."""
+    n = U.shape[1] * F.shape[1]
+    R = np.zeros((0, n))
+    if n:
+        for _, Z in _strips(U, F):
+            R = np.asarray(np.linalg.qr(np.concatenate([R, Z]), mode="r"))
+    return R
+
+
+def _compress(core: Float, rank: int | None, tolerance: float) -> tuple[Float, Float, float]:
+    """Leading eigenvalues and -vectors of core (n, n) by size, and the part of the norm lost.
+
+    As few are kept as lose at most `tolerance` of the norm, and at most `rank`.
+    """
+    values, V = np.linalg.eigh((core + core.T) / 2)
+    order = np.argsort(-np.abs(values), kind="stable")
+    values, V = values[order], V[:, order]
+    # squares of what is lost if the first 0, 1, ... are kept
+    lost = np.append(np.cumsum(np.square(values)[::-1])[::-1], 0.0)
+    total = lost[0]
+    kept = int(np.argmax(lost <= tolerance**2 * total))
+    sizes = np.abs(values)
+    kept = min(kept, int((sizes > ROUNDING * len(values) * sizes.max(initial=0.0)).sum()))
+    if rank is not None:
+        kept = min(kept, rank)
+    missing = float(np.sqrt(lost[kept] / total)) if total > 0 else 0.0
+    return values[:kept], V[:, :kept], missing
