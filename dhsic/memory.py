@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ THIN, SAMPLES = 4, 4
 #: float64 arrays per feature: the scaling (8), scores, order and what sorting them takes, copies of
 #: their checksums on the way to a checkpoint, and more columns of the result (4).
 VECTORS = 31
+#: Copies of a block while it is decoded and folded.
+COPIES = 5
 #: Room for the allocator, buffers of BLAS and what libraries load on first use.
 SLACK_BYTES = 96 << 20
 
@@ -99,60 +102,77 @@ class Promise:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """Sizes that a promise is made from.
+def promise(
+    *,
+    n_samples: int,
+    n_features: int,
+    n_bases: int,
+    squares: bool,
+    landmarks: int,
+    sample_entries: int,
+    block_bytes: int,
+    tile_bytes: int,
+    n_threads: int,
+    survivor_bytes: int,
+) -> Promise:
+    """Peak of a run, from its sizes.
 
-    Attributes
+    Parameters
     ----------
-    n_samples, n_features : int
+    n_samples, n_features
         m and d.
-    n_bases : int
+    n_bases
         Base matrices of the kernel's expansion.
-    squares : bool
+    squares
         Whether m x m matrices are made.
-    landmarks : int
+    landmarks
         Most landmarks b of a run in low rank, 0 without.
-    sample_entries : int
+    sample_entries
         Values that its certificate is made from.
-    block_bytes : int
-        Stored bytes of one block; decoding and folding hold it about five times.
-    tile_bytes : int
+    block_bytes
+        Stored bytes of one block, which is held `COPIES` times meanwhile.
+    tile_bytes
         Temporaries of one tile.
-    n_threads : int
+    n_threads
         Tasks at once.
-    survivor_bytes : int
+    survivor_bytes
         Budget for survivors, or the whole matrix if it is less.
     """
-
-    n_samples: int
-    n_features: int
-    n_bases: int
-    squares: bool
-    landmarks: int
-    sample_entries: int
-    block_bytes: int
-    tile_bytes: int
-    n_threads: int
-    survivor_bytes: int
-
-
-def promise(demand: Demand) -> Promise:
-    """Peak of a run."""
-    m, b = demand.n_samples, demand.landmarks
-    square, thin = m * m * 8, b * m * 8
-    in_flight = demand.n_threads + 2
-    squares = square * (SQUARES + SQUARES_PER_BASE * demand.n_bases) if demand.squares else 0
-    partial = max(square if demand.squares else 0, thin)
-    working = demand.n_threads * (5 * demand.block_bytes + demand.tile_bytes)
+    m = n_samples
+    square, thin = m * m * 8, landmarks * m * 8
+    matrices = square * (SQUARES + SQUARES_PER_BASE * n_bases) if squares else 0
+    partial = max(square if squares else 0, thin)
+    working = n_threads * (COPIES * block_bytes + tile_bytes)
     return Promise(
         process=resident_bytes(),
-        squares=int(squares),
-        tasks=working + in_flight * partial,
-        survivors=demand.survivor_bytes,
-        vectors=VECTORS * 8 * demand.n_features,
-        landmarks=THIN * thin + SAMPLES * 4 * demand.sample_entries if b else 0,
+        squares=int(matrices),
+        tasks=working + (n_threads + 2) * partial,
+        survivors=survivor_bytes,
+        vectors=VECTORS * 8 * n_features,
+        landmarks=THIN * thin + SAMPLES * 4 * sample_entries if landmarks else 0,
     )
+
+
+def fitted(
+    promised: Callable[[int], Promise], most: int, room: int, limit: int | None
+) -> tuple[Promise, int | None]:
+    """Memory that a run will need at most, and how much of it survivors get if that is less.
+
+    They get what the limit leaves them; those that do not fit go to scratch, with the same result.
+
+    Parameters
+    ----------
+    promised : callable
+        Promise with so many bytes for survivors.
+    most, room : int
+        Bytes that survivors are given where there is no limit, and that they can need.
+    """
+    needed = promised(most)
+    excess = needed.total - needed.allowed(limit)
+    if excess <= 0:
+        return needed, None
+    budget = max(0, min(most, room) - excess)
+    return promised(budget), budget
 
 
 def resident_bytes() -> int:

@@ -30,7 +30,7 @@ from dhsic.kernels.table import resolve_kernel
 from dhsic.passes.dependence import Choices, SourceDependence
 from dhsic.passes.groups import Singles
 from dhsic.passes.lowrank import LowRankChoices, LowRankScorer
-from dhsic.passes.planning import Plan
+from dhsic.passes.planning import EnginePlan
 from dhsic.passes.scaled import ScaledReader
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
@@ -515,7 +515,7 @@ def test_peak_stays_below_the_promise(tmp_path, kernel, m, d, squares):
     ],
 )
 def test_plan(approx, kernel, m, d, begins_thin, eager, may_square):
-    plan = Plan.of(approx, kernel, m, d)
+    plan = EnginePlan.of(approx, kernel, m, d)
     assert (plan.begins_thin, plan.eager, plan.may_square) == (begins_thin, eager, may_square)
 
 
@@ -523,8 +523,8 @@ def test_given_labels_of_many_samples_stay_exact(monkeypatch):
     """Their factor would take longer than the run."""
     monkeypatch.setattr("dhsic.passes.planning.MOST_DECOMPOSED", 30)
     for m, thin in ((20, True), (40, False)):
-        assert Plan.of("auto", Gaussian(), m, 10**9, "precomputed").begins_thin == thin
-        assert Plan.of("auto", Gaussian(), m, 10**9, "balanced").begins_thin
+        assert EnginePlan.of("auto", Gaussian(), m, 10**9, "precomputed").begins_thin == thin
+        assert EnginePlan.of("auto", Gaussian(), m, 10**9, "balanced").begins_thin
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

@@ -4,7 +4,6 @@ import json
 import resource
 import subprocess
 import sys
-from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -12,8 +11,8 @@ import pytest
 import dhsic
 from dhsic.errors import MemoryBudgetError
 from dhsic.kernels.gaussian import Gaussian
-from dhsic.memory import Demand, Promise, available_bytes, human, promise
-from dhsic.passes.planning import Plan, fitted
+from dhsic.memory import Promise, available_bytes, human, promise
+from dhsic.passes.planning import EnginePlan, memory_of
 from dhsic.passes.reader import COMPACT_BYTES
 from dhsic.runtime.threads import Threads
 from dhsic.sources.arrays import ArraySource
@@ -75,33 +74,32 @@ def test_a_gigabyte_under_two(tmp_path):
 
 
 def test_promise_grows_with_what_it_is_for():
-    sizes = Demand(
-        n_samples=1000,
-        n_features=10_000,
-        n_bases=1,
-        squares=True,
-        landmarks=200,
-        sample_entries=1 << 20,
-        block_bytes=8 << 20,
-        tile_bytes=1 << 20,
-        n_threads=2,
-        survivor_bytes=1 << 20,
-    )
-    base = promise(sizes).total
-    for field in fields(sizes):
-        more = replace(sizes, **{field.name: 2 * getattr(sizes, field.name)})
-        assert promise(more).total > base - (1 << 22), field.name
-    assert promise(replace(sizes, n_samples=4000)).squares == 16 * promise(sizes).squares
-    assert promise(replace(sizes, squares=False)).squares == 0
+    sizes = {
+        "n_samples": 1000,
+        "n_features": 10_000,
+        "n_bases": 1,
+        "squares": True,
+        "landmarks": 200,
+        "sample_entries": 1 << 20,
+        "block_bytes": 8 << 20,
+        "tile_bytes": 1 << 20,
+        "n_threads": 2,
+        "survivor_bytes": 1 << 20,
+    }
+    base = promise(**sizes).total
+    for name, size in sizes.items():
+        assert promise(**sizes | {name: 2 * size}).total > base - (1 << 22), name
+    assert promise(**sizes | {"n_samples": 4000}).squares == 16 * promise(**sizes).squares
+    assert promise(**sizes | {"squares": False}).squares == 0
 
 
 def test_survivors_get_what_the_limit_leaves_them():
     source = ArraySource(np.zeros((1000, 600_000), dtype=np.int8))
-    plan, kernel = Plan.of("exact", Gaussian(), 1000, 600_000), Gaussian()
+    plan, kernel = EnginePlan.of("exact", Gaussian(), 1000, 600_000), Gaussian()
     with Threads(2) as runtime:
-        ample, budget = fitted(plan, source, runtime, kernel, 1000, 1 << 40)
+        ample, budget = memory_of(plan, source, runtime, kernel, 1000, 1 << 40)
         limit = ample.total - (200 << 20)
-        tight, less = fitted(plan, source, runtime, kernel, 1000, limit)
+        tight, less = memory_of(plan, source, runtime, kernel, 1000, limit)
 
     assert budget is None
     assert less is not None

@@ -49,7 +49,7 @@ from dhsic.kernels.statistic import (
 )
 from dhsic.kernels.table import KERNELS, check_approx, resolve_kernel
 from dhsic.namespace import host
-from dhsic.passes.planning import Plan
+from dhsic.passes.planning import EnginePlan
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 
@@ -712,7 +712,7 @@ def test_bad_parameters(make, bad):
 def test_low_rank_is_for_kernels_that_have_it(name, problem):
     known = name in ("gaussian", "linear")
     assert resolve_kernel(name).low_rank == known
-    assert Plan.of("auto", resolve_kernel(name), 4000, 10**6).begins_thin == known
+    assert EnginePlan.of("auto", resolve_kernel(name), 4000, 10**6).begins_thin == known
     check_approx(name, "exact")
     if not known:
         with pytest.raises(InputError, match="approx='lowrank' is there for"):
@@ -766,7 +766,7 @@ def test_a_kernel_of_ones_own_goes_by_the_definition(problem, estimator, approx)
 
 
 def test_a_kernel_of_ones_own_is_never_of_low_rank(problem):
-    assert not Plan.of("auto", Bells(), 4000, 10**6).begins_thin
+    assert not EnginePlan.of("auto", Bells(), 4000, 10**6).begins_thin
     with pytest.raises(InputError, match="approx='lowrank' is there for"):
         fit(*problem, kernel=Bells(), approx="lowrank")
     with pytest.raises(InputError, match="no expansion"):

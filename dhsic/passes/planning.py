@@ -10,7 +10,7 @@ from dhsic.engines.final import LONGEST_TAYLOR
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_factors import MOST_DECOMPOSED
 from dhsic.kernels.table import check_approx
-from dhsic.memory import Demand, Promise, promise
+from dhsic.memory import Promise, fitted, promise
 from dhsic.passes.landmarks import check_number, first_number, most_number
 from dhsic.passes.lowrank import CHEAP, FEW_FEATURES, MOST_SAMPLES, flops_of_round
 from dhsic.passes.lowrank_passes import tile_entries
@@ -31,7 +31,7 @@ TILES = 6
 
 
 @dataclass(frozen=True)
-class Plan:
+class EnginePlan:
     """Engines of a run.
 
     Attributes
@@ -49,7 +49,9 @@ class Plan:
     may_square: bool
 
     @staticmethod
-    def of(approx: str, kernel: AbstractKernel, m: int, d: int, label_kernel: str = "auto") -> Plan:
+    def of(
+        approx: str, kernel: AbstractKernel, m: int, d: int, label_kernel: str = "auto"
+    ) -> EnginePlan:
         """Plan of a run with m samples and d features.
 
         ``approx="auto"`` begins in low rank where a round by the exact engine is not cheap (for a
@@ -62,7 +64,7 @@ class Plan:
         wide = rounds * flops_of_round(m, d) > CHEAP and d > FEW_FEATURES
         able = kernel.low_rank and _factors(label_kernel, m)
         thin = approx == "lowrank" or (approx == "auto" and able and (wide or m > MOST_SAMPLES))
-        return Plan(thin, approx == "auto", not thin or m <= MOST_SAMPLES)
+        return EnginePlan(thin, approx == "auto", not thin or m <= MOST_SAMPLES)
 
 
 def _factors(label_kernel: str, m: int) -> bool:
@@ -70,55 +72,38 @@ def _factors(label_kernel: str, m: int) -> bool:
     return label_kernel != "precomputed" or m <= MOST_DECOMPOSED
 
 
-def fitted(
-    plan: Plan,
+def memory_of(
+    plan: EnginePlan,
     source: AbstractSource,
     runtime: AbstractRuntime,
     kernel: AbstractKernel,
     m: int,
     limit: int | None,
 ) -> tuple[Promise, int | None]:
-    """Memory that a run will need at most, and how much of it survivors get if that is less.
+    """Memory that a run will need at most, and how much of it survivors get if that is less."""
+    stored = m * source.n_features * np.dtype(source.dtype).itemsize
 
-    They get what the limit leaves them; those that do not fit go to scratch, with the same result.
-    """
-    needed = promised(plan, source, runtime, kernel, m, COMPACT_BYTES)
-    excess = needed.total - needed.allowed(limit)
-    if excess <= 0:
-        return needed, None
-    budget = max(0, min(COMPACT_BYTES, _stored(source, m)) - excess)
-    return promised(plan, source, runtime, kernel, m, budget), budget
+    def promised(budget: int) -> Promise:
+        held = min(stored, HOME_BYTES if runtime.is_remote else budget)
+        # Survivors are copied when so few are left; those that leave are in memory besides.
+        copied = held // (THINNED if plan.begins_thin else EPOCH)
+        return promise(
+            n_samples=m,
+            n_features=source.n_features,
+            n_bases=_bases(kernel),
+            squares=plan.may_square,
+            landmarks=_landmarks(m, may_square=plan.may_square) if plan.begins_thin else 0,
+            sample_entries=sample_size(m) * m if plan.begins_thin else 0,
+            block_bytes=block_bytes(source, m),
+            tile_bytes=max(
+                TILES * 4 * tile_entries(m) if plan.begins_thin else 0,
+                _tile_bytes(kernel, m) if plan.may_square else 0,
+            ),
+            n_threads=runtime.n_here,
+            survivor_bytes=held + copied + FEW * m * 8,
+        )
 
-
-def promised(
-    plan: Plan,
-    source: AbstractSource,
-    runtime: AbstractRuntime,
-    kernel: AbstractKernel,
-    m: int,
-    budget: int,
-) -> Promise:
-    """Memory that a run will need at most with `budget` bytes for survivors."""
-    d = source.n_features
-    held = min(_stored(source, m), HOME_BYTES if runtime.is_remote else budget)
-    # Survivors are copied when so few of them are left; those that leave are in memory besides.
-    copied = held // (THINNED if plan.begins_thin else EPOCH)
-    demand = Demand(
-        n_samples=m,
-        n_features=d,
-        n_bases=_bases(kernel),
-        squares=plan.may_square,
-        landmarks=_landmarks(m, may_square=plan.may_square) if plan.begins_thin else 0,
-        sample_entries=sample_size(m) * m if plan.begins_thin else 0,
-        block_bytes=block_bytes(source, m),
-        tile_bytes=max(
-            TILES * 4 * tile_entries(m) if plan.begins_thin else 0,
-            _tile_bytes(kernel, m) if plan.may_square else 0,
-        ),
-        n_threads=runtime.n_here,
-        survivor_bytes=held + copied + FEW * m * 8,
-    )
-    return promise(demand)
+    return fitted(promised, COMPACT_BYTES, stored, limit)
 
 
 def _bases(kernel: AbstractKernel) -> int:
@@ -135,11 +120,6 @@ def _tile_bytes(kernel: AbstractKernel, m: int) -> int:
     tiles = TILES_RADIAL if kernel.scored_by == "taylor" else TILES_EXACT
     solving = SQUARES_SOLVING * m * m * 8 if kernel.scored_by == "matrix" else 0
     return max(tiles * TILE * m * 8, solving)
-
-
-def _stored(source: AbstractSource, m: int) -> int:
-    """Bytes of all features as stored, for m samples."""
-    return int(m * source.n_features * np.dtype(source.dtype).itemsize)
 
 
 def _landmarks(m: int, *, may_square: bool) -> int:

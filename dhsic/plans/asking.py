@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dhsic.errors import ClusterError, InputError, MemoryBudgetError
-from dhsic.memory import Promise, human
+from dhsic.memory import COPIES, Promise, human
 from dhsic.passes.values import LOOKED_AT
 from dhsic.plans.plan import Plan, Stored
 from dhsic.plans.rounds import work_of
@@ -29,9 +29,6 @@ from dhsic.selectors.select import method_of, selector_of
 from dhsic.selectors.workers import WorkerPromise
 from dhsic.sources.base import AbstractSource
 
-#: Bytes of memory for each of a block, as `dhsic.memory` counts them.
-HELD = 5
-
 
 def check_fits(promise: Promise, run: AbstractRun, block_bytes: int) -> None:
     """Refuse what the run itself would refuse, and say what the memory is for.
@@ -44,7 +41,7 @@ def check_fits(promise: Promise, run: AbstractRun, block_bytes: int) -> None:
     try:
         promise.check(run.memory, run.smaller)
     except MemoryBudgetError as error:
-        blocks = HELD * block_bytes * run.runtime.n_workers
+        blocks = COPIES * block_bytes * run.runtime.n_workers
         if 2 * blocks > promise.total - promise.process:
             advice = (
                 f"Most of it is for blocks of {human(block_bytes)}, one a thread: write the store "

@@ -21,7 +21,7 @@ from dhsic.memory import Promise
 from dhsic.outcome import Order
 from dhsic.passes.dependence import ExactScorer, SourceDependence
 from dhsic.passes.lowrank import MOST_SAMPLES, LowRankChoices, LowRankScorer
-from dhsic.passes.planning import Plan, fitted
+from dhsic.passes.planning import EnginePlan, memory_of
 from dhsic.selectors.rounds import AbstractRounds, KernelSelector
 from dhsic.selectors.run import factored_of
 
@@ -34,12 +34,12 @@ class AbstractElimination(AbstractRounds[SourceDependence]):
     meaning: ClassVar[str] = ""
 
     @abstractmethod
-    def plan(self, m: int) -> Plan:
+    def plan(self, m: int) -> EnginePlan:
         """Engines for m samples."""
 
     def fitted(self, m: int) -> tuple[Promise, int | None]:
         kernel = resolve_kernel(self.parameters.kernel)
-        needed, budget = fitted(self.plan(m), self.source, self.runtime, kernel, m, self.memory)
+        needed, budget = memory_of(self.plan(m), self.source, self.runtime, kernel, m, self.memory)
         return self.with_groups(needed, m), budget
 
     def ahead(self, state: SelectionState) -> list[int]:
@@ -103,15 +103,15 @@ class Elimination(AbstractElimination):
         more = " or approx='lowrank'" if may_be and not is_thin and m > MOST_SAMPLES else ""
         return f"use fewer samples{more}"
 
-    def plan(self, m: int) -> Plan:
+    def plan(self, m: int) -> EnginePlan:
         return self._plan(m, self.parameters.approx)
 
-    def _plan(self, m: int, approx: str) -> Plan:
+    def _plan(self, m: int, approx: str) -> EnginePlan:
         asked = self.parameters
         kernel = resolve_kernel(asked.kernel)
         if self.groups is not None or asked.label_kernel == SELF:
-            return Plan(begins_thin=False, eager=False, may_square=True)
-        return Plan.of(approx, kernel, m, self.source.n_features, asked.label_kernel)
+            return EnginePlan(begins_thin=False, eager=False, may_square=True)
+        return EnginePlan.of(approx, kernel, m, self.source.n_features, asked.label_kernel)
 
     def dependence(self, labels: LabelParts | None, budget: int | None) -> SourceDependence:
         is_thin = self.plan(self.n_samples).begins_thin

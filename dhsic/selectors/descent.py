@@ -12,6 +12,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
@@ -27,7 +28,7 @@ from dhsic.kernels.bandwidth import (
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.labels import LabelParts
 from dhsic.kernels.statistic import Statistic
-from dhsic.memory import Demand, Promise, promise
+from dhsic.memory import Promise, fitted, promise
 from dhsic.outcome import Order
 from dhsic.passes.reader import COMPACT_BYTES, block_bytes
 from dhsic.passes.task import TILE
@@ -136,13 +137,8 @@ class AbstractWeighting(AbstractRun):
         return "use fewer samples"
 
     def fitted(self, m: int) -> tuple[Promise, int | None]:
-        promised = self._promised(m, COMPACT_BYTES)
-        excess = promised.total - promised.allowed(self.memory)
-        if excess <= 0:
-            return promised, None
         stored = m * self.source.n_features * np.dtype(self.source.dtype).itemsize
-        budget = max(0, min(COMPACT_BYTES, stored) - excess)
-        return self._promised(m, budget), budget
+        return fitted(partial(self._promised, m), COMPACT_BYTES, stored, self.memory)
 
     def select(self, labels: LabelParts | None, budget: int | None) -> tuple[Order, Scaling]:
         assert labels is not None, "y was given"
@@ -253,18 +249,16 @@ class AbstractWeighting(AbstractRun):
         d, size = self.source.n_features, self.size()
         held = 0 if self.runtime.is_remote else min(m * d * itemsize, budget)
         promised = promise(
-            Demand(
-                n_samples=m,
-                n_features=d,
-                n_bases=size.n_bases,
-                squares=not size.n_directions,
-                landmarks=size.n_directions,
-                sample_entries=0,
-                block_bytes=block_bytes(self.source, m),
-                tile_bytes=8 * TILE * (m + size.n_directions) * 8,
-                n_threads=self.runtime.n_here,
-                survivor_bytes=2 * held,  # once more in all for those of weight above 0
-            )
+            n_samples=m,
+            n_features=d,
+            n_bases=size.n_bases,
+            squares=not size.n_directions,
+            landmarks=size.n_directions,
+            sample_entries=0,
+            block_bytes=block_bytes(self.source, m),
+            tile_bytes=8 * TILE * (m + size.n_directions) * 8,
+            n_threads=self.runtime.n_here,
+            survivor_bytes=2 * held,  # once more in all for those of weight above 0
         )
         if not size.n_directions:
             return promised
@@ -283,7 +277,7 @@ class Size:
     Attributes
     ----------
     n_bases : int
-        Kinds of m x m matrices, as of `Demand`.
+        Kinds of m x m matrices, as of `dhsic.memory.promise`.
     n_directions : int
         Random features; 0 where kernel matrices are made instead.
     """

@@ -26,7 +26,7 @@ from dhsic.memory import Promise
 from dhsic.outcome import Order
 from dhsic.passes.forward import SourceForward
 from dhsic.passes.lowrank import MOST_SAMPLES, LowRankChoices
-from dhsic.passes.planning import Plan, fitted
+from dhsic.passes.planning import EnginePlan, memory_of
 from dhsic.selectors.rounds import AbstractRounds, KernelSelector
 from dhsic.selectors.run import factored_of
 
@@ -59,8 +59,10 @@ class Forward(AbstractRounds[SourceForward]):
 
     def fitted(self, m: int) -> tuple[Promise, int | None]:
         kernel = resolve_kernel(self.parameters.kernel)
-        plan = Plan(begins_thin=self._is_thin(m), eager=False, may_square=not self._is_thin(m))
-        needed, budget = fitted(plan, self.source, self.runtime, kernel, m, self.memory)
+        plan = EnginePlan(
+            begins_thin=self._is_thin(m), eager=False, may_square=not self._is_thin(m)
+        )
+        needed, budget = memory_of(plan, self.source, self.runtime, kernel, m, self.memory)
         if self._is_thin(m):
             landmarks = needed.landmarks + SQUARES * 8 * PRODUCTS**2
             return replace(needed, landmarks=landmarks), budget

@@ -22,7 +22,7 @@ from dhsic.kernels.labels import (
 from dhsic.kernels.table import resolve_kernel
 from dhsic.passes.dependence import Choices, ExactScorer, SourceDependence
 from dhsic.passes.machine import machine_weights
-from dhsic.passes.planning import Plan
+from dhsic.passes.planning import EnginePlan
 from dhsic.selectors.bahsic import AbstractElimination
 from dhsic.selectors.parameters import OF_MACHINES
 from dhsic.selectors.rounds import KernelSelector
@@ -58,9 +58,9 @@ class Recursive(AbstractElimination):
     def smaller(self) -> str:
         return "use fewer samples"
 
-    def plan(self, m: int) -> Plan:
+    def plan(self, m: int) -> EnginePlan:
         """Exact: W is a full matrix."""
-        return Plan(begins_thin=False, eager=False, may_square=True)
+        return EnginePlan(begins_thin=False, eager=False, may_square=True)
 
     def dependence(self, labels: LabelParts | None, budget: int | None) -> SourceDependence:
         """The margin term as a function of S."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dhsic.errors import MemoryBudgetError
-from dhsic.memory import SLACK_BYTES, Promise, human
+from dhsic.memory import COPIES, SLACK_BYTES, Promise, human
 from dhsic.passes.reader import COMPACT_BYTES, block_bytes
 from dhsic.runtime.base import PROCESS_BYTES, UNLIMITED, WorkerMemory
 from dhsic.runtime.threads import Threads
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 #: States that a worker keeps: this round's and the last one's.
 STATES = 2
-#: Copies of a block while it is decoded and folded.
-COPIES = 5
 #: m x m matrices of a state at its largest: W and G, for the definition.
 SQUARES_SENT = 2
 #: Part of the thin matrices of the driver that a state may be.
