@@ -51,8 +51,8 @@ CODES: dict[type[BaseException], tuple[int, str]] = {
 EPILOG = """\b
 Exit codes:
     0  done
-    1  unexpected error (a bug, a full disk, scratch that was cleaned away, an object store that
-       does not answer): see it with dhsic -v
+    1  unexpected error (a bug, a full disk, scratch that was cleaned away,
+       an object store that does not answer): see it with dhsic -v
     2  wrong usage or input; the message says what to change
     3  the data are damaged or outside their domain
     4  the checkpoint belongs to another run, or is damaged
