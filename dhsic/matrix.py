@@ -36,7 +36,7 @@ from dhsic.kernels.bandwidth import (
 )
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import Statistic
-from dhsic.kernels.table import check_reach, resolve_kernel
+from dhsic.kernels.table import check_overflow, resolve_kernel
 from dhsic.sources.arrays import check_sizes
 from dhsic.validation import as_array, as_numbers, refuse_lossy
 
@@ -306,7 +306,7 @@ def _numbers(chunk: Any) -> Float:
 
 def _gram(kernel: AbstractKernel, sums: Sums, sigma: float) -> Float:
     inner, rows, columns = sums
-    check_reach(kernel, float(max(rows.max(), columns.max())))
+    check_overflow(kernel, float(max(rows.max(), columns.max())))
     return kernel.gram(inner, rows, columns, sigma)
 
 

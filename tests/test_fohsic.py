@@ -15,8 +15,8 @@ from test_bahsic import SOURCES, as_source
 import dhsic
 from dhsic.algorithms.fohsic import added
 from dhsic.cli import main
-from dhsic.engines.adding import Adding
 from dhsic.engines.base import FeatureStats, Question
+from dhsic.engines.increment import Increment
 from dhsic.engines.separable import beyond_zero, separable
 from dhsic.errors import CheckpointError, InputError
 from dhsic.hsic import weights
@@ -275,9 +275,9 @@ def test_error_bounds_hold(data):
         Gaussian(), data.draw(st.floats(0.005, 0.6)), W + W.T, Statistic.of(inside @ inside.T)
     )
     facts = FeatureStats(np.abs(Z).max(axis=1), (Z**4).mean(axis=1), np.zeros(d, dtype=np.uint8))
-    engine = Adding(data.draw(st.sampled_from([1e-1, 1e-3, 1e-5])), "float32")
+    engine = Increment(data.draw(st.sampled_from([1e-1, 1e-3, 1e-5])), "float32")
     found = engine.score(engine.prepare(question), Z.astype(np.float32), facts)
-    last = Adding()
+    last = Increment()
     exact = last.score(last.prepare(question), Z, facts)[:, 0]
 
     assert (np.abs(found[:, 0] - exact) <= found[:, 1]).all()

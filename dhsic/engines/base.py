@@ -29,6 +29,7 @@ from dhsic.kernels.radial import AbstractRadial
 from dhsic.kernels.ridge import AbstractMatrixFunction, Resolvent
 from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.quadratic import Quadratic
+from dhsic.namespace import cast, host, zeros
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,3 +195,11 @@ class AbstractEngine(ABC):
     def products(self, question: Question, facts: FeatureStats) -> int:
         """Columns of products ``A X^p`` that the formulas take for these features, all told."""
         return 0
+
+
+def one_by_one(X: Array, gain: Callable[[Float], Float]) -> Float:
+    """Gains of the features X (c, m), each by itself in float64; `gain` takes x (m,)."""
+    gains = zeros(X.shape[0], like=X)
+    for j in range(X.shape[0]):
+        gains[j] = gain(cast(X[j, :], np.float64))
+    return host(gains)

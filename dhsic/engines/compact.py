@@ -11,7 +11,7 @@ A round of forward selection in linear time: ``A = W o K(S)`` of low rank.
 
 K of the features chosen so far is factored from its rows at landmarks (`dhsic.lowrank.cholesky`),
 W is a product of thin matrices, so A is one off its diagonal (`dhsic.engines.lowrank`): a quadratic
-form costs 2 m R instead of m^2. The engine that scores is `dhsic.engines.adding`, the same.
+form costs 2 m R instead of m^2. The engine that scores is `dhsic.engines.increment`, the same.
 """
 
 from __future__ import annotations

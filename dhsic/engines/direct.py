@@ -13,15 +13,16 @@ distances z are made once a round and kept, like W, in panels of one triangle: h
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.engines.base import AbstractEngine, FeatureStats, Question
+from dhsic.engines.base import AbstractEngine, FeatureStats, Question, one_by_one
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.radial import AbstractRadial
 from dhsic.linalg.quadratic import Quadratic
-from dhsic.namespace import Movable, at_a_time, cast, host, namespace_of, slices, zeros
+from dhsic.namespace import Movable, at_a_time, namespace_of, slices, zeros
 
 #: Rows of a tile: the temporaries of one feature stay in the cache and off the memory promise.
 TILE_ENTRIES = 1 << 18
@@ -44,11 +45,11 @@ class Direct(AbstractEngine):
 
     Parameters
     ----------
-    adding : bool
+    joining : bool
         Of features that join S, instead of those that leave it.
     """
 
-    adding: bool = False
+    joining: bool = False
 
     def prepare(self, question: Question) -> DirectState:
         statistic = question.statistic
@@ -58,16 +59,13 @@ class Direct(AbstractEngine):
 
     def score(self, state: DirectState, X: Array, facts: FeatureStats) -> Float:
         r"""``<W, K(S \ j) - K(S)>`` for each row of X."""
-        gains = zeros(X.shape[0], like=X)
-        for j in range(X.shape[0]):
-            gains[j] = self._gain(state, cast(X[j, :], np.float64))
-        return host(gains)
+        return one_by_one(X, partial(self._gain, state))
 
     def _gain(self, state: DirectState, x: Float) -> Float:
         """Gain of the feature x (m,), an array without axes."""
         # The change of a pair depends on its two values of x, so rows go in tiles: the samples
         # of a tile against all others.
-        difference = state.kernel.increment if self.adding else state.kernel.decrement
+        difference = state.kernel.increment if self.joining else state.kernel.decrement
         xp = namespace_of(x)
         m = x.shape[0]
         rows = max(1, at_a_time(x, TILE_ENTRIES) // m)
@@ -125,11 +123,7 @@ class RadialDirect(AbstractEngine):
         return RadialState(kernel, sigma, W, tuple(panels), sigma * norms)
 
     def score(self, state: RadialState, X: Array, facts: FeatureStats) -> Float:
-        X = cast(X, np.float64)
-        gains = zeros(X.shape[0], like=X)
-        for j in range(X.shape[0]):
-            gains[j] = self._gain(state, X[j, :])
-        return host(gains)
+        return one_by_one(X, partial(self._gain, state))
 
     def _gain(self, state: RadialState, x: Float) -> Float:
         xp = namespace_of(x)

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float
+from dhsic.engines.base import one_by_one
 from dhsic.kernels.base import AbstractKernel
 from dhsic.linalg.quadratic import AnyQuadratic, Quadratic
 from dhsic.namespace import cast, first_of, host, namespace_of, taken, write, zeros
@@ -126,15 +127,15 @@ def _indicators(X: Array, q: int) -> tuple[Float, Float]:
 
 def pair_gains(X: Array, A: Quadratic, kernel: AbstractKernel, sigma: float) -> Float:
     """``<A, F>`` for each row of X, every pair of samples once: A comes in panels of a triangle."""
-    X = cast(X, np.float64)
-    xp = namespace_of(X)
-    gains = zeros(X.shape[0], like=X)
-    for j in range(X.shape[0]):
-        x, a = X[j, :], 0
+
+    def gain(x: Float) -> Float:
+        xp, a, total = namespace_of(x), 0, zeros((), like=x)
         for panel in A.panels:
             b = a + panel.shape[1]
             apart = x[a:][:, None] - x[a:b][None, :]
             F = kernel.factor(apart * apart, sigma)
-            gains[j] += xp.vecdot(xp.reshape(panel, (-1,)), xp.reshape(F, (-1,)))
+            total += xp.vecdot(xp.reshape(panel, (-1,)), xp.reshape(F, (-1,)))
             a = b
-    return host(gains)
+        return total
+
+    return one_by_one(X, gain)

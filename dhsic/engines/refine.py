@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Float, Index, Mask
-from dhsic.engines.adding import NOTHING, Adding, ways
 from dhsic.engines.base import AbstractEngine, FeatureStats, Question
 from dhsic.engines.compact import ThinQuestion
 from dhsic.engines.dense import Dense
@@ -38,6 +37,7 @@ from dhsic.engines.final import (
     final_engine,
     has_series,
 )
+from dhsic.engines.increment import NOTHING, Increment, ways
 from dhsic.engines.ridge import Inverse
 
 #: Gains closer than this, relative to the largest magnitude in the round, are ties.
@@ -303,7 +303,8 @@ class AdditionEngines(AbstractEngines):
 
     def first(self, facts: FeatureStats, n: int, choice: EngineChoice | None) -> AbstractEngine:
         final, share = self._final(facts), FIRST_SHARE if choice is None else choice.share
-        if not (isinstance(final, Adding) and share and self._is_single) or n == len(facts.max_abs):
+        all_join = n == len(facts.max_abs)
+        if all_join or not (isinstance(final, Increment) and share and self._is_single):
             return final
         rough = self._leaving(share)  # where some features have no such engine, none have
         return final if self._needs_direct(rough, facts) else rough
@@ -314,7 +315,7 @@ class AdditionEngines(AbstractEngines):
         return self._final(facts.take(open_))
 
     def settles(self, engine: AbstractEngine) -> bool:
-        return not isinstance(engine, Adding) or engine.tolerance == NOTHING
+        return not isinstance(engine, Increment) or engine.tolerance == NOTHING
 
     def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
         """Those whose place is undecided, and those that are taken: their scores are kept."""
@@ -326,7 +327,7 @@ class AdditionEngines(AbstractEngines):
         if not gains.size:
             return EngineChoice()
         best, final = EngineChoice("exact"), self._final(facts)
-        if not isinstance(final, Adding) or not self._is_single or gains.size <= FEW_FEATURES:
+        if not isinstance(final, Increment) or not self._is_single or gains.size <= FEW_FEATURES:
             return best
         final_cost = DOUBLE_COST * final.products(self.question, facts)
         least = final_cost + PASS_COST
@@ -344,7 +345,7 @@ class AdditionEngines(AbstractEngines):
         return best
 
     def name(self, engine: AbstractEngine) -> str:
-        if isinstance(engine, Adding) and not self.settles(engine):
+        if isinstance(engine, Increment) and not self.settles(engine):
             return f"{LEAVING}{engine.tolerance * self.question.n_samples:.3g}"
         return "exact"
 
@@ -352,18 +353,18 @@ class AdditionEngines(AbstractEngines):
     def _is_single(self) -> bool:
         return bool(np.dtype(self.dtype) == np.float32)
 
-    def _leaving(self, share: float) -> Adding:
-        return Adding(share / self.question.n_samples, "float32")
+    def _leaving(self, share: float) -> Increment:
+        return Increment(share / self.question.n_samples, "float32")
 
     def _final(self, facts: FeatureStats) -> AbstractEngine:
         """Engine that settles gains."""
         if self.question.kernel.scored_by == "matrix":
             return Inverse(joining=self.mean_square)
         if self.by_definition:
-            return Direct(adding=True)
-        return Adding(with_direct=self._needs_direct(Adding(), facts))
+            return Direct(joining=True)
+        return Increment(with_direct=self._needs_direct(Increment(), facts))
 
-    def _needs_direct(self, engine: Adding, facts: FeatureStats) -> bool:
+    def _needs_direct(self, engine: Increment, facts: FeatureStats) -> bool:
         kernel, sigma = self.question.kernel, self.question.sigma
         found = ways(kernel, sigma, facts, engine.tolerance)
         return any(way == "direct" for way, _ in found)

@@ -222,14 +222,14 @@ def _dense(spec: HsicSpec, X: Any) -> HsicForm:
     W = weights(spec.labels.tile(everyone, everyone), spec.estimator, spec.covariates)
     values = spec.centred(values)
     statistic = Statistic.of(values @ values.T)
-    spec.check_reach(statistic.diagonal)
+    spec.check_overflow(statistic.diagonal)
     return TiledHsic(spec.kernel, values.shape[1], DenseSymmetric(W), statistic)
 
 
 def _tiled(spec: HsicSpec, X: Any) -> HsicForm:
     data = SlicedData(X, centred=spec.kernel.has_bandwidth)
     spec.check_shape((data.n_samples, data.n_features))
-    spec.check_reach(data.diagonal)
+    spec.check_overflow(data.diagonal)
     W = TiledWeights.of(spec.labels, spec.estimator, spec.covariates)
     return TiledHsic(spec.kernel, data.n_features, W, data)
 
@@ -246,7 +246,7 @@ def _low_rank(spec: HsicSpec, X: Any, method: str, limits: Limits) -> HsicForm:
     if spec.kernel.has_bandwidth:
         values -= values.mean(axis=0)  # in place: X may be all that there is room for
     landmarks = limits.landmarks(method, values)
-    spec.check_reach(landmarks.norms)
+    spec.check_overflow(landmarks.norms)
     factorizer = resolve_factorizer(method, rank=limits.rank, tolerance=limits.tolerance)
     few = few_samples(values)
     return LowRankHsic(spec.kernel, values.shape[1], W, factorizer, limits.seed, landmarks, few)

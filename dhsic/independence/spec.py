@@ -12,7 +12,7 @@ from dhsic.joins.frames import in_order
 from dhsic.kernels.bandwidth import AbstractBandwidth, resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import LabelParts, label_parts
-from dhsic.kernels.table import check_reach, resolve_kernel
+from dhsic.kernels.table import check_overflow, resolve_kernel
 from dhsic.validation import as_numbers
 
 
@@ -81,9 +81,9 @@ class HsicSpec:
         """X less its means, where the kernel is one of distances, which keep their digits."""
         return X - X.mean(axis=0) if self.kernel.has_bandwidth else X
 
-    def check_reach(self, norms: Float) -> None:
+    def check_overflow(self, norms: Float) -> None:
         """Refuse samples of such squared norms that the kernel overflows."""
-        check_reach(self.kernel, float(norms.max()))
+        check_overflow(self.kernel, float(norms.max()))
 
 
 def matched(X: Any, Y: Any, covariates: Any, *, by_position: bool) -> tuple[Array, Array | None]:

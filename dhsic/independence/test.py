@@ -97,7 +97,7 @@ class HsicTest:
     def of(self, X: Float) -> TestResult:
         """Test of X (m, d)."""
         X = self.spec.centred(X)
-        self.spec.check_reach(np.einsum("ij,ij->i", X, X))
+        self.spec.check_overflow(np.einsum("ij,ij->i", X, X))
         by = {"permutation": self._permuted, "gamma": self._gamma, "normal": self._normal}
         return by[self.method](X, self._sigmas(X))
 

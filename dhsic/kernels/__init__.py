@@ -4,8 +4,8 @@ from dhsic.kernels.base import AbstractKernel, Expansion, Term
 from dhsic.kernels.dot import Linear, Polynomial
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.graphs import ShortestPaths, Walks
-from dhsic.kernels.levels import Delta
-from dhsic.kernels.radial import InverseDistance, Laplace, LaplaceL1, RationalQuadratic
+from dhsic.kernels.levels import Delta, LaplaceL1
+from dhsic.kernels.radial import InverseDistance, Laplace, RationalQuadratic
 from dhsic.kernels.ridge import KernelRidge, Ridge
 from dhsic.kernels.strings import Spectrum, WeightedSubstrings
 

@@ -10,10 +10,7 @@ Each ``(x - y)^(2p)`` falls into products ``x^a y^(2p-a)``: order p weighs a bas
 ``c_p(z)``, and takes ``2p - 1`` quadratic forms. What the series leaves out depends on how close
 samples are, so it is bounded from the distances, see `dhsic.engines.remainder`.
 
-The Laplace kernels: exponentials of a distance, not of its square (JMLR 5.1.3).
-
-`Laplace` is that of the paper, radial. `LaplaceL1` takes the sum of absolute differences for the
-distance instead, which makes it a product over features, like the Gaussian.
+`Laplace` is an exponential of the distance, not of its square (JMLR 5.1.3).
 
 The inverse distance kernel, ``1 / (||x - x'|| + eps)`` but for a factor (JMLR 9.2, "dis").
 
@@ -35,8 +32,6 @@ from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel, Expansion, Term
 from dhsic.kernels.gaussian import squared_distances
-from dhsic.kernels.levels import AbstractLevelKernel
-from dhsic.kernels.statistic import AbsoluteDifferences, AbstractSums
 from dhsic.namespace import namespace_of
 from dhsic.validation import is_number
 
@@ -236,65 +231,6 @@ class Laplace(AbstractRadial):
         for p in range(2, order + 1):
             c = c / (2.0 * p * z)
         return c
-
-
-@dataclass(frozen=True)
-class LaplaceL1(AbstractLevelKernel):
-    """``exp(-sigma sum_j |x_j - x'_j|)``: a product over features, of the L1 distance.
-
-    Few-valued features are scored exactly and fast, by their levels; others take an exponential
-    for every pair of samples. Its statistic are the L1 distances, which no matrix product gives,
-    so it is for thousands of features, or for genotypes, rather than for millions. With the
-    default policy, ``sigma = 1 / (2 |S|)``, the exponent of standardised data is about 1/2; the
-    median policy makes it 1/2 at the median L1 distance.
-    """
-
-    name: ClassVar[str] = "laplace-l1"
-    has_bandwidth: ClassVar[bool] = True
-    is_product: ClassVar[bool] = True
-    sums: ClassVar[AbstractSums] = AbsoluteDifferences()
-
-    def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """``exp(-sigma inner)``, `inner` the L1 distances; those of a sample with itself are 0."""
-        xp = namespace_of(inner)
-        if xp.any(rows != 0) or xp.any(columns != 0):
-            raise InputError(
-                "The laplace-l1 kernel is one of absolute differences, and what it got is no sum "
-                "of these; take kernel='laplace', which is one of inner products."
-            )
-        K: Float = xp.exp(-float(sigma) * xp.where(inner > 0, inner, xp.zeros_like(inner)))
-        return K
-
-    def decrement(
-        self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
-    ) -> Float:
-        """``K o (exp(sigma |delta|) - 1)``; where that is large, the difference itself."""
-        xp = namespace_of(inner)
-        delta = xp.abs(x[:, None] - y[None, :])
-        t = float(sigma) * delta
-        K = self.gram(inner, rows, columns, sigma)
-        little = K * xp.expm1(xp.minimum(t, xp.ones_like(t)))
-        without = self.gram(inner - delta, rows, columns, sigma)
-        change: Float = xp.where(t < 1, little, without - K)
-        return change
-
-    def increment(
-        self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
-    ) -> Float:
-        """``K o (exp(-sigma |delta|) - 1)``."""
-        xp = namespace_of(inner)
-        t = float(sigma) * xp.abs(x[:, None] - y[None, :])
-        change: Float = self.gram(inner, rows, columns, sigma) * xp.expm1(-t)
-        return change
-
-    def factor(self, squared_difference: Float, sigma: float) -> Float:
-        xp = namespace_of(squared_difference)
-        ratio: Float = xp.expm1(float(sigma) * xp.sqrt(squared_difference))
-        return ratio
-
-    def exponent(self, max_abs: Float, sigma: float) -> Float:
-        """``2 sigma max_abs``: no two values of a feature are further apart."""
-        return np.asarray(2.0 * sigma * max_abs)
 
 
 @lru_cache(maxsize=16)

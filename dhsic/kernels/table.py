@@ -9,8 +9,8 @@ from dhsic.kernels.bandwidth import Dimension, resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.dot import Linear, Polynomial
 from dhsic.kernels.gaussian import Gaussian
-from dhsic.kernels.levels import Delta
-from dhsic.kernels.radial import InverseDistance, Laplace, LaplaceL1, RationalQuadratic
+from dhsic.kernels.levels import Delta, LaplaceL1
+from dhsic.kernels.radial import InverseDistance, Laplace, RationalQuadratic
 from dhsic.kernels.ridge import Ridge
 
 #: Values of a kernel up to here may be multiplied by weights and summed.
@@ -95,7 +95,7 @@ def check_inner_products(kernel: AbstractKernel) -> None:
         )
 
 
-def check_reach(kernel: AbstractKernel, squared_norm: float) -> None:
+def check_overflow(kernel: AbstractKernel, squared_norm: float) -> None:
     """Refuse data on which the kernel leaves the range of floating-point numbers.
 
     By Cauchy and Schwarz no value of a kernel of inner products exceeds that of the longest

@@ -23,7 +23,7 @@ from dhsic.engines.refine import EngineChoice, RemovalEngines, largest, read_rec
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import AbstractBandwidth, Grid, Known
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.table import check_reach
+from dhsic.kernels.table import check_overflow
 from dhsic.passes.groups import AbstractCandidates, Membership, group_gains
 from dhsic.passes.refinement import Refinement
 from dhsic.passes.removal import check_gains, check_shared
@@ -296,7 +296,7 @@ class AbstractRoundDependence(ABC):
         """Take the data for their own labels, after `measure`: W of K over all features."""
 
     @abstractmethod
-    def check_reach(self) -> None:
+    def check_overflow(self) -> None:
         """Refuse data that the kernel overflows on, after `measure`."""
 
     @abstractmethod
@@ -361,10 +361,10 @@ class SourceDependence(AbstractRoundDependence):
         assert isinstance(self.scorer, ExactScorer), "labels of full rank have no factor"
         self.scorer.weigh_itself(weigh)
 
-    def check_reach(self) -> None:
+    def check_overflow(self) -> None:
         kernel = self.choices.kernel
         if kernel.of_inner_products and not kernel.is_additive:  # others are bounded
-            check_reach(kernel, self.scorer.sum.longest)
+            check_overflow(kernel, self.scorer.sum.longest)
 
     def resume(self, state: SelectionState) -> None:
         survivors = [self._candidates.features(S) for S in survivors_of(state)]

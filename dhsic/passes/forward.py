@@ -22,7 +22,7 @@ from dhsic.engines.compact import ThinQuestion
 from dhsic.engines.refine import AdditionEngines, EngineChoice, largest, read_record, tie_width
 from dhsic.kernels.bandwidth import DistanceStats, Grid, Median
 from dhsic.kernels.statistic import Statistic
-from dhsic.kernels.table import check_reach
+from dhsic.kernels.table import check_overflow
 from dhsic.passes.dependence import (
     AbstractRoundDependence,
     Choices,
@@ -86,7 +86,7 @@ class SourceForward(AbstractRoundDependence):
         of_all.restart(self.data.alive)
         self._W = weigh(own_labels(self.choices, of_all))
 
-    def check_reach(self) -> None:
+    def check_overflow(self) -> None:
         """Nothing is chosen yet: every feature that joins is checked then."""
 
     def resume(self, state: SelectionState) -> None:
@@ -207,7 +207,7 @@ class SourceForward(AbstractRoundDependence):
         for number in np.unique(when):
             self._sum.add(np.sort(self._candidates.features(new[when == number])))
             if self.choices.kernel.of_inner_products:  # others are bounded
-                check_reach(self.choices.kernel, self._sum.longest)
+                check_overflow(self.choices.kernel, self._sum.longest)
         self._inside = S_dagger
 
     def _question(self, sigma: float) -> Question | ThinQuestion:

@@ -184,7 +184,7 @@ class AbstractRounds(AbstractRun, Generic[D]):
         state = begin(dependence.candidates) if previous is None else previous
         if kept is not None and previous is None:
             kept.start(state, scaling.checksum)
-        dependence.check_reach()
+        dependence.check_overflow()
         dependence.resume(state)
         state = self._to_the_end(dependence, state, kept)
         self.tell(state)

@@ -43,11 +43,11 @@ ROWS = 384
 
 
 #: What the engine asks of a round is answered from matrices or from few directions.
-AddingQuestion = Question | ThinQuestion
+IncrementQuestion = Question | ThinQuestion
 
 
 @dataclass(frozen=True, slots=True)
-class AddingState(Movable):
+class IncrementState(Movable):
     """State of a round: ``A / scale`` per base in the working dtype, row sums in float64.
 
     Attributes
@@ -72,7 +72,7 @@ class AddingState(Movable):
 
 
 @dataclass(frozen=True)
-class Adding(AbstractEngine):
+class Increment(AbstractEngine):
     """Gains of joining features, (c, 2): gain and a bound on its error.
 
     Parameters
@@ -89,14 +89,14 @@ class Adding(AbstractEngine):
     dtype: Any = "float64"
     with_direct: bool = False
 
-    def prepare(self, question: AddingQuestion) -> AddingState:
+    def prepare(self, question: IncrementQuestion) -> IncrementState:
         """``A = W o base`` for every base that is asked for."""
         kernel = question.kernel
         exact = kernel.addition()
         bases = sorted({t.base for t in exact.terms}) if exact is not None else [0]
         weighted = {base: question.weighted(base) for base in bases}
         scale = max(w.norm for w in weighted.values()) / question.n_samples or 1.0
-        return AddingState(
+        return IncrementState(
             kernel,
             question.sigma,
             {base: w.form(scale, self.dtype) for base, w in weighted.items()},
@@ -106,14 +106,14 @@ class Adding(AbstractEngine):
             self._definition(question) if self.with_direct else None,
         )
 
-    def score(self, state: AddingState, X: Array, facts: FeatureStats) -> Float:
+    def score(self, state: IncrementState, X: Array, facts: FeatureStats) -> Float:
         """Gains and bounds of c features, (c, 2)."""
         out = np.zeros((X.shape[0], 2))
         for way, which in ways(state.kernel, state.sigma, facts, self.tolerance):
             part, about = taken(X, which), facts.take(which)
             if way == "direct":
                 assert state.direct is not None, "prepared for features that need it"
-                out[which, 0] = Direct(adding=True).score(state.direct, part, about)
+                out[which, 0] = Direct(joining=True).score(state.direct, part, about)
             elif isinstance(way, Expansion):
                 out[which] = state.scale * self._by_terms(state, way, part, about)
             elif isinstance(way, Separable):
@@ -122,16 +122,16 @@ class Adding(AbstractEngine):
                 out[which] = state.scale * self._by_levels(state, part, about)
         return out
 
-    def _definition(self, question: AddingQuestion) -> DirectState:
+    def _definition(self, question: IncrementQuestion) -> DirectState:
         if not isinstance(question, Question):
             raise InputError(
                 f"At sigma={question.sigma:.3g} some features reach too far for an expansion, and "
                 "by definition they are scored from m x m matrices only. Pass standardize=True, "
                 "rank-transform them, or approx='exact' where the memory is there."
             )
-        return Direct(adding=True).prepare(question)
+        return Direct(joining=True).prepare(question)
 
-    def error(self, question: AddingQuestion, facts: FeatureStats, gains: Float) -> Float:
+    def error(self, question: IncrementQuestion, facts: FeatureStats, gains: Float) -> Float:
         """Bounds on what `score` will leave out and round, before it runs, (c,)."""
         unit = self._rounding(question.n_samples)
         out = np.zeros_like(gains)
@@ -148,7 +148,7 @@ class Adding(AbstractEngine):
             out[which] = question.weighted(0).norm * (rest + unit * size)
         return out
 
-    def products(self, question: AddingQuestion, facts: FeatureStats) -> int:
+    def products(self, question: IncrementQuestion, facts: FeatureStats) -> int:
         total = 0
         for way, which in ways(question.kernel, question.sigma, facts, self.tolerance):
             if isinstance(way, Expansion):
@@ -165,7 +165,7 @@ class Adding(AbstractEngine):
         return DEVIATIONS * unit * float(np.sqrt(min(m, PARTIAL_SUM)))
 
     def _by_terms(
-        self, state: AddingState, exact: Expansion, X: Array, facts: FeatureStats
+        self, state: IncrementState, exact: Expansion, X: Array, facts: FeatureStats
     ) -> Float:
         """By the terms of an exact expansion."""
         X = cast(X, self.dtype)
@@ -175,14 +175,14 @@ class Adding(AbstractEngine):
         unit = self._rounding(X.shape[1])
         return np.stack([host(gains), _rounding_of(exact, facts, state.norms, unit)], axis=1)
 
-    def _by_levels(self, state: AddingState, X: Array, facts: FeatureStats) -> Float:
+    def _by_levels(self, state: IncrementState, X: Array, facts: FeatureStats) -> Float:
         """By the pairs of levels, exact."""
         A, sums, sigma = state.A[0], state.row_sums[0], -state.sigma
         gains = level_gains(X, facts.n_levels, A, sums, state.kernel, sigma, self.dtype)
         rounding = self._rounding(X.shape[1]) * state.norms[0] * _size(state.sigma, facts)
         return np.stack([gains, rounding], axis=1)
 
-    def _by_functions(self, state: AddingState, way: Separable, X: Array) -> Float:
+    def _by_functions(self, state: IncrementState, way: Separable, X: Array) -> Float:
         """By functions of one value, as many as the tolerance asks for."""
         r = way.n_terms(self.tolerance)
         parts = [
@@ -191,7 +191,7 @@ class Adding(AbstractEngine):
         ]
         return np.concatenate(parts)
 
-    def _few(self, state: AddingState, way: Separable, r: int, X: Array) -> Float:
+    def _few(self, state: IncrementState, way: Separable, r: int, X: Array) -> Float:
         xp = namespace_of(X)
         c, m = X.shape
         h = against_zero(state.kernel, cast(X, np.float64), state.sigma)  # (c, m)
