@@ -16,7 +16,7 @@ import dhsic
 from dhsic.errors import InputError
 from dhsic.hsic import factored_weights, weights
 from dhsic.independence import tiled
-from dhsic.kernels.label_factors import label_factor
+from dhsic.kernels.label_factors import factor_of
 from dhsic.kernels.labels import label_matrix, label_parts
 from dhsic.linalg.symmetric import LowRankSymmetric
 
@@ -47,7 +47,7 @@ def test_label_factor_is_the_label_matrix(data, m):
     y, kernel, _ = problem(data, m)
     expected = label_matrix(y, kernel)
 
-    actual = label_factor(y, kernel)
+    actual = factor_of(label_parts(y, kernel))
 
     L, has_gaussian = actual.whole(), "gaussian" in expected.description
     atol = m * m * 1e-10 if has_gaussian else 1e-14
@@ -60,13 +60,13 @@ def test_label_factor_is_the_label_matrix(data, m):
     [("binary", 2, 1), ("balanced", 2, 1), ("multiclass", 5, 5), ("one-vs-rest", 5, 5)],
 )
 def test_classes_have_the_rank_that_the_paper_says(rng, kernel, n, rank):
-    assert label_factor(np.arange(40) % n, kernel).F.shape == (40, rank)
+    assert factor_of(label_parts(np.arange(40) % n, kernel)).F.shape == (40, rank)
 
 
 def test_gaussian_labels_on_a_line_have_few_directions(rng):
     y = rng.standard_normal(6000)  # more than the median distance takes
 
-    factor = label_factor(y, "gaussian")
+    factor = factor_of(label_parts(y, "gaussian"))
 
     some = slice(0, 60)
     expected = label_parts(y, "gaussian").tile(some, some)
@@ -78,7 +78,7 @@ def test_gaussian_labels_on_a_line_have_few_directions(rng):
 def test_error_says_what_too_few_directions_miss(rng):
     y = rng.standard_normal((50, 3))
 
-    factor = label_factor(y, "gaussian", max_rank=10)
+    factor = factor_of(label_parts(y, "gaussian"), max_rank=10)
 
     missing = label_matrix(y, "gaussian").L - factor.F @ factor.F.T
     assert factor.error == pytest.approx(np.trace(missing) / 50)
@@ -89,7 +89,7 @@ def test_a_given_matrix_is_decomposed(rng):
     L = rng.standard_normal((20, 20))
     L += L.T
 
-    factor = label_factor(L, "precomputed")
+    factor = factor_of(label_parts(L, "precomputed"))
 
     np.testing.assert_allclose((factor.F * factor.weights) @ factor.F.T, L, atol=1e-12)
     assert (factor.weights < 0).any()
@@ -99,9 +99,9 @@ def test_what_has_no_thin_factor_is_refused(monkeypatch):
     monkeypatch.setattr("dhsic.kernels.label_factors.MOST_DECOMPOSED", 5)
     monkeypatch.setattr("dhsic.kernels.label_factors.MOST_DIRECTIONS", 3)
     with pytest.raises(InputError, match="6 samples takes too long"):
-        label_factor(np.eye(6), "precomputed")
+        factor_of(label_parts(np.eye(6), "precomputed"))
     with pytest.raises(InputError, match="4 classes, and methods of low rank"):
-        label_factor(np.arange(8) % 4)
+        factor_of(label_parts(np.arange(8) % 4))
 
 
 # -- factored weights ---------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def test_factored_weights_are_the_weights(data, m, estimator):
     W = weights(label_matrix(y, kernel).L, estimator, C)
     atol = CLOSE * np.abs(W).max()
 
-    actual = factored_weights(label_factor(y, kernel), estimator, C)
+    actual = factored_weights(factor_of(label_parts(y, kernel)), estimator, C)
 
     which = rng.permutation(m)[:5]
     np.testing.assert_allclose(actual.rows(which), W[which], rtol=0, atol=atol)
@@ -131,7 +131,7 @@ def test_factored_weights_are_the_weights(data, m, estimator):
 
 
 def test_unbiased_weights_have_rank_of_the_labels_plus_two(rng):
-    actual = factored_weights(label_factor(np.arange(30) % 2))
+    actual = factored_weights(factor_of(label_parts(np.arange(30) % 2)))
 
     assert actual.F.shape == (30, 3)
     np.testing.assert_array_equal(actual.diagonal, 0.0)

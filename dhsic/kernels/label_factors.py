@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dhsic._typing import Array, Float
+from dhsic._typing import Float
 from dhsic.errors import InputError
 from dhsic.kernels.labels import (
     ClassTarget,
@@ -20,7 +20,6 @@ from dhsic.kernels.labels import (
     LabelParts,
     RealTargets,
     label_distances,
-    label_parts,
 )
 from dhsic.linalg.pivoted_cholesky import pivoted_cholesky
 from dhsic.linalg.symmetric import LowRankSymmetric
@@ -33,21 +32,15 @@ MOST_DIRECTIONS = 2000
 TOLERANCE = 1e-10
 
 
-def label_factor(
-    y: Array,
-    label_kernel: str = "auto",
-    *,
-    tolerance: float = TOLERANCE,
-    max_rank: int = MOST_DIRECTIONS,
+def factor_of(
+    labels: LabelParts, *, tolerance: float = TOLERANCE, max_rank: int = MOST_DIRECTIONS
 ) -> LowRankSymmetric:
     """Factor of the label matrix that `dhsic.kernels.labels.label_matrix` writes out.
 
     Parameters
     ----------
-    y : (m,) or (m, t) array
-        Labels; (m, m) for ``label_kernel="precomputed"``.
-    label_kernel : str
-        As of `label_matrix`.
+    labels : LabelParts
+        The labels, read.
     tolerance : float
         Part of the trace of a Gaussian L that may be missing.
     max_rank : int
@@ -63,15 +56,8 @@ def label_factor(
     Raises
     ------
     InputError
-        As of `label_matrix`; a given L of more than 5,000 samples; more than 2,000 classes.
+        A given L of more than 5,000 samples; more than 2,000 classes.
     """
-    return factor_of(label_parts(y, label_kernel), tolerance=tolerance, max_rank=max_rank)
-
-
-def factor_of(
-    labels: LabelParts, *, tolerance: float = TOLERANCE, max_rank: int = MOST_DIRECTIONS
-) -> LowRankSymmetric:
-    """Factor of labels that have been read; parameters and errors as of `label_factor`."""
     found = [_factor(part, tolerance, max_rank) for part in labels.parts]
     missing = sum(left for _, _, left in found)
     size = sum(float(np.einsum("ij,ij,j->", B, B, np.abs(w))) for B, w, _ in found)
