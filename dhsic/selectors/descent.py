@@ -11,6 +11,7 @@ import time
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -36,10 +37,9 @@ from dhsic.passes.weighted import WeightedSource
 from dhsic.progress import Progress
 from dhsic.selectors.base import Selector
 from dhsic.selectors.parameters import OF_DESCENT, scales, width_of
-from dhsic.selectors.run import AbstractRun, check_measured
+from dhsic.selectors.run import AbstractRun, Kept
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
-from dhsic.storage.checkpoint import Checkpoint
 
 #: Matrices (m, D) of a step with D random features; matrices of samples that the median takes.
 THIN, MEDIAN = 9, 4
@@ -150,45 +150,33 @@ class AbstractWeighting(AbstractRun):
             seed=self.parameters._seed,
             memory=budget,
         )
-        try:
-            if self.checkpoint is None:
-                return self._descend(data, labels, None)
-            with Checkpoint(self.checkpoint) as kept:
-                return self._descend(data, labels, kept)
-        finally:
-            data.close()
+        with closing(data), self.kept() as (kept, previous):
+            return self._descend(data, labels, kept, previous)
 
     def _descend(
-        self, data: WeightedSource, labels: LabelParts, kept: Checkpoint | None
+        self,
+        data: WeightedSource,
+        labels: LabelParts,
+        kept: Kept,
+        previous: SelectionState | None,
     ) -> tuple[Order, Scaling]:
         started = time.perf_counter()
-        previous = None if kept is None else kept.begin(self.identity())
         scaling = data.measure()
-        if kept is not None:
-            kept.check_data(scaling.checksum)
-        asked = self.parameters
-        check_measured(
-            scaling,
-            missing=asked.missing,
-            standardize=self.standardizes,
-            has_bandwidth=True,
-        )
+        self.check_found(kept, scaling, has_bandwidth=True)
         method = self.method(data, labels)
-        progress = Progress(self.progress, asked.max_iterations * data.features.size)
+        progress = Progress(self.progress, self.parameters.max_iterations * data.features.size)
         data.reporter = progress
         try:
-            if previous is None or kept is None or not previous.round:
+            if previous is None or not previous.round:
                 at, done = method.begin(), begin(data.features)
-                if kept is not None and previous is None:
+                if previous is None:
                     kept.start(done, scaling.checksum)
             else:
                 at, done = method.restored(previous.round, kept.arrays), previous
             for at, done in self._steps(data, method, at, done, started):  # noqa: B020
-                if kept is not None:
-                    kept.save(done, at.arrays())
+                kept.save(done, at.arrays())
                 progress.round_done(done)
-            if kept is not None:
-                kept.finish()
+            kept.finish()
             self._check_settled(at)
             return self._order(data, at, done, method.potential(at.w)), scaling
         finally:

@@ -28,10 +28,9 @@ from dhsic.passes.reader import block_bytes
 from dhsic.progress import Progress
 from dhsic.selectors.base import Selector
 from dhsic.selectors.parameters import OF_CRITERIA
-from dhsic.selectors.run import AbstractRun, check_measured
+from dhsic.selectors.run import AbstractRun, Kept
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
-from dhsic.storage.checkpoint import Checkpoint
 
 #: Parameters that belong to some criteria only, and what they are unless given.
 DEFAULTS: Mapping[str, Any] = {
@@ -94,24 +93,24 @@ class Once(AbstractRun):
 
     def select(self, labels: LabelParts | None, budget: int | None) -> tuple[Order, Scaling]:
         assert labels is not None, "y was given"
-        if self.checkpoint is None:
-            return self._rank(labels, None)
-        with Checkpoint(self.checkpoint) as kept:
-            return self._rank(labels, kept)
+        with self.kept() as (kept, previous):
+            return self._rank(labels, kept, previous)
 
-    def _rank(self, labels: LabelParts, kept: Checkpoint | None) -> tuple[Order, Scaling]:
+    def _rank(
+        self, labels: LabelParts, kept: Kept, previous: SelectionState | None
+    ) -> tuple[Order, Scaling]:
         started = time.perf_counter()
         criterion = self.parameters.resolved()
-        previous = None if kept is None else kept.begin(self.identity())
         done = previous if previous is not None and previous.round else None
         prepared = criterion.prepare(labels)
         progress = Progress(self.progress, self.source.n_features)
         try:
             # Of a run that is done, all but what is no part of its state: cheap, as it happens.
             again = done is None or criterion.signed
-            found = self._pass(criterion if again else None, prepared, progress)
-            if kept is not None:
-                kept.check_data(found.scaling.checksum)
+            # Without a criterion they are read for their scaling alone.
+            judge = Judge(self.standardizes, criterion if again else None, prepared)
+            found = read_once(self.source, self.runtime, judge, progress, rows=self.rows)
+            self.check_found(kept, found.scaling, has_bandwidth=criterion.has_bandwidth)
             alive = np.flatnonzero(~found.scaling.constant)
             scores = criterion.finish(prepared, found.columns[:, alive]) if again else None
             if done is None:
@@ -120,8 +119,10 @@ class Once(AbstractRun):
                 scaled = self.standardizes
                 record = _record(criterion, scores, found, started, standardized=scaled)
                 done = first.after(alive[order], scores.score[order], record)
-                start = first if previous is None else None
-                _keep(kept, done, start, found.scaling.checksum)
+                if previous is None:
+                    kept.start(first, found.scaling.checksum)
+                kept.save(done)
+                kept.finish()
             progress.round_done(done)
         finally:
             progress.close()
@@ -129,22 +130,6 @@ class Once(AbstractRun):
         placed = (done.eliminated, done.scores, done.removed_in, done.history)
         meaning = criterion.meaning
         return Order(*placed, placed="scored", meaning=meaning, extra=extra), found.scaling
-
-    def _pass(
-        self, criterion: AbstractCriterion | None, prepared: object, progress: Progress
-    ) -> Found:
-        """Read the data; `criterion` None reads them for their scaling alone."""
-        asked = self.parameters
-        resolved = asked.resolved()
-        judge = Judge(self.standardizes, criterion, prepared)
-        found = read_once(self.source, self.runtime, judge, progress, rows=self.rows)
-        check_measured(
-            found.scaling,
-            missing=asked.missing,
-            standardize=self.standardizes,
-            has_bandwidth=resolved.has_bandwidth,
-        )
-        return found
 
 
 def _plain(criterion: AbstractCriterion) -> dict[str, Any]:
@@ -202,18 +187,6 @@ def _record(
         "engine": criterion.name,
         **scores.facts,
     }
-
-
-def _keep(
-    kept: Checkpoint | None, done: SelectionState, start: SelectionState | None, checksums: Index
-) -> None:
-    """Keep the only round; `start` where nothing was kept before."""
-    if kept is None:
-        return
-    if start is not None:
-        kept.start(start, checksums)
-    kept.save(done)
-    kept.finish()
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -26,10 +27,9 @@ from dhsic.passes.scaled import ScaledReader
 from dhsic.progress import Progress
 from dhsic.selectors.base import Selector
 from dhsic.selectors.parameters import scales
-from dhsic.selectors.run import AbstractRun, check_measured, weights_from, weights_of
+from dhsic.selectors.run import AbstractRun, Kept, weights_from, weights_of
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
-from dhsic.storage.checkpoint import Checkpoint
 
 D = TypeVar("D", bound=AbstractRoundDependence)
 
@@ -159,30 +159,19 @@ class AbstractRounds(AbstractRun, Generic[D]):
 
     def select(self, labels: LabelParts | None, budget: int | None) -> tuple[Order, Scaling]:
         dependence = self.dependence(labels, budget)
-        try:
-            if self.checkpoint is None:
-                return self._all(dependence, None)
-            with Checkpoint(self.checkpoint) as kept:
-                return self._all(dependence, kept)
-        finally:
-            dependence.close()
+        with closing(dependence), self.kept() as (kept, previous):
+            return self._all(dependence, kept, previous)
 
-    def _all(self, dependence: D, kept: Checkpoint | None) -> tuple[Order, Scaling]:
-        previous = None if kept is None else kept.begin(self.identity())
-        scaling = dependence.measure()
-        if kept is not None:
-            kept.check_data(scaling.checksum)
-        asked = self.parameters
-        check_measured(
-            scaling,
-            missing=asked.missing,
-            standardize=self.standardizes,
-            has_bandwidth=resolve_kernel(asked.kernel).has_bandwidth,
-        )
+    def _all(
+        self, dependence: D, kept: Kept, previous: SelectionState | None
+    ) -> tuple[Order, Scaling]:
+        asked, scaling = self.parameters, dependence.measure()
+        has_bandwidth = resolve_kernel(asked.kernel).has_bandwidth
+        self.check_found(kept, scaling, has_bandwidth=has_bandwidth)
         if asked.label_kernel == SELF:
             dependence.weigh_itself(lambda L: weights_from(L, asked.estimator, self.covariates))
         state = begin(dependence.candidates) if previous is None else previous
-        if kept is not None and previous is None:
+        if previous is None:
             kept.start(state, scaling.checksum)
         dependence.check_overflow()
         dependence.resume(state)
@@ -193,21 +182,17 @@ class AbstractRounds(AbstractRun, Generic[D]):
             order = self.groups.spread(order, self._membership(scaling))
         return order, scaling
 
-    def _to_the_end(
-        self, dependence: D, state: SelectionState, kept: Checkpoint | None
-    ) -> SelectionState:
+    def _to_the_end(self, dependence: D, state: SelectionState, kept: Kept) -> SelectionState:
         progress = Progress(self.progress, sum(self.ahead(state)))
         dependence.data.reporter = progress
         try:
             for after in self.rounds(dependence, state):
                 state = after
-                if kept is not None:
-                    kept.save(state)
+                kept.save(state)
                 progress.round_done(state)
         finally:
             progress.close()
-        if kept is not None:
-            kept.finish()
+        kept.finish()
         return state
 
     def _membership(self, scaling: Scaling) -> Membership:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
+from dhsic.algorithms.state import SelectionState
 from dhsic.errors import InputError
 from dhsic.hsic import factored_weights, weights
 from dhsic.kernels.label_factors import factor_of
@@ -36,6 +38,7 @@ from dhsic.selectors.workers import WorkerPromise
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind, recoded
+from dhsic.storage.checkpoint import Checkpoint
 from dhsic.versions import versions
 
 if TYPE_CHECKING:
@@ -45,6 +48,23 @@ logger = logging.getLogger("dhsic")
 
 #: What to do where a code is none.
 KEEPING = "If it is a value, pass missing_code=None."
+
+
+class Unkept:
+    """What is kept of a run without a checkpoint: nothing, by the methods of `Checkpoint`."""
+
+    arrays: ClassVar[Mapping[str, Array]] = {}
+
+    def check_data(self, checksums: Array) -> None: ...
+
+    def start(self, state: SelectionState, checksums: Array | None = None) -> None: ...
+
+    def save(self, state: SelectionState, arrays: Mapping[str, Array] | None = None) -> None: ...
+
+    def finish(self) -> None: ...
+
+
+Kept = Checkpoint | Unkept
 
 
 @dataclass(frozen=True)
@@ -228,6 +248,25 @@ class AbstractRun(ABC):
             "versions": versions(),
             "job": dict(self.job),
         }
+
+    @contextmanager
+    def kept(self) -> Iterator[tuple[Kept, SelectionState | None]]:
+        """Yield what keeps the rounds of the run, and the state that was kept before."""
+        if self.checkpoint is None:
+            yield Unkept(), None
+            return
+        with Checkpoint(self.checkpoint) as kept:
+            yield kept, kept.begin(self.identity())
+
+    def check_found(self, kept: Kept, scaling: Scaling, *, has_bandwidth: bool) -> None:
+        """Refuse data of which other rounds are kept, or that nothing can be ranked by."""
+        kept.check_data(scaling.checksum)
+        check_measured(
+            scaling,
+            missing=self.parameters.missing,
+            standardize=self.standardizes,
+            has_bandwidth=has_bandwidth,
+        )
 
     @property
     def _is_own(self) -> bool:
