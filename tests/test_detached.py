@@ -376,6 +376,22 @@ def kept(store, path, scheduler):
     return folder
 
 
+def test_what_was_sent_by_an_earlier_version_goes_on(store, tmp_path):
+    """Its request names the method, and the parameters that were given alone."""
+    folder = kept(store, tmp_path / "run.dhsic", None)
+    request = tmp_path / "run.dhsic" / "detached" / "request.json"
+    sha256 = json.loads(request.read_text())["sha256"]
+    was = {
+        "format": 1, "sha256": sha256, "id": "ab12", "path": store, "n_samples": 60,
+        "method": "bahsic", "n_features": 50, "parameters": QUICK, "variable": None,
+        "sample_dim": None, "missing_code": "auto", "missing_chunks": "error",
+        "pass_only": False, "device": None, "job": {}, "attributes": {},
+    }  # fmt: skip
+    request.write_text(json.dumps(was))
+    folder.want_stop()
+    assert_same(attach(folder.path).resume(n_threads=2).result(), on_threads(store, **QUICK))
+
+
 def test_a_run_without_driver_and_scheduler_is_lost(store, tmp_path, monkeypatch):
     monkeypatch.setattr(handle, "ANSWER", 0.2)
     monkeypatch.setattr(handle, "PATIENCE", 0.1)
