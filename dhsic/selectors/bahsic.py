@@ -18,10 +18,10 @@ from dhsic.errors import InputError
 from dhsic.kernels.labels import SELF, LabelParts
 from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import Promise
-from dhsic.outcome import Order
 from dhsic.passes.dependence import ExactScorer, SourceDependence
 from dhsic.passes.lowrank import MOST_SAMPLES, LowRankChoices, LowRankScorer
 from dhsic.passes.planning import EnginePlan, memory_of
+from dhsic.results import Order
 from dhsic.selectors.rounds import AbstractRounds, KernelSelector
 from dhsic.selectors.run import factored_of
 

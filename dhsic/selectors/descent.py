@@ -30,11 +30,11 @@ from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.labels import LabelParts
 from dhsic.kernels.statistic import Statistic
 from dhsic.memory import Promise, fitted, promise
-from dhsic.outcome import Order
 from dhsic.passes.reader import COMPACT_BYTES, block_bytes
 from dhsic.passes.task import TILE
 from dhsic.passes.weighted import WeightedSource
 from dhsic.progress import Progress
+from dhsic.results import Order
 from dhsic.selectors.base import Selector
 from dhsic.selectors.parameters import OF_DESCENT, scales, width_of
 from dhsic.selectors.run import AbstractRun, Kept

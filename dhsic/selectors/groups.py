@@ -9,8 +9,8 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
-from dhsic.outcome import Order
 from dhsic.passes.groups import Membership
+from dhsic.results import Order
 
 #: What a feature without a group is named, in lower case.
 NAMELESS = {"", "nan", "none", "na", "."}

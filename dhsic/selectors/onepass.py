@@ -22,10 +22,10 @@ from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.labels import LabelParts
 from dhsic.memory import Promise, resident_bytes
-from dhsic.outcome import Order
 from dhsic.passes.once import Found, Judge, read_once, tile_height
 from dhsic.passes.reader import block_bytes
 from dhsic.progress import Progress
+from dhsic.results import Order
 from dhsic.selectors.base import Selector
 from dhsic.selectors.parameters import OF_CRITERIA
 from dhsic.selectors.run import AbstractRun, Kept

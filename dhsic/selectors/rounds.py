@@ -20,11 +20,11 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import SELF, LabelParts
 from dhsic.kernels.table import check_approx, check_bandwidth, resolve_kernel
 from dhsic.memory import Promise
-from dhsic.outcome import Order
 from dhsic.passes.dependence import AbstractRoundDependence, Choices
 from dhsic.passes.groups import OPEN_GROUPS, AbstractCandidates, Membership, Singles
 from dhsic.passes.scaled import ScaledReader
 from dhsic.progress import Progress
+from dhsic.results import Order
 from dhsic.selectors.base import Selector
 from dhsic.selectors.parameters import scales
 from dhsic.selectors.run import AbstractRun, Kept, weights_from, weights_of

@@ -27,10 +27,10 @@ from dhsic.kernels.labels import SELF, LabelParts, label_parts
 from dhsic.kernels.table import resolve_kernel
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.memory import Promise
-from dhsic.outcome import Order, Outcome
 from dhsic.passes.reader import COMPACT_BYTES
 from dhsic.passes.values import look_at
 from dhsic.progress import Hook
+from dhsic.results import Order, Outcome
 from dhsic.runtime.base import AbstractRuntime, WorkerMemory
 from dhsic.runtime.blas import single_blas_thread
 from dhsic.selectors.groups import Groups

@@ -16,7 +16,7 @@ import numpy as np
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
 from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel
-from dhsic.outcome import Outcome
+from dhsic.results import Outcome
 from dhsic.selectors.run import AbstractRun
 from dhsic.sources.views import ChecksummedSource
 
