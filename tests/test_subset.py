@@ -15,6 +15,7 @@ from dhsic.passes import reader
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.sources.opening import open_source
+from dhsic.sources.target import read_groups
 from dhsic.sources.views import SubsetSource
 
 FEATURES = np.array([0, 1, 5, 6, 7, 13, 22])
@@ -181,7 +182,7 @@ def test_groups_by_name_are_those_of_the_features(stores, tmp_path):
     write(group, "variant_filter", np.isin(np.arange(300), kept)[:, None], ("variants", "filters"))
     write(group, "filter_id", np.array(["PASS"], object), ("filters",))
     taken = open_source(folder, pass_only=True)
-    known = dhsic.plans.asking.read_groups(str(folder), "variant_gene", taken)
+    known = read_groups(str(folder), "variant_gene", taken)
     assert known.tolist() == gene[kept].tolist()
     found = dhsic.select(taken, trait, groups=known, n_features_to_select=3)
     expected = dhsic.select(part, trait, groups=gene[kept], n_features_to_select=3)
