@@ -30,7 +30,7 @@ from dhsic.selectors.bahsic import BAHSIC
 from dhsic.sources.anndata import AnnDataStore, Frame
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import ChunkedArray, dimension_names, member, read_array
-from dhsic.sources.opening import open_source, parent
+from dhsic.sources.opening import OPENERS, open_source, parent
 from dhsic.sources.request import MissingChunks
 from dhsic.sources.stores import metadata_of, open_store
 from dhsic.sources.target import IDENTIFIERS, PLINK_MISSING, anndata_of, plink_missing
@@ -59,7 +59,7 @@ class Sites:
     @classmethod
     def of(cls, path: str, source: AbstractSource) -> Sites:
         """Look at the store that a source was opened from."""
-        opened = open_store(path)
+        opened = None if Path(path).suffix in OPENERS else open_store(path)
         group = parent(opened) if isinstance(opened, zarr.Array) else opened
         n_filtered = source.n_features_filtered
         if group is None:

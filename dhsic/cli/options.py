@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,34 @@ class Option(click.Option):
         if "default" in extra:  # one that is said in words comes in brackets
             extra["default"] = extra["default"].removeprefix("(").removesuffix(")")
         return extra
+
+
+class Names(click.Choice[str]):
+    """Names that the help lists, and those that a table has besides once the command runs.
+
+    Parameters
+    ----------
+    module, table : str
+        Where the table is; it takes seconds to import, for which nobody waits who asks for help.
+    """
+
+    def __init__(self, names: Sequence[str], module: str, table: str) -> None:
+        super().__init__(names)
+        self._table = module, table
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Pass names of the table; what is neither is refused as by any choice."""
+        module, table = self._table
+        if value not in self.choices and value in getattr(import_module(module), table):
+            return value
+        return super().convert(value, param, ctx)
+
+
+#: Where the names are that a parameter may be.
+TABLES = {
+    "kernel": ("dhsic.kernels.table", "KERNELS"),
+    "method": ("dhsic.selectors.select", "METHODS"),
+}
 
 
 # What users write, turned into values ------------------------------------------------------
@@ -148,7 +177,9 @@ class Parameter:
 
     def _type(self) -> dict[str, Any]:
         if said := re.match(r"\{(.*?)\}", self.kind):
-            return {"type": click.Choice(re.findall(r'"(.*?)"', said[1]))}
+            names = re.findall(r'"(.*?)"', said[1])
+            table = TABLES.get(self.name)
+            return {"type": Names(names, *table) if table else click.Choice(names)}
         if "bool" in self.kind:
             return {}
         if self.kind == "int":
@@ -293,7 +324,7 @@ METHOD = (
         "--method",
         default="bahsic",
         show_default=True,
-        type=click.Choice(METHODS),
+        type=Names(METHODS, *TABLES["method"]),
         help="Backward elimination (bahsic), forward selection (fohsic), conditional covariance "
         "minimisation (ccm), feature weights (weighting), support vectors (svm-rfe), or a ranking "
         "in one pass by the linear kernel or another criterion.",

@@ -13,7 +13,7 @@ equal, the definition takes over. Ridge kernels have engines of their own (`dhsi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
@@ -259,14 +259,22 @@ def _shortest(question: Question, facts: FeatureStats) -> Final:
     return Final("taylor")
 
 
+#: Engine that settles features for good, in the cheapest way there is, by what a kernel is
+#: `scored_by`.
+FINAL_ENGINES: dict[str, Callable[[Question, FeatureStats], AbstractEngine]] = {
+    "definition": lambda *_: Direct(),
+    "matrix": lambda question, _: (
+        Inverse() if AbstractMatrixFunction.of(question.kernel).updates else Solved()
+    ),
+    "series": Final.for_features,
+    "taylor": Final.for_features,
+    "levels": Final.for_features,
+}
+
+
 def final_engine(question: Question, facts: FeatureStats) -> AbstractEngine:
-    """Engine that settles these features for good, in the cheapest way there is."""
-    kernel = question.kernel
-    if kernel.scored_by == "matrix":
-        return Inverse() if AbstractMatrixFunction.of(kernel).updates else Solved()
-    if kernel.scored_by == "definition":
-        return Direct()
-    return Final.for_features(question, facts)
+    """Engine that settles these features for good."""
+    return FINAL_ENGINES[question.kernel.scored_by](question, facts)
 
 
 def definition_of(kernel: AbstractKernel) -> AbstractEngine:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,6 +32,8 @@ class AbstractElimination(AbstractRounds[SourceDependence]):
 
     #: What scores are, where not falls of HSIC.
     meaning: ClassVar[str] = ""
+    #: Which features leave in which round.
+    algorithm: ClassVar[Callable[..., Iterator[SelectionState]]] = staticmethod(bahsic)
 
     @abstractmethod
     def plan(self, m: int) -> EnginePlan:
@@ -49,9 +51,9 @@ class AbstractElimination(AbstractRounds[SourceDependence]):
     def rounds(
         self, dependence: SourceDependence, state: SelectionState
     ) -> Iterator[SelectionState]:
-        """Algorithm 1, or all features at once."""
+        """The algorithm, or all features at once."""
         if self.parameters.step is not None:
-            yield from bahsic(dependence, state, self.parameters.step)
+            yield from self.algorithm(dependence, state, self.parameters.step)
         elif state.survivors.size:
             yield one_pass(dependence, state)
 

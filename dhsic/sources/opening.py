@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ from dhsic.sources.variants import passing
 from dhsic.sources.vcz import holds_calls, open_calls
 from dhsic.sources.xarray import names_along, open_xarray
 from dhsic.sources.zarr import open_matrix
+
+#: What opens files that are no Zarr, by their suffix.
+OPENERS: dict[str, Callable[[str, OpenOptions], AbstractSource]] = {}
 
 
 def open_source(
@@ -99,6 +103,9 @@ def open_source(
             )
         return X
     if isinstance(X, str | PathLike):
+        opener = OPENERS.get(Path(X).suffix)
+        if opener is not None:
+            return opener(fspath(X), options)
         X = open_store(fspath(X), storage_options)
     source = _opened(X, options)
     source.keeps_codes |= not isinstance(missing_code, str)  # said: nothing is guessed

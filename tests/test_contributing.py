@@ -1,0 +1,261 @@
+"""The examples of CONTRIBUTING.md: a part of each kind, registered here, goes through all doors.
+
+What is registered here is what a contributor would put into a file of its own; the doors are
+`select` on threads and on workers of Dask, `plan`, and the command line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import zarr
+from click.testing import CliRunner
+from distributed import Client
+
+import dhsic
+from dhsic.cli import main
+from dhsic.criteria.base import AbstractCriterion
+from dhsic.criteria.table import CRITERIA
+from dhsic.criteria.targets import UNIT_NUMBERS
+from dhsic.engines.base import AbstractEngine
+from dhsic.engines.final import FINAL_ENGINES
+from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.table import KERNELS
+from dhsic.runtime.base import AbstractRuntime
+from dhsic.selectors.bahsic import BAHSIC, Elimination
+from dhsic.selectors.onepass import OnePass
+from dhsic.selectors.select import METHODS
+from dhsic.sources.base import AbstractSource, Block
+from dhsic.sources.opening import OPENERS
+
+M, D, RELEVANT = 60, 40, [3, 17]
+TWO = {"n_features_to_select": 2}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A store of which features 3 and 17 make the target; its path, matrix and target."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((M, D)).astype(np.float32)
+    y = X[:, RELEVANT].sum(axis=1) + 0.1 * rng.standard_normal(M)
+    path = tmp_path_factory.mktemp("own") / "data.zarr"
+    group = zarr.create_group(path)
+    group.create_array("X", data=X, chunks=(M, 8), dimension_names=("samples", "features"))
+    group.create_array("y", data=y, dimension_names=("samples",))
+    return str(path), X, y
+
+
+@pytest.fixture(scope="module")
+def client():
+    with Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as made:
+        yield made
+
+
+def ranks(result):
+    return result["rank"].to_numpy().tolist()
+
+
+def goes_everywhere(path, client, tmp_path, **asked):
+    """Ranking by all doors, which must agree."""
+    plan = dhsic.plan(path, "y", **TWO, n_workers=2, **asked)
+    assert plan.n_rounds >= 1
+    assert "memory" in str(plan)
+    here = dhsic.select(path, "y", **TWO, runtime="threads", **asked)
+    afar = dhsic.select(path, "y", **TWO, runtime="dask", **asked)
+    words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
+    command = ["select", path, "--target", "y", "-n", "2", *words, "--out"]
+    done = CliRunner().invoke(main, [*command, str(tmp_path / "out.zarr"), "--no-progress"])
+    assert done.exit_code == 0, done.output
+    assert ranks(here) == ranks(afar) == ranks(dhsic.load(tmp_path / "out.zarr"))
+    return here
+
+
+# A kernel: a file in dhsic/kernels/ and a line in dhsic/kernels/table.py ----------------------
+
+
+@dataclass(frozen=True)
+class Sech(AbstractKernel):
+    """``1 / (1 + sigma ||x - x'||^2)``; it says no more than it must."""
+
+    name = "own-kernel"
+    has_bandwidth = True
+
+    def gram(self, inner, rows, columns, sigma):
+        return 1 / (1 + sigma * (rows[:, None] + columns[None, :] - 2 * inner))
+
+    def decrement(self, inner, rows, columns, x, y, sigma):
+        left = (x[:, None] - y[None, :]) ** 2
+        K = self.gram(inner, rows, columns, sigma)
+        return K / (1 - sigma * left * K) - K
+
+
+def test_a_kernel(data, client, tmp_path, monkeypatch):
+    monkeypatch.setitem(KERNELS, Sech.name, Sech)
+
+    result = goes_everywhere(data[0], client, tmp_path, kernel=Sech.name)
+
+    assert sorted(np.flatnonzero(result["selected"])) == RELEVANT
+
+
+# A criterion: a file in dhsic/criteria/ and a line in dhsic/criteria/table.py -----------------
+
+
+@dataclass(frozen=True)
+class Agreement(AbstractCriterion):
+    """How often the signs of feature and label agree, or differ, beyond a half."""
+
+    name = "own-criterion"
+    labels = UNIT_NUMBERS
+    meaning = "part of the samples of one sign less those of another"
+
+    def columns(self, state, X, n_levels):
+        return np.abs(np.sign(X) @ np.sign(state))[None] / X.shape[1]
+
+
+def test_a_criterion(data, client, tmp_path, monkeypatch):
+    path, X, y = data
+    monkeypatch.setitem(CRITERIA, Agreement.name, Agreement)
+    monkeypatch.setitem(METHODS, Agreement.name, (OnePass, {"criterion": Agreement.name}))
+
+    result = goes_everywhere(path, client, tmp_path, method=Agreement.name)
+
+    expected = np.abs(np.sign(X - X.mean(axis=0)).T @ np.sign(y - y.mean())) / M
+    np.testing.assert_allclose(result["score"], expected, atol=1e-12)
+
+
+# An engine: a file in dhsic/engines/ and a line in `FINAL_ENGINES`, for kernels that name it ---
+
+
+@dataclass(frozen=True)
+class Loops(AbstractEngine):
+    """The definition with nothing done at once."""
+
+    name = "loops"
+
+    def prepare(self, question):
+        return question.kernel, question.sigma, question.W, question.statistic.whole()
+
+    def score(self, state, X, facts):
+        kernel, sigma, W, G = state
+        norms = np.diagonal(G)
+        changes = (kernel.decrement(G, norms, norms, x, x, sigma) for x in X.astype(np.float64))
+        return np.array([np.vdot(W, change) for change in changes])
+
+    def products(self, question, facts):
+        return 0
+
+
+@dataclass(frozen=True)
+class Looped(Sech):
+    name = "own-looped"
+    scored_by = "loops"
+
+
+def test_an_engine(data, client, tmp_path, monkeypatch):
+    monkeypatch.setitem(FINAL_ENGINES, "loops", lambda question, facts: Loops())
+    monkeypatch.setitem(KERNELS, Looped.name, Looped)
+
+    result = goes_everywhere(data[0], client, tmp_path, kernel=Looped.name)
+
+    meant = dhsic.select(data[0], "y", **TWO, kernel=Sech())
+    assert ranks(result) == ranks(meant)
+    np.testing.assert_allclose(result["score"], meant["score"], rtol=1e-9)
+    assert result["round_engine"].to_numpy()[0].startswith("loops")
+
+
+# An algorithm: a file in dhsic/algorithms/, a run and an estimator in one in dhsic/selectors/ --
+
+
+def halving(dependence, state, step):
+    """Backward elimination of half of what is left in every round, whatever the step."""
+    while (S := state.survivors).size:
+        dependence.move_to(S)
+        gone = dependence.least_relevant(dependence.bandwidth(S), S, max(1, S.size // 2))
+        state = state.after(gone.features, gone.scores, gone.record)
+        yield state
+
+
+@dataclass(frozen=True)
+class HalvingRun(Elimination):
+    algorithm = staticmethod(halving)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Halving(BAHSIC):
+    """Backward elimination by halves."""
+
+    _run = HalvingRun
+    _method = "halving"
+
+
+def test_an_algorithm(data, client, tmp_path, monkeypatch):
+    monkeypatch.setitem(METHODS, "own-algorithm", (Halving, {}))
+
+    result = goes_everywhere(data[0], client, tmp_path, method="own-algorithm")
+
+    assert sorted(np.flatnonzero(result["selected"])) == RELEVANT
+    left = result["round_n_features"].to_numpy().tolist()
+    assert left == [40, 20, 10, 5, 3, 2, 1]
+
+
+# A source: a file in dhsic/sources/ and a line in `OPENERS` --------------------------------------
+
+
+class NpyFile(AbstractSource):
+    """A matrix in a .npy file, read where it lies."""
+
+    def __init__(self, path):
+        self.path = str(path)
+        X = np.load(self.path, mmap_mode="r")
+        (self.n_samples, self.n_features), self.dtype = X.shape, X.dtype
+
+    def blocks(self, width):
+        starts = range(0, self.n_features, width)
+        return tuple(Block(i, a, min(a + width, self.n_features)) for i, a in enumerate(starts))
+
+    def read(self, block, rows=None):
+        X = np.load(self.path, mmap_mode="r")[:, block.start : block.stop]
+        return np.asfortranarray(X if rows is None else X[rows])
+
+    def fingerprint(self):
+        return f"npy {self.n_samples} {self.n_features}"
+
+
+def test_a_source(data, client, tmp_path, monkeypatch):
+    path, X, y = data
+    monkeypatch.setitem(OPENERS, ".npy", lambda path, options: NpyFile(path))
+    np.save(tmp_path / "X.npy", X)
+    (tmp_path / "y.tsv").write_text("y\n" + "".join(f"{value!r}\n" for value in y.tolist()))
+    own, meant = str(tmp_path / "X.npy"), ranks(dhsic.select(path, "y", **TWO))
+
+    assert "40 features" in str(dhsic.plan(own, y, **TWO))
+    for runtime in ("threads", "dask"):
+        assert ranks(dhsic.select(own, y, runtime=runtime, **TWO)) == meant
+    command = ["select", own, "--labels", str(tmp_path / "y.tsv"), "--target", "y", "-n", "2"]
+    done = CliRunner().invoke(main, [*command, "--out", str(tmp_path / "out.zarr")])
+    assert done.exit_code == 0, done.output
+    assert ranks(dhsic.load(tmp_path / "out.zarr")) == meant
+
+
+# A runtime: a file in dhsic/runtime/; estimators take the object ---------------------------------
+
+
+class OneByOne(AbstractRuntime):
+    """Every task here and now."""
+
+    name = "one by one"
+    n_workers = 1
+
+    def results(self, task, source, jobs, state, *, divisible):
+        for job in jobs:
+            yield task(source, job, state)
+
+
+def test_a_runtime(data):
+    path, _, _ = data
+    assert ranks(dhsic.select(path, "y", runtime=OneByOne(), **TWO)) == ranks(
+        dhsic.select(path, "y", **TWO)
+    )
+    assert dhsic.plan(path, "y", runtime=OneByOne(), **TWO).n_rounds > 1
