@@ -25,9 +25,9 @@ RUNS = {
     "polynomial": {"kernel": "polynomial", "approx": "exact"},
     "laplace": {"kernel": Laplace(), "approx": "exact"},
     "by definition": {"kernel": "gaussian", "approx": "exact", "step": 0.5},
-    "low rank": {"approx": "lowrank", "step": 0.3},
-    "fohsic": {"method": "fohsic", "approx": "exact"},
-    "fohsic, low rank": {"method": "fohsic", "approx": "lowrank"},
+    "low rank": {"approx": "lowrank"},
+    "fohsic": {"method": "fohsic", "approx": "exact", "step": 1},
+    "fohsic, low rank": {"method": "fohsic", "approx": "lowrank", "step": 1},
     "ridge": {"kernel": "ridge", "approx": "exact", "step": 0.5},
 }
 
@@ -58,7 +58,8 @@ def seen(monkeypatch):
 
 
 def selected(data, **how):
-    return dhsic.select(*data, n_features_to_select=5, progress=False, **how)
+    options = {"n_features_to_select": 5, "progress": False, "step": 0.3, **how}
+    return dhsic.select(*data, **options)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -104,8 +105,8 @@ def test_a_run_that_is_left_to_the_cluster_takes_its_device_along(
 ):
     monkeypatch.setenv(DEVICE, DEVICE1)
     store, y = data
-    asked = {"n_features_to_select": 5, "checkpoint": tmp_path / "run.dhsic", "client": client}
-    with dhsic.submit(store, y, **asked) as run:
+    asked = {"n_features_to_select": 5, "step": 0.3, "client": client}
+    with dhsic.submit(store, y, checkpoint=tmp_path / "run.dhsic", **asked) as run:
         monkeypatch.delenv(DEVICE)
         result = run.result(120)
     assert json.loads(result.attrs["versions"])["device"] == DEVICE1

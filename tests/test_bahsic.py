@@ -7,10 +7,11 @@ import pytest
 import xarray as xr
 import zarr
 from cases import BANDWIDTHS, CLASS_KERNELS, ESTIMATORS, PLAIN_KERNELS
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from strategies import labels, matrices
+from thorough import examples
 
 import dhsic
 from dhsic.algorithms.policies import check_step, removed, sizes
@@ -64,7 +65,7 @@ def client():
 
 
 @given(data=st.data())
-@settings(max_examples=100)
+@examples(40)
 def test_ranking_is_that_of_the_definition(data, client, tmp_path_factory):
     X = data.draw(matrices(missing=True))
     y, label_kernel = data.draw(labels(len(X)))
@@ -102,7 +103,7 @@ def test_ranking_is_that_of_the_definition(data, client, tmp_path_factory):
     st.sampled_from(CLASS_KERNELS),
     st.sampled_from(["float32", "float64"]),
 )
-@settings(max_examples=15)
+@examples(3)
 def test_ranking_is_that_of_the_definition_where_float32_is_used(X, estimator, kernel, dtype):
     """Hundreds of features, copies and flips among them: the whole ladder is climbed."""
     y = np.arange(len(X)) % 2

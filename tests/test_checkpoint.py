@@ -16,9 +16,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from spots import FolderSpot, UrlSpot
+from thorough import examples
 
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import CheckpointError
@@ -111,7 +112,7 @@ def new_spot(request, tmp_path_factory):
     return new
 
 
-@settings(deadline=None, max_examples=15)
+@examples(8)
 @given(runs(), st.data())
 def test_any_state_comes_back(new_spot, run, data):
     path = new_spot().path
@@ -327,7 +328,7 @@ def harm(spot, name, how, data):
         spot.unlink(name)
 
 
-@settings(deadline=None, max_examples=50)
+@examples(20)
 @given(st.data())
 def test_damage_anywhere_leaves_a_valid_round_or_a_sentence(intact, tmp_path_factory, data):
     spot = intact.copy(tmp_path_factory.mktemp("harmed").name + "-run")

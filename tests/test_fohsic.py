@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from cases import ESTIMATORS, PLAIN_KERNELS
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import labels, matrices
 from test_bahsic import SOURCES, as_source
+from thorough import examples
 
 import dhsic
 from dhsic.algorithms.fohsic import added
@@ -34,7 +35,7 @@ def order_of(model):
 
 
 @given(data=st.data())
-@settings(max_examples=60)
+@examples(20)
 def test_ranking_is_that_of_the_definition(data, client, tmp_path_factory):
     X = data.draw(matrices(samples=(6, 12), features=(2, 7), missing=True))
     y, label_kernel = data.draw(labels(len(X)))
@@ -69,7 +70,7 @@ def _axis(kind):
 
 
 @given(data=st.data())
-@settings(max_examples=25)
+@examples(10)
 def test_floating_is_that_of_the_definition(data):
     X = data.draw(matrices(samples=(7, 11), features=(4, 7)))
     y, label_kernel = data.draw(labels(len(X)))

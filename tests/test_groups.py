@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import zarr
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import labels, matrices
+from thorough import examples
 
 import dhsic
 from dhsic.cli import main
@@ -27,7 +28,7 @@ ALL = {name: name for name in ("gaussian", "polynomial", "linear")} | {
 
 
 @given(data=st.data())
-@settings(max_examples=80)
+@examples(30)
 def test_order_is_that_of_the_definition(data):
     X = data.draw(matrices(samples=(6, 11), features=(3, 8)))
     y, label_kernel = data.draw(labels(len(X)))

@@ -5,10 +5,11 @@ import naive_independence
 import numpy as np
 import pytest
 from cases import ESTIMATORS, PLAIN_KERNELS, REAL_KERNELS
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from strategies import labels, matrices
+from thorough import examples
 
 import dhsic
 from dhsic.errors import InputError
@@ -58,7 +59,7 @@ def quadratic(rng):
 # -- permutations -------------------------------------------------------------------------------
 
 
-@settings(max_examples=15)
+@examples(10)
 @given(st.data(), matrices(samples=(6, 10)), st.sampled_from(ESTIMATORS), st.booleans())
 def test_permutations_are_the_definition(data, X, estimator, thin):
     y, label_kernel, _, C, K, L = sides(data, X)
@@ -78,7 +79,7 @@ def test_permutations_are_the_definition(data, X, estimator, thin):
     np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-10 * scale)
 
 
-@settings(max_examples=15)
+@examples(10)
 @given(st.data(), matrices(samples=(6, 9)), st.sampled_from(ESTIMATORS))
 def test_hsic_test_is_the_definition(data, X, estimator):
     y, label_kernel, kernel, C, K, L = sides(data, X)
@@ -158,7 +159,7 @@ def test_hyppo_agrees(quadratic):
 # -- closed forms -------------------------------------------------------------------------------
 
 
-@settings(max_examples=10)
+@examples(6)
 @given(st.data(), matrices(samples=(5, 6)), st.sampled_from(ESTIMATORS), st.booleans())
 def test_moments_are_those_of_every_permutation(data, X, estimator, thin):
     y, label_kernel, _, C, K, L = sides(data, X)

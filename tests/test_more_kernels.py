@@ -8,13 +8,14 @@ import naive_kernels
 import numpy as np
 import pytest
 from cases import ESTIMATORS
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import cdist
 from strategies import labels, matrices
 from suites.engine import EngineSuite, facts_of, question_of
 from suites.kernel import KernelSuite
+from thorough import examples
 
 import dhsic
 from dhsic.engines.base import Question
@@ -338,7 +339,7 @@ class TestLevelKernels(EngineSuite):
     st.sampled_from(ESTIMATORS),
     st.booleans(),
 )
-@settings(max_examples=60)
+@examples(20)
 def test_last_engine_is_the_plain_loops(X, name, estimator, copies):
     """Few features, so samples that are equal, or once a feature is gone."""
     if copies:
@@ -521,7 +522,7 @@ def order_of(model):
 
 
 @given(data=st.data())
-@settings(max_examples=30)
+@examples(15)
 def test_ranking_is_that_of_the_definition(data, client):
     X = data.draw(matrices(samples=(6, 11), features=(2, 7), missing=True))
     if data.draw(st.booleans()):

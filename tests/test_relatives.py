@@ -7,11 +7,12 @@ import naive_relatives as plain
 import numpy as np
 import pytest
 import zarr
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from strategies import matrices
+from thorough import examples
 
 import dhsic
 from dhsic import OnePass
@@ -171,7 +172,7 @@ def test_alignment_with_any_labels(problem, label_kernel):
 
 
 @given(problems(classes=3, samples=(9, 12)), st.sampled_from(["dimension", 2.0]))
-@settings(max_examples=10)
+@examples(8)
 def test_quadratic_mutual_information_is_the_integral(problem, bandwidth):
     X, columns, y = problem
     sigma = 0.5 if bandwidth == "dimension" else bandwidth

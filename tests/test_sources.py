@@ -22,6 +22,7 @@ from stores import (
     write_vcz,
 )
 from suites.source import Case, SourceSuite, whole
+from thorough import examples
 
 from dhsic.sources.opening import open_source
 from dhsic.sources.vcz import fold
@@ -319,7 +320,7 @@ class TestBio2zarr(SourceSuite):
         assert list(source.sample_names()[:2]) == ["S0", "S1"]
 
 
-@settings(deadline=None, max_examples=60)
+@examples(25)
 @given(st.data())
 def test_any_layout_reads_as_the_same_matrix(data):
     m, d = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 17))

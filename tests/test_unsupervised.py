@@ -5,11 +5,12 @@ import naive_kernels
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from strategies import matrices
 from test_groups import ALL
+from thorough import examples
 
 import dhsic
 from dhsic.cli import main
@@ -20,7 +21,7 @@ from dhsic.runtime.threads import Threads
 
 
 @given(data=st.data())
-@settings(max_examples=30)
+@examples(12)
 def test_ranking_is_that_of_the_definition(data):
     X = data.draw(matrices(samples=(6, 11), features=(2, 7)))
     kernel = data.draw(st.sampled_from(list(ALL)))

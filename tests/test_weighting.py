@@ -7,13 +7,14 @@ from itertools import pairwise
 import naive_weighting as naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import lsq_linear, minimize
 from scipy.spatial.distance import pdist
 from stores import write_matrix
 from strategies import matrices
+from thorough import examples
 
 from dhsic import CCM, FeatureWeighting
 from dhsic.errors import InputError
@@ -177,7 +178,7 @@ def kernels_of(X, is_fourier):
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("inverse", ["exact", "none"])
 @pytest.mark.parametrize("is_fourier", [False, True])
-@settings(max_examples=5)
+@examples(3)
 @given(problems())
 def test_every_variant_is_its_definition_and_so_is_its_gradient(is_fourier, inverse, soft, problem):
     X, w, Y = problem
@@ -209,7 +210,7 @@ def test_every_variant_is_its_definition_and_so_is_its_gradient(is_fourier, inve
     assert_allclose(found.gradient(), slopes, rtol=2e-5, atol=2e-5 * np.abs(slopes).max())
 
 
-@settings(max_examples=10)
+@examples(6)
 @given(problems())
 def test_the_gradient_is_the_chain_rule(problem):
     X, w, Y = problem
@@ -218,7 +219,7 @@ def test_the_gradient_is_the_chain_rule(problem):
     assert_allclose(found, known, rtol=1e-8, atol=1e-9 * np.abs(known).max())
 
 
-@settings(max_examples=10)
+@examples(6)
 @given(problems(), st.data())
 def test_no_other_alpha_is_better(problem, data):
     X, w, Y = problem
@@ -280,7 +281,7 @@ def weighting_problems(draw):
     return X, w, W / np.abs(W).sum(), penalty
 
 
-@settings(max_examples=15)
+@examples(8)
 @given(weighting_problems())
 def test_the_objective_of_weighting_is_its_definition(problem):
     X, w, W, penalty = problem
@@ -289,7 +290,7 @@ def test_the_objective_of_weighting_is_its_definition(problem):
     assert_allclose(norm.begin(w).value, known, rtol=1e-9, atol=1e-12)
 
 
-@settings(max_examples=10)
+@examples(6)
 @given(weighting_problems())
 def test_the_tangent_touches_the_objective_and_lies_below(problem):
     X, w, W, penalty = problem
@@ -312,7 +313,7 @@ def test_the_tangent_touches_the_objective_and_lies_below(problem):
         assert below <= parts(v)[0] + 1e-12
 
 
-@settings(max_examples=15)
+@examples(8)
 @given(weighting_problems(), st.booleans())
 def test_the_objective_of_weighting_never_falls(problem, with_zeros):
     X, w, W, penalty = problem
