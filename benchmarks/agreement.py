@@ -45,7 +45,7 @@ def by_round(X, y, tolerance, runtime):
     how = {"standardize": True, "progress": False, "runtime": runtime}
     exact = dhsic.BAHSIC(N_LAST, approx="exact", **how).fit(X, y)
     removed_in = exact.result_["round_removed"].to_numpy()
-    choices = Choices(resolve_kernel("gaussian"), resolve_bandwidth("dimension"), np.empty((0, 0)))
+    choices = Choices(resolve_kernel("gaussian"), resolve_bandwidth("dimension"))
     low_rank = LowRankChoices(factored_weights(factor_of(label_parts(y))), tolerance)
     data = ScaledReader(ArraySource(X), runtime)
     scorer = LowRankScorer(choices, data, low_rank)

@@ -82,8 +82,7 @@ def pass_job(store, rank):
     """Scores of all features from R directions, the statistic being known."""
     labels = label_parts(read_target(store, "sample_trait"))
     kernel = resolve_kernel("gaussian")
-    empty = np.empty((0, 0))
-    choices = Choices(kernel, resolve_bandwidth("dimension"), empty, standardize=False)
+    choices = Choices(kernel, resolve_bandwidth("dimension"), standardize=False)
     weights = factored_weights(factor_of(labels))
     with Threads() as runtime, single_blas_thread():
         source = open_source(store, variable=matrix_of(store))

@@ -12,7 +12,14 @@ from suites.engine import EngineSuite, facts_of, question_of
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
 from dhsic.engines.final import Final, final_engine
-from dhsic.engines.refine import RemovalEngines, largest, tie_width, undecided
+from dhsic.engines.refine import (
+    EngineChoice,
+    RemovalEngines,
+    largest,
+    read_record,
+    tie_width,
+    undecided,
+)
 from dhsic.kernels import Gaussian, Linear, Polynomial
 
 
@@ -184,6 +191,23 @@ class TestLadder:
         engine = self.then(question, facts, gains)
 
         assert (engine.order, engine.dtype) == (1, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("words", "choice"),
+    [
+        ("order 3 float64", EngineChoice(order=3, dtype="float64")),
+        ("float32, leaving 0.01", EngineChoice(share=0.01)),
+        ("converged", EngineChoice()),
+        ("exact", EngineChoice()),
+        ("low rank", EngineChoice()),
+        ("", EngineChoice()),
+    ],
+)
+def test_words_of_checkpoints_are_read(words, choice):
+    assert read_record({"engine": "exact: 9", "advice": words}).then == choice
+    assert not read_record({"engine": "order 1 float32: 9", "advice": words}).in_low_rank
+    assert read_record({"engine": "low rank 31: 900", "advice": words}).in_low_rank
 
 
 @pytest.mark.parametrize("estimator", ["biased", "unbiased"])

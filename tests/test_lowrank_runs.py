@@ -125,7 +125,6 @@ class Rounds:
         choices = Choices(
             resolve_kernel(given["kernel"]),
             resolve_bandwidth(given["bandwidth"]),
-            np.empty((0, 0)),
             standardize=given["standardize"],
         )
         weights = factored_weights(factor_of(labels), given["estimator"], covariates)
@@ -421,7 +420,7 @@ def test_a_sample_is_the_same_whatever_was_read_with_it(small):
     """Features far from 0 are standardised in float64; that of their neighbours stays as it is."""
     X, trait = measured(130, 400)
     source, y = source_of(X), label_parts(trait > 0)
-    choices = Choices(Gaussian(), resolve_bandwidth("dimension"), np.empty((0, 0)))
+    choices = Choices(Gaussian(), resolve_bandwidth("dimension"))
     low_rank = LowRankChoices(factored_weights(factor_of(y)))
     every, some = (low_rank_alone(source, choices, low_rank) for _ in range(2))
     near = np.flatnonzero(np.arange(400) % 40 > 0)

@@ -44,8 +44,6 @@ class Choices:
     ----------
     kernel, bandwidth
         Kernel on the data and the policy for its width.
-    W : (m, m) float64
-        Weights of the estimator; of no samples where they are not to be a matrix.
     standardize : bool
         Features to unit standard deviation.
     dtype : float32 or float64
@@ -56,7 +54,6 @@ class Choices:
 
     kernel: AbstractKernel
     bandwidth: AbstractBandwidth
-    W: Float
     standardize: bool = True
     dtype: Any = np.float32
     by_definition: bool = False
@@ -122,8 +119,10 @@ class ExactScorer(AbstractScorer):
 
     Parameters
     ----------
+    W : (m, m) float64
+        Weights of the estimator.
     machine : callable, optional
-        Makes W of K, anew in every round.
+        Makes other weights of K, anew in every round.
     takes_over : bool
         Whether rounds before were in low rank: the history says that none of these is.
     """
@@ -133,13 +132,14 @@ class ExactScorer(AbstractScorer):
         choices: Choices,
         data: ScaledReader,
         candidates: AbstractCandidates,
+        W: Float,
         *,
         machine: Callable[[Float], Float] | None = None,
         takes_over: bool = False,
     ) -> None:
         self.sum: SquareSum = SquareSum(data, choices.kernel.sums)
         self._choices, self._data, self._candidates = choices, data, candidates
-        self._W = choices.W
+        self._W = W
         self._machine = machine
         self._beside = NO_ERROR if takes_over else {}
         self._lasting = LastingGains(data, "as in round 1")

@@ -20,6 +20,7 @@ from dhsic.engines.base import Question
 from dhsic.engines.certificate import certify, nearest_to_threshold
 from dhsic.engines.compact import ThinQuestion
 from dhsic.engines.refine import AdditionEngines, EngineChoice, largest, read_record, tie_width
+from dhsic.hsic import FactoredWeights
 from dhsic.kernels.bandwidth import DistanceStats, Grid, Median
 from dhsic.kernels.statistic import Statistic
 from dhsic.kernels.table import check_overflow
@@ -32,7 +33,6 @@ from dhsic.passes.dependence import (
 )
 from dhsic.passes.groups import AbstractCandidates, Membership, group_gains
 from dhsic.passes.landmarks import LandmarkSum
-from dhsic.passes.lowrank import LowRankChoices
 from dhsic.passes.refinement import Refinement
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum
@@ -52,8 +52,10 @@ class SourceForward(AbstractRoundDependence):
 
     Parameters
     ----------
-    low_rank : LowRankChoices, optional
-        Score in low rank, by the weights and the seed of these.
+    W : (m, m) float64, or FactoredWeights
+        Weights of the estimator; with factors of them rounds are scored in low rank.
+    seed : int
+        Of the landmarks of low rank.
     """
 
     def __init__(
@@ -61,14 +63,15 @@ class SourceForward(AbstractRoundDependence):
         choices: Choices,
         data: ScaledReader,
         candidates: AbstractCandidates,
-        low_rank: LowRankChoices | None = None,
+        W: Float | FactoredWeights,
+        seed: int = 0,
     ) -> None:
         super().__init__(choices, data, candidates)
-        self._W: Any = choices.W if low_rank is None else low_rank.weights
+        self._W: Any = W
         self._sum: AbstractFeatureSum = (
-            SquareSum(data, choices.kernel.sums)
-            if low_rank is None
-            else LandmarkSum(data, low_rank.seed, LANDMARKS)
+            LandmarkSum(data, seed, LANDMARKS)
+            if isinstance(W, FactoredWeights)
+            else SquareSum(data, choices.kernel.sums)
         )
         self._inside = np.empty(0, dtype=np.int64)  # what `_sum` is over, as they joined
         self._lasting = LastingGains(data, "as in round 1")

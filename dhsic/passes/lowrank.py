@@ -80,7 +80,7 @@ class LowRankChoices:
     seed : int
         Of landmarks, directions and the sample.
     exact : callable, optional
-        Makes the choices of the exact rounds that take over, once they are needed and m x m
+        Makes W of the exact rounds that take over, (m, m), once they are needed and m x m
         matrices may be made; None where low rank goes on to the end.
     eager : bool
         They take over as soon as they are cheap; else only with a handful of features.
@@ -90,7 +90,7 @@ class LowRankChoices:
     tolerance: float = 0.02
     may_square: bool = True
     seed: int = 0
-    exact: Callable[[], Choices] | None = None
+    exact: Callable[[], Float] | None = None
     eager: bool = False
 
 
@@ -195,7 +195,7 @@ class LowRankScorer(AbstractScorer):
         self._W = self._question = None
         release_pages()
         self._data.compact(S)
-        scorer = ExactScorer(asked.exact(), self._data, Singles(), takes_over=True)
+        scorer = ExactScorer(self._choices, self._data, Singles(), asked.exact(), takes_over=True)
         scorer.sum.restart(S)
         return scorer
 

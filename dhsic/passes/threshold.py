@@ -25,7 +25,7 @@ from dhsic.engines.dense import Dense
 from dhsic.engines.final import final_engine
 from dhsic.passes.scaled import ScaledReader
 
-#: Widths of the band next to the cut that is scored exactly, in deviations of the error.
+#: Widths of the band next to the threshold that is scored exactly, in deviations of the error.
 BANDS = tuple(0.25 * step for step in range(1, 17))
 #: The band is tried out at this part of the estimated error, on so many features at least, and then
 #: drawn by the error seen.
@@ -78,7 +78,7 @@ class Threshold:
         return exact, np.flatnonzero(scored), left
 
     def _first_band(self, gains: Float, deviations: Float) -> Mask:
-        """Enough features next to the cut to see the error by."""
+        """Enough features next to the threshold to see the error by."""
         if self.tolerance == 0 or not np.isfinite(deviations).all():
             return np.ones(len(gains), dtype=bool)
         band = self._band(gains, PROBE * deviations, np.zeros(len(gains), dtype=bool))
@@ -86,7 +86,7 @@ class Threshold:
         return nearest_to_threshold(gains, self.n, PROBED) if too_few else band
 
     def _band(self, gains: Float, deviations: Float, sure: Mask) -> Mask:
-        """Features next to the cut: as many as leave too few others for the tolerance to mind."""
+        """Features next to it: as many as leave too few others for the tolerance to mind."""
         band = sure
         for width in BANDS:
             swaps = expected_swaps(gains, self.n, deviations, band)

@@ -117,12 +117,11 @@ class Elimination(AbstractElimination):
 
     def dependence(self, labels: LabelParts | None, budget: int | None) -> SourceDependence:
         is_thin = self.plan(self.n_samples).begins_thin
-        choices, data = self.choices(labels, weigh=not is_thin), self.data(budget)
-        candidates = self.candidates()
+        choices, data, candidates = self.choices(), self.data(budget), self.candidates()
         scorer = (
             LowRankScorer(choices, data, self._low_rank(labels))
             if is_thin
-            else ExactScorer(choices, data, candidates)
+            else ExactScorer(choices, data, candidates, self.weights(labels))
         )
         return SourceDependence(choices, data, candidates, scorer)
 
@@ -134,7 +133,7 @@ class Elimination(AbstractElimination):
             float(asked.tolerance),
             plan.may_square,
             asked._seed,
-            exact=lambda: self.choices(labels),
+            exact=lambda: self.weights(labels),
             eager=plan.eager,
         )
 

@@ -18,13 +18,14 @@ from dhsic.algorithms.policies import how_many
 from dhsic.algorithms.state import SelectionState
 from dhsic.engines.compact import PRODUCTS
 from dhsic.errors import InputError
+from dhsic.hsic import FactoredWeights
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF, LabelParts
 from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import Promise
 from dhsic.passes.forward import SourceForward
-from dhsic.passes.lowrank import MOST_SAMPLES, LowRankChoices
+from dhsic.passes.lowrank import MOST_SAMPLES
 from dhsic.passes.planning import EnginePlan, memory_of
 from dhsic.results import Order
 from dhsic.selectors.rounds import AbstractRounds, KernelSelector
@@ -90,19 +91,13 @@ class Forward(AbstractRounds[SourceForward]):
 
     def dependence(self, labels: LabelParts | None, budget: int | None) -> SourceForward:
         """HSIC(sigma, S-dagger + {j}), from the whole kernel matrix or in low rank."""
-        is_thin = self._is_thin(self.n_samples)
-        return SourceForward(
-            self.choices(labels, weigh=not is_thin),
-            self.data(budget),
-            self.candidates(),
-            self._low_rank(labels) if is_thin else None,
-        )
+        W = self._factored(labels) if self._is_thin(self.n_samples) else self.weights(labels)
+        seed = self.parameters._seed
+        return SourceForward(self.choices(), self.data(budget), self.candidates(), W, seed)
 
-    def _low_rank(self, labels: LabelParts | None) -> LowRankChoices:
+    def _factored(self, labels: LabelParts | None) -> FactoredWeights:
         assert labels is not None, "low rank has labels"
-        asked = self.parameters
-        W = factored_of(labels, asked.estimator, self.covariates)
-        return LowRankChoices(W, seed=asked._seed)
+        return factored_of(labels, self.parameters.estimator, self.covariates)
 
     def ahead(self, state: SelectionState) -> list[int]:
         n, n_missing = state.survivors.size, self._n_wanted - state.eliminated.size

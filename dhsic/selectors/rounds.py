@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from dhsic._typing import Float
 from dhsic.algorithms.state import SelectionState, begin
 from dhsic.errors import InputError
 from dhsic.hsic import check_estimator
@@ -144,14 +145,16 @@ class AbstractRounds(AbstractRun, Generic[D]):
         """What rounds remove or add: features, or groups of them."""
         return Singles() if self.groups is None else Membership(self.groups.codes)
 
-    def choices(self, labels: LabelParts | None, *, weigh: bool = True) -> Choices:
-        """What does not change during a run; without W where it is not to be a matrix."""
+    def weights(self, labels: LabelParts | None) -> Float:
+        """W, (m, m); zeros until the data, which are their own labels, have been read."""
+        return weights_of(labels, self.parameters.estimator, self.covariates, self.n_samples)
+
+    def choices(self) -> Choices:
+        """What does not change during a run."""
         asked = self.parameters
-        m = self.n_samples
         return Choices(
             resolve_kernel(asked.kernel),
             resolve_bandwidth(asked.bandwidth),
-            weights_of(labels, asked.estimator, self.covariates, m) if weigh else np.empty((0, 0)),
             self.standardizes,
             np.dtype(str(asked.dtype)),
             asked.approx == "direct",

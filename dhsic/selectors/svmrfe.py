@@ -69,15 +69,19 @@ class Recursive(AbstractElimination):
         choices = Choices(
             resolve_kernel(asked.kernel).with_gram_base,  # W changes: one pass is none
             resolve_bandwidth(asked.bandwidth),
-            np.zeros((labels.n_samples, labels.n_samples)),
             self.standardizes,
             np.dtype(str(asked.dtype)),
             asked.approx == "direct",
         )
         classes, penalty = self._classes(labels), float(asked.penalty)
         data, candidates = self.data(budget), self.candidates()
+        nothing = np.zeros((labels.n_samples, labels.n_samples))  # until a machine has seen data
         scorer = ExactScorer(
-            choices, data, candidates, machine=lambda K: machine_weights(K, classes, penalty)
+            choices,
+            data,
+            candidates,
+            nothing,
+            machine=lambda K: machine_weights(K, classes, penalty),
         )
         return SourceDependence(choices, data, candidates, scorer)
 
