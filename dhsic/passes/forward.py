@@ -20,10 +20,10 @@ from dhsic.engines.base import Question
 from dhsic.engines.certificate import certify, nearest_to_threshold
 from dhsic.engines.compact import ThinQuestion
 from dhsic.engines.refine import AdditionEngines, EngineChoice, largest, read_record, tie_width
-from dhsic.hsic import FactoredWeights
 from dhsic.kernels.bandwidth import DistanceStats, Grid, Median
 from dhsic.kernels.statistic import Statistic
 from dhsic.kernels.table import check_overflow
+from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.passes.dependence import (
     AbstractRoundDependence,
     Choices,
@@ -52,7 +52,7 @@ class SourceForward(AbstractRoundDependence):
 
     Parameters
     ----------
-    W : (m, m) float64, or FactoredWeights
+    W : (m, m) float64, or LowRankSymmetric
         Weights of the estimator; with factors of them rounds are scored in low rank.
     seed : int
         Of the landmarks of low rank.
@@ -63,14 +63,14 @@ class SourceForward(AbstractRoundDependence):
         choices: Choices,
         data: ScaledReader,
         candidates: AbstractCandidates,
-        W: Float | FactoredWeights,
+        W: Float | LowRankSymmetric,
         seed: int = 0,
     ) -> None:
         super().__init__(choices, data, candidates)
         self._W: Any = W
         self._sum: AbstractFeatureSum = (
             LandmarkSum(data, seed, LANDMARKS)
-            if isinstance(W, FactoredWeights)
+            if isinstance(W, LowRankSymmetric)
             else SquareSum(data, choices.kernel.sums)
         )
         self._inside = np.empty(0, dtype=np.int64)  # what `_sum` is over, as they joined

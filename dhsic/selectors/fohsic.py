@@ -18,11 +18,11 @@ from dhsic.algorithms.policies import how_many
 from dhsic.algorithms.state import SelectionState
 from dhsic.engines.compact import PRODUCTS
 from dhsic.errors import InputError
-from dhsic.hsic import FactoredWeights
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF, LabelParts
 from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.kernels.table import resolve_kernel
+from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.memory import Promise
 from dhsic.passes.forward import SourceForward
 from dhsic.passes.lowrank import MOST_SAMPLES
@@ -95,7 +95,7 @@ class Forward(AbstractRounds[SourceForward]):
         seed = self.parameters._seed
         return SourceForward(self.choices(), self.data(budget), self.candidates(), W, seed)
 
-    def _factored(self, labels: LabelParts | None) -> FactoredWeights:
+    def _factored(self, labels: LabelParts | None) -> LowRankSymmetric:
         assert labels is not None, "low rank has labels"
         return factored_of(labels, self.parameters.estimator, self.covariates)
 
