@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import shutil
-import signal
 import socket
 import stat
-import subprocess
-import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +21,7 @@ from thorough import examples
 
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import CheckpointError
+from dhsic.storage import lock
 from dhsic.storage import place as files
 from dhsic.storage.checkpoint import Checkpoint
 
@@ -445,53 +444,62 @@ def test_death_at_every_write_leaves_a_valid_round(tmp_path, monkeypatch, torn):
     assert done == [0, 1, 2, 3]
 
 
-CHILD = """
-import sys, time, numpy as np
-sys.path[:0] = {path!r}
-import test_checkpoint as t
-from dhsic.storage import lock as lease
-lease.LEASE, lease.BEAT, lease.LOOK = 1.0, 0.2, 0.05
-run = t.RUN
-with t.Checkpoint(sys.argv[1]) as checkpoint:
-    state = checkpoint.begin(t.IDENTITY)
-    print(-1 if state is None else state.round, flush=True)
-    if state is None:
-        checkpoint.start(run[0])
-    else:
-        t.assert_prefix(state, run)
-    for state in run[(0 if state is None else state.round) + 1:]:
-        checkpoint.save(state)
-        time.sleep(0.03)
-    checkpoint.finish()
-    print("finished", flush=True)
-    time.sleep(float(sys.argv[2]))
-"""
+def live(told, environment, path, linger):
+    """Go on with a run, round by round, in a process of its own that tells how far it is."""
+    os.environ.update(environment)
+    lock.LEASE, lock.BEAT, lock.LOOK = 1.0, 0.2, 0.05
+    with Checkpoint(path) as checkpoint:
+        begun = checkpoint.begin(IDENTITY)
+        told.send(-1 if begun is None else begun.round)
+        if begun is None:
+            checkpoint.start(RUN[0])
+        else:
+            assert_prefix(begun, RUN)
+        for state in RUN[(0 if begun is None else begun.round) + 1 :]:
+            checkpoint.save(state)
+            time.sleep(0.03)
+        checkpoint.finish()
+        told.send("finished")
+        time.sleep(linger)
 
 
-def child(path, linger=0.0):
-    here = str(Path(__file__).parent)
-    code = CHILD.format(path=[here, *sys.path])
-    command = [sys.executable, "-c", code, str(path), str(linger)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+@pytest.fixture(scope="module")
+def child():
+    """What starts such a process: a fork of one in which this module is loaded."""
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload([__name__])
+
+    @contextmanager
+    def start(path, linger=0.0):
+        here, there = processes.Pipe(duplex=False)
+        process = processes.Process(
+            target=live, args=(there, dict(os.environ), str(path), linger), daemon=True
+        )
+        process.start()
+        there.close()
+        yield process, here
+        process.kill()
+        process.join()
+
+    return start
 
 
-def test_killed_processes_are_resumed_by_the_next(spot):
+def test_killed_processes_are_resumed_by_the_next(spot, child):
     begun = []
     for delay in (0.0, 0.02, 0.06, 0.1):
-        with child(spot.path) as process:
-            begun.append(int(process.stdout.readline()))
+        with child(spot.path) as (_, told):
+            begun.append(told.recv())
             time.sleep(delay)
-            process.send_signal(signal.SIGKILL)
     keep(spot.path, RUN)
     assert begun == sorted(begun)
     assert same(Checkpoint(spot.path).load(), RUN[-1])
 
 
-def test_the_lock_of_a_live_process_holds_and_that_of_a_dead_one_does_not(spot):
-    with child(spot.path, linger=60) as process:
-        assert [process.stdout.readline() for _ in range(2)] == ["-1\n", "finished\n"]
+def test_the_lock_of_a_live_process_holds_and_that_of_a_dead_one_does_not(spot, child):
+    with child(spot.path, linger=60) as (process, told):
+        assert [told.recv() for _ in range(2)] == [-1, "finished"]
         with pytest.raises(CheckpointError, match=rf"written by process {process.pid} on "):
             Checkpoint(spot.path).begin(IDENTITY)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.kill()
+        process.join()
         assert same(keep(spot.path, RUN), RUN[-1])

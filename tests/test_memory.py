@@ -54,7 +54,13 @@ def select(path, limit=None, **options):
     return json.loads(out.splitlines()[-1])
 
 
-@pytest.mark.parametrize("kernel", ["gaussian", "polynomial", "linear"])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "polynomial",
+        *(pytest.param(kernel, marks=pytest.mark.slow) for kernel in ("gaussian", "linear")),
+    ],
+)
 def test_peak_stays_below_the_promise(tmp_path, kernel):
     simulate(tmp_path / "x.zarr", 600, 6000)
 
