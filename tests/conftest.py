@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "derandomize": True}
-settings.register_profile("default", max_examples=25, **common)
+settings.register_profile("default", max_examples=15, **common)
 settings.register_profile("thorough", max_examples=500, **common)
 settings.load_profile("default")
 

@@ -7,8 +7,8 @@ from hypothesis import settings
 
 Case = TypeVar("Case")
 
-#: How many times as many examples the profile in use has as the default one, of 25.
-TIMES = max(1, settings.default.max_examples // 25)
+#: How many times as many examples the profile in use has as the default one, of 15.
+TIMES = max(1, settings.default.max_examples // 15)
 
 
 def examples(n: int) -> settings:
