@@ -94,3 +94,16 @@ def test_command_line_shows_it(tmp_path):
     assert outcome.exit_code == 0, outcome.output
     assert "stability" in outcome.stdout
     assert "%" in outcome.stdout
+
+
+def test_labels_of_any_width_are_halved_class_by_class_and_others_refused_as_without_halves(rng):
+    X, y = rng.standard_normal((24, 5)), np.arange(24) % 2
+    texts = np.array(["case", "control"])[y].astype(np.dtypes.StringDType())
+
+    by_text, by_number = (
+        dhsic.BAHSIC(2, stability=3, progress=False).fit(X, labels) for labels in (texts, y)
+    )
+
+    assert_array_equal(by_text.stability_, by_number.stability_)
+    with pytest.raises(InputError, match=r"^The dtype of y is complex128"):
+        dhsic.BAHSIC(2, stability=3, progress=False).fit(X, y + 1j)

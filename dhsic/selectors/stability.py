@@ -55,7 +55,9 @@ def check_halves(run: AbstractRun, n: int, seed: int) -> None:
     InputError
         Too few samples for the method, or labels of which too few are in a half.
     """
-    for number, half in enumerate(halves(run.y, run.n_samples, n, seed)):
+    if n:
+        run.labels()  # what is refused of all samples is not blamed on halves
+    for number, half in enumerate(halves(run.y, run.n_samples, n, seed) if n else ()):
         part = _of_half(run, half, number)
         try:
             part.check_samples(half.size)
@@ -69,6 +71,8 @@ def check_halves(run: AbstractRun, n: int, seed: int) -> None:
 
 def _strata(y: Array | None, m: int) -> list[Index]:
     everyone = np.arange(m)
+    if y is not None and y.dtype.kind == "T":  # NumPy casts text of any width in part only
+        y = y.astype(object)
     if y is None or y.ndim != 1 or auto_kernel(y) not in CLASS_KERNELS:
         return [everyone]
     _, codes = np.unique(y.astype(str), return_inverse=True)
