@@ -29,7 +29,7 @@ from dhsic.passes import reader as reading
 from dhsic.passes import scratch
 from dhsic.passes.packing import Form, forms, pack
 from dhsic.passes.reader import Reader, worth_compacting
-from dhsic.passes.scratch import Folder, ScratchSource, sweep, writing_jobs
+from dhsic.passes.scratch import ScratchFolder, ScratchSource, sweep, writing_jobs
 from dhsic.passes.survivors import HeldSource
 from dhsic.passes.task import Gather
 from dhsic.runtime.base import Job
@@ -542,12 +542,12 @@ def test_a_run_that_is_terminated_leaves_no_scratch(problem, place):
 def test_the_next_run_removes_what_a_killed_one_left(problem, place):
     assert killed_with(signal.SIGKILL, problem[0], place) == -signal.SIGKILL
     assert len(list(place.iterdir())) == 2
-    mine = Folder(place)
+    mine = ScratchFolder(place)
     (place / "dhsic-scratch-7-0123abcd").mkdir()  # of nobody
     (place / "dhsic-scratch-of-mine").mkdir()
     (place / "dhsic-scratch-8-0123abcd.lock").write_text("another machine")
     (place / "dhsic-scratch-8-0123abcd").mkdir()
-    other = Folder(place)
+    other = ScratchFolder(place)
     left = {path.stem for path in place.iterdir()}
     kept = {"dhsic-scratch-8-0123abcd", "dhsic-scratch-of-mine"}
     assert left == {mine.path.name, other.path.name} | kept
@@ -557,7 +557,7 @@ def test_the_next_run_removes_what_a_killed_one_left(problem, place):
 
 
 def test_a_fork_leaves_the_scratch_of_its_parent(place):
-    folder = Folder(place)
+    folder = ScratchFolder(place)
     if not (pid := os.fork()):
         folder.remove()
         os._exit(0)

@@ -25,7 +25,7 @@ import dhsic
 from dhsic.cli import detached as commands
 from dhsic.cli import main
 from dhsic.cli.exits import Command
-from dhsic.cli.job import Job
+from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import open_with_labels
 from dhsic.detached import attach, driver, submit
 from dhsic.detached import run as handle
@@ -477,7 +477,7 @@ def detaching(job):
 
 def test_commands_send_follow_and_stop(client, store, tmp_path):
     path = str(tmp_path / "run.dhsic")
-    job = Job(store, ("sample_trait",), checkpoint=path, scheduler=client.scheduler.address)
+    job = SelectJob(store, ("sample_trait",), checkpoint=path, scheduler=client.scheduler.address)
     job = replace(job, n_features=8, parameters={"step": 0.5}, as_json=True)
     sent = json.loads(call(detaching(job)).stdout)
     assert sent["checkpoint"] == path
@@ -506,7 +506,7 @@ def test_commands_send_follow_and_stop(client, store, tmp_path):
 
 def test_a_run_that_was_stopped_is_resumed_by_a_command(client, store, tmp_path, held):
     path = str(tmp_path / "run.dhsic")
-    job = Job(store, ("sample_trait",), checkpoint=path, scheduler=client.scheduler.address)
+    job = SelectJob(store, ("sample_trait",), checkpoint=path, scheduler=client.scheduler.address)
     assert attach_id(call(detaching(replace(job, parameters={"step": 0.2})))) == attach(path).id
     rounds_done(attach(path), 3)
     assert "runs; 3 rounds done, 197 features left, " in call(main.commands["status"], path).stdout
@@ -522,7 +522,7 @@ def test_a_run_that_was_stopped_is_resumed_by_a_command(client, store, tmp_path,
 
 def test_what_a_command_may_do_with_a_run_that_goes_on(client, store, tmp_path, held):
     path = str(tmp_path / "run.dhsic")
-    job = Job(store, ("sample_trait",), checkpoint=path, scheduler=client.scheduler.address)
+    job = SelectJob(store, ("sample_trait",), checkpoint=path, scheduler=client.scheduler.address)
     sent = attach_id(call(detaching(replace(job, parameters={"step": 0.2}))))
     rounds_done(attach(path), 3)
     for command, more in (("resume", ["--threads", 2]), ("resume", ["--detach"])):
@@ -577,8 +577,8 @@ def test_the_status_of_a_run_that_has_not_ended(store, tmp_path, monkeypatch):
 
 
 def test_a_run_that_nobody_left_to_a_cluster_is_not_settled(store, tmp_path):
-    commands.settle(Job(store, ("sample_trait",), checkpoint=str(tmp_path)), None)
-    commands.settle(Job(store, ("sample_trait",)), None)
+    commands.settle(SelectJob(store, ("sample_trait",), checkpoint=str(tmp_path)), None)
+    commands.settle(SelectJob(store, ("sample_trait",)), None)
     assert not list(tmp_path.iterdir())
 
 
@@ -599,7 +599,7 @@ def test_options_that_leave_nothing_behind_are_refused(store):
         ({"checkpoint": "run", "scheduler": "tcp://a:1", "out": "o"}, "--out comes when"),
     ):
         with pytest.raises(InputError, match=message):
-            commands.check_detach(Job(store, ("sample_trait",), **options))
+            commands.check_detach(SelectJob(store, ("sample_trait",), **options))
     assert isinstance(main.commands["status"], Command)
 
 

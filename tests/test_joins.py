@@ -14,7 +14,7 @@ from stores import draw_genotypes, write, write_vcz
 from thorough import one_in
 
 import dhsic
-from dhsic.cli.job import Job
+from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import open_with_labels
 from dhsic.cli.tables import read_table
 from dhsic.errors import InputError
@@ -170,7 +170,7 @@ def by_command(store, kind, path, role, **options):
     tables = {"labels": str(path), "target": (kind.target,)}
     if role == "covariates":
         tables = {"target": ("sample_trait",), "covariates": f"{path}:{kind.covariate}"}
-    _, taken = open_with_labels(Job(path=store, **tables, **options))
+    _, taken = open_with_labels(SelectJob(path=store, **tables, **options))
     return taken.y, taken.covariates, taken.rows
 
 
@@ -351,13 +351,13 @@ def test_ids_are_no_covariates_unless_they_are_named(stores, tmp_path):
     )  # fmt: skip
     path = tmp_path / "covariates.tsv"
     table.to_csv(path, sep="\t", index=False)
-    job = Job(path=store, target=("sample_trait",), covariates=str(path))
+    job = SelectJob(path=store, target=("sample_trait",), covariates=str(path))
     _, taken = open_with_labels(job)
     assert taken.covariates[:, 0].tolist() == AGE.tolist()
     assert taken.covariates.shape == (M, 1)
     assert taken.notes[-1] == "covariates age"
     named = f"{path}:#FID,age"
-    _, taken = open_with_labels(Job(path=store, target=("sample_trait",), covariates=named))
+    _, taken = open_with_labels(SelectJob(path=store, target=("sample_trait",), covariates=named))
     assert taken.covariates.shape == (M, len(set(fid)))
     with pytest.raises(ReachedError) as reached:
         dhsic.submit(store, TRAIT, covariates=table, checkpoint=tmp_path / "run")
@@ -365,7 +365,7 @@ def test_ids_are_no_covariates_unless_they_are_named(stores, tmp_path):
     only = str(tmp_path / "only.tsv")
     table[["#FID", "IID"]].to_csv(only, sep="\t", index=False)
     with pytest.raises(InputError, match="no column but names of samples"):
-        open_with_labels(Job(path=store, target=("sample_trait",), covariates=only))
+        open_with_labels(SelectJob(path=store, target=("sample_trait",), covariates=only))
 
 
 def test_names_of_columns_are_taken_with_their_sign_and_without(stores, tmp_path):
@@ -377,7 +377,9 @@ def test_names_of_columns_are_taken_with_their_sign_and_without(stores, tmp_path
     table.to_csv(path, sep="\t", index=False)
     for key in ("IID", "#IID", None):
         for target in ("y", "#y"):
-            job = Job(path=store, labels=str(path), target=(target,), sample_column=key)
+            job = SelectJob(path=store, labels=str(path), target=(target,), sample_column=key)
             assert open_with_labels(job)[1].y.tolist() == TRAIT.tolist()
     with pytest.raises(InputError, match=r"no column 'FID'; its columns are 'IID', 'y'"):
-        open_with_labels(Job(path=store, labels=str(path), target=("y",), sample_column="FID"))
+        open_with_labels(
+            SelectJob(path=store, labels=str(path), target=("y",), sample_column="FID")
+        )

@@ -189,10 +189,10 @@ def _select(ctx: click.Context, /, **options: Any) -> None:
     PATH is a Zarr store (a matrix, VCF Zarr or AnnData), a folder or a URL. The table of selected
     features goes to stdout, everything else to stderr.
     """
-    from dhsic.cli.job import Job
+    from dhsic.cli.job import SelectJob
     from dhsic.cli.select import perform
 
-    perform(ctx, Job.of(options | {"typed": ctx.meta[TYPED]}))
+    perform(ctx, SelectJob.of(options | {"typed": ctx.meta[TYPED]}))
 
 
 @command(

@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 
 from dhsic.cli.console import counted, printable, say, seconds, shown
 from dhsic.cli.exits import echo_json
-from dhsic.cli.job import Job
+from dhsic.cli.job import SelectJob
 from dhsic.cli.report import show
 from dhsic.detached.attach import attach
 from dhsic.detached.folder import Folder, Status
@@ -91,7 +91,7 @@ def _far(known: Mapping[str, Any]) -> str:
     )
 
 
-def check_detach(job: Job) -> None:
+def check_detach(job: SelectJob) -> None:
     """Refuse what a run that is left alone cannot do.
 
     Raises
@@ -112,7 +112,7 @@ def check_detach(job: Job) -> None:
             )
 
 
-def detach(job: Job, request: Request) -> None:
+def detach(job: SelectJob, request: Request) -> None:
     """Start a job on its cluster and say how to find it again."""
     kept = {name: value for name, value in job.plain().items() if name != "detach"}
     folder = Folder(place_of(job.checkpoint))
@@ -124,7 +124,7 @@ def detach(job: Job, request: Request) -> None:
     say("sent", f"the run goes on at {job.scheduler}; see dhsic status {shown(str(folder.path))}")
 
 
-def settle(job: Job, result: xr.Dataset) -> None:
+def settle(job: SelectJob, result: xr.Dataset) -> None:
     """Say that a run is done which was left to a cluster and has ended here, by `resume`."""
     if job.checkpoint is None or not (folder := Folder(job.checkpoint)).is_detached:
         return

@@ -33,7 +33,7 @@ OF_METHODS = frozenset(parameters_of("bahsic")) - {*OF_RUNS}
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SelectJob:
     """Options of ``dhsic select``, by the names they have there.
 
     Attributes
@@ -82,8 +82,8 @@ class Job:
     typed: str = ""
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Job:
-        """Job of the options of the command line."""
+    def of(cls, options: Mapping[str, Any]) -> SelectJob:
+        """SelectJob of the options of the command line."""
         given = {**options, "data": options["path"]}
         for name in ("path", "labels", "covariates", "out", "truth", "checkpoint"):
             given[name] = absolute(given[name])
@@ -91,8 +91,8 @@ class Job:
         return cls(**given, parameters={n: value for n, value in said.items() if value is not None})
 
     @classmethod
-    def kept_in(cls, path: str) -> Job:
-        """Job that a checkpoint keeps.
+    def kept_in(cls, path: str) -> SelectJob:
+        """SelectJob that a checkpoint keeps.
 
         Raises
         ------
@@ -203,7 +203,7 @@ class Job:
             out[name] = _literal(value.strip())
         return out
 
-    def check(self) -> Job:
+    def check(self) -> SelectJob:
         """Refuse what can be seen to fail before any work."""
         selector = self.selector()
         selector.check()

@@ -23,7 +23,7 @@ from dhsic.sources.target import PLINK_MISSING, plink_missing, read_target, refu
 from dhsic.validation import refuse_wide
 
 if TYPE_CHECKING:
-    from dhsic.cli.job import Job
+    from dhsic.cli.job import SelectJob
 
 
 WAYS = Ways(
@@ -57,7 +57,7 @@ class Taken:
     notes: tuple[str, ...]
 
 
-def open_with_labels(job: Job) -> tuple[AbstractSource, Taken]:
+def open_with_labels(job: SelectJob) -> tuple[AbstractSource, Taken]:
     """Open the data of a job and take its labels, one a sample of the data."""
     table = None if job.labels is None else read_table(job.labels)
     try:
@@ -70,7 +70,7 @@ def open_with_labels(job: Job) -> tuple[AbstractSource, Taken]:
     return source, take(job, source, table)
 
 
-def _n_labels(job: Job, table: Table | None) -> int | None:
+def _n_labels(job: SelectJob, table: Table | None) -> int | None:
     if table is not None:
         return table.n_rows
     if not job.target:
@@ -81,7 +81,7 @@ def _n_labels(job: Job, table: Table | None) -> int | None:
         return None
 
 
-def _open(job: Job, n_samples: int | None) -> AbstractSource:
+def _open(job: SelectJob, n_samples: int | None) -> AbstractSource:
     return open_source(
         job.path,
         variable=job.variable,
@@ -101,7 +101,7 @@ OF_PLINK = re.compile(r"pheno(type)?\d*|sex")
 Columns = Sequence[tuple[str, Array]]
 
 
-def take(job: Job, source: AbstractSource, table: Table | None) -> Taken:
+def take(job: SelectJob, source: AbstractSource, table: Table | None) -> Taken:
     """Labels and covariates, aligned with the samples, without those that lack a value."""
     notes: list[str] = []
     passed_over: list[int] = []
@@ -143,7 +143,7 @@ def take(job: Job, source: AbstractSource, table: Table | None) -> Taken:
     )
 
 
-def _refuse_coded(job: Job, columns: Columns) -> None:
+def _refuse_coded(job: SelectJob, columns: Columns) -> None:
     """Refuse what looks like PLINK's missing values, unless it is said to be a value."""
     said = {text.strip() for text in job.not_na}
     for name, values in columns:
@@ -206,7 +206,7 @@ def _refuse_mixed(name: str, column: Array) -> None:
 
 
 def _columns(
-    job: Job,
+    job: SelectJob,
     source: AbstractSource,
     table: Table | None,
     notes: list[str],
@@ -238,7 +238,9 @@ def _columns(
     return [(name, columns[name]) for name in job.target], covariates
 
 
-def _aligned(job: Job, source: AbstractSource, table: Table, wanted: tuple[str, ...]) -> RowOrder:
+def _aligned(
+    job: SelectJob, source: AbstractSource, table: Table, wanted: tuple[str, ...]
+) -> RowOrder:
     """Which row of a table is which sample."""
     values = tuple(name.removeprefix("#") for name in wanted)
     rows = TableRows(table.columns, values, source.n_samples, table.path, WAYS)
@@ -254,14 +256,14 @@ def _told(table: Table, aligned: RowOrder) -> list[str]:
     return [note for note in (table.assumed, aligned.note) if note]
 
 
-def _covariate(job: Job, table: Table, aligned: RowOrder, name: str) -> Array:
+def _covariate(job: SelectJob, table: Table, aligned: RowOrder, name: str) -> Array:
     """A covariate by name: a column of the table, else a variable of the store."""
     if name.removeprefix("#") in table.columns:
         return aligned.take(table.column(name))
     return read_target(job.path, name, job.missing_chunks)
 
 
-def _typed(job: Job, name: str, values: Array) -> Array:
+def _typed(job: SelectJob, name: str, values: Array) -> Array:
     """A column of numbers or text, of which no digit is lost."""
     column = typed(values, job.na, job.not_na)
     if values.dtype.kind in "iu" or column.dtype.kind == "f":
@@ -279,7 +281,7 @@ def _checked(values: Array, name: str, m: int) -> Array:
 
 
 def _covariate_table(
-    job: Job, source: AbstractSource, notes: list[str], passed_over: list[int]
+    job: SelectJob, source: AbstractSource, notes: list[str], passed_over: list[int]
 ) -> list[tuple[str, Array]]:
     """Columns of ``--covariates FILE[:cols]``; all but names of samples where none are named."""
     path, chosen = split_columns(job.covariates or "")

@@ -51,7 +51,7 @@ class Option(click.Option):
         return extra
 
 
-class Names(click.Choice[str]):
+class TableNames(click.Choice[str]):
     """Names that the help lists, and those that a table has besides once the command runs.
 
     Parameters
@@ -179,7 +179,7 @@ class Parameter:
         if said := re.match(r"\{(.*?)\}", self.kind):
             names = re.findall(r'"(.*?)"', said[1])
             table = TABLES.get(self.name)
-            return {"type": Names(names, *table) if table else click.Choice(names)}
+            return {"type": TableNames(names, *table) if table else click.Choice(names)}
         if "bool" in self.kind:
             return {}
         if self.kind == "int":
@@ -324,7 +324,7 @@ METHOD = (
         "--method",
         default="bahsic",
         show_default=True,
-        type=Names(METHODS, *TABLES["method"]),
+        type=TableNames(METHODS, *TABLES["method"]),
         help="Backward elimination (bahsic), forward selection (fohsic), conditional covariance "
         "minimisation (ccm), feature weights (weighting), support vectors (svm-rfe), or a ranking "
         "in one pass by the linear kernel or another criterion.",

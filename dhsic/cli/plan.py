@@ -9,7 +9,7 @@ import click
 
 from dhsic.cli.console import printable
 from dhsic.cli.exits import echo_json
-from dhsic.cli.job import Job
+from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import open_with_labels
 from dhsic.errors import InputError
 from dhsic.plans.asking import Foreseen, plan_of
@@ -24,7 +24,7 @@ def plan(
     *, n_workers: int | None, worker_memory: int | None, as_json: bool, **options: Any
 ) -> None:
     """Print what a selection will take."""
-    job = Job.of(options | OF_RESULTS | {"as_json": as_json}).check()
+    job = SelectJob.of(options | OF_RESULTS | {"as_json": as_json}).check()
     if n_workers is not None and (job.scheduler or job.threads):
         raise InputError(
             "--workers plans for a cluster that need not be there; leave out --scheduler and "
@@ -40,6 +40,6 @@ def plan(
         click.echo(printable(told, keep="\n"))
 
 
-def _runtime(job: Job) -> AbstractRuntime:
+def _runtime(job: SelectJob) -> AbstractRuntime:
     """What the job would run on."""
     return choose_runtime("auto", scheduler=job.scheduler, n_threads=job.threads)

@@ -20,7 +20,7 @@ from dhsic.cli.console import counted, masked, printable, say, shown
 from dhsic.cli.detached import check_detach, detach, settle
 from dhsic.cli.exits import BEGUN, CHECKPOINT
 from dhsic.cli.inspect import Sites
-from dhsic.cli.job import Job, absolute
+from dhsic.cli.job import SelectJob, absolute
 from dhsic.cli.labels import Taken, describe, notes_on, open_with_labels
 from dhsic.cli.report import show
 from dhsic.memory import Promise, available_bytes, human, peak_bytes, resident_bytes
@@ -33,7 +33,7 @@ from dhsic.storage.checkpoint import Checkpoint
 from dhsic.tables import table_suffix
 
 
-def perform(ctx: click.Context, job: Job) -> None:
+def perform(ctx: click.Context, job: SelectJob) -> None:
     """Run a job and print its result."""
     started = time.perf_counter()
     ctx.meta[CHECKPOINT] = job.checkpoint
@@ -59,7 +59,7 @@ def perform(ctx: click.Context, job: Job) -> None:
     show(result, truth, job.out, as_json=job.as_json, took=took)
 
 
-def _announce(ctx: click.Context, job: Job, run: AbstractRun, promise: Promise) -> None:
+def _announce(ctx: click.Context, job: SelectJob, run: AbstractRun, promise: Promise) -> None:
     """Say what is about to begin, and that there is something to lose from now on."""
     ctx.meta[BEGUN] = True
     other = (
@@ -75,7 +75,7 @@ def _announce(ctx: click.Context, job: Job, run: AbstractRun, promise: Promise) 
     say("memory", f"{promise}; allowed {human(allowed)}")
 
 
-def _say_data(job: Job, source: AbstractSource, taken: Taken) -> None:
+def _say_data(job: SelectJob, source: AbstractSource, taken: Taken) -> None:
     kind = np.dtype(source.dtype).name
     say(
         "data",
@@ -94,7 +94,7 @@ def _say_data(job: Job, source: AbstractSource, taken: Taken) -> None:
         )
 
 
-def _kept(job: Job) -> str:
+def _kept(job: SelectJob) -> str:
     if job.checkpoint is None:
         return ""
     kept = Checkpoint(job.checkpoint)
@@ -105,7 +105,7 @@ def _kept(job: Job) -> str:
     return f", checkpoint {shown(job.checkpoint)} with {counted(done, 'round')} of a run"
 
 
-def _provenance(job: Job, taken: Taken) -> dict[str, str | int]:
+def _provenance(job: SelectJob, taken: Taken) -> dict[str, str | int]:
     """What was asked and what the labels were, for the attributes of the result."""
     return {
         **({"command": job.typed} if job.typed else {}),
@@ -118,7 +118,7 @@ def _provenance(job: Job, taken: Taken) -> dict[str, str | int]:
 
 def resume(ctx: click.Context, checkpoint: str, options: Mapping[str, Any]) -> None:
     """Go on with the job of a checkpoint; `options` replace what was said about the machine."""
-    job = _with(Job.kept_in(checkpoint), options)
+    job = _with(SelectJob.kept_in(checkpoint), options)
     ctx.params["as_json"] = job.as_json
     if options["out"] is None and _is_written(job, checkpoint):
         _show_again(ctx, job)
@@ -128,7 +128,7 @@ def resume(ctx: click.Context, checkpoint: str, options: Mapping[str, Any]) -> N
     perform(ctx, job)
 
 
-def _with(job: Job, options: Mapping[str, Any]) -> Job:
+def _with(job: SelectJob, options: Mapping[str, Any]) -> SelectJob:
     """The job with what is said now in place of what was said then."""
     said = {name: value for name, value in options.items() if value is not None}
     if "threads" in said:
@@ -140,7 +140,7 @@ def _with(job: Job, options: Mapping[str, Any]) -> Job:
     return replace(job, **said)
 
 
-def _show_again(ctx: click.Context, job: Job) -> None:
+def _show_again(ctx: click.Context, job: SelectJob) -> None:
     """Show the result of a run that is complete; one that is a table, from the checkpoint."""
     out = job.out or ""
     if table_suffix(out):
@@ -152,7 +152,7 @@ def _show_again(ctx: click.Context, job: Job) -> None:
     click.echo(printable(told), err=True)
 
 
-def _as_detached(job: Job) -> Job:
+def _as_detached(job: SelectJob) -> SelectJob:
     """The job as one for a cluster, which writes its result into the checkpoint."""
     for name, given in (("--out", job.out), ("--truth", job.truth)):
         if given is not None:
@@ -160,7 +160,7 @@ def _as_detached(job: Job) -> Job:
     return replace(job, out=None, truth=None)
 
 
-def _is_written(job: Job, checkpoint: str) -> bool:
+def _is_written(job: SelectJob, checkpoint: str) -> bool:
     """Whether the run is complete and its result where it was asked for."""
     if job.force or job.out is None or not exists(job.out):
         return False

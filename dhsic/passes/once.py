@@ -64,7 +64,7 @@ class Judge(AbstractPass):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Judged:
     """What the pass found out of d features.
 
     Attributes
@@ -89,7 +89,7 @@ def read_once(
     reporter: Reporter,
     *,
     rows: Index | None = None,
-) -> Found:
+) -> Judged:
     """Pass over all features, of samples `rows`; `reporter` hears of them."""
     reader = Reader(source, runtime, rows)
     jobs = reader.jobs(np.arange(source.n_features, dtype=np.int64))
@@ -98,7 +98,7 @@ def read_once(
         scalings.append(scaling)
         columns.append(values)
         reporter.scored(values.shape[1])
-    return Found(Scaling.join(scalings), np.concatenate(columns, axis=1), reader.bytes_of(jobs))
+    return Judged(Scaling.join(scalings), np.concatenate(columns, axis=1), reader.bytes_of(jobs))
 
 
 def tile_height(m: int) -> int:

@@ -24,14 +24,14 @@ from dhsic._typing import Array, Index
 from dhsic.accelerator import wanted_device
 from dhsic.passes.packing import Form, Span, around, fits, forms
 from dhsic.passes.scratch import (
-    Folder,
+    ScratchFolder,
     UnwritableError,
     chunk_width,
     write_scratch,
     writing_jobs,
 )
 from dhsic.passes.survivors import HeldSource, RecutSource
-from dhsic.passes.task import AbstractPass, Columns, Gather, Limits, run
+from dhsic.passes.task import AbstractPass, Columns, Extremes, Gather, run
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.runtime.threads import Threads, usable_cores
 from dhsic.sources.base import AbstractSource, Block
@@ -170,7 +170,7 @@ class Keeper(AbstractKeeper):
         d, s = reader.source.n_features, features.size
         if not form.packed or worth_compacting(s, d, s * reader.bytes_per_feature):
             return True  # they are kept as they are, if not packed: the same cut
-        return fits(around(reader.map(Limits(), reader.jobs(features))))
+        return fits(around(reader.map(Extremes(), reader.jobs(features))))
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ class Reader:
     scratch : str or None
         Place for scratch on this machine, the folder for temporary files by default; a cluster's
         is that of its runtime.
-    folder : Folder or None
+    folder : ScratchFolder or None
         Where the source lies, if that is scratch.
     memory : int, optional
         Bytes of survivors that are kept in memory here, `COMPACT_BYTES` by default; more go to
@@ -208,7 +208,7 @@ class Reader:
     rows: Index | None = None
     held: Index | None = None
     scratch: str | None = None
-    folder: Folder | None = None
+    folder: ScratchFolder | None = None
     memory: int | None = None
     is_home: bool = False
     device: str | None = field(default_factory=wanted_device)

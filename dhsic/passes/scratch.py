@@ -52,7 +52,7 @@ NO_DETOURS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _LIVE: dict[Path, Callable[[], object]] = {}
 
 
-class Folder:
+class ScratchFolder:
     """A folder that is removed with this object, at exit, on SIGTERM, or by the next one here.
 
     A lock file lies beside it from before it is made until after it is gone. The kernel frees the
@@ -245,7 +245,7 @@ def write_scratch(
     shape: tuple[int, int],
     form: Form,
     memory: int,
-) -> tuple[ScratchSource, Folder] | None:
+) -> tuple[ScratchSource, ScratchFolder] | None:
     """Have the workers write the features of the jobs; None where they are too many to pack.
 
     Parameters
@@ -263,7 +263,7 @@ def write_scratch(
         The disk is full, or the place cannot be written.
     """
     try:
-        folder = Folder(place)
+        folder = ScratchFolder(place)
     except OSError as error:
         raise UnwritableError(str(error)) from error
     try:

@@ -139,7 +139,7 @@ class Gather(AbstractPass):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits(AbstractPass):
+class Extremes(AbstractPass):
     """Least and greatest of the stored values."""
 
     def over(self, blocks: Iterator[Tile], m: int) -> Span:

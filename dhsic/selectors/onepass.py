@@ -22,7 +22,7 @@ from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.labels import LabelParts
 from dhsic.memory import Promise, resident_bytes
-from dhsic.passes.once import Found, Judge, read_once, tile_height
+from dhsic.passes.once import Judge, Judged, read_once, tile_height
 from dhsic.passes.reader import block_bytes
 from dhsic.progress import Progress
 from dhsic.results import Order
@@ -154,7 +154,7 @@ def _signed(
 def _record(
     criterion: AbstractCriterion,
     scores: CriterionScores,
-    found: Found,
+    found: Judged,
     started: float,
     *,
     standardized: bool,
