@@ -45,8 +45,8 @@ def heed():
 
 def ended(way, store, number, when, *options):
     """(exit code, stdout, stderr) of a command that gets a signal once `when(process)` holds."""
-    select = ["select", str(store), "--target", str(store.parent / "y.csv"), "--step", "1"]
-    command = [*WAYS[way], *select, *options]
+    labels = ["--labels", str(store.parent / "y.csv"), "--target", "y"]
+    command = [*WAYS[way], "select", str(store), *labels, "--step", "1", *options]
     environment = os.environ | {"PYTHONPATH": str(Path(dhsic.__file__).parent.parent)}
     with subprocess.Popen(
         command,
