@@ -30,9 +30,9 @@ from dhsic.selectors.bahsic import BAHSIC
 from dhsic.sources.anndata import AnnDataStore, Frame
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.chunked import ChunkedArray, dimension_names, member, read_array
-from dhsic.sources.opening import OPENERS, open_source, parent
+from dhsic.sources.opening import open_source, parent
 from dhsic.sources.request import MissingChunks
-from dhsic.sources.stores import metadata_of, open_store
+from dhsic.sources.stores import metadata_of
 from dhsic.sources.target import IDENTIFIERS, PLINK_MISSING, anndata_of, plink_missing
 from dhsic.sources.variants import ALLELES, FILTER, Filters, n_multiallelic
 from dhsic.sources.views import whole_of
@@ -57,10 +57,10 @@ class Sites:
     n_multiallelic: int | None
 
     @classmethod
-    def of(cls, path: str, source: AbstractSource) -> Sites:
-        """Look at the store that a source was opened from."""
-        opened = None if Path(path).suffix in OPENERS else open_store(path)
-        group = parent(opened) if isinstance(opened, zarr.Array) else opened
+    def of(cls, source: AbstractSource) -> Sites:
+        """Look at the store that a source reads."""
+        data = whole_of(source).chunked
+        group = None if data is None else parent(data.opened())
         n_filtered = source.n_features_filtered
         if group is None:
             return cls(n_filtered, None, None)
@@ -135,7 +135,7 @@ def inspect(
     if data is None:
         raise InputError(f"{path} is no Zarr store; inspect looks at the layout of one.")
     layout = layout_of(whole, data)
-    sites = Sites.of(path, source)
+    sites = Sites.of(source)
     promise, values = _promise(source), _values(source)
     store = anndata_of(path)
     if store is None:

@@ -84,7 +84,7 @@ def _say_data(job: SelectJob, source: AbstractSource, taken: Taken) -> None:
     )
     kernel = job.labels_as if job.takes_label_kernel else None
     say("labels", "; ".join([describe(taken.y, kernel), *taken.notes]))
-    for note in (*Sites.of(job.path, source).notes(), *notes_on(taken.y)):
+    for note in (*Sites.of(source).notes(), *notes_on(taken.y)):
         say("note", note)
     if job.n_features > source.n_features:
         say(

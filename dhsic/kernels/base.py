@@ -220,11 +220,15 @@ class AbstractKernel(ABC):
         an exact expansion on few-valued features: functions on q levels are spanned by q - 1
         indicators besides the constant.
         """
-        raise NotImplementedError(f"{self.name} is no product over features")
+        raise NotImplementedError(
+            f"The {self.name} kernel says that it is a product over features: give its factor."
+        )
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
         """Largest logarithm of 1 + `factor` for features of these largest magnitudes, (c,)."""
-        raise NotImplementedError(f"{self.name} is no product over features")
+        raise NotImplementedError(
+            f"The {self.name} kernel says that it is a product over features: give its exponent."
+        )
 
     def parameters(self) -> dict[str, float]:
         """What identifies the kernel besides its name: its fields, where it is a data class."""

@@ -55,9 +55,10 @@ def check_halves(run: AbstractRun, n: int, seed: int) -> None:
     InputError
         Too few samples for the method, or labels of which too few are in a half.
     """
-    if n:
-        run.labels()  # what is refused of all samples is not blamed on halves
-    for number, half in enumerate(halves(run.y, run.n_samples, n, seed) if n else ()):
+    if not n:
+        return
+    run.labels()  # what is refused of all samples is not blamed on halves
+    for number, half in enumerate(halves(run.y, run.n_samples, n, seed)):
         part = _of_half(run, half, number)
         try:
             part.check_samples(half.size)

@@ -102,12 +102,10 @@ def open_source(
                 "X is open already: say sample_dim=, variable= and pass_only= where it is opened."
             )
         return X
-    if isinstance(X, str | PathLike):
-        opener = OPENERS.get(Path(X).suffix)
-        if opener is not None:
-            return opener(fspath(X), options)
+    opener = OPENERS.get(Path(X).suffix) if isinstance(X, str | PathLike) else None
+    if isinstance(X, str | PathLike) and opener is None:
         X = open_store(fspath(X), storage_options)
-    source = _opened(X, options)
+    source = _opened(X, options) if opener is None else opener(fspath(X), options)
     source.keeps_codes |= not isinstance(missing_code, str)  # said: nothing is guessed
     if source.dtype.kind == "f" and source.missing_code is not None:
         several = (*several, source.missing_code)
