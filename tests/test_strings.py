@@ -1,4 +1,4 @@
-"""Substrings are counted as plain search counts them, whatever the alphabet, length and block."""
+"""Substrings are counted as plain search counts them, whatever the alphabet and length."""
 
 import naive
 import naive_structures as plain
@@ -12,7 +12,6 @@ from refusals import assert_refused
 
 from dhsic.errors import InputError
 from dhsic.hsic import weights
-from dhsic.kernels import strings as module
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.strings import Spectrum, WeightedSubstrings
 from dhsic.structured import rank_substrings
@@ -34,56 +33,42 @@ def counted(strings, names):
     return [[plain.occurrences(a, x) for a in names] for x in strings]
 
 
-@pytest.fixture(params=[2**20, 7])
-def block(request, monkeypatch):
-    """All strings together, or a few letters at a time."""
-    monkeypatch.setattr(module, "BLOCK", request.param)
+@given(data=st.data())
+def test_spectrum_is_a_plain_search(data):
+    k = data.draw(st.integers(1, 8))
+    strings = data.draw(texts(least=k))
+
+    counts, names = Spectrum(k).counts(strings)
+
+    assert names == plain.substrings(strings, [k])
+    assert_array_equal(counts.toarray(), counted(strings, names))
+    assert counts.nnz == np.count_nonzero(counts.toarray())
 
 
-@pytest.fixture(params=[2**62, 2**9])
-def code(request, monkeypatch):
-    """Room for codes; in little of it prefixes are numbered several times."""
-    monkeypatch.setattr(module, "LARGEST_CODE", request.param)
+@given(data=st.data())
+def test_substrings_of_all_lengths_are_a_plain_search(data):
+    longest = data.draw(st.integers(1, 8))
+    strings = data.draw(texts())
+
+    counts, names = WeightedSubstrings(longest).counts(strings)
+
+    assert names == plain.substrings(strings, range(1, longest + 1))
+    assert_array_equal(counts.toarray(), counted(strings, names))
 
 
-@pytest.mark.usefixtures("block", "code")
-class TestCounts:
-    """Both kernels, in both ways of cutting and of coding."""
+@given(texts(least=2), st.sampled_from([0.3, 1.0, 2.0]))
+def test_gram_is_the_definition(strings, decay):
+    kernel = WeightedSubstrings(3, decay)
+    names = plain.substrings(strings, [1, 2, 3])
+    w = [decay ** len(a) for a in names]
 
-    @given(data=st.data())
-    def test_spectrum_is_a_plain_search(self, data):
-        k = data.draw(st.integers(1, 8))
-        strings = data.draw(texts(least=k))
+    K = kernel.gram(strings)
 
-        counts, names = Spectrum(k).counts(strings)
-
-        assert names == plain.substrings(strings, [k])
-        assert_array_equal(counts.toarray(), counted(strings, names))
-        assert counts.nnz == np.count_nonzero(counts.toarray())
-
-    @given(data=st.data())
-    def test_substrings_of_all_lengths_are_a_plain_search(self, data):
-        longest = data.draw(st.integers(1, 8))
-        strings = data.draw(texts())
-
-        counts, names = WeightedSubstrings(longest).counts(strings)
-
-        assert names == plain.substrings(strings, range(1, longest + 1))
-        assert_array_equal(counts.toarray(), counted(strings, names))
-
-    @given(texts(least=2), st.sampled_from([0.3, 1.0, 2.0]))
-    def test_gram_is_the_definition(self, strings, decay):
-        kernel = WeightedSubstrings(3, decay)
-        names = plain.substrings(strings, [1, 2, 3])
-        w = [decay ** len(a) for a in names]
-
-        K = kernel.gram(strings)
-
-        assert_allclose(K, plain.additive_gram(counted(strings, names), w), rtol=1e-12)
-        assert_array_equal(K, K.T)
+    assert_allclose(K, plain.additive_gram(counted(strings, names), w), rtol=1e-12)
+    assert_array_equal(K, K.T)
 
 
-def test_substrings_longer_than_a_code_of_64_bits(rng):
+def test_substrings_of_more_than_64_bits(rng):
     """A hundred letters of four: 200 bits."""
     strings = ["".join(rng.choice(list("ACGT"), 300)) for _ in range(4)]
     strings.append(strings[0][50:250])
