@@ -1,0 +1,420 @@
+r"""Features that are no columns: groups with a kernel each, substrings, and parts of graphs.
+
+Groups, such as pathways, chromosomes, sensors, or kinds of data that share no columns (expression,
+sequence, images), come with a kernel matrix each, of any library, computed beforehand. ``K(S)`` is
+the sum or the product of the ``K_g``, g in S, and Algorithms 1 and 2 rank them. With ``K(S)`` the
+elementwise product (all ones where S is empty), HSIC changes by ``<W, P o (1 - K_g)>`` without g, P
+being the product of the others, and by ``<W, K(S) o (K_g - 1)>`` with one more: differences, never
+values, so nothing cancels. A product has no division either: kernels may hold zeros.
+
+Substructures of strings and graphs are ranked in one go (JMLR 5.1.4). A kernel that counts is
+additive, ``K = sum_a w_a c_a c_a'`` with the counts ``c_a`` (m,) of substructure a, hence
+``HSIC = sum_a w_a c_a' W c_a``: every summand is what HSIC loses without a, whatever else is left,
+and forward and backward selection agree (as JMLR 5.1.1 says of the linear kernel). Time ``O(m)``
+for every sample that a substructure is in.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Float, Index
+from dhsic.algorithms.bahsic import Removal, bahsic
+from dhsic.algorithms.fohsic import fohsic
+from dhsic.algorithms.policies import check_step
+from dhsic.algorithms.state import begin
+from dhsic.engines.refine import largest, tie_width
+from dhsic.errors import InputError
+from dhsic.hsic import weights
+from dhsic.joins.frames import in_order
+from dhsic.kernels.counting import AbstractCountingKernel, quadratic_forms
+from dhsic.kernels.graphs import ShortestPaths, Walks
+from dhsic.kernels.labels import label_matrix
+from dhsic.kernels.strings import Spectrum, WeightedSubstrings
+from dhsic.validation import as_numbers
+
+__all__ = ["Ranking", "rank_kernels", "rank_subgraphs", "rank_substrings"]
+
+#: Rounding error of a sum, relative to the sum of the sizes of its terms.
+ROUNDING = 1e-15
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Features, the best of which has rank 1.
+
+    Attributes
+    ----------
+    names : tuple of n
+        The features: substrings, tuples of labels, or names of groups.
+    scores : (n,) float64
+        What HSIC loses without the feature (forward: gains by it), in the round that decided on
+        it; of `Ranking.of_scores` comparable throughout, else within a round.
+    ranking : (n,) int64
+        A permutation of 1..n; 1 is the best.
+    order : (n,) int64
+        Positions in `names`, the best first: ``ranking[order] == 1..n``.
+    rounds : tuple of mappings
+        One record a round, plain numbers: ``n_features`` at its start and ``hsic`` of all of them,
+        and what the algorithm adds.
+    """
+
+    names: tuple[Any, ...]
+    scores: Float
+    ranking: Index
+    order: Index
+    rounds: tuple[Mapping[str, float | int | str], ...]
+
+    @classmethod
+    def of_scores(cls, names: Sequence[Any], scores: Float) -> Ranking:
+        """Of features whose scores (n,) add up to HSIC: one pass, ties by position."""
+        order = largest(scores, scores.size, tie_width(scores))
+        record = {"n_features": scores.size, "hsic": float(scores.sum())}
+        return cls.of_order(names, scores, order, (record,))
+
+    @classmethod
+    def of_order(
+        cls,
+        names: Sequence[Any],
+        scores: Float,
+        order: Index,
+        rounds: tuple[Mapping[str, float | int | str], ...],
+    ) -> Ranking:
+        """Of features in the order that an algorithm put them into, the best first."""
+        ranking = np.empty(order.size, dtype=np.int64)
+        ranking[order] = np.arange(1, order.size + 1)
+        return cls(tuple(names), scores, ranking, order, rounds)
+
+
+def rank_kernels(
+    kernels: Sequence[Any],
+    y: Any,
+    *,
+    names: Sequence[str] | None = None,
+    combine: str = "sum",
+    strategy: str = "backward",
+    step: float | int = 1,
+    label_kernel: str = "auto",
+    estimator: str = "unbiased",
+    covariates: Any = None,
+) -> Ranking:
+    r"""Groups of features, one precomputed kernel each, by dependence on y (JMLR 4.1, 4.2).
+
+    A sum of kernels asks of each group what it tells alone: HSIC is ``sum_g <W, K_g>``, one pass
+    ranks all groups, and forward and backward selection agree (JMLR 5.1.1). A product, as the
+    Gaussian kernel of all features is one, asks what a group tells beside others: two groups that
+    matter only together are found, backwards. Scale kernels alike before: divide each by its
+    trace, or by its mean.
+
+    Parameters
+    ----------
+    kernels : sequence of n (m, m) arrays
+        ``K_g``, symmetric, for the same samples in the same order.
+    y : (m,) or (m, t) array
+        Labels; see `dhsic.kernels.labels.label_matrix`.
+    names : sequence of n str, optional
+        Of the groups; "0", "1", ... by default.
+    combine : {"sum", "product"}
+        How ``K(S)`` is made of the ``K_g``; elementwise.
+    strategy : {"backward", "forward"}
+        Algorithm 1 (BAHSIC) or 2 (FOHSIC); makes no difference to a sum.
+    step : float or int
+        Groups a round, a fraction of those left or a count; makes no difference to a sum.
+    label_kernel : str
+        Kernel on the labels.
+    estimator : {"unbiased", "biased"}
+        JMLR eq. 5 or eq. 4.
+    covariates : (m, q) array, optional
+        Linear effects to project out of the labels.
+
+    Returns
+    -------
+    Ranking
+        Scores are ``<W, K_g>`` for a sum; for a product, by how much HSIC falls without the group
+        (forward: rises with it), in the round in which it was decided on.
+
+    Raises
+    ------
+    InputError
+        Kernels, labels or parameters that do not fit, or that do not fit each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dhsic.datasets import binary_xor
+    >>> data = binary_xor(100, n_noise=2)
+    >>> kernels = [np.exp(-np.subtract.outer(x, x) ** 2) for x in data.X.T]
+    >>> found = rank_kernels(kernels, data.y, names=["a", "b", "c", "d"], combine="product")
+    >>> sorted(found.names[g] for g in found.order[:2])
+    ['a', 'b']
+    """
+    for what, value, known in (
+        ("combine", combine, ("sum", "product")),
+        ("strategy", strategy, ("backward", "forward")),
+    ):
+        if value not in known:
+            raise InputError(f"{what}={value!r} is unknown; pass {' or '.join(map(repr, known))}.")
+    step = check_step(step)
+    matrices = _checked(kernels)
+    named = _names(names, len(matrices))
+    W = _label_weights(len(matrices[0]), y, label_kernel, estimator, covariates)
+    if combine == "sum":
+        return Ranking.of_scores(named, np.array([float(np.vdot(W, K)) for K in matrices]))
+    dependence, state = ProductDependence(W, matrices), begin(np.arange(len(named)))
+    is_backward = strategy == "backward"
+    rounds = (
+        bahsic(dependence, state, step)
+        if is_backward
+        else fohsic(dependence, state, step, len(named))
+    )
+    (end,) = deque(rounds, maxlen=1)
+    scores = np.empty(len(named))
+    scores[end.eliminated] = end.scores
+    order = end.eliminated[::-1] if is_backward else end.eliminated
+    return Ranking.of_order(named, scores, order, end.history)
+
+
+def _checked(kernels: Sequence[Any]) -> list[Float]:
+    """The matrices in float64; refuse what is no kernel of the same samples."""
+    matrices = [as_numbers(K, f"kernel {g}") for g, K in enumerate(kernels)]
+    if not matrices:
+        raise InputError("There are 0 kernels; pass one (m, m) matrix a group of features.")
+    shape = (len(matrices[0]), len(matrices[0]))
+    for g, K in enumerate(matrices):
+        if K.shape != shape:
+            raise InputError(
+                f"Kernel {g} has shape {K.shape} and the first one {len(matrices[0])} samples; "
+                "pass matrices (m, m) of the same samples."
+            )
+        worst = float(np.abs(K - K.T).max(initial=0.0))
+        if worst > 1e-8 * float(np.abs(K).max(initial=0.0)):
+            raise InputError(
+                f"Kernel {g} is not symmetric (largest difference {worst:.3g}); pass (K + K') / 2."
+            )
+    return matrices
+
+
+def _names(names: Sequence[str] | None, n: int) -> list[str]:
+    if names is None:
+        return [str(g) for g in range(n)]
+    named = list(names)
+    if len(named) != n or len(set(named)) != n:
+        raise InputError(
+            f"There are {n} kernels and {len(named)} names, {len(set(named))} of them different; "
+            "pass one name a kernel."
+        )
+    return named
+
+
+@dataclass(frozen=True, eq=False)
+class ProductDependence:
+    """What Algorithms 1 and 2 ask about a product of kernels; by definition, in float64.
+
+    Memory: ``3 + log2 |S|`` matrices besides the kernels; time ``|S| log2 |S|`` products of two
+    matrices, elementwise, for a round backwards, and ``2 |S|`` forwards.
+
+    Attributes
+    ----------
+    W : (m, m) float64
+        Weights of the labels.
+    kernels : sequence of (m, m) float64
+        ``K_g``, symmetric.
+    """
+
+    W: Float
+    kernels: Sequence[Float]
+
+    def move_to(self, S: Index) -> None:
+        """Every question is answered from the kernels."""
+
+    def bandwidth(self, S: Index) -> float:
+        """1: the kernels are there already."""
+        return 1.0
+
+    def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
+        r"""The n groups g with the largest HSIC(S \ {g}) (Algorithm 1, line 4)."""
+        with np.errstate(over="ignore", invalid="ignore"):  # checked at the end
+            each = zip(S, self._without_each(S, self.W), strict=True)
+            terms = np.array([_summed(others, 1.0 - self.kernels[g]) for g, others in each])
+            hsic = float(np.vdot(self.W, self._product(S)))
+        return self._chosen(S, terms, -terms[:, 0], n, sigma, hsic)
+
+    def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
+        """The n groups g of S with the largest HSIC(S-dagger + {g}) (Algorithm 2, line 4)."""
+        with np.errstate(over="ignore", invalid="ignore"):  # checked at the end
+            A = self.W * self._product(S_dagger)
+            hsic = float(A.sum())
+            terms = np.array([_summed(A, self.kernels[g] - 1.0) for g in S])
+        return self._chosen(S, terms, terms[:, 0], n, sigma, hsic)
+
+    def _product(self, S: Index) -> Float:
+        """``K(S)``, (m, m)."""
+        K = np.ones_like(self.W)
+        for g in S:
+            K *= self.kernels[g]
+        return K
+
+    def _without_each(self, S: Index, outside: Float) -> Iterator[Float]:
+        r"""``outside o K(S \ {g})`` for each g of S in turn, by halves: each times the other."""
+        if S.size == 1:
+            yield outside
+            return
+        halves = S[: S.size // 2], S[S.size // 2 :]
+        for ours, theirs in (halves, halves[::-1]):
+            yield from self._without_each(ours, outside * self._product(theirs))
+
+    def _chosen(
+        self, S: Index, terms: Float, scores: Float, n: int, sigma: float, hsic: float
+    ) -> Removal:
+        """The n largest gains, ties by index; `terms` (s, 2) are the gains and their sizes."""
+        gains, sizes = terms.T
+        if not np.isfinite(gains).all():
+            raise InputError(
+                f"The product of {len(self.kernels)} kernels overflows; scale each to ones on its "
+                "diagonal, K / numpy.sqrt(numpy.outer(d, d)) with d = K.diagonal()."
+            )
+        # Kernels that imply each other, such as indicators of classes, all have gain 0: then
+        # nothing but rounding errors would tell them apart.
+        first = largest(gains, n, max(tie_width(gains), ROUNDING * float(sizes.max())))
+        record = {"n_features": S.size, "n_removed": n, "sigma": sigma, "hsic": hsic}
+        return Removal(S[first], scores[first], record)
+
+
+def _summed(A: Float, change: Float) -> tuple[float, float]:
+    """``<A, change>``, and the sum of the sizes of its terms."""
+    change *= A
+    return float(change.sum()), float(np.abs(change).sum())
+
+
+def rank_substrings(
+    kernel: Spectrum | WeightedSubstrings,
+    strings: Sequence[str],
+    y: Any,
+    *,
+    label_kernel: str = "auto",
+    estimator: str = "unbiased",
+    covariates: Any = None,
+    by_position: bool = False,
+) -> Ranking:
+    """Substrings by how much the labels depend on their number (JMLR 5.1.4).
+
+    For motifs: which k-mers tell bound from unbound sequences, which phrases go with a rating.
+    Counts are taken as they are, so frequent substrings weigh more. Each is judged alone: the parts
+    of a telling substring that occur nowhere else rank beside it.
+
+    Parameters
+    ----------
+    kernel : Spectrum or WeightedSubstrings
+        What is counted and how it is weighted.
+    strings : sequence of m str
+        A sample each.
+    y : (m,) or (m, t) array
+        Labels; see `dhsic.kernels.labels.label_matrix`.
+    label_kernel : str
+        Kernel on the labels, likewise.
+    estimator : {"unbiased", "biased"}
+        JMLR eq. 5 or eq. 4.
+    covariates : (m, q) array, optional
+        Linear effects to project out of the labels.
+    by_position : bool
+        Rows of `y` and `covariates` are in the order of the samples, whatever they are called.
+
+    Returns
+    -------
+    Ranking
+        With the substrings, sorted, as names, and ``w_a c_a' W c_a`` as scores; ties by name.
+
+    Raises
+    ------
+    InputError
+        Strings, labels or parameters that do not fit, or that do not fit each other.
+
+    Examples
+    --------
+    >>> strings = ["AATATT", "TTATAA", "ATTTAA", "AAGCTT", "TGCATA", "AAGCTA"]
+    >>> found = rank_substrings(Spectrum(2), strings, ["no", "no", "no", "yes", "yes", "yes"])
+    >>> found.names[found.order[0]]
+    'GC'
+    """
+    asked = label_kernel, estimator, covariates
+    return _rank_counts(kernel, strings, "strings", y, *asked, by_position=by_position)
+
+
+def rank_subgraphs(
+    kernel: ShortestPaths | Walks,
+    graphs: Sequence[tuple[Any, Any]],
+    y: Any,
+    *,
+    label_kernel: str = "auto",
+    estimator: str = "unbiased",
+    covariates: Any = None,
+    by_position: bool = False,
+) -> Ranking:
+    """Paths or walks of labelled graphs by how much the labels y depend on their number.
+
+    For structure and activity: which atoms at which distance, which chains of atoms, tell active
+    molecules from others.
+
+    Parameters
+    ----------
+    kernel : ShortestPaths or Walks
+        What is counted and how it is weighted.
+    graphs : sequence of m pairs (adjacency, labels)
+        See `dhsic.kernels.graphs`.
+    y, label_kernel, estimator, covariates, by_position
+        As of `rank_substrings`.
+
+    Returns
+    -------
+    Ranking
+        With the features, tuples, sorted, as names; else as of `rank_substrings`.
+
+    Raises
+    ------
+    InputError
+        Graphs, labels or parameters that do not fit, or that do not fit each other.
+
+    Examples
+    --------
+    >>> path = [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+    >>> graphs = [(path, [a, "C", b]) for a, b in ("CC", "CC", "CO", "NC", "CC", "NO")]
+    >>> found = rank_subgraphs(ShortestPaths(), graphs, [0, 0, 1, 1, 0, 1])
+    >>> found.names[found.order[0]]
+    ('C', 'C', 1)
+    """
+    asked = label_kernel, estimator, covariates
+    return _rank_counts(kernel, graphs, "graphs", y, *asked, by_position=by_position)
+
+
+def _rank_counts(
+    kernel: AbstractCountingKernel,
+    samples: Any,
+    what: str,
+    y: Any,
+    label_kernel: str,
+    estimator: str,
+    covariates: Any,
+    *,
+    by_position: bool,
+) -> Ranking:
+    def ordered(given: Any, name: str) -> Any:
+        remedy = f"{name}.loc[{what}.index]"
+        return in_order(samples, given, name, remedy=remedy, by_position=by_position)
+
+    y, C = ordered(y, "y"), None if covariates is None else ordered(covariates, "covariates")
+    counts, names = kernel.counts(samples)
+    W = _label_weights(counts.shape[0], y, label_kernel, estimator, C)
+    return Ranking.of_scores(names, kernel.weights(names) * quadratic_forms(W, counts))
+
+
+def _label_weights(m: int, y: Any, label_kernel: str, estimator: str, covariates: Any) -> Float:
+    """W, (m, m), of the labels of m samples."""
+    L = label_matrix(y, label_kernel).L
+    if len(L) != m:
+        raise InputError(f"There are {m} samples and y has {len(L)}; pass one label a sample.")
+    return weights(L, estimator, covariates)
