@@ -2,19 +2,16 @@
 
 import contextlib
 import errno
-import gc
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 
 import click
 import numpy as np
 import pytest
-import zarr
 from click.testing import CliRunner
 from distributed import Client
 from hypothesis import given
@@ -29,7 +26,7 @@ from dhsic.passes import reader as reading
 from dhsic.passes import scratch
 from dhsic.passes.packing import Form, forms, pack
 from dhsic.passes.reader import Reader, worth_compacting
-from dhsic.passes.scratch import ScratchFolder, ScratchSource, sweep, writing_jobs
+from dhsic.passes.scratch import LocalScratch, ScratchSource, writing_jobs
 from dhsic.passes.survivors import HeldSource
 from dhsic.passes.task import Gather
 from dhsic.runtime.base import Job
@@ -251,8 +248,8 @@ def test_where_survivors_are_kept_does_not_change_the_jobs(
         with runtime:
             S = np.arange(0, D, 3)
             reader = open_reader(tmp_path, X, code, runtime).compacted(S)
-            assert (reader.folder is not None) == (is_remote or not budget)
-            is_packed = reader.source._form.packed
+            assert (reader.scratch is not None) == (is_remote or not budget)
+            is_packed = reader.source.form.packed
             assert is_packed == (KINDS[kind] or (kind == "nearly" and D // 2 not in S))
             found.append([job.payload[0].local.size for job in reader.jobs(S[5:])])
             reader.close()
@@ -281,7 +278,7 @@ def test_chunks_of_the_fill_value_are_written(dtype, fill, place, tmp_path):
     S = np.arange(0, D, 2)
     with Threads(1) as runtime:
         reader = open_reader(tmp_path, X, None, runtime).compacted(S)
-        assert reader.folder is not None
+        assert reader.scratch is not None
         assert_array_equal(values_of(reader, S), X[:, S])
     reader.close()
 
@@ -296,18 +293,19 @@ def test_what_is_at_hand_or_lazy_is_not_written(client, place):
             source = dhsic.open_source(data)
             reader = Reader(source, runtime).compacted(S)
             assert reader.source is source
-            assert reader.folder is None
+            assert reader.scratch is None
             assert_array_equal(values_of(reader, S), X[:, S])
         runtime.workers_see_folder = False
         assert runtime.shared_folder is None
 
 
-def test_a_smaller_scratch_takes_the_place_of_the_last(runtime, place, tmp_path, rng, monkeypatch):
+def test_a_smaller_scratch_takes_the_place_of_the_last(runtime, tmp_path, rng, monkeypatch):
     monkeypatch.setattr(reading, "COMPACT_BYTES", 0)
     first = open_reader(tmp_path, *draw("genotypes", rng), runtime).compacted(np.arange(0, D, 2))
     second = first.compacted(np.arange(0, D, 8))
-    assert not first.folder.path.exists()
-    assert second.folder.path.exists()
+    with pytest.raises((ScratchError, ValueError)):  # a file of this process that is closed
+        first.source.columns(np.arange(3))
+    assert values_of(second, np.arange(0, D, 8)).shape == (M, D // 8)
     assert second.compacted(np.arange(0, D, 8)) is second
     assert second.compacted(np.arange(0, D, 8)[:-1]) is second
     second.close()
@@ -348,75 +346,70 @@ def test_rankings_are_the_same(problem, kernel, place, client, monkeypatch):
     assert not list(place.iterdir())
 
 
-def in_scratch(place, act):
-    """A hook that acts once there is scratch."""
-
-    def hook(_record):
-        if folders := [path for path in place.iterdir() if path.is_dir()]:
-            act(folders[0])
-
-    return hook
-
-
 @pytest.fixture
 def to_scratch(monkeypatch):
     monkeypatch.setattr(reading, "COMPACT_BYTES", 0)
 
 
-@pytest.mark.usefixtures("to_scratch")
-def test_a_run_has_scratch_and_leaves_none(problem, place):
-    seen = []
-    fit(problem, progress=in_scratch(place, seen.append))
-    assert seen
-    assert not list(place.iterdir())
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+@pytest.fixture
+def on_cluster(client, place, monkeypatch):
+    """A cluster whose workers keep no scratch in memory."""
+    monkeypatch.setattr("dhsic.selectors.run.COMPACT_BYTES", 0)
+    with DaskRuntime(client, scratch=place) as runtime:
+        yield runtime
+    assert not place.exists() or not list(place.iterdir())
+
+
+def in_scratch(runtime, act):
+    """A hook that acts once there is scratch, on its folder."""
+
+    def hook(_record):
+        for folder in runtime.folder.glob("survivors-*"):
+            act(folder)
+
+    return hook
 
 
 @pytest.mark.usefixtures("to_scratch")
-def test_damage_is_an_error_that_names_the_chunk(problem, place):
-    def damage(folder):
-        for chunk in folder.rglob("c/*/0"):
-            data = bytearray(chunk.read_bytes())
-            data[len(data) // 2] ^= 1
-            chunk.write_bytes(data)
+def test_a_run_has_scratch_that_has_no_name(problem, place, monkeypatch):
+    made, seen = [], []
+    monkeypatch.setattr(reading, "LocalScratch", lambda at: made.append(at) or LocalScratch(at))
+    fit(problem, progress=lambda _: seen.extend(place.iterdir()))
+    assert made[0] == place
+    assert not seen
 
-    said = r"^Scratch, .* gone or damaged on .* \(Chunk 'c/\d+/0' of .*dhsic-scratch-.* not decode"
+
+@pytest.mark.usefixtures("to_scratch")
+def test_damage_is_an_error_that_names_the_chunk(problem, monkeypatch):
+    def damaged(scratch, number):
+        data = bytearray(read(scratch, number))
+        data[len(data) // 2] ^= 1
+        return bytes(data)
+
+    read = LocalScratch.read
+    monkeypatch.setattr(LocalScratch, "read", damaged)
+    said = r"^Scratch, .* gone or damaged on .* \(chunk \d+ holds other bytes .* TMPDIR"
     with pytest.raises(ScratchError, match=said):
-        fit(problem, progress=in_scratch(place, damage))
-    assert not list(place.iterdir())
+        fit(problem)
 
 
 @pytest.mark.usefixtures("to_scratch")
-def test_a_lost_chunk_is_an_error_that_names_it(problem, place):
+def test_a_lost_chunk_is_an_error_that_names_it(problem, on_cluster):
     def lose(folder):
-        next(folder.rglob("c/*/0")).unlink()
+        (folder / "0").unlink(missing_ok=True)
 
-    said = r"\(Chunk 'c/\d+/0' of .*dhsic-scratch-\S* is missing\). .* the data are not concerned"
+    said = r"\(.*No such file .*/survivors-[^/]*/0'\). .* the data are not concerned"
     with pytest.raises(ScratchError, match=said):
-        fit(problem, progress=in_scratch(place, lose))
-    assert not list(place.iterdir())
+        fit(problem, runtime=on_cluster, progress=in_scratch(on_cluster, lose))
+    assert not list(on_cluster.folder.glob("survivors-*"))
 
 
 @pytest.mark.usefixtures("to_scratch")
-@pytest.mark.parametrize("runtime", ["threads", "dask"])
-def test_scratch_that_vanishes_is_to_blame_and_not_the_data(
-    problem, place, client, tmp_path, runtime, monkeypatch
-):
-    monkeypatch.setattr("dhsic.selectors.run.COMPACT_BYTES", 0)  # workers keep none of it in memory
-
-    def vanish(_record):
-        if place.exists() and list(place.glob("dhsic-scratch-*/")):
-            shutil.rmtree(place)
-
+def test_scratch_that_vanishes_is_to_blame_and_not_the_data(problem, place, on_cluster, tmp_path):
     checkpoint = tmp_path / "run.dhsic"
-    used = "threads" if runtime == "threads" else DaskRuntime(client, scratch=place)
+    vanish = in_scratch(on_cluster, lambda _folder: shutil.rmtree(place))
     with pytest.raises(ScratchError, match=r"the data are not concerned.*TMPDIR"):
-        fit(
-            problem,
-            runtime=used,
-            checkpoint=str(checkpoint),
-            progress=vanish,
-        )
+        fit(problem, runtime=on_cluster, checkpoint=str(checkpoint), progress=vanish)
     place.mkdir()
     expected = fit(problem).ranking_
     assert_array_equal(fit(problem, checkpoint=str(checkpoint)).ranking_, expected)
@@ -429,25 +422,6 @@ def test_a_command_without_its_scratch_may_be_tried_again():
 
     done = CliRunner().invoke(run_out)
     assert (done.exit_code, done.stderr) == (1, "Error: Scratch is gone. Run again.\n")
-
-
-def test_what_is_not_ours_in_the_place_of_scratch_hangs_nothing(place):
-    names = [f"dhsic-scratch-{n}-0123abcd" for n in range(6)]
-    for name in (names[0], f"{names[1]}.lock", f"{names[2]}.lock"):
-        os.mkfifo(place / name)
-    os.mkfifo(place / names[2])
-    (place / f"{names[3]}.lock").symlink_to(f"{names[3]}.lock")
-    (place / f"{names[4]}.lock").mkdir()
-    (place / f"{names[5]}.lock").write_bytes(b"\xff" * 1000)
-    (place / names[5]).mkdir()
-    before = set(place.iterdir())
-
-    sweeping = threading.Thread(target=sweep, args=(place,), daemon=True)
-    sweeping.start()
-    sweeping.join(30)
-
-    assert not sweeping.is_alive()
-    assert set(place.iterdir()) == before
 
 
 def test_a_state_without_its_folder_is_sent(client, tmp_path):
@@ -465,47 +439,36 @@ def shifted(source, job, state):
 
 
 @pytest.mark.usefixtures("to_scratch")
-def test_an_interrupted_run_leaves_no_scratch(problem, place):
+def test_an_interrupted_run_leaves_no_scratch(problem, on_cluster):
     def interrupt(folder):
         raise KeyboardInterrupt
 
     with contextlib.suppress(KeyboardInterrupt):
-        fit(problem, progress=in_scratch(place, interrupt))
-    gc.collect()  # frames of the run may refer to each other
-    assert not list(place.iterdir())
+        fit(problem, runtime=on_cluster, progress=in_scratch(on_cluster, interrupt))
+    assert not list(on_cluster.folder.glob("survivors-*"))
 
 
 @pytest.mark.usefixtures("to_scratch")
-@pytest.mark.parametrize("where", ["_put", "create_group"])
-def test_a_full_disk_is_told_of_and_the_run_goes_on(problem, place, where, monkeypatch):
+@pytest.mark.parametrize("where", ["__init__", "write"])
+def test_a_full_disk_is_told_of_and_the_run_goes_on(problem, where, monkeypatch):
     expected = fit(problem).ranking_
 
     def full(*args, **options):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    if where == "_put":
-        put = zarr.storage._local._put
-        monkeypatch.setattr(
-            "zarr.storage._local._put",
-            lambda path, *args, **options: (
-                full() if path.parent.parent.name == "c" else put(path, *args, **options)
-            ),
-        )
-    else:
-        monkeypatch.setattr(zarr, "create_group", full)
+    monkeypatch.setattr(LocalScratch, where, full)
     with pytest.warns(UserWarning, match=r"cannot be written to scratch .*No space left.*TMPDIR"):
         assert_array_equal(fit(problem).ranking_, expected)
-    assert not list(place.iterdir())
 
 
 def test_a_place_that_is_not_there_is_told_of(tmp_path, rng, monkeypatch):
     monkeypatch.setattr(reading, "COMPACT_BYTES", 0)
     with Threads(1) as runtime:
         reader = open_reader(tmp_path, *draw("genotypes", rng), runtime)
-        lost = Reader(reader.source, runtime, scratch=str(tmp_path / "none"))
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
         with pytest.warns(UserWarning, match="No such file"):
-            kept = lost.compacted(np.arange(9))
-        assert (kept.source.base, kept.folder) == (reader.source, None)
+            kept = reader.compacted(np.arange(9))
+        assert (kept.source.base, kept.scratch) == (reader.source, None)
 
 
 RUN = """
@@ -513,10 +476,15 @@ import sys, tempfile, time
 import dhsic, numpy as np
 from dhsic.passes import reader
 reader.COMPACT_BYTES = 0
-tempfile.tempdir = place = sys.argv[2]
+tempfile.tempdir = sys.argv[2]
+made = []
+class Scratch(reader.LocalScratch):
+    def write(self, number, data):
+        made.append(number)
+        super().write(number, data)
+reader.LocalScratch = Scratch
 def hook(record):
-    from pathlib import Path
-    if any(path.is_dir() for path in Path(place).iterdir()):
+    if made:
         print("scratch", flush=True)
         for _ in range(6000):  # a signal between two bytecodes interrupts no sleep that follows
             time.sleep(0.01)
@@ -526,43 +494,11 @@ dhsic.BAHSIC(5, progress=hook, step=0.5, runtime="threads").fit(X, y)
 """
 
 
-def killed_with(number, path, place):
-    """Kill a run in a process of its own once it has scratch; return its exit code."""
-    command = [sys.executable, "-c", RUN, path, str(place)]
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_run_that_is_killed_leaves_no_scratch(problem, place, number):
+    command = [sys.executable, "-c", RUN, problem[0], str(place)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "scratch\n"
         process.send_signal(number)
-        return process.wait(timeout=30)
-
-
-def test_a_run_that_is_terminated_leaves_no_scratch(problem, place):
-    assert killed_with(signal.SIGTERM, problem[0], place) == -signal.SIGTERM
+        assert process.wait(timeout=30) == -number
     assert not list(place.iterdir())
-
-
-def test_the_next_run_removes_what_a_killed_one_left(problem, place):
-    assert killed_with(signal.SIGKILL, problem[0], place) == -signal.SIGKILL
-    assert len(list(place.iterdir())) == 2
-    mine = ScratchFolder(place)
-    (place / "dhsic-scratch-7-0123abcd").mkdir()  # of nobody
-    (place / "dhsic-scratch-of-mine").mkdir()
-    (place / "dhsic-scratch-8-0123abcd.lock").write_text("another machine")
-    (place / "dhsic-scratch-8-0123abcd").mkdir()
-    other = ScratchFolder(place)
-    left = {path.stem for path in place.iterdir()}
-    kept = {"dhsic-scratch-8-0123abcd", "dhsic-scratch-of-mine"}
-    assert left == {mine.path.name, other.path.name} | kept
-    mine.remove()
-    other.remove()
-    assert {path.stem for path in place.iterdir()} == kept
-
-
-def test_a_fork_leaves_the_scratch_of_its_parent(place):
-    folder = ScratchFolder(place)
-    if not (pid := os.fork()):
-        folder.remove()
-        os._exit(0)
-    assert os.waitpid(pid, 0)[1] == 0
-    assert folder.path.exists()
-    folder.remove()
-    assert not folder.path.exists()

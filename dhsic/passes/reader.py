@@ -24,10 +24,13 @@ from dhsic._typing import Array, Index
 from dhsic.accelerator import wanted_device
 from dhsic.passes.packing import Form, Span, around, fits, forms
 from dhsic.passes.scratch import (
-    ScratchFolder,
+    AbstractScratch,
+    LocalScratch,
+    ScratchSource,
+    SharedScratch,
     UnwritableError,
+    Write,
     chunk_width,
-    write_scratch,
     writing_jobs,
 )
 from dhsic.passes.survivors import HeldSource, RecutSource
@@ -154,16 +157,25 @@ class Keeper(AbstractKeeper):
         return np.concatenate([part for part, _ in parts]), form.settled(s for _, s in parts)
 
     def _in_scratch(self, reader: Reader, features: Index, form: Form) -> Reader | None:
-        folder = reader.scratch_folder
-        assert folder is not None, "scratch has a place"
+        place, source = reader.scratch_place, reader.source
+        assert place is not None, "scratch has a place"
         jobs, chunk = reader.writing(features, form)
-        shape = features.size, chunk
-        written = write_scratch(
-            reader.runtime, reader.source, jobs, reader.rows, folder, shape, form, reader.room
-        )
-        if written is None:
+        try:
+            scratch = SharedScratch(place) if reader.runtime.is_remote else LocalScratch(place)
+        except OSError as error:
+            raise UnwritableError(str(error)) from error
+        try:
+            asked = Write(scratch, chunk, form), reader.rows
+            settled = form.settled(reader.runtime.map(run, source, jobs, asked))
+        except BaseException:
+            scratch.close()
+            raise
+        if settled is None:
+            scratch.close()
             return None
-        return replace(reader.moved(written[0], features), folder=written[1])
+        missing, room = source.missing_code, reader.room
+        kept = ScratchSource(scratch, features.size, chunk, settled, missing, room)
+        return reader.moved(kept, features, scratch=scratch)
 
     def _packs(self, reader: Reader, features: Index, form: Form) -> bool:
         """Whether values can be kept in this form, where it matters: it takes a pass."""
@@ -187,10 +199,7 @@ class Reader:
         Samples that take part, in this order; None for all.
     held : (s,) int64 or None
         Features that the source holds, ascending, when it was compacted; None for all.
-    scratch : str or None
-        Place for scratch on this machine, the folder for temporary files by default; a cluster's
-        is that of its runtime.
-    folder : ScratchFolder or None
+    scratch : AbstractScratch or None
         Where the source lies, if that is scratch.
     memory : int, optional
         Bytes of survivors that are kept in memory here, `COMPACT_BYTES` by default; more go to
@@ -207,8 +216,7 @@ class Reader:
     runtime: AbstractRuntime
     rows: Index | None = None
     held: Index | None = None
-    scratch: str | None = None
-    folder: ScratchFolder | None = None
+    scratch: AbstractScratch | None = None
     memory: int | None = None
     is_home: bool = False
     device: str | None = field(default_factory=wanted_device)
@@ -299,8 +307,8 @@ class Reader:
 
     def close(self) -> None:
         """Remove the scratch that is read from, if there is one, and end threads of its own."""
-        if self.folder is not None:
-            self.folder.remove()
+        if self.scratch is not None:
+            self.scratch.close()
         if self.is_home:
             self.runtime.close()
 
@@ -376,7 +384,7 @@ class Reader:
             return Location.MEMORY
         if self.runtime.is_remote and self._belongs_home(n_features, n_bytes):
             return Location.HOME
-        return Location.STORED if self.scratch_folder is None else Location.SCRATCH
+        return Location.STORED if self.scratch_place is None else Location.SCRATCH
 
     def _belongs_home(self, n_features: int, n_bytes: int) -> bool:
         """Whether so few features are scored sooner here, or as soon, as by the cluster."""
@@ -387,23 +395,25 @@ class Reader:
         return n_bytes <= HOME_BYTES and (quick or n_here >= self.runtime.n_workers)
 
     @property
-    def scratch_folder(self) -> Path | None:
+    def scratch_place(self) -> Path | None:
         """Where scratch may be written; None where it would gain nothing, or workers differ."""
-        if self.source.in_memory or self._is_lazy:
-            return None
-        if not self.runtime.is_remote and self.scratch is not None:
-            return Path(self.scratch)
-        return self.runtime.shared_folder
+        return None if self.source.in_memory or self._is_lazy else self.runtime.shared_folder
 
     @property
     def _is_lazy(self) -> bool:
         """Whether the source is itself computed on the cluster."""
         return self.runtime.is_remote and self.source.pieces(()) is not None
 
-    def moved(self, source: AbstractSource, features: Index, **changes: Any) -> Reader:
+    def moved(
+        self,
+        source: AbstractSource,
+        features: Index,
+        scratch: AbstractScratch | None = None,
+        **changes: Any,
+    ) -> Reader:
         """Reader of features that are kept in `source` now; this one's own scratch is removed."""
         self.close()
-        return replace(self, source=source, held=features, rows=None, folder=None, **changes)
+        return replace(self, source=source, held=features, rows=None, scratch=scratch, **changes)
 
     def recut(self, features: Index) -> Reader:
         """Reader of features where they are, in the jobs in which they would be read elsewhere."""

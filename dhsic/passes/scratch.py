@@ -1,208 +1,199 @@
-"""Survivors that do not fit in memory: rewritten by the tasks, to a Zarr array that is short-lived.
+"""Scratch: survivors that do not fit in memory, rewritten by the tasks that read them.
 
-The array holds nothing but the survivors, packed where they can be, in chunks of a quarter of what
-a task reads, in a folder of its own.
-
-The folder of scratch: it goes when the run ends, however it ends.
-
-What a process that was killed outright leaves behind is removed by the next one that needs the
-place.
+It holds nothing but the survivors, packed where they can be, in chunks of a quarter of what a task
+reads, each with its checksum. In one process it is a file without a name: whatever ends the
+process, the kernel removes it. On a cluster every chunk is a file in the folder that the runtime
+shares with its workers, and goes with it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 import secrets
 import shutil
-import signal
 import socket
-import stat
+import tempfile
 import threading
-import weakref
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
+import google_crc32c
 import numpy as np
-import zarr
-from zarr.codecs import Crc32cCodec
+from numcodecs import Blosc
 
 from dhsic._typing import Array, Index
-from dhsic.errors import DataError, ScratchError
+from dhsic.errors import ScratchError
 from dhsic.passes.packing import Form, Span, around, fits
-from dhsic.passes.task import AbstractPass, Columns, Tile, run
-from dhsic.runtime.base import AbstractRuntime, Job
-from dhsic.sources.base import AbstractSource, Block, run_of
-from dhsic.sources.chunked import ChunkedArray
-from dhsic.sources.writing import create_array
-from dhsic.storage.lock import flock
+from dhsic.passes.survivors import AbstractSurvivors
+from dhsic.passes.task import AbstractPass, Columns, Tile
+from dhsic.runtime.base import Job
+from dhsic.sources.base import Block, group_chunks, regular_edges, run_of
+from dhsic.sources.writing import BLOSC_LEVEL
 
-#: Names of folders and their locks, and of nothing that a user would call a folder of theirs.
-OURS = re.compile(r"(dhsic-scratch-\d+-[0-9a-f]{8})(\.lock)?")
-#: Bytes of a name of a machine that a lock file holds.
-HOST_BYTES = 255
-#: A lock is opened where it lies, and at once.
-NO_DETOURS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-
-#: Folders of this process, and what removes each.
-_LIVE: dict[Path, Callable[[], object]] = {}
-
-
-class ScratchFolder:
-    """A folder that is removed with this object, at exit, on SIGTERM, or by the next one here.
-
-    A lock file lies beside it from before it is made until after it is gone. The kernel frees the
-    lock of a dead process; only locks of this machine are tried, for not all file systems know of
-    those of others.
-    """
-
-    def __init__(self, place: Path) -> None:
-        sweep(place)
-        name = f"dhsic-scratch-{os.getpid()}-{secrets.token_hex(4)}"
-        self.path = place / name
-        lock, handle = _locked(place, name)
-        self.remove = weakref.finalize(self, _remove, self.path, lock, handle, os.getpid())
-        _LIVE[self.path] = self.remove
-        _watch()
-        self.path.mkdir(mode=0o700)
-
-
-def sweep(place: Path) -> None:
-    """Remove folders in `place` whose process is dead; what only looks like one stays."""
-    names = set(os.listdir(place))  # noqa: PTH208  # one look: a lock is there before its folder
-    for stem in {match[1] for name in names if (match := OURS.fullmatch(name))}:
-        with contextlib.suppress(OSError):  # it is alive, or just gone, or not ours
-            if f"{stem}.lock" in names:
-                _remove_dead(place / stem, place / f"{stem}.lock")
-            else:  # what a task wrote when its run had ended
-                _remove_tree(place / stem)
-
-
-def _remove_dead(path: Path, lock: Path) -> None:
-    if not stat.S_ISREG(lock.lstat().st_mode):  # opening a pipe waits for who writes to it
-        return
-    handle = os.open(lock, os.O_RDWR | NO_DETOURS)
-    try:
-        if os.read(handle, HOST_BYTES) == _host():
-            flock(handle)
-            _remove_tree(path)
-            lock.unlink()
-    finally:
-        os.close(handle)
-
-
-def _remove_tree(path: Path) -> None:
-    """Remove a folder and nothing else of that name: a pipe would be waited for."""
-    with contextlib.suppress(FileNotFoundError):
-        if stat.S_ISDIR(path.lstat().st_mode):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _host() -> bytes:
-    return socket.gethostname().encode()[:HOST_BYTES]
-
-
-def _locked(place: Path, name: str) -> tuple[Path, int | None]:
-    """Make a lock file that nobody ever sees without its lock; its handle, which holds that."""
-    aside, lock = place / f".{name}.lock", place / f"{name}.lock"
-    handle: int | None = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    assert handle is not None
-    os.write(handle, _host())
-    try:
-        flock(handle)
-    except OSError:  # no locks here: it is never swept
-        os.close(handle)
-        handle = None
-    aside.rename(lock)
-    return lock, handle
-
-
-def _remove(path: Path, lock: Path, handle: int | None, owner: int) -> None:
-    if os.getpid() != owner:  # a fork
-        return
-    for _ in range(3):  # a task that is still writing may add to what is being removed
-        if path.exists():
-            shutil.rmtree(path, ignore_errors=True)
-    with contextlib.suppress(OSError):  # the place may have gone
-        lock.unlink(missing_ok=True)
-    if handle is not None:
-        os.close(handle)
-    _LIVE.pop(path, None)
-    if not _LIVE and _in_main_thread() and signal.getsignal(signal.SIGTERM) is _end:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _watch() -> None:
-    """Listen for SIGTERM, which ends a process without a word to Python, if nobody else does."""
-    if _in_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _end)
-
-
-def _end(number: int, _frame: Any) -> None:
-    """Remove what there is, then end as if nobody had listened."""
-    for remove in list(_LIVE.values()):
-        remove()
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
-
-
-NAME, DIMS = "survivors", ("features", "samples")
-#: Chunks of the array in what a task reads, and that are decoded at a time: the ones at both ends
-#: are read in part, and by two tasks.
+#: Chunks in what a task reads: the ones at both ends are read in part, and by two tasks.
 CHUNKS_PER_BLOCK = 4
-#: Bytes of a chunk, at least: below, zarr takes longer to find it (0.5 ms) than to read it.
+#: Bytes of a chunk, at least.
 CHUNK_BYTES = 512 << 10
+#: Bytes at its end that hold its checksum, and how values that are not packed are written.
+CHECKSUM, CODEC = 4, Blosc("zstd", BLOSC_LEVEL, Blosc.AUTOSHUFFLE)
 #: Tasks that write, at most, and stored blocks that each reads at least: two tasks read the one
 #: between.
 MOST_WRITERS, BLOCKS_PER_WRITER = 1024, 4
 
 
 class UnwritableError(Exception):
-    """The folder takes no more: the disk is full, or it cannot be written at all."""
+    """The place takes no more: the disk is full, or it cannot be written at all."""
 
 
-class ScratchSource(AbstractSource):
-    """Survivors in a scratch array, (s, length); workers open it by its path.
+class AbstractScratch(ABC):
+    """Chunks of what is kept of survivors, by their numbers."""
 
-    Up to `memory` bytes of it are kept in every process that reads them.
+    @abstractmethod
+    def write(self, number: int, data: bytes) -> None:
+        """Write a chunk; OSError says why not."""
+
+    @abstractmethod
+    def read(self, number: int) -> bytes:
+        """Read a chunk; OSError says why not."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Remove all of them."""
+
+    @final
+    def put(self, number: int, kept: Array, form: Form) -> None:
+        """Write what is kept of the features of a chunk, (c, length)."""
+        # Compressed, packed values would be 1.6 times smaller, and take 3 times as long to read.
+        data = kept.tobytes() if form.packed else CODEC.encode(np.ascontiguousarray(kept))
+        try:
+            self.write(number, data + _checksum(data))
+        except OSError as error:
+            raise UnwritableError(f"{error}, on {socket.gethostname()}") from error
+
+    @final
+    def get(self, number: int, form: Form) -> Array:
+        """Read what is kept of the features of a chunk, (c, length)."""
+        try:
+            stored = self.read(number)
+        except OSError as error:
+            raise _lost(str(error)) from error
+        data = stored[:-CHECKSUM]
+        if _checksum(data) != stored[-CHECKSUM:]:
+            raise _lost(f"chunk {number} holds other bytes than were written")
+        plain = data if form.packed else CODEC.decode(data)
+        return np.frombuffer(plain, dtype=form.kept_dtype).reshape(-1, form.length)
+
+
+def _checksum(data: bytes) -> bytes:
+    return int(google_crc32c.value(data)).to_bytes(CHECKSUM, "big")
+
+
+def _lost(why: str) -> ScratchError:
+    return ScratchError(
+        f"Scratch, which a run writes and reads for itself, is gone or damaged on "
+        f"{socket.gethostname()} ({why}). Something cleaned that place, or not all workers of a "
+        "cluster see it; the data are not concerned. Run again, with TMPDIR (on a cluster "
+        "scratch= of its runtime) at a place that is left alone and that all workers share; a "
+        "checkpoint goes on from its last round."
+    )
+
+
+class LocalScratch(AbstractScratch):
+    """A file of this process in `place` that has no name there, one chunk after the other."""
+
+    def __init__(self, place: Path) -> None:
+        self._file = tempfile.TemporaryFile(dir=place)  # noqa: SIM115  # it outlives this call
+        self._lock = threading.Lock()
+        self._spans: dict[int, tuple[int, int]] = {}
+
+    def write(self, number: int, data: bytes) -> None:
+        with self._lock:
+            at = self._file.seek(0, os.SEEK_END)
+            self._file.write(data)
+            self._file.flush()
+            self._spans[number] = at, len(data)
+
+    def read(self, number: int) -> bytes:
+        at, length = self._spans[number]
+        if hasattr(os, "pread"):
+            return os.pread(self._file.fileno(), length, at)
+        with self._lock:
+            self._file.seek(at)
+            return self._file.read(length)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class SharedScratch(AbstractScratch):
+    """A file for each chunk, in a folder of their own in `place`, which all workers see."""
+
+    def __init__(self, place: Path) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="survivors-", dir=place))
+
+    def write(self, number: int, data: bytes) -> None:
+        aside = self.path / f"{number}.{secrets.token_hex(4)}"
+        aside.write_bytes(data)
+        aside.replace(self.path / f"{number}")
+
+    def read(self, number: int) -> bytes:
+        return (self.path / f"{number}").read_bytes()
+
+    def close(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+class ScratchSource(AbstractSurvivors):
+    """Survivors in scratch.
+
+    Parameters
+    ----------
+    scratch : AbstractScratch
+        Where they are.
+    n_features, chunk : int
+        How many there are, and how many in a chunk.
+    form : Form
+        How to read what is kept of them.
+    missing_code : int or None
+        As of the source they are from.
+    memory : int
+        Bytes of it that every process that reads them may keep.
     """
 
-    def __init__(self, path: Path, form: Form, missing_code: int | None, memory: int = 0) -> None:
-        self._array = ChunkedArray(zarr.open_array(path, mode="r"), feature_axis=0)
-        self.n_features, self.n_samples = self._array.n_features, form.n_samples
-        self.dtype = form.dtype
-        self.missing_code = missing_code
-        self._form = form
-        self._most_kept = memory // (self._array.grid[0] * form.bytes_per_feature)
+    def __init__(
+        self,
+        scratch: AbstractScratch,
+        n_features: int,
+        chunk: int,
+        form: Form,
+        missing_code: int | None,
+        memory: int = 0,
+    ) -> None:
+        self.n_features, self.n_samples = n_features, form.n_samples
+        self.dtype, self.missing_code = form.dtype, missing_code
+        self.form = form
+        self._scratch, self._chunk_width = scratch, chunk
+        self._most_kept = memory // (chunk * form.bytes_per_feature)
         self._kept: dict[int, Array] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_kept": {}}
 
     def blocks(self, width: int) -> tuple[Block, ...]:
-        return self._array.blocks(width)
+        return group_chunks(regular_edges(self.n_features, self._chunk_width), width)
 
-    def read(self, block: Block, rows: Index | None = None) -> Array:
-        """Read a block, (m, c)."""
-        return self.read_columns(block, np.arange(block.width), rows).T
-
-    def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        out = np.empty((local.size, self.n_samples), dtype=self.dtype)
-        at = block.start + local
-        chunk = self._array.grid[0]
-        for start in range(block.start // chunk * chunk, block.stop, chunk):
-            a, b = np.searchsorted(at, [start, start + chunk])
-            if b > a:
-                out[a:b] = self._form.decode(self._chunk(start // chunk)[run_of(at[a:b] - start)])
-        return out if rows is None else np.take(out, rows, axis=1)
+    def columns(self, at: Index) -> Array:
+        out = np.empty((at.size, self.n_samples), dtype=self.dtype)
+        numbers = at // self._chunk_width
+        for number in np.unique(numbers).tolist():
+            a, b = np.searchsorted(numbers, [number, number + 1])
+            some = at[a:b] - number * self._chunk_width
+            out[a:b] = self.form.decode(self._chunk(number)[run_of(some)])
+        return out
 
     def _chunk(self, number: int) -> Array:
         """A chunk as it is kept in scratch; the first ones that are read stay in memory.
@@ -211,102 +202,40 @@ class ScratchSource(AbstractSource):
         """
         kept = self._kept.get(number)
         if kept is None:
-            chunk = self._array.grid[0]
-            stop = min((number + 1) * chunk, self.n_features)
-            kept = self._read(Block(0, number * chunk, stop))
+            kept = self._scratch.get(number, self.form)
             if len(self._kept) < self._most_kept:
                 self._kept[number] = kept
         return kept
 
-    def _read(self, block: Block) -> Array:
-        try:
-            return self._array.read(block, None)
-        except (OSError, DataError) as error:
-            seen = str(error).partition(";")[0]  # what follows is advice on data
-            raise ScratchError(
-                f"Scratch, which a run writes and reads for itself, is gone or damaged on "
-                f"{socket.gethostname()} ({seen}). Something cleaned that place, or not all "
-                "workers of a cluster see it; the data are not concerned. Run again, with TMPDIR "
-                "(on a cluster scratch= of its runtime) at a place that is left alone and that "
-                "all workers share; a checkpoint goes on from its last round."
-            ) from error
 
-    def fingerprint(self) -> str:
-        """Refuse: it is a part of a source, and that alone can be fingerprinted."""
-        raise TypeError("Scratch has no fingerprint; ask the source that it comes from.")
+@dataclass(frozen=True, slots=True)
+class Write(AbstractPass):
+    """Writes features, whole chunks of them; returns between which values they lie.
 
-
-def write_scratch(
-    runtime: AbstractRuntime,
-    source: AbstractSource,
-    jobs: Sequence[Job],
-    rows: Index | None,
-    place: Path,
-    shape: tuple[int, int],
-    form: Form,
-    memory: int,
-) -> tuple[ScratchSource, ScratchFolder] | None:
-    """Have the workers write the features of the jobs; None where they are too many to pack.
-
-    Parameters
-    ----------
-    place : Path
-        Where the folder of scratch is made.
-    shape : tuple of int
-        Features, and features of a chunk.
-    memory : int
-        Bytes of it that those who read it may keep.
-
-    Raises
-    ------
-    UnwritableError
-        The disk is full, or the place cannot be written.
+    Tags are their places in scratch.
     """
-    try:
-        folder = ScratchFolder(place)
-    except OSError as error:
-        raise UnwritableError(str(error)) from error
-    try:
-        path = folder.path / NAME
-        written = Write(path, _new_array(folder.path, shape, form), form)
-        settled = form.settled(runtime.map(run, source, jobs, (written, rows)))
-        if settled is not None:
-            return _opened(path, settled, source.missing_code, memory), folder
-    except BaseException:
-        folder.remove()
-        raise
-    folder.remove()
-    return None
 
+    scratch: AbstractScratch
+    chunk: int
+    form: Form
 
-def _opened(path: Path, form: Form, missing_code: int | None, memory: int) -> ScratchSource:
-    try:
-        return ScratchSource(path, form, missing_code, memory)
-    except (OSError, ValueError) as error:  # it went as soon as it was written
-        raise UnwritableError(str(error)) from error
-
-
-def _new_array(folder: Path, shape: tuple[int, int], form: Form) -> Any:
-    """An empty array of so many features, in chunks of so many; each will end in its checksum."""
-    n_features, chunk = shape
-    whole: dict[str, Any] = {
-        "shape": (n_features, form.length),
-        "chunks": (min(chunk, n_features), form.length),
-        "dtype": form.kept_dtype,
-    }
-    try:
-        group = zarr.create_group(folder)
-        if not form.packed:
-            return create_array(group, NAME, dims=DIMS, **whole)
-        return group.create_array(
-            NAME,
-            compressors=[Crc32cCodec()],  # zstd: 1.6 times smaller and 3 times slower to read
-            fill_value=0,
-            config={"write_empty_chunks": True},
-            **whole,
-        )
-    except OSError as error:
-        raise UnwritableError(str(error)) from error
+    def over(self, blocks: Iterator[Tile], m: int) -> Span:
+        at = -1
+        spans: list[Span] = []
+        left = np.empty((0, self.form.length), dtype=self.form.kept_dtype)
+        for block in blocks:
+            kept, span = self.form.encode(block.raw)
+            at = int(block.tags[0]) if at < 0 else at
+            spans.append(span)
+            if not fits(around(spans)):
+                return around(spans)  # the others need not be written
+            left = np.concatenate([left, kept]) if len(left) else kept
+            while len(left) >= self.chunk:
+                self.scratch.put(at // self.chunk, left[: self.chunk], self.form)
+                at, left = at + self.chunk, left[self.chunk :]
+        if len(left):
+            self.scratch.put(at // self.chunk, left, self.form)
+        return around(spans)
 
 
 def chunk_width(block_width: int, form: Form) -> int:
@@ -317,7 +246,7 @@ def chunk_width(block_width: int, form: Form) -> int:
 def writing_jobs(
     blocks: Sequence[tuple[Block, slice]], at: Index, chunk: int, most: int
 ) -> list[Job]:
-    """Cut positions `at` of a source into runs of whole chunks of the scratch array.
+    """Cut positions `at` of a source into runs of whole chunks of scratch.
 
     Runs begin close to where stored blocks do, so that few of those are read twice.
 
@@ -341,43 +270,3 @@ def writing_jobs(
         )
         jobs.append(Job(tuple(block for block, _ in reads), columns))
     return jobs
-
-
-@dataclass(frozen=True, slots=True)
-class Write(AbstractPass):
-    """Writes features, whole chunks of them; returns between which values they lie.
-
-    Tags are their places in the array. That is the one that was made: opened anew it would leave
-    out chunks of the fill value.
-    """
-
-    path: Path
-    array: Any
-    form: Form
-
-    def over(self, blocks: Iterator[Tile], m: int) -> Span:
-        chunk, at = self.array.chunks[0], -1
-        spans: list[Span] = []
-        left = np.empty((0, self.form.length), dtype=self.form.kept_dtype)
-        for block in blocks:
-            kept, span = self.form.encode(block.raw)
-            at = int(block.tags[0]) if at < 0 else at
-            spans.append(span)
-            if not fits(around(spans)):
-                break  # the others need not be written
-            left = np.concatenate([left, kept]) if len(left) else kept
-            while len(left) >= chunk:
-                self._write(at, left[:chunk])
-                at, left = at + chunk, left[chunk:]
-        else:
-            if len(left):
-                self._write(at, left)
-        return around(spans)
-
-    def _write(self, at: int, kept: Array) -> None:
-        if not self.path.exists():  # the run has ended, or this worker does not see the folder
-            raise UnwritableError(f"{self.path} is not there on {socket.gethostname()}")
-        try:
-            self.array[at : at + len(kept)] = kept
-        except OSError as error:
-            raise UnwritableError(str(error)) from error

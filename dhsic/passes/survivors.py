@@ -1,6 +1,4 @@
-"""Survivors held in memory: a source over values that were read, and checked, before.
-
-Survivors where they are stored, cut as if they were kept apart.
+"""Survivors as sources of their own: held in memory, or left where they are stored.
 
 Sums depend on the cut in their last bits. So features that have no place of their own (no folder
 that all workers see, a full disk) are read from stored blocks as before, but by the jobs that
@@ -10,8 +8,8 @@ would read them from their place: every run over the same data sums in the same 
 from __future__ import annotations
 
 import threading
-from hashlib import sha256
-from typing import Any
+from abc import abstractmethod
+from typing import Any, final
 
 import numpy as np
 
@@ -21,57 +19,56 @@ from dhsic.sources.base import AbstractSource, Block, even_blocks, run_of
 from dhsic.sources.views import ChecksummedSource
 
 
-class HeldSource(AbstractSource):
-    """Values of some features, a feature contiguous, packed or as stored.
+class AbstractSurvivors(AbstractSource):
+    """Some features of a source, numbered anew."""
 
-    Parameters
-    ----------
-    kept : (s, length) array
-        What is kept of them.
-    form : Form
-        How to read it; `read` only points where values are kept as they are.
-    missing_code : int or None
-        As of the source they are from.
-    """
+    @abstractmethod
+    def columns(self, at: Index) -> Array:
+        """Features at these places, ascending: (c, m), C-ordered."""
+
+    def blocks(self, width: int) -> tuple[Block, ...]:
+        return even_blocks(self.n_features, width)
+
+    @final
+    def read(self, block: Block, rows: Index | None = None) -> Array:
+        return self.read_columns(block, np.arange(block.width), rows).T
+
+    @final
+    def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
+        values = self.columns(block.start + local)
+        return values if rows is None else np.take(values, rows, axis=1)
+
+    @final
+    def fingerprint(self) -> str:
+        """Refuse: it is a part of a source, and that alone can be fingerprinted."""
+        raise TypeError("A part of a source has no fingerprint; ask the source that it comes from.")
+
+
+class HeldSource(AbstractSurvivors):
+    """Features in memory, (s, length), each contiguous, as `form` says."""
 
     in_memory = True
 
     def __init__(self, kept: Array, form: Form, missing_code: int | None) -> None:
         self.n_features, self.n_samples = len(kept), form.n_samples
-        self.dtype = form.dtype
-        self.missing_code = missing_code
+        self.dtype, self.missing_code = form.dtype, missing_code
         self.client_bytes = kept.nbytes
+        self.form = form
         self._kept = kept
-        self._form = form
 
-    def blocks(self, width: int) -> tuple[Block, ...]:
-        return even_blocks(self.n_features, width)
-
-    def read(self, block: Block, rows: Index | None = None) -> Array:
-        """Columns of the block, (m, c)."""
-        return self.read_columns(block, np.arange(block.width), rows).T
-
-    def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        """Some columns of the block, (c', m): no others are unpacked."""
-        values = self._form.decode(self._kept[block.start : block.stop][run_of(local)])
-        return values if rows is None else np.take(values, rows, axis=1)
-
-    def fingerprint(self) -> str:
-        """Digest of all values."""
-        return sha256(np.ascontiguousarray(self._kept).tobytes()).hexdigest()
+    def columns(self, at: Index) -> Array:
+        return self.form.decode(self._kept[run_of(at)])
 
 
-class RecutSource(AbstractSource):
-    """Some features of a source, numbered anew.
+class RecutSource(AbstractSurvivors):
+    """Features where they are stored, in `base`.
 
     Neighbouring blocks share a stored one, so the last that a thread has read stays with it.
 
     Parameters
     ----------
-    base : AbstractSource
-        Where they are stored.
     features : (s,) int64
-        Which, ascending.
+        Which of the base, ascending.
     width : int
         Features of a stored block, about.
     """
@@ -101,27 +98,16 @@ class RecutSource(AbstractSource):
         base = ChecksummedSource.over(self.base, checksum, rows)
         return RecutSource(base, self.features, self.width)
 
-    def blocks(self, width: int) -> tuple[Block, ...]:
-        return even_blocks(self.n_features, width)
-
     def stored_width(self, block: Block) -> int:
         return sum(b.width for b in self._lie_in(self.features[block.start : block.stop]))
 
-    def read(self, block: Block, rows: Index | None = None) -> Array:
-        """Read a block, (m, c)."""
-        return self.read_columns(block, np.arange(block.width), rows).T
-
-    def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        wanted = self.features[block.start + local]
+    def columns(self, at: Index) -> Array:
+        wanted = self.features[at]
         out = np.empty((wanted.size, self.n_samples), dtype=self.dtype)
         for stored in self._lie_in(wanted):
             a, b = np.searchsorted(wanted, [stored.start, stored.stop])
             out[a:b] = self._some_of(stored, wanted[a:b] - stored.start)
-        return out if rows is None else np.take(out, rows, axis=1)
-
-    def fingerprint(self) -> str:
-        """Refuse: it is a part of a source, and that alone can be fingerprinted."""
-        raise TypeError("A part of a source has no fingerprint; ask the source that it comes from.")
+        return out
 
     def _lie_in(self, wanted: Index) -> tuple[Block, ...]:
         """Stored blocks of some features."""

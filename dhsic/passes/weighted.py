@@ -98,7 +98,7 @@ class WeightedSource:
         features = self.features[w != 0]
         if features.size:
             # The scratch of all features, if there is any, stays for the end of the run.
-            current = self._few or replace(self._all, folder=None)
+            current = self._few or replace(self._all, scratch=None)
             self._few = current.thinned(features)
 
     def statistic(self, w: Float) -> Statistic:

@@ -105,8 +105,8 @@ class DaskRuntime(AbstractRuntime):
 
     @property
     def shared_folder(self) -> Path | None:
-        """The folder that was given as `scratch`, if workers see it."""
-        return self.folder.parent if self.workers_see_folder else None
+        """A folder in the one that `scratch` names, if workers see it; `close` removes it."""
+        return self.folder if self.workers_see_folder else None
 
     def await_workers(self) -> None:
         """Count the threads of the cluster, waiting for a connection and a first worker."""
