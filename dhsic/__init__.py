@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from dhsic.independence import FeatureTests, TestResult, hsic_test, test_features
     from dhsic.independence.estimate import hsic, hsic_variance
+    from dhsic.joins.variables import read_target
     from dhsic.matrix import kernel_matrix
     from dhsic.plans.asking import plan
     from dhsic.plans.plan import Plan
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     )
     from dhsic.selectors.select import select
     from dhsic.sources.opening import open_source
-    from dhsic.sources.target import read_target
     from dhsic.structured import rank_kernels, rank_subgraphs, rank_substrings
 
     __version__: str
@@ -102,6 +102,7 @@ _HOMES = {
     ),
     "independence": ("FeatureTests", "TestResult", "hsic_test", "test_features"),
     "independence.estimate": ("hsic", "hsic_variance"),
+    "joins.variables": ("read_target",),
     "matrix": ("kernel_matrix",),
     "plans": ("Plan", "Rates", "plan"),
     "results": ("load", "save", "selected_features"),
@@ -110,7 +111,6 @@ _HOMES = {
         "select",
     ),
     "sources.opening": ("open_source",),
-    "sources.target": ("read_target",),
     "structured": ("rank_kernels", "rank_subgraphs", "rank_substrings"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

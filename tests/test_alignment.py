@@ -7,18 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dhsic.cli.tables import read_table
 from dhsic.errors import InputError
-from dhsic.joins.rows import TableRows, Ways
-
-WAYS = Ways("name it", "Leave those out")
+from dhsic.joins.table import Table, read_table
 
 
 def by_name(columns, names, wanted=(), **options):
     text = {name: np.array(values, dtype=object) for name, values in columns.items()}
     ours = None if names is None else np.array(names, dtype=object)
     m = len(next(iter(text.values()))) if names is None else len(names)
-    return TableRows(text, wanted, m, "t", WAYS).by_name(ours, **options)
+    return Table("t", text).by_name(ours, m, wanted=wanted, **options)
 
 
 COUNT = [str(i) for i in range(1, 7)]
@@ -201,8 +198,6 @@ def test_tables_that_are_about(file, column, names, order):
     shown = np.arange(len(ours)) if order == "same" else at_random
 
     table = read_table(str(path))
-    joined = TableRows(table.columns, (column,), len(ours), file, WAYS).by_name(
-        np.array(ours, dtype=object)[shown]
-    )
+    joined = table.by_name(np.array(ours, dtype=object)[shown], len(ours), wanted=(column,))
     assert joined.take(table.column(column)).tolist() == [rows[i][at] for i in shown]
     assert f"in {'the same' if order == 'same' else 'another'} order" in joined.note

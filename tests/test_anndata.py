@@ -16,7 +16,7 @@ from suites.source import Case, SourceSuite
 
 import dhsic
 from dhsic.errors import InputError
-from dhsic.sources.target import as_labels, read_groups
+from dhsic.joins.variables import read_groups
 
 pytestmark = pytest.mark.filterwarnings("ignore:Consolidated metadata is")
 
@@ -292,7 +292,7 @@ def test_columns_of_var_are_groups(store):
 
 def test_what_is_not_there_lists_what_there_is(store):
     with pytest.raises(InputError, match=r"'liden'; its columns are leiden, gap, .*'leiden'\?"):
-        as_labels("liden", store)
+        dhsic.read_target(store, "liden")
     message = told(run("select", store, "--target", "CD8A", *QUICK, code=2))
     assert "leiden, gap, year, score, treated, note, age" in message
     assert "--labels FILE" in message

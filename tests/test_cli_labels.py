@@ -8,7 +8,7 @@ import pytest
 import zarr
 from commands import QUICK, SIMULATE, M, run, selected, told
 
-from dhsic.cli.tables import NA
+from dhsic.joins.table import NA
 
 
 @pytest.fixture(scope="module")

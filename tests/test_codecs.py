@@ -16,8 +16,8 @@ from numpy.testing import assert_array_equal
 from stores import write
 
 from dhsic import BAHSIC, DataError, InputError
-from dhsic.cli.tables import read_table
 from dhsic.errors import MemoryBudgetError
+from dhsic.joins.table import read_table
 from dhsic.results import load
 from dhsic.runtime import choose_runtime
 from dhsic.sources.chunked import read_array

@@ -469,8 +469,8 @@ def detaching(job):
 
     def send():
         commands.check_detach(job)
-        source, taken = open_with_labels(job)
-        commands.detach(job, job.request(source, taken, {"n_samples_left_out": 0}))
+        request = job.request(open_with_labels(job), {"n_samples_left_out": 0})
+        commands.detach(job, request)
 
     return click.Command("send", callback=send)
 

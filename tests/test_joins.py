@@ -16,8 +16,8 @@ from thorough import one_in
 import dhsic
 from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import open_with_labels
-from dhsic.cli.tables import read_table
 from dhsic.errors import InputError
+from dhsic.joins.table import read_table
 from dhsic.selectors.base import Selector
 
 M, D = 20, 12
@@ -170,7 +170,7 @@ def by_command(store, kind, path, role, **options):
     tables = {"labels": str(path), "target": (kind.target,)}
     if role == "covariates":
         tables = {"target": ("sample_trait",), "covariates": f"{path}:{kind.covariate}"}
-    _, taken = open_with_labels(SelectJob(path=store, **tables, **options))
+    taken = open_with_labels(SelectJob(path=store, **tables, **options))
     return taken.y, taken.covariates, taken.rows
 
 
@@ -352,12 +352,12 @@ def test_ids_are_no_covariates_unless_they_are_named(stores, tmp_path):
     path = tmp_path / "covariates.tsv"
     table.to_csv(path, sep="\t", index=False)
     job = SelectJob(path=store, target=("sample_trait",), covariates=str(path))
-    _, taken = open_with_labels(job)
+    taken = open_with_labels(job)
     assert taken.covariates[:, 0].tolist() == AGE.tolist()
     assert taken.covariates.shape == (M, 1)
     assert taken.notes[-1] == "covariates age"
     named = f"{path}:#FID,age"
-    _, taken = open_with_labels(SelectJob(path=store, target=("sample_trait",), covariates=named))
+    taken = open_with_labels(SelectJob(path=store, target=("sample_trait",), covariates=named))
     assert taken.covariates.shape == (M, len(set(fid)))
     with pytest.raises(ReachedError) as reached:
         dhsic.submit(store, TRAIT, covariates=table, checkpoint=tmp_path / "run")
@@ -378,7 +378,7 @@ def test_names_of_columns_are_taken_with_their_sign_and_without(stores, tmp_path
     for key in ("IID", "#IID", None):
         for target in ("y", "#y"):
             job = SelectJob(path=store, labels=str(path), target=(target,), sample_column=key)
-            assert open_with_labels(job)[1].y.tolist() == TRAIT.tolist()
+            assert open_with_labels(job).y.tolist() == TRAIT.tolist()
     with pytest.raises(InputError, match=r"no column 'FID'; its columns are 'IID', 'y'"):
         open_with_labels(
             SelectJob(path=store, labels=str(path), target=("y",), sample_column="FID")

@@ -4,8 +4,8 @@ import gzip
 
 import pytest
 
-from dhsic.cli.tables import read_table
 from dhsic.errors import InputError
+from dhsic.joins.table import read_table
 
 
 def columns_of(tmp_path, text, name="table.txt"):

@@ -11,11 +11,11 @@ from suites.source import Case, SourceSuite, whole
 
 import dhsic
 from dhsic.errors import InputError
+from dhsic.joins.variables import read_groups
 from dhsic.passes import reader
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import read_groups
 from dhsic.sources.views import SubsetSource
 
 FEATURES = np.array([0, 1, 5, 6, 7, 13, 22])

@@ -19,9 +19,10 @@ from dhsic.cli.console import counted, in_options, paragraph
 from dhsic.cli.exits import echo_json
 from dhsic.cli.labels import describe
 from dhsic.cli.layout import Layout, advice, better_chunks, layout_of
-from dhsic.cli.tables import is_missing, typed
 from dhsic.errors import DataError, InputError
 from dhsic.joins.keys import some
+from dhsic.joins.missing import PLINK_MISSING, is_missing, plink_missing, typed
+from dhsic.joins.variables import IDENTIFIERS, anndata_of
 from dhsic.memory import Promise, human
 from dhsic.passes.values import LOOKED_AT, look_at
 from dhsic.runtime import choose_runtime
@@ -33,7 +34,6 @@ from dhsic.sources.chunked import ChunkedArray, dimension_names, member, read_ar
 from dhsic.sources.opening import open_source, parent
 from dhsic.sources.request import MissingChunks
 from dhsic.sources.stores import metadata_of
-from dhsic.sources.target import IDENTIFIERS, PLINK_MISSING, anndata_of, plink_missing
 from dhsic.sources.variants import ALLELES, FILTER, Filters, n_multiallelic
 from dhsic.sources.views import whole_of
 

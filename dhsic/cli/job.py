@@ -8,19 +8,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from dhsic.cli.labels import Taken, split_columns
+from dhsic.cli.labels import split_columns
 from dhsic.cli.options import OF_RUNS, spelled
 from dhsic.criteria.table import CRITERIA
 from dhsic.errors import CheckpointError, InputError
+from dhsic.joins.labels import Labelled
+from dhsic.joins.variables import read_groups
 from dhsic.kernels.labels import SELF
 from dhsic.results import check_vacant
 from dhsic.selectors.base import Selector
 from dhsic.selectors.groups import Groups
 from dhsic.selectors.request import Request
 from dhsic.selectors.select import parameters_of, selector_of
-from dhsic.sources.base import AbstractSource
 from dhsic.sources.request import MissingChunks
-from dhsic.sources.target import read_groups
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.storage.objects import as_path, is_url
 from dhsic.storage.place import FolderPlace, check_place, place_at
@@ -132,32 +132,26 @@ class SelectJob:
         """Whether the method looks at labels through a kernel of that name."""
         return "label_kernel" in parameters_of(self.method) and self.method not in OWN_KERNELS
 
-    def request(
-        self, source: AbstractSource, taken: Taken, attributes: Mapping[str, Any] | None = None
-    ) -> Request:
+    def request(self, given: Labelled, attributes: Mapping[str, Any] | None = None) -> Request:
         """What is to be done with data and labels that are open; `attributes` of the result."""
         asked = {"checkpoint": self.checkpoint, "memory": self.memory}
         asked["progress"] = "auto" if self.progress is None else self.progress
         groups = None
         if self.groups is not None:
-            names = read_groups(self.path, self.groups, source, self.missing_chunks)
-            groups = Groups.of(names, source.n_features)
-        return Request(
+            names = read_groups(self.path, self.groups, given.source, self.missing_chunks)
+            groups = Groups.of(names, given.source.n_features)
+        return Request.labelled(
             self.selector().set_params(**asked),
             self.path,
-            source.n_samples,
+            given,
             variable=self.variable,
             sample_dim=self.axis,
             missing_code=self.missing_code,
             missing_chunks=self.missing_chunks,
             pass_only=self.pass_only,
-            y=taken.y,
-            covariates=taken.covariates,
-            rows=taken.rows,
             groups=groups,
             attributes=attributes or {},
             job=self.plain(),
-            source=source,
         )
 
     @property

@@ -4,70 +4,61 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dhsic._typing import Array, Float, Index, Mask
-from dhsic.cli.tables import Table, is_missing, read_table, typed, whole_numbers
+from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
 from dhsic.joins.keys import is_id, is_number, plain, some
-from dhsic.joins.rows import RowOrder, TableRows, Ways
+from dhsic.joins.labels import Labelled, refuse_ids
+from dhsic.joins.missing import PLINK_MISSING, is_missing, plink_missing, typed, whole_numbers
+from dhsic.joins.table import RowOrder, Table, read_table
+from dhsic.joins.variables import read_target
 from dhsic.kernels.labels import CLASS_KERNELS, MOST_CLASSES, auto_kernel
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
-from dhsic.sources.target import PLINK_MISSING, plink_missing, read_target, refuse_ids
 from dhsic.validation import refuse_wide
 
 if TYPE_CHECKING:
     from dhsic.cli.job import SelectJob
 
-
-WAYS = Ways(
+#: What can be done about a table that does not fit.
+REMEDIES = (
     "name the column that holds them with --sample-column",
     "Leave those out with --drop-missing, add rows for them",
 )
+#: PLINK's codes of cases (2) and controls (1), with the one of missing ones (0).
+CASE_CONTROL = {0, 1, 2}
+#: Names of PLINK's columns of such codes; columns without a header have them too.
+OF_PLINK = re.compile(r"pheno(type)?\d*|sex")
+
+Columns = Sequence[tuple[str, Array]]
 
 
-@dataclass(frozen=True)
-class Taken:
-    """Labels and covariates of the samples that take part.
-
-    Attributes
-    ----------
-    y : (m,) or (m, t) array or None
-        Labels; None where the data are their own.
-    covariates : (m, q) float64 or None
-        Covariates.
-    rows : (m,) int64 or None
-        Which samples of the data; None for all.
-    left_out : mapping
-        Counts of what was left out, by the names of `dhsic.results.LEFT_OUT`.
-    notes : tuple of str
-        Where it came from, for people.
-    """
-
-    y: Array | None
-    covariates: Float | None
-    rows: Index | None
-    left_out: Mapping[str, int]
-    notes: tuple[str, ...]
-
-
-def open_with_labels(job: SelectJob) -> tuple[AbstractSource, Taken]:
-    """Open the data of a job and take its labels, one a sample of the data."""
-    table = None if job.labels is None else read_table(job.labels)
+def open_with_labels(job: SelectJob) -> Labelled:
+    """Open the data of a job and take its labels and covariates, of samples that lack no value."""
+    table = None if job.labels is None else read_table(job.labels, remedies=REMEDIES)
+    opened = partial(
+        open_source,
+        job.path,
+        variable=job.variable,
+        sample_dim=job.axis,
+        missing_code=job.missing_code,
+        missing_chunks=job.missing_chunks,
+        pass_only=job.pass_only,
+    )
     try:
-        source = _open(job, None)
+        source = opened()
     except InputError:  # perhaps the number of labels tells which axis the samples are
         n_labels = _n_labels(job, table)
         if n_labels is None:
             raise
-        source = _open(job, n_labels)
-    return source, take(job, source, table)
+        source = opened(n_samples=n_labels)
+    return _taken(job, source, *_columns(job, source, table))
 
 
 def _n_labels(job: SelectJob, table: Table | None) -> int | None:
@@ -81,63 +72,146 @@ def _n_labels(job: SelectJob, table: Table | None) -> int | None:
         return None
 
 
-def _open(job: SelectJob, n_samples: int | None) -> AbstractSource:
-    return open_source(
-        job.path,
-        variable=job.variable,
-        sample_dim=job.axis,
-        n_samples=n_samples,
-        missing_code=job.missing_code,
-        missing_chunks=job.missing_chunks,
-        pass_only=job.pass_only,
+def _columns(
+    job: SelectJob, source: AbstractSource, table: Table | None
+) -> tuple[Columns, Columns, list[str], int]:
+    """Typed columns of labels and of covariates, (m,) each; where from; rows passed over."""
+    stored = partial(read_target, job.path, missing_chunks=job.missing_chunks)
+    wanted = (*job.target, *job.covariate)
+    notes, n_passed_over = [], 0
+    if table is None:
+        found = {name: stored(name) for name in wanted}
+    else:
+        order = _order(job, source, table, wanted)
+        found = {name: order.take(table.column(name)) for name in job.target}
+        for name in job.covariate:  # a column of the table, else a variable of the store
+            is_here = name.removeprefix("#") in table.columns
+            found[name] = order.take(table.column(name)) if is_here else stored(name)
+        notes, n_passed_over = _told(table, order), order.n_passed_over
+    if job.target:
+        where = "the store" if table is None else Path(table.what).name
+        notes.insert(0, f"{', '.join(job.target)} of {where}")
+    m = source.n_samples
+    columns = {name: _checked(_typed(job, name, values), name, m) for name, values in found.items()}
+    covariates = [(name, columns[name]) for name in job.covariate]
+    if job.covariates is not None:
+        path, chosen = split_columns(job.covariates)
+        table = read_table(path, "COVAR", REMEDIES)
+        order = _order(job, source, table, chosen)
+        notes.append(f"{Path(path).name}: {'; '.join(_told(table, order))}")
+        n_passed_over += order.n_passed_over
+        covariates += [
+            (name, _typed(job, name, order.take(table.column(name))))
+            for name in chosen or _but_names(table, order)
+        ]
+    if covariates:
+        notes.append(f"covariates {', '.join(name for name, _ in covariates)}")
+    return [(name, columns[name]) for name in job.target], covariates, notes, n_passed_over
+
+
+def _order(
+    job: SelectJob, source: AbstractSource, table: Table, wanted: tuple[str, ...]
+) -> RowOrder:
+    """Which row of a table is which sample."""
+    if job.by_position:
+        return table.in_order(source.n_samples)
+    return table.by_name(
+        source.sample_names(),
+        source.n_samples,
+        wanted=tuple(name.removeprefix("#") for name in wanted),
+        said=job.sample_column,
+        drop_missing=job.drop_missing,
     )
 
 
-#: PLINK's codes of cases (2) and controls (1), with the one of missing ones (0).
-CASE_CONTROL = {0, 1, 2}
-#: Names of PLINK's columns of such codes; columns without a header have them too.
-OF_PLINK = re.compile(r"pheno(type)?\d*|sex")
-
-Columns = Sequence[tuple[str, Array]]
+def _told(table: Table, order: RowOrder) -> list[str]:
+    return [note for note in (table.assumed, order.note) if note]
 
 
-def take(job: SelectJob, source: AbstractSource, table: Table | None) -> Taken:
-    """Labels and covariates, aligned with the samples, without those that lack a value."""
-    notes: list[str] = []
-    passed_over: list[int] = []
-    labels, covariates = _columns(job, source, table, notes, passed_over)
-    _refuse_coded(job, (*labels, *covariates))
-    absent = {name: is_missing(values) for name, values in (*labels, *covariates)}
-    unlabelled, uncovered = (_without_one(of, source.n_samples) for of in (labels, covariates))
-    incomplete = unlabelled | uncovered
-    if incomplete.any() and not job.drop_missing:
-        worst = {name: int(mask.sum()) for name, mask in absent.items() if mask.any()}
-        told = ", ".join(f"{name} of {count}" for name, count in worst.items())
+def _but_names(table: Table, order: RowOrder) -> list[str]:
+    """Columns that hold no ids: by what they are called, as the key, or as the key does."""
+    key = table.columns[order.key[0]] if len(order.key) == 1 else None
+    names = [
+        name
+        for name, values in table.columns.items()
+        if not (is_id(name) or (key is not None and (values == key).all()))
+    ]
+    if not names:
         raise InputError(
-            f"{int(incomplete.sum())} of {len(incomplete)} samples lack a value ({told}); leave "
-            "them out with --drop-missing, or fill them in."
+            f"{table.what} has no column but names of samples ({some(map(repr, table.columns))}); "
+            "name the covariates with --covariates FILE:a,b."
         )
-    keep = np.flatnonzero(~incomplete)
-    if keep.size == 0:
+    return names
+
+
+def split_columns(spec: str) -> tuple[str, tuple[str, ...]]:
+    """Path and columns of ``FILE[:a,b]``; a file whose name holds a colon is still found."""
+    path, colon, columns = spec.rpartition(":")
+    if not colon or Path(spec).is_file():
+        return spec, ()
+    return path, tuple(column for column in columns.split(",") if column)
+
+
+def _typed(job: SelectJob, name: str, values: Array) -> Array:
+    """A column of numbers or text, of which no digit is lost."""
+    column = typed(values, job.na, job.not_na)
+    if values.dtype.kind in "iu" or column.dtype.kind == "f":
+        refuse_wide(np.where(is_missing(column), 0, whole_numbers(values)), f"{name!r}")
+    return column
+
+
+def _checked(values: Array, name: str, m: int) -> Array:
+    if values.shape != (m,):
+        raise InputError(
+            f"{name!r} has shape {values.shape} and the data have {m} samples; pass a variable "
+            "with one value a sample."
+        )
+    return values
+
+
+def _taken(
+    job: SelectJob,
+    source: AbstractSource,
+    labels: Columns,
+    covariates: Columns,
+    notes: list[str],
+    n_passed_over: int,
+) -> Labelled:
+    """Labels and covariates of the samples that lack neither."""
+    _refuse_coded(job, (*labels, *covariates))
+    m = source.n_samples
+    unlabelled, uncovered = _without_one(labels, m), _without_one(covariates, m)
+    incomplete = unlabelled | uncovered
+    n_incomplete = int(incomplete.sum())
+    absent = {name: int(is_missing(values).sum()) for name, values in (*labels, *covariates)}
+    if n_incomplete and not job.drop_missing:
+        told = ", ".join(f"{name} of {count}" for name, count in absent.items() if count)
+        raise InputError(
+            f"{n_incomplete} of {m} samples lack a value ({told}); leave them out with "
+            "--drop-missing, or fill them in."
+        )
+    if n_incomplete == m:
         raise InputError(f"No sample has a value of all of {', '.join(absent)}.")
-    if incomplete.any():
-        notes.append(
-            f"{int(incomplete.sum()):,} of {len(incomplete):,} samples left out, they lack a value"
-        )
+    if n_incomplete:
+        notes.append(f"{n_incomplete:,} of {m:,} samples left out, they lack a value")
+    keep = np.flatnonzero(~incomplete)
+    labels = [(name, values[keep]) for name, values in labels]
     for name, values in labels:
         if job.labels_as == "auto" or job.labels_as in CLASS_KERNELS:
-            _refuse_names(name, values[keep], job.labels_as)
-        refuse_ids(name, values[keep])
-    design = [part for name, values in covariates for part in _design(name, values[keep])]
-    return Taken(
-        _stacked([(name, values[keep]) for name, values in labels]) if labels else None,
-        np.column_stack(design) if design else None,
-        keep if incomplete.any() else None,
+            _refuse_names(name, values, job.labels_as)
+        refuse_ids(name, values)
+    design = [_design(name, values[keep]) for name, values in covariates]
+    C = np.column_stack(design) if design else np.empty((keep.size, 0))
+    return Labelled(
+        source,
+        _stacked(labels) if labels else None,
+        C if C.shape[1] else None,
+        keep if n_incomplete else None,
         {
-            "n_samples_left_out": int(incomplete.sum()),
+            "n_samples_left_out": n_incomplete,
             "n_samples_without_label": int(unlabelled.sum()),
             "n_samples_without_covariate": int(uncovered.sum()),
-            "n_rows_passed_over": sum(passed_over),
+            "n_rows_passed_over": n_passed_over,
         },
         tuple(notes),
     )
@@ -205,127 +279,17 @@ def _refuse_mixed(name: str, column: Array) -> None:
         )
 
 
-def _columns(
-    job: SelectJob,
-    source: AbstractSource,
-    table: Table | None,
-    notes: list[str],
-    passed_over: list[int],
-) -> tuple[Columns, Columns]:
-    """Typed columns of labels and of covariates, (m,) each."""
-    wanted = (*job.target, *job.covariate)
-    if table is None:
-        found = {name: read_target(job.path, name, job.missing_chunks) for name in wanted}
-        where = "the store"
-    else:
-        where = Path(table.path).name
-        aligned = _aligned(job, source, table, wanted)
-        found = {name: aligned.take(table.column(name)) for name in job.target}
-        found |= {name: _covariate(job, table, aligned, name) for name in job.covariate}
-        notes += _told(table, aligned)
-        passed_over.append(aligned.n_passed_over)
-    if job.target:
-        notes.insert(0, f"{', '.join(job.target)} of {where}")
-    columns = {
-        name: _checked(_typed(job, name, values), name, source.n_samples)
-        for name, values in found.items()
-    }
-    covariates: list[tuple[str, Array]] = [(name, columns[name]) for name in job.covariate]
-    if job.covariates is not None:
-        covariates += _covariate_table(job, source, notes, passed_over)
-    if covariates:
-        notes.append(f"covariates {', '.join(name for name, _ in covariates)}")
-    return [(name, columns[name]) for name in job.target], covariates
-
-
-def _aligned(
-    job: SelectJob, source: AbstractSource, table: Table, wanted: tuple[str, ...]
-) -> RowOrder:
-    """Which row of a table is which sample."""
-    values = tuple(name.removeprefix("#") for name in wanted)
-    rows = TableRows(table.columns, values, source.n_samples, table.path, WAYS)
-    if job.by_position:
-        return rows.in_order()
-    said = job.sample_column
-    if said is not None and not rows.joins(said):
-        said = table.named(said)
-    return rows.by_name(source.sample_names(), said=said, drop_missing=job.drop_missing)
-
-
-def _told(table: Table, aligned: RowOrder) -> list[str]:
-    return [note for note in (table.assumed, aligned.note) if note]
-
-
-def _covariate(job: SelectJob, table: Table, aligned: RowOrder, name: str) -> Array:
-    """A covariate by name: a column of the table, else a variable of the store."""
-    if name.removeprefix("#") in table.columns:
-        return aligned.take(table.column(name))
-    return read_target(job.path, name, job.missing_chunks)
-
-
-def _typed(job: SelectJob, name: str, values: Array) -> Array:
-    """A column of numbers or text, of which no digit is lost."""
-    column = typed(values, job.na, job.not_na)
-    if values.dtype.kind in "iu" or column.dtype.kind == "f":
-        refuse_wide(np.where(is_missing(column), 0, whole_numbers(values)), f"{name!r}")
-    return column
-
-
-def _checked(values: Array, name: str, m: int) -> Array:
-    if values.shape != (m,):
-        raise InputError(
-            f"{name!r} has shape {values.shape} and the data have {m} samples; pass a variable "
-            "with one value a sample."
-        )
-    return values
-
-
-def _covariate_table(
-    job: SelectJob, source: AbstractSource, notes: list[str], passed_over: list[int]
-) -> list[tuple[str, Array]]:
-    """Columns of ``--covariates FILE[:cols]``; all but names of samples where none are named."""
-    path, chosen = split_columns(job.covariates or "")
-    table = read_table(path, "COVAR")
-    aligned = _aligned(job, source, table, chosen)
-    notes.append(f"{Path(path).name}: {'; '.join(_told(table, aligned))}")
-    passed_over.append(aligned.n_passed_over)
-    names = chosen or tuple(name for name in table.columns if not _names(table, aligned, name))
-    if not names:
-        raise InputError(
-            f"{path} has no column but names of samples ({some(map(repr, table.columns))}); name "
-            "the covariates with --covariates FILE:a,b."
-        )
-    return [(name, _typed(job, name, aligned.take(table.column(name)))) for name in names]
-
-
-def _names(table: Table, aligned: RowOrder, name: str) -> bool:
-    """Whether a column holds ids: by what it is called, as the key, or as the key does."""
-    column = table.columns[name]
-    keys = aligned.key if len(aligned.key) == 1 else ()
-    return is_id(name) or name in keys or any((column == table.columns[k]).all() for k in keys)
-
-
-def split_columns(spec: str) -> tuple[str, tuple[str, ...]]:
-    """Path and columns of ``FILE[:a,b]``; a file whose name holds a colon is still found."""
-    path, colon, columns = spec.rpartition(":")
-    if not colon or Path(spec).is_file():
-        return spec, ()
-    return path, tuple(column for column in columns.split(",") if column)
-
-
-def _design(name: str, values: Array) -> Iterator[Array]:
+def _design(name: str, values: Array) -> Array:
     """Numeric columns of a covariate: itself, or an indicator per group but the first."""
     if values.dtype.kind not in "OU":
-        yield values.astype(np.float64)
-        return
+        return values.astype(np.float64)
     groups = np.unique(values.astype(str))
     if len(groups) > MOST_CLASSES:
         raise InputError(
             f"Covariate {name!r} is text with {len(groups)} different values ({some(groups, 3)}), "
             "more like names than groups; choose columns with --covariates FILE:a,b."
         )
-    for group in groups[1:]:
-        yield (values == group).astype(np.float64)
+    return np.asarray(values[:, None] == groups[1:], dtype=np.float64)
 
 
 def _stacked(named: Columns) -> Array:

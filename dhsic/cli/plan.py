@@ -32,7 +32,7 @@ def plan(
         )
     runtime = Foreseen(n_workers) if n_workers else _runtime(job)
     with closing(runtime):
-        request = job.request(*open_with_labels(job))
+        request = job.request(open_with_labels(job))
         told = plan_of(request, runtime, worker_memory=worker_memory)
     if as_json:
         echo_json(told.to_dict())

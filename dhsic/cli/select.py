@@ -21,14 +21,14 @@ from dhsic.cli.detached import check_detach, detach, settle
 from dhsic.cli.exits import BEGUN, CHECKPOINT
 from dhsic.cli.inspect import Sites
 from dhsic.cli.job import SelectJob, absolute
-from dhsic.cli.labels import Taken, describe, notes_on, open_with_labels
+from dhsic.cli.labels import describe, notes_on, open_with_labels
 from dhsic.cli.report import show
+from dhsic.joins.labels import Labelled
 from dhsic.memory import Promise, available_bytes, human, peak_bytes, resident_bytes
 from dhsic.results import exists, load, save
 from dhsic.runtime import choose_runtime
 from dhsic.selectors.run import AbstractRun
 from dhsic.simulation.truth import read_truth
-from dhsic.sources.base import AbstractSource
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.tables import table_suffix
 
@@ -41,11 +41,11 @@ def perform(ctx: click.Context, job: SelectJob) -> None:
     if job.detach:
         check_detach(job)
     truth = None if job.truth is None else read_truth(job.truth)
-    source, taken = open_with_labels(job)
-    _say_data(job, source, taken)
+    given = open_with_labels(job)
+    _say_data(job, given)
     if job.scheduler is not None and not job.as_json:
         say("cluster", f"connecting to {job.scheduler}")
-    request = job.request(source, taken, _provenance(job, taken))
+    request = job.request(given, _provenance(job, given))
     if job.detach:
         detach(job, request)
         return
@@ -75,7 +75,8 @@ def _announce(ctx: click.Context, job: SelectJob, run: AbstractRun, promise: Pro
     say("memory", f"{promise}; allowed {human(allowed)}")
 
 
-def _say_data(job: SelectJob, source: AbstractSource, taken: Taken) -> None:
+def _say_data(job: SelectJob, given: Labelled) -> None:
+    source = given.source
     kind = np.dtype(source.dtype).name
     say(
         "data",
@@ -83,8 +84,8 @@ def _say_data(job: SelectJob, source: AbstractSource, taken: Taken) -> None:
         f"{kind}",
     )
     kernel = job.labels_as if job.takes_label_kernel else None
-    say("labels", "; ".join([describe(taken.y, kernel), *taken.notes]))
-    for note in (*Sites.of(source).notes(), *notes_on(taken.y)):
+    say("labels", "; ".join([describe(given.y, kernel), *given.notes]))
+    for note in (*Sites.of(source).notes(), *notes_on(given.y)):
         say("note", note)
     if job.n_features > source.n_features:
         say(
@@ -105,14 +106,14 @@ def _kept(job: SelectJob) -> str:
     return f", checkpoint {shown(job.checkpoint)} with {counted(done, 'round')} of a run"
 
 
-def _provenance(job: SelectJob, taken: Taken) -> dict[str, str | int]:
+def _provenance(job: SelectJob, given: Labelled) -> dict[str, str | int]:
     """What was asked and what the labels were, for the attributes of the result."""
     return {
         **({"command": job.typed} if job.typed else {}),
         "data": masked(job.data or job.path),
         "target": ", ".join(job.target),
-        "labels": "; ".join(taken.notes),
-        **taken.left_out,
+        "labels": "; ".join(given.notes),
+        **given.left_out,
     }
 
 

@@ -23,20 +23,14 @@ from dhsic.errors import InputError
 from dhsic.independence.result import TestResult
 from dhsic.independence.spec import HsicSpec
 from dhsic.independence.test import HsicTest
+from dhsic.joins.keys import did_you_mean
+from dhsic.joins.labels import Labelled
+from dhsic.joins.missing import check_coded
 from dhsic.kernels.base import AbstractKernel
 from dhsic.selectors.parameters import check_standardize, scales
 from dhsic.selectors.run import KEEPING, check_measured
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.opening import open_source
 from dhsic.sources.scaling import Scaling, measure
-from dhsic.sources.target import (
-    Joined,
-    as_covariates,
-    as_labels,
-    check_coded,
-    count_labels,
-    did_you_mean,
-)
 from dhsic.sources.values import Census, RecodedSource, ValueKind, recoded, total
 from dhsic.validation import as_array
 
@@ -339,19 +333,19 @@ def test_features(
     >>> np.flatnonzero(found.adjusted < 0.05)
     array([1])
     """
-    labels = as_labels(Y, X)
-    n_labels = count_labels(Y, labels, by_position=by_position)
-    source = open_source(
+    given = Labelled.of(
         X,
+        Y,
+        covariates,
+        what="Y",
+        by_position=by_position,
         variable=variable,
         sample_dim=sample_dim,
-        n_samples=n_labels,
         missing_code=missing_code,
     )
-    joined = Joined.of(source, X, by_position=by_position, Y=Y, covariates=covariates)
+    source, labels = given.source, as_array(given.y, "y")
     which, taken = features_at(features, source), rows_at(rows, source.n_samples)
-    labels = joined.take("Y", labels)
-    C = covariates_of(joined.take("covariates", as_covariates(covariates)), source.n_samples, taken)
+    C = covariates_of(given.covariates, source.n_samples, taken)
     check_coded(X, Y=labels if taken is None else labels[taken], covariates=C)
     spec = HsicSpec.of(
         labels_of(labels, label_kernel, taken),

@@ -32,6 +32,7 @@ from dhsic.independence.null import (
 from dhsic.independence.result import TestResult
 from dhsic.independence.spec import HsicSpec, matched
 from dhsic.independence.tiled import SlicedData, TiledWeights
+from dhsic.joins.missing import check_coded
 from dhsic.kernels.bandwidth import DistanceStats, Grid
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import Statistic
@@ -39,7 +40,6 @@ from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.symmetric import DenseSymmetric, Symmetric
 from dhsic.lowrank.base import is_count
 from dhsic.memory import available_bytes, human
-from dhsic.sources.target import check_coded
 
 METHODS = ("permutation", "gamma", "normal")
 #: (m, m) matrices of float64 at the peak of a test that writes them out, besides one a width.

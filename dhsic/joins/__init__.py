@@ -1,1 +1,1 @@
-"""Rows of tables joined with samples: by name, or by position where somebody says so."""
+"""Labels and covariates joined with samples: by name, or by position where somebody says so."""

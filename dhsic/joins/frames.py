@@ -3,7 +3,7 @@
 Arrays of NumPy go by position. Where both sides carry names (the index of pandas, the coordinate
 of xarray, the sample names of a store) and the names say otherwise, position is wrong, and silently
 so; then there is an error. A frame with columns of ids is matched by them, as tables of the command
-line are (`dhsic.joins.rows`); they are names, never values.
+line are (`dhsic.joins.table`); they are names, never values.
 """
 
 from __future__ import annotations
@@ -17,10 +17,8 @@ import pandas as pd
 from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.joins.keys import PARENTS, as_text, is_count, is_id, is_whole, names_rows, plain
-from dhsic.joins.rows import RowOrder, TableRows, Ways
+from dhsic.joins.table import RowOrder, Table
 from dhsic.validation import as_array
-
-WAYS = Ways("drop the columns that do not hold them", "Take the samples that both have")
 
 
 def names_of(given: Any) -> Array | None:
@@ -91,7 +89,7 @@ def join(
     Raises
     ------
     InputError
-        As of `check_order` and `dhsic.joins.rows.TableRows.by_name`.
+        As of `check_order` and `dhsic.joins.table.Table.by_name`.
     """
     ids = [] if by_position else [c for c in id_columns(given) if plain(c) not in PARENTS]
     if not ids:
@@ -103,7 +101,7 @@ def join(
     if index.name is not None or _same(names, index) or not is_whole(index):
         columns[str(index.name or "index")] = np.asarray(index)
     m = len(given) if named is None else len(named)
-    return TableRows(columns, (), m, what, WAYS).by_name(named)
+    return Table(what, columns).by_name(named, m)
 
 
 def in_order(

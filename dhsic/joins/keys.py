@@ -1,6 +1,7 @@
-"""Keys: the ways in which columns of a table may name the samples of the data.
+"""What names samples: ids, as columns are called that hold them, and as they are written.
 
-What names samples: columns that hold ids by what they are called, and how ids are written.
+A key is a way to name the rows of a table: a column, or FID and IID together. Which of them is
+used, `dhsic.joins.table` says.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +19,8 @@ import pandas as pd
 from dhsic._typing import Array, Index
 
 #: Columns of PLINK's files that say who a sample is; parents are other samples.
-FAMILY, PARENTS = "fid", frozenset({"pat", "mat", "father", "mother"})
+FAMILY, SAMPLE, JOINED = "fid", "iid", "fidiid"
+PARENTS = frozenset({"pat", "mat", "father", "mother"})
 #: Columns that name samples by what they are called, in lower case and without signs.
 NAMES = frozenset(
     (
@@ -107,11 +110,6 @@ def counts_rows(values: Array) -> bool:
     return any(all(value == str(i) for i, value in enumerate(values, start)) for start in (0, 1))
 
 
-def written_twice(values: Array) -> Array:
-    """Ids as ``id_id``, which PLINK makes of samples without families."""
-    return np.array([f"{value}_{value}" for value in values], dtype=object)
-
-
 def written_once(values: Array) -> Array | None:
     """Ids that stand there as ``id_id``; None where one does not."""
     halves = [value[: len(value) // 2] for value in values]
@@ -132,12 +130,19 @@ def some(items: Iterable[Any], most: int = 5) -> str:
     'a, b, ... (3 in all)'
     """
     shown = [str(item) for item in items]
-    if len(shown) <= most:
-        return ", ".join(shown)
-    return ", ".join(shown[:most]) + f", ... ({len(shown):,} in all)"
+    more = f", ... ({len(shown):,} in all)" if len(shown) > most else ""
+    return ", ".join(shown[:most]) + more
 
 
-SAMPLE, JOINED = "iid", "fidiid"
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question that names what was meant, with a space before it; nothing if unlikely.
+
+    >>> did_you_mean("sampl_trait", ["sample_trait", "sample_sex"])
+    " Did you mean 'sample_trait'?"
+    """
+    listed = list(known)
+    likely = get_close_matches(name, listed, n=1) or [other for other in listed if name in other]
+    return f" Did you mean {likely[0]!r}?" if len(likely) == 1 else ""
 
 
 @dataclass(frozen=True)
@@ -283,7 +288,8 @@ class Keys:
             if once is not None:
                 yield self._of(key.columns, f"{key.told} without its repetition", once)
             elif key.is_id and are_twice:
-                yield self._of(key.columns, f"{key.told} written twice", written_twice(key.values))
+                twice = np.array([f"{value}_{value}" for value in key.values], dtype=object)
+                yield self._of(key.columns, f"{key.told} written twice", twice)
 
     def _of(self, columns: tuple[str, ...], told: str, values: Array) -> Key:
         at = self._index.get_indexer(pd.Index(values, dtype=object))

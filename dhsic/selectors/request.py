@@ -22,6 +22,9 @@ from dhsic.accelerator import wanted_device
 from dhsic.algorithms.policies import how_many
 from dhsic.errors import InputError
 from dhsic.joins.frames import check_order
+from dhsic.joins.labels import Labelled
+from dhsic.joins.missing import check_coded
+from dhsic.joins.variables import read_groups
 from dhsic.memory import Promise
 from dhsic.results import to_dataset
 from dhsic.runtime import choose_runtime
@@ -33,14 +36,6 @@ from dhsic.selectors.stability import check_halves, with_stability
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
 from dhsic.sources.request import MissingChunks
-from dhsic.sources.target import (
-    Joined,
-    as_covariates,
-    as_labels,
-    check_coded,
-    count_labels,
-    read_groups,
-)
 from dhsic.versions import scored_on
 
 if TYPE_CHECKING:
@@ -135,22 +130,27 @@ class Request:
         InputError
             See `Selector.fit`.
         """
-        labels = None if target is None else as_labels(target, data)
-        n_labels = count_labels(target, labels, by_position=by_position)
-        source = opened_by(data, n_samples=n_labels, **opening)
-        joined = Joined.of(source, data, by_position=by_position, y=target, covariates=covariates)
-        y, C = joined.take("y", labels), joined.take("covariates", as_covariates(covariates))
-        check_coded(data, y=y, covariates=C)
+        given = Labelled.of(
+            data, target, covariates, by_position=by_position, opened_by=opened_by, **opening
+        )
+        check_coded(data, y=given.y, covariates=given.covariates)
+        if groups is not None:
+            groups = _groups(groups, data, given.source, selector)
+        told = {"labels": "; ".join(given.notes)} if given.notes else {}
+        return cls.labelled(selector, data, given, groups=groups, attributes=told, **opening)
+
+    @classmethod
+    def labelled(cls, selector: Selector, data: Any, given: Labelled, **options: Any) -> Request:
+        """Request of data that are open and have their labels; `options` as of the attributes."""
         return cls(
             selector,
             data,
-            source.n_samples,
-            y=y,
-            covariates=C,
-            groups=None if groups is None else _groups(groups, data, source, selector),
-            attributes=joined.attributes,
-            source=source,
-            **opening,
+            given.source.n_samples,
+            y=given.y,
+            covariates=given.covariates,
+            rows=given.rows,
+            source=given.source,
+            **options,
         )
 
     def open(self) -> AbstractSource:

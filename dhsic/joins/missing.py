@@ -1,0 +1,161 @@
+"""Values that are missing among labels and covariates, and codes that stand for them.
+
+Text says that a value is missing in several ways (``NA``), and PLINK writes -9, or 0 beside its
+codes of cases and controls. Taken for values they would be learnt from, so they are refused unless
+somebody says what they are.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import zarr
+
+from dhsic._typing import Array, Mask
+from dhsic.errors import InputError
+from dhsic.joins.keys import is_number
+from dhsic.joins.table import NA
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.names import SAMPLE_DIMS
+from dhsic.validation import as_array
+
+#: Text that stands for one where tables and missing objects were made text.
+ABSENT = frozenset(("NA", "NaN", "nan", "None", "<NA>"))
+#: What PLINK writes for a phenotype that is missing.
+PLINK_MISSING = -9
+
+
+def typed(values: Array, na: tuple[str, ...] = (), not_na: tuple[str, ...] = ()) -> Array:
+    """Numbers as float64 with NaN where missing; text as objects, "" where missing.
+
+    Numbers and booleans of a store stay as they are, unless `na` names one of them; so does its
+    text of fixed width, which names classes though they be called "0" and "1". Text that `not_na`
+    names is a value whatever it stands for elsewhere.
+
+    Examples
+    --------
+    >>> typed(np.array(["1", "NA", "2.5"], dtype=object))
+    array([1. , nan, 2.5])
+    >>> typed(np.array(["case", ".", "-9"], dtype=object), na=("-9",))
+    array(['case', '', ''], dtype=object)
+    """
+    coded = [float(code) for code in na if is_number(code)]
+    if values.dtype.kind not in "OSUT":
+        missing = np.isin(values, coded)
+        return np.where(missing, np.nan, values) if missing.any() else values
+    absent = NA - {t.strip().lower() for t in not_na}
+
+    def is_none(text: str) -> bool:
+        said = text.lower() in absent or text in na
+        return said or (bool(coded) and is_number(text) and float(text) in coded)
+
+    text = np.array(_texts(values), dtype=object)
+    missing = np.array([is_none(t.strip()) for t in text], dtype=bool)
+    if values.dtype.kind == "U":
+        return np.where(missing, "", values)
+    if missing.all() or not all(map(is_number, text[~missing])):
+        return np.where(missing, "", text)
+    numbers = np.full(text.shape, np.nan)
+    numbers[~missing] = text[~missing].astype(np.float64)
+    return numbers
+
+
+def _texts(values: Array) -> list[str]:
+    return list(map(str, np.char.decode(values) if values.dtype.kind == "S" else values))
+
+
+def is_missing(values: Array) -> Mask:
+    """Where a typed column has no value, (m,)."""
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind in "OU":
+        return np.asarray(values == "", dtype=bool)
+    return np.zeros(values.shape, dtype=bool)
+
+
+def whole_numbers(values: Array) -> Array:
+    """Integers that texts say, as Python's, so that none loses a digit; 0 for other text."""
+    if values.dtype.kind not in "OSUT":
+        return values
+    said = (t.strip() for t in _texts(values))
+    return np.array([int(t) if t.lstrip("+-").isdecimal() else 0 for t in said], dtype=object)
+
+
+def check_coded(X: Any, **given: Any) -> None:
+    """Refuse labels and covariates of the samples of X some of which look like codes for missing.
+
+    Raises
+    ------
+    InputError
+        -9 is among values of which no other is below 0, or text such as "NA" among text; the
+        message says how to leave out the samples, and how to keep them.
+    """
+    for what, values in given.items():
+        if values is None:
+            continue
+        columns = as_array(values, what)
+        if columns.ndim > 1 and columns.shape[1] >= len(columns):
+            continue  # a kernel matrix, or what is refused elsewhere
+        n = sum(plink_missing(c) for c in (columns.T if columns.ndim == 2 else [columns]))
+        if n:
+            kept = (
+                f"pass {what} + {-PLINK_MISSING}, which ranks alike"
+                if columns.dtype.kind in "if"
+                else f"give it another name, such as 'minus {-PLINK_MISSING}'"
+            )
+            raise InputError(
+                f"{n} of {columns.size} values of {what} are {PLINK_MISSING}, which PLINK writes "
+                "for missing ones, and no other is near it. "
+                f"{_without(X, what, columns, PLINK_MISSING)} If {PLINK_MISSING} is a value, "
+                f"{kept}."
+            )
+        texts = [v for v in columns.ravel().tolist() if isinstance(v, str)]
+        for word in sorted(ABSENT.intersection(texts)):
+            raise InputError(
+                f"{texts.count(word)} of {columns.size} values of {what} are {word!r}, which "
+                f"stands for missing ones. {_without(X, what, columns, word)} If it is a class, "
+                f"give it another name, such as 'class {word}'."
+            )
+
+
+def plink_missing(values: Array) -> int:
+    """Count what looks like PLINK's missing values: -9 far below all others, or among text.
+
+    Examples
+    --------
+    >>> plink_missing(np.array([1, 2, -9])), plink_missing(np.array([-9.0, -8.5, 1.0]))
+    (1, 0)
+    >>> plink_missing(np.array(["case", "-9", "control"]))
+    1
+    """
+    if values.dtype.kind in "OSUT":  # other text counts as 0, none as missing
+        said = (t.strip() for t in _texts(values))
+        numbers = [float(t) if is_number(t) else 0.0 if t else np.nan for t in said]
+        values = np.array(numbers, dtype=np.float64)
+    if values.dtype.kind not in "if":
+        return 0
+    coded = values == PLINK_MISSING
+    others = values[~coded & ~np.isnan(values)]
+    is_far = others.size and others.min() > PLINK_MISSING / 2 and others.max() >= 0
+    return int(coded.sum()) if is_far else 0
+
+
+def _without(X: Any, what: str, columns: Array, code: object) -> str:
+    """How to leave out samples whose values are a code."""
+    code = repr(str(code)) if columns.dtype.kind in "SUT" or isinstance(code, str) else code
+    keep = f"({what} != {code}).all(axis=1)" if columns.ndim == 2 else f"{what} != {code}"
+    if isinstance(X, (str, PathLike, zarr.Group, zarr.Array, AbstractSource)):
+        return (
+            f"Leave those samples out: keep = numpy.flatnonzero({keep}); then pass "
+            "xarray.open_zarr(path, mask_and_scale=False).isel(samples=keep) for the data and "
+            f"{what}[keep] (dhsic.read_target reads them by name)."
+        )
+    if hasattr(X, "isel"):
+        samples = next((dim for dim in X.dims if str(dim).lower() in SAMPLE_DIMS), "samples")
+        return (
+            f"Leave those samples out: keep = numpy.flatnonzero({keep}); then pass "
+            f"X.isel({samples}=keep) and {what}[keep]."
+        )
+    return f"Leave those samples out: keep = {keep}; then pass X[keep] and {what}[keep]."
