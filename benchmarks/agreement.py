@@ -17,8 +17,7 @@ from tables import table
 import dhsic
 from dhsic.hsic import factored_weights
 from dhsic.kernels.bandwidth import resolve_bandwidth
-from dhsic.kernels.label_factors import factor_of
-from dhsic.kernels.labels import label_parts
+from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.table import resolve_kernel
 from dhsic.passes.dependence import Choices, SourceDependence
 from dhsic.passes.groups import Singles
@@ -46,7 +45,7 @@ def by_round(X, y, tolerance, runtime):
     exact = dhsic.BAHSIC(N_LAST, approx="exact", **how).fit(X, y)
     removed_in = exact.result_["round_removed"].to_numpy()
     choices = Choices(resolve_kernel("gaussian"), resolve_bandwidth("dimension"))
-    low_rank = LowRankChoices(factored_weights(factor_of(label_parts(y))), tolerance)
+    low_rank = LowRankChoices(factored_weights(label_matrix(y).factor()), tolerance)
     data = ScaledReader(ArraySource(X), runtime)
     scorer = LowRankScorer(choices, data, low_rank)
     thin = SourceDependence(choices, data, Singles(), scorer)

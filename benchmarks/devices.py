@@ -29,8 +29,7 @@ from dhsic.engines.dense import Dense
 from dhsic.engines.lowrank import LowRank
 from dhsic.hsic import factored_weights, weights
 from dhsic.kernels import Gaussian
-from dhsic.kernels.label_factors import factor_of
-from dhsic.kernels.labels import label_matrix, label_parts
+from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
 from dhsic.lowrank import Spectral
 from dhsic.lowrank.landmarks import landmark_statistic, uniform_rows
@@ -77,7 +76,7 @@ def prepared(X, y, orders, ranks):
         flops = 2 * sum(panel.size for panel in state.A[0].panels)
         yield f"exact, order {order}", engine, state, flops * engine.expansion(question).n_forms
     landmarks = landmark_statistic(wide, uniform_rows(m, min(N_LANDMARKS, m), seed=0))
-    thin = factored_weights(factor_of(label_parts(y)))
+    thin = factored_weights(label_matrix(y).factor())
     for R in ranks:
         engine = LowRank(1, rank=R)
         factor = Spectral(min(R, m)).factor(kernel, sigma, landmarks)

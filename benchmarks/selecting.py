@@ -13,8 +13,7 @@ from dhsic.engines.compact import ThinState
 from dhsic.engines.lowrank import LowRank
 from dhsic.hsic import factored_weights
 from dhsic.kernels.bandwidth import resolve_bandwidth
-from dhsic.kernels.label_factors import factor_of
-from dhsic.kernels.labels import label_parts
+from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.table import resolve_kernel
 from dhsic.lowrank import Nystrom
 from dhsic.passes.dependence import Choices
@@ -80,10 +79,10 @@ def job(store, scored, n_select=100, step=0.1, n_workers=0, threads=1):
 @contextmanager
 def pass_job(store, rank):
     """Scores of all features from R directions, the statistic being known."""
-    labels = label_parts(read_target(store, "sample_trait"))
+    labels = label_matrix(read_target(store, "sample_trait"))
     kernel = resolve_kernel("gaussian")
     choices = Choices(kernel, resolve_bandwidth("dimension"), standardize=False)
-    weights = factored_weights(factor_of(labels))
+    weights = factored_weights(labels.factor())
     with Threads() as runtime, single_blas_thread():
         source = open_source(store, variable=matrix_of(store))
         data = ScaledReader(source, runtime)

@@ -27,8 +27,7 @@ from dhsic.engines.final import final_engine
 from dhsic.engines.lowrank import LowRank
 from dhsic.hsic import factored_weights
 from dhsic.kernels import Gaussian
-from dhsic.kernels.label_factors import factor_of
-from dhsic.kernels.labels import label_parts
+from dhsic.kernels.labels import label_matrix
 from dhsic.lowrank import Cholesky
 from dhsic.namespace import host, moved, namespace_of
 
@@ -96,7 +95,7 @@ class Round:
             base: Cholesky(tolerance=0).factor(self.kernel, sigma, landmarks, base=base)
             for base in bases
         }
-        weights = factored_weights(factor_of(label_parts(self.y)), self.estimator, None)
+        weights = factored_weights(label_matrix(self.y).factor(), self.estimator, None)
         return weights, factors, self.kernel, sigma
 
     def scores(self):

@@ -26,8 +26,7 @@ from dhsic.engines.direct import Direct
 from dhsic.engines.lowrank import LowRank
 from dhsic.hsic import factored_weights, weights
 from dhsic.kernels import Gaussian, Polynomial
-from dhsic.kernels.label_factors import factor_of
-from dhsic.kernels.labels import label_matrix, label_parts
+from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
 from dhsic.lowrank import Landmarks, Spectral
 from dhsic.lowrank.base import BaseRows
@@ -50,7 +49,7 @@ class Round:
         self.question = Question(
             self.kernel, self.sigma, weights(L, estimator), Statistic.of(X @ X.T)
         )
-        self.W = factored_weights(factor_of(label_parts(y), tolerance=1e-14), estimator)
+        self.W = factored_weights(label_matrix(y).factor(tolerance=1e-14), estimator)
         order = np.random.default_rng(more.get("seed", 0)).permutation(m)
         self.check, fit = self.rows(order[:n_check]), self.rows(order[n_check : n_check + n_fit])
         self.engine = LowRank(self.kernel.exact_order or 1, np.float64, tolerance=1e-4)

@@ -19,8 +19,7 @@ from dhsic.engines.lowrank import LowRank
 from dhsic.errors import InputError
 from dhsic.hsic import factored_weights, weights
 from dhsic.kernels import Gaussian, Polynomial
-from dhsic.kernels.label_factors import factor_of
-from dhsic.kernels.labels import label_matrix, label_parts
+from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
 from dhsic.linalg import symmetric
 from dhsic.linalg.quadratic import diagonal_of_product
@@ -42,7 +41,7 @@ class Case:
         covariates = more.get("covariates")
         W = weights(label_matrix(y, label_kernel).L, estimator, covariates)
         self.question = Question(kernel, self.sigma, W, Statistic.of(X @ X.T))
-        L = factor_of(label_parts(y, label_kernel), tolerance=1e-14)
+        L = label_matrix(y, label_kernel).factor(tolerance=1e-14)
         self.weights = factored_weights(L, estimator, covariates)
         self.landmarks = everyone(X)
         self.expansion = kernel.expansion(order, self.sigma)

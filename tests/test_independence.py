@@ -19,7 +19,7 @@ from dhsic.independence.data import dense_kernel, estimated, low_rank_labels, re
 from dhsic.independence.moments import Moments, moments_permuted
 from dhsic.independence.null import p_of_gamma, values_permuted
 from dhsic.kernels import Gaussian
-from dhsic.kernels.labels import label_matrix, label_parts
+from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.symmetric import DenseSymmetric
 
@@ -67,7 +67,7 @@ def test_permutations_are_the_definition(data, X, estimator, thin):
     before = (
         DenseSymmetric(np.array(L))
         if not thin
-        else low_rank_labels(label_parts(y, label_kernel, C))
+        else low_rank_labels(label_matrix(y, label_kernel, C))
     )
     A = estimated(DenseSymmetric(np.array(K)), estimator).projected(Q)
     P = drawn(len(X), 5, seed=3)
@@ -169,7 +169,7 @@ def test_moments_are_those_of_every_permutation(data, X, estimator, thin):
     scale = np.abs(K).max() * np.abs(L).max()
     A = estimated(DenseSymmetric(np.array(K)), estimator).projected(Q)
     before = (
-        low_rank_labels(label_parts(y, label_kernel, C)) if thin else DenseSymmetric(np.array(L))
+        low_rank_labels(label_matrix(y, label_kernel, C)) if thin else DenseSymmetric(np.array(L))
     )
 
     null = moments_permuted(residual(before, Q), A)
@@ -233,7 +233,7 @@ def test_gamma_is_right_far_out_in_the_tail(rng, draw):
     n = 20000
     K = dense_kernel(Gaussian(), X.reshape(SAMPLES, -1), 0.5 / np.size(X[0]))
     Q = covariate_basis(None, SAMPLES)
-    C = residual(low_rank_labels(label_parts(y)), Q)
+    C = residual(low_rank_labels(label_matrix(y)), Q)
     A = estimated(K, "unbiased").projected(Q)
     values = np.sort(values_permuted(C, [A], n, 0)[0])
 

@@ -16,8 +16,7 @@ import dhsic
 from dhsic.errors import InputError
 from dhsic.hsic import factored_weights, weights
 from dhsic.independence import tiled
-from dhsic.kernels.label_factors import factor_of
-from dhsic.kernels.labels import label_matrix, label_parts
+from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.symmetric import LowRankSymmetric
 
 LOW_RANK = ("nystrom", "cholesky", "spectral", "random_features")
@@ -47,7 +46,7 @@ def test_label_factor_is_the_label_matrix(data, m):
     y, kernel, _ = problem(data, m)
     expected = label_matrix(y, kernel)
 
-    actual = factor_of(label_parts(y, kernel))
+    actual = label_matrix(y, kernel).factor()
 
     L, has_gaussian = actual.whole(), "gaussian" in expected.description
     atol = m * m * 1e-10 if has_gaussian else 1e-14
@@ -60,16 +59,16 @@ def test_label_factor_is_the_label_matrix(data, m):
     [("binary", 2, 1), ("balanced", 2, 1), ("multiclass", 5, 5), ("one-vs-rest", 5, 5)],
 )
 def test_classes_have_the_rank_that_the_paper_says(rng, kernel, n, rank):
-    assert factor_of(label_parts(np.arange(40) % n, kernel)).F.shape == (40, rank)
+    assert label_matrix(np.arange(40) % n, kernel).factor().F.shape == (40, rank)
 
 
 def test_gaussian_labels_on_a_line_have_few_directions(rng):
     y = rng.standard_normal(6000)  # more than the median distance takes
 
-    factor = factor_of(label_parts(y, "gaussian"))
+    factor = label_matrix(y, "gaussian").factor()
 
     some = slice(0, 60)
-    expected = label_parts(y, "gaussian").tile(some, some)
+    expected = label_matrix(y, "gaussian").tile(some, some)
     np.testing.assert_allclose(factor.F[some] @ factor.F[some].T, expected, atol=1e-6)
     assert factor.F.shape[1] < 40
     assert 0 < factor.error <= 1e-10
@@ -78,7 +77,7 @@ def test_gaussian_labels_on_a_line_have_few_directions(rng):
 def test_error_says_what_too_few_directions_miss(rng):
     y = rng.standard_normal((50, 3))
 
-    factor = factor_of(label_parts(y, "gaussian"), max_rank=10)
+    factor = label_matrix(y, "gaussian").factor(max_rank=10)
 
     missing = label_matrix(y, "gaussian").L - factor.F @ factor.F.T
     assert factor.error == pytest.approx(np.trace(missing) / 50)
@@ -89,19 +88,19 @@ def test_a_given_matrix_is_decomposed(rng):
     L = rng.standard_normal((20, 20))
     L += L.T
 
-    factor = factor_of(label_parts(L, "precomputed"))
+    factor = label_matrix(L, "precomputed").factor()
 
     np.testing.assert_allclose((factor.F * factor.weights) @ factor.F.T, L, atol=1e-12)
     assert (factor.weights < 0).any()
 
 
 def test_what_has_no_thin_factor_is_refused(monkeypatch):
-    monkeypatch.setattr("dhsic.kernels.label_factors.MOST_DECOMPOSED", 5)
-    monkeypatch.setattr("dhsic.kernels.label_factors.MOST_DIRECTIONS", 3)
+    monkeypatch.setattr("dhsic.kernels.label_kernels.MOST_DECOMPOSED", 5)
+    monkeypatch.setattr("dhsic.kernels.label_kernels.MOST_DIRECTIONS", 3)
     with pytest.raises(InputError, match="6 samples takes too long"):
-        factor_of(label_parts(np.eye(6), "precomputed"))
+        label_matrix(np.eye(6), "precomputed").factor()
     with pytest.raises(InputError, match="4 classes, and methods of low rank"):
-        factor_of(label_parts(np.arange(8) % 4))
+        label_matrix(np.arange(8) % 4).factor()
 
 
 # -- factored weights ---------------------------------------------------------------------------
@@ -117,7 +116,7 @@ def test_factored_weights_are_the_weights(data, m, estimator):
     W = weights(label_matrix(y, kernel).L, estimator, C)
     atol = CLOSE * np.abs(W).max()
 
-    actual = factored_weights(factor_of(label_parts(y, kernel)), estimator, C)
+    actual = factored_weights(label_matrix(y, kernel).factor(), estimator, C)
 
     which = rng.permutation(m)[:5]
     np.testing.assert_allclose(actual.rows(which), W[which], rtol=0, atol=atol)
@@ -131,7 +130,7 @@ def test_factored_weights_are_the_weights(data, m, estimator):
 
 
 def test_unbiased_weights_have_rank_of_the_labels_plus_two(rng):
-    actual = factored_weights(factor_of(label_parts(np.arange(30) % 2)))
+    actual = factored_weights(label_matrix(np.arange(30) % 2).factor())
 
     assert actual.F.shape == (30, 3)
     np.testing.assert_array_equal(actual.diagonal, 0.0)

@@ -25,8 +25,7 @@ from dhsic.errors import InputError
 from dhsic.hsic import factored_weights
 from dhsic.kernels import Gaussian, Laplace, Linear, Polynomial
 from dhsic.kernels.bandwidth import resolve_bandwidth
-from dhsic.kernels.label_factors import factor_of
-from dhsic.kernels.labels import label_parts
+from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.table import resolve_kernel
 from dhsic.passes.dependence import Choices, SourceDependence
 from dhsic.passes.groups import Singles
@@ -121,13 +120,13 @@ class Rounds:
         given = {**names, "estimator": "unbiased", "standardize": True, **options}
         covariates = given.pop("covariates", None)
         self.exact = fit(X, y, "exact", covariates=covariates, **given)
-        labels = label_parts(y, given["label_kernel"])
+        labels = label_matrix(y, given["label_kernel"])
         choices = Choices(
             resolve_kernel(given["kernel"]),
             resolve_bandwidth(given["bandwidth"]),
             standardize=given["standardize"],
         )
-        weights = factored_weights(factor_of(labels), given["estimator"], covariates)
+        weights = factored_weights(labels.factor(), given["estimator"], covariates)
         low_rank = LowRankChoices(weights, tolerance, may_square)
         self.thin = low_rank_alone(source_of(X), choices, low_rank)
         self.sigmas = self.exact.result_["round_sigma"].values
@@ -419,9 +418,9 @@ def sampled(dependence, S):
 def test_a_sample_is_the_same_whatever_was_read_with_it(small):
     """Features far from 0 are standardised in float64; that of their neighbours stays as it is."""
     X, trait = measured(130, 400)
-    source, y = source_of(X), label_parts(trait > 0)
+    source, y = source_of(X), label_matrix(trait > 0)
     choices = Choices(Gaussian(), resolve_bandwidth("dimension"))
-    low_rank = LowRankChoices(factored_weights(factor_of(y)))
+    low_rank = LowRankChoices(factored_weights(y.factor()))
     every, some = (low_rank_alone(source, choices, low_rank) for _ in range(2))
     near = np.flatnonzero(np.arange(400) % 40 > 0)
     for dependence in (every, some):
@@ -637,7 +636,7 @@ def test_what_is_meant_is_taken(options, seed):
 
 
 def test_a_given_label_matrix_that_is_too_large_is_refused(monkeypatch):
-    monkeypatch.setattr("dhsic.kernels.label_factors.MOST_DECOMPOSED", 10)
+    monkeypatch.setattr("dhsic.kernels.label_kernels.MOST_DECOMPOSED", 10)
     model = dhsic.BAHSIC(2, approx="lowrank", label_kernel="precomputed", progress=False)
     with pytest.raises(InputError, match=r"12 samples takes too long.*'exact'"):
         model.fit(TINY, np.eye(12))

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import dhsic
 from dhsic.errors import InputError
-from dhsic.kernels.labels import label_matrix, label_parts
+from dhsic.kernels.labels import label_matrix
 
 M, D, SIGNAL = 40, 12, 3
 
@@ -93,7 +93,7 @@ def test_the_label_matrix_itself_is_that_of_the_labels(problem):
     assert_allclose(L, np.outer(y + 3, y + 3))
     H = np.eye(M) - 1 / M
     whole = slice(0, M)
-    centred = label_parts(y + 3, "linear").centred.tile(whole, whole)
+    centred = label_matrix(y + 3, "linear").centred.tile(whole, whole)
     assert_allclose(centred, H @ L @ H, atol=1e-12)
 
 

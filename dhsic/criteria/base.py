@@ -17,7 +17,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
-from dhsic.kernels.labels import LabelParts
+from dhsic.kernels.label_kernels import LabelMatrix
 
 #: Scores closer than this, relative to the larger of two neighbours, are ties.
 TIE = 1e-10
@@ -54,8 +54,8 @@ class CriterionScores:
 class LabelReading:
     """Labels that a criterion takes: how they are read, and what is kept of them."""
 
-    read: Callable[[Array, Any], LabelParts]
-    prepare: Callable[[LabelParts], Any]
+    read: Callable[[Array, Any], LabelMatrix]
+    prepare: Callable[[LabelMatrix], Any]
 
 
 class AbstractCriterion(ABC):
@@ -82,7 +82,7 @@ class AbstractCriterion(ABC):
     has_bandwidth: ClassVar[bool] = False
     labels: ClassVar[LabelReading]
 
-    def read(self, y: Array) -> LabelParts:
+    def read(self, y: Array) -> LabelMatrix:
         """Read labels: the label kernel by which the criterion is an HSIC.
 
         Raises
@@ -92,7 +92,7 @@ class AbstractCriterion(ABC):
         """
         return self.labels.read(y, self)
 
-    def prepare(self, labels: LabelParts) -> Any:
+    def prepare(self, labels: LabelMatrix) -> Any:
         """What `columns` needs to know of the labels: small, plain, sent to every worker."""
         return self.labels.prepare(labels)
 

@@ -27,8 +27,8 @@ from dhsic.kernels.bandwidth import (
     Median,
     resolve_bandwidth,
 )
-from dhsic.kernels.label_factors import factor_of
-from dhsic.kernels.labels import ClassTarget, LabelParts, RealTargets, label_parts
+from dhsic.kernels.label_kernels import ClassTarget, LabelMatrix, RealTargets
+from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.covariates import residuals
 from dhsic.linalg.symmetric import LowRankSymmetric
 
@@ -36,35 +36,35 @@ from dhsic.linalg.symmetric import LowRankSymmetric
 ScaledLabels = tuple[LowRankSymmetric, float]
 
 
-def _as_they_are(labels: LabelParts) -> ScaledLabels:
-    return factor_of(labels), 1.0
+def _as_they_are(labels: LabelMatrix) -> ScaledLabels:
+    return labels.factor(), 1.0
 
 
-def _of_norm_one(labels: LabelParts) -> ScaledLabels:
+def _of_norm_one(labels: LabelMatrix) -> ScaledLabels:
     """L, to be divided by its norm."""
-    L = factor_of(labels)
+    L = labels.factor()
     G = (L.F.T @ L.F) * L.weights  # |L|^2 = tr (F'F w)^2
     return L, float(np.sqrt(np.vdot(G, G.T)))
 
 
-def _window(y: Array, criterion: AbstractCriterion) -> LabelParts:
+def _window(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
     """Classes or numbers: nu but for its constant factor."""
     column = single_target(y, criterion.name)
-    labels = label_parts(column, "auto")
+    labels = label_matrix(column, "auto")
     target = labels.parts[0]
     if isinstance(target, ClassTarget):
         codes, n = target.codes, int(target.codes.max()) + 1
-        return LabelParts((ClassTarget(codes, None, np.ones(n), "delta"),), len(codes), 1)
+        return LabelMatrix((ClassTarget(codes, None, np.ones(n), "delta"),), len(codes), 1)
     assert isinstance(target, RealTargets), "numbers are real targets"
     assert target.sigma is not None, "the kernel on them is Gaussian"
     spread = target.values.std()
     window = RealTargets(target.values / spread, target.sigma * float(spread) ** 2 / 2)
-    return LabelParts((window,), labels.n_samples, 1)
+    return LabelMatrix((window,), labels.n_samples, 1)
 
 
-def _centred_window(labels: LabelParts) -> ScaledLabels:
+def _centred_window(labels: LabelMatrix) -> ScaledLabels:
     """``H nu H``, to be divided by m^2."""
-    L = factor_of(labels)
+    L = labels.factor()
     target, height = labels.parts[0], 1.0
     if isinstance(target, RealTargets) and target.sigma is not None:
         height = float(np.sqrt(target.sigma / np.pi))  # it is half that of the window
@@ -135,7 +135,7 @@ class TargetAlignment(AbstractKernelCriterion):
 
     name: ClassVar[str] = "kta"
     labels: ClassVar[LabelReading] = LabelReading(
-        lambda y, criterion: label_parts(y, criterion.label_kernel), _of_norm_one
+        lambda y, criterion: label_matrix(y, criterion.label_kernel), _of_norm_one
     )
     meaning: ClassVar[str] = "kernel target alignment"
     label_kernel: str = "auto"

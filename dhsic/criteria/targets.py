@@ -10,14 +10,8 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.criteria.base import LabelReading
 from dhsic.errors import InputError
-from dhsic.kernels.labels import (
-    CLASS_KERNELS,
-    ClassTarget,
-    LabelParts,
-    RealTargets,
-    auto_kernel,
-    label_parts,
-)
+from dhsic.kernels.label_kernels import ClassTarget, LabelMatrix, RealTargets
+from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel, label_matrix
 from dhsic.validation import as_array
 
 
@@ -37,7 +31,7 @@ class Classes:
     sizes: Float
 
     @staticmethod
-    def of(labels: LabelParts) -> Classes:
+    def of(labels: LabelMatrix) -> Classes:
         """Classes of labels that `two_classes` or `any_classes` read."""
         target = labels.parts[0]
         assert isinstance(target, ClassTarget), "these read classes"
@@ -49,7 +43,7 @@ class Classes:
         return np.asarray(self.codes[:, None] == np.arange(len(self.sizes)), dtype=np.float64)
 
 
-def two_classes(y: Array, criterion: str, least: int = 1) -> LabelParts:
+def two_classes(y: Array, criterion: str, least: int = 1) -> LabelMatrix:
     """Two classes with the label kernel of eq. 17.
 
     Parameters
@@ -64,7 +58,7 @@ def two_classes(y: Array, criterion: str, least: int = 1) -> LabelParts:
     Raises
     ------
     InputError
-        Another number of classes, too few samples of one, or what `label_parts` refuses.
+        Another number of classes, too few samples of one, or what `label_matrix` refuses.
     """
     labels = any_classes(y, criterion)
     sizes = Classes.of(labels).sizes
@@ -78,16 +72,16 @@ def two_classes(y: Array, criterion: str, least: int = 1) -> LabelParts:
             f"{criterion!r} needs {least} samples of each class and y has {int(sizes[0])} and "
             f"{int(sizes[1])}; pass more samples, or take 'centroid'."
         )
-    return label_parts(single_target(y, criterion), "balanced")
+    return label_matrix(single_target(y, criterion), "balanced")
 
 
-def any_classes(y: Array, criterion: str) -> LabelParts:
+def any_classes(y: Array, criterion: str) -> LabelMatrix:
     """Two classes or more with the label kernel ``psi(y) = e_y / m_y`` of JMLR 6.5.
 
     Raises
     ------
     InputError
-        Numbers that are no classes, one class, or what `label_parts` refuses.
+        Numbers that are no classes, one class, or what `label_matrix` refuses.
     """
     column = single_target(y, criterion)
     n = len(set(column.tolist()))
@@ -96,22 +90,22 @@ def any_classes(y: Array, criterion: str) -> LabelParts:
             f"{criterion!r} takes classes and y has {n} different values in {len(column)} samples; "
             "pass classes that samples share, or take 'pearson' or 'qmi' for numbers."
         )
-    codes = Classes.of(label_parts(column, "multiclass"))
+    codes = Classes.of(label_matrix(column, "multiclass"))
     target = ClassTarget(codes.codes, None, codes.sizes**-2.0, "centroids")
-    return LabelParts((target,), len(codes.codes), 1)
+    return LabelMatrix((target,), len(codes.codes), 1)
 
 
-def numbers(y: Array, criterion: str) -> LabelParts:
+def numbers(y: Array, criterion: str) -> LabelMatrix:
     """Numbers with the linear label kernel; two classes that are names count as -1 and 1.
 
     Raises
     ------
     InputError
-        Names of more classes, constant labels, or what `label_parts` refuses.
+        Names of more classes, constant labels, or what `label_matrix` refuses.
     """
     column = single_target(y, criterion)
     if holds_numbers(column):
-        return label_parts(column, "linear")
+        return label_matrix(column, "linear")
     n = len(set(column.tolist()))
     if n > 2:  # two names are -1 and 1
         raise InputError(
@@ -119,10 +113,10 @@ def numbers(y: Array, criterion: str) -> LabelParts:
             "take 'shrunken-centroid' or 'qmi' for classes."
         )
     codes = Classes.of(two_classes(column, criterion)).codes
-    return LabelParts((RealTargets(2.0 * codes[:, None] - 1.0, None),), len(codes), 1)
+    return LabelMatrix((RealTargets(2.0 * codes[:, None] - 1.0, None),), len(codes), 1)
 
 
-def centred(labels: LabelParts) -> Float:
+def centred(labels: LabelMatrix) -> Float:
     """Numbers without their mean, (m,)."""
     target = labels.parts[0]
     assert isinstance(target, RealTargets), "`numbers` reads numbers"

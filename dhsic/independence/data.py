@@ -10,8 +10,7 @@ import numpy as np
 from dhsic._typing import Float
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.label_factors import factor_of_few
-from dhsic.kernels.labels import LabelParts
+from dhsic.kernels.label_kernels import LabelMatrix
 from dhsic.linalg.pivoted_cholesky import pivoted_cholesky
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric, Symmetric
 
@@ -71,15 +70,14 @@ def estimated(K: Symmetric, estimator: str) -> Symmetric:
     return K.changed(scale, scale * g)
 
 
-def low_rank_labels(labels: LabelParts) -> LowRankSymmetric | None:
+def low_rank_labels(labels: LabelMatrix) -> LowRankSymmetric | None:
     """L where it has up to 64 directions, as classes and real values have; else None."""
-    return factor_of_few(labels, tolerance=COMPLETE, max_rank=MOST_LABELS)
+    return labels.low_rank(tolerance=COMPLETE, max_rank=MOST_LABELS)
 
 
-def dense_labels(labels: LabelParts) -> DenseSymmetric:
+def dense_labels(labels: LabelMatrix) -> DenseSymmetric:
     """L written out."""
-    everyone = slice(0, labels.n_samples)
-    return DenseSymmetric(np.asarray(labels.tile(everyone, everyone)))
+    return DenseSymmetric(labels.L)
 
 
 def residual(L: Symmetric, Q: Float) -> Symmetric:

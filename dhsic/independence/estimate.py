@@ -15,7 +15,6 @@ from dhsic.independence.forms import HsicForm, LowRankHsic, TiledHsic, few_sampl
 from dhsic.independence.spec import HsicSpec, matched
 from dhsic.independence.tiled import SlicedData, TiledWeights
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.label_factors import factor_of
 from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.symmetric import DenseSymmetric
 from dhsic.lowrank.base import Landmarks, is_count
@@ -218,8 +217,8 @@ def _form(spec: HsicSpec, X: Any, method: str, limits: Limits) -> HsicForm:
 
 
 def _dense(spec: HsicSpec, X: Any) -> HsicForm:
-    values, everyone = spec.matrix_of(X), slice(0, spec.labels.n_samples)
-    W = weights(spec.labels.tile(everyone, everyone), spec.estimator, spec.covariates)
+    values = spec.matrix_of(X)
+    W = weights(spec.labels.L, spec.estimator, spec.covariates)
     values = spec.centred(values)
     statistic = Statistic.of(values @ values.T)
     spec.check_overflow(statistic.diagonal)
@@ -235,7 +234,7 @@ def _tiled(spec: HsicSpec, X: Any) -> HsicForm:
 
 
 def _low_rank(spec: HsicSpec, X: Any, method: str, limits: Limits) -> HsicForm:
-    values, L = spec.matrix_of(X), factor_of(spec.labels)
+    values, L = spec.matrix_of(X), spec.labels.factor()
     if L.error > LABEL_ERROR:
         raise InputError(
             f"The labels ({spec.labels.description}) need more than {L.rank} directions: "

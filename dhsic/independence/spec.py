@@ -11,7 +11,8 @@ from dhsic.hsic import check_estimator
 from dhsic.joins.frames import in_order
 from dhsic.kernels.bandwidth import AbstractBandwidth, resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.labels import LabelParts, label_parts
+from dhsic.kernels.label_kernels import LabelMatrix
+from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.table import check_overflow, resolve_kernel
 from dhsic.validation import as_numbers
 
@@ -22,7 +23,7 @@ class HsicSpec:
 
     Attributes
     ----------
-    labels : LabelParts
+    labels : LabelMatrix
         Of m samples.
     covariates : (m, q) array or None
         Linear effects to project out.
@@ -37,7 +38,7 @@ class HsicSpec:
         Too few samples, or an unknown estimator.
     """
 
-    labels: LabelParts
+    labels: LabelMatrix
     covariates: Array | None
     kernel: AbstractKernel
     policy: AbstractBandwidth
@@ -58,7 +59,7 @@ class HsicSpec:
     ) -> HsicSpec:
         """From what users write; labels and covariates in the order of the samples."""
         chosen, policy = resolve_kernel(kernel), resolve_bandwidth(bandwidth)
-        parts = label_parts(labels, label_kernel, covariates).centred
+        parts = label_matrix(labels, label_kernel, covariates).centred
         return HsicSpec(parts, covariates, chosen, policy, estimator)
 
     def matrix_of(self, X: Any) -> Float:

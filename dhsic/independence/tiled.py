@@ -22,7 +22,7 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.hsic import check_estimator
-from dhsic.kernels.labels import LabelParts
+from dhsic.kernels.label_kernels import LabelMatrix
 from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.validation import as_array, as_numbers
@@ -68,7 +68,7 @@ class TiledWeights:
 
     Attributes
     ----------
-    labels : LabelParts
+    labels : LabelMatrix
         The labels, which state L tile by tile.
     Q, P, N : (m, q), (m, q), (q, q) float64
         Basis of ``[1, covariates]``, ``L Q`` and ``Q' L Q``.
@@ -78,7 +78,7 @@ class TiledWeights:
         "unbiased" or "biased".
     """
 
-    labels: LabelParts
+    labels: LabelMatrix
     Q: Float
     P: Float
     N: Float
@@ -86,7 +86,7 @@ class TiledWeights:
     estimator: str
 
     @staticmethod
-    def of(labels: LabelParts, estimator: str, covariates: Array | None) -> TiledWeights:
+    def of(labels: LabelMatrix, estimator: str, covariates: Array | None) -> TiledWeights:
         """One pass over L; errors as of `dhsic.hsic.weights`."""
         m = labels.n_samples
         check_estimator(estimator, m)

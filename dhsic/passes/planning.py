@@ -8,7 +8,7 @@ import numpy as np
 
 from dhsic.engines.final import LONGEST_TAYLOR
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.label_factors import MOST_DECOMPOSED
+from dhsic.kernels.label_kernels import MOST_DECOMPOSED
 from dhsic.kernels.table import check_approx
 from dhsic.memory import Promise, fitted, promise
 from dhsic.passes.landmarks import check_number, first_number, most_number

@@ -15,7 +15,8 @@ from dhsic.algorithms.bahsic import bahsic, one_pass
 from dhsic.algorithms.policies import sizes
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import InputError
-from dhsic.kernels.labels import SELF, LabelParts
+from dhsic.kernels.label_kernels import LabelMatrix
+from dhsic.kernels.labels import SELF
 from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import Promise
 from dhsic.passes.dependence import ExactScorer, SourceDependence
@@ -93,7 +94,7 @@ class Elimination(AbstractElimination):
                 "many as samples; leave it out."
             )
 
-    def labels(self) -> LabelParts | None:
+    def labels(self) -> LabelMatrix | None:
         return self._labels_by_kernel()
 
     @property
@@ -115,7 +116,7 @@ class Elimination(AbstractElimination):
             return EnginePlan(begins_thin=False, eager=False, may_square=True)
         return EnginePlan.of(approx, kernel, m, self.source.n_features, asked.label_kernel)
 
-    def dependence(self, labels: LabelParts | None, budget: int | None) -> SourceDependence:
+    def dependence(self, labels: LabelMatrix | None, budget: int | None) -> SourceDependence:
         is_thin = self.plan(self.n_samples).begins_thin
         choices, data, candidates = self.choices(), self.data(budget), self.candidates()
         scorer = (
@@ -125,7 +126,7 @@ class Elimination(AbstractElimination):
         )
         return SourceDependence(choices, data, candidates, scorer)
 
-    def _low_rank(self, labels: LabelParts | None) -> LowRankChoices:
+    def _low_rank(self, labels: LabelMatrix | None) -> LowRankChoices:
         assert labels is not None, "data that are their own labels are scored exactly"
         asked, plan = self.parameters, self.plan(self.n_samples)
         return LowRankChoices(

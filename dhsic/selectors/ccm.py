@@ -22,14 +22,8 @@ from dhsic._typing import Array, Float
 from dhsic.algorithms.policies import how_many
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import Median
-from dhsic.kernels.label_factors import factor_of
-from dhsic.kernels.labels import (
-    ClassTarget,
-    LabelPart,
-    LabelParts,
-    RealTargets,
-    label_parts,
-)
+from dhsic.kernels.label_kernels import ClassTarget, LabelMatrix, LabelPart, RealTargets
+from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.passes.weighted import WeightedSource
 from dhsic.selectors.descent import AbstractWeighting, DescentSelector, Size, sigma_of
@@ -56,11 +50,11 @@ class ConditionalCovariance(AbstractWeighting):
 
     def check_samples(self, m: int) -> None: ...
 
-    def labels(self) -> LabelParts:
+    def labels(self) -> LabelMatrix:
         """By the kernels of the paper, or as asked."""
         assert self.y is not None, "y was given"
         name = self.parameters.label_kernel
-        labels = label_parts(self.y, name, self.covariates).centred
+        labels = label_matrix(self.y, name, self.covariates).centred
         if name != "auto":
             return labels
         return replace(labels, parts=tuple(_linear(part) for part in labels.parts))
@@ -70,7 +64,7 @@ class ConditionalCovariance(AbstractWeighting):
         asked = self.parameters
         return Size(1, asked.n_random_features if asked.approximation else 0)
 
-    def method(self, data: WeightedSource, labels: LabelParts) -> Minimisation:
+    def method(self, data: WeightedSource, labels: LabelMatrix) -> Minimisation:
         """The objective that is asked for, over the set that is."""
         asked = self.parameters
         # Of all features, as they are counted where they are selected.
@@ -151,7 +145,7 @@ class Minimisation:
             self.data.settle(w)
 
 
-def centred_targets(labels: LabelParts, covariates: Array | None) -> Float:
+def centred_targets(labels: LabelMatrix, covariates: Array | None) -> Float:
     """Y with ``Y Y' = R L R``, (m, k): R takes out the mean, and covariates.
 
     Raises
@@ -159,7 +153,7 @@ def centred_targets(labels: LabelParts, covariates: Array | None) -> Float:
     InputError
         Labels that nothing is left of, or a given L that is no matrix of inner products.
     """
-    factor = factor_of(labels)
+    factor = labels.factor()
     if (factor.weights < -1e-8 * np.abs(factor.weights).max()).any():
         raise InputError(
             "The precomputed L has negative eigenvalues, and CCM takes inner products of labels; "

@@ -27,7 +27,7 @@ from dhsic.kernels.bandwidth import (
     Median,
 )
 from dhsic.kernels.gaussian import Gaussian
-from dhsic.kernels.labels import LabelParts
+from dhsic.kernels.label_kernels import LabelMatrix
 from dhsic.kernels.statistic import Statistic
 from dhsic.memory import Promise, fitted, promise
 from dhsic.passes.reader import COMPACT_BYTES, block_bytes
@@ -125,7 +125,7 @@ class AbstractWeighting(AbstractRun):
     parameters: DescentSelector
 
     @abstractmethod
-    def method(self, data: WeightedSource, labels: LabelParts) -> Method:
+    def method(self, data: WeightedSource, labels: LabelMatrix) -> Method:
         """The method over the data, which are measured."""
 
     @abstractmethod
@@ -140,7 +140,7 @@ class AbstractWeighting(AbstractRun):
         stored = m * self.source.n_features * np.dtype(self.source.dtype).itemsize
         return fitted(partial(self._promised, m), COMPACT_BYTES, stored, self.memory)
 
-    def select(self, labels: LabelParts | None, budget: int | None) -> tuple[Order, Scaling]:
+    def select(self, labels: LabelMatrix | None, budget: int | None) -> tuple[Order, Scaling]:
         assert labels is not None, "y was given"
         data = WeightedSource(
             self.source,
@@ -156,7 +156,7 @@ class AbstractWeighting(AbstractRun):
     def _descend(
         self,
         data: WeightedSource,
-        labels: LabelParts,
+        labels: LabelMatrix,
         kept: Kept,
         previous: SelectionState | None,
     ) -> tuple[Order, Scaling]:

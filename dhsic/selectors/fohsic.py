@@ -19,7 +19,8 @@ from dhsic.algorithms.state import SelectionState
 from dhsic.engines.compact import PRODUCTS
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.labels import SELF, LabelParts
+from dhsic.kernels.label_kernels import LabelMatrix
+from dhsic.kernels.labels import SELF
 from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.kernels.table import resolve_kernel
 from dhsic.linalg.symmetric import LowRankSymmetric
@@ -51,7 +52,7 @@ class Forward(AbstractRounds[SourceForward]):
                 "were given; leave it out."
             )
 
-    def labels(self) -> LabelParts | None:
+    def labels(self) -> LabelMatrix | None:
         return self._labels_by_kernel()
 
     @property
@@ -89,13 +90,13 @@ class Forward(AbstractRounds[SourceForward]):
         )
         return asked.approx == "lowrank" or (asked.approx == "auto" and able and m > MOST_SAMPLES)
 
-    def dependence(self, labels: LabelParts | None, budget: int | None) -> SourceForward:
+    def dependence(self, labels: LabelMatrix | None, budget: int | None) -> SourceForward:
         """HSIC(sigma, S-dagger + {j}), from the whole kernel matrix or in low rank."""
         W = self._factored(labels) if self._is_thin(self.n_samples) else self.weights(labels)
         seed = self.parameters._seed
         return SourceForward(self.choices(), self.data(budget), self.candidates(), W, seed)
 
-    def _factored(self, labels: LabelParts | None) -> LowRankSymmetric:
+    def _factored(self, labels: LabelMatrix | None) -> LowRankSymmetric:
         assert labels is not None, "low rank has labels"
         return factored_of(labels, self.parameters.estimator, self.covariates)
 

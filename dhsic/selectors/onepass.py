@@ -20,7 +20,7 @@ from dhsic.criteria.sums import ENTRIES, MOST_NODES, ROWS
 from dhsic.criteria.table import criterion_of
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
-from dhsic.kernels.labels import LabelParts
+from dhsic.kernels.label_kernels import LabelMatrix
 from dhsic.memory import Promise, resident_bytes
 from dhsic.passes.once import Judge, Judged, read_once, tile_height
 from dhsic.passes.reader import block_bytes
@@ -80,7 +80,7 @@ class Once(AbstractRun):
         )
         return needed, None
 
-    def labels(self) -> LabelParts:
+    def labels(self) -> LabelMatrix:
         """As the criterion reads them."""
         assert self.y is not None, "a criterion compares features with labels"
         criterion = self.parameters.resolved()
@@ -91,13 +91,13 @@ class Once(AbstractRun):
             )
         return criterion.read(self.y)
 
-    def select(self, labels: LabelParts | None, budget: int | None) -> tuple[Order, Scaling]:
+    def select(self, labels: LabelMatrix | None, budget: int | None) -> tuple[Order, Scaling]:
         assert labels is not None, "y was given"
         with self.kept() as (kept, previous):
             return self._rank(labels, kept, previous)
 
     def _rank(
-        self, labels: LabelParts, kept: Kept, previous: SelectionState | None
+        self, labels: LabelMatrix, kept: Kept, previous: SelectionState | None
     ) -> tuple[Order, Scaling]:
         started = time.perf_counter()
         criterion = self.parameters.resolved()

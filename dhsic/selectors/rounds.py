@@ -18,7 +18,8 @@ from dhsic.algorithms.state import SelectionState, begin
 from dhsic.errors import InputError
 from dhsic.hsic import check_estimator
 from dhsic.kernels.bandwidth import resolve_bandwidth
-from dhsic.kernels.labels import SELF, LabelParts
+from dhsic.kernels.label_kernels import LabelMatrix
+from dhsic.kernels.labels import SELF
 from dhsic.kernels.table import check_approx, check_bandwidth, resolve_kernel
 from dhsic.memory import Promise
 from dhsic.passes.dependence import AbstractRoundDependence, Choices
@@ -95,7 +96,7 @@ class AbstractRounds(AbstractRun, Generic[D]):
     takes_self: ClassVar[bool] = True
 
     @abstractmethod
-    def dependence(self, labels: LabelParts | None, budget: int | None) -> D:
+    def dependence(self, labels: LabelMatrix | None, budget: int | None) -> D:
         """HSIC(sigma, S), by the engines that the parameters ask for; `budget` as of `select`."""
 
     @abstractmethod
@@ -145,7 +146,7 @@ class AbstractRounds(AbstractRun, Generic[D]):
         """What rounds remove or add: features, or groups of them."""
         return Singles() if self.groups is None else Membership(self.groups.codes)
 
-    def weights(self, labels: LabelParts | None) -> Float:
+    def weights(self, labels: LabelMatrix | None) -> Float:
         """W, (m, m); zeros until the data, which are their own labels, have been read."""
         return weights_of(labels, self.parameters.estimator, self.covariates, self.n_samples)
 
@@ -160,7 +161,7 @@ class AbstractRounds(AbstractRun, Generic[D]):
             asked.approx == "direct",
         )
 
-    def select(self, labels: LabelParts | None, budget: int | None) -> tuple[Order, Scaling]:
+    def select(self, labels: LabelMatrix | None, budget: int | None) -> tuple[Order, Scaling]:
         dependence = self.dependence(labels, budget)
         with closing(dependence), self.kept() as (kept, previous):
             return self._all(dependence, kept, previous)

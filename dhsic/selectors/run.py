@@ -22,8 +22,8 @@ from dhsic._typing import Array, Float, Index
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import InputError
 from dhsic.hsic import factored_weights, weights
-from dhsic.kernels.label_factors import factor_of
-from dhsic.kernels.labels import SELF, LabelParts, label_parts
+from dhsic.kernels.label_kernels import LabelMatrix
+from dhsic.kernels.labels import SELF, label_matrix
 from dhsic.kernels.table import resolve_kernel
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.memory import Promise
@@ -98,7 +98,7 @@ class AbstractRun(ABC):
         """Refuse fewer samples than the method takes, and what is not for m of them."""
 
     @abstractmethod
-    def labels(self) -> LabelParts | None:
+    def labels(self) -> LabelMatrix | None:
         """The labels; None where the data are their own."""
 
     @abstractmethod
@@ -109,7 +109,7 @@ class AbstractRun(ABC):
         """
 
     @abstractmethod
-    def select(self, labels: LabelParts | None, budget: int | None) -> tuple[Order, Scaling]:
+    def select(self, labels: LabelMatrix | None, budget: int | None) -> tuple[Order, Scaling]:
         """Do the work of the method, from the start or from where the checkpoint left off.
 
         `budget` is bytes of survivors in memory, here or on each worker, as of `fitted`.
@@ -273,12 +273,12 @@ class AbstractRun(ABC):
         """Whether the data are to be their own labels."""
         return getattr(self.parameters, "label_kernel", None) == SELF
 
-    def _labels_by_kernel(self) -> LabelParts | None:
+    def _labels_by_kernel(self) -> LabelMatrix | None:
         """Labels by the label kernel that was asked for."""
         if self._is_own:
             return None
         assert self.y is not None, "a method without labels says so"
-        return label_parts(self.y, self.parameters.label_kernel, self.covariates).centred
+        return label_matrix(self.y, self.parameters.label_kernel, self.covariates).centred
 
     def _check_sizes(self, m: int) -> None:
         if self.source.n_features == 0 or m == 0:
@@ -299,7 +299,7 @@ class AbstractRun(ABC):
 
 
 def weights_of(
-    labels: LabelParts | None, estimator: str, covariates: Array | None, m: int
+    labels: LabelMatrix | None, estimator: str, covariates: Array | None, m: int
 ) -> Float:
     """W, (m, m); zeros until the data, which are their own labels, have been read.
 
@@ -310,8 +310,7 @@ def weights_of(
     """
     if labels is None:
         return np.zeros((m, m))
-    everyone = slice(0, labels.n_samples)
-    return weights_from(np.asarray(labels.tile(everyone, everyone)), estimator, covariates)
+    return weights_from(labels.L, estimator, covariates)
 
 
 def weights_from(L: Float, estimator: str, covariates: Array | None) -> Float:
@@ -321,9 +320,9 @@ def weights_from(L: Float, estimator: str, covariates: Array | None) -> Float:
     return W
 
 
-def factored_of(labels: LabelParts, estimator: str, covariates: Array | None) -> LowRankSymmetric:
+def factored_of(labels: LabelMatrix, estimator: str, covariates: Array | None) -> LowRankSymmetric:
     """W as a product of thin matrices; raises as `weights_of`."""
-    L = factor_of(labels)
+    L = labels.factor()
     W = factored_weights(L, estimator, covariates)
     largest = float((np.square(L.F) @ np.abs(L.weights)).max())
     _check_left(W.norm / L.n_samples, largest, L.n_samples, estimator, covariates)

@@ -12,13 +12,8 @@ import numpy as np
 
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import resolve_bandwidth
-from dhsic.kernels.labels import (
-    CLASS_KERNELS,
-    ClassTarget,
-    LabelParts,
-    auto_kernel,
-    label_parts,
-)
+from dhsic.kernels.label_kernels import ClassTarget, LabelMatrix
+from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel, label_matrix
 from dhsic.kernels.table import resolve_kernel
 from dhsic.passes.dependence import Choices, ExactScorer, SourceDependence
 from dhsic.passes.machine import machine_weights
@@ -44,7 +39,7 @@ class Recursive(AbstractElimination):
         if m < LEAST:
             raise InputError(f"svm-rfe tells two samples apart at least, and there are {m}.")
 
-    def labels(self) -> LabelParts:
+    def labels(self) -> LabelMatrix:
         """Classes; numbers that are none are refused."""
         assert self.y is not None, "this method does not take the data for labels"
         if self.y.ndim == 1 and auto_kernel(self.y) not in CLASS_KERNELS:
@@ -52,7 +47,7 @@ class Recursive(AbstractElimination):
                 "svm-rfe tells classes apart, and y holds real values; cut them into classes, or "
                 "use bahsic."
             )
-        return label_parts(self.y, self.parameters.label_kernel)
+        return label_matrix(self.y, self.parameters.label_kernel)
 
     @property
     def smaller(self) -> str:
@@ -62,7 +57,7 @@ class Recursive(AbstractElimination):
         """Exact: W is a full matrix."""
         return EnginePlan(begins_thin=False, eager=False, may_square=True)
 
-    def dependence(self, labels: LabelParts | None, budget: int | None) -> SourceDependence:
+    def dependence(self, labels: LabelMatrix | None, budget: int | None) -> SourceDependence:
         """The margin term as a function of S."""
         assert labels is not None, "this method does not take the data for labels"
         asked = self.parameters
@@ -85,7 +80,7 @@ class Recursive(AbstractElimination):
         )
         return SourceDependence(choices, data, candidates, scorer)
 
-    def _classes(self, labels: LabelParts) -> Any:
+    def _classes(self, labels: LabelMatrix) -> Any:
         """Class of each sample, (m,)."""
         parts = labels.parts
         if len(parts) != 1 or not isinstance(parts[0], ClassTarget):

@@ -18,7 +18,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.hsic import check_estimator
-from dhsic.kernels.labels import LabelParts
+from dhsic.kernels.label_kernels import LabelMatrix
 from dhsic.passes.weighted import WeightedSource
 from dhsic.selectors.descent import AbstractWeighting, DescentSelector, Size, sigma_of
 from dhsic.selectors.run import weights_of
@@ -34,14 +34,14 @@ class ZeroNormRun(AbstractWeighting):
     def check_samples(self, m: int) -> None:
         check_estimator(self.parameters.estimator, m)
 
-    def labels(self) -> LabelParts | None:
+    def labels(self) -> LabelMatrix | None:
         return self._labels_by_kernel()
 
     def size(self) -> Size:
         """Two kernel matrices, and the weights W by their signs."""
         return Size(2)
 
-    def method(self, data: WeightedSource, labels: LabelParts) -> Ascent:
+    def method(self, data: WeightedSource, labels: LabelMatrix) -> Ascent:
         """The objective and where to begin."""
         asked = self.parameters
         W = weights_of(labels, asked.estimator, self.covariates, data.n_samples)
