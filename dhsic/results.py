@@ -32,9 +32,9 @@ from dhsic.sources.scaling import Scaling
 from dhsic.sources.stores import FolderStore, metadata_of
 from dhsic.sources.values import ValueKind
 from dhsic.sources.writing import check_free, write_array, written_aside
-from dhsic.storage.nodes import META, as_bytes, in_memory
+from dhsic.storage.format import META, as_bytes, in_memory
 from dhsic.storage.objects import as_path, is_url
-from dhsic.storage.place import check_place, place_at
+from dhsic.storage.store import check_place, store_at
 from dhsic.versions import VERSION, versions
 
 #: Version of the layout below.
@@ -354,15 +354,15 @@ def save(result: Any, path: str | PathLike[str], *, overwrite: bool = False) -> 
 def _save_at(result: xr.Dataset, url: str, *, overwrite: bool) -> None:
     """Put a result at a URL, its root last: before that there is none."""
     check_vacant(url, overwrite=overwrite)
-    place = place_at(url, "", InputError)
+    at = store_at(url, "", InputError)
     files: dict[str, Any] = {}
     _write(result, MemoryStore(files))
     written = as_bytes(files)
     root = written.pop(META)
-    place.remove(META)
-    place.remove("")
-    place.write_all(written)
-    place.write(META, root)
+    at.remove(META)
+    at.remove("")
+    at.write_all(written)
+    at.write(META, root)
 
 
 def _write(result: xr.Dataset, store: Any) -> None:
@@ -396,13 +396,13 @@ def check_vacant(path: str | PathLike[str], *, overwrite: bool) -> None:
     if not is_url(path):
         check_free(as_path(path), overwrite=overwrite)
         return
-    place = place_at(path, "", InputError)
-    is_zarr = place.has(META)
+    at = store_at(path, "", InputError)
+    is_zarr = at.has(META)
     if is_zarr and not overwrite:
         raise InputError(
             f"{path} exists already. Choose another path, or overwrite it (overwrite=True)."
         )
-    if not is_zarr and (held := sorted(place.names())):
+    if not is_zarr and (held := sorted(at.names())):
         raise InputError(
             f"{path} holds other things ({', '.join(held[:3])}) and is not a Zarr store, so it is "
             "not overwritten. Choose another path, or remove it yourself."
@@ -414,7 +414,7 @@ def exists(path: str | PathLike[str]) -> bool:
     if tables.table_suffix(path):
         return tables.is_there(path)
     if is_url(path):
-        return place_at(path, "", InputError).has(META)
+        return store_at(path, "", InputError).has(META)
     return as_path(path).exists()
 
 
@@ -428,13 +428,13 @@ def load(path: str | PathLike[str]) -> xr.Dataset:
     StoreError
         An object store does not answer.
     """
-    place = place_at(path, "", InputError)
-    if not place.is_there():
+    at = store_at(path, "", InputError)
+    if not at.is_there():
         if tables.table_suffix(path) and tables.is_there(path):
             tables.refuse_to_load(path)
         raise InputError(f"There is no result at {path}; pass the folder that dhsic.save wrote.")
     if is_url(path):
-        store: Store = in_memory(place.read_all(place.tree()))
+        store: Store = in_memory(at.read_all(at.tree()))
     else:
         store = FolderStore(as_path(path), read_only=True)
     try:

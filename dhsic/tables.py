@@ -45,9 +45,9 @@ import xarray as xr
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
 from dhsic.sources.names import STORED
-from dhsic.storage.nodes import plain
-from dhsic.storage.objects import Objects, as_path, check_url, is_url
-from dhsic.storage.place import check_place, replacing
+from dhsic.storage.format import plain
+from dhsic.storage.objects import as_path, check_url, is_url
+from dhsic.storage.store import ObjectStore, check_place, replacing
 
 #: Columns that come first, where there are such.
 FIRST = (
@@ -280,8 +280,8 @@ def check_free(path: str | PathLike[str], *, overwrite: bool) -> None:
         An object store does not answer.
     """
     if is_url(path):
-        objects = Objects(check_url(fspath(path), "", InputError))
-        is_there, is_folder = objects.has(""), bool(objects.top())
+        objects = ObjectStore(check_url(fspath(path), "", InputError))
+        is_there, is_folder = objects.has(""), objects.is_there()
     else:
         place = as_path(path)
         is_there, is_folder = place.exists(), place.exists() and not place.is_file()
@@ -299,7 +299,7 @@ def check_free(path: str | PathLike[str], *, overwrite: bool) -> None:
 def is_there(path: str | PathLike[str]) -> bool:
     """Return whether a table is at a path or URL."""
     if is_url(path):
-        return Objects(check_url(fspath(path), "", InputError)).has("")
+        return ObjectStore(check_url(fspath(path), "", InputError)).has("")
     return as_path(path).exists()
 
 
@@ -327,7 +327,7 @@ def _whole(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
         aside = Path(folder) / "table"
         with aside.open("wb") as file:
             yield file
-        Objects(check_url(fspath(path), "", InputError)).put("", aside)
+        ObjectStore(check_url(fspath(path), "", InputError)).write("", aside)
 
 
 def refuse_to_load(path: str | PathLike[str]) -> None:

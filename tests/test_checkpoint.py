@@ -22,7 +22,6 @@ from thorough import examples
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import CheckpointError
 from dhsic.storage import lock
-from dhsic.storage import place as files
 from dhsic.storage.checkpoint import Checkpoint
 
 IDENTITY = {
@@ -383,7 +382,7 @@ def test_rounds_of_an_abandoned_chain_are_not_taken_up(spot):
     with Checkpoint(spot.path) as checkpoint:
         assert same(checkpoint.begin(IDENTITY), RUN[2])
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(checkpoint._kept_root, "write", lambda data: None)  # dies before it
+            patch.setattr(checkpoint.store, "replace", lambda *root: None)  # dies before it
             checkpoint.save(another_third)
     assert same(Checkpoint(spot.path).load(), another_third)
 
@@ -398,10 +397,16 @@ class Fate:
     def __init__(self, monkeypatch, *, torn):
         self.torn = torn
         self.fatal = self.n_writes = 0
-        self.sync, self.rename = os.fsync, Path.replace
-        monkeypatch.setattr(files.os, "fsync", self.fsync)
+        self.sync, self.rename, remove = os.fsync, Path.replace, Path.unlink
+        monkeypatch.setattr(os, "fsync", self.fsync)
         bound = lambda path, target: self.replace(path, target)  # noqa: E731, PLW0108  # binds path
         monkeypatch.setattr(Path, "replace", bound)
+        tidy = lambda path, **how: self.is_dead or remove(path, **how)  # noqa: E731
+        monkeypatch.setattr(Path, "unlink", tidy)  # who was killed does not tidy up
+
+    @property
+    def is_dead(self):
+        return 0 < self.fatal <= self.n_writes
 
     def fsync(self, handle):
         self.n_writes += 1

@@ -33,8 +33,7 @@ from dhsic.detached.folder import Folder
 from dhsic.errors import CheckpointError, ClusterError, StoreError
 from dhsic.storage import lock as lease
 from dhsic.storage.checkpoint import Checkpoint
-from dhsic.storage.lock import LostError
-from dhsic.storage.place import Bucket
+from dhsic.storage.store import LostError, ObjectStore
 
 SHORT = "from dhsic.storage import lock\nlock.LEASE, lock.BEAT, lock.LOOK = 2.0, 0.4, 0.05\n"
 COMMAND = (*("--target", "sample_trait", "-n", "8", "--step", "0.3"), "--threads", "2")
@@ -50,7 +49,7 @@ def store(tmp_path_factory):
 @pytest.fixture
 def at(s3, short_leases, tmp_path, monkeypatch):
     """A URL below which nothing is, looked at as often as a folder."""
-    monkeypatch.setattr(Bucket, "rarer", 1)
+    monkeypatch.setattr(ObjectStore, "rarer", 1)
     yield UrlSpot(s3, tmp_path.name)
     s3.fail = s3.lose = 0
 

@@ -21,9 +21,9 @@ from dhsic.errors import CheckpointError, InputError, StoreError
 from dhsic.storage import lock as lease
 from dhsic.storage import objects
 from dhsic.storage.checkpoint import Checkpoint
-from dhsic.storage.lock import Lease, LostError
-from dhsic.storage.objects import Objects, sentence
-from dhsic.storage.place import Bucket, FolderPlace, place_at
+from dhsic.storage.lock import Lease
+from dhsic.storage.objects import sentence
+from dhsic.storage.store import FileStore, LostError, ObjectStore, store_at
 
 pytestmark = pytest.mark.usefixtures("short_leases")
 
@@ -102,21 +102,19 @@ def test_who_is_silent_is_followed_and_never_writes_again(at, caplog):
 def test_a_root_is_not_written_over_that_of_a_successor(at):
     """The process is paused after all looks, just before its root goes out."""
     first = begun(at)
-    write, followed = first._kept_root.write, []
+    replace, followed = first.store.replace, []
 
-    def late(data):
+    def late(name, data, tag):
         paused(first)
         with elsewhere(), Checkpoint(at.path) as second:
             second.begin(IDENTITY)
             second.save(RUN[3])
             second.save(RUN[4])
             followed.append(at.read("zarr.json"))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(first._lock, "confirm", lambda **how: None)
-            write(data)
+        return replace(name, data, tag)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(first._kept_root, "write", late)
+        patch.setattr(first.store, "replace", late)
         with pytest.raises(LostError, match=r"zarr.json was written by another process"):
             first.save(RUN[3])
     assert at.read("zarr.json") == followed[0]
@@ -149,19 +147,19 @@ def test_a_round_is_not_written_over_that_of_a_successor(at):
 def test_a_claim_that_a_last_word_came_before_is_made_again(at):
     first = begun(at)
     claim = Checkpoint(at.path)
-    read = claim._kept_root.read
+    get = claim.store.get
 
-    def slow():
-        found = read()
-        if claim._kept_root.read is slow:
-            claim._kept_root.read = read
+    def slow(name):
+        found = get(name)
+        if claim.store.get is slow:
+            claim.store.get = get
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(first._lock, "confirm", lambda **how: None)
                 first.save(RUN[3])
         return found
 
     paused(first)
-    claim._kept_root.read = slow
+    claim.store.get = slow
     with elsewhere(), claim:
         assert same(claim.begin(IDENTITY), RUN[3])
 
@@ -239,10 +237,10 @@ def test_puts_that_met_others_are_tried_again(at):
     """409: neither of them may have come to pass, so it is no answer to who was first."""
     for n in range(3):
         at.s3.collide = 1
-        assert Objects(at.path).create(f"{n}", b"ours") is not None
+        assert ObjectStore(at.path).put_if(f"{n}", b"ours", None) is not None
         at.s3.collide = 1
-        tag = Objects(at.path).get(f"{n}").tag
-        assert Objects(at.path).update(f"{n}", b"again", tag) is not None
+        tag = ObjectStore(at.path).get(f"{n}").tag
+        assert ObjectStore(at.path).put_if(f"{n}", b"again", tag) is not None
     at.s3.collide = 2
     assert keep(f"{at.path}/run", RUN[:3]) is None
     assert same(Checkpoint(f"{at.path}/run").load(), RUN[2])
@@ -308,8 +306,8 @@ def test_without_the_package_a_url_is_refused(monkeypatch):
 @pytest.mark.parametrize("scheme", ["s3", "memory", "file"])
 def test_places_keep_one_contract(scheme, s3, tmp_path):
     path = {"file": f"{tmp_path.as_uri()}/p"}.get(scheme, f"{scheme}://{BUCKET}/{tmp_path.name}/p")
-    place = place_at(path)
-    assert isinstance(place, FolderPlace if scheme == "file" else Bucket)
+    place = store_at(path)
+    assert isinstance(place, FileStore if scheme == "file" else ObjectStore)
     assert not place.is_there()
     place.make()
     place.write("one", b"1")
@@ -331,7 +329,7 @@ def test_places_keep_one_contract(scheme, s3, tmp_path):
 def test_more_objects_than_a_page_are_listed(at, monkeypatch):
     for i in range(1001):
         at.write(f"many/{i}", b"")
-    assert len(Objects(at.path).below("many")) == 1001
+    assert len(ObjectStore(at.path).tree("many")) == 1001
 
 
 def test_results_at_urls(at, rng):

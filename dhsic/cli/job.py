@@ -23,7 +23,7 @@ from dhsic.selectors.select import parameters_of, selector_of
 from dhsic.sources.request import MissingChunks
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.storage.objects import as_path, is_url
-from dhsic.storage.place import FolderPlace, check_place, place_at
+from dhsic.storage.store import FileStore, check_place, store_at
 
 COMMAND = "dhsic select"
 #: Methods whose default is a kernel of their own on the labels.
@@ -100,7 +100,7 @@ class SelectJob:
             There is no checkpoint, or it keeps no job of this command.
         """
         checkpoint = Checkpoint(path)
-        if not checkpoint.place.is_there():
+        if not checkpoint.store.is_there():
             raise CheckpointError(
                 f"There is no checkpoint at {path}; pass what was given as --checkpoint."
             )
@@ -279,9 +279,9 @@ def _literal(text: str) -> Any:
 
 def _check_checkpoint(checkpoint: str) -> None:
     """Refuse a slip: a folder that is far from any, or no URL of an object store."""
-    place = place_at(checkpoint, "--checkpoint ", InputError)
-    if isinstance(place, FolderPlace):
-        check_place(place.path, "--checkpoint", InputError)
+    at = store_at(checkpoint, "--checkpoint ", InputError)
+    if isinstance(at, FileStore):
+        check_place(at.path, "--checkpoint", InputError)
 
 
 def _check_out(out: str, *, force: bool) -> None:

@@ -42,7 +42,7 @@ def attach(
         There is no such run.
     """
     folder = Folder(fspath(checkpoint))
-    if not folder.place.is_there() and (client is not None or scheduler is not None):
+    if not folder.store.is_there() and (client is not None or scheduler is not None):
         known = _folder_of(str(checkpoint), client, scheduler, security)
         folder = folder if known is None else Folder(known)
     if not folder.is_detached:
@@ -58,7 +58,7 @@ def _no_run(checkpoint: str | PathLike[str], folder: Folder) -> str:
             "that began it, or not at all. Where it has stopped, the same call with this "
             "checkpoint goes on."
         )
-    why = "keeps no run that was submitted" if folder.place.is_there() else "is no folder"
+    why = "keeps no run that was submitted" if folder.store.is_there() else "is no folder"
     return (
         f"{checkpoint} {why}. Pass the folder given as checkpoint= to dhsic.submit; or the id "
         "of a run, with client= or scheduler= of the cluster that it is on."

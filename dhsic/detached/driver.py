@@ -18,7 +18,8 @@ from dhsic.errors import DhsicError, StoreError
 from dhsic.results import save
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.storage.lock import AbstractLock, LostError
+from dhsic.storage.lock import AbstractLock
+from dhsic.storage.store import LostError
 
 LOOKS = 0.5  # seconds between looks whether the run shall stop
 KEPT = ("round", "n_features", "n_removed", "n_added", "hsic", "sigma", "engine")
@@ -39,7 +40,7 @@ class Stop:
 
     def look(self) -> None:
         """Stop if somebody wants it; a folder is looked at now and then only."""
-        if time.monotonic() - self._looked >= LOOKS * self._folder.place.rarer:
+        if time.monotonic() - self._looked >= LOOKS * self._folder.store.rarer:
             self.look_now()
 
     def look_now(self) -> None:

@@ -32,9 +32,9 @@ from dhsic.detached.request import arrays_of, plain_request, request_of
 from dhsic.errors import CheckpointError
 from dhsic.selectors.request import Request
 from dhsic.storage.checkpoint import DETACHED
-from dhsic.storage.lock import AbstractLock
-from dhsic.storage.nodes import plain
-from dhsic.storage.place import FolderPlace, place_at
+from dhsic.storage.format import plain
+from dhsic.storage.lock import AbstractLock, lock_of
+from dhsic.storage.store import FileStore, store_at
 
 FORMAT = 1
 #: States that a run stays in until somebody resumes it.
@@ -75,11 +75,11 @@ class Folder:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.place = place_at(path)
-        if isinstance(self.place, FolderPlace):
-            self.place = FolderPlace(self.place.path.absolute())
-        self.path = self.place.path
-        self._lock = self.place.lock(LOCK)
+        self.store = store_at(path)
+        if isinstance(self.store, FileStore):
+            self.store = FileStore(self.store.path.absolute())
+        self.path = self.store.path
+        self._lock = lock_of(self.store, LOCK)
 
     @property
     def result(self) -> str:
@@ -91,10 +91,10 @@ class Folder:
         data = BytesIO()
         np.savez(data, allow_pickle=False, **arrays_of(request))
         labels = data.getvalue()
-        self.place.write(LABELS, labels)
+        self.store.write(LABELS, labels)
         digest = hashlib.sha256(labels).hexdigest()
         self._write(REQUEST, {"format": FORMAT, "sha256": digest, **plain_request(request)})
-        self.place.remove(PROGRESS)
+        self.store.remove(PROGRESS)
 
     def request(self) -> Request:
         """What was asked for.
@@ -120,7 +120,7 @@ class Folder:
     def _labels(self, digest: str) -> dict[str, Any]:
         path = f"{self.path}/{LABELS}"
         try:
-            data = self.place.read(LABELS)
+            data = self.store.read(LABELS)
         except OSError as error:
             raise CheckpointError(f"{path} cannot be read ({error}). Submit again.") from error
         if hashlib.sha256(data).hexdigest() != digest:
@@ -134,7 +134,7 @@ class Folder:
     @property
     def is_detached(self) -> bool:
         """Whether a run was submitted with this checkpoint."""
-        return self.place.has(REQUEST)
+        return self.store.has(REQUEST)
 
     @property
     def status(self) -> Status:
@@ -157,14 +157,14 @@ class Folder:
     @property
     def stop_wanted(self) -> bool:
         """Whether somebody wants the run to stop."""
-        return self.place.has(STOP)
+        return self.store.has(STOP)
 
     def want_stop(self, *, wanted: bool = True) -> None:
         """Want it to stop, or not any more."""
         if wanted:
-            self.place.write(STOP, b"", sync=False)
+            self.store.write(STOP, b"", sync=False)
         else:
-            self.place.remove(STOP)
+            self.store.remove(STOP)
 
     def is_driven(self) -> bool:
         """Whether a driver holds the lock now."""
@@ -173,7 +173,7 @@ class Folder:
     @contextmanager
     def driven(self) -> Iterator[AbstractLock]:
         """Hold the lock, waiting for one who has lost his seat and not yet noticed."""
-        lock, deadline = self.place.lock(LOCK), time.monotonic() + LOCK_WAIT
+        lock, deadline = lock_of(self.store, LOCK), time.monotonic() + LOCK_WAIT
         while not lock.held:
             try:
                 lock.take()
@@ -192,11 +192,11 @@ class Folder:
 
         A run at a URL has one on the machine of the driver.
         """
-        if not isinstance(self.place, FolderPlace):
+        if not isinstance(self.store, FileStore):
             with tempfile.TemporaryDirectory(prefix="dhsic-driver-") as name:
                 yield Path(name)
             return
-        scratch = self.place.path / SCRATCH
+        scratch = self.store.path / SCRATCH
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
         try:
@@ -206,11 +206,11 @@ class Folder:
 
     def _write(self, name: str, content: Mapping[str, Any], *, sync: bool = True) -> None:
         text = json.dumps(plain(dict(content)), indent=1)
-        self.place.write(name, text.encode(), sync=sync)
+        self.store.write(name, text.encode(), sync=sync)
 
     def _read(self, name: str) -> dict[str, Any]:
         try:
-            return dict(json.loads(self.place.read(name)))
+            return dict(json.loads(self.store.read(name)))
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:

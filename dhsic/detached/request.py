@@ -15,7 +15,7 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.selectors.groups import Groups
 from dhsic.selectors.request import Request
 from dhsic.selectors.select import method_of, selector_of
-from dhsic.storage.nodes import plain
+from dhsic.storage.format import plain
 
 #: Fields of a request that are kept as they are.
 KEPT = (

@@ -133,7 +133,7 @@ class Run:
                 return status
             if deadline is not None and time.monotonic() > deadline:
                 return status
-            time.sleep(LOOKS * self.folder.place.rarer)
+            time.sleep(LOOKS * self.folder.store.rarer)
 
     def result(self, timeout: float | None = None) -> xr.Dataset:
         """Wait for the result and read it.

@@ -20,7 +20,7 @@ from dhsic.runtime.threads import Threads
 from dhsic.selectors.request import Request
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.storage.objects import as_path, check_url, is_url
-from dhsic.storage.place import MOMENTARY, AbstractPlace, FolderPlace, check_place, place_at
+from dhsic.storage.store import MOMENTARY, AbstractStore, FileStore, check_place, store_at
 
 
 @contextmanager
@@ -36,8 +36,8 @@ def introduced(
     """
     from dhsic.runtime import driving
 
-    place = folder.place
-    if isinstance(place, FolderPlace):
+    place = folder.store
+    if isinstance(place, FileStore):
         parent = place.path.parent
         is_ours = not parent.exists()
         parent.mkdir(exist_ok=True)
@@ -55,7 +55,7 @@ def introduced(
         yield found
 
 
-def _check_reach(place: AbstractPlace, client: Any) -> None:
+def _check_reach(place: AbstractStore, client: Any) -> None:
     """Have every worker read what we write at a URL, and write what we read."""
     from dhsic.runtime import driving
 
@@ -79,7 +79,7 @@ def answer(url: str, sign: str) -> tuple[str, str]:
     """Copy a sign, on a worker; name of the copy, and why there is none."""
     name = f"{sign}/{secrets.token_hex(8)}"
     try:
-        place = place_at(url)
+        place = store_at(url)
         place.write(name, place.read(f"{sign}/ours"))
     except Exception as error:  # whatever it is, it is for who asked to say
         return name, f"{type(error).__name__}: {str(error).rstrip('.')}"

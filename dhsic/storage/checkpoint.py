@@ -1,6 +1,4 @@
-"""`Checkpoint`: a run takes its folder, keeps every round, and goes on from the last.
-
-A checkpoint: the state of a run after any round, kept so that any death loses one round.
+"""`Checkpoint`: the state of a run after any round, kept so that any death loses one round.
 
 It is a plain Zarr v3 group in a folder or at a URL of an object store, with a single writer::
 
@@ -10,8 +8,7 @@ It is a plain Zarr v3 group in a folder or at a URL of an object store, with a s
       rounds/000001/  features, scores: what left in that round; its record in the attributes
       lock            held by the process that writes; in an object store its lease
 
-A round is written once, made durable, and counts only when the root says so. Every digest covers
-the one before it, so rounds are read as a chain that ends where something is damaged.
+A round is written once, made durable, and counts only when the root says so.
 
 A method that needs more than what left in each round (weights, say) keeps arrays with it; they are
 whole in themselves, so those of the last two rounds stay and the others are removed.
@@ -22,6 +19,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -30,22 +28,23 @@ import numpy as np
 from dhsic._typing import Array
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import CheckpointError, DataError, InputError
+from dhsic.sources.views import named
 from dhsic.storage.format import (
     CHECKSUMS,
     ROOT,
+    START,
     Root,
-    compare,
-    compare_data,
     digest_of,
+    encode,
     name_of,
+    plain,
     read_checksums,
     recover,
     sha,
     start_digest,
 )
-from dhsic.storage.lock import LostError
-from dhsic.storage.nodes import plain
-from dhsic.storage.place import place_at
+from dhsic.storage.lock import lock_of
+from dhsic.storage.store import LostError, Tag, store_at
 
 #: Name of the lock of the one who writes.
 LOCK = "lock"
@@ -79,13 +78,13 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         _check_path(path)
-        self.place = place_at(path)
-        self.path = self.place.path
+        self.store = store_at(path)
+        self.path = self.store.path
         self._is_own = False  # `begin` made the folder
         self._is_new = False  # `begin` found no run in it
-        self._lock = self.place.lock(LOCK)
-        self._kept_root = self.place.fenced(ROOT, self._lock)
+        self._lock = lock_of(self.store, LOCK)
         self._root: Root | None = None
+        self._tag: Tag | None = None  # of the root as it is there
         self._digest = ""  # of the last round, which the next one covers
         #: What `save` was given besides the state in the round that `begin` returned.
         self.arrays: Mapping[str, Array] = {}
@@ -116,10 +115,10 @@ class Checkpoint:
 
     def _make(self) -> None:
         """Make the folder where there is none; refuse one that holds something else."""
-        self._is_own = self.place.make()
-        if self.place.has(ROOT):
+        self._is_own = self.store.make()
+        if self.store.has(ROOT):
             return
-        others = sorted(self.place.names() - {LOCK})
+        others = sorted(self.store.names() - {LOCK})
         if others:
             raise CheckpointError(
                 f"{self.path} holds other things ({', '.join(others[:3])}) and is not a dhsic "
@@ -131,7 +130,7 @@ class Checkpoint:
         try:
             self._lock.take()
         except CheckpointError as error:
-            if DETACHED not in self.place.names():
+            if DETACHED not in self.store.names():
                 raise
             raise CheckpointError(
                 f"{error} It was left to a cluster: follow it with dhsic.attach, or stop it with "
@@ -141,41 +140,48 @@ class Checkpoint:
     def _discard(self) -> None:
         """Remove what was written for a run that was refused before its first round."""
         self._lock.release()
-        self.place.remove("start", "rounds", ROOT, LOCK)
+        self.store.remove(START, "rounds", ROOT, LOCK)
         if self._is_own:
-            self.place.unmake()
+            self.store.unmake()
 
     def _open(self, identity: dict[str, Any]) -> SelectionState | None:
         job = identity.pop("job", None)
-        self._root = self._claimed(identity)
-        if self._root is None:
+        root = self._claimed(identity)
+        if root is None:
             self._is_new = True
-            self._root = Root(identity, job)
-            self._root.write(self._kept_root)
+            self._write(Root(identity, job))
             return None
-        recovered = recover(self.place, self._root)
+        recovered = recover(self.store, root)
         if recovered is None:
             return None
         self._digest, self.arrays = recovered.digest, recovered.arrays
-        self._root = replace(self._root, last_round=recovered.state.round)
+        self._root = replace(root, last_round=recovered.state.round)
         return recovered.state
 
     def _claimed(self, identity: Mapping[str, Any]) -> Root | None:
-        """Root of the run that is kept, if one is; from now on no one else writes it."""
+        """Root of the run that is kept, if one is.
+
+        It is written anew before all else, so that whoever had the lock before, and does not know
+        yet that it was taken away, cannot write it any more.
+        """
         while True:
-            data = self._kept_root.read()
-            if data is None:
+            found = self.store.get(ROOT)
+            if found is None:
                 return None
-            root = Root.of(data, self.place)
-            compare(self.path, root.identity, identity)
-            if not self._kept_root.needs_claim:
-                return root
+            root, self._tag = Root.of(found.data, self.path), found.tag
+            root.compare(identity, self.path)
             try:
-                root.write(self._kept_root)
+                self._write(root)
             except LostError:
                 self._lock.confirm(surely=True)  # if it is ours, our predecessor had a last word
             else:
                 return root
+
+    def _write(self, root: Root) -> None:
+        """Replace the root."""
+        self._lock.confirm()
+        self._tag = self.store.replace(ROOT, root.encode(), self._tag)
+        self._root = root
 
     def start(self, state: SelectionState, checksums: Array | None = None) -> None:
         """Keep the state before the first round, and what `check_data` compares with."""
@@ -183,14 +189,16 @@ class Checkpoint:
         more = {} if checksums is None else {CHECKSUMS: checksums}
         names = {name: sha(values) for name, values in more.items()}
         digest = start_digest(features, names)
-        self.place.write_node("rounds", {}, {}, self._lock)
-        self.place.write_node(
-            "start",
-            {"sha256": digest, "arrays": names},
-            {"features": features, **more},
-            self._lock,
-        )
-        self._kept(state, digest)
+        self._write_node("rounds", {}, {})
+        about = {"sha256": digest, "arrays": names}
+        self._write_node(START, about, {"features": features, **more})
+        self._count(state, digest)
+
+    def _write_node(
+        self, name: str, attributes: Mapping[str, Any], arrays: Mapping[str, Array]
+    ) -> None:
+        confirm = partial(self._lock.confirm, surely=True)
+        self.store.write_node(name, encode(attributes, arrays), confirm)
 
     def check_data(self, checksums: Array) -> None:
         """Refuse to go on with features of other values than those that the run began with.
@@ -205,8 +213,16 @@ class Checkpoint:
         CheckpointError
             Some are not those that `start` was given; checkpoints of a dhsic that gave none pass.
         """
-        if self._writable().last_round >= 0:
-            compare_data(self.path, read_checksums(self.place), checksums)
+        kept = read_checksums(self.store) if self._writable().last_round >= 0 else None
+        if kept is None:
+            return
+        changed = np.flatnonzero(kept != checksums)
+        if changed.size:
+            raise CheckpointError(
+                f"{self.path} belongs to other data: of {len(checksums)} features the values of "
+                f"{named(changed)} changed since the run began. Put them back, or start again in "
+                "another folder."
+            )
 
     def save(self, state: SelectionState, arrays: Mapping[str, Array] | None = None) -> None:
         """Keep a round: what left in it is written, then the root is switched to it.
@@ -228,38 +244,34 @@ class Checkpoint:
         record = plain(state.history[-1])
         more = {name: sha(values) for name, values in (arrays or {}).items()}
         digest = digest_of(self._digest, record, more, features, scores)
-        self.place.write_node(
-            name_of(state.round),
-            {"round": state.round, "history": record, "arrays": more, "sha256": digest},
-            {"features": features, "scores": scores, **(arrays or {})},
-            self._lock,
-        )
-        self._kept(state, digest)
+        about = {"round": state.round, "history": record, "arrays": more, "sha256": digest}
+        held = {"features": features, "scores": scores, **(arrays or {})}
+        self._write_node(name_of(state.round), about, held)
+        self._count(state, digest)
         if more:
-            self.place.remove(*(f"{name_of(state.round - 2)}/{name}" for name in more))
+            self.store.remove(*(f"{name_of(state.round - 2)}/{name}" for name in more))
 
-    def _kept(self, state: SelectionState, digest: str) -> None:
-        self._root = replace(self._writable(), last_round=state.round, complete=False)
-        self._root.write(self._kept_root)
+    def _count(self, state: SelectionState, digest: str) -> None:
+        """Have a round that was written count."""
+        self._write(replace(self._writable(), last_round=state.round, complete=False))
         self._digest = digest
 
     def finish(self) -> None:
         """Mark the run as complete."""
-        self._root = replace(self._writable(), complete=True)
-        self._root.write(self._kept_root)
+        self._write(replace(self._writable(), complete=True))
 
     def load(self) -> SelectionState | None:
         """Return the last valid state without taking the checkpoint; None before the start."""
-        recovered = recover(self.place, Root.read(self.place))
+        recovered = recover(self.store, Root.read(self.store))
         return None if recovered is None else recovered.state
 
     def is_begun(self) -> bool:
         """Return whether a run is kept here."""
-        return self.place.has(ROOT)
+        return self.store.has(ROOT)
 
     def job(self) -> Any:
         """Return what was given as ``identity["job"]``: what a resumed command starts from."""
-        return Root.read(self.place).job
+        return Root.read(self.store).job
 
     def is_written(self) -> bool:
         """Return whether a process writes here now, as far as can be seen at once."""
@@ -267,7 +279,7 @@ class Checkpoint:
 
     def is_complete(self) -> bool:
         """Return whether the run that is kept here has ended."""
-        return Root.read(self.place).complete
+        return Root.read(self.store).complete
 
     def _writable(self) -> Root:
         if self._root is not None:
@@ -301,6 +313,3 @@ def _check_path(path: Any) -> None:
             f"checkpoint={path!r} is no path. Pass the name of a folder, such as 'run.dhsic', or a "
             "URL, such as 's3://bucket/run.dhsic'."
         )
-
-
-__all__ = ["Checkpoint"]

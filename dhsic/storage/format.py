@@ -1,8 +1,8 @@
-"""The root of a checkpoint: whose run it is, and which round is the last.
+"""The format of a checkpoint: nodes of Zarr as names and bytes, the root, and rounds as a chain.
 
-The rounds of a checkpoint, read as a chain that ends where something is damaged.
-
-Digests, against damage.
+The root says whose run it is, and which round is the last that counts. Every round ends with a
+digest that covers the one before it, so rounds are read as a chain that ends where something is
+damaged.
 """
 
 from __future__ import annotations
@@ -10,19 +10,103 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import zarr
+from zarr.codecs import Crc32cCodec
+from zarr.core.buffer.cpu import Buffer
+from zarr.storage import MemoryStore
 
 from dhsic._typing import Array, Float, Index
 from dhsic.algorithms.state import SelectionState, begin
 from dhsic.errors import CheckpointError, StoreError
-from dhsic.sources.views import named
-from dhsic.storage.nodes import META, canonical, decode, names_of
-from dhsic.storage.place import AbstractFenced, AbstractPlace
+from dhsic.sources.chunked import read_array
+from dhsic.storage.store import AbstractStore
+
+logger = logging.getLogger("dhsic")
+
+# Plain data, and nodes ---------------------------------------------------------------------
+
+#: Name of the metadata of a group or array.
+META = "zarr.json"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{value!r} of type {type(value).__name__} is not plain data")
+
+
+def plain(value: Any) -> Any:
+    """Return a copy of plain data (NumPy scalars included) as JSON gives it back."""
+    return json.loads(json.dumps(value, default=_plain))
+
+
+def canonical(value: Any) -> str:
+    """Plain data as JSON, the same text for the same data."""
+    return json.dumps(value, sort_keys=True, default=_plain)
+
+
+def encode(attributes: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, bytes]:
+    """Files of a group of one-chunk arrays, each by its name below it."""
+    files: dict[str, Any] = {}
+    group = zarr.create_group(MemoryStore(files), attributes=plain(attributes))
+    for name, values in arrays.items():
+        group.create_array(
+            name,
+            data=values,
+            chunks=(max(values.size, 1),),
+            compressors=[Crc32cCodec()],
+            fill_value=-1 if values.dtype.kind == "i" else np.nan,
+            chunk_key_encoding={"name": "v2", "separator": "."},  # a folder less to sync
+        )
+    return as_bytes(files)
+
+
+def decode(
+    files: Mapping[str, bytes], node: str, arrays: Iterable[str] = ()
+) -> tuple[dict[str, Any], list[Array]]:
+    """Attributes of a node, and the arrays in it of these names.
+
+    Raises
+    ------
+    FileNotFoundError
+        The metadata of one are not there.
+    DataError
+        An array is damaged, or has codecs that are not read.
+    """
+    wanted = list(arrays)
+    for meta in (META, *(f"{name}/{META}" for name in wanted)):
+        if f"{node}/{meta}" not in files:
+            raise FileNotFoundError(f"{meta} is not there")
+    own = {name: files[name] for name in names_of(node, *wanted) if name in files}
+    group: Any = zarr.open_group(in_memory(own), path=node, mode="r")
+    return dict(group.attrs), [read_array(group[name]) for name in wanted]
+
+
+def names_of(node: str, *arrays: str) -> list[str]:
+    """Names of the files of a node with these arrays; an empty array has no chunk."""
+    parts = [META, *(f"{array}/{part}" for array in arrays for part in (META, "0"))]
+    return [f"{node}/{part}" for part in parts]
+
+
+def in_memory(files: Mapping[str, bytes]) -> MemoryStore:
+    """Store that holds these files."""
+    return MemoryStore({name: Buffer.from_bytes(data) for name, data in files.items()})
+
+
+def as_bytes(files: Mapping[str, Any]) -> dict[str, bytes]:
+    """Files of a store in memory."""
+    return {name: content.to_bytes() for name, content in files.items()}
+
+
+# Digests -----------------------------------------------------------------------------------
 
 
 def sha(*parts: str | Array) -> str:
@@ -33,8 +117,23 @@ def sha(*parts: str | Array) -> str:
     return digest.hexdigest()
 
 
+def start_digest(features: Index, names: Mapping[str, str]) -> str:
+    """Digest of the start, which covers, by their digests, its arrays."""
+    return sha("start", features, *([canonical(names)] if names else []))
+
+
+def digest_of(
+    previous: str, record: Any, names: Mapping[str, str], features: Index, scores: Float
+) -> str:
+    """Digest of a round, which covers the one before and, by their digests, its arrays."""
+    more = [canonical(names)] if names else []
+    return sha(previous, canonical(record), features, scores, *more)
+
+
+# The root ----------------------------------------------------------------------------------
+
 FORMAT = 1
-ROOT = "zarr.json"
+ROOT = META
 KEY = "dhsic_checkpoint"
 REMEDY = "Pass the folder given as checkpoint=, or a new one."
 #: Parameters that are kept as a digest, which tells nobody anything: what to say of them.
@@ -51,101 +150,85 @@ class Root:
     complete: bool = False
     format: int = FORMAT
 
-    def write(self, kept: AbstractFenced) -> None:
-        """Replace what is there."""
+    def encode(self) -> bytes:
+        """The file, with a mark that tells it from what any other process writes."""
         content = {name: getattr(self, name) for name in self.__slots__}
         content["sha256"] = sha(canonical(content))
-        attributes = {KEY: content, **kept.mark()}
+        attributes = {KEY: content, "dhsic_write": secrets.token_hex(8)}
         node = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
-        kept.write(json.dumps(node, indent=1).encode())
+        return json.dumps(node, indent=1).encode()
 
     @classmethod
-    def read(cls, place: AbstractPlace) -> Root:
+    def read(cls, store: AbstractStore) -> Root:
         """Root of a checkpoint; a sentence where it is damaged or there is none."""
         try:
-            data = place.read(ROOT)
+            data = store.read(ROOT)
         except OSError as error:
-            there = place.is_there()
+            there = store.is_there()
             why = f"there is no {ROOT} in it" if there else "there is no such folder"
             raise CheckpointError(
-                f"{place.path} is not a dhsic checkpoint: {why}. {REMEDY}"
+                f"{store.path} is not a dhsic checkpoint: {why}. {REMEDY}"
             ) from error
-        return cls.of(data, place)
+        return cls.of(data, store.path)
 
     @classmethod
-    def of(cls, data: bytes, place: AbstractPlace) -> Root:
-        """Root of what was read of a checkpoint."""
-        content = _content(data, place)
+    def of(cls, data: bytes, path: Path | str) -> Root:
+        """Root of what was read of the checkpoint at a path."""
+        content = _content(data, path)
         try:
             version = int(content["format"])
         except (ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(_damaged(place, "it names no format")) from error
+            raise _damaged(path, "it names no format") from error
         if version > FORMAT:
             raise CheckpointError(
-                f"{place.path} has checkpoint format {version}, and this dhsic knows formats up "
+                f"{path} has checkpoint format {version}, and this dhsic knows formats up "
                 f"to {FORMAT}. Upgrade dhsic, or start again in another folder."
             )
         if content.pop("sha256", None) != sha(canonical(content)):
-            raise CheckpointError(_damaged(place, "its content and its sha256 differ"))
+            raise _damaged(path, "its content and its sha256 differ")
         return cls(**content)
 
+    def compare(self, given: Mapping[str, Any], path: Path | str) -> None:
+        """Refuse to go on with another run than the one that is kept."""
+        kept = self.identity
+        if kept["source"] != given["source"]:
+            raise CheckpointError(
+                f"{path} belongs to other data: values, names, shape or chunks are not those of "
+                "this source. Pass the same data, or another folder."
+            )
+        if differ := _differences(kept["parameters"], given["parameters"]):
+            raise CheckpointError(
+                f"{path} belongs to a run with other parameters: {differ}. Pass those, or another "
+                "folder."
+            )
+        if differ := _differences(kept["versions"], given["versions"]):
+            raise CheckpointError(
+                f"{path} was begun with other versions: {differ}. Scores round differently "
+                "between versions; finish it with those, or start again in another folder."
+            )
 
-def _content(data: bytes, place: AbstractPlace) -> dict[str, Any]:
+
+def _content(data: bytes, path: Path | str) -> dict[str, Any]:
     """What the root of a checkpoint holds for us; a sentence where it is none."""
     try:
         node = json.loads(data)
     except ValueError as error:
-        raise CheckpointError(_damaged(place, "it is no JSON")) from error
+        raise _damaged(path, "it is no JSON") from error
     if not isinstance(node, dict) or not isinstance(node.get("attributes"), dict | None):
-        raise CheckpointError(_damaged(place, "it describes no Zarr node"))
+        raise _damaged(path, "it describes no Zarr node")
     content = (node.get("attributes") or {}).get(KEY)
     if not isinstance(content, dict):
         raise CheckpointError(
-            f"{place.path} is not a dhsic checkpoint: it is a Zarr store of something else. "
-            f"{REMEDY}"
+            f"{path} is not a dhsic checkpoint: it is a Zarr store of something else. {REMEDY}"
         )
     return content
 
 
-def _damaged(place: AbstractPlace, why: str) -> str:
-    return (
-        f"{place.path}/{ROOT} is damaged: {why}. Restore it from a copy, or start again in "
+def _damaged(path: Path | str, why: str) -> CheckpointError:
+    return CheckpointError(
+        f"{path}/{ROOT} is damaged: {why}. Restore it from a copy, or start again in "
         "another folder."
     )
-
-
-def compare(path: Path | str, kept: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Refuse to go on with another run than the one that is kept."""
-    if kept["source"] != given["source"]:
-        raise CheckpointError(
-            f"{path} belongs to other data: values, names, shape or chunks are not those of this "
-            "source. Pass the same data, or another folder."
-        )
-    differ = _differences(kept["parameters"], given["parameters"])
-    if differ:
-        raise CheckpointError(
-            f"{path} belongs to a run with other parameters: {differ}. Pass those, or another "
-            "folder."
-        )
-    differ = _differences(kept["versions"], given["versions"])
-    if differ:
-        raise CheckpointError(
-            f"{path} was begun with other versions: {differ}. Scores round differently between "
-            "versions; finish it with those, or start again in another folder."
-        )
-
-
-def compare_data(path: Path | str, kept: Array | None, given: Array) -> None:
-    """Refuse to go on with data that changed; by checksums of all features, where they are kept."""
-    if kept is None:
-        return
-    changed: Index = np.flatnonzero(kept != given)
-    if changed.size:
-        raise CheckpointError(
-            f"{path} belongs to other data: of {len(given)} features the values of "
-            f"{named(changed)} changed since the run began. Put them back, or start again in "
-            "another folder."
-        )
 
 
 def _differences(kept: Mapping[str, Any], given: Mapping[str, Any]) -> str:
@@ -159,8 +242,9 @@ def _differences(kept: Mapping[str, Any], given: Mapping[str, Any]) -> str:
     )
 
 
-logger = logging.getLogger("dhsic")
+# The chain of rounds -----------------------------------------------------------------------
 
+START = "start"
 #: Array of the start with a checksum for each feature of the data.
 CHECKSUMS = "checksums"
 
@@ -171,105 +255,79 @@ def name_of(number: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Round:
     """A round as it was read: the state after it, the digest it ends with, the arrays it names."""
 
     state: SelectionState
     digest: str
-    names: Mapping[str, str]
-    arrays: Mapping[str, Array]
+    names: Mapping[str, str] = field(default_factory=dict)
+    arrays: Mapping[str, Array] = field(default_factory=dict)
 
 
-def recover(place: AbstractPlace, root: Root) -> Kept | None:
+def recover(store: AbstractStore, root: Root) -> Round | None:
     """Return the last round that is whole and whose whole chain of rounds is valid."""
     if root.last_round < 0:
         return None
-    nodes = _Nodes.of(place, root.last_round)
-    start, digest = _read_start(nodes)
-    first = before = last = Kept(begin(start), digest, {}, {})
-    for number in range(1, root.last_round + 1):
+    numbers = range(1, root.last_round + 1)
+    names = (names_of(name_of(number), "features", "scores") for number in numbers)
+    # All at once: a store far away takes its time.
+    files = store.read_all([*names_of(START, "features"), *chain.from_iterable(names)])
+    first = before = last = _read_start(files, store)
+    for number in numbers:
         try:
-            before, last = last, _read_round(nodes, number, last)
+            before, last = last, _read_round(files, number, last)
         except Exception as error:  # damage shows in as many ways as there are bytes
-            _warn(place, root, number, error, number - 1)
+            _warn(store, root, number, error, number - 1)
             break
     for kept, left in ((last, before.state.round), (before, 0)):
         try:
-            return replace(kept, arrays=_read_arrays(place, kept))
+            return replace(kept, arrays=_arrays(store, name_of(kept.state.round), kept.names))
         except StoreError:
             raise
         except Exception as error:  # as above
-            _warn(place, root, kept.state.round, error, left)
+            _warn(store, root, kept.state.round, error, left)
     return first
 
 
-@dataclass(frozen=True, slots=True)
-class _Nodes:
-    """The files of the start and of all rounds, read at once: a store far away takes its time."""
-
-    place: AbstractPlace
-    files: Mapping[str, bytes]
-
-    @classmethod
-    def of(cls, place: AbstractPlace, last_round: int) -> _Nodes:
-        names = [f"start/{part}" for part in names_of("features")]
-        parts = names_of("features", "scores")
-        for number in range(1, last_round + 1):
-            names += [f"{name_of(number)}/{part}" for part in parts]
-        return cls(place, place.read_all(names))
-
-    def read(self, name: str, *arrays: str) -> tuple[dict[str, Any], list[Array]]:
-        """Attributes of a node, and arrays in it."""
-        files = {part: self.files.get(f"{name}/{part}") for part in names_of(*arrays)}
-        return decode({part: data for part, data in files.items() if data is not None}, *arrays)
-
-
-def _warn(place: AbstractPlace, root: Root, number: int, error: Exception, left: int) -> None:
+def _warn(store: AbstractStore, root: Root, number: int, error: Exception, left: int) -> None:
     reason = f"{type(error).__name__}: {error}"
     logger.warning(
         "%s: round %d of %d is damaged (%s). Going on from round %d.",
-        *(place.path, number, root.last_round, reason, left),
+        *(store.path, number, root.last_round, reason, left),
     )
 
 
-def _read_start(nodes: _Nodes) -> tuple[Index, str]:
+def _read_start(files: Mapping[str, bytes], store: AbstractStore) -> Round:
     try:
-        attributes, (start,) = nodes.read("start", "features")
+        attributes, (start,) = decode(files, START, ["features"])
         digest = start_digest(start, attributes.get("arrays", {}))
-        intact = attributes["sha256"] == digest
-        reason = "" if intact else "its sha256 differs"
+        reason = "" if attributes["sha256"] == digest else "its sha256 differs"
     except Exception as error:  # as above
-        intact, reason = False, f"{type(error).__name__}: {error}"
-    if not intact:
+        reason = f"{type(error).__name__}: {error}"
+    if reason:
         raise CheckpointError(
-            f"Nothing valid is left in {nodes.place.path}: its list of features is damaged "
+            f"Nothing valid is left in {store.path}: its list of features is damaged "
             f"({reason}). Restore the folder from a copy, or start again in another one."
         )
-    return start, digest
+    return Round(begin(start), digest)
 
 
-def _read_round(nodes: _Nodes, number: int, previous: Kept) -> Kept:
-    attributes, (features, scores) = nodes.read(name_of(number), "features", "scores")
+def _read_round(files: Mapping[str, bytes], number: int, previous: Round) -> Round:
+    attributes, (features, scores) = decode(files, name_of(number), ["features", "scores"])
     record, names = attributes["history"], attributes.get("arrays", {})
     digest = digest_of(previous.digest, record, names, features, scores)
     if (attributes["round"], attributes["sha256"]) != (number, digest):
         raise ValueError("its sha256 differs, or it does not follow from the round before")
-    return Kept(previous.state.after(features, scores, record), digest, names, {})
+    return Round(previous.state.after(features, scores, record), digest, names)
 
 
-def _read_arrays(place: AbstractPlace, kept: Kept) -> dict[str, Array]:
-    """Return the arrays that a round names."""
-    return _named_arrays(place, name_of(kept.state.round), kept.names)
-
-
-def _named_arrays(place: AbstractPlace, node: str, digests: Mapping[str, str]) -> dict[str, Array]:
+def _arrays(store: AbstractStore, node: str, digests: Mapping[str, str]) -> dict[str, Array]:
     """Return arrays of a node, each by its name, to which it has a digest."""
     if not digests:
         return {}
     if not all(name.isidentifier() for name in digests):
         raise ValueError("it names arrays that no run has")
-    files = place.read_all(f"{node}/{part}" for part in names_of(*digests))
-    _, found = decode({n.removeprefix(f"{node}/"): data for n, data in files.items()}, *digests)
+    _, found = decode(store.read_all(names_of(node, *digests)), node, digests)
     arrays = dict(zip(digests, found, strict=True))
     differ = [name for name, values in arrays.items() if sha(values) != digests[name]]
     if differ:
@@ -277,29 +335,16 @@ def _named_arrays(place: AbstractPlace, node: str, digests: Mapping[str, str]) -
     return arrays
 
 
-def read_checksums(place: AbstractPlace) -> Array | None:
+def read_checksums(store: AbstractStore) -> Array | None:
     """Return the checksums of the data that the start holds; None of one that was given none."""
     try:
-        attributes, _ = decode({META: place.read(f"start/{META}")})
-        return _named_arrays(place, "start", attributes.get("arrays", {})).get(CHECKSUMS)
+        attributes, _ = decode(store.read_all(names_of(START)), START)
+        return _arrays(store, START, attributes.get("arrays", {})).get(CHECKSUMS)
     except StoreError:
         raise
     except Exception as error:  # as above
         raise CheckpointError(
-            f"The checksums of the data in {place.path} are damaged ({type(error).__name__}: "
+            f"The checksums of the data in {store.path} are damaged ({type(error).__name__}: "
             f"{error}), so nothing tells whether the data are the same. Restore the folder from a "
             "copy, or start again in another one."
         ) from error
-
-
-def start_digest(features: Index, names: Mapping[str, str]) -> str:
-    """Digest of the start, which covers, by their digests, its arrays."""
-    return sha("start", features, *([canonical(names)] if names else []))
-
-
-def digest_of(
-    previous: str, record: Any, names: Mapping[str, str], features: Index, scores: Float
-) -> str:
-    """Digest of a round, which covers the one before and, by their digests, its arrays."""
-    more = [canonical(names)] if names else []
-    return sha(previous, canonical(record), features, scores, *more)

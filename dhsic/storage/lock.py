@@ -17,28 +17,15 @@ import socket
 import threading
 import time
 from abc import ABC, abstractmethod
-from datetime import UTC, datetime, timedelta
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from dhsic.errors import CheckpointError, StoreError
-from dhsic.storage.objects import Found, Objects, Tag
+from dhsic.storage.store import AbstractStore, FileStore, Found, LostError, ObjectStore, Tag, gone
 
 logger = logging.getLogger("dhsic")
-
-
-class LostError(CheckpointError):
-    """Another process has taken the right to write from this one, which was silent for long."""
-
-
-def gone(path: Path | str) -> CheckpointError:
-    """The error of a place that is not there any more while a run keeps its rounds in it."""
-    return CheckpointError(
-        f"{path} was there when this run began to write in it, and is removed or moved now: the "
-        "rounds that were kept there are gone with it. Bring it back and start again, or start "
-        "again with a new checkpoint."
-    )
 
 
 class AbstractLock(ABC):
@@ -72,10 +59,17 @@ class AbstractLock(ABC):
         """Whether some process holds it now, as far as can be seen at once."""
 
 
+def lock_of(store: AbstractStore, name: str) -> AbstractLock:
+    """The lock of this name in a store."""
+    if isinstance(store, FileStore):
+        return FileLock(store.path / name)
+    return Lease(str(store.path), name)
+
+
 # In a folder -------------------------------------------------------------------------------
 
 
-class WriterLock(AbstractLock):
+class FileLock(AbstractLock):
     """The right to write in a folder: one process at a time.
 
     The kernel holds the lock and frees it when its holder dies, however it dies and whatever
@@ -113,7 +107,7 @@ class WriterLock(AbstractLock):
                 "%s cannot be locked (%s); see that one run writes it.", self.path, error
             )
         os.ftruncate(handle, 0)
-        os.write(handle, _this_process())
+        os.write(handle, this_process().encode())
         self._handle = handle
 
     def release(self) -> None:
@@ -130,7 +124,7 @@ class WriterLock(AbstractLock):
             there = self.path.stat()
             is_ours = os.path.samestat(there, os.fstat(self._handle))
             # Not all file systems number a file the same way twice.
-            is_ours = is_ours or self.path.read_bytes() == _this_process()
+            is_ours = is_ours or self.path.read_bytes() == this_process().encode()
         except (FileNotFoundError, NotADirectoryError) as error:
             if not self.path.parent.is_dir():
                 raise gone(self.path.parent) from error
@@ -147,7 +141,7 @@ class WriterLock(AbstractLock):
     def is_taken(self) -> bool:
         if not self.path.exists():
             return False
-        lock = WriterLock(self.path)
+        lock = FileLock(self.path)
         try:
             lock.take()
         except CheckpointError:
@@ -158,8 +152,9 @@ class WriterLock(AbstractLock):
         return False
 
 
-def _this_process() -> bytes:
-    return f"process {os.getpid()} on {socket.gethostname()}".encode()
+def this_process() -> str:
+    """How messages of others call this process."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def flock(handle: int) -> None:
@@ -177,10 +172,8 @@ LEASE = 45.0  # seconds without a word after which a holder is taken for dead
 BEAT = 10.0  # seconds between two words of it
 LOOK = 1.0  # seconds between looks of who waits for it
 PATIENCE = 15.0  # seconds that the store may take over one word
-#: How much clocks may differ: stores refuse requests of those that differ by more.
-SKEW = timedelta(minutes=15)
-#: The same where a mistake is mended by the next look.
-SMALL_SKEW = timedelta(minutes=1)
+SKEW = 900.0  # seconds that clocks may differ: stores refuse requests of those that do by more
+SMALL_SKEW = 60.0  # the same where a mistake is mended by the next look
 
 #: Leases that this process holds, and processes whose leases have run out.
 _ours: set[str] = set()
@@ -212,14 +205,13 @@ class Lease(AbstractLock):
     """
 
     def __init__(self, url: str, name: str) -> None:
-        self._url = url
         self._name = name
-        self._objects = Objects(url, PATIENCE)
+        self._store = ObjectStore(url, PATIENCE)
         self._one_at_a_time = threading.RLock()
         self._stop = threading.Event()
         self._tag: Tag | None = None
-        self._content: dict[str, Any] = {}
-        self._heard = 0.0  # when we last wrote it
+        self._said = Word()  # what we last wrote
+        self._heard = 0.0  # when that was
         self._successor: str | None = None
         self._seen: tuple[Tag | None, float] = (None, 0.0)
 
@@ -237,80 +229,71 @@ class Lease(AbstractLock):
         """
         if self.held:
             return
-        self._begin()
-        found = self._objects.get(self._name)
+        found = self._store.get(self._name)
         tag = None if found is None else self._watched(found)
-        taken = self._written(tag)
-        if taken is None:  # another one was faster
-            raise self._refusal(_content(self._objects.get(self._name)))
-        self._tag = taken
+        self._stop, self._successor = threading.Event(), None
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        self._said = Word(
+            holder=f"{this_process()} since {since}",
+            process=_process(os.getpid()),
+            lease=secrets.token_hex(8),
+            seconds=LEASE,
+        )
+        self._tag = self._written(tag)
+        if self._tag is None:  # another one was faster
+            raise self._refusal(Word.of(self._store.get(self._name)))
         try:
             self._check_store()
         except BaseException:
             self.release()
             raise
-        _ours.add(self._content["lease"])
+        _ours.add(self._said.lease)
         threading.Thread(target=self._live, name="dhsic-lease", daemon=True).start()
-
-    def _begin(self) -> None:
-        since = datetime.now(UTC).isoformat(timespec="seconds")
-        self._stop, self._successor = threading.Event(), None
-        self._content = {
-            "holder": f"process {os.getpid()} on {socket.gethostname()} since {since}",
-            "process": _process(os.getpid()),
-            "lease": secrets.token_hex(8),
-            "seconds": LEASE,
-            "beat": 0,
-        }
 
     def _written(self, tag: Tag | None) -> Tag | None:
         """Write our next word where `tag` is; None where it is not."""
-        self._heard, before = now(), self._heard
-        self._content["beat"] += 1
-        data = json.dumps(self._content).encode()
+        before, self._heard = self._heard, now()
+        self._said = replace(self._said, beat=self._said.beat + 1)
         try:
-            if tag is None:
-                return self._objects.create(self._name, data)
-            return self._objects.update(self._name, data, tag)
+            return self._store.put_if(self._name, self._said.encode(), tag)
         except StoreError:
             self._heard = before
             raise
 
     def _watched(self, found: Found) -> Tag | None:
         """Version of a lease that nobody has any more, once that is known; None if it is gone."""
-        content = _content(found)
-        if _is_free(content) or _is_dead(content) or _age(found) > SKEW + _length(content):
+        word = Word.of(found)
+        if word.is_free or word.is_dead or _age(found) > SKEW + word.seconds:
             return found.tag
-        if content["process"] == _process(os.getpid()):
-            raise self._refusal(content)
+        if word.process == _process(os.getpid()):
+            raise self._refusal(word)
         logger.warning(
             "%s is held by %s; waiting up to %g s to hear whether it is still at work.",
-            *(self._url, content["holder"], _length(content).total_seconds()),
+            *(self._store.path, word.holder, word.seconds),
         )
-        deadline = now() + _length(content).total_seconds()
+        deadline = now() + word.seconds
         while now() < deadline:
             time.sleep(LOOK)
-            again = self._objects.get(self._name)
-            if again is None or _is_free(_content(again)):
+            again = self._store.get(self._name)
+            if again is None or Word.of(again).is_free:
                 return None if again is None else again.tag
             if again.tag != found.tag:
-                raise self._refusal(_content(again))
-        _dead.add(content["process"])
-        logger.warning("%s: %s is dead; taking over.", self._url, content["holder"])
+                raise self._refusal(Word.of(again))
+        _dead.add(word.process)
+        logger.warning("%s: %s is dead; taking over.", self._store.path, word.holder)
         return found.tag
 
-    def _refusal(self, content: dict[str, Any]) -> CheckpointError:
+    def _refusal(self, word: Word) -> CheckpointError:
         return CheckpointError(
-            f"{self._url} is being written by {content['holder'] or 'another process'}. Wait "
+            f"{self._store.path} is being written by {word.holder or 'another process'}. Wait "
             "until it ends, stop it, or pass another folder."
         )
 
     def _check_store(self) -> None:
         """Refuse a store that writes whatever the condition: it cannot have a single writer."""
-        content = json.dumps({**self._content, "beat": -1}).encode()
-        if self._objects.create(self._name, content) is not None:
+        if self._store.put_if(self._name, replace(self._said, beat=-1).encode(), None) is not None:
             raise CheckpointError(
-                f"The object store of {self._url} does not honour conditional writes "
+                f"The object store of {self._store.path} does not honour conditional writes "
                 "(If-None-Match), without which two runs could write one checkpoint. Use another "
                 "store, or a folder."
             )
@@ -335,15 +318,15 @@ class Lease(AbstractLock):
                 if tag is not None:
                     self._tag = tag
                     return
-                found = self._objects.get(self._name)
+                found = self._store.get(self._name)
                 if found is None:
-                    raise gone(self._url)
-                self._successor = str(_content(found)["holder"])
-                _ours.discard(self._content["lease"])
+                    raise gone(self._store.path)
+                self._successor = Word.of(found).holder
+                _ours.discard(self._said.lease)
             raise LostError(
-                f"{self._url} is now written by {self._successor or 'another process'}: this one "
-                f"was not heard of for {LEASE:g} s and has been followed by it. Let that one go "
-                "on; the rounds that are done are kept."
+                f"{self._store.path} is now written by {self._successor or 'another process'}: "
+                f"this one was not heard of for {LEASE:g} s and has been followed by it. Let that "
+                "one go on; the rounds that are done are kept."
             )
 
     def confirm(self, *, surely: bool = False) -> None:
@@ -354,11 +337,11 @@ class Lease(AbstractLock):
         self._stop.set()
         with self._one_at_a_time:
             tag, self._tag = self._tag, None
-            _ours.discard(self._content.get("lease", ""))
+            _ours.discard(self._said.lease)
             if tag is None or self._successor is not None:
                 return
             try:
-                self._objects.update(self._name, b"{}", tag)
+                self._store.put_if(self._name, b"{}", tag)
             except StoreError as error:
                 logger.debug("%s", error)  # it runs out
 
@@ -367,46 +350,68 @@ class Lease(AbstractLock):
 
         A holder that died is seen to be dead when the lease has run out.
         """
-        found = self._objects.get(self._name)
-        content = _content(found)
-        if found is None or _is_free(content) or _is_dead(content):
+        found = self._store.get(self._name)
+        word = Word.of(found)
+        if found is None or word.is_free or word.is_dead:
             return False
-        if content["process"] == _process(os.getpid()):
+        if word.process == _process(os.getpid()):
             return True
         if self._seen[0] != found.tag:
             self._seen = found.tag, now()
-        watched = now() - self._seen[1]
-        length = _length(content)
-        return watched < length.total_seconds() and _age(found) < length + SMALL_SKEW
+        return now() - self._seen[1] < word.seconds and _age(found) < SMALL_SKEW + word.seconds
 
 
-def _content(found: Found | None) -> dict[str, Any]:
-    """What a lease says; of one that is damaged or free, that it is."""
-    free = {"holder": "", "process": "", "lease": "", "seconds": LEASE}
-    if found is None:
-        return free
-    try:
-        told = dict(json.loads(found.data))
-        told["seconds"] = float(told.get("seconds", LEASE))
-    except (ValueError, TypeError):
-        return free | {"holder": "another process", "process": "?", "lease": "?"}
-    return free | told
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What a holder says of its lease; nothing of one that is free.
+
+    Attributes
+    ----------
+    holder : str
+        Process, machine and time, for people.
+    process, lease : str
+        Names that no other process, and no other lease, will ever have.
+    seconds : float
+        How long the lease lasts after the word.
+    beat : int
+        Number of the word: no two are the same.
+    """
+
+    holder: str = ""
+    process: str = ""
+    lease: str = ""
+    seconds: float = LEASE
+    beat: int = 0
+
+    @classmethod
+    def of(cls, found: Found | None) -> Word:
+        """What an object says; one that is damaged is of somebody."""
+        if found is None:
+            return cls()
+        try:
+            said = dict(json.loads(found.data))
+            known = {of.name: said[of.name] for of in fields(cls) if of.name in said}
+            return cls(**known | {"seconds": float(said.get("seconds", LEASE))})
+        except (ValueError, TypeError):
+            return cls("another process", "?", "?", LEASE)
+
+    def encode(self) -> bytes:
+        """The object of the lease."""
+        return json.dumps(asdict(self)).encode()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody has the lease."""
+        return not self.lease
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the holder is known to be dead, or is an object of this process that is gone."""
+        if self.process == _process(os.getpid()):
+            return self.lease not in _ours
+        return self.process in _dead
 
 
-def _is_free(content: dict[str, Any]) -> bool:
-    return not content["lease"]
-
-
-def _is_dead(content: dict[str, Any]) -> bool:
-    """Whether its holder is known to be dead, or is an object of this process that is gone."""
-    if content["process"] == _process(os.getpid()):
-        return content["lease"] not in _ours
-    return content["process"] in _dead
-
-
-def _length(content: dict[str, Any]) -> timedelta:
-    return timedelta(seconds=content["seconds"])
-
-
-def _age(found: Found) -> timedelta:
-    return datetime.now(UTC) - found.modified
+def _age(found: Found) -> float:
+    """Seconds since an object was written, if our clock is like that of its store."""
+    return (datetime.now(UTC) - found.modified).total_seconds()

@@ -1,8 +1,4 @@
-"""Objects of a store: read, written whole, and written on a condition.
-
-A put of one object is atomic. One on a condition ends in one of two ways even where the answer to
-it is lost and it is sent again: what is there then tells which. For that no two writers may ever
-write the same bytes on a condition, which marks in their contents see to.
+"""Object stores: which URLs are taken, how `obstore` opens them, and what their errors mean.
 
 Keys come from the environment, where `obstore` looks for them: ``AWS_ACCESS_KEY_ID``,
 ``AWS_SECRET_ACCESS_KEY``, ``AWS_ENDPOINT_URL``, ``AWS_REGION``, those of a workload identity, and
@@ -17,17 +13,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache, lru_cache
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from dhsic.errors import DhsicError, InputError, StoreError
+from dhsic.errors import DhsicError, InputError
 
 # URLs: which are taken, and what must not be in them ---------------------------------------
 
@@ -159,14 +152,10 @@ def _reason(text: str) -> str:
     return "" if "://" in first or "<" in first else first[:200]  # of a setting that is wrong
 
 
-# Objects -----------------------------------------------------------------------------------
+# Opening -----------------------------------------------------------------------------------
 
 #: Seconds that a store may stay away before a run stops, and one request may take.
 PATIENCE, REQUEST = 90.0, 30.0
-#: Requests in flight at once.
-AT_ONCE = 32
-#: Times that a condition is tried again where the answer left open whether it held.
-TRIES = 4
 #: Seconds that the machine may take to say who it is where the environment names no keys.
 ASKING = 5.0
 #: Variables of which S3, and each other store, has one where the environment says who we are.
@@ -183,170 +172,19 @@ KEYS = (
 #: Variables that say where an S3 is which is not Amazon's.
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
-Tag = Mapping[str, str]
+
+def bucket_of(url: str, patience: float | None = None) -> Any:
+    """Store of `obstore` for the bucket of a URL, which may stay away for `patience` seconds."""
+    scheme, bucket = urlsplit(url)[:2]
+    if scheme == "memory":
+        return _in_memory(bucket)
+    endpoint = next((os.environ[name] for name in ENDPOINTS if name in os.environ), "")
+    seconds = PATIENCE if patience is None else patience
+    return _open(f"{scheme}://{bucket}", endpoint, seconds, os.getpid())
 
 
-class Found(NamedTuple):
-    """An object: what is in it, which version of it that is, and when it was written."""
-
-    data: bytes
-    tag: Tag
-    modified: datetime
-
-
-class Objects:
-    """Objects below a URL, by the rest of their keys.
-
-    Parameters
-    ----------
-    url : str
-        As `check_url` returns it.
-    patience : float, optional
-        Seconds that the store may stay away; `PATIENCE` by default.
-
-    Raises
-    ------
-    InputError
-        The package that reads object stores is not installed.
-    """
-
-    def __init__(self, url: str, patience: float | None = None) -> None:
-        self.url = url
-        self._bucket = urlsplit(url).netloc
-        self._prefix = urlsplit(url).path.strip("/")
-        self._patience = patience
-
-    def get(self, name: str) -> Found | None:
-        """The object of this name, if there is one."""
-        with self._told():
-            try:
-                result = _obstore().get(self._store, self._key(name))
-                data = bytes(result.bytes())
-            except FileNotFoundError:
-                return None
-            return Found(data, _tag(result.meta), result.meta["last_modified"])
-
-    def has(self, name: str) -> bool:
-        """Whether there is an object of this name."""
-        with self._told():
-            try:
-                _obstore().head(self._store, self._key(name))
-            except FileNotFoundError:
-                return False
-            return True
-
-    def get_all(self, names: Iterable[str]) -> dict[str, bytes]:
-        """What is in those of these objects that are there."""
-        wanted = list(names)
-        found = zip(wanted, self._at_once(self.get, wanted), strict=True)
-        return {name: of.data for name, of in found if of is not None}
-
-    def put(self, name: str, data: bytes | Path) -> None:
-        """Write an object, whatever was there; `data` may be a file."""
-        with self._told():
-            try:
-                _obstore().put(self._store, self._key(name), data)
-            except FileNotFoundError as error:
-                raise StoreError(no_bucket(self.url)) from error
-
-    def each(self, function: Callable[[str], object], names: Iterable[str]) -> None:
-        """Call a function with every name, several at once; raises what one of them raises."""
-        for _ in self._at_once(function, list(names)):
-            pass
-
-    def create(self, name: str, data: bytes) -> Tag | None:
-        """Write an object where none is; None where one is."""
-        return self._on_condition(name, data, None)
-
-    def update(self, name: str, data: bytes, tag: Tag) -> Tag | None:
-        """Write an object where `tag` is; None where there is something else, or nothing."""
-        return self._on_condition(name, data, tag)
-
-    def _on_condition(self, name: str, data: bytes, tag: Tag | None) -> Tag | None:
-        exceptions = _obstore().exceptions
-        refused = (exceptions.AlreadyExistsError, exceptions.PreconditionError, FileNotFoundError)
-        mode: Any = "create" if tag is None else dict(tag)
-        for last in (*[False] * (TRIES - 1), True):
-            try:
-                with self._told():
-                    put = _obstore().put(self._store, self._key(name), data, mode=mode)
-                return _tag(put)
-            except (StoreError, *refused) as error:
-                found = self.get(name)  # the answer may have been lost, or be that to a second try
-                if found is not None and found.data == data:
-                    return found.tag
-                if (None if found is None else found.tag) != tag:
-                    return None
-                if last:  # as it was, and still it is not written
-                    if isinstance(error, StoreError):
-                        raise
-                    raise StoreError(no_bucket(self.url)) from None
-        return None
-
-    def below(self, name: str = "") -> list[str]:
-        """Names of all objects below a name."""
-        below = self._key(name)
-        with self._told():
-            pages = _obstore().list(self._store, prefix=below, chunk_size=1000)
-            keys = [str(meta["path"]) for page in pages for meta in page]
-        return [key.removeprefix(f"{self._prefix}/") for key in keys]
-
-    def top(self) -> set[str]:
-        """First parts of the names of all objects."""
-        with self._told():
-            found = _obstore().list_with_delimiter(self._store, self._prefix)
-        keys = [*found["common_prefixes"], *(meta["path"] for meta in found["objects"])]
-        return {str(key).removeprefix(f"{self._prefix}/").strip("/") for key in keys}
-
-    def delete(self, *names: str) -> None:
-        """Remove objects; those that are not there too."""
-
-        def delete(name: str) -> None:
-            with self._told():
-                try:
-                    _obstore().delete(self._store, self._key(name))
-                except FileNotFoundError:
-                    return
-
-        self.each(delete, names)
-
-    def _at_once(self, function: Callable[[str], Any], names: list[str]) -> Iterator[Any]:
-        if len(names) < 2:
-            yield from map(function, names)
-            return
-        with ThreadPoolExecutor(min(AT_ONCE, len(names))) as threads:
-            yield from threads.map(function, names)
-
-    def _key(self, name: str) -> str:
-        return f"{self._prefix}/{name}" if name else self._prefix
-
-    @property
-    def _store(self) -> Any:
-        scheme = urlsplit(self.url).scheme
-        if scheme == "memory":
-            return _in_memory(self._bucket)
-        patience = PATIENCE if self._patience is None else self._patience
-        endpoint = next((os.environ[name] for name in ENDPOINTS if name in os.environ), "")
-        return _open(f"{scheme}://{self._bucket}", endpoint, patience, os.getpid())
-
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        """Errors of the store as a sentence; those of conditions as they are."""
-        exceptions = _obstore().exceptions
-        try:
-            yield
-        except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
-            raise
-        except exceptions.BaseError as error:
-            raise StoreError(sentence(self.url, error)) from None  # its text may hold keys
-
-
-def _tag(of: Mapping[str, Any]) -> Tag:
-    """What tells a version of an object from any other."""
-    return {name: str(of[name]) for name in ("e_tag", "version") if of.get(name) is not None}
-
-
-def _obstore() -> Any:
+def load_obstore() -> Any:
+    """The package that reads object stores, which need not be installed."""
     try:
         import obstore
         import obstore.exceptions
@@ -362,7 +200,7 @@ def _obstore() -> Any:
 @cache
 def _in_memory(bucket: str) -> Any:  # noqa: ARG001  # a store for each
     """Store of this process alone, for tests."""
-    return _obstore().store.MemoryStore()
+    return load_obstore().store.MemoryStore()
 
 
 @lru_cache(maxsize=16)
@@ -382,16 +220,16 @@ def _open(bucket: str, endpoint: str, patience: float, pid: int) -> Any:  # a ke
             "base": 2,
         },
     }
-    store = _obstore().store
+    store = load_obstore().store
     return store.from_url(bucket, client_options=options, retry_config=retry)
 
 
 def _ask_who_we_are(bucket: str, endpoint: str, pid: int) -> None:
     """Ask for anything, with little patience: a laptop without keys would wait for long."""
     try:
-        _obstore().head(_open(bucket, endpoint, ASKING, pid), "dhsic")
+        load_obstore().head(_open(bucket, endpoint, ASKING, pid), "dhsic")
     except FileNotFoundError:
         return
-    except _obstore().exceptions.BaseError as error:
+    except load_obstore().exceptions.BaseError as error:
         if is_about_keys(error):
             raise
