@@ -17,8 +17,7 @@ from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.table import resolve_kernel
 from dhsic.lowrank import Nystrom
 from dhsic.passes.dependence import Choices
-from dhsic.passes.lowrank import LowRankChoices, LowRankScorer
-from dhsic.passes.lowrank_passes import ScoreLowRank
+from dhsic.passes.lowrank import LowRankChoices, LowRankScorer, ScoreLowRank
 from dhsic.passes.scaled import ScaledReader
 from dhsic.runtime.blas import single_blas_thread
 from dhsic.runtime.threads import Threads

@@ -44,9 +44,9 @@ FEW = {
     "landmarks.EPOCH": 4,
     "lowrank.FEW_FEATURES": 30,
     "planning.FEW_FEATURES": 30,
-    "threshold.PROBED": 16,
-    "removal.MOST": 100,
-    "removal.FEWEST": 30,
+    "refinement.PROBED": 16,
+    "lowrank.SAMPLE_MOST": 100,
+    "lowrank.SAMPLE_FEWEST": 30,
     "landmarks.MOST_LANDMARKS": 60,
 }
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dhsic.passes import lowrank_passes, task
-from dhsic.passes.lowrank_passes import LandmarkSums, MeasureLandmarks
+from dhsic.passes import landmarks, task
+from dhsic.passes.landmarks import LandmarkSums, MeasureLandmarks
 from dhsic.passes.task import Columns, run
 from dhsic.runtime.base import Job
 from dhsic.sources.arrays import ArraySource
@@ -33,10 +33,10 @@ def test_a_statistic_is_that_of_the_standardised_data(rng, monkeypatch, data, cu
     if cut is not None:
         height, strip, in_single = cut
         monkeypatch.setattr(task, "WIDEST", height)
-        monkeypatch.setattr(lowrank_passes, "LEAST_HEIGHT", height)
-        monkeypatch.setattr(lowrank_passes, "STRIP_ENTRIES", strip)
+        monkeypatch.setattr(landmarks, "LEAST_HEIGHT", height)
+        monkeypatch.setattr(landmarks, "STRIP_ENTRIES", strip)
         monkeypatch.setattr(task, "TILE_ENTRIES", 3 * M)
-        monkeypatch.setattr(lowrank_passes, "IN_SINGLE", in_single)
+        monkeypatch.setattr(landmarks, "IN_SINGLE", in_single)
     X = data(rng)
     Z = np.array(naive.standardise(np.where(X == -1, np.nan, X).tolist()))
     source = ArraySource(X, missing_code=-1 if data is genotypes else None)

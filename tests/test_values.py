@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 import dhsic
 from dhsic.errors import DataError, InputError
 from dhsic.independence import test_features as tested
-from dhsic.passes.values import look_at
+from dhsic.passes.once import look_at
 from dhsic.runtime.threads import Threads
 from dhsic.simulation.simulate import simulate_genotypes
 from dhsic.sources.arrays import ArraySource

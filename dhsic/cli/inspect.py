@@ -24,7 +24,7 @@ from dhsic.joins.keys import some
 from dhsic.joins.missing import PLINK_MISSING, is_missing, plink_missing, typed
 from dhsic.joins.variables import IDENTIFIERS, anndata_of
 from dhsic.memory import Promise, human
-from dhsic.passes.values import LOOKED_AT, look_at
+from dhsic.passes.once import LOOKED_AT, look_at
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.bahsic import BAHSIC

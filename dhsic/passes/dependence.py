@@ -26,7 +26,6 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.table import check_overflow
 from dhsic.passes.groups import AbstractCandidates, Membership, group_gains
 from dhsic.passes.refinement import Refinement
-from dhsic.passes.removal import check_gains, check_shared
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum, survivors_of
 from dhsic.passes.task import Measure
@@ -34,6 +33,8 @@ from dhsic.sources.scaling import Scaling
 
 #: What the history says of rounds without error, in a run that has others.
 NO_ERROR = {"relative_error": 0.0, "cut_error": 0.0}
+#: Part of the sum of all weights that is rounding.
+NOTHING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -386,3 +387,42 @@ class SourceDependence(AbstractRoundDependence):
             found.record["advice"] = self.scorer.advise(sigma, S[left], found.gains[left], n)
         record = {"n_features": S.size, "n_removed": first.size, **self._took(sigma, found.hsic)}
         return Removal(S[first], -found.gains[first], record | found.record)
+
+
+def check_gains(kernel: AbstractKernel, sigma: float, hsic: float, gains: Float) -> None:
+    """Refuse gains that say nothing.
+
+    Raises
+    ------
+    InputError
+        Gains that are no numbers, or a kernel matrix that is the identity or constant.
+    """
+    lost = int((~np.isfinite(gains)).sum())
+    if lost:
+        raise InputError(
+            f"{lost} of {gains.size} scores are not finite at sigma={sigma:.4g}: the kernel "
+            "overflows on these data; scale them down, or pass standardize=True."
+        )
+    # The matrix is the identity, or constant:
+    if kernel.has_bandwidth and gains.size > 1 and hsic == 0 and not gains.any():
+        raise InputError(
+            f"HSIC and all {gains.size} scores are 0: at sigma={sigma:.4g} no two samples are "
+            "alike to the kernel, or all are. Pass bandwidth='median', or standardize=True."
+        )
+
+
+def check_shared(question: Question, gains: Float) -> None:
+    """Refuse features of which the delta kernel sees nothing.
+
+    Raises
+    ------
+    InputError
+        No two samples share a value of any feature.
+    """
+    if question.kernel.is_of_categories and np.abs(gains).max(initial=0.0) <= NOTHING * float(
+        np.abs(question.W).sum()
+    ):
+        raise InputError(
+            "No two samples share a value of any feature, and that is all that the delta kernel "
+            "looks at: it is for categories. Take another kernel for measurements, or round them."
+        )

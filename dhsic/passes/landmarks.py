@@ -2,29 +2,32 @@
 
 As of `dhsic.passes.sums`, in O(b m): down-dated by the features removed, summed anew when few
 are left of those it was summed from, or when more landmarks are asked for. A part of the landmarks,
-the *check rows*, serves no factor: what is estimated on them is honest.
+the *check rows*, serves no factor: what is estimated on them is honest. In its passes genotypes are
+used as they are stored (`dhsic.sources.scaling`), everything else is standardised tile by tile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dhsic._typing import Float, Index
+from dhsic._typing import Array, Float, Index
 from dhsic.engines.compact import ThinQuestion
 from dhsic.kernels.bandwidth import Known
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.statistic import Statistic, add_packed, zero_upper
+from dhsic.kernels.statistic import Statistic, add_packed, packed, zero_upper
+from dhsic.linalg.blas import add_products
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import Landmarks
 from dhsic.lowrank.landmarks import KnownLandmarks
-from dhsic.passes.lowrank_passes import AllSums, LandmarkSums, Sums
 from dhsic.passes.reader import WORTH_MANY, grouped
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.sums import AbstractFeatureSum
-from dhsic.passes.task import Values
+from dhsic.passes.task import AbstractPass, Tile, Values, cut, tile_height
+from dhsic.sources.scaling import Codes, Scaling, scaling_of
+from dhsic.sources.views import checksums
 
 #: The statistic is summed anew when this fraction of the features it was summed from is left.
 EPOCH = 32
@@ -38,6 +41,17 @@ WORTH_SQUARES = 16384
 ENTRIES, CHECK_ENTRIES = 1 << 25, 1 << 24
 #: Most landmarks, unless that is every sample, and most entries of the statistic with them.
 MOST_LANDMARKS, MOST_ENTRIES = 1024, 1 << 26
+#: Features of a tile of a statistic at least, for a product over few waits for memory; and entries
+#: of it at a time, 16 MiB in float32.
+LEAST_HEIGHT, STRIP_ENTRIES = 64, 1 << 22
+#: Features whose products are added up in float32.
+IN_SINGLE = 2048
+Sums = tuple[Float, Float]
+
+
+def tile_entries(m: int) -> int:
+    """Entries of a tile at a time, at most."""
+    return min(max(tile_height(m), LEAST_HEIGHT) * m, max(STRIP_ENTRIES, m))
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,3 +274,143 @@ def _added(parts: Iterable[Sums]) -> Sums:
         inner += part
         norms += part_norms
     return inner, norms
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureLandmarks(AbstractPass):
+    """Scaling of the features, their statistic against landmarks; whether all are genotypes."""
+
+    landmarks: Index
+    standardize: bool = True
+
+    def over(self, blocks: Iterator[Tile], m: int) -> tuple[Scaling, Sums, bool]:
+        statistic = _Statistic(self.landmarks, m)
+        parts = []
+        are_codes = True
+        for tile in cut(blocks, statistic.height):
+            codes = tile.codes
+            are_codes &= codes is not None
+            if codes is None:
+                few = tile.cut(tile_height(m))  # so few are in float64 at a time
+                measured = [part.measured(standardize=self.standardize)[0] for part in few]
+                scaling = Scaling.join(measured)
+                statistic.add(replace(tile, scaling=scaling))
+            else:
+                scaling = scaling_of(codes.counts(), standardize=self.standardize)
+                statistic.add_codes(codes, scaling)
+                scaling = replace(scaling, checksum=checksums(tile.raw))
+            parts.append(scaling)
+        return Scaling.join(parts), statistic.sums(), are_codes
+
+
+@dataclass(frozen=True, slots=True)
+class LandmarkSums(AbstractPass):
+    """Inner products of landmarks and samples, (b, m), and norms, (m,), over the features."""
+
+    landmarks: Index
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Sums:
+        statistic = _Statistic(self.landmarks, m)
+        for tile in cut(blocks, statistic.height):
+            codes = tile.codes
+            if codes is None:
+                statistic.add(tile)
+            else:
+                statistic.add_codes(codes, tile.scaling)
+        return statistic.sums()
+
+
+@dataclass(frozen=True, slots=True)
+class AllSums(AbstractPass):
+    """Upper triangle of the inner products of all samples over the features, packed."""
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Float:
+        upper, part = zero_upper(m), np.zeros((m, m), dtype=np.float32, order="F")
+        n = 0
+        for tile in cut(blocks, tile_height(m)):
+            add_products(part, np.ascontiguousarray(tile.values(np.float32)))
+            n += len(tile.raw)
+            if n >= IN_SINGLE:
+                upper += part
+                part[:] = 0
+                n = 0
+        upper += part
+        return packed(upper)
+
+
+class _Statistic:
+    """Sums over tiles: in float32 over a few of them, from there in float64.
+
+    Attributes
+    ----------
+    height : int
+        Features of a tile.
+    """
+
+    def __init__(self, landmarks: Index, m: int) -> None:
+        self.landmarks = landmarks
+        b = len(landmarks)
+        self.height = max(tile_height(m), LEAST_HEIGHT)
+        width = max(1, tile_entries(m) // self.height)
+        self._strips = [slice(a, min(a + width, m)) for a in range(0, m, width)]
+        self._inner: Float | None = None
+        self._norms = np.zeros(m)
+        self._shifts, self._norm_shift = np.zeros(b), 0.0
+        self._part = np.empty((b, m), dtype=np.float32)  # of the last `_n` features
+        self._product = np.empty(b * min(width, m), dtype=np.float32)
+        self._n = 0
+
+    def sums(self) -> Sums:
+        """Inner products (b, m) and norms (m,) of all tiles; no more can be added."""
+        self._flush()
+        assert self._inner is not None, "a job has features"
+        self._inner -= self._shifts[:, None]
+        return self._inner, self._norms + self._norm_shift
+
+    def add(self, tile: Tile) -> None:
+        """Features that are standardised, a strip of samples at a time."""
+        L = replace(tile, raw=tile.raw[:, self.landmarks]).values(np.float32)
+        for samples in self._strips:
+            X = replace(tile, raw=tile.raw[:, samples]).values(np.float32)
+            self._add(L, X, samples)
+            self._norms[samples] += np.einsum("ij,ij->j", X, X)
+        self._count(len(L))
+
+    def add_codes(self, codes: Codes, scaling: Scaling) -> None:
+        """With ``x = s (g - h)``: ``sum_j s^2 (g - h) g'`` and what h takes from it."""
+        square, shift = scaling.scale**2, scaling.mean
+        L = codes.some(self.landmarks).filled(shift) - shift[:, None]
+        L *= square[:, None]  # (c, b) float64
+        self._shifts += shift @ L
+        weights = np.stack([square, -2 * square * shift]).astype(np.float32)
+        single = L.astype(np.float32)
+        for samples in self._strips:
+            g = codes.some(samples).filled(shift)
+            self._add(single, g, samples)
+            self._norms[samples] += weights[1] @ g
+            self._norms[samples] += weights[0] @ np.multiply(g, g, out=g)
+        self._norm_shift += float(square @ (shift * shift))
+        self._count(len(L))
+
+    def _add(self, L: Array, X: Array, samples: slice) -> None:
+        part = self._part[:, samples]
+        if not self._n:
+            np.matmul(L.T, X, out=part)
+            return
+        product = self._product[: part.size].reshape(part.shape)
+        np.matmul(L.T, X, out=product)
+        part += product
+
+    def _count(self, n: int) -> None:
+        self._n += n
+        if self._n >= IN_SINGLE:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._n:
+            return
+        if self._inner is None:
+            self._inner = self._part.astype(np.float64)
+        else:
+            self._inner += self._part
+        self._n = 0

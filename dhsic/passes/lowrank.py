@@ -13,16 +13,17 @@ cheap. From there on nothing is approximated any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Float, Index
+from dhsic._typing import Array, Float, Index
+from dhsic.accelerator import wanted_device
 from dhsic.engines.base import Question
 from dhsic.engines.certificate import EXACT, Certificate, certify, residual_rows, row_errors
-from dhsic.engines.compact import LONGEST, Rows, Thin, ThinState, orders_for
+from dhsic.engines.compact import LONGEST, Rows, Thin, ThinState, gains_from_sums, orders_for
 from dhsic.engines.lowrank import LowRank, LowRankState
 from dhsic.engines.refine import read_record
 from dhsic.kernels.bandwidth import Known
@@ -41,12 +42,11 @@ from dhsic.passes.dependence import (
     Scores,
 )
 from dhsic.passes.groups import Singles
-from dhsic.passes.landmarks import LandmarkSum
-from dhsic.passes.lowrank_passes import MeasureLandmarks, ScoreLowRank
-from dhsic.passes.removal import Sample
+from dhsic.passes.landmarks import LandmarkSum, MeasureLandmarks
+from dhsic.passes.refinement import Threshold
 from dhsic.passes.scaled import ScaledReader
-from dhsic.passes.threshold import Threshold
-from dhsic.sources.scaling import Scaling
+from dhsic.passes.task import AbstractPass, Place, Tile, cut, tile_height
+from dhsic.sources.scaling import Codes, Scaling, code_values, scaling_of
 
 #: Directions that a factor may have, of which those are kept that predict other rows.
 DIRECTIONS = 32
@@ -58,6 +58,15 @@ CHEAP = 3e10
 MOST_SAMPLES = 6000
 #: With so few features left K has many directions, one wrong feature counts, and exact is cheap.
 FEW_FEATURES = 1024
+#: Entries of genotypes that are scored at a time: few calls, for threads take turns between them.
+CODE_ENTRIES = 1 << 23
+#: Features of the sample, at most and at least, and its entries.
+SAMPLE_MOST, SAMPLE_FEWEST, SAMPLE_ENTRIES = 4096, 64, 1 << 25
+
+
+def sample_size(m: int) -> int:
+    """Features of a sample, about: half to all of them."""
+    return int(np.clip(SAMPLE_ENTRIES // m, SAMPLE_FEWEST, SAMPLE_MOST))
 
 
 def flops_of_round(m: int, n_features: int) -> float:
@@ -261,3 +270,87 @@ class LowRankScorer(AbstractScorer):
             forms = self._fit(sigma) if forms is None else forms
             return float(np.sum(forms.A[0].row_sums, dtype=np.float64) * forms.scale)
         return float(self._weights.hadamard_sums(self._factor(sigma, 0)).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreLowRank(AbstractPass):
+    """Gains by thin matrices, (c,).
+
+    Jobs of nothing but genotypes come without scaling, most of what would have to be sent: how
+    often each code occurs says all of it.
+    """
+
+    state: ThinState
+    dtype: Any = np.float32
+    standardize: bool = True
+    device: str | None = field(default_factory=wanted_device)
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Float:
+        Y = self._sides()
+        gains: list[Float] = []
+        for tile in cut(blocks, max(1, CODE_ENTRIES // m)):
+            codes = None if Y is None else tile.codes
+            if codes is None or Y is None:
+                gains += self._of_values(tile)
+            else:
+                gains.append(self._of_codes(codes, Y))
+        return np.concatenate(gains)
+
+    def _of_values(self, tile: Tile) -> Iterator[Float]:
+        """Gains of features that are standardised, a tile at a time."""
+        place, (c, m) = Place.of(self.device, self.state), tile.raw.shape
+        for part in tile.cut(tile_height(m) if place.accelerator is None else c):
+            X = place.array(part.values(self.dtype))
+            yield Thin(self.dtype).score(place.state, X, part.facts)
+
+    def _sides(self) -> Array | None:
+        """Y and ones side by side, (m, R + 1), where sums over levels give the gain."""
+        forms = self.state.forms
+        if not forms.kernel.is_product:
+            return None
+        Y = forms.A[0].Y
+        return np.column_stack([Y.T, np.ones(Y.shape[1], dtype=Y.dtype)])
+
+    def _of_codes(self, codes: Codes, Y: Array) -> Float:
+        """Gains of genotypes."""
+        forms = self.state.forms
+        U = codes.sums(Y)
+        counts = np.rint(U[..., -1])
+        values = code_values(scaling_of(counts, standardize=self.standardize))
+        theta = forms.A[0].theta
+        gains = gains_from_sums(U[..., :-1], counts, values, theta, forms.kernel, forms.sigma)
+        return gains * forms.scale
+
+
+class Sample:
+    """Standardised values of sampled features, held as long as they survive.
+
+    Every feature has a random number; in the sample are those below a threshold, which is doubled
+    when half of the features are left. So the sample is a function of S alone.
+    """
+
+    def __init__(self, data: ScaledReader, seed: int) -> None:
+        d, m = data.reader.source.n_features, data.n_samples
+        self._data = data
+        self._lots = np.random.default_rng([seed, d]).random(d, dtype=np.float32)
+        self._size = sample_size(m)
+        self._held: Index = np.empty(0, dtype=np.int64)
+        self._X: Array = np.empty((0, m))
+
+    def of(self, S: Index) -> tuple[Index, Array]:
+        """Features of the sample that are in S, and their values (c, m) float32."""
+        features = self._features(S)
+        if np.isin(features, self._held, assume_unique=True).all():
+            X = self._X[np.searchsorted(self._held, features)]
+        else:
+            X = self._data.values(features, np.float32)
+        self._held, self._X = features, X
+        return features, X
+
+    def _features(self, S: Index) -> Index:
+        d = len(self._lots)
+        share = min(1.0, self._size / d * 2.0 ** np.floor(np.log2(d / S.size)))
+        features = S[self._lots[S] < share]
+        if features.size < min(S.size, SAMPLE_FEWEST):
+            features = S[np.sort(np.argsort(self._lots[S], kind="stable")[:SAMPLE_FEWEST])]
+        return np.asarray(features)

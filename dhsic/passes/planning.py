@@ -11,11 +11,9 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_kernels import MOST_DECOMPOSED
 from dhsic.kernels.table import check_approx
 from dhsic.memory import Promise, fitted, promise
-from dhsic.passes.landmarks import check_number, first_number, most_number
-from dhsic.passes.lowrank import CHEAP, FEW_FEATURES, MOST_SAMPLES, flops_of_round
-from dhsic.passes.lowrank_passes import tile_entries
+from dhsic.passes.landmarks import check_number, first_number, most_number, tile_entries
+from dhsic.passes.lowrank import CHEAP, FEW_FEATURES, MOST_SAMPLES, flops_of_round, sample_size
 from dhsic.passes.reader import COMPACT_BYTES, HOME_BYTES, THINNED, block_bytes
-from dhsic.passes.removal import sample_size
 from dhsic.passes.sums import EPOCH, FEW
 from dhsic.passes.task import TILE
 from dhsic.runtime.base import AbstractRuntime

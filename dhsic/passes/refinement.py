@@ -1,6 +1,10 @@
 """A round's progressive refinement: all features first, then those whose place is undecided.
 
-Which engine goes when is `dhsic.engines.refine`'s to say; here they are run.
+`Refinement` runs engine after engine; which goes when is `dhsic.engines.refine`'s to say.
+`Threshold` comes after low rank, where K is known: features that an error could move across the
+threshold are scored exactly. Of a million features few lie next to it; the others leave or stay
+whatever their error. So a round costs little more than low rank alone, and its result is that of
+the exact engine, but for the part of the tolerance that is left to features further off.
 """
 
 from __future__ import annotations
@@ -10,9 +14,30 @@ from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Float, Index
+from dhsic._typing import Float, Index, Mask
+from dhsic.engines.base import AbstractEngine, Question
+from dhsic.engines.certificate import (
+    CHANCE,
+    Certificate,
+    expected_swaps,
+    nearest_to_threshold,
+    next_to_threshold,
+)
+from dhsic.engines.compact import orders_for
+from dhsic.engines.dense import Dense
+from dhsic.engines.final import final_engine
 from dhsic.engines.refine import AbstractEngines, EngineChoice, tie_width
 from dhsic.passes.scaled import ScaledReader, dtype_of
+
+#: Widths of the band next to the threshold that is scored exactly, in deviations of the error.
+BANDS = tuple(0.25 * step for step in range(1, 17))
+#: The band is tried out at this part of the estimated error, on so many features at least, and then
+#: drawn by the error seen.
+PROBE, PROBED = 0.5, 256
+#: Part of the tolerance that is left to features outside.
+LEFT = 0.5
+#: Part of the spread of gains that their series may neglect, and its highest order in float32.
+EXACTLY, HIGHEST_ORDER = 1e-3, 6
 
 
 @dataclass(frozen=True)
@@ -78,3 +103,78 @@ def _share(difference: Float, errors: Float) -> float:
     """Largest part of its error bound that a score turned out to be off."""
     known = np.isfinite(errors) & (errors > 0)
     return float((np.abs(difference[known]) / errors[known]).max(initial=0.0))
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Of a round: half way below the `n` largest gains of S.
+
+    Attributes
+    ----------
+    question : Question
+        The round's, with K of all samples.
+    data : ScaledReader
+        Reads features of S.
+    tolerance : float
+        Part of the features leaving that may be wrong ones.
+    """
+
+    question: Question
+    data: ScaledReader
+    tolerance: float
+    S: Index
+    n: int
+
+    def settle(self, gains: Float, certificate: Certificate) -> tuple[Float, Index, Certificate]:
+        """Gains, exact where the error could move them across it; which those are.
+
+        The others are moved by the mean difference, which is no error of the order.
+        """
+        exact, sizes = gains.copy(), self.data.sizes(self.S)
+        scored = np.zeros(self.S.size, dtype=bool)
+        offset, deviation = np.zeros(self.S.size), certificate.deviation
+        band = self._first_band(gains, deviation * sizes)
+        while band.any():
+            which = np.flatnonzero(band)
+            exact[which] = self._score(self.S[which])
+            scored |= band
+            off = (exact[scored] - gains[scored]) / sizes[scored]
+            offset, deviation = float(off.mean()) * sizes, float(off.std())
+            exact[~scored] = (gains + offset)[~scored]
+            band = self._band(exact, deviation * sizes, scored) & ~scored
+        swaps = expected_swaps(exact, self.n, deviation * sizes, sure=scored)
+        left = Certificate(certificate.relative_error, swaps, deviation)
+        return exact, np.flatnonzero(scored), left
+
+    def _first_band(self, gains: Float, deviations: Float) -> Mask:
+        """Enough features next to the threshold to see the error by."""
+        if self.tolerance == 0 or not np.isfinite(deviations).all():
+            return np.ones(len(gains), dtype=bool)
+        band = self._band(gains, PROBE * deviations, np.zeros(len(gains), dtype=bool))
+        too_few = band.any() and band.sum() < PROBED
+        return nearest_to_threshold(gains, self.n, PROBED) if too_few else band
+
+    def _band(self, gains: Float, deviations: Float, sure: Mask) -> Mask:
+        """Features next to it: as many as leave too few others for the tolerance to mind."""
+        band = sure
+        for width in BANDS:
+            swaps = expected_swaps(gains, self.n, deviations, band)
+            if swaps + CHANCE * np.sqrt(swaps / self.n) <= LEFT * self.tolerance:
+                break
+            band = next_to_threshold(gains, self.n, width * deviations) | sure
+        return band
+
+    def _score(self, features: Index) -> Float:
+        """Gains by the exact engine in float32; as far as needed where the series is long."""
+        question = self.question
+        facts = self.data.facts(features)
+        orders = orders_for(question.kernel, question.sigma, facts, question.n_samples, EXACTLY)
+        gains = np.empty(features.size)
+        for order in np.unique(orders):
+            which = np.flatnonzero(orders == order)
+            engine: AbstractEngine = Dense(int(order), "float32")
+            if order > HIGHEST_ORDER:
+                engine = final_engine(question, facts.take(which))
+            state = engine.prepare(question)
+            gains[which] = self.data.scores(features[which], engine, state, aloud=False)
+        return gains

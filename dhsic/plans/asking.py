@@ -15,7 +15,7 @@ from typing import Any
 
 from dhsic.errors import ClusterError, InputError, MemoryBudgetError
 from dhsic.memory import COPIES, Promise, human
-from dhsic.passes.values import LOOKED_AT
+from dhsic.passes.once import LOOKED_AT
 from dhsic.plans.plan import Plan, Stored
 from dhsic.plans.rounds import work_of
 from dhsic.plans.time import NETWORK, Expected, Rates

@@ -23,8 +23,7 @@ from dhsic.memory import Promise, human
 from dhsic.passes import landmarks
 from dhsic.passes.forward import LANDMARKS
 from dhsic.passes.landmarks import check_number, first_number, most_number
-from dhsic.passes.lowrank import CHEAP, flops_of_round
-from dhsic.passes.removal import FEWEST, sample_size
+from dhsic.passes.lowrank import CHEAP, SAMPLE_FEWEST, flops_of_round, sample_size
 from dhsic.passes.sums import EPOCH, FEW, FEW_CHOSEN
 from dhsic.plans.work import Move, Tally, Work
 from dhsic.selectors.bahsic import AbstractElimination
@@ -377,7 +376,7 @@ class LowRankRounds:
     def _sample(self) -> None:
         """The sample of the certificate, drawn anew whenever half of the features are left."""
         tally = self.tally
-        size = min(tally.n_features, max(FEWEST, sample_size(tally.m)))
+        size = min(tally.n_features, max(SAMPLE_FEWEST, sample_size(tally.m)))
         share = size / tally.n_features
         flops = 2.0 * check_number(tally.m) * tally.m * size
         if tally.n_features <= self.sampled / 2 or not self.sampled:

@@ -27,8 +27,8 @@ from dhsic.kernels.labels import SELF, label_matrix
 from dhsic.kernels.table import resolve_kernel
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.memory import Promise
+from dhsic.passes.once import look_at
 from dhsic.passes.reader import COMPACT_BYTES
-from dhsic.passes.values import look_at
 from dhsic.progress import Hook
 from dhsic.results import Order, Outcome
 from dhsic.runtime.base import AbstractRuntime, WorkerMemory
