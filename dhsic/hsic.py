@@ -30,7 +30,7 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.linalg.covariates import covariate_basis, residuals
-from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
+from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric, Symmetric
 
 ESTIMATORS = ("unbiased", "biased")
 
@@ -95,6 +95,26 @@ def _unbiased(L: Float) -> Float:
     W /= m * (m - 3)
     np.fill_diagonal(W, 0.0)
     return np.asarray(W)
+
+
+def estimated(K: Symmetric, estimator: str) -> Symmetric:
+    """A, with which ``HSIC = <R L R, A>``: K with the diagonal that makes the estimator.
+
+    Parameters
+    ----------
+    K : Symmetric
+        Data kernel matrix.
+    estimator : {"unbiased", "biased"}
+        JMLR eq. 5 or eq. 4.
+    """
+    m = K.n_samples
+    if estimator == "biased":
+        scale = 1.0 / (m - 1) ** 2
+        return K.changed(scale, scale * K.diagonal)
+    sums = K.row_sums - K.diagonal  # Kt 1
+    scale = 1.0 / (m * (m - 3))
+    g = 2.0 * sums / (m - 2) - sums.sum() / ((m - 1) * (m - 2))
+    return K.changed(scale, scale * g)
 
 
 def variance_of_hsic(row_sums: Float, smoothed: Float) -> float:

@@ -13,11 +13,11 @@ from thorough import examples
 
 import dhsic
 from dhsic.errors import InputError
+from dhsic.hsic import estimated
 from dhsic.independence import hsic_test
 from dhsic.independence import null as permutation
-from dhsic.independence.data import dense_kernel, estimated, low_rank_labels, residual
-from dhsic.independence.moments import Moments, moments_permuted
-from dhsic.independence.null import p_of_gamma, values_permuted
+from dhsic.independence.forms import dense_kernel
+from dhsic.independence.null import Moments, moments_permuted, p_of_gamma, values_permuted
 from dhsic.kernels import Gaussian
 from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.covariates import covariate_basis
@@ -65,16 +65,14 @@ def test_permutations_are_the_definition(data, X, estimator, thin):
     y, label_kernel, _, C, K, L = sides(data, X)
     Q = covariate_basis(C, len(X))
     before = (
-        DenseSymmetric(np.array(L))
-        if not thin
-        else low_rank_labels(label_matrix(y, label_kernel, C))
+        DenseSymmetric(np.array(L)) if not thin else label_matrix(y, label_kernel, C).low_rank()
     )
     A = estimated(DenseSymmetric(np.array(K)), estimator).projected(Q)
     P = drawn(len(X), 5, seed=3)
     expected = [naive_independence.statistic(K, L, p, estimator, C) for p in P]
     scale = np.abs(K).max() * np.abs(L).max()
 
-    actual = values_permuted(residual(before, Q), [A], 5, 3)[0]
+    actual = values_permuted(before.projected(Q), [A], 5, 3)[0]
 
     np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-10 * scale)
 
@@ -168,11 +166,9 @@ def test_moments_are_those_of_every_permutation(data, X, estimator, thin):
     expected = naive_independence.moments(K, L, estimator, C)
     scale = np.abs(K).max() * np.abs(L).max()
     A = estimated(DenseSymmetric(np.array(K)), estimator).projected(Q)
-    before = (
-        low_rank_labels(label_matrix(y, label_kernel, C)) if thin else DenseSymmetric(np.array(L))
-    )
+    before = label_matrix(y, label_kernel, C).low_rank() if thin else DenseSymmetric(np.array(L))
 
-    null = moments_permuted(residual(before, Q), A)
+    null = moments_permuted(before.projected(Q), A)
 
     actual = null.mean, null.variance, null.skewness * null.variance**1.5
     for order, (ours, theirs) in enumerate(zip(actual, expected, strict=True), start=1):
@@ -233,7 +229,7 @@ def test_gamma_is_right_far_out_in_the_tail(rng, draw):
     n = 20000
     K = dense_kernel(Gaussian(), X.reshape(SAMPLES, -1), 0.5 / np.size(X[0]))
     Q = covariate_basis(None, SAMPLES)
-    C = residual(low_rank_labels(label_matrix(y)), Q)
+    C = label_matrix(y).low_rank().projected(Q)
     A = estimated(K, "unbiased").projected(Q)
     values = np.sort(values_permuted(C, [A], n, 0)[0])
 

@@ -6,8 +6,9 @@ from cases import KERNELS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dhsic.independence.data import COMPLETE, dense_kernel, low_rank_kernel, low_rank_labels
+from dhsic.independence.forms import dense_kernel, low_rank_kernel
 from dhsic.kernels import Gaussian
+from dhsic.kernels.label_kernels import COMPLETE
 from dhsic.kernels.labels import label_matrix
 from dhsic.linalg import symmetric
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
@@ -98,8 +99,8 @@ def test_kernels_of_many_features_are_not(rng):
 def test_labels_are_thin_where_they_can_be(rng):
     y = rng.standard_normal((300, 2))
 
-    assert isinstance(low_rank_labels(label_matrix(y[:, 0])), LowRankSymmetric)
-    assert isinstance(low_rank_labels(label_matrix(np.arange(300) % 5)), LowRankSymmetric)
-    assert low_rank_labels(label_matrix(y)) is None
-    assert low_rank_labels(label_matrix(np.arange(300) % 100, "multiclass")) is None
-    assert low_rank_labels(label_matrix(y @ y.T, "precomputed")) is None
+    assert isinstance(label_matrix(y[:, 0]).low_rank(), LowRankSymmetric)
+    assert isinstance(label_matrix(np.arange(300) % 5).low_rank(), LowRankSymmetric)
+    assert label_matrix(y).low_rank() is None
+    assert label_matrix(np.arange(300) % 100, "multiclass").low_rank() is None
+    assert label_matrix(y @ y.T, "precomputed").low_rank() is None

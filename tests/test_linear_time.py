@@ -1,4 +1,4 @@
-"""HSIC and its variance without an (m, m) matrix: factors of L and W, panels, low rank."""
+"""HSIC and its variance without an (m, m) matrix: factors of L and W, strips, low rank."""
 
 import tracemalloc
 
@@ -15,7 +15,7 @@ from strategies import labels, matrices
 import dhsic
 from dhsic.errors import InputError
 from dhsic.hsic import factored_weights, weights
-from dhsic.independence import tiled
+from dhsic.independence import forms
 from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.symmetric import LowRankSymmetric
 
@@ -136,17 +136,17 @@ def test_unbiased_weights_have_rank_of_the_labels_plus_two(rng):
     np.testing.assert_array_equal(actual.diagonal, 0.0)
 
 
-# -- panels -------------------------------------------------------------------------------------
+# -- strips -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def low_panels(monkeypatch):
-    """Panels of few rows, and few features at a time."""
-    monkeypatch.setattr(tiled, "FEWEST", 5)
-    monkeypatch.setattr(tiled, "MOST", 5)
+def low_strips(monkeypatch):
+    """Strips of few rows, and few features at a time."""
+    monkeypatch.setattr(forms, "FEWEST", 5)
+    monkeypatch.setattr(forms, "MOST", 5)
 
 
-@pytest.mark.usefixtures("low_panels")
+@pytest.mark.usefixtures("low_strips")
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("kernel", PLAIN_KERNELS)
 @pytest.mark.parametrize("bandwidth", ["median", "dimension", 0.1, [0.01, 0.1, 1.0]])
@@ -171,7 +171,7 @@ def test_blockwise_is_exact(rng, estimator, kernel, bandwidth, y):
         assert actual == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.usefixtures("low_panels")
+@pytest.mark.usefixtures("low_strips")
 def test_blockwise_takes_what_can_be_sliced(rng, tmp_path):
     X = rng.standard_normal((23, 12))
     store = zarr.create_array(tmp_path / "X.zarr", shape=X.shape, chunks=(7, 5), dtype=X.dtype)
@@ -183,7 +183,7 @@ def test_blockwise_takes_what_can_be_sliced(rng, tmp_path):
         assert actual == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.usefixtures("low_panels")
+@pytest.mark.usefixtures("low_strips")
 def test_blockwise_takes_a_label_matrix(rng):
     x = rng.standard_normal(17)
     L = np.outer(x, x)
@@ -193,18 +193,18 @@ def test_blockwise_takes_a_label_matrix(rng):
     assert actual == pytest.approx(dhsic.hsic(x, x, label_kernel="linear"), rel=1e-9)
 
 
-def test_panels_cover_the_upper_triangle(monkeypatch):
-    monkeypatch.setattr(tiled, "FEWEST", 4)
-    monkeypatch.setattr(tiled, "MOST", 4)
+def test_strips_cover_the_upper_triangle(monkeypatch):
+    monkeypatch.setattr(forms, "FEWEST", 4)
+    monkeypatch.setattr(forms, "MOST", 4)
     A = np.arange(121.0).reshape(11, 11)
     A += A.T
     sums, products, whole = np.zeros(11), np.zeros((11, 2)), 0.0
 
-    for rows, columns in tiled.tiles(11):
+    for rows, columns in forms.tiles(11):
         tile = A[rows, columns]
         whole += (1 if rows == columns else 2) * tile.sum()
-        tiled.add_row_sums(sums, rows, columns, tile)
-        tiled.add_product(products, rows, columns, tile, A[:, :2])
+        forms.add_row_sums(sums, rows, columns, tile)
+        forms.add_product(products, rows, columns, tile, A[:, :2])
 
     np.testing.assert_allclose(sums, A.sum(axis=1))
     np.testing.assert_allclose(products, A @ A[:, :2])
@@ -327,10 +327,10 @@ def test_memory_is_linear_in_the_samples(rng):
     assert factored < m * 500 * 8
 
 
-@pytest.mark.usefixtures("low_panels")
-def test_memory_of_blockwise_is_that_of_panels(rng, monkeypatch):
-    monkeypatch.setattr(tiled, "MOST", 50)
-    monkeypatch.setattr(tiled, "FEWEST", 50)
+@pytest.mark.usefixtures("low_strips")
+def test_memory_of_blockwise_is_that_of_strips(rng, monkeypatch):
+    monkeypatch.setattr(forms, "MOST", 50)
+    monkeypatch.setattr(forms, "FEWEST", 50)
     m = 2000
     X, y = rng.standard_normal((m, 5)), rng.standard_normal(m)
     dhsic.hsic_variance(X[:9], y[:9], bandwidth=0.1, method="blockwise", label_kernel="linear")

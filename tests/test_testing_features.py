@@ -8,8 +8,9 @@ import zarr
 
 import dhsic
 from dhsic.errors import InputError
-from dhsic.independence import METHODS, features, hsic_test, test_features
+from dhsic.independence import METHODS, hsic_test, test_features
 from dhsic.kernels.labels import label_matrix
+from dhsic.passes import reader
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_stores_frames_and_arrays_agree(wide, tmp_path, monkeypatch):
     store[:] = X
     labelled = xr.DataArray(X, dims=("samples", "genes"), coords={"genes": names})
     options = {"n_permutations": 49}
-    monkeypatch.setattr(features, "BLOCK_BYTES", 8 * 50 * 5)
+    monkeypatch.setattr(reader, "block_width", lambda *_: 5)
     expected = test_features(X, y, [9, 0, 3], **options)
 
     for given_as in (store, str(tmp_path / "X.zarr"), labelled, pd.DataFrame(X, columns=names)):
@@ -104,7 +105,7 @@ def test_only_the_chunks_of_the_features_are_read(wide, tmp_path, monkeypatch):
     X, y = wide
     store = zarr.create_array(tmp_path / "X.zarr", shape=X.shape, chunks=(50, 4), dtype=X.dtype)
     store[:] = X
-    monkeypatch.setattr(features, "BLOCK_WIDTH", 4)
+    monkeypatch.setattr(reader, "block_width", lambda *_: 4)
     (tmp_path / "X.zarr" / "c" / "0" / "2").unlink()
 
     test_features(store, y, [0, 7], n_permutations=9)

@@ -12,16 +12,15 @@ columns of C. Three distributions say how large ``<C, A>`` is:
 
 - `permutation`: ``<P C P', R A R>``; with covariates the residuals of the labels are permuted and
   projected again (Freedman and Lane, 1983);
-- `gamma`: a gamma distribution with the first three `moments` of all m! permutations;
+- `gamma`: a gamma distribution with the first three moments of all m! permutations;
 - `normal`: the distribution of HSIC_1 under *dependence* (JMLR Theorem 5).
 
 Labels and data of few features have kernel matrices of a few tens of directions; others are dense
 (`dhsic.linalg.symmetric`). Where both are of low rank, a permutation costs O(m r g) and no (m, m)
-matrix is made; hundreds of permutations are one product. `data` makes C and A.
+matrix is made; hundreds of permutations are one product.
 """
 
 from dhsic.independence.features import FeatureTests, test_features
-from dhsic.independence.result import TestResult
-from dhsic.independence.test import METHODS, hsic_test
+from dhsic.independence.test import METHODS, TestResult, hsic_test
 
 __all__ = ["METHODS", "FeatureTests", "TestResult", "hsic_test", "test_features"]

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Float
+from dhsic._typing import Array, Float
 from dhsic.errors import InputError
-from dhsic.hsic import factored_weights, variance_of_hsic, weights
-from dhsic.independence.forms import HsicForm, LowRankHsic, TiledHsic, few_samples
-from dhsic.independence.spec import HsicSpec, matched
-from dhsic.independence.tiled import SlicedData, TiledWeights
+from dhsic.hsic import check_estimator, factored_weights, variance_of_hsic, weights
+from dhsic.independence.forms import (
+    HsicForm,
+    LowRankHsic,
+    SlicedData,
+    TiledHsic,
+    TiledWeights,
+    few_samples,
+)
+from dhsic.joins.frames import in_order
+from dhsic.kernels.bandwidth import AbstractBandwidth, resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.label_kernels import LabelMatrix
+from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
-from dhsic.linalg.symmetric import DenseSymmetric
-from dhsic.lowrank.base import Landmarks, is_count
+from dhsic.kernels.table import check_overflow, resolve_kernel
+from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
+from dhsic.lowrank.base import Landmarks
 from dhsic.lowrank.landmarks import CHUNK, landmark_statistic, random_directions, uniform_rows
 from dhsic.lowrank.table import FACTORIZERS, resolve_factorizer
+from dhsic.selectors.parameters import is_count
+from dhsic.validation import as_numbers
 
 #: Features whose random directions are in memory together.
 WIDTH = 16 * CHUNK
@@ -99,15 +112,8 @@ def hsic(
     True
     """
     labels, C = matched(X, Y, covariates, by_position=by_position)
-    spec = HsicSpec.of(
-        labels,
-        C,
-        kernel=kernel,
-        label_kernel=label_kernel,
-        bandwidth=bandwidth,
-        estimator=estimator,
-    )
-    form = _form(spec, X, method, Limits(rank, tolerance, n_landmarks, random_state))
+    spec = HsicSpec.of(labels, C, kernel, label_kernel, bandwidth, estimator)
+    form = _form(spec, X, method, rank, tolerance, n_landmarks, random_state)
     return form.hsic(form.sigma(spec.policy))
 
 
@@ -160,60 +166,120 @@ def hsic_variance(
     True
     """
     labels, C = matched(X, Y, covariates, by_position=by_position)
-    spec = HsicSpec.of(
-        labels,
-        C,
-        kernel=kernel,
-        label_kernel=label_kernel,
-        bandwidth=bandwidth,
-        estimator="unbiased",
-    )
-    form = _form(spec, X, method, Limits(rank, tolerance, n_landmarks, random_state))
+    spec = HsicSpec.of(labels, C, kernel, label_kernel, bandwidth, "unbiased")
+    form = _form(spec, X, method, rank, tolerance, n_landmarks, random_state)
     return variance_of_hsic(*form.influence(form.sigma(spec.policy)))
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What a caller asks of the factor of K."""
+@dataclass(frozen=True, eq=False)
+class HsicSpec:
+    """What is asked of data: labels, and how they are compared; known before any X is read.
 
-    rank: int | None
-    tolerance: float | None
-    n_landmarks: int | None
-    seed: int
+    Attributes
+    ----------
+    labels : LabelMatrix
+        Of m samples.
+    covariates : (m, q) array or None
+        Linear effects to project out.
+    kernel, policy : AbstractKernel, AbstractBandwidth
+        Of the data.
+    estimator : {"unbiased", "biased"}
+        JMLR eq. 5 or eq. 4.
 
-    def check(self, method: str) -> None:
-        """Refuse limits where nothing is factored, and numbers that are none."""
-        asked = {"rank": self.rank, "tolerance": self.tolerance, "n_landmarks": self.n_landmarks}
-        given = [name for name, value in asked.items() if value is not None]
-        if given and method in EXACT:
+    Raises
+    ------
+    InputError
+        Too few samples, or an unknown estimator.
+    """
+
+    labels: LabelMatrix
+    covariates: Array | None
+    kernel: AbstractKernel
+    policy: AbstractBandwidth
+    estimator: str
+
+    def __post_init__(self) -> None:
+        check_estimator(self.estimator, self.labels.n_samples)
+
+    @staticmethod
+    def of(
+        labels: Array,
+        covariates: Array | None,
+        kernel: object,
+        label_kernel: str,
+        bandwidth: object,
+        estimator: str,
+    ) -> HsicSpec:
+        """From what users write; labels and covariates in the order of the samples."""
+        chosen, policy = resolve_kernel(kernel), resolve_bandwidth(bandwidth)
+        L = label_matrix(labels, label_kernel, covariates).centred
+        return HsicSpec(L, covariates, chosen, policy, estimator)
+
+    def matrix_of(self, X: Any) -> Float:
+        """X as numbers, (m, d); refused where it has not one row for each of the labels."""
+        values = as_numbers(X, "X")
+        values = values[:, None] if values.ndim == 1 else values
+        self.check_shape(values.shape)
+        return values
+
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        """Refuse data of another shape than (m, d)."""
+        m = self.labels.n_samples
+        if len(shape) != 2 or shape[0] != m or shape[1] == 0:
             raise InputError(
-                f"method={method!r} is exact and takes no {' and no '.join(given)}; leave it out, "
-                "or pass method='nystrom'."
+                f"X has shape {shape} and Y {m} samples; pass one row a sample in both, "
+                "and one feature or more."
             )
-        if self.n_landmarks is not None and not is_count(self.n_landmarks):
-            raise InputError(f"n_landmarks={self.n_landmarks!r}; pass a whole number >= 1.")
-        if not (is_count(self.seed) or self.seed == 0):
-            raise InputError(f"random_state={self.seed!r}; pass a whole number >= 0.")
 
-    def landmarks(self, method: str, X: Float) -> Landmarks:
-        """What K of the samples X (m, d) is factored from."""
-        m, d = X.shape
-        n = LANDMARKS if self.n_landmarks is None else self.n_landmarks
-        if method != "random_features":
-            n = min(n, m) if self.n_landmarks is None else n
-            return landmark_statistic(X, uniform_rows(m, n, self.seed))
-        inner = np.zeros((n, m))
-        for a in range(0, d, WIDTH):
-            features = np.arange(a, min(a + WIDTH, d))
-            inner += random_directions(self.seed, features, n) @ X[:, features].T
-        return Landmarks(inner, np.einsum("ij,ij->i", X, X), None)
+    def centred(self, X: Float) -> Float:
+        """X less its means, where the kernel is one of distances, which keep their digits."""
+        return X - X.mean(axis=0) if self.kernel.has_bandwidth else X
+
+    def check_overflow(self, norms: Float) -> None:
+        """Refuse samples of such squared norms that the kernel overflows."""
+        check_overflow(self.kernel, float(norms.max()))
 
 
-def _form(spec: HsicSpec, X: Any, method: str, limits: Limits) -> HsicForm:
+def matched(X: Any, Y: Any, covariates: Any, *, by_position: bool) -> tuple[Array, Array | None]:
+    """Labels and covariates in the order of X; refused where samples are others than in X."""
+    labels = in_order(X, Y, "Y", by_position=by_position)
+    if covariates is None:
+        return labels, None
+    return labels, in_order(X, covariates, "covariates", by_position=by_position)
+
+
+def _form(
+    spec: HsicSpec,
+    X: Any,
+    method: str,
+    rank: int | None,
+    tolerance: float | None,
+    n_landmarks: int | None,
+    seed: int,
+) -> HsicForm:
+    """W and K by the method; of the factor of K what `hsic` was asked for."""
     if method not in METHODS:
         raise InputError(f"method={method!r} is unknown; pass one of {', '.join(METHODS)}.")
-    limits.check(method)
-    return EXACT[method](spec, X) if method in EXACT else _low_rank(spec, X, method, limits)
+    asked = {"rank": rank, "tolerance": tolerance, "n_landmarks": n_landmarks}
+    given = [name for name, value in asked.items() if value is not None]
+    if given and method in EXACT:
+        raise InputError(
+            f"method={method!r} is exact and takes no {' and no '.join(given)}; leave it out, "
+            "or pass method='nystrom'."
+        )
+    if n_landmarks is not None and not is_count(n_landmarks):
+        raise InputError(f"n_landmarks={n_landmarks!r}; pass a whole number >= 1.")
+    check_seed(seed)
+    if method in EXACT:
+        return EXACT[method](spec, X)
+    values, W = spec.matrix_of(X), _factored(spec)
+    if spec.kernel.has_bandwidth:
+        values -= values.mean(axis=0)  # in place: X may be all that there is room for
+    landmarks = _landmarks(method, values, n_landmarks, seed)
+    spec.check_overflow(landmarks.norms)
+    factorizer = resolve_factorizer(method, rank=rank, tolerance=tolerance)
+    factor = partial(factorizer.factor, spec.kernel, landmarks=landmarks, base=None, seed=seed)
+    return LowRankHsic(spec.kernel, values.shape[1], W, factor, few_samples(values))
 
 
 def _dense(spec: HsicSpec, X: Any) -> HsicForm:
@@ -233,22 +299,36 @@ def _tiled(spec: HsicSpec, X: Any) -> HsicForm:
     return TiledHsic(spec.kernel, data.n_features, W, data)
 
 
-def _low_rank(spec: HsicSpec, X: Any, method: str, limits: Limits) -> HsicForm:
-    values, L = spec.matrix_of(X), spec.labels.factor()
+def _factored(spec: HsicSpec) -> LowRankSymmetric:
+    """W as a product of thin matrices."""
+    L = spec.labels.factor()
     if L.error > LABEL_ERROR:
         raise InputError(
             f"The labels ({spec.labels.description}) need more than {L.rank} directions: "
             f"{L.error:.1%} of them is missing. Pass fewer targets, label_kernel='linear', or "
             "method='blockwise'."
         )
-    W = factored_weights(L, spec.estimator, spec.covariates)
-    if spec.kernel.has_bandwidth:
-        values -= values.mean(axis=0)  # in place: X may be all that there is room for
-    landmarks = limits.landmarks(method, values)
-    spec.check_overflow(landmarks.norms)
-    factorizer = resolve_factorizer(method, rank=limits.rank, tolerance=limits.tolerance)
-    few = few_samples(values)
-    return LowRankHsic(spec.kernel, values.shape[1], W, factorizer, limits.seed, landmarks, few)
+    return factored_weights(L, spec.estimator, spec.covariates)
+
+
+def _landmarks(method: str, X: Float, n_landmarks: int | None, seed: int) -> Landmarks:
+    """What K of the samples X (m, d) is factored from."""
+    m, d = X.shape
+    n = LANDMARKS if n_landmarks is None else n_landmarks
+    if method != "random_features":
+        n = min(n, m) if n_landmarks is None else n
+        return landmark_statistic(X, uniform_rows(m, n, seed))
+    inner = np.zeros((n, m))
+    for a in range(0, d, WIDTH):
+        features = np.arange(a, min(a + WIDTH, d))
+        inner += random_directions(seed, features, n) @ X[:, features].T
+    return Landmarks(inner, np.einsum("ij,ij->i", X, X), None)
+
+
+def check_seed(seed: object) -> None:
+    """Refuse a random state that is no whole number from 0."""
+    if not is_count(seed, 0):
+        raise InputError(f"random_state={seed!r}; pass a whole number >= 0.")
 
 
 EXACT: dict[str, Callable[[HsicSpec, Any], HsicForm]] = {"exact": _dense, "blockwise": _tiled}

@@ -1,11 +1,10 @@
 """Tests of single features of a source, and of all of them together.
 
-Chosen columns of a source, in memory.
-
-Positions of features and of samples, from positions, names or a mask.
-
-Labels and covariates of the samples that a test is made on.
+The features asked for are read as every pass reads them, over the samples asked for, and held in
+memory, standardised.
 """
+
+# ruff: noqa: PT028  # `test_features` is no test of pytest's, and has defaults
 
 from __future__ import annotations
 
@@ -20,200 +19,22 @@ from scipy.stats import false_discovery_control
 
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
-from dhsic.independence.result import TestResult
-from dhsic.independence.spec import HsicSpec
-from dhsic.independence.test import HsicTest
+from dhsic.independence.estimate import HsicSpec
+from dhsic.independence.test import HsicTest, TestResult
 from dhsic.joins.keys import did_you_mean
 from dhsic.joins.labels import Labelled
 from dhsic.joins.missing import check_coded
 from dhsic.kernels.base import AbstractKernel
-from dhsic.selectors.parameters import check_standardize, scales
+from dhsic.passes.once import look_at
+from dhsic.passes.reader import Reader
+from dhsic.passes.task import AbstractPass, Tile
+from dhsic.runtime.threads import Threads
+from dhsic.selectors.parameters import Standardize, check_standardize, scales
 from dhsic.selectors.run import KEEPING, check_measured
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.scaling import Scaling, measure
-from dhsic.sources.values import Census, RecodedSource, ValueKind, recoded, total
+from dhsic.sources.scaling import Scaling
+from dhsic.sources.values import recoded
 from dhsic.validation import as_array
-
-#: Features, and size, of a block of data, at most, unless chunks are larger: what is read for a
-#: single feature.
-BLOCK_WIDTH, BLOCK_BYTES = 256, 64 * 2**20
-
-
-def columns_of(
-    source: AbstractSource,
-    which: Index,
-    rows: Index | None,
-    missing: str,
-    *,
-    standardize: bool | str,
-    has_bandwidth: bool,
-) -> tuple[Float, Array]:
-    """Features, scaled over the samples that are taken, and which of them do not vary.
-
-    Parameters
-    ----------
-    source : AbstractSource
-        The data.
-    which : (n,) int64
-        Features, in any order.
-    rows : (m,) int64 or None
-        Samples, all by default.
-    missing : {"mean", "error"}
-        Missing values become the mean of their feature, or are refused.
-    standardize : "auto" or bool
-        To unit deviation; to zero mean in any case.
-    has_bandwidth : bool
-        Whether the kernel on the data has a width.
-
-    Returns
-    -------
-    (m, n) float64, (n,) bool
-        In the order of `which`.
-
-    Raises
-    ------
-    InputError
-        Values are missing or not finite, or no feature varies.
-    DataError
-        A chunk is missing or damaged.
-    """
-    if missing not in ("mean", "error"):
-        raise InputError(f"missing={missing!r} is unknown; pass 'mean' or 'error'.")
-    check_standardize(standardize)
-    order = np.argsort(which, kind="stable")
-    parts = list(_parts(source, which[order], rows))
-    values = _values_of(source, parts, rows)
-    if values.codes:
-        warnings.warn(f"X holds {values}. {KEEPING}", stacklevel=3)
-    read = recoded(source, values)
-    known: list[Scaling] = []
-    Z = np.empty((source.n_samples if rows is None else len(rows), len(which)), order="F")
-    scaled = scales(standardize, values)
-    at = 0
-    for _, raw in parts:
-        coded = read.recode(raw) if isinstance(read, RecodedSource) else raw
-        scaling, block = measure(coded, read.missing_code, standardize=scaled)
-        known.append(scaling)
-        Z[:, order[at : at + len(raw)]] = block.T
-        at += len(raw)
-    whole = Scaling.join(known)
-    check_measured(whole, missing=missing, standardize=scaled, has_bandwidth=has_bandwidth)
-    constant = np.empty(len(which), dtype=bool)
-    constant[order] = whole.constant
-    return Z, constant
-
-
-def _parts(
-    source: AbstractSource, features: Index, rows: Index | None
-) -> Iterator[tuple[Index, Array]]:
-    """Features, ascending, and their stored values (c, m), some at a time."""
-    width = int(np.clip(BLOCK_BYTES // (8 * source.n_samples), 1, BLOCK_WIDTH))
-    for block in source.blocks(width):
-        first, last = np.searchsorted(features, [block.start, block.stop])
-        if first < last:
-            some = features[first:last]
-            yield some, source.read_columns(block, some - block.start, rows)
-
-
-def _values_of(
-    source: AbstractSource, parts: list[tuple[Index, Array]], rows: Index | None
-) -> ValueKind:
-    """What the values of some features are."""
-    known = ValueKind.known(source)
-    if known is not None:
-        return known
-    tallies = [Census.of(raw, source.missing_code, features, rows) for features, raw in parts]
-    return ValueKind.judged(source, total(tallies))
-
-
-def features_at(given: Any, source: AbstractSource) -> Index:
-    """Positions of the features asked for, in the order asked for; of all by default.
-
-    Raises
-    ------
-    InputError
-        Names or positions that the source does not have, or that are there twice; none.
-    """
-    d = source.n_features
-    if given is None:
-        return np.arange(d)
-    asked = as_array(given, "features")
-    if asked.dtype.kind in "OSUT":
-        return _named(asked, source)
-    return _positions(asked, d, "features", "features")
-
-
-def rows_at(given: Any, m: int) -> Index | None:
-    """Positions of the samples to test on, None for all m of them; errors as of `features_at`."""
-    return None if given is None else _positions(as_array(given, "rows"), m, "rows", "samples")
-
-
-def _named(asked: Array, source: AbstractSource) -> Index:
-    names = source.feature_names()
-    if names is None:
-        raise InputError(
-            f"features are names ({str(asked.flat[0])!r}, ...), and X names none; pass positions."
-        )
-    place = {str(name): j for j, name in enumerate(names)}
-    unknown = [str(name) for name in asked.ravel() if str(name) not in place]
-    if unknown:
-        raise InputError(
-            f"{len(unknown)} of the features are none of X (first: {unknown[0]!r})."
-            f"{did_you_mean(unknown[0], place)} Pass names that X has, or positions."
-        )
-    found = np.array([place[str(name)] for name in asked.ravel()])
-    return _positions(found, len(place), "features", "features")
-
-
-def _positions(asked: Array, n: int, what: str, things: str) -> Index:
-    """Positions from positions or a mask; each once."""
-    if asked.dtype.kind == "b" and asked.shape == (n,):
-        asked = np.flatnonzero(asked)
-    if asked.ndim != 1 or asked.size == 0 or asked.dtype.kind not in "iu":
-        raise InputError(
-            f"{what} have shape {asked.shape} and dtype {asked.dtype}; pass positions from 0 to "
-            f"{n - 1}, at least one, or a mask of {n}."
-        )
-    if asked.min() < 0 or asked.max() >= n:
-        raise InputError(
-            f"{what} hold {asked.min()} to {asked.max()}, and X has {n} {things}; pass positions "
-            f"from 0 to {n - 1}."
-        )
-    if len(np.unique(asked)) < len(asked):
-        raise InputError(
-            f"{len(asked) - len(np.unique(asked))} of the {len(asked)} {what} are "
-            "there more than once; pass each once."
-        )
-    return asked.astype(np.int64)
-
-
-def labels_of(labels: Array, label_kernel: str, rows: Index | None) -> Array:
-    """Labels of some samples, of all for None; of a given L its rows and columns."""
-    if rows is None:
-        return labels
-    is_matrix = label_kernel == "precomputed" and labels.ndim > 1
-    return labels[np.ix_(rows, rows)] if is_matrix else labels[rows]
-
-
-def covariates_of(covariates: Any, m: int, rows: Index | None) -> Array | None:
-    """Covariates of some samples, of all for None.
-
-    Raises
-    ------
-    InputError
-        They are not those of m samples.
-    """
-    if covariates is None:
-        return None
-    C = as_array(covariates, "covariates")
-    if len(C) != m:
-        raise InputError(
-            f"covariates have shape {C.shape} and there are {m} samples; pass one row a sample."
-        )
-    return C if rows is None else C[rows]
-
-
-# ruff: noqa: PT028  # `test_features` is no test of pytest's, and has defaults
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -343,23 +164,21 @@ def test_features(
         sample_dim=sample_dim,
         missing_code=missing_code,
     )
-    source, labels = given.source, as_array(given.y, "y")
-    which, taken = features_at(features, source), rows_at(rows, source.n_samples)
-    C = covariates_of(given.covariates, source.n_samples, taken)
-    check_coded(X, Y=labels if taken is None else labels[taken], covariates=C)
-    spec = HsicSpec.of(
-        labels_of(labels, label_kernel, taken),
-        C,
-        kernel=kernel,
-        label_kernel=label_kernel,
-        bandwidth=bandwidth,
-        estimator=estimator,
-    )
+    source, labels, C = given.source, as_array(given.y, "y"), given.covariates
+    which, taken = _features_at(features, source), _rows_at(rows, source.n_samples)
+    if C is not None and len(C) != source.n_samples:
+        raise InputError(
+            f"covariates have shape {C.shape} and there are {source.n_samples} samples; pass one "
+            "row a sample."
+        )
+    if taken is not None:
+        is_matrix = label_kernel == "precomputed" and labels.ndim > 1
+        labels = labels[np.ix_(taken, taken)] if is_matrix else labels[taken]
+        C = None if C is None else C[taken]
+    check_coded(X, Y=labels, covariates=C)
+    spec = HsicSpec.of(labels, C, kernel, label_kernel, bandwidth, estimator)
     test = HsicTest(spec, method, n_permutations, random_state)
-    has_bandwidth = spec.kernel.has_bandwidth
-    Z, constant = columns_of(
-        source, which, taken, missing, standardize=standardize, has_bandwidth=has_bandwidth
-    )
+    Z, constant = _standardised(source, which, taken, missing, standardize, spec.kernel)
     together = test.of(Z)
     alone = [
         replace(together, statistic=0.0, p_value=1.0, sigma=np.nan) if still else test.of(Z[:, [k]])
@@ -379,3 +198,101 @@ def test_features(
 
 
 test_features.__test__ = False  # type: ignore[attr-defined]  # pytest takes it for a test
+
+
+@dataclass(frozen=True, slots=True)
+class Standardise(AbstractPass):
+    """Scaling of the features, and their standardised values, (c, m)."""
+
+    standardize: bool
+
+    def over(self, blocks: Iterator[Tile], m: int) -> tuple[Scaling, Float]:
+        known, Z = zip(*(b.measured(standardize=self.standardize) for b in blocks), strict=True)
+        return Scaling.join(known), np.concatenate(Z)
+
+
+def _standardised(
+    source: AbstractSource,
+    which: Index,
+    rows: Index | None,
+    missing: str,
+    standardize: Standardize,
+    kernel: AbstractKernel,
+) -> tuple[Float, Array]:
+    """Features `which`, (m, n), scaled over the samples, and which of them do not vary, (n,)."""
+    if missing not in ("mean", "error"):
+        raise InputError(f"missing={missing!r} is unknown; pass 'mean' or 'error'.")
+    check_standardize(standardize)
+    order = np.argsort(which, kind="stable")
+    features = which[order]
+    with Threads() as runtime:
+        values = look_at(source, runtime, rows, features)
+        if values.codes:
+            warnings.warn(f"X holds {values}. {KEEPING}", stacklevel=3)
+        scaled = scales(standardize, values)
+        reader = Reader(recoded(source, values), runtime, rows)
+        Z, at, known = np.empty((reader.n_samples, len(which)), order="F"), 0, []
+        for scaling, block in reader.joined(Standardise(scaled), reader.jobs(features)):
+            Z[:, order[at : at + len(block)]] = block.T
+            known.append(scaling)
+            at += len(block)
+    whole = Scaling.join(known)
+    check_measured(whole, missing=missing, standardize=scaled, has_bandwidth=kernel.has_bandwidth)
+    constant = np.empty(len(which), dtype=bool)
+    constant[order] = whole.constant
+    return Z, constant
+
+
+def _features_at(given: Any, source: AbstractSource) -> Index:
+    """Positions of the features asked for, in the order asked for; of all by default."""
+    d = source.n_features
+    if given is None:
+        return np.arange(d)
+    asked = as_array(given, "features")
+    if asked.dtype.kind in "OSUT":
+        return _named(asked, source)
+    return _positions(asked, d, "features", "features")
+
+
+def _rows_at(given: Any, m: int) -> Index | None:
+    """Positions of the samples to test on, None for all m of them."""
+    return None if given is None else _positions(as_array(given, "rows"), m, "rows", "samples")
+
+
+def _named(asked: Array, source: AbstractSource) -> Index:
+    names = source.feature_names()
+    if names is None:
+        raise InputError(
+            f"features are names ({str(asked.flat[0])!r}, ...), and X names none; pass positions."
+        )
+    place = {str(name): j for j, name in enumerate(names)}
+    unknown = [str(name) for name in asked.ravel() if str(name) not in place]
+    if unknown:
+        raise InputError(
+            f"{len(unknown)} of the features are none of X (first: {unknown[0]!r})."
+            f"{did_you_mean(unknown[0], place)} Pass names that X has, or positions."
+        )
+    found = np.array([place[str(name)] for name in asked.ravel()])
+    return _positions(found, len(place), "features", "features")
+
+
+def _positions(asked: Array, n: int, what: str, things: str) -> Index:
+    """Positions from positions or a mask; each once."""
+    if asked.dtype.kind == "b" and asked.shape == (n,):
+        asked = np.flatnonzero(asked)
+    if asked.ndim != 1 or asked.size == 0 or asked.dtype.kind not in "iu":
+        raise InputError(
+            f"{what} have shape {asked.shape} and dtype {asked.dtype}; pass positions from 0 to "
+            f"{n - 1}, at least one, or a mask of {n}."
+        )
+    if asked.min() < 0 or asked.max() >= n:
+        raise InputError(
+            f"{what} hold {asked.min()} to {asked.max()}, and X has {n} {things}; pass positions "
+            f"from 0 to {n - 1}."
+        )
+    if len(np.unique(asked)) < len(asked):
+        raise InputError(
+            f"{len(asked) - len(np.unique(asked))} of the {len(asked)} {what} are "
+            "there more than once; pass each once."
+        )
+    return asked.astype(np.int64)

@@ -1,59 +1,33 @@
-"""HSIC under independence as a gamma distribution.
+"""HSIC under independence: permuted values, their moments in closed form, and p-values.
 
-The normal distribution of HSIC_1 where X and Y depend on each other (JMLR Theorem 5).
+The q-th power of ``<P C P', A>`` is a sum over q pairs of indices, the edges of a graph. Its
+2q ends fall together in some way, a partition of them into k samples; a random permutation takes k
+samples to any k others, so that
 
-HSIC of permuted labels, and the p-value that its values give.
+    ``E <P C P', A>^q = sum_partitions (m-k)!/m! S(C) S(A)``,
+
+S the sum of products of q entries over distinct samples. By Moebius inversion S is a sum over
+samples, distinct or not, of the coarser partitions, each block of b cells counting
+``(-1)^(b-1) (b-1)!``. Where rows sum to zero, and the diagonal too, few of those are not zero
+themselves: of graphs in which every vertex has two ends, and not those of a loop alone. There are
+two for q = 2 and five for q = 3, and their numbers of vertices and of loops tell them apart.
+Kazi-Aoual, Hitier, Sabatier and Lebreton (1995) write such moments out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from math import factorial, perm, prod
 
 import numpy as np
 from scipy.stats import norm, pearson3
 
-from dhsic._typing import Float, Index
-from dhsic.independence.moments import Moments
+from dhsic._typing import Array, Float, Index
+from dhsic.errors import InputError
 from dhsic.linalg.symmetric import Symmetric
-
-
-def p_of_gamma(observed: float, null: Moments, rounding: float) -> float:
-    """Tail of a gamma distribution, moved, with three moments of the statistic.
-
-    ``m HSIC_0`` is about gamma under independence (Gretton et al., 2008, who take its mean and
-    variance), and HSIC_1 is about HSIC_0 moved. Their tail is too light, and the third moment
-    mends that: Pearson's distribution of type III, as Kazi-Aoual et al. (1995) fit to permutations.
-
-    A handful of samples may have a negative skewness. The distribution would end then, and what is
-    larger would have p-value 0; it counts as none.
-
-    Parameters
-    ----------
-    observed : float
-        The statistic.
-    null : Moments
-        Its moments.
-    rounding : float
-        See `dhsic.independence.null.rounding_of`.
-    """
-    spread = float(np.sqrt(null.variance))
-    if spread <= rounding:  # every permutation is as large
-        return 1.0
-    return float(pearson3.sf((observed - null.mean) / spread, max(null.skewness, 0.0)))
-
-
-def p_of_normal(observed: float, variance: float) -> float:
-    """Upper tail about 0."""
-    if variance <= 0.0:
-        return 1.0 if observed <= 0.0 else 0.0
-    return float(norm.sf(observed / np.sqrt(variance)))
-
-
-def normal_interval(observed: float, variance: float, level: float) -> tuple[float, float]:
-    """Interval that holds HSIC with probability `level`."""
-    reach = float(norm.ppf((1.0 + level) / 2.0)) * float(np.sqrt(variance))
-    return observed - reach, observed + reach
-
 
 #: Size of the permutations that are in memory together.
 BLOCK_BYTES = 32 * 2**20
@@ -61,12 +35,12 @@ BLOCK_BYTES = 32 * 2**20
 TIE = 1e-9
 #: Part of ``||C|| ||A||`` that is rounding.
 ROUNDING = 64 * np.finfo(np.float64).eps
-
-
-def value_observed(C: Symmetric, A: Symmetric) -> float:
-    """``<C, A>``, HSIC itself."""
-    nobody = np.arange(len(C.diagonal))[None, :]
-    return float(C.inner(nobody, [A])[0, 0])
+#: Fewest samples that the moments are taken of.
+FEWEST = 4
+#: The cell that each element is in, numbered in the order of their first elements.
+Partition = tuple[int, ...]
+#: Vertices and loops of the graphs whose sums are not zero, in the order of `sums_over`.
+PATTERNS = {2: ((1, 2), (2, 0)), 3: ((1, 3), (2, 0), (2, 1), (2, 2), (3, 0))}
 
 
 def values_permuted(
@@ -106,6 +80,122 @@ def rounding_of(C: Symmetric, A: Symmetric) -> float:
     return float(ROUNDING * C.norm * A.norm)
 
 
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Mean, variance and skewness of a statistic under independence."""
+
+    mean: float
+    variance: float
+    skewness: float
+
+
+def moments_permuted(C: Symmetric, A: Symmetric) -> Moments:
+    """Moments of ``<P C P', A>`` over all m! permutations.
+
+    Rows of C and of A sum to 0. Their traces t make the mean, ``t_A t_C / (m-1)``: a multiple of
+    ``H = I - 1 1' / m`` is the same in every permutation, and ``A - t_A / (m-1) H`` has no trace.
+    What is left makes the central moments. The leading term of
+    the variance is that of Gretton et al. (2008).
+
+    One of low rank costs O(m r^3), or O(m^2 r) if that is less, and a dense one half a product of
+    (m, m) matrices.
+
+    Raises
+    ------
+    InputError
+        Fewer than 4 samples.
+    """
+    m = len(C.diagonal)
+    if m < FEWEST:
+        raise InputError(
+            f"The moments of permutations take {FEWEST} samples and there are {m}; collect more, "
+            "or pass method='permutation'."
+        )
+    C, t_C, size_C = _without_trace(C)
+    A, t_A, size_A = _without_trace(A)
+    second, third = (
+        float(sums_over(C, order) @ coefficients(order, m) @ sums_over(A, order))
+        for order in (2, 3)
+    )
+    size, variance = size_C * size_A, max(second, 0.0)
+    skewness = third / variance**1.5 if variance > 0.0 else 0.0
+    return Moments(size * t_C * t_A / (m - 1), size**2 * variance, skewness)
+
+
+def _without_trace(A: Symmetric) -> tuple[Symmetric, float, float]:
+    """``A / ||A||`` less its part of H, its trace, and ``||A||``: cubes stay within range."""
+    size = A.norm or 1.0
+    scaled = A.changed(1.0 / size, A.diagonal / size)
+    trace = float(scaled.diagonal.sum())
+    return scaled.less(trace / (len(A.diagonal) - 1)), trace, size
+
+
+def sums_over(A: Symmetric, order: int) -> Float:
+    """Sums over samples of products of 2 or 3 entries of A, (2,) or (5,)."""
+    a = A.diagonal
+    if order == 2:
+        return np.array([a @ a, A.norm**2])
+    squares = float(a @ A.row_squares())
+    return np.array([(a**3).sum(), A.cubes(), squares, A.quadratic(a[:, None])[0], A.cubed_trace()])
+
+
+def coefficients(order: int, m: int) -> Float:
+    """N, with which ``E <P C P', A>^q = sums_over(C)' N sums_over(A)``.
+
+    Parameters
+    ----------
+    order : {2, 3}
+        q.
+    m : int
+        Samples.
+
+    Returns
+    -------
+    (2, 2) or (5, 5) float64
+        Exact but for the last cast.
+    """
+    terms = [N * Fraction(1, perm(m, k)) for k, N in _products(order).items() if k <= m]
+    return np.asarray(sum(terms), dtype=np.float64)
+
+
+@cache
+def _products(order: int) -> dict[int, Array]:
+    """For every k the sum of ``v v'`` over partitions into k samples; v makes S of `sums_over`."""
+    found: dict[int, Array] = {}
+    for cells in _partitions(2 * order):
+        k = max(cells) + 1
+        v = np.zeros(len(PATTERNS[order]), dtype=object)  # integers of any size
+        for coarser in _partitions(k):
+            pattern = _pattern([coarser[cell] for cell in cells])
+            if pattern in PATTERNS[order]:
+                v[PATTERNS[order].index(pattern)] += _moebius(coarser)
+        found[k] = found.get(k, 0) + np.outer(v, v)
+    return found
+
+
+def _partitions(n: int, start: Partition = ()) -> Iterator[Partition]:
+    """Every partition of n elements, by the cell that each element is in."""
+    if len(start) == n:
+        yield start
+        return
+    for cell in range(max(start, default=-1) + 2):
+        yield from _partitions(n, (*start, cell))
+
+
+def _moebius(cells: Partition) -> int:
+    sizes = [cells.count(cell) for cell in set(cells)]
+    return prod((-1) ** (b - 1) * factorial(b - 1) for b in sizes)
+
+
+def _pattern(ends: list[int]) -> tuple[int, int] | None:
+    """Vertices and loops of a graph, None where its sum is zero; ends are in pairs."""
+    edges = list(zip(ends[::2], ends[1::2], strict=True))
+    loops = [a for a, b in edges if a == b]
+    alone = [v for v in ends if ends.count(v) == 1]  # a sum of rows
+    alone += [v for v in loops if ends.count(v) == 2]  # a trace
+    return None if alone else (len(set(ends)), len(loops))
+
+
 def p_of_permutations(observed: float, drawn: Float, rounding: float) -> float:
     """``(1 + #{drawn >= observed}) / (1 + n)``: at most its level, whatever n is.
 
@@ -123,3 +213,35 @@ def p_of_permutations(observed: float, drawn: Float, rounding: float) -> float:
     """
     tie = TIE * max(abs(observed), float(np.abs(drawn).max())) + rounding
     return float(1 + np.count_nonzero(drawn >= observed - tie)) / (1 + len(drawn))
+
+
+def p_of_gamma(observed: float, null: Moments, rounding: float) -> float:
+    """Tail of a gamma distribution, moved, with three moments of the statistic.
+
+    ``m HSIC_0`` is about gamma under independence (Gretton et al., 2008, who take its mean and
+    variance), and HSIC_1 is about HSIC_0 moved. Their tail is too light, and the third moment
+    mends that: Pearson's distribution of type III, as Kazi-Aoual et al. (1995) fit to permutations.
+
+    A handful of samples may have a negative skewness. The distribution would end then, and what is
+    larger would have p-value 0; it counts as none.
+
+    Parameters
+    ----------
+    observed : float
+        The statistic.
+    null : Moments
+        Its moments.
+    rounding : float
+        See `rounding_of`.
+    """
+    spread = float(np.sqrt(null.variance))
+    if spread <= rounding:  # every permutation is as large
+        return 1.0
+    return float(pearson3.sf((observed - null.mean) / spread, max(null.skewness, 0.0)))
+
+
+def p_of_normal(observed: float, variance: float) -> float:
+    """Upper tail about 0."""
+    if variance <= 0.0:
+        return 1.0 if observed <= 0.0 else 0.0
+    return float(norm.sf(observed / np.sqrt(variance)))

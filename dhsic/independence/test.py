@@ -1,49 +1,114 @@
-"""Tests of independence: what is asked of data, and where p-values come from."""
+"""Tests of independence of two sets of columns: what they find, and where p-values come from."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from scipy.stats import norm
 
 from dhsic._typing import Float
 from dhsic.errors import InputError, MemoryBudgetError
-from dhsic.hsic import variance_of_hsic
-from dhsic.independence.data import (
+from dhsic.hsic import estimated, variance_of_hsic
+from dhsic.independence.estimate import HsicSpec, check_seed, matched
+from dhsic.independence.forms import (
+    SlicedData,
+    TiledHsic,
+    TiledWeights,
     dense_kernel,
-    dense_labels,
-    estimated,
+    few_samples,
     low_rank_kernel,
-    low_rank_labels,
-    residual,
 )
-from dhsic.independence.forms import TiledHsic, few_samples
-from dhsic.independence.moments import moments_permuted
 from dhsic.independence.null import (
+    moments_permuted,
     p_of_gamma,
     p_of_normal,
     p_of_permutations,
     rounding_of,
-    value_observed,
     values_permuted,
 )
-from dhsic.independence.result import TestResult
-from dhsic.independence.spec import HsicSpec, matched
-from dhsic.independence.tiled import SlicedData, TiledWeights
 from dhsic.joins.missing import check_coded
 from dhsic.kernels.bandwidth import DistanceStats, Grid
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.symmetric import DenseSymmetric, Symmetric
-from dhsic.lowrank.base import is_count
 from dhsic.memory import available_bytes, human
+from dhsic.selectors.parameters import is_count
 
 METHODS = ("permutation", "gamma", "normal")
 #: (m, m) matrices of float64 at the peak of a test that writes them out, besides one a width.
 SQUARES = 6
+#: Part of the labels that is nothing.
+NOTHING = 1e-12
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """What a test of independence found.
+
+    Attributes
+    ----------
+    statistic : float
+        HSIC.
+    p_value : float
+        Probability of a statistic as large if X and Y were independent.
+    method : str
+        Where that comes from: "permutation", "gamma" or "normal".
+    n_samples : int
+        m.
+    n_permutations : int
+        Permutations drawn, 0 by the other methods.
+    null_mean, null_variance : float
+        Of the statistic under independence: of the permutations drawn, or in closed form of all
+        of them (``"gamma"``). For ``"normal"`` 0 and the variance of JMLR Theorem 5, which is
+        that of HSIC_1 under dependence.
+    sigma : float
+        Width of the data kernel; 1 for a kernel that has none.
+    """
+
+    __test__: ClassVar[bool] = False  # pytest takes classes of this name for tests
+
+    statistic: float
+    p_value: float
+    method: str
+    n_samples: int
+    n_permutations: int
+    null_mean: float
+    null_variance: float
+    sigma: float
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Confidence interval of HSIC (JMLR Theorem 5); for X and Y that depend on each other.
+
+        Parameters
+        ----------
+        level : float
+            Probability that it holds HSIC, in (0, 1).
+
+        Raises
+        ------
+        InputError
+            A test by another method, or a level outside (0, 1).
+        """
+        if self.method != "normal":
+            raise InputError(
+                f"A test with method={self.method!r} knows HSIC under independence only, and "
+                "gives no interval; pass method='normal'."
+            )
+        if isinstance(level, bool) or not 0 < level < 1:
+            raise InputError(f"level={level!r}; pass a number between 0 and 1, such as 0.95.")
+        reach = float(norm.ppf((1.0 + level) / 2.0)) * float(np.sqrt(self.null_variance))
+        return self.statistic - reach, self.statistic + reach
+
+    def __str__(self) -> str:
+        drawn = f" of {self.n_permutations:,}" if self.n_permutations else ""
+        return (
+            f"HSIC = {self.statistic:.4g}, p = {self.p_value:.3g} ({self.method}{drawn}; "
+            f"{self.n_samples:,} samples, sigma = {self.sigma:.3g})"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +144,7 @@ class HsicTest:
             raise InputError(
                 f"n_permutations={self.n_permutations!r}; pass a whole number >= 1, such as 1000."
             )
-        if not (is_count(self.seed) or (self.seed == 0 and self.seed is not False)):
-            raise InputError(f"random_state={self.seed!r}; pass a whole number >= 0.")
+        check_seed(self.seed)
         estimator = self.spec.estimator
         if self.method == "normal" and estimator != "unbiased":
             raise InputError(
@@ -108,7 +172,7 @@ class HsicTest:
             A = estimated(self._K(X, sigma), self.spec.estimator)
             rounding = max(rounding, rounding_of(C, A))
             forms.append(A.projected(self.Q))
-        observed = [value_observed(C, A) for A in forms]
+        observed = [self._observed(A) for A in forms]
         n = self.n_permutations
         drawn = values_permuted(C, forms, n, self.seed).max(axis=0)
         best = int(np.argmax(observed))
@@ -122,7 +186,7 @@ class HsicTest:
         A = estimated(self._K(X, sigma), self.spec.estimator)
         rounding = rounding_of(C, A)
         A = A.projected(self.Q)
-        observed, null = value_observed(C, A), moments_permuted(C, A)
+        observed, null = self._observed(A), moments_permuted(C, A)
         p_value = p_of_gamma(observed, null, rounding)
         return TestResult(observed, p_value, "gamma", len(X), 0, null.mean, null.variance, sigma)
 
@@ -142,16 +206,27 @@ class HsicTest:
 
     @cached_property
     def C(self) -> Symmetric:
-        """Residual labels."""
-        L = low_rank_labels(self.spec.labels)
+        """Residual labels, ``R L R``."""
+        L: Symmetric | None = self.spec.labels.low_rank()
         if L is None:
             self._check_room()
-        return residual(dense_labels(self.spec.labels) if L is None else L, self.Q)
+            L = DenseSymmetric(self.spec.labels.L)
+        C = L.projected(self.Q)
+        if np.abs(C.diagonal).max() <= NOTHING * np.abs(L.diagonal).max():
+            raise InputError(
+                "Nothing is left of the labels once their mean and the covariates are taken out; "
+                "pass labels that vary, or fewer covariates."
+            )
+        return C
 
     @cached_property
     def W(self) -> TiledWeights:
         """Weights of the unbiased estimator, written out a panel at a time."""
         return TiledWeights.of(self.spec.labels, "unbiased", self.spec.covariates)
+
+    def _observed(self, A: Symmetric) -> float:
+        """``<C, A>``, HSIC itself."""
+        return float(self.C.inner(np.arange(len(A.diagonal))[None, :], [A])[0, 0])
 
     def _K(self, X: Float, sigma: float) -> Symmetric:
         """Kernel of X (m, d); where C is dense one of low rank would not help."""
@@ -265,14 +340,7 @@ def hsic_test(
     """
     labels, C = matched(X, Y, covariates, by_position=by_position)
     check_coded(X, Y=labels, covariates=C)
-    spec = HsicSpec.of(
-        labels,
-        C,
-        kernel=kernel,
-        label_kernel=label_kernel,
-        bandwidth=bandwidth,
-        estimator=estimator,
-    )
+    spec = HsicSpec.of(labels, C, kernel, label_kernel, bandwidth, estimator)
     test = HsicTest(spec, method, n_permutations, random_state)
     values = spec.matrix_of(X)
     if not np.ptp(values, axis=0).any():

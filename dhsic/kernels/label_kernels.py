@@ -39,6 +39,10 @@ MOST_DECOMPOSED = 5000
 MOST_DIRECTIONS = 2000
 #: Mean of the diagonal that may be missing.
 TOLERANCE = 1e-10
+#: Part of its trace that a matrix of low rank may leave out where all of it is wanted: rounding.
+COMPLETE = 1e-13
+#: Directions up to which products with them are faster than to look up permuted entries.
+FEW_DIRECTIONS = 64
 
 #: Directions (m, g) of a part, their weights (g,) and what is missing, in units of its trace.
 PartFactor = tuple[Float, Float, float]
@@ -236,17 +240,17 @@ class LabelMatrix:
         B = np.column_stack([B for B, _, _ in found])
         return LowRankSymmetric.of(B, np.concatenate([w for _, w, _ in found]), error)
 
-    def low_rank(self, *, tolerance: float, max_rank: int) -> LowRankSymmetric | None:
-        """L of so few directions; None where there are more.
+    def low_rank(self) -> LowRankSymmetric | None:
+        """L but for rounding where it has up to 64 directions; else None.
 
         Classes and real values may have few. A given L is not searched: that takes long.
         """
         for part in self.parts:
-            few = isinstance(part, ClassTarget) and len(part.weights) <= max_rank
+            few = isinstance(part, ClassTarget) and len(part.weights) <= FEW_DIRECTIONS
             if not (few or isinstance(part, RealTargets)):
                 return None
-        L = self.factor(tolerance=tolerance, max_rank=max_rank)
-        return None if L.error > tolerance or L.rank > max_rank else L
+        L = self.factor(tolerance=COMPLETE, max_rank=FEW_DIRECTIONS)
+        return None if L.error > COMPLETE or L.rank > FEW_DIRECTIONS else L
 
 
 def label_distances(rows: Float, columns: Float) -> Float:

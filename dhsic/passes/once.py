@@ -116,6 +116,7 @@ def look_at(
     source: AbstractSource,
     runtime: AbstractRuntime,
     rows: Index | None,
+    features: Index | None = None,
     *,
     whole: bool = True,
     as_they_are: bool = False,
@@ -129,6 +130,8 @@ def look_at(
     ----------
     rows : (m,) int64, optional
         Samples that take part, all by default.
+    features : (n,) int64, optional
+        Features that do, ascending, all by default.
     whole : bool
         Whether more than a few blocks may be read.
     as_they_are : bool
@@ -143,7 +146,7 @@ def look_at(
     if known is not None:
         return known
     reader, census = Reader(source, runtime, rows), TakeCensus(rows)
-    every = np.arange(source.n_features, dtype=np.int64)
+    every = np.arange(source.n_features, dtype=np.int64) if features is None else features
     jobs = reader.jobs(every, tags=every)
     some = sorted({*np.linspace(0, len(jobs) - 1, FEW_JOBS).astype(int).tolist()})
     tally = total(list(reader.joined(census, [jobs[i] for i in some])))
