@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dhsic import datasets, kernels
-    from dhsic.detached.attach import attach
-    from dhsic.detached.run import Run
+    from dhsic.detached.run import Run, attach
     from dhsic.detached.submit import submit
     from dhsic.errors import (
         CheckpointError,

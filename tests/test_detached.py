@@ -29,9 +29,10 @@ from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import open_with_labels
 from dhsic.detached import attach, driver, submit
 from dhsic.detached import run as handle
-from dhsic.detached.driver import Stop, StoppedError
-from dhsic.detached.folder import Folder, Status
-from dhsic.detached.request import (
+from dhsic.detached.driver import Driver, StoppedError
+from dhsic.detached.folder import (
+    Folder,
+    Status,
     arrays_of,
     as_parameters,
     plain_parameters,
@@ -68,14 +69,14 @@ def on_threads(store, **options):
 @pytest.fixture
 def held(monkeypatch):
     """Have drivers of this process wait after their third round, until it is set."""
-    go_on, note = threading.Event(), driver.Pace.__call__
+    go_on, note = threading.Event(), Driver.note
 
     def pause(self, record):
         note(self, record)
         if record["round"] == 3:
             assert go_on.wait(WAIT)
 
-    monkeypatch.setattr(driver.Pace, "__call__", pause)
+    monkeypatch.setattr(Driver, "note", pause)
     yield go_on
     go_on.set()
 
@@ -157,11 +158,12 @@ def test_damaged_labels_are_seen(tmp_path):
 def test_a_runtime_stops_between_results(tmp_path, monkeypatch):
     monkeypatch.setattr(driver, "LOOKS", 0.0)
     folder = Folder(tmp_path)
-    stop = Stop(folder)
-    with Threads(2) as runtime:
+    folder.say(Status("running"))
+    with folder.driven() as lock, Threads(2) as runtime:
+        look = Driver(folder, lock).look
         for way in (runtime.map, runtime.joined):
             folder.want_stop(wanted=False)
-            with runtime.heeding(stop.look):
+            with runtime.heeding(look):
                 results = way(lambda source, job, state: job.payload, None, work(5), None)
                 assert (next(results), next(results)) == (0, 1)
                 folder.want_stop()
@@ -360,7 +362,7 @@ def test_a_driver_that_lost_its_scheduler_leaves_the_run_as_it_is(store, tmp_pat
 
     monkeypatch.setattr(Request, "run", lose)
     with folder.driven() as lock, Threads(1) as threads, pytest.raises(ClusterError, match="gone"):
-        driver.conduct(folder, lock, threads, driver.nobody, is_connected=lambda: False)
+        Driver(folder, lock).conduct(threads, is_connected=lambda: False)
     assert folder.status.state == "running"
 
 

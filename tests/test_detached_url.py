@@ -27,7 +27,7 @@ from test_detached import (
 )
 
 import dhsic
-from dhsic.detached import attach, start, submit
+from dhsic.detached import attach, driver, submit
 from dhsic.detached import run as handle
 from dhsic.detached.folder import Folder
 from dhsic.errors import CheckpointError, ClusterError, StoreError
@@ -109,7 +109,7 @@ def test_a_run_at_a_url_without_driver_is_lost_and_resumed(store, at, monkeypatc
 
 def test_a_driver_that_was_followed_says_nothing_more(store, at, monkeypatch):
     folder = kept(store, at.path, None)
-    save = dhsic.detached.driver.save
+    save = driver.save
 
     def late(*args, **options):
         def refuse(**how):
@@ -118,7 +118,7 @@ def test_a_driver_that_was_followed_says_nothing_more(store, at, monkeypatch):
         monkeypatch.setattr(lease.Lease, "confirm", lambda self, **how: refuse())
         save(*args, **options)
 
-    monkeypatch.setattr(dhsic.detached.driver, "save", late)
+    monkeypatch.setattr(driver, "save", late)
     with pytest.raises(LostError):
         attach(at.path).resume(n_threads=1)
     assert folder.status.state == "running"
@@ -145,10 +145,10 @@ def test_a_store_that_goes_away_is_no_failure_of_the_run(store, at, monkeypatch)
 def test_workers_that_do_not_reach_the_url_are_refused(client, store, at, monkeypatch):
     place = {"checkpoint": at.path, "client": client, **QUICK}
     with monkeypatch.context() as patch:
-        patch.setattr(start, "answer", no_keys)
+        patch.setattr(driver, "answer", no_keys)
         with pytest.raises(ClusterError, match=r"Worker \S+ does not reach .*: No keys\. A run"):
             submit(store, "sample_trait", **place)
-        patch.setattr(start, "answer", elsewhere)
+        patch.setattr(driver, "answer", elsewhere)
         with pytest.raises(ClusterError, match="it sees another one"):
             submit(store, "sample_trait", **place)
     assert at.names() == []

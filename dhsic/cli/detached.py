@@ -18,10 +18,9 @@ from dhsic.cli.console import counted, printable, say, seconds, shown
 from dhsic.cli.exits import echo_json
 from dhsic.cli.job import SelectJob
 from dhsic.cli.report import show
-from dhsic.detached.attach import attach
+from dhsic.detached.driver import send
 from dhsic.detached.folder import Folder, Status
-from dhsic.detached.run import Run
-from dhsic.detached.start import place_of, send
+from dhsic.detached.run import Run, attach
 from dhsic.errors import InputError
 from dhsic.results import check_vacant, save
 from dhsic.selectors.request import Request
@@ -115,7 +114,7 @@ def check_detach(job: SelectJob) -> None:
 def detach(job: SelectJob, request: Request) -> None:
     """Start a job on its cluster and say how to find it again."""
     kept = {name: value for name, value in job.plain().items() if name != "detach"}
-    folder = Folder(place_of(job.checkpoint))
+    folder = Folder.to_send(job.checkpoint)
     send(replace(request, job=kept), folder, scheduler=job.scheduler)
     if job.as_json:
         echo_json({"id": request.id, "checkpoint": str(folder.path), "scheduler": job.scheduler})

@@ -1,28 +1,33 @@
 """The driver: the loop of a run, on a worker of a cluster or on threads of this process.
 
-It works from the folder alone, so it goes on wherever and whenever it is started again. One driver
-writes; what it learns goes to the folder first and then, as events, to whoever listens.
+It works from the folder alone, so it goes on wherever and whenever it is started again, by `send`
+or `drive_here`. One driver writes; what it learns goes to the folder first and then, as events, to
+whoever listens.
 """
 
 from __future__ import annotations
 
+import secrets
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from dhsic.detached.folder import ENDS, Folder, Status
-from dhsic.errors import DhsicError, StoreError
+from dhsic.detached.folder import ENDS, Folder, Status, arrays_of, plain_request
+from dhsic.errors import CheckpointError, ClusterError, DhsicError, StoreError
 from dhsic.results import save
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads
+from dhsic.selectors.request import Request
+from dhsic.storage.checkpoint import Checkpoint
 from dhsic.storage.lock import AbstractLock
-from dhsic.storage.store import LostError
+from dhsic.storage.store import MOMENTARY, AbstractStore, FileStore, LostError, store_at
 
 LOOKS = 0.5  # seconds between looks whether the run shall stop
-KEPT = ("round", "n_features", "n_removed", "n_added", "hsic", "sigma", "engine")
+#: What is told of the record of a round.
+OF_ROUNDS = ("round", "n_features", "n_removed", "n_added", "hsic", "sigma", "engine")
 
 Tell = Callable[[Mapping[str, Any]], object]
 
@@ -31,45 +36,38 @@ class StoppedError(DhsicError):
     """Somebody wants the run to stop."""
 
 
-class Stop:
-    """Whether the folder of a run says that it shall stop: it is asked between two results."""
+class Driver:
+    """Does the run of a folder from where it is.
 
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
-        self._looked = -LOOKS
-
-    def look(self) -> None:
-        """Stop if somebody wants it; a folder is looked at now and then only."""
-        if time.monotonic() - self._looked >= LOOKS * self._folder.store.rarer:
-            self.look_now()
-
-    def look_now(self) -> None:
-        """Stop if somebody wants it."""
-        self._looked = time.monotonic()
-        if self._folder.stop_wanted:
-            raise StoppedError
-
-
-@dataclass
-class Pace:
-    """Notes and tells every round; time goes on from where the last driver stopped.
-
-    Attributes
+    Parameters
     ----------
-    look : callable
-        What raises if the run shall stop: where few features are left no task may run.
+    folder : Folder
+        Where the run is kept.
+    lock : AbstractLock
+        That of the folder, held by the caller.
+    tell : callable, optional
+        Hears of events besides the folder.
     """
 
-    folder: Folder
-    tell: Tell
-    look: Callable[[], object]
-    lock: AbstractLock
+    def __init__(self, folder: Folder, lock: AbstractLock, tell: Tell | None = None) -> None:
+        self.folder = folder
+        self._lock = lock
+        self._tell = tell or (lambda _event: None)
+        self._looked = -LOOKS
+        self._began = time.monotonic()
 
-    def __post_init__(self) -> None:
-        self._began = time.monotonic() - float(self.folder.progress.get("seconds", 0.0))
+    def look(self) -> None:
+        """Stop if somebody wants it, between two results; a folder is looked at now and then."""
+        if time.monotonic() - self._looked >= LOOKS * self.folder.store.rarer:
+            self._look_now()
 
-    def __call__(self, record: Mapping[str, Any]) -> None:
-        """Note a round; `record` as of `dhsic.progress.Progress`."""
+    def _look_now(self) -> None:
+        self._looked = time.monotonic()
+        if self.folder.stop_wanted:
+            raise StoppedError
+
+    def note(self, record: Mapping[str, Any]) -> None:
+        """Note and tell a round; `record` as of `dhsic.progress.Progress`."""
         left = int(record.get("n_features", 0))
         left -= int(record.get("n_removed", record.get("n_added", 0)))
         note = {
@@ -78,66 +76,62 @@ class Pace:
             "features_done": int(record["features_done"]),
             "features_total": int(record["features_total"]),
             "seconds": time.monotonic() - self._began,
-            "record": {key: record[key] for key in KEPT if key in record},
+            "record": {key: record[key] for key in OF_ROUNDS if key in record},
         }
-        self.lock.confirm()
+        self._lock.confirm()
         self.folder.note(note)
-        self.tell({"event": "round", **note})
+        self._tell({"event": "round", **note})
+        self._look_now()  # where few features are left no task may run
+
+    def conduct(
+        self,
+        runtime: AbstractRuntime,
+        *,
+        memory: int | None = None,
+        is_connected: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Do the run; how it ends is said in the folder.
+
+        An error while the cluster or the object store is gone is none of the run, nor is that
+        another driver has followed: it is raised, and the run stays as it is for the next driver.
+        """
+        before = self.folder.status
+        if before.state in ENDS:  # the worker that kept the driver's return died, not the run
+            return
+        running = replace(before, state="running")
+        self.folder.say(running)
+        self._tell({"event": "running"})
+        try:
+            self._run(runtime, memory)
+            end = replace(running, state="done")
+        except (LostError, StoreError):
+            raise
+        except StoppedError:
+            end = replace(running, state="cancelled")
+        except Exception as error:
+            if not is_connected():
+                raise
+            kind = type(error).__name__
+            message = str(error) if isinstance(error, DhsicError) else f"{kind}: {error}"
+            end = replace(running, state="failed", kind=kind, message=message)
+        self._lock.confirm(surely=True)
+        self.folder.say(end)
+        self._tell({"event": end.state, "message": end.message})
+
+    def _run(self, runtime: AbstractRuntime, memory: int | None) -> None:
+        # Time goes on from where the last driver stopped.
+        self._began = time.monotonic() - float(self.folder.progress.get("seconds", 0.0))
         self.look()
-
-
-def conduct(
-    folder: Folder,
-    lock: AbstractLock,
-    runtime: AbstractRuntime,
-    tell: Tell,
-    *,
-    memory: int | None = None,
-    is_connected: Callable[[], bool] = lambda: True,
-) -> None:
-    """Do the run of a folder from where it is; the caller holds its lock.
-
-    How it ends is said in the folder. An error while the cluster or the object store is gone is
-    none of the run, nor is that another driver has followed: it is raised, and the run stays as
-    it is for the next driver.
-    """
-    before = folder.status
-    if before.state in ENDS:  # the worker that kept the driver's return died, not the run
-        return
-    running, stop = replace(before, state="running"), Stop(folder)
-    folder.say(running)
-    tell({"event": "running"})
-    try:
-        stop.look()
-        with runtime.heeding(stop.look):
-            asked = folder.request()
+        with runtime.heeding(self.look):
+            asked = self.folder.request()
             asked.selector.set_params(
-                checkpoint=str(folder.path),
-                progress=Pace(folder, tell, stop.look_now, lock),
+                checkpoint=str(self.folder.path),
+                progress=self.note,
                 memory=memory if asked.selector.memory is None else asked.selector.memory,
             )
             result = asked.run(runtime)
-        lock.confirm(surely=True)
-        save(result, folder.result, overwrite=True)
-        end = replace(running, state="done")
-    except (LostError, StoreError):
-        raise
-    except StoppedError:
-        end = replace(running, state="cancelled")
-    except Exception as error:
-        if not is_connected():
-            raise
-        end = failed(running, error)
-    lock.confirm(surely=True)
-    folder.say(end)
-    tell({"event": end.state, "message": end.message})
-
-
-def failed(running: Status, error: Exception) -> Status:
-    """Say why: the sentence of an error of ours, the class too of any other."""
-    kind = type(error).__name__
-    message = str(error) if isinstance(error, DhsicError) else f"{kind}: {error}"
-    return replace(running, state="failed", kind=kind, message=message)
+        self._lock.confirm(surely=True)
+        save(result, self.folder.result, overwrite=True)
 
 
 def drive(path: str, topic: str) -> None:
@@ -151,18 +145,8 @@ def drive(path: str, topic: str) -> None:
         folder.clean_scratch() as scratch,
         closing(session.runtime(scratch)) as runtime,
     ):
-        conduct(
-            folder,
-            lock,
-            runtime,
-            partial(session.tell, topic),
-            memory=session.memory,
-            is_connected=session.is_connected,
-        )
-
-
-def nobody(event: Mapping[str, Any]) -> None:
-    """Whom a run on threads tells: its folder says it all."""
+        driver = Driver(folder, lock, partial(session.tell, topic))
+        driver.conduct(runtime, memory=session.memory, is_connected=session.is_connected)
 
 
 def drive_here(folder: Folder, n_threads: int | None) -> None:
@@ -170,4 +154,122 @@ def drive_here(folder: Folder, n_threads: int | None) -> None:
     with folder.driven() as lock, Threads(n_threads) as runtime:
         folder.want_stop(wanted=False)
         folder.say(Status("waiting"))
-        conduct(folder, lock, runtime, nobody)
+        Driver(folder, lock).conduct(runtime)
+
+
+# How a driver is started -------------------------------------------------------------------
+
+
+def name_of(id: str) -> str:  # noqa: A002  # as users call it
+    """What a cluster calls a run."""
+    return f"dhsic-{id}"
+
+
+def send(
+    request: Request | None,
+    folder: Folder,
+    *,
+    client: Any = None,
+    scheduler: str | None = None,
+    security: Any = None,
+) -> Any:
+    """Start the driver of a folder on a cluster.
+
+    Parameters
+    ----------
+    request : Request, optional
+        What the folder is to keep; by default what it keeps, of a run that nobody drives.
+
+    Returns
+    -------
+    distributed.Client or None
+        The client that was given or is active; None where one was made for `scheduler`.
+
+    Raises
+    ------
+    InputError, CheckpointError, ClusterError
+        As of `dhsic.submit`.
+    """
+    from dhsic.runtime import driving
+
+    if request is not None:
+        arrays_of(request)
+        plain_request(request)
+        request.selector.check()
+    with _introduced(folder, client, scheduler, security) as found:
+        if request is not None:
+            _take(folder, request)
+        folder.want_stop(wanted=False)
+        folder.say(Status("waiting", found.scheduler.address))
+        driving.send(found, name_of(folder.request().id), str(folder.path), drive)
+        return found if client is not None or scheduler is None else None
+
+
+def _take(folder: Folder, request: Request) -> None:
+    """Keep a request; refuse a folder where another run is, or where one is under way."""
+    with Checkpoint(folder.path) as kept, Threads(1) as nothing:
+        kept.begin(request.new_run(nothing).identity())
+        if folder.is_driven():
+            raise CheckpointError(
+                f"A run is under way in {folder.path}. Follow it with dhsic.attach, stop it with "
+                "Run.cancel, or pass another folder."
+            )
+        folder.keep(request)
+
+
+@contextmanager
+def _introduced(folder: Folder, client: Any, scheduler: str | None, security: Any) -> Iterator[Any]:
+    """Client of a cluster whose workers see what this process sees at a checkpoint.
+
+    Raises
+    ------
+    ClusterError
+        No cluster, other versions, or workers do not see it.
+    """
+    from dhsic.runtime import driving
+
+    parent = folder.store.path.parent if isinstance(folder.store, FileStore) else None
+    made = None if parent is None or parent.exists() else parent
+    if made is not None:
+        made.mkdir(exist_ok=True)
+    try:
+        with driving.introduced(client, scheduler, parent, security) as found:
+            if parent is None:
+                _check_reach(folder.store, found)
+            yield found
+    except DhsicError:
+        if made is not None:
+            with suppress(OSError):  # somebody has put something there
+                made.rmdir()
+        raise
+
+
+def _check_reach(store: AbstractStore, client: Any) -> None:
+    """Have every worker read what we write at a URL, and write what we read."""
+    from dhsic.runtime import driving
+
+    sign, token = f"{MOMENTARY}{secrets.token_hex(8)}", secrets.token_hex(8)
+    store.write(f"{sign}/ours", token.encode())
+    try:
+        for worker, said in driving.ask_all(client, answer, str(store.path), sign).items():
+            name, why = said
+            if why or store.read_all([name]) != {name: token.encode()}:
+                raise ClusterError(
+                    f"Worker {worker} does not reach {store.path}: {why or 'it sees another one'}. "
+                    "A run that outlives its caller is followed by its checkpoint: give all "
+                    "workers the keys in their environment and install dhsic[cloud] there, or "
+                    "choose a folder on storage that all of them see."
+                )
+    finally:
+        store.remove(sign)
+
+
+def answer(url: str, sign: str) -> tuple[str, str]:
+    """Copy a sign, on a worker; name of the copy, and why there is none."""
+    name = f"{sign}/{secrets.token_hex(8)}"
+    try:
+        store = store_at(url)
+        store.write(name, store.read(f"{sign}/ours"))
+    except Exception as error:  # whatever it is, it is for who asked to say
+        return name, f"{type(error).__name__}: {str(error).rstrip('.')}"
+    return name, ""

@@ -1,4 +1,4 @@
-"""`Run`: a run that goes on elsewhere, as seen from here."""
+"""`Run`: a run that goes on elsewhere, as seen from here; `attach` finds it again."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import html
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
+from os import PathLike
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import xarray as xr
 
 import dhsic.errors
-from dhsic.detached.driver import drive_here
+from dhsic.detached.driver import drive_here, name_of, send
 from dhsic.detached.folder import ENDS, Folder
-from dhsic.detached.start import name_of, restart
 from dhsic.errors import CheckpointError, ClusterError, DhsicError
 from dhsic.results import load
 from dhsic.selectors.select import method_of
@@ -24,6 +24,7 @@ ANSWER = 3.0  # seconds that a scheduler may take to say whether it knows a run
 AGAIN = 10.0  # seconds before a scheduler that did not answer is asked again
 PATIENCE = 5.0  # seconds that a run must look lost before it is
 LOOKS = 0.2  # seconds between looks at the folder
+PROGRESS = ("round", "features_left", "features_done", "features_total", "seconds")
 
 Hear = Callable[[Mapping[str, Any]], object]
 
@@ -38,12 +39,8 @@ class Run:
     ----------
     folder : Folder
         Where the run is kept.
-    client : distributed.Client, optional
-        Cluster to ask; it stays open.
-    scheduler : str, optional
-        Address of it where no `client` is given; by default the one that the run was sent to.
-    security : distributed.Security, optional
-        Certificates for `scheduler`; those of Dask's configuration by default.
+    client, scheduler, security
+        As of `attach`; the scheduler is by default the one that the run was sent to.
     """
 
     def __init__(
@@ -83,9 +80,8 @@ class Run:
             return "running"
         if not self._is_known():
             said = self.folder.status  # it may have ended since
-            if said.state in ENDS:
-                return said.state
-            return "cancelled" if self.folder.stop_wanted else "lost"
+            if said.state not in ENDS:
+                return "cancelled" if self.folder.stop_wanted else "lost"
         return said.state
 
     def progress(self) -> dict[str, Any]:
@@ -99,8 +95,7 @@ class Run:
             ``seconds`` (of work, all drivers together); zeros before the first round ends.
         """
         known = self.folder.progress
-        names = ("round", "features_left", "features_done", "features_total", "seconds")
-        return {name: known.get(name, 0) for name in names}
+        return {name: known.get(name, 0) for name in PROGRESS}
 
     @property
     def history(self) -> tuple[Mapping[str, float | int | str], ...]:
@@ -126,12 +121,10 @@ class Run:
             if callback is not None and now["round"] > seen:
                 seen = now["round"]
                 callback(now)
-            if status in ENDS:
-                return status
             lost_since = None if status != "lost" else lost_since or time.monotonic()
-            if lost_since is not None and time.monotonic() - lost_since > PATIENCE:
-                return status
-            if deadline is not None and time.monotonic() > deadline:
+            is_lost = lost_since is not None and time.monotonic() - lost_since > PATIENCE
+            is_late = deadline is not None and time.monotonic() > deadline
+            if status in ENDS or is_lost or is_late:
                 return status
             time.sleep(LOOKS * self.folder.store.rarer)
 
@@ -160,7 +153,7 @@ class Run:
         if status == "done":
             return load(self.folder.result)
         if status == "failed":
-            self._raise()
+            raise self._failure()
         done = f"{self.progress()['round']} rounds of it are kept in {self.path}"
         if status == "cancelled":
             raise ClusterError(f"The run was cancelled. {done}; Run.resume goes on from there.")
@@ -195,12 +188,8 @@ class Run:
 
         Parameters
         ----------
-        client : distributed.Client, optional
-            Cluster to go on with, without waiting for the end.
-        scheduler : str, optional
-            Address of it where no `client` is given.
-        security : distributed.Security, optional
-            Certificates for `scheduler`; those of the run, or of Dask's configuration, by default.
+        client, scheduler, security
+            Cluster to go on with, without waiting for the end, as of `attach`.
         n_threads : int, optional
             Threads of this process to go on with where there is neither; all usable cores by
             default. Returns when the run has ended.
@@ -223,8 +212,8 @@ class Run:
             drive_here(self.folder, n_threads)
         else:
             self._security = security or self._security
-            self._given = restart(
-                self.folder, client=client, scheduler=scheduler, security=self._security
+            self._given = send(
+                None, self.folder, client=client, scheduler=scheduler, security=self._security
             )
             self._scheduler = scheduler
         return self
@@ -291,12 +280,13 @@ class Run:
             self._driver = None if found is None else found[1]
         return self._driver is not None and self._driver.status == "pending"
 
-    def _raise(self) -> NoReturn:
+    def _failure(self) -> DhsicError:
+        """What stopped the run."""
         said = self.folder.status
         kind = getattr(dhsic.errors, said.kind, None)
         if isinstance(kind, type) and issubclass(kind, DhsicError):
-            raise kind(said.message)
-        raise ClusterError(
+            return kind(said.message)
+        return ClusterError(
             f"The run failed on the cluster: {said.message.rstrip('.')}. See the log of its "
             f"workers; the rounds that are done stay in {self.path}."
         )
@@ -346,3 +336,68 @@ class Run:
             for name, value in self._facts().items()
         )
         return f"<table>{rows}</table>"
+
+
+def attach(
+    checkpoint: str | PathLike[str],
+    *,
+    client: Any = None,
+    scheduler: str | None = None,
+    security: Any = None,
+) -> Run:
+    """Find a run again, from any process that sees its checkpoint.
+
+    Parameters
+    ----------
+    checkpoint : path, URL or str
+        What was given as ``checkpoint=``; or `Run.id`, with a cluster that knows it.
+    client : distributed.Client, optional
+        Cluster to ask; none is needed to read how far the run is, and its result.
+    scheduler : str, optional
+        Address of it where no `client` is given.
+    security : distributed.Security, optional
+        Certificates for `scheduler`; those of Dask's configuration by default.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    CheckpointError
+        There is no such run.
+    """
+    folder = Folder(checkpoint)
+    if not folder.store.is_there():
+        known = _folder_of(str(checkpoint), client, scheduler, security)
+        folder = folder if known is None else Folder(known)
+    if folder.is_detached:
+        return Run(folder, client=client, scheduler=scheduler, security=security)
+    if Checkpoint(folder.path).is_begun():
+        raise CheckpointError(
+            f"{checkpoint} keeps a run that was not left to a cluster: it goes on in the process "
+            "that began it, or not at all. Where it has stopped, the same call with this "
+            "checkpoint goes on."
+        )
+    why = "keeps no run that was submitted" if folder.store.is_there() else "is no folder"
+    raise CheckpointError(
+        f"{checkpoint} {why}. Pass the folder given as checkpoint= to dhsic.submit; or the id "
+        "of a run, with client= or scheduler= of the cluster that it is on."
+    )
+
+
+def _folder_of(run: str, client: Any, scheduler: str | None, security: Any) -> str | None:
+    """Folder of a run that a cluster, where there is one, knows by its id."""
+    from dhsic.runtime import driving
+
+    asked = client
+    if asked is None and scheduler is not None:
+        asked = driving.reach(scheduler, ANSWER, security)
+    if asked is None:
+        return None
+    try:
+        found = driving.published(asked, name_of(run))
+    finally:
+        if asked is not client:
+            asked.close()
+    return None if found is None else found[0]

@@ -7,13 +7,13 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from dhsic.detached.driver import send
 from dhsic.detached.folder import Folder
 from dhsic.detached.run import Run
-from dhsic.detached.start import place_of, send
 from dhsic.errors import InputError
 from dhsic.kernels.labels import SELF
 from dhsic.selectors.request import Request
-from dhsic.selectors.select import parameters_of, selector_of
+from dhsic.selectors.select import selector_of
 
 #: Parameters that are said otherwise here, and how.
 SAID_OTHERWISE = {
@@ -87,7 +87,7 @@ def submit(
         An object store does not answer this process.
     """
     path = _path_of(data)
-    _check_parameters(method, parameters, has_labels=target is not None)
+    _check_parameters(parameters, has_labels=target is not None)
     request = Request.of(
         selector_of(method, n_features_to_select, parameters),
         path,
@@ -100,7 +100,7 @@ def submit(
         missing_code=missing_code,
         pass_only=pass_only,
     )
-    folder = Folder(place_of(checkpoint))
+    folder = Folder.to_send(checkpoint)
     given = send(request, folder, client=client, scheduler=scheduler, security=security)
     return Run(folder, client=given, scheduler=scheduler, security=security)
 
@@ -117,18 +117,11 @@ def _path_of(data: Any) -> str:
     return path if "://" in path else str(Path(path).absolute())
 
 
-def _check_parameters(method: str, parameters: Mapping[str, Any], *, has_labels: bool) -> None:
+def _check_parameters(parameters: Mapping[str, Any], *, has_labels: bool) -> None:
     """Refuse what no run of the method takes."""
-    known = [name for name in parameters_of(method) if name not in (*SAID_OTHERWISE, "checkpoint")]
-    for name in parameters:
-        if name in SAID_OTHERWISE:
-            raise InputError(
-                f"{name}= is not for dhsic.submit: {SAID_OTHERWISE[name]}. Leave it out."
-            )
-        if name not in known:
-            raise InputError(
-                f"{name}: no parameter of method {method!r}; it has {', '.join(known)}."
-            )
+    for name, how in SAID_OTHERWISE.items():
+        if name in parameters:
+            raise InputError(f"{name}= is not for dhsic.submit: {how}. Leave it out.")
     if not has_labels and parameters.get("label_kernel") != SELF:
         raise InputError(
             "target is None. Pass the labels, one a sample, or the name of the variable that holds "
