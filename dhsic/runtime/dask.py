@@ -186,7 +186,7 @@ class DaskRuntime(AbstractRuntime):
 
     def workers_for(self, failed_on: Collection[str]) -> list[str] | None:
         """Workers to which a job may go that failed on some; None for all of them."""
-        if not failed_on and not self.watch.avoids:
+        if not failed_on and not self.watch.avoided:
             return None
         left = sorted(self.addresses() - set(failed_on))
         return self.watch.others(left) or left or None

@@ -23,6 +23,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
@@ -64,6 +65,7 @@ def await_futures(
         distributed.wait(futures, timeout=seconds, return_when=until)
 
 
+@dataclass(eq=False, slots=True)
 class Flight:
     """A job, the futures of its copies, and what went wrong with it so far.
 
@@ -71,9 +73,13 @@ class Flight:
     ----------
     key : str
         Key of the first copy, and the beginning of those of the others.
-    submitted : int
-        Copies that were submitted.
-    lost : int
+    copies : list of Future
+        Those that may still bring the result.
+    n_submitted : int
+        How many were submitted.
+    since : float
+        When the last one was, or was looked for.
+    n_lost : int
         Times that all copies were lost, which is no fault of the job.
     errors : list of Exception
         Errors of the task, in the order in which they came.
@@ -81,66 +87,35 @@ class Flight:
         Workers on which the task raised them.
     """
 
-    def __init__(self, job: Job, key: str) -> None:
-        self.job = job
-        self.key = key
-        self.submitted = 0
-        self.lost = 0
-        self.errors: list[Exception] = []
-        self.failed_on: set[str] = set()
-        self._copies: list[Future[Any]] = []
-        self._since = time.monotonic()
-
-    def next_key(self) -> str:
-        """Key of the next copy: a key that was used keeps its old task on the scheduler."""
-        return self.key if self.submitted == 0 else f"{self.key}-{self.submitted + 1}"
-
-    def add(self, copy: Future[Any]) -> None:
-        """Another copy is on its way."""
-        self._copies.append(copy)
-        self.submitted += 1
-        self.look_again()
-
-    def look_again(self) -> None:
-        """Begin to wait anew."""
-        self._since = time.monotonic()
-
-    @property
-    def waited(self) -> float:
-        """Seconds since the last copy was submitted, or looked for."""
-        return time.monotonic() - self._since
-
-    @property
-    def copies(self) -> list[Future[Any]]:
-        """Copies that may still bring the result."""
-        return list(self._copies)
+    job: Job
+    key: str
+    copies: list[Future[Any]] = field(default_factory=list)
+    n_submitted: int = 0
+    since: float = 0.0
+    n_lost: int = 0
+    errors: list[Exception] = field(default_factory=list)
+    failed_on: set[str] = field(default_factory=set)
 
     def wait(self, seconds: float) -> Future[Any] | None:
         """Return the copy that counts, None where none has ended after so many seconds."""
         ended = self._ended()
-        if ended is None and self._copies:
-            await_futures(self._copies, seconds, "FIRST_COMPLETED")
+        if ended is None and self.copies:
+            await_futures(self.copies, seconds, "FIRST_COMPLETED")
             ended = self._ended()
         return ended
 
     def _ended(self) -> Future[Any] | None:
-        found = [copy for copy in self._copies if copy.status in ENDED]
+        found = [copy for copy in self.copies if copy.status in ENDED]
         return min(found, key=lambda copy: ENDED.index(copy.status), default=None)
-
-    def drop(self, copy: Future[Any]) -> None:
-        """A copy will bring nothing any more."""
-        self._copies.remove(copy)
-        copy.release()
 
     def release(self) -> None:
         """No copy is needed any more; those that have not begun will not."""
-        while self._copies:
-            self._copies.pop().release()
+        while self.copies:
+            self.copies.pop().release()
 
-
-def is_known(took: Sequence[float]) -> bool:
-    """Whether enough jobs have ended to tell how long one takes."""
-    return len(took) >= KNOWN
+    def __str__(self) -> str:
+        blocks = self.job.blocks
+        return f"features {blocks[0].start} to {blocks[-1].stop}" if blocks else "a job"
 
 
 def patience(took: Sequence[float]) -> float:
@@ -151,7 +126,8 @@ def patience(took: Sequence[float]) -> float:
     >>> patience([20.0, 30.0, 40.0]), patience([0.1, 0.1, 0.2]), patience([])
     (120.0, 10.0, 10.0)
     """
-    return max(TIMES_MEDIAN * median(took), NEVER_BEFORE) if is_known(took) else NEVER_BEFORE
+    known = TIMES_MEDIAN * median(took) if len(took) >= KNOWN else 0.0
+    return max(known, NEVER_BEFORE)
 
 
 def silent(last_seen: Mapping[str, float]) -> set[str]:
@@ -185,15 +161,15 @@ class Watch:
         self._until |= dict.fromkeys(workers, time.monotonic() + AVOIDED)
 
     @property
-    def avoids(self) -> bool:
-        """Whether any worker is to be avoided now."""
+    def avoided(self) -> set[str]:
+        """Workers to be avoided now."""
         now = time.monotonic()
-        self._until = {worker: until for worker, until in self._until.items() if until > now}
-        return bool(self._until)
+        return {worker for worker, until in self._until.items() if until > now}
 
     def others(self, workers: Iterable[str]) -> list[str]:
         """Those of the workers that are not to be avoided."""
-        return [worker for worker in workers if not self.avoids or worker not in self._until]
+        avoided = self.avoided
+        return [worker for worker in workers if worker not in avoided]
 
 
 class Map:
@@ -223,57 +199,40 @@ class Map:
         *,
         divisible: bool = False,
     ) -> None:
-        self._runtime = runtime
-        self._task = task
-        self._source = source
-        self._sent = sent
-        self._state = state
+        self._runtime, self._task, self._source = runtime, task, source
+        self._sent, self._state = sent, state
         self._divisible = divisible
         # Dask learns how long tasks take by the letters at the front of their key.
         self._name = getattr(task, "__name__", "task").strip("_<>").replace("_", "-")
         self._key = runtime.unique(self._name)
         self._pending: deque[Flight] = deque()
         self._took: list[float] = []  # seconds, of jobs that have ended
-        self._counted = time.monotonic()
         self._n_jobs = 0
         self._has_copies = False
 
     def results(self, jobs: Sequence[Job]) -> Iterator[Any]:
         """Results in the order of the jobs."""
         self._n_jobs = len(jobs)
+        counted = time.monotonic()
         try:
             for i, job in enumerate(jobs):
-                self._recount()
                 while len(self._pending) >= self._runtime.window:
                     yield from self._take(self._pending.popleft())
-                    self._recount()
-                self._pending.append(self._launch(job, f"{self._key}-{i}"))
+                    # Workers that came widen it: an adaptive cluster grows by what it sees.
+                    if time.monotonic() - counted > RECOUNT:
+                        self._runtime.await_workers()
+                        counted = time.monotonic()
+                self._pending.append(self._submit(Flight(job, f"{self._key}-{i}")))
             while self._pending:
                 yield from self._take(self._pending.popleft())
         finally:
-            while self._pending:
-                self._pending.popleft().release()
-        self._sweep()
+            for flight in self._pending:
+                flight.release()
+        if self._has_copies:  # large results of those that were second, which nobody took
+            for path in self._runtime.folder.glob(f"result-{self._key}-*.pkl"):
+                path.unlink(missing_ok=True)
 
-    def _recount(self) -> None:
-        """Widen the window for workers that came: an adaptive cluster grows by what it sees."""
-        if time.monotonic() - self._counted > RECOUNT:
-            self._runtime.await_workers()
-            self._counted = time.monotonic()
-
-    def _sweep(self) -> None:
-        """Remove large results that nobody took, of copies that were second."""
-        if not self._has_copies:
-            return
-        for path in self._runtime.folder.glob(f"result-{self._key}-*.pkl"):
-            path.unlink(missing_ok=True)
-
-    def _launch(self, job: Job, key: str) -> Flight:
-        flight = Flight(job, key)
-        self._submit(flight)
-        return flight
-
-    def _submit(self, flight: Flight) -> None:
+    def _submit(self, flight: Flight) -> Flight:
         """Hand in a copy of the job, to workers that are not avoided and have not failed at it."""
         runtime = self._runtime
         if runtime.client.status != "running":
@@ -282,6 +241,8 @@ class Map:
         pieces = () if lazy is None else runtime.client.compute(list(lazy))
         source, source_bytes = self._sent.arguments()
         state, state_bytes = self._state.arguments()
+        flight.n_submitted += 1
+        n = flight.n_submitted  # a key that was used keeps its old task on the scheduler
         with annotate(dhsic=self._description(flight), span=runtime.span):
             future = runtime.client.submit(
                 run,
@@ -294,22 +255,23 @@ class Map:
                 state_bytes,
                 (str(runtime.folder), self._key) if runtime.workers_see_folder else None,
                 *pieces,
-                key=flight.next_key(),
+                key=flight.key if n == 1 else f"{flight.key}-{n}",
                 pure=False,
                 workers=runtime.workers_for(flight.failed_on),
             )
-        future.add_done_callback(partial(self._note, time.monotonic()))
-        flight.add(future)
-        self._has_copies |= flight.submitted > 1
+        flight.since = time.monotonic()
+        future.add_done_callback(partial(self._note, flight.since))
+        flight.copies.append(future)
+        self._has_copies |= n > 1
+        return flight
 
     def _description(self, flight: Flight) -> dict[str, Any]:
         """What the dashboard and a dump of the cluster tell of a task."""
         blocks = flight.job.blocks
-        features = (blocks[0].start, blocks[-1].stop) if blocks else None
         return {
             "task": self._name,
-            "features": features,
-            "attempt": flight.submitted + 1,
+            "features": (blocks[0].start, blocks[-1].stop) if blocks else None,
+            "attempt": flight.n_submitted,
             "n_jobs": self._n_jobs,
         }
 
@@ -318,31 +280,22 @@ class Map:
             self._took.append(time.monotonic() - begun)
 
     def _take(self, flight: Flight, halvings: int = 0) -> Iterator[Any]:
-        """Result of a job, in parts where workers died of the whole."""
+        """Result of a job; where it was too much, run alone, and in halves that may be joined."""
         try:
             result = self._outcome(flight)
         except DhsicError:
             raise
         except (KilledWorker, MemoryError) as error:
-            yield from self._apart(flight, error, halvings)
+            parts = _halves(flight.job) if self._divisible else (flight.job,)
+            if halvings == HALVINGS or (halvings and len(parts) == 1):
+                raise ClusterError(_memory_sentence(flight, error)) from error
+            if others := [copy for other in self._pending for copy in other.copies]:
+                await_futures(others, LANDING)
+            for part, letter in zip(parts, "ab", strict=False):
+                alone = self._submit(Flight(part, f"{flight.key}-{letter}"))
+                yield from self._take(alone, halvings + 1)
         else:
             yield result
-
-    def _apart(
-        self, flight: Flight, error: KilledWorker | MemoryError, halvings: int
-    ) -> Iterator[Any]:
-        """Results of a job that was too much, run alone, and in halves where they may be joined."""
-        parts = _halves(flight.job) if self._divisible else (flight.job,)
-        if halvings == HALVINGS or (halvings and len(parts) == 1):
-            raise ClusterError(_memory_sentence(flight.job, error)) from error
-        self._let_others_land()
-        for part, letter in zip(parts, "ab", strict=False):
-            yield from self._take(self._launch(part, f"{flight.key}-{letter}"), halvings + 1)
-
-    def _let_others_land(self) -> None:
-        futures = [copy for flight in self._pending for copy in flight.copies]
-        if futures:
-            await_futures(futures, LANDING)
 
     def _outcome(self, flight: Flight) -> Any:
         """Return the result of a job, handing it in again as often as that may help."""
@@ -368,10 +321,10 @@ class Map:
     def _lost(self, flight: Flight, error: Exception) -> None:
         """Make ready for another attempt, unless there were enough."""
         flight.release()
-        flight.lost += 1
-        if flight.lost == ATTEMPTS:
+        flight.n_lost += 1
+        if flight.n_lost == ATTEMPTS:
             raise ClusterError(
-                f"The result for {_what(flight.job)} was lost {ATTEMPTS} times ({error}). The "
+                f"The result for {flight} was lost {ATTEMPTS} times ({error}). The "
                 "cluster is not stable: look at its logs, then go on from the checkpoint."
             ) from error
         self._runtime.await_workers()
@@ -380,27 +333,26 @@ class Map:
         """Make ready for another worker, unless it failed on enough of them: then raise."""
         flight.release()
         flight.errors.append(error)
-        where = getattr(error, WHERE, None)
-        if where is not None:
+        if (where := getattr(error, WHERE, None)) is not None:
             flight.failed_on.add(where)
-        n_others = len(self._runtime.addresses() - flight.failed_on)
-        if len(flight.errors) == TRIES or n_others == 0:
+        if len(flight.errors) == TRIES or self._runtime.addresses() <= flight.failed_on:
             raise flight.errors[0]
 
     def _await(self, flight: Flight) -> Any:
         """Return the first result of the copies of a job; a job that is late gets another copy."""
         while True:
-            due = patience(self._took) * 2 ** (flight.submitted - 1)
-            ended = flight.wait(min(PATIENCE, max(due - flight.waited, 0.05)))
+            due = flight.since + patience(self._took) * 2 ** (flight.n_submitted - 1)
+            ended = flight.wait(min(PATIENCE, max(due - time.monotonic(), 0.05)))
             if ended is None:
                 self._runtime.await_workers()
-                if flight.waited > due:
+                if time.monotonic() > due:
                     self._look_after(flight)
                 continue
             try:
                 return self._result(ended)
             except CancelledError:
-                flight.drop(ended)
+                flight.copies.remove(ended)
+                ended.release()
                 if not flight.copies:
                     raise
 
@@ -417,10 +369,10 @@ class Map:
     def _look_after(self, flight: Flight) -> None:
         """Have a job run on another worker too, if its own is slow or silent, and there is one."""
         runtime = self._runtime
-        flight.look_again()
+        flight.since = time.monotonic()
         silent, its_own = runtime.silent_workers(), runtime.workers_of(*flight.copies)
         runtime.watch.avoid(silent)
-        if is_known(self._took):
+        if len(self._took) >= KNOWN:
             runtime.watch.avoid(its_own)
         elif its_own and not its_own <= silent:
             return  # jobs of this map may well take that long
@@ -438,19 +390,15 @@ def _halves(job: Job) -> tuple[Job, ...]:
     return tuple(Job(job.blocks[s], job.payload[s]) for s in (slice(n // 2), slice(n // 2, n)))
 
 
-def _what(job: Job) -> str:
-    return f"features {job.blocks[0].start} to {job.blocks[-1].stop}" if job.blocks else "a job"
-
-
-def _memory_sentence(job: Job, error: KilledWorker | MemoryError) -> str:
+def _memory_sentence(flight: Flight, error: KilledWorker | MemoryError) -> str:
     advice = (
         "Give workers more memory or fewer threads, or pass a smaller memory= so that blocks are "
         "narrower."
     )
     if isinstance(error, MemoryError):
         where = getattr(error, WHERE, "a worker")
-        return f"Memory of {where} was not enough for {_what(job)} alone ({error}). {advice}"
+        return f"Memory of {where} was not enough for {flight} alone ({error}). {advice}"
     return (
-        f"{error.allowed_failures + 1} workers in a row died while they ran {_what(job)} alone; "
+        f"{error.allowed_failures + 1} workers in a row died while they ran {flight} alone; "
         f"the last was {error.last_worker.address}. Most likely they ran out of memory. {advice}"
     )
