@@ -150,14 +150,11 @@ class ExactScorer(AbstractScorer):
     def measure(self) -> Scaling:
         kernel = self._choices.kernel
         first = Measure(self._choices.standardize, None if kernel.is_additive else kernel.sums)
-        parts = []
-        for scaling, upper in self._data.first_pass(first):
-            parts.append(scaling)
+        for _, upper in self._data.measure(first):
             if upper is not None:
                 self.sum.include(upper)
-        scaling = self._data.measured(parts)
         self.sum.begin(self._data.alive)
-        return scaling
+        return self._data.scaling
 
     def resume(
         self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]
@@ -286,7 +283,7 @@ class AbstractRoundDependence(ABC):
         self.data = data
         self._candidates = candidates
         self._sigma = 1.0
-        self._started = time.perf_counter()
+        self._started, self._read = time.perf_counter(), 0
 
     @abstractmethod
     def measure(self) -> Scaling:
@@ -325,12 +322,13 @@ class AbstractRoundDependence(ABC):
         return first, np.delete(np.arange(gains.size), first)
 
     def _took(self, sigma: float, hsic: float) -> dict[str, Any]:
-        """What every record of a round ends its own facts with."""
+        """What every record of a round ends its own facts with; the next one counts anew."""
+        before, self._read = self._read, self.data.bytes_read
         return {
             "sigma": float(sigma),
             "hsic": float(hsic),
             "seconds": time.perf_counter() - self._started,
-            "bytes_read": self.data.take_bytes(),
+            "bytes_read": self._read - before,
         }
 
 

@@ -79,10 +79,9 @@ class SourceForward(AbstractRoundDependence):
         self._first: EngineChoice | None = None
 
     def measure(self) -> Scaling:
-        found = self.data.first_pass(Measure(self.choices.standardize))
-        scaling = self.data.measured([part for part, _ in found])
-        self._candidates.drop_constant(scaling)
-        return scaling
+        list(self.data.measure(Measure(self.choices.standardize)))
+        self._candidates.drop_constant(self.data.scaling)
+        return self.data.scaling
 
     def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
         of_all = SquareSum(self.data, self.choices.kernel.sums)

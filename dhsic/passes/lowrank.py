@@ -117,16 +117,11 @@ class LowRankScorer(AbstractScorer):
         self._are_codes = False
 
     def measure(self) -> Scaling:
-        scalings, sums = [], []
-        self._are_codes = self._choices.kernel.is_product
         first = MeasureLandmarks(self.sum.chosen.rows, self._choices.standardize)
-        for scaling, part, are_codes in self._data.first_pass(first):
-            scalings.append(scaling)
-            sums.append(part)
-            self._are_codes &= are_codes
-        scaling = self._data.measured(scalings)
-        self.sum.start(self._data.alive, sums)
-        return scaling
+        found = list(self._data.measure(first))
+        self._are_codes = self._choices.kernel.is_product and all(codes for *_, codes in found)
+        self.sum.start(self._data.alive, [sums for _, sums, _ in found])
+        return self._data.scaling
 
     def resume(
         self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]

@@ -6,6 +6,8 @@ What is read is counted, and who listens hears of features that were scored.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -40,6 +42,8 @@ class ScaledReader:
         Of the features that are left, or more.
     reporter : Reporter or None
         Hears of scores.
+    bytes_read : int
+        Stored bytes that were read so far.
     """
 
     def __init__(
@@ -52,7 +56,7 @@ class ScaledReader:
         self.reader = Reader(source, runtime, rows, memory=memory)
         self.reporter: Reporter | None = None
         self._scaling: Scaling | None = None
-        self._bytes = 0
+        self.bytes_read = 0
 
     @property
     def scaling(self) -> Scaling:
@@ -80,22 +84,32 @@ class ScaledReader:
         known = self.scaling
         return FeatureStats(known.peak[features], known.fourth[features], known.n_levels[features])
 
-    def first_pass(self, a_pass: AbstractPass) -> Iterator[Any]:
-        """Results of a pass over all features, some of which give their scaling."""
-        self.reader, jobs, n_bytes = self.reader.first_pass()
-        self._bytes += n_bytes
-        return self.reader.map(a_pass, jobs)
+    def measure(self, a_pass: AbstractPass) -> Iterator[Any]:
+        """Results of the first pass, over all features, each of which begins with their scaling.
 
-    def measured(self, parts: Sequence[Scaling]) -> Scaling:
-        """Take note of the scaling, block by block; what is read again is held against it."""
+        After the last one it is known, and what is read again is held against it.
+        """
+        self.reader, jobs, n_bytes = self.reader.first_pass()
+        self.bytes_read += n_bytes
+        parts = []
+        for result in self.reader.map(a_pass, jobs):
+            parts.append(result[0])
+            yield result
         self._scaling = Scaling.join(parts)
         self.reader = self.reader.checked(self._scaling)
-        return self._scaling
 
-    def jobs(self, features: Index, *, scaled: bool = True, tags: Index | None = None) -> list[Job]:
-        """Jobs over features (ascending), counted as read."""
-        jobs = self.reader.jobs(features, self.scaling if scaled else None, tags)
-        self._bytes += self.reader.bytes_of(jobs)
+    def jobs(
+        self,
+        features: Index,
+        *,
+        scaled: bool = True,
+        weighted: Scaling | None = None,
+        tags: Index | None = None,
+    ) -> list[Job]:
+        """Jobs over features (ascending), counted as read; of another scaling where `weighted`."""
+        scaling = self.scaling if scaled and weighted is None else weighted
+        jobs = self.reader.jobs(features, scaling, tags)
+        self.bytes_read += self.reader.bytes_of(jobs)
         return jobs
 
     def values(self, features: Index, dtype: Any = np.float64) -> Array:
@@ -106,6 +120,12 @@ class ScaledReader:
         """What the engine finds of features; the reporter hears of them where `aloud`."""
         score = Score(engine, state, dtype_of(engine))
         return self.scored(score, self.jobs(features), aloud=aloud)
+
+    def summed(self, a_pass: AbstractPass, jobs: Sequence[Job], into: Float) -> Float:
+        """Results of a pass, added in the order of the jobs."""
+        for part in self.reader.map(a_pass, jobs):
+            into += part
+        return into
 
     def scored(self, a_pass: AbstractPass, jobs: Sequence[Job], *, aloud: bool) -> Array:
         """Results of a pass that scores, one after the other."""
@@ -121,14 +141,15 @@ class ScaledReader:
         if self.reporter is not None:
             self.reporter.scored(n_features)
 
+    def apart(self, **changes: Any) -> ScaledReader:
+        """Another one, whose reader is changed and has read nothing yet."""
+        other = copy(self)
+        other.reader, other.bytes_read = replace(self.reader, **changes), 0
+        return other
+
     def compact(self, S: Index) -> None:
         """Keep S apart once it is a small part of what is stored."""
         self.reader = self.reader.thinned(S)
-
-    def take_bytes(self) -> int:
-        """Stored bytes that were read since this was asked last."""
-        n_bytes, self._bytes = self._bytes, 0
-        return n_bytes
 
     def close(self) -> None:
         """Let go of scratch."""

@@ -151,8 +151,7 @@ class SquareSum(AbstractFeatureSum):
 
     def add(self, features: Index) -> None:
         if features.size > FEW_CHOSEN:
-            for part in self.data.reader.map(Sum(self._sums), self.data.jobs(features)):
-                self._upper += part
+            self.data.summed(Sum(self._sums), self.data.jobs(features), self._upper)
         else:
             self._sums.add(self._upper, self.data.values(features))
 
@@ -183,10 +182,8 @@ class SquareSum(AbstractFeatureSum):
         return Question(kernel, sigma, W, self.statistic, self.data.reader.runtime.each)
 
     def _sum(self, features: Index) -> Float:
-        total = zero_upper(self.data.n_samples)
-        for part in self.data.reader.map(Sum(self._sums), grouped(self.data.jobs(features))):
-            total += part
-        return total
+        jobs = grouped(self.data.jobs(features))
+        return self.data.summed(Sum(self._sums), jobs, zero_upper(self.data.n_samples))
 
 
 def survivors_of(state: SelectionState) -> list[Index]:

@@ -20,8 +20,8 @@ from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.statistic import InnerProducts, Statistic, zero_upper
 from dhsic.linalg.quadratic import Quadratic
 from dhsic.lowrank.landmarks import CHUNK, random_directions
-from dhsic.passes.reader import Reader, grouped
-from dhsic.passes.scaled import Reporter
+from dhsic.passes.reader import grouped
+from dhsic.passes.scaled import Reporter, ScaledReader
 from dhsic.passes.task import TILE, AbstractPass, Measure, Sum, Tile, cut
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.sources.base import AbstractSource
@@ -33,23 +33,19 @@ class WeightedSource:
 
     Parameters
     ----------
-    source, runtime
-        Where features are read, and where tasks run.
-    rows : (m,) int64, optional
-        Samples that take part, in this order.
+    source, runtime, rows, memory
+        As of `ScaledReader`.
     standardize : bool
         Features to unit standard deviation.
     seed : int
         Of random directions.
-    memory : int, optional
-        Bytes of features that are kept in memory, as of `Reader`.
 
     Attributes
     ----------
     features : (n,) int64
         Numbers of the features that vary, after `measure`: weights are in their order.
-    bytes_read : int
-        Stored bytes read so far.
+    reporter : Reporter or None
+        Hears of features that were read.
     """
 
     def __init__(
@@ -62,13 +58,10 @@ class WeightedSource:
         seed: int = 0,
         memory: int | None = None,
     ) -> None:
-        self._all = Reader(source, runtime, rows, memory=memory)
-        self._standardize = standardize
-        self._few: Reader | None = None
-        self._scaling: Scaling | None = None
-        self._seed = seed
+        self._all = ScaledReader(source, runtime, rows, memory)
+        self._few: ScaledReader | None = None
+        self._standardize, self._seed = standardize, seed
         self.features: Index = np.empty(0, dtype=np.int64)
-        self.bytes_read = 0
         self.reporter: Reporter | None = None
 
     @property
@@ -76,58 +69,57 @@ class WeightedSource:
         """Number of samples m."""
         return self._all.n_samples
 
+    @property
+    def bytes_read(self) -> int:
+        """Stored bytes read so far."""
+        return self._all.bytes_read + (0 if self._few is None else self._few.bytes_read)
+
     def measure(self) -> Scaling:
         """Pass over all features: how they are scaled."""
-        self._all, jobs, n_bytes = self._all.first_pass()
-        self.bytes_read += n_bytes
-        measured = self._all.map(Measure(self._standardize), jobs)
-        self._scaling = Scaling.join([part for part, _ in measured])
-        self._all = self._all.checked(self._scaling)
-        self.features = np.flatnonzero(~self._scaling.constant)
-        return self._scaling
+        list(self._all.measure(Measure(self._standardize)))
+        self.features = self._all.alive
+        return self._all.scaling
 
     def sample_statistic(self) -> Statistic:
         """``sum_j x_j x_j'`` of every so-many-th sample, as many as a median is taken over."""
-        known = self._all.rows
+        known = self._all.reader.rows
         rows = np.arange(self.n_samples) if known is None else known
-        rows = rows[:: -(-self.n_samples // MEDIAN_SAMPLES)]
-        return self._sum(replace(self._all, rows=rows), np.ones(self.features.size))
+        some = self._all.apart(rows=rows[:: -(-self.n_samples // MEDIAN_SAMPLES)])
+        statistic = self._sum(some, np.ones(self.features.size))
+        self._all.bytes_read += some.bytes_read
+        return statistic
 
     def settle(self, w: Float) -> None:
         """Keep features of weight above 0 apart once they are few; then only they are read."""
         features = self.features[w != 0]
         if features.size:
             # The scratch of all features, if there is any, stays for the end of the run.
-            current = self._few or replace(self._all, scratch=None)
-            self._few = current.thinned(features)
+            self._few = self._few or self._all.apart(scratch=None)
+            self._few.compact(features)
 
     def statistic(self, w: Float) -> Statistic:
         """``G_w = sum_j w_j^2 x_j x_j'``."""
-        return self._sum(self._reader, w)
+        return self._sum(self._left, w)
 
     def spreads(self, A: Float, which: Mask) -> Float:
         """``sum_ii' A_ii' (x_ij - x_i'j)^2 = 2 (x_j o x_j)' A 1 - 2 x_j' A x_j``."""
         out = np.zeros(which.size)
         if which.any():
-            reader = self._all if which.all() else self._reader
-            jobs = reader.jobs(self.features[which], self._scaling)
+            data = self._all if which.all() else self._left
             spreads = Spreads(Quadratic.of(A, 1.0, np.float64), A.sum(axis=1))
-            out[which] = self._joined(reader, spreads, jobs)
+            out[which] = self._scored(data, spreads, data.jobs(self.features[which]))
         return out
 
     def projections(self, w: Float, n_directions: int) -> Float:
         """``sum_j w_j omega_kj x_j``, (n_directions, m)."""
-        jobs = grouped(self._jobs(self._reader, w))
-        self.bytes_read += self._reader.bytes_of(jobs)
+        jobs = grouped(self._jobs(self._left, w))
         total = np.zeros((n_directions, self.n_samples))
-        for part in self._reader.map(Projections(self._seed, n_directions), jobs):
-            total += part
-        return total
+        return self._left.summed(Projections(self._seed, n_directions), jobs, total)
 
     def pulls(self, B: Float) -> Float:
         """``sum_k omega_kj <B_k, x_j>``, (n,)."""
-        jobs = self._all.jobs(self.features, self._scaling, self.features)
-        return self._joined(self._all, Pulls(self._seed, B), jobs)
+        jobs = self._all.jobs(self.features, tags=self.features)
+        return self._scored(self._all, Pulls(self._seed, B), jobs)
 
     def close(self) -> None:
         """Let go of scratch."""
@@ -136,38 +128,25 @@ class WeightedSource:
             self._few.close()
 
     @property
-    def _reader(self) -> Reader:
+    def _left(self) -> ScaledReader:
+        """Reader of the features that are left, or of all."""
         return self._all if self._few is None else self._few
 
-    def _jobs(self, reader: Reader, w: Float) -> list[Job]:
+    def _jobs(self, data: ScaledReader, w: Float) -> list[Job]:
         """Jobs over the weighted features, none where all weights are 0."""
         features = self.features[w != 0]
-        return reader.jobs(features, self._weighted(w), features) if features.size else []
-
-    def _weighted(self, w: Float) -> Scaling:
-        """Scaling to weighted features."""
-        assert self._scaling is not None, "measure comes first"
-        scale = self._scaling.scale.copy()
+        scale = data.scaling.scale.copy()
         scale[self.features] *= w
-        return replace(self._scaling, scale=scale)
+        weighted = replace(data.scaling, scale=scale)
+        return data.jobs(features, weighted=weighted, tags=features) if features.size else []
 
-    def _sum(self, reader: Reader, w: Float) -> Statistic:
-        jobs = grouped(self._jobs(reader, w))
-        self.bytes_read += reader.bytes_of(jobs)
-        total = zero_upper(reader.n_samples)
-        for part in reader.map(Sum(InnerProducts()), jobs):
-            total += part
-        return Statistic(total)
+    def _sum(self, data: ScaledReader, w: Float) -> Statistic:
+        jobs = grouped(self._jobs(data, w))
+        return Statistic(data.summed(Sum(InnerProducts()), jobs, zero_upper(data.n_samples)))
 
-    def _joined(self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Float:
-        """Numbers of the features of all jobs."""
-        self.bytes_read += reader.bytes_of(jobs)
-        parts = []
-        for part in reader.joined(a_pass, jobs):
-            parts.append(part)
-            if self.reporter is not None:
-                self.reporter.scored(len(part))
-        return np.concatenate(parts)
+    def _scored(self, data: ScaledReader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Float:
+        data.reporter = self.reporter
+        return data.scored(a_pass, jobs, aloud=True)
 
 
 @dataclass(frozen=True, slots=True)
