@@ -21,7 +21,7 @@ from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.table import resolve_kernel
 from dhsic.passes.dependence import Choices, SourceDependence
 from dhsic.passes.groups import Singles
-from dhsic.passes.lowrank import FEW_FEATURES, LowRankChoices, LowRankScorer
+from dhsic.passes.lowrank import FEW_FEATURES, LowRankScorer
 from dhsic.passes.scaled import ScaledReader
 from dhsic.runtime.blas import single_blas_thread
 from dhsic.runtime.threads import Threads
@@ -45,9 +45,9 @@ def by_round(X, y, tolerance, runtime):
     exact = dhsic.BAHSIC(N_LAST, approx="exact", **how).fit(X, y)
     removed_in = exact.result_["round_removed"].to_numpy()
     choices = Choices(resolve_kernel("gaussian"), resolve_bandwidth("dimension"))
-    low_rank = LowRankChoices(factored_weights(label_matrix(y).factor()), tolerance)
+    weights = factored_weights(label_matrix(y).factor())
     data = ScaledReader(ArraySource(X), runtime)
-    scorer = LowRankScorer(choices, data, low_rank)
+    scorer = LowRankScorer(choices, data, weights, tolerance)
     thin = SourceDependence(choices, data, Singles(), scorer)
     rows = []
     with single_blas_thread():

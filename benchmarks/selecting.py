@@ -17,7 +17,7 @@ from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.table import resolve_kernel
 from dhsic.lowrank import Nystrom
 from dhsic.passes.dependence import Choices
-from dhsic.passes.lowrank import LowRankChoices, LowRankScorer, ScoreLowRank
+from dhsic.passes.lowrank import LowRankScorer, ScoreLowRank
 from dhsic.passes.scaled import ScaledReader
 from dhsic.runtime.blas import single_blas_thread
 from dhsic.runtime.threads import Threads
@@ -85,7 +85,7 @@ def pass_job(store, rank):
     with Threads() as runtime, single_blas_thread():
         source = open_source(store, variable=matrix_of(store))
         data = ScaledReader(source, runtime)
-        scorer = LowRankScorer(choices, data, LowRankChoices(weights))
+        scorer = LowRankScorer(choices, data, weights)
         S = np.flatnonzero(~scorer.measure().constant)
         fit, sigma = scorer.sum.fit, choices.bandwidth(scorer.known(), S.size)
         factor = Nystrom().factor(kernel, sigma, fit)

@@ -29,7 +29,7 @@ from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.table import resolve_kernel
 from dhsic.passes.dependence import Choices, SourceDependence
 from dhsic.passes.groups import Singles
-from dhsic.passes.lowrank import LowRankChoices, LowRankScorer
+from dhsic.passes.lowrank import LowRankScorer
 from dhsic.passes.planning import EnginePlan
 from dhsic.passes.scaled import ScaledReader
 from dhsic.runtime.dask import DaskRuntime
@@ -107,9 +107,10 @@ def assert_same(one, other, *, but=("seconds",)):
 # -- what is removed ----------------------------------------------------------------------------
 
 
-def low_rank_alone(source, choices, low_rank):
+def low_rank_alone(source, choices, weights, **options):
     data = ScaledReader(source, Threads(1))
-    return SourceDependence(choices, data, Singles(), LowRankScorer(choices, data, low_rank))
+    scorer = LowRankScorer(choices, data, weights, **options)
+    return SourceDependence(choices, data, Singles(), scorer)
 
 
 class Rounds:
@@ -127,8 +128,8 @@ class Rounds:
             standardize=given["standardize"],
         )
         weights = factored_weights(labels.factor(), given["estimator"], covariates)
-        low_rank = LowRankChoices(weights, tolerance, may_square)
-        self.thin = low_rank_alone(source_of(X), choices, low_rank)
+        low_rank = {"tolerance": tolerance, "may_square": may_square}
+        self.thin = low_rank_alone(source_of(X), choices, weights, **low_rank)
         self.sigmas = self.exact.result_["round_sigma"].values
         self.shared, self.left, self.records, self.thin_sigmas = [], [], [], []
         self._go(fewest)
@@ -420,8 +421,8 @@ def test_a_sample_is_the_same_whatever_was_read_with_it(small):
     X, trait = measured(130, 400)
     source, y = source_of(X), label_matrix(trait > 0)
     choices = Choices(Gaussian(), resolve_bandwidth("dimension"))
-    low_rank = LowRankChoices(factored_weights(y.factor()))
-    every, some = (low_rank_alone(source, choices, low_rank) for _ in range(2))
+    weights = factored_weights(y.factor())
+    every, some = (low_rank_alone(source, choices, weights) for _ in range(2))
     near = np.flatnonzero(np.arange(400) % 40 > 0)
     for dependence in (every, some):
         dependence.measure()

@@ -25,7 +25,7 @@ from dhsic.kernels.bandwidth import AbstractBandwidth, Grid, Known
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.table import check_overflow
 from dhsic.passes.groups import AbstractCandidates, Membership, group_gains
-from dhsic.passes.refinement import Refinement
+from dhsic.passes.refinement import refined
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum, survivors_of
 from dhsic.passes.task import Measure
@@ -193,7 +193,7 @@ class ExactScorer(AbstractScorer):
         if isinstance(self._candidates, Membership):
             gains, record = group_gains(self._candidates, self._data, question, S, joining=False)
         else:
-            gains, record = Refinement(self._engines(question), self._data, S, n).run(self._first)
+            gains, record = refined(self._engines(question), self._data, S, n, self._first)
         return Scores(gains, question.hsic, record | self._beside)
 
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
@@ -244,8 +244,7 @@ def lasting_gains(
 ) -> tuple[Float, dict[str, Any]]:
     """Gains of features under an additive kernel, from all samples, and a record."""
     engines = RemovalEngines(question, np.float64, by_definition)
-    refinement = Refinement(engines, data, features, features.size, aloud=False)
-    gains, record = refinement.run(EngineChoice())
+    gains, record = refined(engines, data, features, features.size, EngineChoice(), aloud=False)
     check_shared(question, gains)
     return gains, record
 

@@ -33,7 +33,7 @@ from dhsic.passes.dependence import (
 )
 from dhsic.passes.groups import AbstractCandidates, Membership, group_gains
 from dhsic.passes.landmarks import LandmarkSum
-from dhsic.passes.refinement import Refinement
+from dhsic.passes.refinement import refined
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum
 from dhsic.passes.task import Measure
@@ -166,8 +166,8 @@ class SourceForward(AbstractRoundDependence):
                 lambda every: lasting_gains(asked, self.data, every, by_definition=definition),
             )
             return -losses, record  # what removal would cost
-        refinement = Refinement(self._engines(question), self.data, S, n, aloud)
-        gains, record = refinement.run(self._first)
+        engines = self._engines(question)
+        gains, record = refined(engines, self.data, S, n, self._first, aloud=aloud)
         del record["error_bound_used"]  # of one engine before the last, which measures its own
         if isinstance(question, ThinQuestion):
             record |= self._certificate(question, S, gains, n)

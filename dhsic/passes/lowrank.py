@@ -45,7 +45,7 @@ from dhsic.passes.groups import Singles
 from dhsic.passes.landmarks import LandmarkSum, MeasureLandmarks
 from dhsic.passes.refinement import Threshold
 from dhsic.passes.scaled import ScaledReader
-from dhsic.passes.task import AbstractPass, Place, Tile, cut, tile_height
+from dhsic.passes.task import AbstractPass, Tile, cut, placed, tile_height
 from dhsic.sources.scaling import Codes, Scaling, code_values, scaling_of
 
 #: Directions that a factor may have, of which those are kept that predict other rows.
@@ -74,11 +74,10 @@ def flops_of_round(m: int, n_features: int) -> float:
     return 2.3 * m * m * n_features
 
 
-@dataclass(frozen=True)
-class LowRankChoices:
-    """What does not change during rounds in low rank, besides `Choices`.
+class LowRankScorer(AbstractScorer):
+    """In linear time, as long as it is good enough.
 
-    Attributes
+    Parameters
     ----------
     weights : LowRankSymmetric
         W, of low rank.
@@ -95,22 +94,23 @@ class LowRankChoices:
         They take over as soon as they are cheap; else only with a handful of features.
     """
 
-    weights: LowRankSymmetric
-    tolerance: float = 0.02
-    may_square: bool = True
-    seed: int = 0
-    exact: Callable[[], Float] | None = None
-    eager: bool = False
-
-
-class LowRankScorer(AbstractScorer):
-    """In linear time, as long as it is good enough."""
-
-    def __init__(self, choices: Choices, data: ScaledReader, low_rank: LowRankChoices) -> None:
-        self.sum: LandmarkSum = LandmarkSum(data, low_rank.seed)
-        self.sample = Sample(data, low_rank.seed)
-        self._choices, self._data, self._low_rank = choices, data, low_rank
-        self._weights = low_rank.weights
+    def __init__(
+        self,
+        choices: Choices,
+        data: ScaledReader,
+        weights: LowRankSymmetric,
+        tolerance: float = 0.02,
+        *,
+        may_square: bool = True,
+        seed: int = 0,
+        exact: Callable[[], Float] | None = None,
+        eager: bool = False,
+    ) -> None:
+        self.sum: LandmarkSum = LandmarkSum(data, seed)
+        self.sample = Sample(data, seed)
+        self._choices, self._data, self._weights = choices, data, weights
+        self._tolerance, self._may_square, self._seed = tolerance, may_square, seed
+        self._exact, self._eager = exact, eager
         self._lasting = LastingGains(data, "low rank: as in round 1")
         self._question: Question | None = None
         self._W: Float | None = None
@@ -136,11 +136,10 @@ class LowRankScorer(AbstractScorer):
         return self._exactly(survivors[n]).resume(survivors[n:], history[n:])
 
     def begin(self, S: Index) -> AbstractScorer:
-        asked = self._low_rank
         self._question = None
         cheap = flops_of_round(self._data.n_samples, S.size) <= CHEAP
-        now = S.size <= FEW_FEATURES or (asked.eager and cheap)
-        if now and asked.may_square and asked.exact is not None:
+        now = S.size <= FEW_FEATURES or (self._eager and cheap)
+        if now and self._may_square and self._exact is not None:
             return self._exactly(S).begin(S)
         if not self._choices.kernel.is_additive:
             self.sum.move_to(S)
@@ -162,8 +161,7 @@ class LowRankScorer(AbstractScorer):
         if n == S.size:
             certificate = EXACT
         elif self.sum.chosen.is_everyone:
-            asked, tolerance = self._asked(sigma), self._low_rank.tolerance
-            threshold = Threshold(asked, self._data, tolerance, S, n)
+            threshold = Threshold(self._asked(sigma), self._data, self._tolerance, S, n)
             gains, band, certificate = threshold.settle(gains, certificate)
             exactly = f", exact: {band.size}" if band.size else ""
         else:
@@ -193,25 +191,22 @@ class LowRankScorer(AbstractScorer):
 
     def _exactly(self, S: Index) -> ExactScorer:
         """What takes over from here, where S is left; all of low rank is forgotten."""
-        asked = self._low_rank
-        assert asked.exact is not None, "a run that goes on exactly says how"
+        assert self._exact is not None, "a run that goes on exactly says how"
         del self.sum, self.sample
         self._W = self._question = None
         release_pages()
         self._data.compact(S)
-        scorer = ExactScorer(self._choices, self._data, Singles(), asked.exact(), takes_over=True)
+        scorer = ExactScorer(self._choices, self._data, Singles(), self._exact(), takes_over=True)
         scorer.sum.restart(S)
         return scorer
 
     def _settle(self, sigma: float, S: Index, n: int) -> tuple[LowRankState, Certificate]:
         """A fit within the tolerance, or the best there is, and its certificate."""
-        asked = self._low_rank
         while True:
             forms = self._fit(sigma)
             certificate = self._certify(forms, S, n)
-            if certificate.expected_swap_rate <= asked.tolerance:
-                return forms, certificate
-            if not self.sum.grow(S, to_everyone=asked.may_square):
+            good_enough = certificate.expected_swap_rate <= self._tolerance
+            if good_enough or not self.sum.grow(S, to_everyone=self._may_square):
                 return forms, certificate
 
     def _asked(self, sigma: float) -> Question:
@@ -232,7 +227,7 @@ class LowRankScorer(AbstractScorer):
         return engine.prepare(self._weights, factors, kernel, sigma)
 
     def _factor(self, sigma: float, base: int) -> LowRankSymmetric:
-        kernel, seed = self._choices.kernel, self._low_rank.seed
+        kernel, seed = self._choices.kernel, self._seed
         factor = Spectral(DIRECTIONS).factor(kernel, sigma, self.sum.fit, base=base, seed=seed)
         return predictive(factor, BaseRows(kernel, sigma, self.sum.check, base))
 
@@ -293,10 +288,10 @@ class ScoreLowRank(AbstractPass):
 
     def _of_values(self, tile: Tile) -> Iterator[Float]:
         """Gains of features that are standardised, a tile at a time."""
-        place, (c, m) = Place.of(self.device, self.state), tile.raw.shape
-        for part in tile.cut(tile_height(m) if place.accelerator is None else c):
-            X = place.array(part.values(self.dtype))
-            yield Thin(self.dtype).score(place.state, X, part.facts)
+        (state, moved), (c, m) = placed(self.device, self.state), tile.raw.shape
+        for part in tile.cut(tile_height(m) if moved is None else c):
+            X = part.values(self.dtype)
+            yield Thin(self.dtype).score(state, X if moved is None else moved(X), part.facts)
 
     def _sides(self) -> Array | None:
         """Y and ones side by side, (m, R + 1), where sums over levels give the gain."""

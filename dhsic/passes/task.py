@@ -10,14 +10,14 @@ workers. Results are put side by side (`Reader.joined`) or added in the order of
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.accelerator import Accelerator, accelerator, wanted_device
+from dhsic.accelerator import accelerator, wanted_device
 from dhsic.engines.base import AbstractEngine, FeatureStats
 from dhsic.kernels.statistic import AbstractSums, zero_upper
 from dhsic.passes.packing import Span, around
@@ -200,31 +200,21 @@ class Score(AbstractPass):
     device: str | None = field(default_factory=wanted_device)
 
     def over(self, blocks: Iterator[Tile], m: int) -> Float:
-        place = Place.of(self.device, self.state)
-        tiles = cut(blocks, TILE) if place.accelerator is None else blocks
-        return np.concatenate(
-            [
-                self.engine.score(place.state, place.array(tile.values(self.dtype)), tile.facts)
-                for tile in tiles
-            ]
-        )
+        state, moved = placed(self.device, self.state)
+        tiles = cut(blocks, TILE) if moved is None else blocks
+        gains = []
+        for tile in tiles:
+            X = tile.values(self.dtype)
+            gains.append(self.engine.score(state, X if moved is None else moved(X), tile.facts))
+        return np.concatenate(gains)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a task scores, and the state of its engine there."""
+def placed(device: str | None, state: Any) -> tuple[Any, Callable[[Array], Array] | None]:
+    """State of an engine on the device that is wanted, and what moves arrays there.
 
-    accelerator: Accelerator | None
-    state: Any
-
-    @staticmethod
-    def of(device: str | None, state: Any) -> Place:
-        """The device that is wanted; the cores for engines that are NumPy's alone."""
-        if device is None or not hasattr(state, "on"):
-            return Place(None, state)
-        found = accelerator(device)
-        return Place(found, found.state(state))
-
-    def array(self, X: Array) -> Array:
-        """The array there."""
-        return X if self.accelerator is None else self.accelerator.array(X)
+    None moves them on the cores, where engines that are NumPy's alone stay.
+    """
+    if device is None or not hasattr(state, "on"):
+        return state, None
+    found = accelerator(device)
+    return found.state(state), found.array

@@ -19,8 +19,8 @@ from dhsic.kernels.label_kernels import LabelMatrix
 from dhsic.kernels.labels import SELF
 from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import Promise
-from dhsic.passes.dependence import ExactScorer, SourceDependence
-from dhsic.passes.lowrank import MOST_SAMPLES, LowRankChoices, LowRankScorer
+from dhsic.passes.dependence import AbstractScorer, ExactScorer, SourceDependence
+from dhsic.passes.lowrank import MOST_SAMPLES, LowRankScorer
 from dhsic.passes.planning import EnginePlan, memory_of
 from dhsic.results import Order
 from dhsic.selectors.rounds import AbstractRounds, KernelSelector
@@ -117,26 +117,23 @@ class Elimination(AbstractElimination):
         return EnginePlan.of(approx, kernel, m, self.source.n_features, asked.label_kernel)
 
     def dependence(self, labels: LabelMatrix | None, budget: int | None) -> SourceDependence:
-        is_thin = self.plan(self.n_samples).begins_thin
-        choices, data, candidates = self.choices(), self.data(budget), self.candidates()
-        scorer = (
-            LowRankScorer(choices, data, self._low_rank(labels))
-            if is_thin
-            else ExactScorer(choices, data, candidates, self.weights(labels))
-        )
-        return SourceDependence(choices, data, candidates, scorer)
-
-    def _low_rank(self, labels: LabelMatrix | None) -> LowRankChoices:
-        assert labels is not None, "data that are their own labels are scored exactly"
         asked, plan = self.parameters, self.plan(self.n_samples)
-        return LowRankChoices(
-            factored_of(labels, asked.estimator, self.covariates),
-            float(asked.tolerance),
-            plan.may_square,
-            asked._seed,
-            exact=lambda: self.weights(labels),
-            eager=plan.eager,
-        )
+        choices, data, candidates = self.choices(), self.data(budget), self.candidates()
+        if not plan.begins_thin:
+            scorer: AbstractScorer = ExactScorer(choices, data, candidates, self.weights(labels))
+        else:
+            assert labels is not None, "data that are their own labels are scored exactly"
+            scorer = LowRankScorer(
+                choices,
+                data,
+                factored_of(labels, asked.estimator, self.covariates),
+                float(asked.tolerance),
+                may_square=plan.may_square,
+                seed=asked._seed,
+                exact=lambda: self.weights(labels),
+                eager=plan.eager,
+            )
+        return SourceDependence(choices, data, candidates, scorer)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
