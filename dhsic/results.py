@@ -27,11 +27,11 @@ from dhsic._typing import Array, Float, Index
 from dhsic.errors import DataError, InputError
 from dhsic.memory import Promise
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.chunked import dimension_names, read_array
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.stores import FolderStore, metadata_of
 from dhsic.sources.values import ValueKind
 from dhsic.sources.writing import check_free, write_array, written_aside
+from dhsic.sources.zarr import dimension_names, read_array
 from dhsic.storage.format import META, as_bytes, in_memory
 from dhsic.storage.objects import as_path, is_url
 from dhsic.storage.store import check_place, store_at

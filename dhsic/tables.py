@@ -44,7 +44,7 @@ import xarray as xr
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
-from dhsic.sources.names import STORED
+from dhsic.sources.base import STORED
 from dhsic.storage.format import plain
 from dhsic.storage.objects import as_path, check_url, is_url
 from dhsic.storage.store import ObjectStore, check_place, replacing

@@ -24,7 +24,7 @@ from dhsic.results import load
 from dhsic.selectors.parameters import APPROX
 from dhsic.selectors.select import METHODS, parameters_of
 from dhsic.simulation.truth import read_truth
-from dhsic.sources.request import MissingChunks
+from dhsic.sources.options import MissingChunks
 
 #: How a round was done. A resumed run has no earlier scores to guess from in its first round, and
 #: may take another way to the same order.

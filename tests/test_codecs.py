@@ -20,9 +20,9 @@ from dhsic.errors import MemoryBudgetError
 from dhsic.joins.table import read_table
 from dhsic.results import load
 from dhsic.runtime import choose_runtime
-from dhsic.sources.chunked import read_array
-from dhsic.sources.codecs import CLAIMED, OversizeError, check_claim, streamed
+from dhsic.sources.codecs import CLAIMED, OversizeError, decoded
 from dhsic.sources.opening import open_source
+from dhsic.sources.zarr import read_array
 
 VALUES = (np.arange(700).reshape(70, 10) % 120).astype("i4")
 FILTERS = {
@@ -125,7 +125,7 @@ def test_format_3(tmp_path):
 def test_a_bomb_is_not_unpacked(codec):
     bomb = BOMBS[codec]()
     with pytest.raises(OversizeError, match="where at most 1,000 belong"):
-        check_claim(codec, bomb, 1000) if codec in CLAIMED else streamed(codec, {}, bomb, 1000)
+        decoded(codec, {}, 1000, bomb)
 
 
 def test_frames_that_do_not_say_their_size():
@@ -137,14 +137,14 @@ def test_frames_that_do_not_say_their_size():
     skipped = (0x184D2A50).to_bytes(4, "little") + (3).to_bytes(4, "little") + b"abc"
     assert CLAIMED["zstd"](memoryview(skipped + two), 5000) == 1801
     with pytest.raises(OversizeError):
-        check_claim("zstd", two, 1800)
+        decoded("zstd", {}, 1800, two)
 
 
 @pytest.mark.parametrize("codec", ["blosc", "zstd", "lz4", "zlib"])
 @pytest.mark.parametrize("content", [b"", b"\1", b"\x28\xb5\x2f\xfd", b"\0" * 11])
 def test_what_ends_early(codec, content):
     with pytest.raises((ValueError, zlib.error)):
-        check_claim(codec, content, -1) if codec in CLAIMED else streamed(codec, {}, content, 9)
+        decoded(codec, {}, -1 if codec in CLAIMED else 9, content)
 
 
 def test_a_chunk_is_named_that_would_make_too_much(tmp_path):

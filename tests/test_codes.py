@@ -108,7 +108,7 @@ def test_what_is_constant_stays_so_to_the_bit(raw):
     Z = standardise(raw, -1, scaling, np.float64)
 
     assert not Z[scaling.constant].any()
-    assert not scaling.peak[scaling.constant].any()
+    assert not scaling.max_abs[scaling.constant].any()
     assert (scaling.std[~scaling.constant] > 0).all()
 
 

@@ -13,7 +13,7 @@ from dhsic.results import FORMAT, load, ranking, save, selected_features, to_dat
 from dhsic.runtime.threads import Threads
 from dhsic.simulation.simulate import simulate_genotypes
 from dhsic.sources.arrays import ArraySource
-from dhsic.sources.names import Names
+from dhsic.sources.base import Names
 from dhsic.sources.opening import open_source
 
 M, D, CONSTANT = 40, 30, (4, 17)

@@ -20,8 +20,8 @@ def test_standardised_as_defined(X):
         standardise(X.T.copy(), None, scaling, np.float64), expected, atol=1e-9
     )
     np.testing.assert_array_equal(scaling.n_missing, np.isnan(X).sum(axis=0))
-    np.testing.assert_allclose(scaling.peak, np.abs(expected).max(axis=1))
-    np.testing.assert_allclose(scaling.fourth, (expected**4).mean(axis=1))
+    np.testing.assert_allclose(scaling.max_abs, np.abs(expected).max(axis=1))
+    np.testing.assert_allclose(scaling.fourth_moment, (expected**4).mean(axis=1))
     levels = [len({round(v, 9) for v in row}) for row in expected]
     assert [n if n <= 8 else 0 for n in levels] == scaling.n_levels.tolist()
 

@@ -14,7 +14,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 import dhsic
 from dhsic.errors import DataError, InputError
-from dhsic.sources import chunked
+from dhsic.sources import stores
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.base import MOST_BLOCKS, group_chunks, regular_edges
 from dhsic.sources.opening import open_source
@@ -123,13 +123,13 @@ def test_rows_read_only_the_chunks_that_hold_them(tmp_path, monkeypatch):
 
 def watch_keys(monkeypatch):
     keys = []
-    get = chunked.WatchedStore.get
+    get = stores.WatchedStore.get
 
     async def counted(self, key, *args, **options):
         keys.append(key)
         return await get(self, key, *args, **options)
 
-    monkeypatch.setattr(chunked.WatchedStore, "get", counted)
+    monkeypatch.setattr(stores.WatchedStore, "get", counted)
     return keys
 
 

@@ -17,7 +17,8 @@ from dhsic.passes.once import look_at
 from dhsic.runtime.threads import Threads
 from dhsic.simulation.simulate import simulate_genotypes
 from dhsic.sources.arrays import ArraySource
-from dhsic.sources.values import CODES, Census, RecodedSource, ValueKind
+from dhsic.sources.values import CODES, Census, ValueKind
+from dhsic.sources.views import RecodedSource
 
 RNG = np.random.default_rng(5)
 CALLS = RNG.choice(np.array([0, 0, 1, 2], "i1"), size=(40, 30))

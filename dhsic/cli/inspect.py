@@ -30,12 +30,12 @@ from dhsic.runtime.threads import Threads
 from dhsic.selectors.bahsic import BAHSIC
 from dhsic.sources.anndata import AnnDataStore, Frame
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.chunked import ChunkedArray, dimension_names, member, read_array
 from dhsic.sources.opening import open_source, parent
-from dhsic.sources.request import MissingChunks
+from dhsic.sources.options import MissingChunks
 from dhsic.sources.stores import metadata_of
 from dhsic.sources.variants import ALLELES, FILTER, Filters, n_multiallelic
 from dhsic.sources.views import whole_of
+from dhsic.sources.zarr import ChunkedArray, dimension_names, member, read_array
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from dhsic.selectors.base import Selector
 from dhsic.selectors.groups import Groups
 from dhsic.selectors.request import Request
 from dhsic.selectors.select import parameters_of, selector_of
-from dhsic.sources.request import MissingChunks
+from dhsic.sources.options import MissingChunks
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.storage.objects import as_path, is_url
 from dhsic.storage.store import FileStore, check_place, store_at

@@ -12,9 +12,9 @@ import numpy as np
 from dhsic.memory import human
 from dhsic.passes.reader import MANY_BLOCKS, block_width
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.chunked import ChunkedArray, dimension_names
 from dhsic.sources.codecs import CHECKSUMS, described
 from dhsic.sources.writing import chunk_width
+from dhsic.sources.zarr import ChunkedArray, dimension_names
 
 #: Below this many raw bytes a chunk is slower to read than to use.
 SMALL_CHUNK = 1 << 20

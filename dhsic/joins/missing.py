@@ -18,7 +18,7 @@ from dhsic.errors import InputError
 from dhsic.joins.keys import is_number
 from dhsic.joins.table import NA
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.names import SAMPLE_DIMS
+from dhsic.sources.options import SAMPLE_DIMS
 from dhsic.validation import as_array
 
 #: Text that stands for one where tables and missing objects were made text.

@@ -15,11 +15,10 @@ from dhsic.errors import DhsicError, InputError
 from dhsic.joins.keys import did_you_mean
 from dhsic.sources.anndata import AnnDataStore, Frame
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.chunked import dimension_names, read_array
-from dhsic.sources.names import FEATURE_DIMS, SAMPLE_DIMS
-from dhsic.sources.opening import open_source
-from dhsic.sources.request import MissingChunks
-from dhsic.sources.stores import metadata_of, open_store
+from dhsic.sources.opening import open_source, open_store
+from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, MissingChunks
+from dhsic.sources.stores import metadata_of
+from dhsic.sources.zarr import dimension_names, read_array
 from dhsic.validation import refuse_lossy
 
 #: Arrays along the samples that name them rather than describe them.

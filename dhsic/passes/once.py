@@ -20,7 +20,7 @@ from dhsic.passes.task import AbstractPass, Tile, cut
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
-from dhsic.sources.values import Census, ValueKind, total
+from dhsic.sources.values import Census, ValueKind
 
 #: Values up to which a plan looks at all of them.
 LOOKED_AT = 1 << 30
@@ -140,7 +140,7 @@ def look_at(
     Raises
     ------
     DataError
-        As of `ValueKind.of`.
+        As of `ValueKind.judged`.
     """
     known = ValueKind.known(source)
     if known is not None:
@@ -149,10 +149,10 @@ def look_at(
     every = np.arange(source.n_features, dtype=np.int64) if features is None else features
     jobs = reader.jobs(every, tags=every)
     some = sorted({*np.linspace(0, len(jobs) - 1, FEW_JOBS).astype(int).tolist()})
-    tally = total(list(reader.joined(census, [jobs[i] for i in some])))
+    tally = sum(reader.joined(census, [jobs[i] for i in some]), Census())
     if whole and not tally.is_ordinary:
         rest = [job for i, job in enumerate(jobs) if i not in some]
-        tally = total([tally, *reader.joined(census, rest)])
+        tally = sum(reader.joined(census, rest), tally)
     return ValueKind.judged(source, tally, as_they_are=as_they_are)
 
 
@@ -163,4 +163,5 @@ class TakeCensus(AbstractPass):
     rows: Index | None
 
     def over(self, blocks: Iterator[Tile], m: int) -> Census:
-        return total([Census.of(b.raw, b.missing_code, b.tags, self.rows) for b in blocks])
+        found = (Census.of(b.raw, b.missing_code, b.tags, self.rows) for b in blocks)
+        return sum(found, Census())

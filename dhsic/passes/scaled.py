@@ -82,7 +82,9 @@ class ScaledReader:
     def facts(self, features: Index) -> FeatureStats:
         """What engines know of features."""
         known = self.scaling
-        return FeatureStats(known.peak[features], known.fourth[features], known.n_levels[features])
+        return FeatureStats(
+            known.max_abs[features], known.fourth_moment[features], known.n_levels[features]
+        )
 
     def measure(self, a_pass: AbstractPass) -> Iterator[Any]:
         """Results of the first pass, over all features, each of which begins with their scaling.

@@ -75,7 +75,7 @@ class Tile:
     @property
     def facts(self) -> FeatureStats:
         """What engines know of the features."""
-        return FeatureStats(self.scaling.peak, self.scaling.fourth, self.scaling.n_levels)
+        return FeatureStats(self.scaling.max_abs, self.scaling.fourth_moment, self.scaling.n_levels)
 
     def part(self, which: slice) -> Tile:
         """Some of the features."""

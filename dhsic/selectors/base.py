@@ -23,8 +23,7 @@ from dhsic.selectors.parameters import CONSTRAINTS, Constraint, check_all, seed_
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import AbstractRun
 from dhsic.sources.arrays import ArraySource, check_in_memory, check_turned
-from dhsic.sources.base import AbstractSource
-from dhsic.sources.names import Names
+from dhsic.sources.base import AbstractSource, Names
 from dhsic.sources.opening import open_source, take_features
 from dhsic.sources.values import ValueKind
 

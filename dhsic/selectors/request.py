@@ -35,7 +35,7 @@ from dhsic.selectors.run import AbstractRun
 from dhsic.selectors.stability import check_halves, with_stability
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
-from dhsic.sources.request import MissingChunks
+from dhsic.sources.options import MissingChunks
 from dhsic.versions import scored_on
 
 if TYPE_CHECKING:

@@ -393,7 +393,7 @@ def check_measured(
 
 def _check_range(scaling: Scaling, *, standardize: bool, has_bandwidth: bool) -> None:
     """Refuse features whose squares or products no number holds."""
-    beyond = np.flatnonzero(~np.isfinite(scaling.std) | ~(scaling.peak < LARGEST_PEAK))
+    beyond = np.flatnonzero(~np.isfinite(scaling.std) | ~(scaling.max_abs < LARGEST_PEAK))
     if beyond.size:
         raise InputError(
             f"{beyond.size} features (first: feature {beyond[0]}, of mean "
@@ -401,7 +401,7 @@ def _check_range(scaling: Scaling, *, standardize: bool, has_bandwidth: bool) ->
             "squares leave the range of floating-point numbers. Rescale them, take logarithms"
             + ("." if standardize else ", or pass standardize=True.")
         )
-    highest = float(scaling.peak.max())
+    highest = float(scaling.max_abs.max())
     if has_bandwidth and 0 < highest < SMALLEST_PEAK:
         raise InputError(
             f"No feature is further than {highest:.3g} from its mean, which asks for a sigma "

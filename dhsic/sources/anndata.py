@@ -1,6 +1,6 @@
-"""AnnData on Zarr: where its matrices lie, and the names of their rows and columns.
+"""AnnData on Zarr: where its matrices lie, and the dataframes that name their rows and columns.
 
-Dataframes of AnnData on Zarr (`obs`, `var`): an index and columns, in encodings of their own.
+A dataframe (`obs`, `var`) is a group with an index and columns, in encodings of their own.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from zarr.storage import StorePath
 
 from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
-from dhsic.sources.chunked import ChunkedArray, Node, child, group_at, place_of, read_array
-from dhsic.sources.names import Names, text
-from dhsic.sources.request import MissingChunks, OpenOptions
+from dhsic.sources.base import Names
+from dhsic.sources.options import MissingChunks, OpenOptions, text
 from dhsic.sources.stores import metadata_of
-from dhsic.sources.zarr import ZarrSource
+from dhsic.sources.zarr import ChunkedArray, Node, ZarrSource, child, group_at, place_of, read_array
+
+#: Encodings of columns that are groups, and the array of each that has an element a row.
+GROUPS: Mapping[str, str] = {
+    "categorical": "codes",
+    "nullable-integer": "values",
+    "nullable-boolean": "values",
+    "nullable-string-array": "values",
+}
+#: Encodings that are plain arrays; early writers gave them no name.
+ARRAYS = frozenset({"array", "string-array", ""})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """The rows of `obs` or `var`: their names, and columns with one value a row.
+    """The n rows of the dataframe of a group: their names, and columns with one value a row.
 
-    Attributes
-    ----------
-    place : StorePath
-        Where the group lies.
-    index : str
-        Which element of it names the rows.
-    columns : tuple of str
-        Names of the columns, in their order.
-    n : int
-        Number of rows.
+    `index` is the element of the group that names the rows.
     """
 
-    place: StorePath
+    group: zarr.Group
     index: str
     columns: tuple[str, ...]
     n: int
@@ -54,20 +54,31 @@ class Frame:
             There is none, or its index is absent or of an unknown encoding. Without names rows
             would be matched by position, and wrongly so.
         """
-        where = f"{parent.store_path}/{name}"
-        group = child(parent, name)
-        if not isinstance(group, zarr.Group):
-            what = "absent" if group is None else "no group (AnnData wrote it so before 0.7)"
+        where, listed = f"{parent.store_path}/{name}", child(parent, name)
+        if not isinstance(listed, zarr.Group):
+            what = "absent" if listed is None else "no group (AnnData wrote it so before 0.7)"
             raise DataError(
                 f"{where} is {what}, so it is not known what X holds. Write the store again with "
                 "anndata (read_zarr, write_zarr), or restore it."
             )
-        place = place_of(group)
-        group = _opened(place)
+        try:
+            group = group_at(place_of(listed))
+        except FileNotFoundError as error:
+            raise DataError(
+                f"{where} is absent, though the metadata of its store list it: it was deleted. "
+                "Write the store again, or restore it."
+            ) from error
         index = str(group.attrs.get("_index", "_index"))
-        listed: Any = group.attrs.get("column-order", [])
-        columns = tuple(str(column) for column in listed)
-        return cls(place, index, columns, _length(_element(group, index)))
+        order: Any = group.attrs.get("column-order", [])
+        rows = _element(group, index)
+        if isinstance(rows, zarr.Group):
+            rows = _part(rows, GROUPS[str(rows.attrs["encoding-type"])])
+        return cls(group, index, tuple(str(column) for column in order), int(rows.shape[0]))
+
+    @property
+    def place(self) -> StorePath:
+        """Where the group lies."""
+        return self.group.store_path
 
     def names(self) -> Array:
         """Names of the rows, text."""
@@ -84,19 +95,24 @@ class Frame:
         return values
 
     def _values(self, name: str, missing_chunks: MissingChunks) -> Array:
-        group = _opened(self.place)
-        return _decoded(group, _element(group, name), missing_chunks)
-
-
-def _opened(place: StorePath) -> zarr.Group:
-    """The group of a dataframe, by metadata of its own."""
-    try:
-        return group_at(place)
-    except FileNotFoundError as error:
-        raise DataError(
-            f"{place} is absent, though the metadata of its store list it: it was deleted. Write "
-            "the store again, or restore it."
-        ) from error
+        element = _element(self.group, name)
+        where = str(element.store_path)
+        if isinstance(element, zarr.Group):
+            if element.attrs["encoding-type"] != "categorical":
+                return _nullable(element, missing_chunks)
+            codes, categories = _part(element, "codes"), _part(element, "categories")
+            return _named(_all(codes, missing_chunks), _all(categories, missing_chunks), where)
+        values = _all(element, missing_chunks)
+        listed = element.attrs.get("categories")  # as AnnData 0.7 wrote categories
+        if listed is None:
+            return values
+        beside = child(self.group, str(listed))
+        if not isinstance(beside, zarr.Array):
+            raise DataError(
+                f"{where} holds codes of categories {listed!r}, which are absent. Write the store "
+                "again, or restore it."
+            )
+        return _named(values, _all(beside, missing_chunks), where)
 
 
 def _element(group: zarr.Group, name: str) -> Node:
@@ -109,44 +125,14 @@ def _element(group: zarr.Group, name: str) -> Node:
             "died. Write the store again, or restore it."
         )
     encoding = str(node.attrs.get("encoding-type", ""))
-    known = encoding in (READERS if isinstance(node, zarr.Group) else ARRAYS)
+    known = encoding in (GROUPS if isinstance(node, zarr.Group) else ARRAYS)
     if not known or (isinstance(node, zarr.Array) and node.ndim != 1):
         raise DataError(
             f"{where} has encoding {encoding or 'none'!r}, which dhsic does not read as one value "
-            f"a row; it reads {', '.join(sorted((*READERS, *filter(None, ARRAYS))))}. Write it as "
+            f"a row; it reads {', '.join(sorted((*GROUPS, *filter(None, ARRAYS))))}. Write it as "
             "text or numbers, for instance with .astype(str)."
         )
     return node
-
-
-def _length(element: Node) -> int:
-    """Number of rows that an index names, from metadata alone."""
-    if isinstance(element, zarr.Array):
-        return int(element.shape[0])
-    encoding = str(element.attrs["encoding-type"])
-    return int(_part(element, "codes" if encoding == "categorical" else "values").shape[0])
-
-
-def _decoded(frame: zarr.Group, element: Node, missing_chunks: MissingChunks) -> Array:
-    if isinstance(element, zarr.Group):
-        return READERS[str(element.attrs["encoding-type"])](element, missing_chunks)
-    values = _all(element, missing_chunks)
-    listed = element.attrs.get("categories")  # as AnnData 0.7 wrote categories
-    categories = None if listed is None else child(frame, str(listed))
-    if listed is None:
-        return values
-    if not isinstance(categories, zarr.Array):
-        raise DataError(
-            f"{element.store_path} holds codes of categories {listed!r}, which are absent. Write "
-            "the store again, or restore it."
-        )
-    return _named(values, _all(categories, missing_chunks), str(element.store_path))
-
-
-def _all(array: zarr.Array[Any], missing_chunks: MissingChunks) -> Array:
-    """A whole array; its writer writes whole shards, and leaves out of them what is all zeros."""
-    holes: MissingChunks | None = "fill" if array.dtype.kind in "biuf" else None
-    return read_array(array, missing_chunks, holes=holes)
 
 
 def _part(element: zarr.Group, name: str) -> zarr.Array[Any]:
@@ -159,15 +145,14 @@ def _part(element: zarr.Group, name: str) -> zarr.Array[Any]:
     return part
 
 
-def _categorical(element: zarr.Group, missing_chunks: MissingChunks) -> Array:
-    """Category of each row, text; "" where the code is -1."""
-    codes, categories = (
-        _all(_part(element, name), missing_chunks) for name in ("codes", "categories")
-    )
-    return _named(codes, categories, str(element.store_path))
+def _all(array: zarr.Array[Any], missing_chunks: MissingChunks) -> Array:
+    """A whole array; its writer writes whole shards, and leaves out of them what is all zeros."""
+    holes: MissingChunks | None = "fill" if array.dtype.kind in "biuf" else None
+    return read_array(array, missing_chunks, holes=holes)
 
 
 def _named(codes: Array, categories: Array, where: str) -> Array:
+    """Category of each row, text; "" where the code is -1."""
     n = len(categories)
     if codes.dtype.kind not in "iu" or (codes.size and not -1 <= codes.min() <= codes.max() < n):
         raise DataError(
@@ -192,18 +177,6 @@ def _nullable(element: zarr.Group, missing_chunks: MissingChunks) -> Array:
     if element.attrs["encoding-type"] == "nullable-string-array":
         return np.where(mask, "", text(values))
     return np.where(mask, np.nan, values.astype(np.float64)) if mask.any() else values
-
-
-#: Encodings that are groups, and what reads each.
-READERS: Mapping[str, Callable[[zarr.Group, MissingChunks], Array]] = {
-    "categorical": _categorical,
-    "nullable-integer": _nullable,
-    "nullable-boolean": _nullable,
-    "nullable-string-array": _nullable,
-}
-
-#: Encodings that are plain arrays; early writers gave them no name.
-ARRAYS = frozenset({"array", "string-array", ""})
 
 
 #: What the two axes of a matrix are; None has no names.
@@ -281,7 +254,9 @@ class AnnDataStore:
         choose = f" Or choose variable={of_features[0]!r}." if of_features else ""
         kind = "absent" if node is None else str(node.attrs.get("encoding-type", "no matrix"))
         if kind in SPARSE:
-            field = f"adata.{_attribute(name)}"
+            folder, _, key = name.rpartition("/")
+            is_item = folder in ("layers", "obsm", "varm")
+            field = f"adata.{f'{folder}[{key!r}]' if is_item else name.replace('/', '.')}"
             return (
                 f"whose {name} is sparse ({kind}), and dhsic reads dense matrices; {known}. Write "
                 f"it densely: {field} = {field}.toarray(), then adata.write_zarr('dense.zarr')."
@@ -342,12 +317,6 @@ def _holds(node: Node) -> bool:
     if isinstance(node, zarr.Array):
         return node.ndim == 2
     return node.attrs.get("encoding-type") in SPARSE
-
-
-def _attribute(name: str) -> str:
-    """What AnnData calls a matrix in Python."""
-    folder, _, key = name.rpartition("/")
-    return f"{folder}[{key!r}]" if folder in ("layers", "obsm", "varm") else name.replace("/", ".")
 
 
 def refuse_mudata(group: zarr.Group) -> None:

@@ -1,17 +1,23 @@
-"""What lies in memory, and dask graphs: NumPy and dask arrays, frames of pandas."""
+"""What lies in memory, or is computed when it is read, as sources: NumPy, pandas, dask, xarray.
+
+Without names of dimensions an array is samples first, unless the caller says otherwise; with them
+they decide, and features and samples have the names that a Dataset or DataFrame has for them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xarray as xr
 
 from dhsic._typing import Array, Index
-from dhsic.errors import InputError
+from dhsic.errors import DataError, InputError
 from dhsic.sources.base import (
     AbstractSource,
-    AbstractView,
     Block,
+    Names,
     check_dtype,
     check_finite,
     check_matrix,
@@ -19,14 +25,15 @@ from dhsic.sources.base import (
     even_blocks,
     fingerprint,
     group_chunks,
-    in_memory,
     regular_edges,
     row_span,
     run_of,
     take_rows,
 )
-from dhsic.sources.names import Names
-from dhsic.sources.request import OpenOptions
+from dhsic.sources.options import OpenOptions, PloidyPolicy, naming_array, text
+from dhsic.sources.variants import Variants
+from dhsic.sources.vcz import DIPLOID, DOSAGES, MISSING, NO_COPY, check_policy, fold
+from dhsic.sources.views import AbstractView
 from dhsic.validation import EXACT, WIDE, refuse_lossy
 
 if TYPE_CHECKING:
@@ -148,7 +155,6 @@ class PiecesSource(AbstractView):
         self.client_bytes = sum(x.nbytes for x in self._pieces.values())
 
     def blocks(self, width: int) -> tuple[Block, ...]:
-        """Return the blocks at hand, whatever `width` says."""
         return self._blocks
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
@@ -165,19 +171,16 @@ class PiecesSource(AbstractView):
 def _checked(
     source: AbstractSource, values: Array, block: Block, rows: Index | None, span: slice
 ) -> Array:
-    """Take `rows` of (m, c) values that hold the samples of `span`; Fortran-ordered."""
-    kept = _in_feature_order(take_rows(values.T, rows, span))
-    check_finite(kept, block, rows, in_memory, source.missing_code)
+    """Take `rows` of (m, c) values that hold the samples of `span`; Fortran-ordered.
+
+    What is lent, not copied, is read-only.
+    """
+    kept = np.ascontiguousarray(take_rows(values.T, rows, span))
+    if kept.base is not None:
+        kept = kept.view()
+        kept.flags.writeable = False
+    check_finite(kept, block, rows, None, source.missing_code)
     return kept.T
-
-
-def _in_feature_order(values: Array) -> Array:
-    """Make (c, m) values C-ordered, a copy where they are not; what is lent is read-only."""
-    ordered = np.ascontiguousarray(values)
-    if ordered.base is not None:
-        ordered = ordered.view()
-        ordered.flags.writeable = False
-    return ordered
 
 
 def _held_by(X: da.Array) -> list[Any]:
@@ -197,21 +200,27 @@ def open_in_memory(X: Any, options: OpenOptions) -> AbstractSource:
     check_in_memory(X, options.variable)
     if _is_frame(X):
         return _open_frame(X, options)
-    if hasattr(X, "dask") and hasattr(X, "chunks"):
+    is_dask = hasattr(X, "dask") and hasattr(X, "chunks")
+    if is_dask:
         check_sizes(X)
-        return DaskSource(_samples_first(X, options), missing_code=options.code_of({}))
-    matrix = _samples_first(np.asarray(X), options)
-    return ArraySource(matrix, missing_code=options.code_of({}))
+    matrix = X if is_dask else np.asarray(X)
+    if matrix.ndim == 2 and options.feature_axis(matrix.shape, None, "X", convention=1) == 0:
+        matrix = matrix.T
+    return _source(matrix, options.code_of({}), None)
+
+
+def _source(matrix: Any, code: int | None, names: Names | None) -> AbstractSource:
+    """A NumPy or dask array as a source."""
+    if isinstance(matrix, np.ndarray):
+        return ArraySource(matrix, missing_code=code, names=names)
+    return DaskSource(matrix, missing_code=code, names=names)
 
 
 def check_in_memory(X: Any, variable: str | None = None) -> None:
     """Refuse what NumPy would make something else of, before it does.
 
-    Raises
-    ------
-    InputError
-        Sparse, masked, no matrix, text, dates, complex numbers; a frame with columns that are
-        not numbers or are called alike; not an array at all.
+    What is sparse, masked, no matrix; text, dates, complex numbers; a frame with columns that are
+    not numbers or are called alike; what is not an array at all.
     """
     refuse_lossy(X, "X")
     if not (isinstance(X, np.ndarray | list | tuple) or hasattr(X, "__array__")):
@@ -294,8 +303,128 @@ def _open_frame(X: pd.DataFrame, options: OpenOptions) -> AbstractSource:
     return ArraySource(matrix, missing_code=options.code_of({}), names=names)
 
 
-def _samples_first(X: Any, options: OpenOptions) -> Any:
-    """Orient an array without names: (samples, features), unless the caller says otherwise."""
-    if X.ndim != 2:
-        return X  # the source refuses it
-    return X if options.feature_axis(X.shape, None, "X", convention=1) == 1 else X.T
+def open_xarray(X: xr.DataArray | xr.Dataset, options: OpenOptions) -> AbstractSource:
+    """Open a DataArray, or the variable of a Dataset that holds the matrix."""
+    beside: Mapping[Any, Any]
+    if isinstance(X, xr.Dataset):
+        numeric = {str(n): v.shape for n, v in X.data_vars.items() if v.dtype.kind in "biufc"}
+        array, beside = X[options.choose(numeric, "The Dataset")], X.variables
+        are_calls = {"variants", "samples"} <= set(array.dims)
+        names = Variants.names_of(X, X.sizes["variants"]) if are_calls else None
+    elif isinstance(X, xr.DataArray):
+        array, beside, names = X, X.coords, None
+    else:
+        raise InputError(f"X is a {type(X).__name__} of xarray. Pass a DataArray or a Dataset.")
+    _refuse_masked_zeros(array)
+    if "ploidy" in array.dims:
+        named = names or _names_of(array, "variants", "samples", beside)
+        source = _open_genotypes(array, named, options)
+        source.ploidy = array.sizes["ploidy"]
+        return source
+    source = _open_matrix(array, names, beside, options)
+    if array.name in DOSAGES:
+        genotypes = beside.get("call_genotype")
+        source.ploidy = DIPLOID if genotypes is None else genotypes.sizes.get("ploidy", DIPLOID)
+    return source
+
+
+def _open_matrix(
+    array: xr.DataArray, names: Names | None, beside: Mapping[Any, Any], options: OpenOptions
+) -> AbstractSource:
+    what = _title(array)
+    if array.ndim != 2:
+        raise InputError(
+            f"{what} has dimensions {array.dims} and shape {array.shape}; a matrix has two, "
+            "samples and features. Select one element of the others (.isel), or stack them."
+        )
+    dims = tuple(str(dim) for dim in array.dims)
+    if dims[0] == dims[1]:
+        raise InputError(
+            f"{what} has dimensions {dims}, two of one name, so neither can be told. Rename them: "
+            "xarray.DataArray(X.values, dims=('samples', 'features'))."
+        )
+    axis = options.feature_axis(array.shape, dims, what)
+    features, samples = array.dims[axis], array.dims[1 - axis]
+    code = options.code_of(array.encoding | array.attrs)
+    if array.name in DOSAGES and options.missing_code == "auto":
+        code = MISSING if array.dtype.kind == "i" else None
+    named = names or _names_of(array, features, samples, beside)
+    source = _source(_lazy_or_loaded(array.transpose(samples, features)), code, named)
+    source.dosages = array.name in DOSAGES
+    return source
+
+
+def _open_genotypes(array: xr.DataArray, names: Names, options: OpenOptions) -> AbstractSource:
+    check_policy(options.ploidy_policy)
+    calls = array.transpose("variants", "samples", "ploidy")
+    options.check_length(calls.sizes["samples"], _title(array))
+    policy = options.ploidy_policy
+    loaded = _lazy_or_loaded(calls)
+    if isinstance(loaded, np.ndarray):
+        dosage = _dosage(loaded, policy)
+    else:
+        dosage = loaded.rechunk({2: -1}).map_blocks(
+            _dosage, policy, drop_axis=2, dtype=np.int8, meta=np.empty((0, 0), np.int8)
+        )
+    source = _source(dosage.T, MISSING, names)
+    source.dosages = source.keeps_codes = True
+    return source
+
+
+def _dosage(genotypes: Array, policy: PloidyPolicy) -> Array:
+    lowest = int(genotypes.min(initial=0))
+    if lowest < (MISSING if policy == "error" else NO_COPY):
+        raise DataError(
+            f"Genotypes hold allele index {lowest}; -1 is missing and -2 a copy that is not there "
+            f"(ploidy_policy={policy!r}). Mend the data, or choose another ploidy_policy."
+        )
+    return fold(genotypes, policy)
+
+
+def _lazy_or_loaded(array: xr.DataArray) -> Any:
+    """Give the dask or NumPy array behind; one that a file backs is read in its own chunks."""
+    backed = array.chunks is None and not array._in_memory
+    return (array.chunk({}) if backed else array).data
+
+
+def names_along(X: xr.DataArray | xr.Dataset, features: Any) -> Array | None:
+    """Names of the features along a dimension, as `open_xarray` reads them; None without."""
+    if isinstance(X, xr.DataArray):
+        return _labels(X, features, X.coords, of_features=True)
+    if {"variants", "samples"} <= set(X.dims):
+        return Variants.names_of(X, X.sizes["variants"]).feature_names()
+    return _labels(X, features, X.variables, of_features=True)
+
+
+def _names_of(array: xr.DataArray, features: Any, samples: Any, beside: Mapping[Any, Any]) -> Names:
+    """Names that the dimensions have as coordinates, else in a variable called after them."""
+    return Names(
+        _labels(array, features, beside, of_features=True),
+        _labels(array, samples, beside, of_features=False),
+    )
+
+
+def _labels(
+    X: xr.DataArray | xr.Dataset, dim: Any, beside: Mapping[Any, Any], *, of_features: bool
+) -> Array | None:
+    described = {
+        str(name): (v.shape, tuple(map(str, v.dims)), v.dtype.kind) for name, v in beside.items()
+    }
+    name = naming_array(described, X.sizes[dim], str(dim), of_features=of_features)
+    return None if name is None else text(np.asarray(beside[name].values))
+
+
+def _refuse_masked_zeros(array: xr.DataArray) -> None:
+    """Refuse integers whose zeros xarray made NaN, taking a fill value 0 for a mask."""
+    stored = array.encoding.get("dtype")
+    fill = array.encoding.get("_FillValue")
+    masked = stored is not None and np.dtype(stored).kind in "iu" and array.dtype.kind == "f"
+    if masked and fill is not None and fill == 0:
+        raise InputError(
+            f"{_title(array)} was stored as {stored} with fill value 0, and xarray made every 0 a "
+            "NaN. Open it again with mask_and_scale=False, or pass its path."
+        )
+
+
+def _title(array: xr.DataArray) -> str:
+    return f"The DataArray {array.name!r}" if array.name is not None else "The DataArray"

@@ -12,8 +12,8 @@ import hashlib
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, final
 
@@ -21,11 +21,10 @@ import numpy as np
 
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError, InputError
-from dhsic.sources.names import Names
 from dhsic.validation import WIDE, beyond_float, refuse_dtype
 
 if TYPE_CHECKING:
-    from dhsic.sources.chunked import ChunkedArray
+    from dhsic.sources.zarr import ChunkedArray
 
 #: Chunks that a fingerprint reads, and features and samples of each at most.
 FINGERPRINT_CHUNKS, FINGERPRINT_FEATURES, FINGERPRINT_SAMPLES = 8, 4096, 4096
@@ -50,6 +49,55 @@ class Block:
     def width(self) -> int:
         """Number of features c in the block."""
         return self.stop - self.start
+
+
+#: Coordinate of features that are some of a store's: their positions there.
+STORED = "stored_feature"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Names:
+    """Names of features (d,) and samples (m,), and coordinates of features (d,), where known.
+
+    Each is an array, or a function that reads it when it is asked for. `key` gives what a
+    fingerprint takes for the names, by default the names themselves.
+    """
+
+    features: Array | Callable[[], Array | None] | None = None
+    samples: Array | Callable[[], Array | None] | None = None
+    coords: Mapping[str, Array] | Callable[[], Mapping[str, Array]] = field(default_factory=dict)
+    key: Callable[[], tuple[Array | None, ...]] | None = None
+
+    def feature_names(self) -> Array | None:
+        """Names of the features, or None."""
+        return self.features() if callable(self.features) else self.features
+
+    def sample_names(self) -> Array | None:
+        """Names of the samples, or None."""
+        return self.samples() if callable(self.samples) else self.samples
+
+    def feature_coords(self) -> Mapping[str, Array]:
+        """Coordinates of the features that travel to the result."""
+        return self.coords() if callable(self.coords) else self.coords
+
+    def identity(self) -> tuple[Array | None, ...]:
+        """What a fingerprint takes for the names."""
+        return (self.feature_names(), self.sample_names()) if self.key is None else self.key()
+
+    def of_some(self, features: Index, d: int) -> Names:
+        """Names where some of d features are taken, with their positions as a coordinate."""
+        some, coords = partial(_some_names, self, features), partial(_some_coords, self, features)
+        return Names(some, self.samples, partial(coords, d))
+
+
+def _some_names(names: Names, features: Index) -> Array | None:
+    known = names.feature_names()
+    return None if known is None else known[features]
+
+
+def _some_coords(names: Names, features: Index, d: int) -> dict[str, Array]:
+    known = {STORED: np.arange(d), **names.feature_coords()}
+    return {name: values[features] for name, values in known.items()}
 
 
 class AbstractSource(ABC):
@@ -113,12 +161,7 @@ class AbstractSource(ABC):
     def read(self, block: Block, rows: Index | None = None) -> Array:
         """Read a block: (m, c), Fortran-ordered (a feature is contiguous), in the stored dtype.
 
-        Parameters
-        ----------
-        block : Block
-            Which features.
-        rows : (m',) int array, optional
-            Samples to keep, in this order; all by default.
+        Only the samples `rows`, in this order; all by default.
 
         Raises
         ------
@@ -128,14 +171,9 @@ class AbstractSource(ABC):
         """
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        """Read some features of a block: (c', m), features first, C-ordered.
+        """Read some features of a block, by their position in it, ascending: (c', m), C-ordered.
 
         By default the block is read and they are taken from it.
-
-        Parameters
-        ----------
-        local : (c',) int array
-            Which, by their position in the block, ascending.
         """
         values: Array = self.read(block, rows).T[run_of(local)]
         return values
@@ -179,49 +217,6 @@ class AbstractSource(ABC):
     def with_pieces(self, blocks: tuple[Block, ...], arrays: tuple[Array, ...]) -> AbstractSource:
         """Return a source that reads `blocks` from arrays already at hand."""
         raise TypeError(f"{type(self).__name__} has no lazy pieces: {len(blocks)}, {len(arrays)}")
-
-
-class AbstractView(AbstractSource):
-    """A source that reads another one, `base`; what a subclass does not change is as there."""
-
-    def __init__(self, base: AbstractSource) -> None:
-        self.base = base
-        for name in AbstractSource.__annotations__:
-            setattr(self, name, getattr(base, name))
-
-    def around(self, block: Block) -> Block:
-        """Block of the base in which one of this source lies."""
-        return block
-
-    def blocks(self, width: int) -> tuple[Block, ...]:
-        return self.base.blocks(width)
-
-    @final
-    def read(self, block: Block, rows: Index | None = None) -> Array:
-        return self.read_columns(block, np.arange(block.width), rows).T
-
-    @abstractmethod
-    def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array: ...
-
-    @final
-    def stored_width(self, block: Block) -> int:
-        return self.base.stored_width(self.around(block))
-
-    def fingerprint(self) -> str:
-        return self.base.fingerprint()
-
-    def of_features(self, values: Array) -> Array:
-        return self.base.of_features(values)
-
-    @final
-    def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...] | None:
-        return self.base.pieces(tuple(map(self.around, blocks)))
-
-    @final
-    def with_pieces(self, blocks: tuple[Block, ...], arrays: tuple[Array, ...]) -> AbstractSource:
-        view, base = copy(self), self.base.with_pieces(tuple(map(self.around, blocks)), arrays)
-        view.base, view.in_memory, view.client_bytes = base, base.in_memory, base.client_bytes
-        return view
 
 
 #: Blocks in a matrix, at most: each is a task of every pass, and a scheduler spends 1 ms on one.
@@ -281,17 +276,17 @@ def take_rows(values: Array, rows: Index | None, span: slice) -> Array:
 def fingerprint(source: AbstractSource, edges: Index, layout: Any) -> str:
     """Digest shape, dtype, layout, names, and checksums of up to eight chunks.
 
-    Parameters
-    ----------
-    edges : (chunks + 1,) int array
-        Boundaries of chunks along the features.
-    layout : object
-        Whatever else tells stores apart; its ``repr`` counts.
+    Chunks end at `edges` along the features; whatever else tells stores apart is in the repr of
+    `layout`.
     """
     shape = (source.n_samples, source.n_features)
     digest = hashlib.sha256(repr((shape, str(source.dtype), source.missing_code, layout)).encode())
     for part in source.names.identity():
-        digest.update(b"-" if part is None else _name_bytes(part))
+        if part is None:
+            digest.update(b"-")
+        else:
+            is_text = part.dtype.kind not in "biuf"
+            digest.update("\0".join(map(str, part)).encode() if is_text else part.tobytes())
     chosen = np.unique(np.linspace(0, len(edges) - 2, FINGERPRINT_CHUNKS).astype(np.int64))
     is_tall = source.n_samples > FINGERPRINT_SAMPLES
     rows = np.arange(FINGERPRINT_SAMPLES, dtype=np.int64) if is_tall else None
@@ -303,19 +298,8 @@ def fingerprint(source: AbstractSource, edges: Index, layout: Any) -> str:
     return digest.hexdigest()
 
 
-def _name_bytes(names: Array) -> bytes:
-    if names.dtype.kind in "biuf":
-        return names.tobytes()
-    return "\0".join(map(str, names)).encode()
-
-
-#: Says where a value is stored: (feature, sample) -> " in chunk 'c/0/0' of ...", or "".
+#: Says where a value is stored: (feature, sample) -> ", in chunk 'c/0/0' of ...".
 Place = Callable[[int, int], str]
-
-
-def in_memory(_feature: int, _sample: int) -> str:
-    """A value in memory has no chunk to name."""
-    return ""
 
 
 def check_dtype(dtype: Any, what: str) -> None:
@@ -341,7 +325,7 @@ def check_matrix(shape: tuple[int, ...], what: str) -> None:
 
 
 def check_finite(
-    values: Array, block: Block, rows: Index | None, place: Place, missing_code: int | None = None
+    values: Array, block: Block, rows: Index | None, place: Place | None, missing_code: int | None
 ) -> None:
     """Refuse what float64 does not hold in features-first `values` (c, m).
 
@@ -368,8 +352,11 @@ def check_finite(
         )
 
 
-def first_bad(bad: Mask, values: Array, block: Block, rows: Index | None, place: Place) -> str:
+def first_bad(
+    bad: Mask, values: Array, block: Block, rows: Index | None, place: Place | None
+) -> str:
     """Name the first bad value of a block, (c, m), as the start of a sentence."""
     c, i = (int(k) for k in np.argwhere(bad)[0])
     feature, sample = block.start + c, i if rows is None else int(rows[i])
-    return f"Feature {feature} of sample {sample} is {values[c, i]}{place(feature, sample)}"
+    where = "" if place is None else place(feature, sample)
+    return f"Feature {feature} of sample {sample} is {values[c, i]}{where}"

@@ -56,26 +56,16 @@ def as_view(data: Any) -> memoryview:
     return memoryview(ensure_contiguous_ndarray(data, max_buffer_size=None)).cast("B")
 
 
-def check_claim(name: str, data: Any, limit: int) -> None:
-    """Refuse a chunk that says it makes more than `limit` bytes, by a codec of `CLAIMED`."""
+def decoded(name: str, config: Mapping[str, Any], limit: int, data: Any) -> Any:
+    """Bytes that a compressor makes of a chunk, at most `limit`, or OversizeError."""
+    if name in STREAMED:
+        made = STREAMED[name](as_view(data), config, limit + 1)
+        if len(made) > limit:
+            raise OversizeError(None, limit)
+        return made
     claimed = CLAIMED[name](as_view(data), limit)
     if claimed > limit:
         raise OversizeError(claimed, limit)
-
-
-def streamed(name: str, config: Mapping[str, Any], data: Any, limit: int) -> bytes:
-    """Bytes that a codec of `STREAMED` makes, at most `limit`."""
-    made = STREAMED[name](as_view(data), config, limit + 1)
-    if len(made) > limit:
-        raise OversizeError(None, limit)
-    return made
-
-
-def decoded(name: str, config: Mapping[str, Any], limit: int, data: Any) -> Any:
-    """Bytes that a compressor makes of a chunk, or OversizeError."""
-    if name in STREAMED:
-        return streamed(name, config, data, limit)
-    check_claim(name, data, limit)
     return numcodecs.get_codec({"id": name}).decode(data)  # whatever else it was written with
 
 
@@ -91,10 +81,6 @@ def _blosc(view: memoryview, _limit: int) -> int:
     if number(view, 12) > len(view):
         raise ValueError("it is shorter than it says")
     return number(view, 4)
-
-
-def _lz4(view: memoryview, _limit: int) -> int:
-    return number(view, 0)
 
 
 def _zstd(view: memoryview, limit: int) -> int:
@@ -133,14 +119,6 @@ def _zstd_blocks(view: memoryview, at: int, limit: int) -> tuple[int, int]:
     return max(0, most // ZSTD_FLUSHED - ZSTD_BLOCK), at
 
 
-def _gzip(view: memoryview, _config: Mapping[str, Any], most: int) -> bytes:
-    return gzip.GzipFile(fileobj=BytesIO(view)).read(most)
-
-
-def _bz2(view: memoryview, _config: Mapping[str, Any], most: int) -> bytes:
-    return bz2.BZ2File(BytesIO(view)).read(most)
-
-
 def _lzma(view: memoryview, config: Mapping[str, Any], most: int) -> bytes:
     format_, filters = config.get("format", lzma.FORMAT_XZ), config.get("filters")
     return lzma.LZMAFile(BytesIO(view), format=format_, filters=filters).read(most)
@@ -157,13 +135,13 @@ def _zlib(view: memoryview, _config: Mapping[str, Any], most: int) -> bytes:
 #: How many bytes a chunk will make, by what it says; codecs hold themselves to it.
 CLAIMED: Mapping[str, Callable[[memoryview, int], int]] = {
     "blosc": _blosc,
-    "lz4": _lz4,
+    "lz4": lambda view, _limit: number(view, 0),
     "zstd": _zstd,
 }
 #: What a chunk makes, up to so many bytes.
 STREAMED: Mapping[str, Callable[[memoryview, Mapping[str, Any], int], bytes]] = {
-    "bz2": _bz2,
-    "gzip": _gzip,
+    "bz2": lambda view, _config, most: bz2.BZ2File(BytesIO(view)).read(most),
+    "gzip": lambda view, _config, most: gzip.GzipFile(fileobj=BytesIO(view)).read(most),
     "lzma": _lzma,
     "zlib": _zlib,
 }
@@ -264,22 +242,10 @@ def text_bytes(n: int) -> int:
 
 
 class Chain:
-    """The codecs of a chunk, each bounded by what those before it make, in the order of writing.
+    """The codecs of a chunk of n elements, `bounded` by what those before make, as it is written.
 
-    Attributes
-    ----------
-    label : str
-        How messages call the array.
-    n : int
-        Elements of a chunk.
-    n_bytes : int
-        Most bytes of a chunk at this point of the chain.
-    itemsize : int or None
-        Bytes of a number, 0 of text, None where there are only bytes any more.
-    text : TextBudget
-        What text of the array may take.
-    bounded : list
-        The codecs so far.
+    `n_bytes` are the most of a chunk so far. `itemsize` is of a number, 0 of text, None where there
+    are only bytes any more; `text` is what text of the whole array may take.
     """
 
     def __init__(self, label: str, n: int, itemsize: int, text: TextBudget) -> None:
@@ -288,13 +254,7 @@ class Chain:
         self.bounded: list[Any] = []
 
     def add(self, codec: Any, shape: tuple[int, ...]) -> None:
-        """Add a codec; `shape` is that of the chunk.
-
-        Raises
-        ------
-        DataError
-            It is not one that is read.
-        """
+        """Add a codec of chunks of a shape, or DataError where it is not one that is read."""
         name, config = described(codec)
         if name not in KNOWN or (name in TEXT and self.itemsize != 0):
             raise self._refused(name)
@@ -308,7 +268,11 @@ class Chain:
 
     def _add_numbers(self, codec: Any, name: str, config: Mapping[str, Any]) -> None:
         """Add a codec that makes numbers of numbers."""
-        inner, outer = (1, 1) if name == PACKED else _itemsizes(name, config)
+        inner = outer = 1
+        if name != PACKED:
+            made, of = NUMBERS[name]
+            kinds = [np.dtype(str(config.get(one) or config[made])) for one in (made, of)]
+            inner, outer = (kind.itemsize if kind.kind in "biuf" else -1 for kind in kinds)
         if inner != self.itemsize:
             raise DataError(
                 f"{self.label} has the codec {name!r} for numbers of {inner} bytes, and holds "
@@ -367,13 +331,7 @@ class Chain:
 
 
 def bounded(metadata: Any, label: str) -> tuple[Any, int]:
-    """Metadata of an array with codecs that hold to it, and most bytes of a stored chunk.
-
-    Raises
-    ------
-    DataError
-        The array has a codec that is not read, or holds objects that are no text.
-    """
+    """Metadata of an array with codecs that hold to it, and most bytes of a stored chunk."""
     dtype = metadata.dtype.to_native_dtype()
     is_v2 = metadata.zarr_format == 2
     shape = metadata.chunks if is_v2 else metadata.chunk_grid.chunk_shape
@@ -404,13 +362,6 @@ def _has_text(codecs: Iterable[Any]) -> bool:
     return first is not None and described(first)[0] in TEXT
 
 
-def _itemsizes(name: str, config: Mapping[str, Any]) -> list[int]:
-    """Bytes of the numbers that a codec makes, and of those that it makes them of."""
-    inner, outer = NUMBERS[name]
-    dtypes = [np.dtype(str(config.get(of) or config[inner])) for of in (inner, outer)]
-    return [dtype.itemsize if dtype.kind in "biuf" else -1 for dtype in dtypes]
-
-
 #: Chunks that zarr decodes at once, and how often one is held meanwhile: stored, decoded.
 AT_ONCE, COPIES = 10, 2
 #: What zarr keeps of every chunk of a read, and Python of a text besides its letters.
@@ -422,17 +373,7 @@ BYTES_OF_ENTRY = 16
 def check_fits(array: zarr.Array[Any], label: str, feature_axis: int | None = None) -> None:
     """Refuse an array whose declared sizes do not fit into memory when it is read.
 
-    Parameters
-    ----------
-    feature_axis : int, optional
-        Axis along which one chunk after the other is read; all at once by default.
-
-    Raises
-    ------
-    DataError
-        Chunks of nothing.
-    MemoryBudgetError
-        Reading would take more than this process may still get.
+    One chunk after the other is read along `feature_axis`, all at once by default.
     """
     grid = array.shards or array.chunks
     n_chunks = []

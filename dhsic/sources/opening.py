@@ -1,32 +1,64 @@
-"""`open_source`: whatever a user holds, as a source."""
+"""`open_source`: whatever a user holds, as a source, and what to do with files that are no Zarr."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+from zipfile import BadZipFile
 
 import numpy as np
 import xarray as xr
 import zarr
+from zarr.abc.store import Store
 from zarr.storage import StorePath
 
 from dhsic._typing import Array, Index
-from dhsic.errors import InputError
+from dhsic.errors import DataError, InputError
 from dhsic.sources.anndata import AnnDataStore, open_anndata, refuse_mudata
-from dhsic.sources.arrays import check_chunks, open_in_memory
-from dhsic.sources.base import AbstractSource, check_dtype
-from dhsic.sources.chunked import group_at
-from dhsic.sources.request import MissingChunks, OpenOptions, PloidyPolicy
-from dhsic.sources.stores import metadata_of, open_store
-from dhsic.sources.values import RecodedSource
-from dhsic.sources.variants import passing
+from dhsic.sources.arrays import check_chunks, names_along, open_in_memory, open_xarray
+from dhsic.sources.base import AbstractSource, Names, check_dtype
+from dhsic.sources.options import MissingChunks, OpenOptions, PloidyPolicy, naming_array, text
+from dhsic.sources.stores import UNKNOWN_DTYPE, ArchiveStore, FolderStore, file_bytes, metadata_of
+from dhsic.sources.variants import POSITION, Variants, passing
 from dhsic.sources.vcz import holds_calls, open_calls
-from dhsic.sources.xarray import names_along, open_xarray
-from dhsic.sources.zarr import open_matrix
+from dhsic.sources.views import RecodedSource
+from dhsic.sources.zarr import (
+    ChunkedArray,
+    ZarrSource,
+    array_at,
+    arrays_of,
+    dimension_names,
+    group_at,
+    member,
+    place_of,
+    read_array,
+)
 
+#: What ends the name of a file that is not Zarr, what it is, and how it becomes readable.
+FOREIGN = (
+    ((".vcf", ".vcf.gz", ".vcf.bgz", ".bcf"), "VCF", "vcf2zarr convert {path} out.vcz"),
+    ((".bed", ".bim", ".fam"), "PLINK", "plink2zarr convert {stem} out.vcz"),
+    ((".pgen", ".pvar", ".psam"), "PLINK 2", "plink2 --export vcf bgz, then vcf2zarr convert"),
+    ((".bgen",), "BGEN", "plink2 --export vcf bgz, then vcf2zarr convert"),
+    ((".h5ad",), "AnnData", "anndata.read_h5ad(path).write_zarr('out.zarr'), with a dense X"),
+    ((".loom",), "Loom", "anndata.read_loom(path).write_zarr('out.zarr'), with a dense X"),
+    ((".h5", ".hdf5", ".nc"), "HDF5", "xarray.open_dataset(path, chunks={{}}).to_zarr('out.zarr')"),
+    ((".csv", ".csv.gz"), "CSV", "X = pandas.read_csv(path, index_col=0)"),
+    ((".tsv", ".tsv.gz", ".txt", ".txt.gz"), "text", "X = pandas.read_csv(path, sep='\\t')"),
+    ((".parquet",), "Parquet", "X = pandas.read_parquet(path)"),
+    ((".xlsx", ".xls"), "Excel", "X = pandas.read_excel(path, index_col=0)"),
+    ((".npy", ".npz"), "NumPy", "X = numpy.load(path)"),
+    ((".mtx", ".mtx.gz"), "Matrix Market", "X = scipy.io.mmread(path).toarray()"),
+)
+
+#: What says whether arrays of VCF Zarr describe a matrix whose dimensions have no names.
+NAMING = (POSITION, "sample_id")
 #: What opens files that are no Zarr, by their suffix.
 OPENERS: dict[str, Callable[[str, OpenOptions], AbstractSource]] = {}
 
@@ -144,17 +176,16 @@ def _opened(X: Any, options: OpenOptions) -> AbstractSource:
 
 def _open_group(group: zarr.Group, options: OpenOptions) -> AbstractSource:
     """Open the matrix of a group: AnnData, VCF Zarr, a dataset of xarray, or one plain array."""
-    where = str(group.store_path)
     refuse_mudata(group)
     store = AnnDataStore.of(group)
     if store is not None:
         return open_anndata(store, options)
-    with metadata_of(where):
-        arrays = {name: array for name, array in group.arrays() if array.dtype.kind in "biufc"}
-    variable = options.choose({name: array.shape for name, array in arrays.items()}, where)
+    arrays = arrays_of(group)
+    shapes = {name: a.shape for name, a in arrays.items() if a.dtype.kind in "biufc"}
+    variable = options.choose(shapes, str(group.store_path))
     if holds_calls(arrays[variable]):
         return open_calls(group, variable, options)
-    return open_matrix(arrays[variable], group, options, look_beside=True)
+    return _open_matrix(arrays[variable], group, arrays, options)
 
 
 def _open_array(array: zarr.Array[Any], options: OpenOptions) -> AbstractSource:
@@ -164,9 +195,63 @@ def _open_array(array: zarr.Array[Any], options: OpenOptions) -> AbstractSource:
         store, variable = held
         return open_anndata(store, replace(options, variable=variable))
     group = parent(array)
-    if group is not None and holds_calls(array):
+    if group is None:
+        return _open_matrix(array, None, {}, options)
+    if holds_calls(array):
         return open_calls(group, array.basename, options)
-    return open_matrix(array, group, options, look_beside=False)
+    found = {dim: member(group, dim) for dim in dimension_names(array) or () if dim}
+    coordinates = {dim: of for dim, of in found.items() if of is not None}
+    return _open_matrix(array, group, coordinates, options)
+
+
+def _open_matrix(
+    array: zarr.Array[Any],
+    group: zarr.Group | None,
+    beside: Mapping[str, zarr.Array[Any]],
+    options: OpenOptions,
+) -> ZarrSource:
+    """Open an array with two axes, with the names that those beside it in its group have for it."""
+    what = str(array.store_path)
+    if array.ndim != 2:
+        raise InputError(
+            f"{what} has shape {array.shape}; a matrix has two axes, samples and features. Open "
+            "the group that it is in, or choose another variable."
+        )
+    axis = options.feature_axis(array.shape, dimension_names(array), what)
+    names = Names() if group is None else _names_in(group, array, axis, beside)
+    chunked = ChunkedArray(array, axis, options.missing_chunks)
+    code = options.code_of(array.attrs, array.dtype, array.fill_value)
+    return ZarrSource(chunked, names, missing_code=code)
+
+
+def _names_in(
+    group: zarr.Group, array: zarr.Array[Any], axis: int, beside: Mapping[str, zarr.Array[Any]]
+) -> Names:
+    """Names that a group has for the features, along an axis of an array, and for the samples.
+
+    Names of dimensions lead to names at once; a matrix without may still have ``variant_id`` or
+    ``sample_id`` beside it, if what describes variants is there for each, and none for others.
+    """
+    dims, lengths = dimension_names(array), {at: (array.shape[at],) for at in (0, 1)}
+    if dims is None:
+        of_features, of_samples = (getattr(beside.get(name), "shape", None) for name in NAMING)
+        fits = of_features == lengths[axis] and of_samples in (None, lengths[1 - axis])
+    else:
+        fits = dims[axis] == "variants" and POSITION in group
+    if fits:
+        return Variants.names_of(group, array.shape[axis])
+    described = {name: (a.shape, dimension_names(a), a.dtype.kind) for name, a in beside.items()}
+
+    def along(at: int) -> Callable[[], Array] | None:
+        dim = dims[at] if dims else None
+        name = naming_array(described, array.shape[at], dim, of_features=at == axis)
+        return None if name is None else partial(_stored_names, place_of(beside[name]))
+
+    return Names(along(axis), along(1 - axis))
+
+
+def _stored_names(place: StorePath) -> Array:
+    return text(read_array(array_at(place), "fill"))
 
 
 def parent(array: zarr.Array[Any]) -> zarr.Group | None:
@@ -177,6 +262,83 @@ def parent(array: zarr.Array[Any]) -> zarr.Group | None:
         return group_at(StorePath(array.store, array.path.rpartition("/")[0]))
     except FileNotFoundError:
         return None
+
+
+def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> Any:
+    """Open the Zarr array or group at a path or URL.
+
+    Raises
+    ------
+    InputError
+        There is none, or something else; the message says how to make one of it.
+    DataError
+        Its metadata, or the zip file that it is in, are damaged.
+    """
+    is_url = "://" in path
+    if path.startswith("file://") and not storage_options:
+        path, is_url = url2pathname(urlsplit(path).path), False
+    given = dict(storage_options) if storage_options and is_url else None
+    try:
+        with metadata_of(path):
+            store = path if is_url else _local(Path(path))
+            try:
+                return zarr.open(store, mode="r", storage_options=given)
+            except ValueError as error:
+                if UNKNOWN_DTYPE not in str(error):
+                    raise
+            # An array of a type that zarr does not know spoils consolidated metadata of all others.
+            return zarr.open_group(store, mode="r", storage_options=given, use_consolidated=False)
+    except BadZipFile as error:
+        raise DataError(
+            f"{path} is not a zip file, or its end is lost ({error}). Copy or write it again."
+        ) from error
+    except (FileNotFoundError, NotADirectoryError) as error:  # zarr's own not-found errors too
+        raise InputError(_nothing_at(path, is_url=is_url)) from error
+    except (ImportError, ValueError) as error:
+        if not is_url or isinstance(error, DataError):
+            raise
+        raise InputError(
+            f"{path} cannot be opened: {str(error).rstrip('.')}. Check the scheme (s3://, gs://, "
+            "https://, ...), install its package, or copy the store to a local folder."
+        ) from error
+
+
+def _local(path: Path) -> Store:
+    """A folder or a zip file, of which only files are read."""
+    if path.suffix != ".zip":
+        return FolderStore(path, read_only=True)
+    if not path.is_dir():
+        file_bytes(path)
+    return ArchiveStore(path, mode="r")
+
+
+def _nothing_at(path: str, *, is_url: bool) -> str:
+    for suffixes, name, remedy in FOREIGN:
+        if path.lower().endswith(suffixes):
+            is_there = is_url or Path(path).exists()
+            there = "is" if is_there else "is not there, and would be"
+            return (
+                f"{path} {there} a file in {name} format, and dhsic reads Zarr. Read or convert it "
+                f"first: {remedy.format(path=path, stem=path.rpartition('.')[0])}."
+            )
+    if is_url:
+        return (
+            f"There is no Zarr array or group at {path}. Check the path, and the credentials "
+            "(storage_options)."
+        )
+    if Path(path).is_file():
+        return (
+            f"There is no Zarr array or group at {path}: it is a file of another format. Pass the "
+            "folder or the .zip file of a Zarr store, or read it and pass the array."
+        )
+    if Path(path).is_dir():
+        held = sorted(p.name for p in Path(path).iterdir())
+        some = ", ".join(held[:5]) + (", ..." if len(held) > 5 else "")
+        return (
+            f"There is no Zarr array or group at {path}: it is a folder with {some or 'nothing'} "
+            "in it. Pass the folder that holds zarr.json (or .zgroup, .zarray) itself."
+        )
+    return f"There is no Zarr array or group at {path}, nor anything else. Check the path."
 
 
 def take_features(X: Any, chosen: Index, d: int, names: Array | None = None) -> Any:

@@ -3,9 +3,8 @@
 One pass, in float64. Missing values become the mean of their feature; features that do not vary
 are marked, they take part in nothing. JMLR section 3: the population standard deviation.
 
-Genotypes as stored: codes 0, 1, 2 and -1 for missing, used without being standardised.
-
-A function of such a feature has one value per code, so sums of functions follow from sums over
+Genotypes (`Codes` 0, 1, 2 and -1 for missing) are used as stored, without being standardised. A
+function of such a feature has one value per code, so sums of functions follow from sums over
 ``g``, ``g^2`` and the indicator of missing: what is done per entry is a cast and a square.
 """
 
@@ -49,7 +48,7 @@ class Scaling:
         where its square, or its inverse, leaves the range of the numbers that it is computed in.
     n_missing : int64
         Missing values.
-    peak, fourth : float64
+    max_abs, fourth_moment : float64
         Largest magnitude and mean fourth power of the scaled feature.
     n_levels : uint8
         Distinct values (the filled-in mean counts as one), 0 for more than 8.
@@ -61,8 +60,8 @@ class Scaling:
     mean: Float
     std: Float
     n_missing: Index
-    peak: Float
-    fourth: Float
+    max_abs: Float
+    fourth_moment: Float
     n_levels: Array
     checksum: Index
 
@@ -95,21 +94,9 @@ def missing_mask(raw: Array, missing_code: int | None) -> Mask | None:
 
 
 def measure(raw: Array, missing_code: int | None, *, standardize: bool) -> tuple[Scaling, Float]:
-    """Scaling of a block and the block scaled with it.
+    """Scaling of stored values (c, m), a feature a row, and (c, m) float64 scaled with it.
 
-    Parameters
-    ----------
-    raw : (c, m) array
-        Stored values, a feature a row.
-    missing_code : int or None
-        What stands for missing among integers.
-    standardize : bool
-        To unit standard deviation; to zero mean in any case.
-
-    Returns
-    -------
-    Scaling, (c, m) float64
-        The facts and the scaled block.
+    To zero mean in any case, to unit standard deviation with `standardize`.
     """
     Z = np.empty(raw.shape)
     rows = max(FEWEST_ROWS, CACHE_BYTES // max(1, Z[:1].nbytes))
@@ -143,10 +130,10 @@ def _measure(raw: Array, missing_code: int | None, Z: Float, *, standardize: boo
     else:
         Z[~varies] = 0.0
     squares = Z * Z
-    peak = np.sqrt(squares.max(axis=1, initial=0.0))
-    fourth = np.vecdot(squares, squares) / m
+    max_abs = np.sqrt(squares.max(axis=1, initial=0.0))
+    fourth_moment = np.vecdot(squares, squares) / m
     levels = _count_levels(raw, mask, mean)
-    known = scale, mean, std, n_missing, peak, fourth, levels
+    known = scale, mean, std, n_missing, max_abs, fourth_moment, levels
     return Scaling(*known, checksums(raw))
 
 
@@ -195,7 +182,8 @@ def _count_levels(raw: Array, mask: Mask | None, mean: Float) -> Array:
     while few.size:
         more = np.asarray(open_.any(axis=1)) & (seen <= MOST_LEVELS)
         if not more.all():
-            out[few[~more]] = _few(seen[~more] + filled[~more])
+            n = seen[~more] + filled[~more]
+            out[few[~more]] = np.where(n <= MOST_LEVELS, n, 0)
             few, values, open_ = few[more], values[more], open_[more]
             seen, filled = seen[more], filled[more]
             continue
@@ -206,16 +194,9 @@ def _count_levels(raw: Array, mask: Mask | None, mean: Float) -> Array:
     return out
 
 
-def _few(n: Index) -> Array:
-    """Numbers of levels, 0 where there are too many."""
-    return np.where(n <= MOST_LEVELS, n, 0).astype(np.uint8)
-
-
 #: Codes besides the missing one.
 CODES = (0, 1, 2)
 MISSING = -1
-
-
 #: Entries that are cast at a time, so that they stay in the cache, and features of them at least: a
 #: product of fewer would wait for Y.
 AT_A_TIME, LEAST_ROWS = 1 << 18, 64
@@ -223,17 +204,9 @@ AT_A_TIME, LEAST_ROWS = 1 << 18, 64
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """Genotypes as stored, known to be codes.
+    """Genotypes as stored, known to be codes."""
 
-    Attributes
-    ----------
-    raw : (c, m) int8
-        Codes.
-    has_missing : bool
-        Whether a value is missing.
-    """
-
-    raw: Array
+    raw: Array  # (c, m) int8
     has_missing: bool
 
     @staticmethod
@@ -316,25 +289,23 @@ def scaling_of(counts: Float, *, standardize: bool) -> Scaling:
     present = np.maximum(n, 1)
     mean = (codes * counts[:3]).sum(axis=0) / present
     away = codes - mean  # (3, c)
-    varies = (counts[:3] > 0).sum(axis=0) > 1
+    n_codes = (counts[:3] > 0).sum(axis=0)
+    varies = n_codes > 1
     std = np.where(varies, np.sqrt((counts[:3] * away**2).sum(axis=0) / m), 0.0)
     alive = np.where(varies, 1.0, 0.0)
     scale = np.divide(alive, std, out=alive.copy(), where=varies) if standardize else alive
     values = away * scale
     values = np.where(counts[:3] > 0, values, 0.0)
-    peak = np.abs(values).max(axis=0)
-    fourth = (counts[:3] * values**4).sum(axis=0) / m
-    levels = (counts[:3] > 0).sum(axis=0)
     is_level = (codes == mean) & (counts[:3] > 0)
-    levels = levels + ((counts[3] > 0) & ~is_level.any(axis=0))
+    levels = n_codes + ((counts[3] > 0) & ~is_level.any(axis=0))
     kind: Any = np.uint8
     return Scaling(
         scale,
         mean,
         std,
-        counts[3].astype(np.int64),
-        peak,
-        fourth,
-        levels.astype(kind),
-        np.zeros(len(mean), dtype=np.int64),
+        n_missing=counts[3].astype(np.int64),
+        max_abs=np.abs(values).max(axis=0),
+        fourth_moment=(counts[:3] * values**4).sum(axis=0) / m,
+        n_levels=levels.astype(kind),
+        checksum=np.zeros(len(mean), dtype=np.int64),
     )

@@ -1,26 +1,27 @@
-"""Paths and URLs as Zarr arrays and groups, and what to do with files of other formats.
-
-Stores in folders and zip files, of which only files are read.
+"""Stores of which nothing is read unseen: only files, only what is there, only what belongs.
 
 What looks like a store may hold a pipe, which gives nothing for ever, a device, which never ends,
-or a file that unpacks to a thousand times its size. So everything is looked at before it is read.
+or a file that unpacks to a thousand times its size. So everything in a folder or a zip file is
+looked at before it is read; and chunks are read through a store that watches, to which an absent
+one, of an array or within a shard, is no fill value but an error.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import re
 import stat
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
+import numpy as np
 import zarr
 from zarr.abc.store import (
     ByteRequest,
@@ -29,18 +30,25 @@ from zarr.abc.store import (
     Store,
     SuffixByteRequest,
 )
+from zarr.codecs import ShardingCodec
 from zarr.core.buffer import default_buffer_prototype
-from zarr.storage import LocalStore, ZipStore
+from zarr.storage import LocalStore, StorePath, WrapperStore, ZipStore
 
-from dhsic.errors import DataError, DhsicError, InputError
+from dhsic.errors import DataError, DhsicError
+from dhsic.sources.codecs import bounded
+from dhsic.sources.options import MissingChunks
 
 if TYPE_CHECKING:
     from zarr.core.buffer import Buffer, BufferPrototype
 
-
 #: Names of files of metadata, and most bytes of one: parsed, it takes 20 times as much.
 METADATA = frozenset({"zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"})
 METADATA_BYTES = 32 << 20
+#: A stored chunk may be so many times as long as its codecs make it (shards that were appended to).
+STORED_TWICE, STORED_BYTES = 2, 1 << 20
+NOT_WRITTEN = np.uint64(2**64 - 1)  # offset of an inner chunk that a shard lacks
+#: What zarr says of an array whose data type it does not know.
+UNKNOWN_DTYPE = "No Zarr data type found"
 
 KINDS = {
     stat.S_IFIFO: "a pipe",
@@ -98,20 +106,13 @@ class FolderStore(LocalStore):
         key: str,
         prototype: BufferPrototype | None = None,
         byte_range: ByteRequest | None = None,
+        *,
+        limit: int | None = None,
     ) -> Buffer | None:
-        """Get a file, or raise DataError where there is something else."""
-        return await self.get_within(None, key, prototype or default_buffer_prototype(), byte_range)
-
-    async def get_within(
-        self,
-        limit: int | None,
-        key: str,
-        prototype: BufferPrototype,
-        byte_range: ByteRequest | None,
-    ) -> Buffer | None:
-        """Get a file that has to be no longer than `limit`."""
+        """Get a file, no longer than `limit`, or raise DataError where there is something else."""
         size = await asyncio.to_thread(file_bytes, self.root / key)
         _check_size(key, size, limit, self.root)
+        prototype = prototype or default_buffer_prototype()
         return None if size is None else await super().get(key, prototype, byte_range)
 
 
@@ -123,34 +124,19 @@ class ArchiveStore(ZipStore):
         with ZipFile(self.path) as archive:
             return {info.filename: info for info in archive.infolist()}
 
+    def __getstate__(self) -> dict[str, object]:
+        state: dict[str, object] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_entries"}
+
     async def get(
         self,
         key: str,
         prototype: BufferPrototype,
         byte_range: ByteRequest | None = None,
+        *,
+        limit: int | None = None,
     ) -> Buffer | None:
-        """Get a file of the archive."""
-        try:
-            return await self.get_within(None, key, prototype, byte_range)
-        except BadZipFile as error:
-            raise DataError(
-                f"{key} of {self.path} does not unpack ({error}). Copy or write the zip file again."
-            ) from error
-
-    async def getsize(self, key: str) -> int:
-        """Bytes of a file, without unpacking it."""
-        if key not in self._entries:
-            raise FileNotFoundError(key)
-        return self._entries[key].file_size
-
-    async def get_within(
-        self,
-        limit: int | None,
-        key: str,
-        prototype: BufferPrototype,
-        byte_range: ByteRequest | None,
-    ) -> Buffer | None:
-        """Get a file of the archive that has to be no longer than `limit`."""
+        """Get a file of the archive, no longer than `limit`; BadZipFile tells of a chunk."""
         info = self._entries.get(key)
         if info is None:
             return None
@@ -163,12 +149,18 @@ class ArchiveStore(ZipStore):
         await self._ensure_open()
         try:
             return await super().get(key, prototype, _span(byte_range, info.file_size))
-        except (zlib.error, RuntimeError, EOFError) as error:  # what zipfile lets through
-            raise BadZipFile(str(error)) from error
+        except (BadZipFile, zlib.error, RuntimeError, EOFError) as error:  # what zipfile raises
+            if limit is not None:
+                raise BadZipFile(str(error)) from error
+            raise DataError(
+                f"{key} of {self.path} does not unpack ({error}). Copy or write the zip file again."
+            ) from error
 
-    def __getstate__(self) -> dict[str, object]:
-        state: dict[str, object] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_entries"}
+    async def getsize(self, key: str) -> int:
+        """Bytes of a file, without unpacking it."""
+        if key not in self._entries:
+            raise FileNotFoundError(key)
+        return self._entries[key].file_size
 
 
 def _span(byte_range: ByteRequest | None, size: int) -> RangeByteRequest:
@@ -193,81 +185,6 @@ def portable(store: Store) -> Store:
     return store
 
 
-#: What ends the name of a file that is not Zarr, what it is, and how it becomes readable.
-FOREIGN = (
-    ((".vcf", ".vcf.gz", ".vcf.bgz", ".bcf"), "VCF", "vcf2zarr convert {path} out.vcz"),
-    ((".bed", ".bim", ".fam"), "PLINK", "plink2zarr convert {stem} out.vcz"),
-    ((".pgen", ".pvar", ".psam"), "PLINK 2", "plink2 --export vcf bgz, then vcf2zarr convert"),
-    ((".bgen",), "BGEN", "plink2 --export vcf bgz, then vcf2zarr convert"),
-    ((".h5ad",), "AnnData", "anndata.read_h5ad(path).write_zarr('out.zarr'), with a dense X"),
-    ((".loom",), "Loom", "anndata.read_loom(path).write_zarr('out.zarr'), with a dense X"),
-    ((".h5", ".hdf5", ".nc"), "HDF5", "xarray.open_dataset(path, chunks={{}}).to_zarr('out.zarr')"),
-    ((".csv", ".csv.gz"), "CSV", "X = pandas.read_csv(path, index_col=0)"),
-    ((".tsv", ".tsv.gz", ".txt", ".txt.gz"), "text", "X = pandas.read_csv(path, sep='\\t')"),
-    ((".parquet",), "Parquet", "X = pandas.read_parquet(path)"),
-    ((".xlsx", ".xls"), "Excel", "X = pandas.read_excel(path, index_col=0)"),
-    ((".npy", ".npz"), "NumPy", "X = numpy.load(path)"),
-    ((".mtx", ".mtx.gz"), "Matrix Market", "X = scipy.io.mmread(path).toarray()"),
-)
-
-#: What zarr says of an array whose data type it does not know.
-UNKNOWN_DTYPE = "No Zarr data type found"
-
-
-def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> Any:
-    """Open the Zarr array or group at a path or URL.
-
-    Raises
-    ------
-    InputError
-        There is none, or something else; the message says how to make one of it.
-    DataError
-        Its metadata, or the zip file that it is in, are damaged.
-    """
-    is_url = "://" in path
-    if path.startswith("file://") and not storage_options:
-        path, is_url = url2pathname(urlsplit(path).path), False
-    try:
-        with metadata_of(path):
-            store = path if is_url else _local(Path(path))
-            return _opened(store, dict(storage_options) if storage_options and is_url else None)
-    except BadZipFile as error:
-        raise DataError(
-            f"{path} is not a zip file, or its end is lost ({error}). Copy or write it again."
-        ) from error
-    except (FileNotFoundError, NotADirectoryError) as error:  # zarr's own not-found errors too
-        raise InputError(_nothing_at(path, is_url=is_url)) from error
-    except (ImportError, ValueError) as error:
-        if not is_url or isinstance(error, DataError):
-            raise
-        raise InputError(
-            f"{path} cannot be opened: {str(error).rstrip('.')}. Check the scheme (s3://, gs://, "
-            "https://, ...), install its package, or copy the store to a local folder."
-        ) from error
-
-
-def _opened(store: Any, storage_options: dict[str, Any] | None) -> Any:
-    """Open a store; without its consolidated metadata where zarr reads not all of them.
-
-    Those of one array of a data type that zarr does not know spoil them for all others.
-    """
-    try:
-        return zarr.open(store, mode="r", storage_options=storage_options)
-    except ValueError as error:
-        if UNKNOWN_DTYPE not in str(error):
-            raise
-    return zarr.open_group(store, mode="r", storage_options=storage_options, use_consolidated=False)
-
-
-def _local(path: Path) -> Store:
-    """A folder or a zip file, of which only files are read."""
-    if path.suffix != ".zip":
-        return FolderStore(path, read_only=True)
-    if not path.is_dir():
-        file_bytes(path)
-    return ArchiveStore(path, mode="r")
-
-
 @contextmanager
 def metadata_of(path: object) -> Iterator[None]:
     """Tell damaged metadata (zarr.json, .zarray, ...) of a store from other mistakes."""
@@ -283,46 +200,140 @@ def metadata_of(path: object) -> Iterator[None]:
             ) from error
         if type(error) is ValueError and "://" in str(path).removeprefix("file://"):
             raise  # fsspec, of a URL that it does not know
+        lines = str(error).splitlines() or [""]
+        said = f"{type(error).__name__}: {lines[0][:200]}".removesuffix(": ")
         raise DataError(
-            f"The metadata of {path} do not read ({_first_line(error)}); they are damaged, or of "
+            f"The metadata of {path} do not read ({said}); they are damaged, or of "
             "codecs or types that are not known here: restore zarr.json (or .zarray, .zgroup, "
             ".zmetadata) from a copy, or write the store again."
         ) from error
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0][:200]}".removesuffix(": ")
+class StoreFailedError(Exception):
+    """The store itself failed (network, permissions): says nothing about what it holds."""
 
 
-def _filled(remedy: str, path: str) -> str:
-    return remedy.format(path=path, stem=path.rpartition(".")[0])
+class WatchedStore(WrapperStore[Store]):
+    """Reads one array's chunks from a store, and refuses to make up those that are absent.
 
+    `label` is how messages call the array, `limit` the most bytes of a stored chunk, or shard.
+    Absent chunks (`missing_chunks`), and inner ones that a shard lacks (`holes`), are errors or
+    left to Zarr, which makes fill values of them.
+    """
 
-def _nothing_at(path: str, *, is_url: bool) -> str:
-    for suffixes, name, remedy in FOREIGN:
-        if path.lower().endswith(suffixes):
-            is_there = is_url or Path(path).exists()
-            there = "is" if is_there else "is not there, and would be"
-            return (
-                f"{path} {there} a file in {name} format, and dhsic reads Zarr. Read or convert it "
-                f"first: {_filled(remedy, path)}."
-            )
-    if is_url:
-        return (
-            f"There is no Zarr array or group at {path}. Check the path, and the credentials "
-            "(storage_options)."
+    def __init__(
+        self,
+        array: zarr.Array[Any],
+        label: str,
+        missing_chunks: MissingChunks,
+        holes: MissingChunks,
+        limit: int,
+    ) -> None:
+        super().__init__(portable(array.store))
+        self._label, self._limit = label, limit
+        self._prefix = f"{array.path}/" if array.path else ""
+        self._metadata: Any = array.metadata
+        self._strict = missing_chunks == "error"
+        self._watches_shards = self._strict and holes == "error" and _has_index(array.metadata)
+
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """Get a chunk, or a part of one, or raise DataError where there is none."""
+        chunk = key.removeprefix(self._prefix)
+        value = await self._within(key, chunk, prototype, byte_range)
+        if value is None:
+            if self._strict:
+                raise self._missing(f"Chunk {chunk!r}")
+            return None
+        if not len(value):  # zarr takes an empty shard for one that was never written
+            raise damaged(chunk, self._label, "it is empty")
+        hole = self._first_hole(chunk, value, byte_range) if self._watches_shards else None
+        if hole:
+            raise self._missing(f"Inner chunk {hole} of shard {chunk!r}")
+        return value
+
+    async def _within(
+        self, key: str, chunk: str, prototype: BufferPrototype, part: ByteRequest | None
+    ) -> Buffer | None:
+        """Ask the store for what is no longer than it may be."""
+        store, limit = self._store, self._limit
+        if isinstance(part, RangeByteRequest) and part.end - part.start > limit:
+            raise damaged(chunk, self._label, "its index leads beyond it")
+        try:
+            if isinstance(store, FolderStore | ArchiveStore):
+                return await store.get(key, prototype, part, limit=limit)
+            return await store.get(key, prototype, part)
+        except DataError:
+            raise
+        except BadZipFile as error:
+            raise damaged(chunk, self._label, error) from error
+        except Exception as error:
+            raise StoreFailedError(key) from error
+
+    def _first_hole(self, chunk: str, value: Buffer, part: ByteRequest | None) -> str | None:
+        """Name the first inner chunk that a shard lacks and the array has; None where none is.
+
+        The index (offset and length, uint64 each, for every inner chunk) is looked at as it
+        passes by: zarr reads either whole shards or the index first.
+        """
+        codec, grid = self._metadata.codecs[0], self._metadata.chunk_grid.chunk_shape
+        counts = tuple(s // c for s, c in zip(grid, codec.chunk_shape, strict=True))
+        n_bytes = 16 * prod(counts) + 4 * (len(codec.index_codecs) - 1)
+        at_end = codec.index_location.value == "end"
+        of_index = SuffixByteRequest(n_bytes) if at_end else RangeByteRequest(0, n_bytes)
+        if part not in (None, of_index) or len(value) < n_bytes:
+            return None
+        raw = value[-n_bytes:] if at_end else value[:n_bytes]
+        index = np.frombuffer(raw.to_bytes(), "<u8", 2 * prod(counts))
+        absent = index.reshape(*counts, 2)[..., 0] == NOT_WRITTEN
+        at = map(int, re.findall(r"\d+", chunk))  # zarr 3.1's decode_chunk_key refuses "c/0/0"
+        axes = zip(at, counts, codec.chunk_shape, self._metadata.shape, strict=True)
+        # Those that begin within the array, a box: shards at its edge have others.
+        inside = tuple(slice(0, min(n, -(-size // c) - k * n)) for k, n, c, size in axes)
+        holes = np.argwhere(absent[inside])
+        return None if not len(holes) else "/".join(map(str, holes[0]))
+
+    def _missing(self, chunk: str) -> DataError:
+        return DataError(
+            f"{chunk} of {self._label} is missing; the writer died or the file was deleted: write "
+            "it again, or restore it. If its writer leaves out chunks that hold only the fill "
+            f"value ({self._metadata.fill_value}), pass missing_chunks='fill'."
         )
-    if Path(path).is_file():
-        return (
-            f"There is no Zarr array or group at {path}: it is a file of another format. Pass the "
-            "folder or the .zip file of a Zarr store, or read it and pass the array."
-        )
-    if Path(path).is_dir():
-        held = sorted(p.name for p in Path(path).iterdir())
-        some = ", ".join(held[:5]) + (", ..." if len(held) > 5 else "")
-        return (
-            f"There is no Zarr array or group at {path}: it is a folder with {some or 'nothing'} "
-            "in it. Pass the folder that holds zarr.json (or .zgroup, .zarray) itself."
-        )
-    return f"There is no Zarr array or group at {path}, nor anything else. Check the path."
+
+
+def _has_index(metadata: Any) -> bool:
+    """Whether an array is sharded, with an index of the usual codecs."""
+    codec: Any = metadata.codecs[0] if metadata.zarr_format == 3 else None
+    if not isinstance(codec, ShardingCodec):
+        return False
+    first, *others = (c.to_dict() for c in codec.index_codecs)
+    endian: Any = first.get("configuration", {})
+    is_plain = first["name"] == "bytes" and [c["name"] for c in others] in ([], ["crc32c"])
+    return is_plain and bool(endian["endian"] == "little")
+
+
+def guarded(
+    array: zarr.Array[Any],
+    label: str,
+    missing_chunks: MissingChunks = "error",
+    holes: MissingChunks | None = None,
+) -> zarr.Array[Any]:
+    """The array, reading through a store that watches and codecs that are known and bounded.
+
+    Whatever decodes a chunk of a store asks for the array here first. `holes` are inner chunks
+    that a shard lacks, by default as `missing_chunks`: a writer that writes whole shards leaves
+    out on purpose what it leaves out of them.
+    """
+    metadata, n_bytes = bounded(array.metadata, label)
+    limit = STORED_TWICE * n_bytes + STORED_BYTES
+    store = WatchedStore(array, label, missing_chunks, holes or missing_chunks, limit)
+    return zarr.Array(zarr.AsyncArray(metadata=metadata, store_path=StorePath(store, array.path)))
+
+
+def damaged(chunk: str, label: str, why: object) -> DataError:
+    """Return the error of a chunk that is there and cannot be decoded."""
+    return DataError(
+        f"Chunk {chunk!r} of {label} does not decode ({why}); it is damaged: write it again, or "
+        "restore it."
+    )

@@ -8,16 +8,17 @@ other lone value is refused, and data that are something else are left as they a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError
-from dhsic.sources.base import AbstractSource, AbstractView, Block
+from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import missing_mask
+from dhsic.sources.views import RecodedSource
 
 #: Numbers that stand for a missing call. The first may also be a value, -1 among -1, 0 and 1 or on
 #: a scale to 5, so it is a code only where a 2, and nothing above, shows that copies are counted.
@@ -91,9 +92,6 @@ class Census:
     lone: Mapping[float, Occurrences] = field(default_factory=dict)
 
     def __add__(self, other: Census) -> Census:
-        outside, lone = dict(self.outside), dict(self.lone)
-        _merge(outside, other.outside)
-        _merge(lone, other.lone)
         return Census(
             self.n_features + other.n_features,
             self.n_others + other.n_others,
@@ -101,10 +99,15 @@ class Census:
             self.has_zero or other.has_zero,
             self.has_one or other.has_one,
             max(self.largest, other.largest),
-            outside,
+            _merged(self.outside, other.outside),
             self.n_lone + other.n_lone,
-            lone,
+            _merged(self.lone, other.lone),
         )
+
+    @property
+    def strays(self) -> dict[float, Occurrences]:
+        """Values outside 0 to 2 that are no codes."""
+        return {v: f for v, f in sorted(self.outside.items()) if v not in CODES}
 
     @property
     def is_counts(self) -> bool:
@@ -112,9 +115,27 @@ class Census:
         return FEW_OTHERS * (self.n_others + self.n_fractions) <= self.n_features
 
     @property
+    def is_mixed(self) -> bool:
+        """Whether there are more features of another kind than a few."""
+        return FEW_OTHERS * self.n_others > self.n_features
+
+    @property
     def is_ordinary(self) -> bool:
         """Whether most features are of another kind, or hold too many other values."""
         return 2 * self.n_others > self.n_features or len(self.strays) > MOST_STRAYS
+
+    @property
+    def is_more_copies(self) -> bool:
+        """Whether counts simply go on: 3, 4 and so on without a gap, as of more than two copies."""
+        values = list(self.strays)
+        return len(values) > 1 and values == list(range(3, 3 + len(values)))
+
+    @property
+    def is_scale(self) -> bool:
+        """Whether values are whole numbers without a gap on both sides of 0, at least five."""
+        values = sorted({*self.outside, 0.0, 1.0, 2.0})
+        gapless = values == list(np.arange(values[0], values[0] + len(values)))
+        return bool(gapless and values[0] < 0 and len(values) > SHORTEST_SCALE)
 
     @property
     def far(self) -> Mapping[float, Occurrences]:
@@ -123,11 +144,6 @@ class Census:
         is_alone = 0 < len(self.lone) <= MOST_LONE and not self.strays and self.largest > 1
         is_far = all(value < 0 or value > FEW_LEVELS for value in self.lone)
         return self.lone if is_kind and is_alone and is_far else {}
-
-    @property
-    def strays(self) -> dict[float, Occurrences]:
-        """Values outside 0 to 2 that are no codes."""
-        return {v: f for v, f in sorted(self.outside.items()) if v not in CODES}
 
     @staticmethod
     def of(raw: Array, missing_code: int | None, features: Index, rows: Index | None) -> Census:
@@ -154,12 +170,12 @@ class Census:
         for c in np.flatnonzero(strays & ~is_other):
             seen = _values(raw[[c]], (outside[c] & ~is_code[c])[None], features[[c]], rows)
             is_other[c] = len(seen) > MOST_STRAYS
-            _merge(found, {} if is_other[c] else seen)
+            found = found if is_other[c] else _merged(found, seen)
         is_lone = strays & fractions & ~_have_fractions(raw, outside)
         is_lone &= 2 * outside.sum(axis=1) < raw.shape[1]
         for c in np.flatnonzero(is_lone):
-            _merge(lone, _values(raw[[c]], outside[[c]], features[[c]], rows))
-        _merge(found, _values(raw, is_code & ~is_other[:, None], features, rows))
+            lone = _merged(lone, _values(raw[[c]], outside[[c]], features[[c]], rows))
+        codes = _values(raw, is_code & ~is_other[:, None], features, rows)
         return Census(
             n_features=len(raw),
             n_others=int((is_other & (raw != raw[:, :1]).any(axis=1)).sum()),
@@ -167,7 +183,7 @@ class Census:
             has_zero=bool((raw == 0).any()),
             has_one=bool((raw == 1).any()),
             largest=float(np.fmax.reduce(np.where(outside, 0, raw), axis=None, initial=0)),
-            outside=found,
+            outside=_merged(found, codes),
             n_lone=int(is_lone.sum()),
             lone=lone,
         )
@@ -194,13 +210,17 @@ def _values(
     return {value: Occurrences(n, place) for value, n, place in told}
 
 
-def _merge(into: dict[float, Occurrences], more: Mapping[float, Occurrences]) -> None:
-    """Add what was found elsewhere."""
+def _merged(
+    some: Mapping[float, Occurrences], more: Mapping[float, Occurrences]
+) -> dict[float, Occurrences]:
+    """What was found, with what was found elsewhere."""
+    merged = dict(some)
     for value, found in more.items():
-        if value in into:
-            into[value] = into[value] + found
-        elif len(into) < MOST_TOLD:
-            into[value] = found
+        if value in merged:
+            merged[value] = merged[value] + found
+        elif len(merged) < MOST_TOLD:
+            merged[value] = found
+    return merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,39 +242,6 @@ class ValueKind:
     because: str = ""
 
     @staticmethod
-    def of(tally: Census) -> ValueKind:
-        """Judge what was seen.
-
-        Raises
-        ------
-        DataError
-            Few values besides 0, 1, 2 and codes, or codes in some features that may be values in
-            others: the message names them.
-        """
-        if tally.far:
-            _refuse(tally.far, "values from 0 to 2")
-        is_more = _is_more_copies(tally.strays)
-        if (tally.is_ordinary and not is_more) or _is_scale(tally):
-            return ValueKind(dosages=False, because=MORE)
-        sure = tally.largest > 1
-        counts = sure and tally.has_zero and tally.has_one
-        strays = {v: f for v, f in tally.strays.items() if counts or abs(v) > FEW_LEVELS}
-        if tally.is_counts and strays and not is_more:
-            _refuse(strays, _whole(tally))
-        is_mixed = FEW_OTHERS * tally.n_others > tally.n_features
-        alone = sure and not tally.strays and not is_mixed
-        codes = {
-            int(value): found
-            for value, found in tally.outside.items()
-            if value in CODES and (alone or value != UNSURE)
-        }
-        if codes and is_mixed:
-            _refuse_mixed(codes)
-        plain = not (tally.n_others or tally.n_fractions or tally.strays)
-        dosages = plain and set(tally.outside) == set(codes)
-        return ValueKind(dosages, codes, ONLY if dosages else MORE)
-
-    @staticmethod
     def known(source: AbstractSource) -> ValueKind | None:
         """What is known of a source without looking at it, None for nothing."""
         if source.dosages and source.keeps_codes:
@@ -270,104 +257,75 @@ class ValueKind:
         Raises
         ------
         DataError
-            As of `ValueKind.of`.
+            Few values besides 0, 1, 2 and codes, or codes in some features that may be values in
+            others: the message names them.
         """
-        kept = as_they_are or source.keeps_codes
-        found = ValueKind.kept(tally) if kept else ValueKind.of(tally)
+        found = _kept(tally) if as_they_are or source.keeps_codes else _judged(tally)
         return replace(found, dosages=True, because=DOSAGES) if source.dosages else found
 
-    @staticmethod
-    def kept(tally: Census) -> ValueKind:
-        """Judge what was seen where no number stands for a missing value."""
-        dosages = not (tally.n_others or tally.n_fractions or tally.outside)
-        if dosages or tally.is_ordinary or not tally.is_counts:
-            return ValueKind(dosages, because=ONLY if dosages else MORE)
-        told = "; ".join(f"{value:g} ({found})" for value, found in sorted(tally.outside.items()))
-        return ValueKind(
-            dosages=False,
-            because=f"0, 1 and 2, and besides them {told}, taken as values: what makes dosages "
-            "quick (two bits each, few levels) is lost",
+    def __str__(self) -> str:
+        return (
+            f"{self.because}; {_told(self.codes)} taken for missing" if self.codes else self.because
         )
 
-    def __str__(self) -> str:
-        if not self.codes:
-            return self.because
-        missing = "; ".join(f"{code} ({found})" for code, found in sorted(self.codes.items()))
-        return f"{self.because}; {missing} taken for missing"
+
+def _told(values: Mapping[Any, Occurrences]) -> str:
+    return "; ".join(f"{value:g} ({found})" for value, found in sorted(values.items()))
 
 
-def _is_more_copies(strays: Mapping[float, Occurrences]) -> bool:
-    """Whether counts simply go on: 3, 4 and so on without a gap, as of more than two copies."""
-    values = list(strays)
-    return len(values) > 1 and values == list(range(3, 3 + len(values)))
+def _kept(tally: Census) -> ValueKind:
+    """Judge what was seen where no number stands for a missing value."""
+    dosages = not (tally.n_others or tally.n_fractions or tally.outside)
+    if dosages or tally.is_ordinary or not tally.is_counts:
+        return ValueKind(dosages, because=ONLY if dosages else MORE)
+    return ValueKind(
+        dosages=False,
+        because=f"0, 1 and 2, and besides them {_told(tally.outside)}, taken as values: what makes "
+        "dosages quick (two bits each, few levels) is lost",
+    )
 
 
-def _is_scale(tally: Census) -> bool:
-    """Whether values are whole numbers without a gap on both sides of 0, at least five."""
-    values = sorted({*tally.outside, 0.0, 1.0, 2.0})
-    gapless = values == list(np.arange(values[0], values[0] + len(values)))
-    return bool(gapless and values[0] < 0 and len(values) > SHORTEST_SCALE)
-
-
-def _whole(tally: Census) -> str:
-    """Whole numbers to 2, and codes, that were seen."""
-    whole = [0] * tally.has_zero + [1] * tally.has_one + [2] * (tally.largest > 1)
-    known = sorted(v for v in tally.outside if v in CODES)
-    return ", ".join(f"{value:g}" for value in (*known, *whole))
+def _judged(tally: Census) -> ValueKind:
+    if tally.far:
+        _refuse(tally.far, "values from 0 to 2")
+    strays = tally.strays
+    if (tally.is_ordinary and not tally.is_more_copies) or tally.is_scale:
+        return ValueKind(dosages=False, because=MORE)
+    sure = tally.largest > 1
+    counts = sure and tally.has_zero and tally.has_one
+    lone = {v: f for v, f in strays.items() if counts or abs(v) > FEW_LEVELS}
+    if tally.is_counts and lone and not tally.is_more_copies:
+        whole = [0] * tally.has_zero + [1] * tally.has_one + [2] * sure
+        codes_seen = sorted(v for v in tally.outside if v in CODES)
+        _refuse(lone, ", ".join(f"{value:g}" for value in (*codes_seen, *whole)))
+    alone = sure and not strays and not tally.is_mixed
+    codes = {
+        int(value): found
+        for value, found in tally.outside.items()
+        if value in CODES and (alone or value != UNSURE)
+    }
+    if codes and tally.is_mixed:
+        given = next(iter(codes)) if len(codes) == 1 else f"[{', '.join(map(str, sorted(codes)))}]"
+        raise DataError(
+            f"Features of 0, 1 and 2 in X hold {_told(codes)}, which stands for missing calls "
+            "there, and other features of X are of another kind, where it may be a value. Pass "
+            f"missing_code={given} if it is missing in all of them, missing_code=None if in none."
+        )
+    plain = not (tally.n_others or tally.n_fractions or strays)
+    dosages = plain and set(tally.outside) == set(codes)
+    return ValueKind(dosages, codes, ONLY if dosages else MORE)
 
 
 def _refuse(strays: Mapping[float, Occurrences], seen: str) -> None:
-    told = "; ".join(f"{value:g} ({found})" for value, found in strays.items())
-    codes = ", ".join(f"{value:g}" for value in strays)
+    codes = ", ".join(f"{value:g}" for value in sorted(strays))
     one = len(strays) == 1
     given = codes if one else f"[{codes}]"
     raise DataError(
-        f"X holds {seen} and besides them only {told}, which {'is' if one else 'are'} no count "
-        f"of alleles. If {'it stands' if one else 'they stand'} for missing calls, pass "
+        f"X holds {seen} and besides them only {_told(strays)}, which {'is' if one else 'are'} no "
+        f"count of alleles. If {'it stands' if one else 'they stand'} for missing calls, pass "
         f"missing_code={given}; to take every number as it is, missing_code=None; else mend the "
         "data."
     )
-
-
-def _refuse_mixed(codes: Mapping[int, Occurrences]) -> None:
-    told = "; ".join(f"{code} ({found})" for code, found in sorted(codes.items()))
-    given = next(iter(codes)) if len(codes) == 1 else f"[{', '.join(map(str, sorted(codes)))}]"
-    raise DataError(
-        f"Features of 0, 1 and 2 in X hold {told}, which stands for missing calls there, and other "
-        "features of X are of another kind, where it may be a value. Pass "
-        f"missing_code={given} if it is missing in all of them, missing_code=None if in none."
-    )
-
-
-class RecodedSource(AbstractView):
-    """A source some numbers of which are missing values: NaN in floats, else all under one code.
-
-    Parameters
-    ----------
-    base : AbstractSource
-        Where values are read from.
-    codes : sequence of int
-        Numbers that are missing, at least one, besides what `base` says.
-    code : int, optional
-        What they are read as where `base` has no code of its own; the first by default.
-    """
-
-    def __init__(self, base: AbstractSource, codes: Sequence[int], code: int | None = None) -> None:
-        super().__init__(base)
-        self._codes = tuple(codes)
-        own = base.missing_code if code is None else code
-        self.missing_code = self._codes[0] if own is None else own
-
-    def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        return self.recode(self.base.read_columns(block, local, rows))
-
-    def recode(self, raw: Array) -> Array:
-        """Stored values, (c, m), with what is missing under one code."""
-        fill = np.nan if self.dtype.kind == "f" else self.missing_code
-        return np.where(np.isin(raw, self._codes), np.asarray(fill, dtype=self.dtype), raw)
-
-    def fingerprint(self) -> str:
-        return f"{self.base.fingerprint()}-{','.join(map(str, self._codes))}-{self.dtype}"
 
 
 def recoded(source: AbstractSource, values: ValueKind) -> AbstractSource:
@@ -379,8 +337,3 @@ def recoded(source: AbstractSource, values: ValueKind) -> AbstractSource:
         return source
     free = values.dosages and source.missing_code is None
     return RecodedSource(source, sorted(values.codes), UNSURE if free else None)
-
-
-def total(tallies: Sequence[Census]) -> Census:
-    """Census of all."""
-    return reduce(Census.__add__, tallies, Census())

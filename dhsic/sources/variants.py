@@ -6,8 +6,9 @@ are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -19,14 +20,11 @@ from zarr.storage import StorePath
 
 from dhsic._typing import Array, Mask
 from dhsic.errors import DataError, InputError
-from dhsic.sources.base import AbstractSource
-from dhsic.sources.chunked import group_at, member, place_of, read_array
-from dhsic.sources.names import Names, text
-from dhsic.sources.request import MissingChunks
+from dhsic.sources.base import AbstractSource, Names
+from dhsic.sources.options import MissingChunks, text
 from dhsic.sources.views import SubsetSource
+from dhsic.sources.zarr import group_at, member, place_of, read_array
 
-#: Gives an array of the store by name, or None where there is none.
-Getter = Callable[[str], Array | None]
 #: Arrays that describe variants, and the one that `variant_contig` counts in.
 IDS, POSITION, ALLELES = "variant_id", "variant_position", "variant_allele"
 CONTIG, CONTIGS = "variant_contig", "contig_id"
@@ -38,103 +36,139 @@ NO_CONTIG = "."
 AT_A_TIME = 2**16
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Variants:
-    """The arrays ``variant_*``, ``sample_id`` and ``contig_id`` of a VCF Zarr group.
+    """The arrays ``variant_*``, ``sample_id`` and ``contig_id`` of a VCF Zarr group, or a Dataset.
 
-    Text is read once for as long as somebody has it: a million ids take 60 MB.
+    Text of a group is read once for as long as somebody has it: a million ids take 60 MB.
     """
 
-    group: StorePath
-    _held: WeakValueDictionary[str, Array] = field(default_factory=WeakValueDictionary, repr=False)
+    def __init__(self, data: StorePath | zarr.Group | xr.Dataset) -> None:
+        self._data = data
+        self._held: WeakValueDictionary[str, Array] = WeakValueDictionary()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Variants, (self.group,)
+        return Variants, (self._data,)
 
     @classmethod
-    def names_of(cls, group: zarr.Group, d: int) -> Names:
-        """Names and coordinates of a group of d variants.
+    def names_of(cls, data: zarr.Group | xr.Dataset, d: int) -> Names:
+        """Names and coordinates of d variants.
 
         Raises
         ------
         DataError
             They are those of others, or name contigs that there are not.
         """
-        variants = cls(place_of(group))
-        shapes = {name: array.shape for name, array in group.arrays()}
-        check_variants(variants.getter(), shapes, d, str(group.store_path))
-        return Names(variants.names, variants.samples, variants.coords, variants.key)
+        if isinstance(data, xr.Dataset):
+            here = cls(data)
+            here._check(d, "the Dataset")
+            return Names(here.names(), here.samples(), here.coords())
+        stored = cls(place_of(data))
+        stored._check(d, str(data.store_path))
+        return Names(stored.names, stored.samples, stored.coords, stored.key)
 
     def names(self) -> Array | None:
-        """Ids of the variants, or "contig:position[:ref:alt]"."""
-        return variant_names(self.getter())
+        """Name the variants: their ids, "contig:position[:ref:alt]" for those without.
+
+        Ids that repeat name nothing, so then every variant is named by its position.
+        """
+        ids = self._text(IDS)
+        if ids is None:
+            return self._places()
+        unnamed = np.isin(ids, (".", ""))
+        if not unnamed.any() and pd.Index(ids).is_unique:
+            return ids  # the places of a million variants take 100 MB
+        places = self._places()
+        if places is None:
+            return ids
+        names = np.where(unnamed, places, ids)
+        return names if pd.Index(names).is_unique else places
 
     def samples(self) -> Array | None:
         """Ids of the samples, or None."""
-        return sample_ids(self.getter())
+        return self._text("sample_id")
 
-    def coords(self) -> Mapping[str, Array]:
-        """Contigs, positions and ids of the variants."""
-        return variant_coords(self.getter())
+    def coords(self) -> dict[str, Array]:
+        """Contig names, positions, ids and alleles of the variants, those that there are."""
+        position = self.get(POSITION)
+        coords = {
+            CONTIG: self._contigs(),
+            POSITION: None if position is None else position.astype(np.int64),
+            IDS: self._text(IDS),
+            **_alleles(self.get(ALLELES)),
+        }
+        return {name: values for name, values in coords.items() if values is not None}
 
     def key(self) -> tuple[Array | None, ...]:
         """Positions name variants as well as ids do, and are read 100 times as fast."""
-        get = self.getter()
-        return get(POSITION), get(CONTIG), sample_ids(get)
+        return self.get(POSITION), self.get(CONTIG), self.samples()
 
-    def getter(self) -> Getter:
-        """What reads the arrays of the group."""
-        group = group_at(self.group)
+    def get(self, name: str, missing_chunks: MissingChunks = "fill") -> Array | None:
+        """Values of an array, or None where there is none."""
+        array = self._find(name)
+        if array is None or isinstance(array, xr.Variable):
+            return None if array is None else np.asarray(array.values)
+        if name not in (IDS, ALLELES):
+            return read_array(array, missing_chunks)
+        held = self._held.get(name)
+        if held is None:
+            held = np.empty(array.shape, dtype=object)
+            for rows in _stretches(array):  # as it is read text takes as much again
+                held[rows] = text(read_array(array, missing_chunks, rows))
+            self._held[name] = held
+        return held
 
-        def get(name: str) -> Array | None:
-            array = member(group, name)
-            if array is None or name not in (IDS, ALLELES):
-                return None if array is None else read_array(array, "fill")
-            held = self._held.get(name)
-            if held is None:
-                held = np.empty(array.shape, dtype=object)
-                for rows in _stretches(array):  # as it is read text takes as much again
-                    held[rows] = text(read_array(array, "fill", rows))
-                self._held[name] = held
-            return held
+    def _find(self, name: str) -> zarr.Array[Any] | xr.Variable | None:
+        data = self._opened
+        return data.variables.get(name) if isinstance(data, xr.Dataset) else member(data, name)
 
-        return get
+    @cached_property
+    def _opened(self) -> zarr.Group | xr.Dataset:
+        return group_at(self._data) if isinstance(self._data, StorePath) else self._data
 
+    def _text(self, name: str) -> Array | None:
+        values = self.get(name)
+        return None if values is None else text(values)
 
-def sample_ids(get: Getter) -> Array | None:
-    """Ids of the samples, or None."""
-    ids = get("sample_id")
-    return None if ids is None else text(ids)
+    def _contigs(self) -> Array | None:
+        index, names = self.get(CONTIG), self.get(CONTIGS)
+        if index is None:
+            return None
+        if names is None or index.dtype.kind not in "iu":
+            return text(index)
+        contigs: Array = np.append(text(names), NO_CONTIG)[index]  # the last one, at -1
+        return contigs
 
+    def _places(self) -> Array | None:
+        contigs, positions, alleles = self._contigs(), self.get(POSITION), self.get(ALLELES)
+        if contigs is None or positions is None:
+            return None
+        places = [f"{c}:{p}" for c, p in zip(contigs, positions, strict=True)]
+        if alleles is not None and not pd.Index(places).is_unique:
+            places = [
+                f"{place}:{row[0]}:{','.join(a for a in row[1:] if a)}"
+                for place, row in zip(places, text(alleles), strict=True)
+            ]
+        return np.array(places, dtype=object)
 
-def variant_names(get: Getter) -> Array | None:
-    """Name the variants: their ids, "contig:position[:ref:alt]" for those without.
-
-    Ids that repeat name nothing, so then every variant is named by its position.
-    """
-    ids = _ids(get)
-    if ids is None:
-        return _places(get)
-    unnamed = np.isin(ids, (".", ""))
-    if not unnamed.any() and pd.Index(ids).is_unique:
-        return ids  # the places of a million variants take 100 MB
-    places = _places(get)
-    if places is None:
-        return ids
-    names = np.where(unnamed, places, ids)
-    return names if pd.Index(names).is_unique else places
-
-
-def variant_coords(get: Getter) -> dict[str, Array]:
-    """Return contig names, positions, ids and alleles of the variants, those that there are."""
-    position = get(POSITION)
-    coords = {
-        CONTIG: _contigs(get),
-        POSITION: None if position is None else position.astype(np.int64),
-        IDS: _ids(get),
-        **_alleles(get(ALLELES)),
-    }
-    return {name: values for name, values in coords.items() if values is not None}
+    def _check(self, d: int, where: str) -> None:
+        """Refuse what describes other variants than the d of the data, or unknown contigs."""
+        for name in (CONTIG, POSITION, ALLELES, IDS):
+            array = self._find(name)
+            if array is not None and array.shape[:1] != (d,):
+                raise DataError(
+                    f"{name} of {where} has shape {array.shape}, and there are {d} variants. The "
+                    "store is damaged: write it again."
+                )
+        index, names = self.get(CONTIG), self.get(CONTIGS)
+        if index is None or names is None or index.dtype.kind not in "iu":
+            return
+        outside = np.flatnonzero((index < -1) | (index >= len(names)))
+        if outside.size:
+            raise DataError(
+                f"{CONTIG} of {where} is {index[outside[0]]} for variant {outside[0]} "
+                f"({outside.size} such in all), and {CONTIGS} names {len(names)} contigs, 0 to "
+                f"{len(names) - 1}; -1 is missing. The store is damaged: write it again."
+            )
 
 
 def _alleles(alleles: Array | None) -> dict[str, Array]:
@@ -147,69 +181,6 @@ def _alleles(alleles: Array | None) -> dict[str, Array]:
         more = np.flatnonzero(column != "")
         alt[more] = [f"{a},{b}" for a, b in zip(alt[more], column[more], strict=True)]
     return {"variant_ref": columns[0], "variant_alt": alt}
-
-
-def _ids(get: Getter) -> Array | None:
-    ids = get(IDS)
-    return None if ids is None else text(ids)
-
-
-def _contigs(get: Getter) -> Array | None:
-    index, names = get(CONTIG), get(CONTIGS)
-    if index is None:
-        return None
-    if names is None or index.dtype.kind not in "iu":
-        return text(index)
-    contigs: Array = np.append(text(names), NO_CONTIG)[index]  # the last one, at -1
-    return contigs
-
-
-def check_variants(get: Getter, shapes: Mapping[str, tuple[int, ...]], d: int, where: str) -> None:
-    """Refuse what describes other variants than those of the data.
-
-    Parameters
-    ----------
-    shapes : mapping
-        Shapes of the arrays beside the data, by name.
-    d : int
-        Variants of the data.
-    where : str
-        How messages call what holds the arrays.
-
-    Raises
-    ------
-    DataError
-        An array is of other length, or a variant is on a contig that there is not.
-    """
-    for name in (CONTIG, POSITION, ALLELES, IDS):
-        if name in shapes and shapes[name][:1] != (d,):
-            raise DataError(
-                f"{name} of {where} has shape {shapes[name]}, and there are {d} variants. The "
-                "store is damaged: write it again."
-            )
-    index, names = get(CONTIG), get(CONTIGS)
-    if index is None or names is None or index.dtype.kind not in "iu":
-        return
-    outside = np.flatnonzero((index < -1) | (index >= len(names)))
-    if outside.size:
-        raise DataError(
-            f"{CONTIG} of {where} is {index[outside[0]]} for variant {outside[0]} ({outside.size} "
-            f"such in all), and {CONTIGS} names {len(names)} contigs, 0 to {len(names) - 1}; -1 is "
-            "missing. The store is damaged: write it again."
-        )
-
-
-def _places(get: Getter) -> Array | None:
-    contigs, positions, alleles = _contigs(get), get(POSITION), get(ALLELES)
-    if contigs is None or positions is None:
-        return None
-    places = [f"{c}:{p}" for c, p in zip(contigs, positions, strict=True)]
-    if alleles is not None and not pd.Index(places).is_unique:
-        places = [
-            f"{place}:{row[0]}:{','.join(a for a in row[1:] if a)}"
-            for place, row in zip(places, text(alleles), strict=True)
-        ]
-    return np.array(places, dtype=object)
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +213,10 @@ class Filters:
         DataError
             They are not those of d variants and the filters that are listed.
         """
-        given, listed = (_values(data, name, missing_chunks) for name in (FILTER, FILTER_IDS))
+        if not isinstance(data, zarr.Group | xr.Dataset):
+            return None
+        variants = Variants(data)
+        given, listed = (variants.get(name, missing_chunks) for name in (FILTER, FILTER_IDS))
         if given is None or listed is None:
             return None
         if given.shape != (d, listed.size):
@@ -272,14 +246,12 @@ class Filters:
 
 
 def passing(source: AbstractSource, data: Any, missing_chunks: MissingChunks) -> SubsetSource:
-    """Return the features of a source that are variants whose FILTER is PASS.
+    """Return the features of a source, opened from `data`, that are variants with FILTER PASS.
 
     Raises
     ------
     InputError
-        `data`, which the source was opened from, keep no FILTER, or no variant passed.
-    DataError
-        The filters are damaged, or of other variants.
+        The data keep no FILTER, or no variant passed.
     """
     filters = Filters.of(data, source.n_features, missing_chunks)
     if filters is None:
@@ -311,10 +283,3 @@ def _stretches(array: zarr.Array[Any]) -> list[slice]:
     chunk = (array.shards or array.chunks)[0]
     step = chunk * -(-AT_A_TIME // chunk)
     return [slice(start, start + step) for start in range(0, array.shape[0], step)]
-
-
-def _values(data: Any, name: str, missing_chunks: MissingChunks) -> Array | None:
-    if isinstance(data, xr.Dataset):
-        return np.asarray(data[name].values) if name in data else None
-    array = member(data, name) if isinstance(data, zarr.Group) else None
-    return None if array is None else read_array(array, missing_chunks)

@@ -18,10 +18,9 @@ import zarr
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError, InputError
 from dhsic.sources.base import Block, check_finite, first_bad
-from dhsic.sources.chunked import ChunkedArray, dimension_names, member
-from dhsic.sources.request import OpenOptions, PloidyPolicy
+from dhsic.sources.options import OpenOptions, PloidyPolicy
 from dhsic.sources.variants import ALLELES, Variants
-from dhsic.sources.zarr import ZarrSource
+from dhsic.sources.zarr import ChunkedArray, ZarrSource, arrays_of, dimension_names, member
 
 MISSING = -1
 NO_COPY = -2
@@ -38,18 +37,8 @@ class Calls:
     1 and 1/2 is 2. Other variables (``call_dosage``, ``call_DS``) are read as they are; a
     third dimension is accepted when it has one element. A mask (``call_dosage_mask``) is honoured.
 
-    Attributes
-    ----------
-    chunked : ChunkedArray
-        Where they are stored.
-    policy : {"count", "scale", "error"}
-        What a call of lower ploidy counts: its alleles, as many as full ploidy has, or an error.
-    is_genotype : bool
-        Whether they list alleles.
-    n_alleles : int or None
-        Alleles that a variant may have, where it is known.
-    mask : ChunkedArray or None
-        Says which calls are missing.
+    `chunked` is where they are stored, `n_alleles` how many a variant may have where that is known;
+    `mask` says which calls are missing.
     """
 
     chunked: ChunkedArray
@@ -130,15 +119,19 @@ def open_calls(group: zarr.Group, variable: str, options: OpenOptions) -> ZarrSo
     label = f"{group.store_path}/{variable}"
     array = member(group, variable)
     if array is None:
-        raise InputError(f"{group.store_path} holds no {variable}. It holds {contents(group)}.")
-    axis = calls_axis(array, label)
+        held = ", ".join(f"{name} {a.shape}" for name, a in sorted(arrays_of(group).items()))
+        raise InputError(f"{group.store_path} holds no {variable}. It holds {held or 'no arrays'}.")
+    is_genotypes = is_genotype(array)
+    axis = _variants_axis(array, label, is_genotype=is_genotypes)
     chunked = ChunkedArray(array, axis, options.missing_chunks)
     names = Variants.names_of(group, chunked.n_features)
-    _check_samples(group, chunked)
-    is_genotypes = is_genotype(array)
-    _check_third_axis(array, chunked.label, is_genotype=is_genotypes)
+    ids, alleles = member(group, "sample_id"), member(group, ALLELES)
+    if ids is not None and ids.shape != (chunked.n_samples,):
+        raise DataError(
+            f"sample_id of {group.store_path} has shape {ids.shape}, and {chunked.label} has "
+            f"{chunked.n_samples} samples. The store is damaged: write it again."
+        )
     mask = None if is_genotypes else member(group, f"{variable}_mask")
-    alleles = member(group, ALLELES)
     calls = Calls(
         chunked,
         options.ploidy_policy,
@@ -149,7 +142,10 @@ def open_calls(group: zarr.Group, variable: str, options: OpenOptions) -> ZarrSo
     source = ZarrSource(chunked, names, missing_code=calls.missing_code, calls=calls)
     source.dosages = is_genotypes or variable in DOSAGES
     source.keeps_codes = True  # values that are none of these are refused
-    source.ploidy = _ploidy(group, array)
+    if source.dosages:
+        genotypes = array if is_genotypes else member(group, "call_genotype")
+        shape = () if genotypes is None else genotypes.shape
+        source.ploidy = int(shape[2]) if len(shape) == 3 else DIPLOID
     options.check_dim(1, "samples", label)
     options.check_length(source.n_samples, label)
     return source
@@ -162,29 +158,6 @@ def holds_calls(array: zarr.Array[Any]) -> bool:
     return array.basename.startswith("call_") and array.ndim >= 2 and named
 
 
-def _check_samples(group: zarr.Group, data: ChunkedArray) -> None:
-    ids = member(group, "sample_id")
-    if ids is not None and ids.shape != (data.n_samples,):
-        raise DataError(
-            f"sample_id of {group.store_path} has shape {ids.shape}, and {data.label} has "
-            f"{data.n_samples} samples. The store is damaged: write it again."
-        )
-
-
-def _ploidy(group: zarr.Group, calls: zarr.Array[Any]) -> int | None:
-    """Alleles of a full call; None where calls count none."""
-    genotypes = calls if is_genotype(calls) else member(group, "call_genotype")
-    if calls is not genotypes and calls.basename not in DOSAGES:
-        return None
-    return DIPLOID if genotypes is None or genotypes.ndim != 3 else int(genotypes.shape[2])
-
-
-def contents(group: zarr.Group) -> str:
-    """List the arrays of a group with their shapes."""
-    arrays = sorted((name, array.shape) for name, array in group.arrays())
-    return ", ".join(f"{name} {shape}" for name, shape in arrays) or "no arrays"
-
-
 def is_genotype(array: zarr.Array[Any]) -> bool:
     """Whether an array lists alleles per chromosome copy."""
     dims = dimension_names(array)
@@ -192,26 +165,23 @@ def is_genotype(array: zarr.Array[Any]) -> bool:
     return array.ndim == 3 and named
 
 
-def calls_axis(array: zarr.Array[Any], label: str) -> int:
+def _variants_axis(array: zarr.Array[Any], label: str, *, is_genotype: bool) -> int:
     """Return the axis of the variants: by name where there are names, else the first."""
-    dims = dimension_names(array) or ("variants", "samples")
-    if array.ndim < 2 or set(dims[:2]) != {"variants", "samples"}:
+    dims = dimension_names(array)
+    known = dims or ("variants", "samples")
+    if array.ndim < 2 or set(known[:2]) != {"variants", "samples"}:
         raise InputError(
-            f"{label} has shape {array.shape} and dimensions {dims}; calls have dimensions "
+            f"{label} has shape {array.shape} and dimensions {known}; calls have dimensions "
             "(variants, samples) and perhaps ploidy. Choose another variable."
         )
-    return dims.index("variants")
-
-
-def _check_third_axis(array: zarr.Array[Any], label: str, *, is_genotype: bool) -> None:
-    if array.ndim == 2 or is_genotype or array.shape[2:] == (1,):
-        return
-    dims = dimension_names(array)
-    raise InputError(
-        f"{label} has shape {array.shape}{f' and dimensions {dims}' if dims else ''}: several "
-        "numbers per call, and a feature is one. Choose variable='call_genotype', or a variable "
-        "with dimensions (variants, samples), or split multi-allelic variants before converting."
-    )
+    if array.ndim > 2 and not is_genotype and array.shape[2:] != (1,):
+        raise InputError(
+            f"{label} has shape {array.shape}{f' and dimensions {dims}' if dims else ''}: several "
+            "numbers per call, and a feature is one. Choose variable='call_genotype', or a "
+            "variable with dimensions (variants, samples), or split multi-allelic variants before "
+            "converting."
+        )
+    return known.index("variants")
 
 
 def check_policy(policy: str) -> None:

@@ -1,4 +1,4 @@
-"""Views of a source: some of its features, and values that are compared with those of before.
+"""Views of a source: some of its features, or its values recoded, or compared with those of before.
 
 Every feature has a checksum, of its stored values in the order of the samples that take part. So
 checksums depend neither on chunks, compression and the cut into blocks nor on where, or by whom,
@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from abc import abstractmethod
+from collections.abc import Sequence
+from copy import copy
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
-from dhsic.sources.base import AbstractSource, AbstractView, Block
+from dhsic.sources.base import AbstractSource, Block
 
 #: Bytes of a word, and of values that are taken at a time, so that they stay in the cache.
 WORD, CACHE_BYTES = 8, 1 << 19
@@ -26,25 +29,69 @@ WORD, CACHE_BYTES = 8, 1 << 19
 MOST_NAMED = 3
 
 
+class AbstractView(AbstractSource):
+    """A source that reads another one, `base`; what a subclass does not change is as there."""
+
+    def __init__(self, base: AbstractSource) -> None:
+        self.base = base
+        for name in AbstractSource.__annotations__:
+            setattr(self, name, getattr(base, name))
+
+    def around(self, block: Block) -> Block:
+        """Block of the base in which one of this source lies."""
+        return block
+
+    def blocks(self, width: int) -> tuple[Block, ...]:
+        return self.base.blocks(width)
+
+    @final
+    def read(self, block: Block, rows: Index | None = None) -> Array:
+        return self.read_columns(block, np.arange(block.width), rows).T
+
+    @abstractmethod
+    def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array: ...
+
+    @final
+    def stored_width(self, block: Block) -> int:
+        return self.base.stored_width(self.around(block))
+
+    def fingerprint(self) -> str:
+        return self.base.fingerprint()
+
+    def of_features(self, values: Array) -> Array:
+        return self.base.of_features(values)
+
+    @final
+    def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...] | None:
+        return self.base.pieces(tuple(map(self.around, blocks)))
+
+    @final
+    def with_pieces(self, blocks: tuple[Block, ...], arrays: tuple[Array, ...]) -> AbstractSource:
+        view, base = copy(self), self.base.with_pieces(tuple(map(self.around, blocks)), arrays)
+        view.base, view.in_memory, view.client_bytes = base, base.in_memory, base.client_bytes
+        return view
+
+
 class SubsetSource(AbstractView):
-    """Some features of another source, numbered anew; nothing is copied.
+    """Some `features` (ascending) of another source, numbered anew; nothing is copied.
 
     Blocks are those of the other source with fewer features. Between the features that are
     wanted, the others of a block are read too.
-
-    Attributes
-    ----------
-    base : AbstractSource
-        The other source; of some features of a source, that source.
-    features : (d,) int64
-        Which of its features, ascending.
     """
 
     features: Index
 
     def __init__(self, base: AbstractSource, features: Index) -> None:
-        features = np.asarray(features, dtype=np.int64)
-        _check(features, base.n_features)
+        features, d = np.asarray(features, dtype=np.int64), base.n_features
+        if features.ndim != 1 or features.size == 0:
+            raise InputError(
+                f"features have shape {features.shape}; pass positions, at least one, ascending."
+            )
+        if features[0] < 0 or features[-1] >= d or (np.diff(features) <= 0).any():
+            raise InputError(
+                f"features are positions from 0 to {d - 1}, ascending, each once; these begin with "
+                f"{features[:5].tolist()} and end with {features[-1]}."
+            )
         if isinstance(base, SubsetSource):
             features = base.features[features]
         super().__init__(base.base if isinstance(base, SubsetSource) else base)
@@ -59,12 +106,10 @@ class SubsetSource(AbstractView):
         return _unpacked, (self.base, zlib.compress(np.packbits(mask).tobytes()))
 
     def around(self, block: Block) -> Block:
-        """From the first to the last feature of a block, wanted or not."""
         first, last = self.features[block.start], self.features[block.stop - 1]
         return Block(block.index, int(first), int(last) + 1)
 
     def blocks(self, width: int) -> tuple[Block, ...]:
-        """Return the blocks of the other source, those that hold features of this one."""
         stored = self.base.blocks(width)
         starts = np.searchsorted(self.features, [block.start for block in stored])
         stops = np.searchsorted(self.features, [block.stop for block in stored])
@@ -77,7 +122,6 @@ class SubsetSource(AbstractView):
         return self.base.read_columns(around, wanted, rows)
 
     def fingerprint(self) -> str:
-        """Hex digest of the other source's and of which features are taken."""
         digest = hashlib.sha256(self.base.fingerprint().encode())
         digest.update(self.features.tobytes())
         return digest.hexdigest()
@@ -100,16 +144,28 @@ def _unpacked(base: AbstractSource, packed: bytes) -> SubsetSource:
     return SubsetSource(base, np.flatnonzero(mask))
 
 
-def _check(features: Index, d: int) -> None:
-    if features.ndim != 1 or features.size == 0:
-        raise InputError(
-            f"features have shape {features.shape}; pass positions, at least one, ascending."
-        )
-    if features[0] < 0 or features[-1] >= d or (np.diff(features) <= 0).any():
-        raise InputError(
-            f"features are positions from 0 to {d - 1}, ascending, each once; these begin with "
-            f"{features[:5].tolist()} and end with {features[-1]}."
-        )
+class RecodedSource(AbstractView):
+    """A source some `codes` of which are missing values: NaN in floats, else all under one code.
+
+    Where `base` has no code of its own that is `code`, the first of them by default.
+    """
+
+    def __init__(self, base: AbstractSource, codes: Sequence[int], code: int | None = None) -> None:
+        super().__init__(base)
+        self._codes = tuple(codes)
+        own = base.missing_code if code is None else code
+        self.missing_code = self._codes[0] if own is None else own
+
+    def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
+        return self.recode(self.base.read_columns(block, local, rows))
+
+    def recode(self, raw: Array) -> Array:
+        """Stored values, (c, m), with what is missing under one code."""
+        fill = np.nan if self.dtype.kind == "f" else self.missing_code
+        return np.where(np.isin(raw, self._codes), np.asarray(fill, dtype=self.dtype), raw)
+
+    def fingerprint(self) -> str:
+        return f"{self.base.fingerprint()}-{','.join(map(str, self._codes))}-{self.dtype}"
 
 
 def checksums(raw: Array) -> Index:
@@ -154,14 +210,7 @@ def _weights(n: int) -> Array:
 class ChecksummedSource(AbstractView):
     """A source that is read again: what is read is compared with what the first pass read.
 
-    Parameters
-    ----------
-    base : AbstractSource
-        Where features are read.
-    checksums : (d,) int64
-        Of all of them, over `rows`.
-    rows : (m,) int64 or None
-        Samples that took part, all by default.
+    `checksums` (d,) are those of all features over `rows`, the samples that took part.
     """
 
     def __init__(self, base: AbstractSource, checksums: Index, rows: Index | None) -> None:
@@ -183,16 +232,12 @@ class ChecksummedSource(AbstractView):
             return values
         values = self.base.read_columns(block, local, self.rows)
         self._compare(values, features)
-        is_same = self.rows is not None and np.array_equal(rows, self.rows)
-        return values if is_same else np.take(values, self._places(rows), axis=1)
-
-    def _places(self, rows: Index) -> Index:
-        """Where samples are among those that took part."""
         if self.rows is None:
-            return rows
+            return np.take(values, rows, axis=1)
+        if np.array_equal(rows, self.rows):
+            return values
         order = np.argsort(self.rows)
-        found: Index = order[np.searchsorted(self.rows, rows, sorter=order)]
-        return found
+        return np.take(values, order[np.searchsorted(self.rows, rows, sorter=order)], axis=1)
 
     def _compare(self, values: Array, features: Index) -> None:
         changed = features[checksums(values) != self.checksums[features]]

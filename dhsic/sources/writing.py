@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numcodecs
 import numpy as np
 import zarr
+from zarr.codecs import BloscCodec, Crc32cCodec
 
 from dhsic.errors import InputError
 
@@ -32,27 +34,28 @@ def create_array(
 ) -> Any:
     """Create an empty array with dhsic's codecs in `group`, whose Zarr format it takes.
 
-    Parameters
-    ----------
-    dtype : data type
-        An integer, a float, or `str` for text of any length.
-    dims : tuple of str
-        Names of the dimensions: `dimension_names` in format 3, `_ARRAY_DIMENSIONS` in format 2.
+    Its elements are integers, floats, or `str` for text of any length; `dims` become
+    `dimension_names` in format 3, `_ARRAY_DIMENSIONS` in format 2.
     """
-    itemsize = 1 if dtype is str else np.dtype(dtype).itemsize
+    kind, itemsize = ("T", 1) if dtype is str else (np.dtype(dtype).kind, np.dtype(dtype).itemsize)
     options: dict[str, Any] = {
         "shape": shape,
         "dtype": dtype,
         "chunks": tuple(max(1, c) for c in chunks),
-        "fill_value": _fill_value(dtype),
+        "fill_value": {"T": "", "f": np.nan, "i": -1}.get(kind, 0),
         "config": {"write_empty_chunks": True},
     }
     if group.metadata.zarr_format == 2:
-        options |= _codecs_v2(dtype)
+        # The compressor comes last, so the checksum is of the raw bytes.
+        shuffle = numcodecs.Blosc.BITSHUFFLE if itemsize == 1 else numcodecs.Blosc.SHUFFLE
+        text = [numcodecs.VLenUTF8()] if dtype is str else []
+        options["filters"] = [*text, numcodecs.CRC32()]
+        options["compressors"] = numcodecs.Blosc("zstd", BLOSC_LEVEL, shuffle)
         return group.create_array(name, attributes={"_ARRAY_DIMENSIONS": list(dims)}, **options)
-    return group.create_array(
-        name, dimension_names=dims, compressors=_codecs_v3(itemsize), **options
-    )
+    bits: Any = "bitshuffle" if itemsize == 1 else "shuffle"
+    blosc = BloscCodec(cname="zstd", clevel=BLOSC_LEVEL, shuffle=bits, typesize=itemsize)
+    options["compressors"] = (blosc, Crc32cCodec())
+    return group.create_array(name, dimension_names=dims, **options)
 
 
 def write_array(
@@ -92,7 +95,12 @@ def written_aside(path: Path, *, overwrite: bool) -> Iterator[Path]:
     shutil.rmtree(aside, ignore_errors=True)
     try:
         yield aside
-        _replace(path, aside)
+        old = path.with_name(f".{path.name}.old")  # a folder is not renamed onto one with content
+        shutil.rmtree(old, ignore_errors=True)
+        if path.exists():
+            path.rename(old)
+        aside.rename(path)
+        shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -110,40 +118,3 @@ def check_free(path: Path, *, overwrite: bool) -> None:
             f"{path} is not a Zarr store, so it is not overwritten. Choose another path, "
             "or remove it yourself."
         )
-
-
-def _replace(path: Path, aside: Path) -> None:
-    """Put `aside` in the place of `path`; a folder cannot be renamed onto one with content."""
-    old = path.with_name(f".{path.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if path.exists():
-        path.rename(old)
-    aside.rename(path)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _fill_value(dtype: Any) -> Any:
-    if dtype is str:
-        return ""
-    kind = np.dtype(dtype).kind
-    return {"f": np.nan, "i": -1}.get(kind, 0)
-
-
-def _codecs_v3(itemsize: int) -> tuple[Any, ...]:
-    from zarr.codecs import BloscCodec, Crc32cCodec
-
-    shuffle: Any = "bitshuffle" if itemsize == 1 else "shuffle"
-    blosc = BloscCodec(cname="zstd", clevel=BLOSC_LEVEL, shuffle=shuffle, typesize=itemsize)
-    return (blosc, Crc32cCodec())
-
-
-def _codecs_v2(dtype: Any) -> dict[str, Any]:
-    """Codecs of format 2, where the compressor comes last: the checksum is of the raw bytes."""
-    from numcodecs import CRC32, Blosc, VLenUTF8
-
-    text = dtype is str
-    shuffle = Blosc.SHUFFLE if not text and np.dtype(dtype).itemsize > 1 else Blosc.BITSHUFFLE
-    return {
-        "filters": [VLenUTF8(), CRC32()] if text else [CRC32()],
-        "compressors": Blosc("zstd", BLOSC_LEVEL, shuffle),
-    }

@@ -1,36 +1,162 @@
-"""A matrix in Zarr."""
+"""A matrix in Zarr: one array of a store, read in whole chunks along its features.
+
+Zarr reads a chunk that is not there as fill values, silently: a deleted file of genotypes becomes
+zeros, which are genotypes too. Here every chunk that a read asks for passes through `get` of a
+store whose absent chunks are errors (`stores`), so nothing is listed, nothing is asked twice, and
+nothing can vanish between a check and the read.
+"""
 
 from __future__ import annotations
 
+from functools import cached_property
+from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import zarr
+from zarr.storage import MemoryStore, StorePath
 
 from dhsic._typing import Array, Index
-from dhsic.errors import InputError
-from dhsic.sources.base import AbstractSource, Block, check_finite, check_shape, fingerprint
-from dhsic.sources.chunked import ChunkedArray, dimension_names, member, stored_names
-from dhsic.sources.names import Names, naming_array
-from dhsic.sources.request import OpenOptions
-from dhsic.sources.variants import POSITION, Variants
+from dhsic.errors import DataError, InputError
+from dhsic.sources.base import (
+    AbstractSource,
+    Block,
+    Names,
+    check_dtype,
+    check_finite,
+    check_shape,
+    fingerprint,
+    group_chunks,
+    regular_edges,
+    row_span,
+    take_rows,
+)
+from dhsic.sources.codecs import check_fits
+from dhsic.sources.options import MissingChunks
+from dhsic.sources.stores import StoreFailedError, damaged, guarded, metadata_of, portable
 
 if TYPE_CHECKING:
     from dhsic.sources.vcz import Calls
+
+Node = zarr.Array[Any] | zarr.Group
+
+
+class ChunkedArray:
+    """An array (features, samples, ...) or (samples, features, ...) of a Zarr store.
+
+    It pickles as its store and its path, and opens itself again where it is needed; the handle
+    stays with the instance.
+
+    zarr's own concurrency (``async.concurrency``) is left alone: its setting belongs to the whole
+    process, and a scoped change would race between threads.
+
+    Parameters
+    ----------
+    array : zarr.Array
+        Any format, sharded or not, in any store.
+    feature_axis : int
+        0 or 1.
+    missing_chunks : {"error", "fill"}
+        What a chunk that is not stored is: damage, or fill values (of a writer with
+        ``write_empty_chunks=False``).
+    """
+
+    def __init__(
+        self, array: zarr.Array[Any], feature_axis: int, missing_chunks: MissingChunks = "error"
+    ) -> None:
+        if missing_chunks not in ("error", "fill"):
+            raise InputError(
+                f"missing_chunks={missing_chunks!r} is unknown. Pass 'error', or 'fill' to read "
+                "chunks that are not stored as fill values."
+            )
+        self.store = portable(array.store)
+        self.path = array.path
+        self.label = str(StorePath(self.store, self.path))
+        check_dtype(array.dtype, self.label)
+        self.feature_axis = feature_axis
+        self.missing_chunks = missing_chunks
+        self.shape = array.shape
+        self.n_features, self.n_samples = (
+            int(array.shape[k]) for k in (feature_axis, 1 - feature_axis)
+        )
+        self.dtype = array.dtype
+        self.grid = array.shards or array.chunks
+        self.chunk_bytes = prod(self.grid) * self.dtype.itemsize
+        check_fits(array, self.label, feature_axis)
+        # A store in memory is pickled with what it holds.
+        self.client_bytes = array.nbytes_stored() if isinstance(self.store, MemoryStore) else 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "handle"}
+
+    @property
+    def edges(self) -> Index:
+        """Boundaries of chunks (or shards) along the features."""
+        return regular_edges(self.n_features, self.grid[self.feature_axis])
+
+    @cached_property
+    def handle(self) -> zarr.Array[Any]:
+        """The array, opened; its chunks come through a store that watches."""
+        raw = self.opened()
+        found = raw.shape, raw.dtype, raw.shards or raw.chunks
+        if found != (self.shape, self.dtype, self.grid):
+            raise DataError(
+                f"{self.label} is {raw.shape} {raw.dtype} in chunks of {found[2]} now and was "
+                f"{self.shape} {self.dtype} in chunks of {self.grid} when it was opened: it was "
+                "written again meanwhile, or its consolidated metadata are others. Open it anew."
+            )
+        return guarded(raw, self.label, self.missing_chunks)
+
+    def opened(self) -> zarr.Array[Any]:
+        """The array as zarr opens it: for its metadata, not to read its values."""
+        return array_at(StorePath(self.store, self.path))
+
+    def read(self, block: Block, rows: Index | None) -> Array:
+        """Read a block features-first, (c, m, ...), C-ordered; only the chunks that hold `rows`."""
+        span = row_span(rows, self.n_samples)
+        features = slice(block.start, block.stop)
+        region = (features, span) if self.feature_axis == 0 else (span, features)
+        try:
+            values = np.asarray(self.handle[region])
+        except DataError:
+            raise
+        except StoreFailedError as error:
+            raise (error.__cause__ or error) from None
+        except Exception:  # a codec may raise anything
+            self._find_damage(region)
+            values = np.asarray(self.handle[region])  # all chunks decode now: it has passed
+        values = take_rows(np.moveaxis(values, self.feature_axis, 0), rows, span)
+        return np.ascontiguousarray(values)
+
+    def place(self, feature: int, sample: int) -> str:
+        """Say where a value is stored, as the end of a clause."""
+        at = (feature, sample) if self.feature_axis == 0 else (sample, feature)
+        coords = [k // n for k, n in zip(at, self.grid, strict=False)]
+        return f", in chunk {self._key(*coords, *(0 for _ in self.grid[2:]))!r} of {self.label}"
+
+    def _key(self, *coords: int) -> str:
+        return str(self.handle.metadata.encode_chunk_key(coords))
+
+    def _find_damage(self, region: tuple[slice, ...]) -> None:
+        """Decode the chunks of a region one by one, and name the first that does not."""
+        whole = (*region, *(slice(0, n) for n in self.shape[2:]))
+        sides = zip(whole, self.grid, strict=True)
+        for coords in product(*(range(s.start // n, -(-s.stop // n)) for s, n in sides)):
+            part = zip(coords, self.grid, strict=True)
+            try:
+                self.handle[tuple(slice(k * n, (k + 1) * n) for k, n in part)]
+            except (DataError, StoreFailedError):
+                raise
+            except Exception as error:
+                why = f"{type(error).__name__}: {error}"
+                raise damaged(self._key(*coords), self.label, why) from error
 
 
 class ZarrSource(AbstractSource):
     """A Zarr array: format 2 or 3, sharded or not, a folder, a zip file or an object store.
 
-    Parameters
-    ----------
-    chunked : ChunkedArray
-        The matrix, or calls.
-    names : Names
-        Of its features and samples.
-    missing_code : int or None
-        Integer that stands for a missing value.
-    calls : Calls, optional
-        How calls of variants become numbers, where it holds some.
+    `calls` say how calls of variants become numbers, where it holds some.
     """
 
     chunked: ChunkedArray
@@ -52,7 +178,7 @@ class ZarrSource(AbstractSource):
         self.client_bytes, self.chunk_bytes = chunked.client_bytes, chunked.chunk_bytes
 
     def blocks(self, width: int) -> tuple[Block, ...]:
-        return self.chunked.blocks(width)
+        return group_chunks(self.chunked.edges, width)
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
         values = self.chunked.read(block, rows)
@@ -62,80 +188,77 @@ class ZarrSource(AbstractSource):
         return values.T
 
     def fingerprint(self) -> str:
-        layout = self.chunked.layout
+        data = self.chunked
+        layout: Any = data.feature_axis, data.shape, data.grid, str(data.dtype)
         if self.calls is not None:
             layout = layout, self.calls.policy, self.calls.mask is not None
-        return fingerprint(self, self.chunked.edges, layout)
+        return fingerprint(self, data.edges, layout)
 
 
-def open_matrix(
-    array: zarr.Array[Any], group: zarr.Group | None, options: OpenOptions, *, look_beside: bool
-) -> ZarrSource:
-    """Open an array with two axes, with the names that its group has for it.
+def read_array(
+    array: zarr.Array[Any],
+    missing_chunks: MissingChunks = "error",
+    region: Any = ...,
+    *,
+    holes: MissingChunks | None = None,
+) -> Array:
+    """An array of labels or names, of any dtype; damage is named as that of a matrix."""
+    label = str(array.store_path)
+    check_fits(array, label)
+    try:
+        return np.asarray(guarded(array, label, missing_chunks, holes)[region])
+    except (DataError, MemoryError):
+        raise
+    except StoreFailedError as error:
+        raise (error.__cause__ or error) from None
+    except Exception as error:  # a codec may raise anything
+        raise DataError(
+            f"{label} does not decode ({type(error).__name__}: {error}); it is damaged: write it "
+            "again, or restore it."
+        ) from error
 
-    Parameters
-    ----------
-    look_beside : bool
-        Take names that an axis lacks from the array of the group that says it holds them.
+
+def array_at(place: StorePath) -> zarr.Array[Any]:
+    """Open the array at a place."""
+    with metadata_of(place):
+        return zarr.open_array(place.store, path=place.path, mode="r")
+
+
+def group_at(place: StorePath) -> zarr.Group:
+    """Open the group at a place; its own metadata, not those that the root consolidates.
+
+    Given as store and path: zarr leaves the zip file of a `StorePath` unopened.
     """
-    what, dims = str(array.store_path), dimension_names(array)
-    if array.ndim != 2:
-        raise InputError(
-            f"{what} has shape {array.shape}; a matrix has two axes, samples and features. Open "
-            "the group that it is in, or choose another variable."
-        )
-    axis = options.feature_axis(array.shape, dims, what)
-    names = Names() if group is None else _names_in(group, array, axis, look_beside=look_beside)
-    chunked = ChunkedArray(array, axis, options.missing_chunks)
-    code = options.code_of(array.attrs, array.dtype, array.fill_value)
-    return ZarrSource(chunked, names, missing_code=code)
+    with metadata_of(place):
+        return zarr.open_group(place.store, path=place.path, mode="r", use_consolidated=False)
 
 
-def _names_in(group: zarr.Group, array: zarr.Array[Any], axis: int, *, look_beside: bool) -> Names:
-    """Names that a group has for the features, along an axis of an array, and for the samples.
-
-    Names of dimensions lead to names at once; a matrix without may still have ``variant_id`` or
-    ``sample_id`` beside it.
-    """
-    dims = dimension_names(array)
-    if dims is None:
-        is_of_variants = look_beside and _has_variants(group, array, axis)
-    else:
-        is_of_variants = dims[axis] == "variants" and POSITION in group
-    if is_of_variants:
-        return Variants.names_of(group, array.shape[axis])
-    found = {}
-    for at in (axis, 1 - axis):
-        found[at] = _coordinate(group, array, at)
-        if look_beside and found[at] is None:
-            found[at] = _beside(group, array, at, of_features=at == axis)
-    return Names(stored_names(found[axis]), stored_names(found[1 - axis]))
+def place_of(node: Node) -> StorePath:
+    """Where an array or group lies, for whoever opens it again elsewhere."""
+    return StorePath(portable(node.store), node.path)
 
 
-def _has_variants(group: zarr.Group, array: zarr.Array[Any], axis: int) -> bool:
-    """Whether the arrays of VCF Zarr are there for every feature, and none for others."""
-    position, ids = member(group, POSITION), member(group, "sample_id")
-    fits = position is not None and position.shape == (array.shape[axis],)
-    return fits and (ids is None or ids.shape == (array.shape[1 - axis],))
+def child(group: zarr.Group, name: str) -> Node | None:
+    """Return what lies at a path below a group, or None; damage is an error."""
+    with metadata_of(f"{group.store_path}/{name}"):
+        return group.get(name)
 
 
-def _coordinate(group: zarr.Group, array: zarr.Array[Any], axis: int) -> zarr.Array[Any] | None:
-    """Find the array that names an axis: as xarray does, one with the name of the dimension."""
-    dims = dimension_names(array)
-    name = dims[axis] if dims else None
-    found = member(group, name) if name else None
-    return found if found is not None and found.shape == (array.shape[axis],) else None
+def member(group: zarr.Group, name: str) -> zarr.Array[Any] | None:
+    """Return an array of a group, or None where there is none of that name."""
+    found = child(group, name)
+    return found if isinstance(found, zarr.Array) else None
 
 
-def _beside(
-    group: zarr.Group, array: zarr.Array[Any], axis: int, *, of_features: bool
-) -> zarr.Array[Any] | None:
-    """Find the array that says of itself that it names an axis."""
-    dims = dimension_names(array)
-    beside = {
-        name: (other.shape, dimension_names(other), other.dtype.kind)
-        for name, other in group.arrays()
-    }
-    dim = dims[axis] if dims else None
-    name = naming_array(beside, array.shape[axis], dim, of_features=of_features)
-    return None if name is None else member(group, name)
+def arrays_of(group: zarr.Group) -> dict[str, zarr.Array[Any]]:
+    """Arrays of a group by name."""
+    with metadata_of(group.store_path):
+        return dict(group.arrays())
+
+
+def dimension_names(array: zarr.Array[Any]) -> tuple[str | None, ...] | None:
+    """Names of the dimensions: of the metadata in format 3, of an attribute in format 2."""
+    names: Any = getattr(array.metadata, "dimension_names", None)
+    if not names or not any(names):
+        names = array.attrs.get("_ARRAY_DIMENSIONS")
+    return tuple(names) if names and len(names) == array.ndim else None

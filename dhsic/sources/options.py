@@ -1,10 +1,10 @@
-"""What a caller says about the data, beside the data.
+"""How a matrix is read: what its caller says, and what names of dimensions and arrays tell.
 
-Which axis of a matrix holds the features.
-
-Genomic Zarr is features-first, AnnData and NumPy practice samples-first, so the answer is never
-taken from the position: names of dimensions decide, then what the caller says, then which axis
-has as many elements as there are labels.
+Genomic Zarr is features-first, AnnData and NumPy practice samples-first, so which axis holds the
+features is never taken from the position: names of dimensions decide, then what the caller says,
+then which axis has as many elements as there are labels. Features and samples have names in the
+coordinates of these dimensions, or in the array beside the matrix that is called after what it
+names (``gene_id``), where there is one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,20 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dhsic._typing import Array
 from dhsic.errors import InputError
-from dhsic.sources.names import FEATURE_DIMS, SAMPLE_DIMS
+
+#: What dimensions of samples and of features are called.
+# fmt: off
+SAMPLE_DIMS = frozenset((
+    "samples", "sample", "sample_id", "obs", "n_obs", "observations", "observation", "cells",
+    "cell", "individuals", "individual", "subjects", "subject",
+))
+FEATURE_DIMS = frozenset((
+    "variants", "variant", "features", "feature", "var", "vars", "n_vars", "genes", "gene", "snps",
+    "snp", "sites", "site", "probes", "loci", "markers",
+))
+# fmt: on
 
 #: What a chunk that is not stored is: damage, or fill values.
 MissingChunks = Literal["error", "fill"]
@@ -27,6 +39,8 @@ PREFERRED = ("call_genotype", "call_dosage")
 
 #: Names of dimensions, where they have some.
 Dims = Sequence[str | None] | None
+#: Shape of an array, its dimensions and the kind of its dtype.
+Described = tuple[tuple[int, ...], Dims, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +57,17 @@ class OpenOptions:
     def feature_axis(
         self, shape: tuple[int, ...], dims: Dims, what: str, convention: int | None = None
     ) -> int:
-        """Return the axis of the features, 0 or 1, of the first two axes of an array.
+        """Return the axis of the features, 0 or 1, of the first two of an array called `what`.
 
-        Parameters
-        ----------
-        shape, dims
-            Shape and names of the axes; names may be missing.
-        what : str
-            How messages call the array.
-        convention : int, optional
-            The axis of the features where names do not tell (1 for NumPy and dask).
+        `convention` is the axis where names do not tell (1 for NumPy and dask).
         """
-        named = _by_name(dims)
+        names = [str(name).lower() if name else "" for name in (dims or ("", ""))[:2]]
+        says_0 = names[0] in FEATURE_DIMS or names[1] in SAMPLE_DIMS
+        says_1 = names[1] in FEATURE_DIMS or names[0] in SAMPLE_DIMS
         if self.sample_dim is not None:
             axis = 1 - self._sample_axis(shape, dims, what)
-        elif named is not None:
-            axis = named
+        elif says_0 != says_1:
+            axis = int(says_1)
         else:
             axis = self._by_length(shape, dims, what) if convention is None else convention
         if self.n_samples not in (None, shape[1 - axis]):
@@ -149,10 +158,39 @@ class OpenOptions:
         )
 
 
-def _by_name(dims: Dims) -> int | None:
-    if dims is None:
-        return None
-    first, second = ((str(name).lower() if name else "") for name in dims[:2])
-    says_0 = first in FEATURE_DIMS or second in SAMPLE_DIMS
-    says_1 = second in FEATURE_DIMS or first in SAMPLE_DIMS
-    return None if says_0 == says_1 else int(says_1)
+def text(values: Array) -> Array:
+    """Return names of any dtype (bytes, text of any width, numbers) as an object array of str."""
+    if values.dtype.kind == "S":
+        values = np.char.decode(values)
+    elif values.dtype.kind in "biuf":
+        values = values.astype(str)
+    return np.asarray(values, dtype=object)
+
+
+def naming_array(
+    arrays: Mapping[str, Described], length: int, dim: str | None, *, of_features: bool
+) -> str | None:
+    """Find the array that names an axis of features, or of samples; None where it is ambiguous.
+
+    It is the coordinate of the dimension `dim`, else the one array along it that is called after
+    what it names.
+
+    Examples
+    --------
+    >>> beside = {"gene_id": ((9,), None, "T"), "gene_length": ((9,), None, "i")}
+    >>> naming_array(beside, 9, None, of_features=True)
+    'gene_id'
+    """
+    if dim is not None and dim in arrays and tuple(arrays[dim][0]) == (length,):
+        return dim
+    things = FEATURE_DIMS if of_features else SAMPLE_DIMS
+    found = []
+    for name, (shape, dims, kind) in arrays.items():
+        stem, _, end = name.lower().removesuffix("s").rpartition("_")
+        says_names = name.lower() in things or (end in ("id", "name") and stem in things)
+        is_along = shape == (length,) and (dims is None or dim is None or dims[0] == dim)
+        if says_names and is_along and kind in "OSUTiu":
+            found.append((name, end))
+    ids = [name for name, end in found if end == "id"]
+    chosen = ids or [name for name, _ in found]
+    return chosen[0] if len(chosen) == 1 else None
