@@ -16,9 +16,8 @@ from distributed import Client
 
 import dhsic
 from dhsic.cli import main
-from dhsic.criteria.base import AbstractCriterion
+from dhsic.criteria.base import UNIT_NUMBERS, AbstractCriterion
 from dhsic.criteria.table import CRITERIA
-from dhsic.criteria.targets import UNIT_NUMBERS
 from dhsic.engines.base import AbstractEngine
 from dhsic.engines.final import FINAL_ENGINES
 from dhsic.kernels.base import AbstractKernel

@@ -3,6 +3,8 @@
 Most criteria know the score of a feature from the feature: `columns` are the score and, where it
 has a sign, the statistic. Those that borrow strength from all features (the moderated t) hand out
 other columns, and `finish` once all are there.
+
+Labels are of one target: two classes, classes, or numbers. A `LabelReading` says which.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -17,7 +20,9 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
-from dhsic.kernels.label_kernels import LabelMatrix
+from dhsic.kernels.label_kernels import ClassTarget, LabelMatrix, RealTargets
+from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel, label_matrix
+from dhsic.validation import as_array
 
 #: Scores closer than this, relative to the larger of two neighbours, are ties.
 TIE = 1e-10
@@ -46,13 +51,13 @@ class CriterionScores:
 
     @property
     def order_by(self) -> Float:
-        """What features are ordered by, (s,)."""
+        """`key`, or the score."""
         return self.score if self.key is None else self.key
 
 
 @dataclass(frozen=True, slots=True)
 class LabelReading:
-    """Labels that a criterion takes: how they are read, and what is kept of them."""
+    """Labels that a criterion takes: how they are read for it, and what is kept of them."""
 
     read: Callable[[Array, Any], LabelMatrix]
     prepare: Callable[[LabelMatrix], Any]
@@ -120,18 +125,6 @@ class AbstractCriterion(ABC):
         return {f.name: getattr(self, f.name) for f in fields(mine)}
 
 
-def check_part(name: str, value: Any, what: str) -> None:
-    """Refuse what is no number between 0 and 1.
-
-    Raises
-    ------
-    InputError
-        Anything else, 0 and 1 included.
-    """
-    if isinstance(value, bool) or not (isinstance(value, Real) and 0 < float(value) < 1):
-        raise InputError(f"{name}={value!r}; pass {what}, a number between 0 and 1.")
-
-
 def worst_first(scores: Float) -> Index:
     """Positions by ascending score, (s,); ties by position.
 
@@ -143,3 +136,125 @@ def worst_first(scores: Float) -> Index:
     apart = ~np.isclose(ascending[:-1], ascending[1:], rtol=TIE, atol=0.0)
     group = np.concatenate([[0], np.cumsum(apart)])[: scores.size]
     return by_score[np.lexsort((by_score, group))].astype(np.int64)
+
+
+def check_part(name: str, value: Any, what: str) -> None:
+    """Refuse what is no number between 0 and 1."""
+    if isinstance(value, bool) or not (isinstance(value, Real) and 0 < float(value) < 1):
+        raise InputError(f"{name}={value!r}; pass {what}, a number between 0 and 1.")
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Which sample is of which class.
+
+    Attributes
+    ----------
+    codes : (m,) integers
+        Class of each sample, by the ascending order of the names; of two, 1 is the positive one.
+    sizes : (n,) float64
+        Samples of each class, m_y.
+    """
+
+    codes: Array
+    sizes: Float
+
+    @staticmethod
+    def of(labels: LabelMatrix) -> Classes:
+        """Classes of labels that `two_classes` or `any_classes` has read."""
+        target = labels.parts[0]
+        assert isinstance(target, ClassTarget), "these read classes"
+        return Classes(target.codes, np.bincount(target.codes).astype(np.float64))
+
+    @property
+    def indicators(self) -> Float:
+        """1 where a sample (row) is of a class (column), (m, n)."""
+        return np.asarray(self.codes[:, None] == np.arange(len(self.sizes)), dtype=np.float64)
+
+
+def two_classes(y: Array, criterion: AbstractCriterion, least: int = 1) -> LabelMatrix:
+    """Two classes, of so many samples each, with the label kernel of eq. 17."""
+    labels = any_classes(y, criterion)
+    sizes = Classes.of(labels).sizes
+    if len(sizes) != 2:
+        raise InputError(
+            f"{criterion.name!r} compares two classes and y has {len(sizes)}; pass labels of two, "
+            "or take 'shrunken-centroid' or 'qmi' for more, 'pearson' or 'qmi' for numbers."
+        )
+    if sizes.min() < least:
+        raise InputError(
+            f"{criterion.name!r} needs {least} samples of each class and y has {int(sizes[0])} and "
+            f"{int(sizes[1])}; pass more samples, or take 'centroid'."
+        )
+    return label_matrix(single_target(y, criterion), "balanced")
+
+
+def any_classes(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
+    """Two classes or more with the label kernel ``psi(y) = e_y / m_y`` of JMLR 6.5."""
+    column = single_target(y, criterion)
+    n = len(set(column.tolist()))
+    if n > 2 and (n == len(column) or auto_kernel(column) not in CLASS_KERNELS):
+        raise InputError(
+            f"{criterion.name!r} takes classes and y has {n} different values in {len(column)} "
+            "samples; pass classes that samples share, or take 'pearson' or 'qmi' for numbers."
+        )
+    classes = Classes.of(label_matrix(column, "multiclass"))
+    target = ClassTarget(classes.codes, None, classes.sizes**-2.0, "centroids")
+    return LabelMatrix((target,), len(classes.codes), 1)
+
+
+def numbers(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
+    """Numbers with the linear label kernel; two classes that are names count as -1 and 1."""
+    column = single_target(y, criterion)
+    if _holds_numbers(column):
+        return label_matrix(column, "linear")
+    n = len(set(column.tolist()))
+    if n > 2:  # two names are -1 and 1
+        raise InputError(
+            f"{criterion.name!r} takes numbers, or two classes, and y holds {n} names; pass "
+            "numbers, or take 'shrunken-centroid' or 'qmi' for classes."
+        )
+    codes = Classes.of(two_classes(column, criterion)).codes
+    return LabelMatrix((RealTargets(2.0 * codes[:, None] - 1.0, None),), len(codes), 1)
+
+
+def _holds_numbers(column: Array) -> bool:
+    """Whether labels are numbers, and not truth values or names."""
+    if column.dtype.kind != "O":
+        return column.dtype.kind in "iuf"
+    return all(isinstance(v, Real) and not isinstance(v, (bool, np.bool_)) for v in column)
+
+
+def single_target(y: Array, criterion: AbstractCriterion) -> Array:
+    """The labels, (m,); several targets are refused."""
+    column = as_array(y, "y")
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise InputError(
+            f"{criterion.name!r} takes one target and y has shape {column.shape}; pass one label a "
+            "sample, and run it once for each target."
+        )
+    return column
+
+
+def centred(labels: LabelMatrix) -> Float:
+    """Numbers without their mean, (m,)."""
+    target = labels.parts[0]
+    assert isinstance(target, RealTargets), "`numbers` reads numbers"
+    y = target.values[:, 0]
+    return np.asarray(y - y.mean())
+
+
+def _of_norm_one(labels: LabelMatrix) -> Float:
+    y = centred(labels)
+    return np.asarray(y / np.linalg.norm(y))
+
+
+#: Labels by what a criterion takes and keeps of them; those of numbers are of mean 0, or of norm 1
+#: besides.
+TWO_CLASSES = LabelReading(two_classes, Classes.of)
+TWO_OF_TWO = LabelReading(partial(two_classes, least=2), Classes.of)
+CLASSES = LabelReading(any_classes, Classes.of)
+NUMBERS = LabelReading(numbers, centred)
+UNIT_NUMBERS = LabelReading(numbers, _of_norm_one)

@@ -1,6 +1,9 @@
-"""Pearson's correlation (JMLR 6.1).
+"""Criteria with a linear kernel on a feature: correlation, ridge regression, means of classes.
 
-Ridge regression of the labels on one feature (JMLR 6.6).
+Centroid, t, signal to noise and shrunken centroid compare means of classes. Each is HSIC_0 with
+the linear kernel, for another scaling of features and another map of labels (JMLR 6.2 and 6.5).
+The positive class is the one whose name comes last in order. Count, mean and variance of features
+within classes are products with class indicators.
 """
 
 from __future__ import annotations
@@ -11,11 +14,25 @@ from typing import ClassVar
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.criteria.base import AbstractCriterion, LabelReading
-from dhsic.criteria.means import ratio
-from dhsic.criteria.targets import NUMBERS, UNIT_NUMBERS
+from dhsic.criteria.base import (
+    CLASSES,
+    NUMBERS,
+    TWO_CLASSES,
+    TWO_OF_TWO,
+    UNIT_NUMBERS,
+    AbstractCriterion,
+    Classes,
+    LabelReading,
+    check_part,
+)
 from dhsic.errors import InputError
 from dhsic.validation import is_number
+
+
+def ratio(difference: Float, spread: Float) -> Float:
+    """``difference / spread``: infinite where only the spread is 0, and 0 where both are."""
+    infinite = np.copysign(np.where(difference == 0, 0.0, np.inf), difference)
+    return np.divide(difference, spread, out=infinite, where=spread > 0)
 
 
 @dataclass(frozen=True)
@@ -75,3 +92,152 @@ class RidgeRegression(AbstractCriterion):
         inner, size = X @ state, np.vecdot(X, X) + self.penalty
         w = np.divide(inner, size, out=np.zeros_like(inner), where=size > 0)
         return np.stack([inner * w / (state @ state), w])
+
+
+@dataclass(frozen=True, slots=True)
+class ClassMoments:
+    """Means and variances of c features within n classes.
+
+    Attributes
+    ----------
+    sizes : (n,) float64
+        Samples of each class, m_y.
+    mean, variance : (n, c) float64
+        The variance is that of a sample, divided by ``m_y - 1``; 0 for a single sample.
+    """
+
+    sizes: Float
+    mean: Float
+    variance: Float
+
+    @property
+    def difference(self) -> Float:
+        """Mean of the positive class less that of the negative one, (c,)."""
+        return np.asarray(self.mean[1] - self.mean[0])
+
+    @property
+    def pooled(self) -> Float:
+        """Variance within classes, divided by m less the number of classes, (c,)."""
+        degrees = self.sizes - 1
+        return np.asarray(degrees @ self.variance / degrees.sum())
+
+
+def class_means(X: Float, classes: Classes) -> Float:
+    """Means of features (c, m) within n classes, (n, c)."""
+    return np.asarray((X @ classes.indicators).T / classes.sizes[:, None])
+
+
+def class_moments(X: Float, classes: Classes) -> ClassMoments:
+    """Moments of features (c, m), the variance in a second pass over the block.
+
+    A block holds its features in full, so deviations are from the means themselves and nothing
+    cancels. A spread that rounding of the mean alone would leave is none.
+    """
+    mean = class_means(X, classes)
+    deviations = X - mean.T[:, classes.codes]
+    rounding = X.shape[1] * np.finfo(np.float64).eps * np.abs(X).max(axis=1, initial=0.0)
+    deviations *= deviations
+    sums = (deviations @ classes.indicators).T
+    variance = sums / np.maximum(classes.sizes - 1, 1)[:, None]
+    variance[variance <= rounding**2] = 0.0
+    return ClassMoments(classes.sizes, mean, variance)
+
+
+@dataclass(frozen=True)
+class Centroid(AbstractCriterion):
+    r"""Weighted difference of class means, ``v = w x+ - (1 - w) x-`` (JMLR 6.2); score ``|v|``.
+
+    Two classes. With ``w = 1/2`` it is half the difference of means, ``4 sum_j v_j^2 = tr K H L H
+    = (m - 1)^2 HSIC_0`` with the linear kernel and eq. 17 (the paper's last line drops the 4).
+    Another weight scales classes differently, and the score then depends on where the zero of a
+    feature is, which is its mean.
+
+    When to use it: the difference of means matters in units of the features, or of their overall
+    deviation; the cheapest and least variable of this family where classes hold few samples.
+
+    Parameters
+    ----------
+    centroid_weight : float
+        w, between 0 and 1.
+    """
+
+    name: ClassVar[str] = "centroid"
+    labels: ClassVar[LabelReading] = TWO_CLASSES
+    meaning: ClassVar[str] = "magnitude of the weighted difference of class means"
+    signed: ClassVar[str] = "weighted difference of class means, the last class less the first"
+    centroid_weight: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_part("centroid_weight", self.centroid_weight, "the weight of the positive class")
+
+    def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
+        negative, positive = class_means(X, state)
+        v = self.centroid_weight * positive - (1 - self.centroid_weight) * negative
+        return np.stack([np.abs(v), v])
+
+
+@dataclass(frozen=True)
+class Welch(AbstractCriterion):
+    """The t-statistic with a variance per class (JMLR eq. 24); score ``|t|``.
+
+    ``t = (x+ - x-) / sqrt(s+^2 / m+ + s-^2 / m-)``, Welch's, with variances of a sample. Two
+    classes of at least two samples.
+
+    When to use it: a shift between two classes whose spreads may differ, enough samples to know
+    them by (say ten a class); with fewer, `ModeratedT`.
+    """
+
+    name: ClassVar[str] = "t"
+    labels: ClassVar[LabelReading] = TWO_OF_TWO
+    meaning: ClassVar[str] = "magnitude of the t-statistic with a variance per class"
+    signed: ClassVar[str] = "t-statistic, the last class less the first"
+
+    def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
+        moments = class_moments(X, state)
+        error = np.sqrt((moments.variance / moments.sizes[:, None]).sum(axis=0))
+        t = ratio(moments.difference, error)
+        return np.stack([np.abs(t), t])
+
+
+@dataclass(frozen=True)
+class SignalToNoise(AbstractCriterion):
+    """Signal to noise, ``(x+ - x-) / (s+ + s-)`` (JMLR 6.2, Golub et al. 1999); score: magnitude.
+
+    Deviations are those of a sample. Two classes of at least two samples.
+
+    When to use it: as `Welch`, where a feature should not gain from the larger class alone: the
+    number of samples does not enter.
+    """
+
+    name: ClassVar[str] = "snr"
+    labels: ClassVar[LabelReading] = TWO_OF_TWO
+    meaning: ClassVar[str] = "magnitude of the signal to noise ratio"
+    signed: ClassVar[str] = "signal to noise ratio, the last class less the first"
+
+    def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
+        moments = class_moments(X, state)
+        r = ratio(moments.difference, np.sqrt(moments.variance).sum(axis=0))
+        return np.stack([np.abs(r), r])
+
+
+@dataclass(frozen=True)
+class ShrunkenCentroid(AbstractCriterion):
+    """Squared distances of class centroids from the centroid of all (JMLR eq. 27, 28).
+
+    ``sum_y (x_y - x)^2`` with x_y the mean within class y and x that of all samples; it is ``tr K
+    H L H`` for the linear kernel and ``psi(y) = e_y / m_y``. Two classes or more. The classifier of
+    Tibshirani et al. (2002) goes on to divide by deviations within classes and to cut off small
+    distances; the ranking of JMLR 6.5, which this is, does neither.
+
+    When to use it: many classes, means of which differ in some of them; classes count alike
+    whatever their size.
+    """
+
+    name: ClassVar[str] = "shrunken-centroid"
+    labels: ClassVar[LabelReading] = CLASSES
+    meaning: ClassVar[str] = "squared distances of class means from the overall mean"
+
+    def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
+        """The sum over classes; X has mean 0."""
+        means = class_means(X, state)
+        return np.asarray(np.square(means).sum(axis=0, keepdims=True))

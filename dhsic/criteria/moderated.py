@@ -1,8 +1,7 @@
 r"""The moderated t and the B-statistic (Smyth 2004; JMLR 6.2), which borrow from all features.
 
-What all features together say of the variance of one (Smyth 2004, sections 4 and 6).
-
-Residual variances ``s_j^2`` with f degrees of freedom are taken for draws ``s_0^2 F(f, f_0)``: each
+What all features together say of the variance of one (Smyth 2004, sections 4 and 6): residual
+variances ``s_j^2`` with f degrees of freedom are taken for draws ``s_0^2 F(f, f_0)``: each
 feature has a variance of its own, and those vary about ``s_0^2`` as ``f_0`` degrees of freedom let
 them. Mean and variance of ``log s_j^2`` give both (JMLR eq. 25). The paper prints the gamma
 function where Smyth has its logarithmic derivatives, digamma psi and trigamma psi', the number of
@@ -15,9 +14,8 @@ samples m where he has degrees of freedom, and the moderated variance without it
 Where variances vary no more than f degrees of freedom explain, ``f_0`` is infinite and ``s_0^2``
 their mean, as in limma since 2017.
 
-Odds that a feature differs between classes (Smyth 2004, section 5; JMLR 6.2, B-statistic).
-
-A part `proportion` of the features differs; their differences have a variance ``v_0`` times the
+The odds that a feature differs between classes (Smyth 2004, section 5; JMLR 6.2, B-statistic): a
+part `proportion` of the features differs; their differences have a variance ``v_0`` times the
 residual variance. With ``v = 1/m_+ + 1/m_-``, moderated t and its f degrees of freedom,
 
     ``B = log(proportion / (1 - proportion)) - log(r) / 2
@@ -37,50 +35,108 @@ from scipy.special import digamma, polygamma
 from scipy.stats import t as student
 
 from dhsic._typing import Array, Float
-from dhsic.criteria.base import AbstractCriterion, CriterionScores, LabelReading, check_part
-from dhsic.criteria.means import class_moments, ratio
-from dhsic.criteria.targets import TWO_OF_TWO, Classes
+from dhsic.criteria.base import (
+    TWO_OF_TWO,
+    AbstractCriterion,
+    Classes,
+    CriterionScores,
+    LabelReading,
+    check_part,
+)
+from dhsic.criteria.linear import class_moments, ratio
 
 #: Deviations of differences that differ, in those of the data, that are thought possible.
 DEVIATIONS = (0.1, 4.0)
-
-
-def log_odds(t: Float, degrees: float, v: float, v0: float, proportion: float) -> Float:
-    """B for moderated t, (s,); infinite `degrees` are its limit."""
-    r = (v + v0) / v
-    square = np.square(t)
-    if np.isinf(degrees):
-        evidence = square * (1 - 1 / r) / 2
-    else:
-        evidence = (1 + degrees) / 2 * np.log((square + degrees) / (square / r + degrees))
-    return np.asarray(np.log(proportion / (1 - proportion)) - np.log(r) / 2 + evidence)
-
-
-def spread_of_differences(
-    t: Float, degrees: float, v: float, proportion: float, prior_variance: float
-) -> float:
-    """``v_0`` (limma's ``tmixture``): the mean over the largest ``|t|``, within bounds.
-
-    The r-th largest of s is compared with the quantile that it would be at if a part `proportion`
-    of the features had ``t sqrt(1 + v_0 / v)`` for t.
-    """
-    s = len(t)
-    n = int(np.ceil(proportion / 2 * s))
-    p = max(n / s, proportion)
-    top = np.sort(np.abs(t))[::-1][:n]
-    null = 2 * student.sf(top, degrees)
-    target = ((np.arange(1, n + 1) - 0.5) / s - (1 - p) * null) / p
-    above = target > null
-    v0 = np.zeros(n)
-    v0[above] = v * (np.square(top[above] / student.isf(target[above] / 2, degrees)) - 1)
-    low, high = np.square(DEVIATIONS) / prior_variance
-    return float(np.clip(v0, low, high).mean())
-
-
 #: Part of the median variance below which a variance is taken for so much: logarithms exist.
 LEAST = 1e-5
 #: Where trigamma has this value or less, ``1 / x + 1 / 2`` is its inverse to the last digits.
 FLAT = 1e-9
+#: Degrees of freedom of a prior beyond which the variance counts as known, as in limma.
+NORMAL = 1e6
+
+
+class AbstractModerated(AbstractCriterion):
+    """A criterion of the moderated t, which is its `statistic`."""
+
+    labels: ClassVar[LabelReading] = TWO_OF_TWO
+    signed: ClassVar[str] = "moderated t-statistic, the last class less the first"
+    standardize: ClassVar[bool] = False
+
+    def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
+        moments = class_moments(X, state)
+        return np.stack([moments.difference, moments.pooled])
+
+
+@dataclass(frozen=True)
+class ModeratedT(AbstractModerated):
+    """The moderated t-statistic (Smyth 2004; JMLR 6.2 and eq. 25); score: its magnitude.
+
+    ``t_j = (x+ - x-) / (s_j sqrt(1/m+ + 1/m-))``, where ``s_j^2`` is the pooled variance within
+    classes drawn towards that of all features, see `dhsic.criteria.moderated`: what ``lmFit`` and
+    ``eBayes`` of limma give for two groups. Two classes of at least two samples. Features are
+    taken as they are: what one feature tells of the variance of another is lost once all are
+    scaled to the same variance.
+
+    When to use it: few samples and many features in one unit (log expression, methylation), where
+    the variance of a feature alone is too uncertain to divide by.
+    """
+
+    name: ClassVar[str] = "moderated-t"
+    meaning: ClassVar[str] = "magnitude of the moderated t-statistic"
+
+    def finish(self, state: Classes, columns: Float) -> CriterionScores:
+        t, prior = _moderated(state, columns)
+        return CriterionScores(np.abs(t), t, prior.facts)
+
+
+@dataclass(frozen=True)
+class LogOdds(AbstractModerated):
+    """The B-statistic: logarithm of the odds that a feature differs (Smyth 2004; JMLR 6.2).
+
+    Increasing in the magnitude of the moderated t, so the ranking is that of `ModeratedT`;
+    `statistic` is that t. See `dhsic.criteria.moderated`.
+
+    When to use it: as `ModeratedT`, where a score of 0 should mean even odds.
+
+    Parameters
+    ----------
+    proportion : float
+        Part of the features that is thought to differ, between 0 and 1; it moves all scores.
+    """
+
+    name: ClassVar[str] = "b"
+    meaning: ClassVar[str] = "log odds that the feature differs between the classes"
+    proportion: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_part("proportion", self.proportion, "the part of the features that may differ")
+
+    def finish(self, state: Classes, columns: Float) -> CriterionScores:
+        t, prior = _moderated(state, columns)
+        degrees = prior.total(_degrees(state), len(t))
+        v = _unscaled(state)
+        v0 = spread_of_differences(t, degrees, v, self.proportion, prior.variance)
+        B = log_odds(t, np.inf if prior.degrees > NORMAL else degrees, v, v0, self.proportion)
+        return CriterionScores(B, t, {**prior.facts, "prior_spread": v0}, key=np.abs(t))
+
+
+def _moderated(classes: Classes, columns: Float) -> tuple[Float, Prior]:
+    """Moderated t, (s,), and the prior."""
+    difference, variances = columns
+    degrees = _degrees(classes)
+    prior = fitted(variances, degrees)
+    error = np.sqrt(prior.moderated(variances, degrees) * _unscaled(classes))
+    return ratio(difference, error), prior
+
+
+def _degrees(classes: Classes) -> float:
+    """Degrees of freedom of a pooled variance, m - 2."""
+    return float(classes.sizes.sum() - len(classes.sizes))
+
+
+def _unscaled(classes: Classes) -> float:
+    """``1/m+ + 1/m-``: variance of a difference of means over that of the data."""
+    return float((1 / classes.sizes).sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +145,11 @@ class Prior:
 
     degrees: float
     variance: float
+
+    @property
+    def facts(self) -> dict[str, float]:
+        """What was learnt, plain numbers."""
+        return {"prior_degrees": self.degrees, "prior_variance": self.variance}
 
     def moderated(self, variances: Float, degrees: float) -> Float:
         """``(f_0 s_0^2 + f s_j^2) / (f_0 + f)``, (s,)."""
@@ -130,98 +191,33 @@ def inverse_trigamma(y: float) -> float:
     return float(brentq(lambda x: polygamma(1, x) - y, low * (1 - 1e-9), high, xtol=1e-14 * low))
 
 
-#: Degrees of freedom of a prior beyond which the variance counts as known, as in limma.
-NORMAL = 1e6
+def log_odds(t: Float, degrees: float, v: float, v0: float, proportion: float) -> Float:
+    """B for moderated t, (s,); infinite `degrees` are its limit."""
+    r = (v + v0) / v
+    square = np.square(t)
+    if np.isinf(degrees):
+        evidence = square * (1 - 1 / r) / 2
+    else:
+        evidence = (1 + degrees) / 2 * np.log((square + degrees) / (square / r + degrees))
+    return np.asarray(np.log(proportion / (1 - proportion)) - np.log(r) / 2 + evidence)
 
 
-@dataclass(frozen=True)
-class ModeratedT(AbstractCriterion):
-    """The moderated t-statistic (Smyth 2004; JMLR 6.2 and eq. 25); score: its magnitude.
+def spread_of_differences(
+    t: Float, degrees: float, v: float, proportion: float, prior_variance: float
+) -> float:
+    """``v_0`` (limma's ``tmixture``): the mean over the largest ``|t|``, within bounds.
 
-    ``t_j = (x+ - x-) / (s_j sqrt(1/m+ + 1/m-))``, where ``s_j^2`` is the pooled variance within
-    classes drawn towards that of all features, see `dhsic.criteria.moderated`: what ``lmFit`` and
-    ``eBayes`` of limma give for two groups. Two classes of at least two samples. Features are
-    taken as they are: what one feature tells of the variance of another is lost once all are
-    scaled to the same variance.
-
-    When to use it: few samples and many features in one unit (log expression, methylation), where
-    the variance of a feature alone is too uncertain to divide by.
+    The r-th largest of s is compared with the quantile that it would be at if a part `proportion`
+    of the features had ``t sqrt(1 + v_0 / v)`` for t.
     """
-
-    name: ClassVar[str] = "moderated-t"
-    labels: ClassVar[LabelReading] = TWO_OF_TWO
-    meaning: ClassVar[str] = "magnitude of the moderated t-statistic"
-    signed: ClassVar[str] = "moderated t-statistic, the last class less the first"
-    standardize: ClassVar[bool] = False
-
-    def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
-        return _difference_and_variance(state, X)
-
-    def finish(self, state: Classes, columns: Float) -> CriterionScores:
-        t, prior = _moderated(state, columns)
-        return CriterionScores(np.abs(t), t, _facts(prior))
-
-
-@dataclass(frozen=True)
-class LogOdds(AbstractCriterion):
-    """The B-statistic: logarithm of the odds that a feature differs (Smyth 2004; JMLR 6.2).
-
-    Increasing in the magnitude of the moderated t, so the ranking is that of `ModeratedT`;
-    `statistic` is that t. See `dhsic.criteria.moderated`.
-
-    When to use it: as `ModeratedT`, where a score of 0 should mean even odds.
-
-    Parameters
-    ----------
-    proportion : float
-        Part of the features that is thought to differ, between 0 and 1; it moves all scores.
-    """
-
-    name: ClassVar[str] = "b"
-    labels: ClassVar[LabelReading] = TWO_OF_TWO
-    meaning: ClassVar[str] = "log odds that the feature differs between the classes"
-    signed: ClassVar[str] = ModeratedT.signed
-    standardize: ClassVar[bool] = False
-    proportion: float = 0.01
-
-    def __post_init__(self) -> None:
-        check_part("proportion", self.proportion, "the part of the features that may differ")
-
-    def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
-        return _difference_and_variance(state, X)
-
-    def finish(self, state: Classes, columns: Float) -> CriterionScores:
-        t, prior = _moderated(state, columns)
-        degrees = prior.total(_degrees(state), len(t))
-        v = _unscaled(state)
-        v0 = spread_of_differences(t, degrees, v, self.proportion, prior.variance)
-        B = log_odds(t, np.inf if prior.degrees > NORMAL else degrees, v, v0, self.proportion)
-        return CriterionScores(B, t, {**_facts(prior), "prior_spread": v0}, key=np.abs(t))
-
-
-def _difference_and_variance(classes: Classes, X: Float) -> Float:
-    moments = class_moments(X, classes)
-    return np.stack([moments.difference, moments.pooled])
-
-
-def _moderated(classes: Classes, columns: Float) -> tuple[Float, Prior]:
-    """Moderated t, (s,), and the prior."""
-    difference, variances = columns
-    degrees = _degrees(classes)
-    prior = fitted(variances, degrees)
-    error = np.sqrt(prior.moderated(variances, degrees) * _unscaled(classes))
-    return ratio(difference, error), prior
-
-
-def _degrees(classes: Classes) -> float:
-    """Degrees of freedom of a pooled variance, m - 2."""
-    return float(classes.sizes.sum() - len(classes.sizes))
-
-
-def _unscaled(classes: Classes) -> float:
-    """``1/m+ + 1/m-``: variance of a difference of means over that of the data."""
-    return float((1 / classes.sizes).sum())
-
-
-def _facts(prior: Prior) -> dict[str, float]:
-    return {"prior_degrees": prior.degrees, "prior_variance": prior.variance}
+    s = len(t)
+    n = int(np.ceil(proportion / 2 * s))
+    p = max(n / s, proportion)
+    top = np.sort(np.abs(t))[::-1][:n]
+    null = 2 * student.sf(top, degrees)
+    target = ((np.arange(1, n + 1) - 0.5) / s - (1 - p) * null) / p
+    above = target > null
+    v0 = np.zeros(n)
+    v0[above] = v * (np.square(top[above] / student.isf(target[above] / 2, degrees)) - 1)
+    low, high = np.square(DEVIATIONS) / prior_variance
+    return float(np.clip(v0, low, high).mean())

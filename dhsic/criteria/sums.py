@@ -1,11 +1,10 @@
-r"""Sums over the Gaussian kernel matrix of one feature, for a block of features.
+r"""The Gaussian kernel of one feature: its width, its nodes, and sums over its matrix.
 
 ``<L, K>`` with L as a product of thin matrices, ``L = B diag(w) B'``, needs ``B' K B`` alone, and K
-is of low rank but for steep kernels: nodes make it linear in the samples, exactly where a feature
-has few values and to 1e-13 of the kernel's largest value elsewhere (`dhsic.criteria.sums`). What
-is left goes by the definition, tile by tile through one triangle, so memory stays small.
-
-The Gaussian kernel of one feature by a few nodes, ``K = P K_nodes P'``, linear in the samples.
+is of low rank but for steep kernels: a few nodes, ``K = P K_nodes P'``, make it linear in the
+samples, exactly where a feature has few values and to 1e-13 of the kernel's largest value
+elsewhere. What is left goes by the definition, tile by tile through one triangle, so memory stays
+small.
 
 A feature with q levels has them for nodes, and P says which sample is at which: exact. Any other
 feature has Chebyshev nodes over its range ``[-R, R]``, and P interpolates between them, in either
@@ -18,13 +17,21 @@ that is at most ``1 + Lebesgue`` times as much. Standardised data take about 40 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Array, Float
+from dhsic._typing import Array, Float, Index
+from dhsic.errors import InputError
+from dhsic.kernels.bandwidth import (
+    MEDIAN_SAMPLES,
+    AbstractBandwidth,
+    Dimension,
+    Fixed,
+    Median,
+    resolve_bandwidth,
+)
 
 #: Error of an entry of K that is let pass; entries are at most 1.
 TOLERANCE = 1e-13
@@ -34,6 +41,16 @@ MOST_NODES = 256
 STEEPEST = 1e4
 #: rho of the bound that are tried.
 _RHO = 1 + np.geomspace(0.05, 30, 60)
+#: Side of a tile of the definition.
+TILE = 256
+#: Entries of indicators at a time.
+ENTRIES = 1 << 20
+#: Samples that are interpolated at a time: they stay in the cache.
+ROWS = 2048
+#: Nodes are worth it while they are so many times fewer than the samples.
+WORTH = 4
+#: Features of up to so many values have their pairs counted.
+FEW_VALUES = 64
 
 
 @lru_cache(maxsize=1024)
@@ -98,36 +115,10 @@ def gaussian(points: Float, sigma: Any) -> Float:
     return np.exp(D, out=D)
 
 
-#: Side of a tile of the definition.
-TILE = 256
-#: Entries of indicators at a time.
-ENTRIES = 1 << 20
-#: Samples that are interpolated at a time: they stay in the cache.
-ROWS = 2048
-#: Nodes are worth it while they are so many times fewer than the samples.
-WORTH = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """Sums over K of c features.
-
-    Attributes
-    ----------
-    inner : (c,) float64
-        ``<L, K>``.
-    squares : (c,) float64
-        ``|K|^2``, the sum of squared entries; of no meaning where it was not asked for.
-    """
-
-    inner: Float
-    squares: Float
-
-
 def kernel_sums(
     X: Float, n_levels: Array, sigma: Float, B: Float, w: Float, *, squares: bool = False
-) -> Sums:
-    """Sums over K of every feature.
+) -> tuple[Float, Float]:
+    """``<L, K>`` and ``|K|^2`` of every feature, (c,) each.
 
     Parameters
     ----------
@@ -140,7 +131,7 @@ def kernel_sums(
     B, w : (m, g) and (g,) float64
         ``L = B diag(w) B'``.
     squares : bool
-        Whether ``|K|^2`` is wanted.
+        Whether ``|K|^2``, the sum of squared entries, is wanted; else it has no meaning.
     """
     inner, norms = np.empty(len(X)), np.empty(len(X))
     for q in np.unique(n_levels[n_levels > 0]):
@@ -151,7 +142,7 @@ def kernel_sums(
             inner[which], norms[which] = _by_levels(X[which], int(q), sigma[which], B, w)
     for j in np.flatnonzero(n_levels == 0):
         inner[j], norms[j] = _of_feature(X[j], float(sigma[j]), B, w, squares=squares)
-    return Sums(inner, norms)
+    return inner, norms
 
 
 def _by_levels(X: Float, q: int, sigma: Float, B: Float, w: Float) -> tuple[Float, Float]:
@@ -207,3 +198,88 @@ def _by_definition(x: Float, sigma: float, B: Float, w: Float) -> tuple[float, f
             inner += times * float(np.vdot(K @ weighted[columns], B[rows]))
             squares += times * float(np.vdot(K, K))
     return inner, squares
+
+
+def resolve_width(bandwidth: object) -> AbstractBandwidth:
+    """Policy for the width of the kernel on one feature; a grid is refused."""
+    policy = resolve_bandwidth(bandwidth)
+    if not isinstance(policy, Dimension | Fixed | Median):
+        raise InputError(
+            f"bandwidth={bandwidth!r} is a choice among widths, and scores of features under "
+            "different widths do not compare; pass 'dimension', 'median' or one positive number."
+        )
+    return policy
+
+
+def widths_of(X: Float, policy: AbstractBandwidth) -> Float:
+    """Sigma of every feature (c, m) that varies, (c,), by what `resolve_width` returned."""
+    if isinstance(policy, Fixed):
+        return np.full(len(X), policy.sigma)
+    if isinstance(policy, Dimension):
+        return np.full(len(X), 0.5)
+    stride = -(-X.shape[1] // MEDIAN_SAMPLES)
+    return np.array([0.5 / median_square(x[::stride]) for x in X])
+
+
+def median_square(x: Float) -> float:
+    """Median squared distance of pairs i < j of x, (m,); of the positive ones where most are 0.
+
+    On a line pairs need not be written out: those within t of a value lie next to it in order, and
+    those of few values are counted.
+    """
+    s = np.sort(x)
+    places = np.flatnonzero(np.concatenate([[True], s[1:] != s[:-1]]))
+    if places.size <= FEW_VALUES:
+        return _median_of_levels(s[places], np.diff(np.append(places, len(s))))
+    n, equal = len(s) * (len(s) - 1) // 2, _n_within(s, 0.0)
+    middle = _median(s, 0, n)
+    return middle if middle > 0 else _median(s, equal, n)
+
+
+def _median_of_levels(values: Float, counts: Index) -> float:
+    """The same from values and how often each occurs, (q,)."""
+    if len(values) == 1:
+        return 1.0  # the samples that were taken are all alike
+    D = np.square(np.subtract.outer(values, values)).ravel()
+    order = np.argsort(D, kind="stable")
+    pairs = (np.outer(counts, counts) - np.diag(counts)).ravel()  # each pair i, i' twice
+    up_to = np.cumsum(pairs[order]) // 2
+    equal, n = int(np.dot(counts, counts - 1)) // 2, int(up_to[-1])
+
+    def median(first: int) -> float:
+        middle = [first + (n - first - 1) // 2, first + (n - first) // 2]
+        return float(D[order[np.searchsorted(up_to, middle, side="right")]].mean())
+
+    return median(0) or median(equal)
+
+
+def _median(s: Float, first: int, end: int) -> float:
+    """Median of the squared distances from place `first` to before `end`, in ascending order."""
+    low, high = first + (end - first - 1) // 2, first + (end - first) // 2
+    below = _distance(s, low)
+    above = below if low == high else _distance(s, high)
+    return (below**2 + above**2) / 2
+
+
+def _distance(s: Float, k: int) -> float:
+    """Distance of sorted values at place k from 0, in ascending order, by bisection."""
+    low, high = 0.0, float(s[-1] - s[0])
+    if _n_within(s, low) > k:
+        return 0.0
+    while low < (middle := (low + high) / 2) < high:
+        n = _n_within(s, middle)
+        low, high = (low, middle) if n > k else (middle, high)
+        if n == k + 1:
+            break
+    to = _ends(s, high)
+    return float((s[to] - s).max())
+
+
+def _n_within(s: Float, t: float) -> int:
+    """Pairs of sorted values at most t apart."""
+    return int((_ends(s, t) - np.arange(len(s))).sum())
+
+
+def _ends(s: Float, t: float) -> Index:
+    """For each of the sorted values, the place of the last one that is at most t above it."""
+    return np.searchsorted(s, s + t, side="right") - 1

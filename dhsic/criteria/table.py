@@ -8,8 +8,14 @@ from typing import Any
 
 from dhsic.criteria.base import AbstractCriterion
 from dhsic.criteria.kernels import MMD, QMI, TargetAlignment
-from dhsic.criteria.linear import Pearson, RidgeRegression
-from dhsic.criteria.means import Centroid, ShrunkenCentroid, SignalToNoise, Welch
+from dhsic.criteria.linear import (
+    Centroid,
+    Pearson,
+    RidgeRegression,
+    ShrunkenCentroid,
+    SignalToNoise,
+    Welch,
+)
 from dhsic.criteria.moderated import LogOdds, ModeratedT
 from dhsic.errors import InputError
 

@@ -15,8 +15,7 @@ import numpy as np
 from dhsic._typing import Array, Index
 from dhsic.algorithms.state import SelectionState, begin
 from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_first
-from dhsic.criteria.kernels import resolve_width
-from dhsic.criteria.sums import ENTRIES, MOST_NODES, ROWS
+from dhsic.criteria.sums import ENTRIES, MOST_NODES, ROWS, resolve_width
 from dhsic.criteria.table import criterion_of
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
