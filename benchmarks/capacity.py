@@ -121,7 +121,7 @@ def show_rates(rates, costs):
 def work_for(source, y, asked, n_threads):
     """(work, promise of the driver) of a selection on a cluster of so many threads."""
     run = dhsic.BAHSIC(**asked).new_run(source, y, Foreseen(n_threads), memory=UNLIMITED)
-    promise, budget = run.fitted(run.n_samples)
+    promise, budget = run.selector.fitted(run)
     return work_of(run, promise, budget), promise
 
 

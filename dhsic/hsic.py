@@ -63,6 +63,19 @@ def weights(L: Float, estimator: str = "unbiased", covariates: Array | None = No
     return _biased(L) if estimator == "biased" else _unbiased(L)
 
 
+def checked_weights(L: Float, estimator: str, covariates: Array | None) -> Float:
+    """W as of `weights`, of labels of which something is left.
+
+    Raises
+    ------
+    InputError
+        Labels that are all alike once covariates are taken out.
+    """
+    W = weights(L, estimator, covariates)
+    _check_left(float(np.abs(W).max()), float(np.abs(L).max()), len(L), estimator, covariates)
+    return W
+
+
 def check_estimator(estimator: str, m: int) -> None:
     """Refuse an unknown estimator, or one that m samples are too few for."""
     if estimator not in ESTIMATORS:
@@ -196,3 +209,35 @@ def _unbiased_core(weights: Float, s: float, m: int) -> Float:
     M[g, g] = s / ((m - 1) * (m - 2))
     M[g, g + 1] = M[g + 1, g] = -1.0 / (m - 2)
     return M / (m * (m - 3))
+
+
+def checked_factored_weights(
+    L: LowRankSymmetric, estimator: str, covariates: Array | None
+) -> LowRankSymmetric:
+    """W as of `factored_weights`; raises as `checked_weights`."""
+    W = factored_weights(L, estimator, covariates)
+    largest = float((np.square(L.F) @ np.abs(L.weights)).max())
+    _check_left(W.norm / L.n_samples, largest, L.n_samples, estimator, covariates)
+    return W
+
+
+def _check_left(
+    largest_weight: float, largest_label: float, m: int, estimator: str, covariates: Array | None
+) -> None:
+    if largest_weight * m * m > 1e-9 * largest_label:
+        return
+    if covariates is None and estimator == "biased":
+        raise InputError(
+            "Nothing is left of the label matrix once its mean is taken out: rows of a given L "
+            "that are all alike. Pass labels that vary, or a centred L."
+        )
+    if covariates is None:
+        raise InputError(
+            "Nothing is left of the labels once their mean is taken out: of a class of one sample "
+            "the unbiased estimate makes nothing. Pass labels that more samples share, or "
+            "estimator='biased'."
+        )
+    raise InputError(
+        "Nothing is left of the labels once their mean and the covariates are taken out; pass "
+        "labels that vary, or fewer covariates."
+    )

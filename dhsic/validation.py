@@ -90,6 +90,11 @@ def is_positive(value: Any) -> bool:
     return is_number(value) and float(value) > 0
 
 
+def is_count(value: Any, least: int = 1) -> bool:
+    """Whether it is a whole number from `least`, and no truth value."""
+    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
+
+
 def refuse_lossy(given: Any, what: str) -> None:
     """Refuse sparse and masked arrays, and AnnData: NumPy would make something else of them."""
     if type(given).__module__.partition(".")[0] == "anndata":

@@ -15,7 +15,21 @@ from dhsic.cli import main
 #: Classes that users are given and do not make.
 GIVEN = ("FeatureTests", "Plan", "Run", "TestResult")
 #: What runs ask of estimators.
-INNER = ("new_run", "parameters", "takes_groups", "set_fit_request")
+INNER = (
+    *("new_run", "takes_groups", "takes_self", "set_fit_request", "check_samples", "labels"),
+    *(
+        "fitted",
+        "rank",
+        "smaller",
+        "engines",
+        "dependence",
+        "algorithm",
+        "ahead",
+        "rounds",
+        "order",
+    ),
+    *("tell", "method", "sizes", "centring"),
+)
 DOORS = Path(__file__).parent / "data" / "doors.json"
 
 

@@ -561,7 +561,7 @@ def test_halves_are_those_of_the_data_that_were_ranked(store, tmp_path, kept, mo
     whole = fit(store.given, stability=3)
     run = tmp_path / "run" if kept else None
     before = store.array[...]
-    execute = dhsic.selectors.run.AbstractRun.execute
+    execute = dhsic.selectors.run.SelectionRun.execute
     done = []
 
     def executed(self):
@@ -571,7 +571,7 @@ def test_halves_are_those_of_the_data_that_were_ranked(store, tmp_path, kept, mo
         return execute(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(dhsic.selectors.run.AbstractRun, "execute", executed)
+        patch.setattr(dhsic.selectors.run.SelectionRun, "execute", executed)
         with pytest.raises(DataError, match="not those that the first pass of this run"):
             fit(store.given, run, stability=3)
     if kept:

@@ -23,7 +23,7 @@ from dhsic.engines.final import FINAL_ENGINES
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.table import KERNELS
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.selectors.bahsic import BAHSIC, Elimination
+from dhsic.selectors.bahsic import BAHSIC
 from dhsic.selectors.onepass import OnePass
 from dhsic.selectors.select import METHODS
 from dhsic.sources.base import AbstractSource, Block
@@ -164,7 +164,7 @@ def test_an_engine(data, client, tmp_path, monkeypatch):
     assert result["round_engine"].to_numpy()[0].startswith("loops")
 
 
-# An algorithm: a file in dhsic/algorithms/, a run and an estimator in one in dhsic/selectors/ --
+# An algorithm: a file in dhsic/algorithms/, an estimator in one in dhsic/selectors/ ------------
 
 
 def halving(dependence, state, step):
@@ -176,17 +176,12 @@ def halving(dependence, state, step):
         yield state
 
 
-@dataclass(frozen=True)
-class HalvingRun(Elimination):
-    algorithm = staticmethod(halving)
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
 class Halving(BAHSIC):
     """Backward elimination by halves."""
 
-    _run = HalvingRun
     _method = "halving"
+    algorithm = staticmethod(halving)
 
 
 def test_an_algorithm(data, client, tmp_path, monkeypatch):

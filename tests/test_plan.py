@@ -161,7 +161,7 @@ def test_memory_is_what_the_run_promises(store, data, approx):
         told = plan(store, data[1], rates=RATES, approx=approx, runtime=runtime)
         source = dhsic.open_source(store)
         run = dhsic.BAHSIC(approx=approx).new_run(source, data[1], runtime)
-        promised = run.promise_for(M)
+        promised = run.selector.fitted(run)[0]
 
     for part in ("squares", "tasks", "survivors", "vectors", "landmarks"):
         assert getattr(told.promise, part) == getattr(promised, part), part

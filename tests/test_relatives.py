@@ -26,7 +26,6 @@ from dhsic.errors import InputError
 from dhsic.kernels.labels import label_matrix
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.selectors.onepass import Once
 from dhsic.sources.opening import open_source
 
 TWO_CLASS = ("centroid", "t", "snr", "moderated-t", "b", "mmd")
@@ -36,9 +35,8 @@ def run(X, y, criterion, runtime=None, *, rows=None, checkpoint=None, missing_co
     source = open_source(X, n_samples=len(y) if rows is None else None, missing_code=missing_code)
     parameters = OnePass(criterion=criterion, **options)
     runtime = Threads(1) if runtime is None else runtime
-    return Once(
-        source, np.asarray(y), parameters, runtime, rows=rows, checkpoint=checkpoint
-    ).execute()
+    asked = parameters.new_run(source, np.asarray(y), runtime, rows=rows, checkpoint=checkpoint)
+    return asked.execute()
 
 
 def scores_of(outcome):
@@ -448,8 +446,9 @@ def test_missing_codes_are_missing(rng, criterion):
     assert coded.scaling.n_missing.sum() == (X < 0).sum()
     if (X < 0).any():
         parameters = OnePass(criterion=criterion, missing="error")
+        asked = parameters.new_run(open_source(X, n_samples=40, missing_code=-1), y, Threads(1))
         with pytest.raises(InputError, match="values are missing"):
-            Once(open_source(X, n_samples=40, missing_code=-1), y, parameters, Threads(1)).execute()
+            asked.execute()
 
 
 def test_rows_are_those_that_take_part(wide):
@@ -529,7 +528,8 @@ def test_a_sentence_says_what_does_not_fit(rng, criterion, y, options, words):
 
 def test_covariates_are_refused(rng):
     source = open_source(rng.standard_normal((12, 3)), n_samples=12)
-    once = Once(source, TWO, OnePass(criterion="t"), Threads(1), covariates=np.ones((12, 1)))
+    parameters = OnePass(criterion="t")
+    once = parameters.new_run(source, TWO, Threads(1), covariates=np.ones((12, 1)))
 
     with pytest.raises(InputError, match="no covariates"):
         once.execute()

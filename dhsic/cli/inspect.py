@@ -153,7 +153,7 @@ def inspect(
 def _promise(source: AbstractSource) -> Promise:
     """What a `select` with default options would promise to need."""
     run = BAHSIC().new_run(source, np.empty(0), choose_runtime("threads"))
-    return run.promise_for(source.n_samples)
+    return run.selector.fitted(run)[0]
 
 
 def _values(source: AbstractSource) -> str:

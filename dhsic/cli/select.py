@@ -27,7 +27,7 @@ from dhsic.joins.labels import Labelled
 from dhsic.memory import Promise, available_bytes, human, peak_bytes, resident_bytes
 from dhsic.results import exists, load, save
 from dhsic.runtime import choose_runtime
-from dhsic.selectors.run import AbstractRun
+from dhsic.selectors.run import SelectionRun
 from dhsic.simulation.truth import read_truth
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.tables import table_suffix
@@ -59,7 +59,7 @@ def perform(ctx: click.Context, job: SelectJob) -> None:
     show(result, truth, job.out, as_json=job.as_json, took=took)
 
 
-def _announce(ctx: click.Context, job: SelectJob, run: AbstractRun, promise: Promise) -> None:
+def _announce(ctx: click.Context, job: SelectJob, run: SelectionRun, promise: Promise) -> None:
     """Say what is about to begin, and that there is something to lose from now on."""
     ctx.meta[BEGUN] = True
     other = (
@@ -71,7 +71,7 @@ def _announce(ctx: click.Context, job: SelectJob, run: AbstractRun, promise: Pro
     where = (
         f"{run.runtime.n_workers} threads" if run.runtime.name == "threads" else run.runtime.name
     )
-    say("run", f"{run.parameters.described()} on {where}{_kept(job)}")
+    say("run", f"{run.selector.described()} on {where}{_kept(job)}")
     say("memory", f"{promise}; allowed {human(allowed)}")
 
 

@@ -31,8 +31,7 @@ from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
 from dhsic.lowrank.base import Landmarks
 from dhsic.lowrank.landmarks import CHUNK, landmark_statistic, random_directions, uniform_rows
 from dhsic.lowrank.table import FACTORIZERS, resolve_factorizer
-from dhsic.selectors.parameters import is_count
-from dhsic.validation import as_numbers
+from dhsic.validation import as_numbers, is_count
 
 #: Features whose random directions are in memory together.
 WIDTH = 16 * CHUNK

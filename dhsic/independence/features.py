@@ -29,11 +29,10 @@ from dhsic.passes.once import look_at
 from dhsic.passes.reader import Reader
 from dhsic.passes.task import AbstractPass, Tile
 from dhsic.runtime.threads import Threads
-from dhsic.selectors.parameters import Standardize, check_standardize, scales
-from dhsic.selectors.run import KEEPING, check_measured
+from dhsic.selectors.parameters import SCALING, Standardize, scales
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
-from dhsic.sources.values import recoded
+from dhsic.sources.values import KEEPING, recoded
 from dhsic.validation import as_array
 
 
@@ -222,7 +221,7 @@ def _standardised(
     """Features `which`, (m, n), scaled over the samples, and which of them do not vary, (n,)."""
     if missing not in ("mean", "error"):
         raise InputError(f"missing={missing!r} is unknown; pass 'mean' or 'error'.")
-    check_standardize(standardize)
+    SCALING("standardize", standardize)
     order = np.argsort(which, kind="stable")
     features = which[order]
     with Threads() as runtime:
@@ -237,7 +236,7 @@ def _standardised(
             known.append(scaling)
             at += len(block)
     whole = Scaling.join(known)
-    check_measured(whole, missing=missing, standardize=scaled, has_bandwidth=kernel.has_bandwidth)
+    whole.check(missing, standardize=scaled, has_bandwidth=kernel.has_bandwidth)
     constant = np.empty(len(which), dtype=bool)
     constant[order] = whole.constant
     return Z, constant

@@ -36,7 +36,7 @@ from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.symmetric import DenseSymmetric, Symmetric
 from dhsic.memory import available_bytes, human
-from dhsic.selectors.parameters import is_count
+from dhsic.validation import is_count
 
 METHODS = ("permutation", "gamma", "normal")
 #: (m, m) matrices of float64 at the peak of a test that writes them out, besides one a width.

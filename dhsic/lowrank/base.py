@@ -13,7 +13,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -22,7 +21,7 @@ from dhsic._typing import Float, Index
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.validation import is_number
+from dhsic.validation import is_count, is_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +219,3 @@ def check_tolerance(tolerance: Any, factorizer: str) -> None:
     """
     if not (is_number(tolerance) and 0 <= float(tolerance) < 1):
         raise InputError(f"{factorizer} tolerance={tolerance!r}; pass a number from 0 to below 1.")
-
-
-def is_count(value: object) -> bool:
-    """Whether a value is a whole number from 1."""
-    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= 1

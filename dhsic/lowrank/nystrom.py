@@ -19,9 +19,10 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.errors import InputError
-from dhsic.lowrank.base import AbstractFactorizer, BaseRows, check_rank, check_tolerance, is_count
+from dhsic.lowrank.base import AbstractFactorizer, BaseRows, check_rank, check_tolerance
 from dhsic.lowrank.landmarks import signs
 from dhsic.lowrank.residuals import HeldOut, estimated_error, held_positions
+from dhsic.validation import is_count
 
 
 @dataclass(frozen=True)

@@ -22,15 +22,15 @@ from dhsic.plans.time import NETWORK, Expected, Rates
 from dhsic.plans.work import Work
 from dhsic.runtime.base import AbstractRuntime, Job, Task, WorkerMemory
 from dhsic.runtime.threads import Threads, usable_cores
-from dhsic.selectors.parameters import check_memory, check_stability
+from dhsic.selectors.parameters import BYTES
 from dhsic.selectors.request import Request
-from dhsic.selectors.run import AbstractRun
+from dhsic.selectors.run import SelectionRun
 from dhsic.selectors.select import method_of, selector_of
 from dhsic.selectors.workers import WorkerPromise
 from dhsic.sources.base import AbstractSource
 
 
-def check_fits(promise: Promise, run: AbstractRun, block_bytes: int) -> None:
+def check_fits(promise: Promise, run: SelectionRun, block_bytes: int) -> None:
     """Refuse what the run itself would refuse, and say what the memory is for.
 
     Raises
@@ -39,7 +39,7 @@ def check_fits(promise: Promise, run: AbstractRun, block_bytes: int) -> None:
         The promise exceeds the limit of the run.
     """
     try:
-        promise.check(run.memory, run.smaller)
+        promise.check(run.memory, run.selector.smaller(run))
     except MemoryBudgetError as error:
         blocks = COPIES * block_bytes * run.runtime.n_workers
         if 2 * blocks > promise.total - promise.process:
@@ -48,7 +48,7 @@ def check_fits(promise: Promise, run: AbstractRun, block_bytes: int) -> None:
                 "again with narrower chunks (dhsic inspect says how), or use fewer threads."
             )
         elif 2 * (promise.squares + promise.tasks - blocks) > promise.total - promise.process:
-            advice = f"Most of it is for m x m matrices: {run.smaller}."
+            advice = f"Most of it is for m x m matrices: {run.selector.smaller(run)}."
         else:
             raise
         message = f"{error} {advice}"
@@ -177,12 +177,12 @@ def plan_of(
         It would be refused, or does not fit.
     """
     run = request.new_run(runtime)
-    run.parameters.check()
+    run.selector.check()
     if worker_memory is not None and not runtime.is_remote:
         allowed = worker_memory if run.memory is None else min(run.memory, worker_memory)
         run = replace(run, memory=allowed)
     m = run.n_samples
-    run.check_samples(m)
+    run.selector.check_samples(run)
     is_remote = run.runtime.is_remote
     if is_remote:
         _check_reach(run)
@@ -191,7 +191,7 @@ def plan_of(
         with Threads() as here:
             run = run.looked(here, whole=run.source.n_features * m <= LOOKED_AT)
         values = run.values_told()
-    promise, budget = run.fitted(m)
+    promise, budget = run.selector.fitted(run)
     limits = WorkerMemory(worker_memory, said_by="worker_memory=") if is_remote else None
     budget = run.room_on_workers(limits, budget)
     work, data = work_of(run, promise, budget), Stored.of(run.source, m)
@@ -199,9 +199,12 @@ def plan_of(
     worker = None
     if limits is not None:
         worker = WorkerPromise.of(run, limits, 0 if work is None else work.state_bytes)
-        worker.check(limits, run.smaller)
+        worker.check(limits, run.selector.smaller(run))
     speed = Rates.measured(run.source, m) if rates is None else Rates.of(rates)
-    assumed = [*halves_of(request.selector.stability), *(() if work is None else work.assumed)]
+    assumed = [] if work is None else [*work.assumed]
+    if run.selector.stability:
+        halves = f"{run.selector.stability} runs over half of the samples come besides"
+        assumed.insert(0, f"{halves} (stability=), and are not counted")
     if is_remote:
         assumed.append(
             f"workers have one thread each and share a folder; a state reaches each at "
@@ -209,10 +212,10 @@ def plan_of(
         )
     if rates is None:
         assumed.append("other machines are as fast as this one, and the store is read as fast")
-    n_steps = getattr(run.parameters, "max_iterations", None)
+    n_steps = getattr(run.selector, "max_iterations", None)
     return Plan(
         method=method_of(request.selector)[0],
-        description=run.parameters.described().rstrip(","),
+        description=run.selector.described().rstrip(","),
         data=data,
         values=values,
         runtime=run.runtime.name,
@@ -236,7 +239,7 @@ def bytes_of(amount: int | str | None) -> int | None:
         What is none.
     """
     if not isinstance(amount, str):
-        check_memory(amount)
+        BYTES("memory", amount)
         return None if amount is None else int(amount)
     from dask.utils import parse_bytes
 
@@ -248,15 +251,7 @@ def bytes_of(amount: int | str | None) -> int | None:
         ) from error
 
 
-def halves_of(stability: object) -> tuple[str, ...]:
-    """What the runs over halves of the samples are to a plan."""
-    n = check_stability(stability)
-    if not n:
-        return ()
-    return (f"{n} runs over half of the samples come besides (stability=), and are not counted",)
-
-
-def _check_reach(run: AbstractRun) -> None:
+def _check_reach(run: SelectionRun) -> None:
     """Refuse data that workers cannot be sent."""
     from dhsic.runtime.dask import CLIENT_BYTES
 
@@ -268,7 +263,7 @@ def _check_reach(run: AbstractRun) -> None:
         )
 
 
-def _times(run: AbstractRun, work: Work, rates: Rates) -> Iterator[Expected]:
+def _times(run: SelectionRun, work: Work, rates: Rates) -> Iterator[Expected]:
     """On 1, 2, 10 workers and those of the run: threads as far as there are cores here."""
     if not work.is_timed:
         return
@@ -285,9 +280,9 @@ def _times(run: AbstractRun, work: Work, rates: Rates) -> Iterator[Expected]:
         yield Expected.of(afar, rates, n, on_cluster=True)
 
 
-def _elsewhere(run: AbstractRun, n_workers: int) -> Work:
+def _elsewhere(run: SelectionRun, n_workers: int) -> Work:
     """The same run on a cluster."""
     there = replace(run, runtime=Foreseen(n_workers), memory=1 << 62)
-    work = work_of(there, *there.fitted(run.n_samples))
+    work = work_of(there, *there.selector.fitted(there))
     assert work is not None, "it is foreseen here, so it is there"
     return work

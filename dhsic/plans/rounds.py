@@ -27,11 +27,11 @@ from dhsic.passes.lowrank import CHEAP, SAMPLE_FEWEST, flops_of_round, sample_si
 from dhsic.passes.sums import EPOCH, FEW, FEW_CHOSEN
 from dhsic.plans.work import Move, Tally, Work
 from dhsic.selectors.bahsic import AbstractElimination
-from dhsic.selectors.fohsic import Forward
-from dhsic.selectors.onepass import Once
-from dhsic.selectors.rounds import AbstractRounds
-from dhsic.selectors.run import AbstractRun
-from dhsic.selectors.svmrfe import Recursive
+from dhsic.selectors.fohsic import FOHSIC
+from dhsic.selectors.onepass import OnePass
+from dhsic.selectors.rounds import KernelSelector
+from dhsic.selectors.run import SelectionRun
+from dhsic.selectors.svmrfe import SVMRFE
 
 VARY = "all features vary; those that do not leave before the first round"
 SERIES = "a round takes 1.4 products a feature in float32 and 0.2 in float64, as seen on genotypes"
@@ -45,25 +45,24 @@ MACHINES = "the support vector machines of the rounds, which run in this process
 UNTIMED = "what this kernel or criterion computes is not foreseen, so there are no flops or times"
 
 
-def work_of(run: AbstractRun, promised: Promise, budget: int | None) -> Work | None:
+def work_of(run: SelectionRun, promised: Promise, budget: int | None) -> Work | None:
     """All passes of a run; None where the data decide how many steps it takes.
 
     Parameters
     ----------
     promised, budget
-        Memory of this run and bytes of it for survivors, as of `AbstractRun.fitted`.
+        Memory of this run and bytes of it for survivors, as of `Selector.fitted`.
     """
-    tally = Tally.of(run, budget)
-    if isinstance(run, AbstractElimination):
-        return _eliminated(run, tally)
-    if isinstance(run, Forward):
-        return _joined(run, tally, is_thin=promised.landmarks > 0)
-    return _at_once(run, tally) if isinstance(run, Once) else None
+    tally, asked = Tally.of(run, budget), run.selector
+    if isinstance(asked, AbstractElimination):
+        return _eliminated(run, asked, tally)
+    if isinstance(asked, FOHSIC):
+        return _joined(run, asked, tally, is_thin=promised.landmarks > 0)
+    return _at_once(run, asked, tally) if isinstance(asked, OnePass) else None
 
 
-def _eliminated(run: AbstractElimination, tally: Tally) -> Work:
-    asked = run.parameters
-    kernel, plan = resolve_kernel(asked.kernel), run.plan(run.n_samples)
+def _eliminated(run: SelectionRun, asked: AbstractElimination, tally: Tally) -> Work:
+    kernel, plan = resolve_kernel(asked.kernel), asked.engines(run, asked.approx)
     exact = ExactRounds(
         tally,
         kernel,
@@ -73,7 +72,7 @@ def _eliminated(run: AbstractElimination, tally: Tally) -> Work:
     thin = LowRankRounds(tally, kernel, plan.may_square) if plan.begins_thin else None
     is_thin = thin is not None
     (thin or exact).measure()
-    sizes, before = _sizes(run, tally), tally.n_features
+    sizes, before = _sizes(run, asked, tally), tally.n_features
     for number, n in enumerate(sizes, 1):
         tally.number, tally.n = number, n
         gone, before = before - tally.n_features, tally.n_features
@@ -88,7 +87,7 @@ def _eliminated(run: AbstractElimination, tally: Tally) -> Work:
     assumed = [OPEN] if plan.begins_thin else []
     if not kernel.is_additive and kernel.exact_order is None and run.groups is None:
         assumed.append(SERIES)
-    if isinstance(run, Recursive):
+    if isinstance(asked, SVMRFE):
         assumed.append(MACHINES)
     return _work(run, tally, sizes, assumed, is_timed=has_series(kernel))
 
@@ -99,12 +98,11 @@ def _prefers_exact(tally: Tally, *, eager: bool) -> bool:
     return n <= FEW_FEATURES or (eager and flops_of_round(tally.m, n) <= CHEAP)
 
 
-def _joined(run: Forward, tally: Tally, *, is_thin: bool) -> Work:
-    asked = run.parameters
+def _joined(run: SelectionRun, asked: FOHSIC, tally: Tally, *, is_thin: bool) -> Work:
     kernel = resolve_kernel(asked.kernel)
     joining = ForwardRounds(tally, kernel, is_thin=is_thin)
     joining.measure()
-    sizes = _sizes(run, tally)
+    sizes = _sizes(run, asked, tally)
     for number, n in enumerate(sizes, 1):
         gone = tally.n_features
         tally.number, tally.n = number, n
@@ -113,30 +111,30 @@ def _joined(run: Forward, tally: Tally, *, is_thin: bool) -> Work:
     return _work(run, tally, sizes, [] if kernel.is_additive else [JOINED], is_timed=timed)
 
 
-def _at_once(run: Once, tally: Tally) -> Work:
+def _at_once(run: SelectionRun, asked: OnePass, tally: Tally) -> Work:
     tally.over("score")
-    criterion = run.parameters.resolved()
+    criterion = asked.resolved()
     sizes = [run.source.n_features]
     return _work(run, tally, sizes, [], is_timed=not criterion.has_bandwidth)
 
 
-def _sizes(run: AbstractRounds[Any], tally: Tally) -> list[int]:
-    return run.ahead(begin(np.arange(tally.n, dtype=np.int64)))
+def _sizes(run: SelectionRun, asked: KernelSelector[Any], tally: Tally) -> list[int]:
+    return asked.ahead(run, begin(np.arange(tally.n, dtype=np.int64)))
 
 
 def _work(
-    run: AbstractRun, tally: Tally, sizes: list[int], assumed: list[str], *, is_timed: bool
+    run: SelectionRun, tally: Tally, sizes: list[int], assumed: list[str], *, is_timed: bool
 ) -> Work:
     known = [VARY, *assumed]
     if not is_timed:
         known.append(UNTIMED)
-    if np.dtype(run.source.dtype).itemsize == 1 and isinstance(run, AbstractRounds):
+    if np.dtype(run.source.dtype).itemsize == 1 and isinstance(run.selector, KernelSelector):
         known.append(PACKED)
     kept = _kept(tally.keeper.moves, run)
     return Work(tuple(tally.passes), tuple(sizes), kept, tuple(known), is_timed)
 
 
-def _kept(moves: list[Move], run: AbstractRun) -> str:
+def _kept(moves: list[Move], run: SelectionRun) -> str:
     """Where features are kept on the way, in words."""
     if not moves:
         return "stay in memory" if run.source.in_memory else "are read where they are stored"

@@ -24,7 +24,7 @@ from dhsic.passes.reader import (
     n_partials,
 )
 from dhsic.runtime.threads import Threads
-from dhsic.selectors.run import AbstractRun
+from dhsic.selectors.run import SelectionRun
 from dhsic.sources.base import AbstractSource, Block, even_blocks, group_chunks, regular_edges
 
 
@@ -230,8 +230,8 @@ class Tally:
     n_moves: int = 0
 
     @staticmethod
-    def of(run: AbstractRun, budget: int | None) -> Tally:
-        """Nothing done yet; `budget` is bytes of survivors, as of `AbstractRun.fitted`."""
+    def of(run: SelectionRun, budget: int | None) -> Tally:
+        """Nothing done yet; `budget` is bytes of survivors, as of `Selector.fitted`."""
         codes, keeper = None if run.groups is None else run.groups.codes, CountingKeeper()
         reader = Reader(run.source, run.runtime, run.rows, memory=budget, keeper=keeper)
         n = run.n_candidates

@@ -1,143 +1,74 @@
-"""Backward elimination, for users.
-
-Backward elimination from end to end, and the linear kernel's one pass.
-"""
+"""Backward elimination, for users: Algorithm 1, and the linear kernel's one pass, end to end."""
 
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from dhsic.algorithms.bahsic import bahsic, one_pass
 from dhsic.algorithms.policies import sizes
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import InputError
+from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_kernels import LabelMatrix
 from dhsic.kernels.labels import SELF
-from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import Promise
 from dhsic.passes.dependence import AbstractScorer, ExactScorer, SourceDependence
-from dhsic.passes.lowrank import MOST_SAMPLES, LowRankScorer
-from dhsic.passes.planning import EnginePlan, memory_of
+from dhsic.passes.lowrank import LowRankScorer
+from dhsic.passes.planning import EnginePlan
 from dhsic.results import Order
-from dhsic.selectors.rounds import AbstractRounds, KernelSelector
-from dhsic.selectors.run import factored_of
+from dhsic.selectors.rounds import KernelSelector
+from dhsic.selectors.run import SelectionRun
 
 
-@dataclass(frozen=True)
-class AbstractElimination(AbstractRounds[SourceDependence]):
-    """A run of Algorithm 1: rounds until no feature is left."""
+@dataclass(eq=False, repr=False, kw_only=True)
+class AbstractElimination(KernelSelector[SourceDependence]):
+    """A selector by Algorithm 1: rounds until no feature is left."""
 
     #: What scores are, where not falls of HSIC.
-    meaning: ClassVar[str] = ""
+    _meaning: ClassVar[str] = ""
     #: Which features leave in which round.
     algorithm: ClassVar[Callable[..., Iterator[SelectionState]]] = staticmethod(bahsic)
 
-    @abstractmethod
-    def plan(self, m: int) -> EnginePlan:
-        """Engines for m samples."""
+    def fitted(self, run: SelectionRun) -> tuple[Promise, int | None]:
+        return self._fitted(run)
 
-    def fitted(self, m: int) -> tuple[Promise, int | None]:
-        kernel = resolve_kernel(self.parameters.kernel)
-        needed, budget = memory_of(self.plan(m), self.source, self.runtime, kernel, m, self.memory)
-        return self.with_groups(needed, m), budget
-
-    def ahead(self, state: SelectionState) -> list[int]:
-        step, n = self.parameters.step, state.survivors.size
-        return [n] if step is None else sizes(step, n)
+    def ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:
+        n = state.survivors.size
+        return [n] if self.step is None else sizes(self.step, n)
 
     def rounds(
-        self, dependence: SourceDependence, state: SelectionState
+        self, run: SelectionRun, dependence: SourceDependence, state: SelectionState
     ) -> Iterator[SelectionState]:
         """The algorithm, or all features at once."""
-        if self.parameters.step is not None:
-            yield from self.algorithm(dependence, state, self.parameters.step)
+        if self.step is not None:
+            yield from self.algorithm(dependence, state, self.step)
         elif state.survivors.size:
             yield one_pass(dependence, state)
 
     def order(self, state: SelectionState) -> Order:
-        return Order(
-            state.eliminated,
-            state.scores,
-            state.removed_in,
-            state.history,
-            meaning=self.meaning,
-        )
+        placed = state.eliminated, state.scores, state.removed_in, state.history
+        return Order(*placed, meaning=self._meaning)
 
     def tell(self, state: SelectionState) -> None:
         """Warn where low rank was not as good as asked for."""
         errors = [float(record.get("cut_error", 0.0)) for record in state.history]
-        above = sum(error > self.parameters.tolerance for error in errors)
+        above = sum(error > self.tolerance for error in errors)
         if above:
             warnings.warn(
                 f"In {above} of {len(errors)} rounds more of the features that left are likely "
-                f"the wrong ones than tolerance={self.parameters.tolerance:g} allows, by estimate "
-                f"up to {max(errors):.2g} (round_cut_error in the result): with so many samples "
-                "low rank can do no better. Pass a higher tolerance=, or approx='exact' where the "
+                f"the wrong ones than tolerance={self.tolerance:g} allows, by estimate up to "
+                f"{max(errors):.2g} (round_cut_error in the result): with so many samples low "
+                "rank can do no better. Pass a higher tolerance=, or approx='exact' where the "
                 "memory is there.",
                 stacklevel=2,
             )
 
 
-@dataclass(frozen=True)
-class Elimination(AbstractElimination):
-    """A run of Algorithm 1 by HSIC, or of the linear kernel's one pass."""
-
-    def check_samples(self, m: int) -> None:
-        self._check_rounds(m)
-        if self.parameters.label_kernel == SELF and self.parameters.approx == "lowrank":
-            raise InputError(
-                "approx='lowrank' takes labels of few directions, and label_kernel='self' has as "
-                "many as samples; leave it out."
-            )
-
-    def labels(self) -> LabelMatrix | None:
-        return self._labels_by_kernel()
-
-    @property
-    def smaller(self) -> str:
-        m = self.n_samples
-        is_thin, may_be = (
-            self._plan(m, approx).begins_thin for approx in (self.parameters.approx, "auto")
-        )
-        more = " or approx='lowrank'" if may_be and not is_thin and m > MOST_SAMPLES else ""
-        return f"use fewer samples{more}"
-
-    def plan(self, m: int) -> EnginePlan:
-        return self._plan(m, self.parameters.approx)
-
-    def _plan(self, m: int, approx: str) -> EnginePlan:
-        asked = self.parameters
-        kernel = resolve_kernel(asked.kernel)
-        if self.groups is not None or asked.label_kernel == SELF:
-            return EnginePlan(begins_thin=False, eager=False, may_square=True)
-        return EnginePlan.of(approx, kernel, m, self.source.n_features, asked.label_kernel)
-
-    def dependence(self, labels: LabelMatrix | None, budget: int | None) -> SourceDependence:
-        asked, plan = self.parameters, self.plan(self.n_samples)
-        choices, data, candidates = self.choices(), self.data(budget), self.candidates()
-        if not plan.begins_thin:
-            scorer: AbstractScorer = ExactScorer(choices, data, candidates, self.weights(labels))
-        else:
-            assert labels is not None, "data that are their own labels are scored exactly"
-            scorer = LowRankScorer(
-                choices,
-                data,
-                factored_of(labels, asked.estimator, self.covariates),
-                float(asked.tolerance),
-                may_square=plan.may_square,
-                seed=asked._seed,
-                exact=lambda: self.weights(labels),
-                eager=plan.eager,
-            )
-        return SourceDependence(choices, data, candidates, scorer)
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
-class BAHSIC(KernelSelector):
+class BAHSIC(AbstractElimination):
     r"""Backward elimination with HSIC (Song et al. 2012, JMLR 13, Algorithm 1).
 
     Starting from all features, each round removes those without which the rest depends most on
@@ -224,16 +155,82 @@ class BAHSIC(KernelSelector):
     [3, 7]
     """
 
-    _run = Elimination
     _method = "bahsic"
     _draws = True
     takes_groups = True
 
-    def _check_rounds(self) -> None: ...
+    def check_samples(self, run: SelectionRun) -> None:
+        self._check_estimator(run)
+        if self.label_kernel == SELF and self.approx == "lowrank":
+            raise InputError(
+                "approx='lowrank' takes labels of few directions, and label_kernel='self' has as "
+                "many as samples; leave it out."
+            )
+
+    def labels(self, run: SelectionRun) -> LabelMatrix | None:
+        return run.labels_by_kernel()
+
+    def engines(self, run: SelectionRun, approx: str) -> EnginePlan:
+        if run.groups is not None or self.label_kernel == SELF:
+            return EnginePlan(begins_thin=False, eager=False, may_square=True)
+        d = run.source.n_features
+        return EnginePlan.of(approx, self._kernel, run.n_samples, d, self.label_kernel)
+
+    def dependence(
+        self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
+    ) -> SourceDependence:
+        choices, data, candidates = self._parts(run, budget)
+        plan = self.engines(run, self.approx)
+        scorer: AbstractScorer
+        if plan.begins_thin:
+            scorer = LowRankScorer(
+                choices,
+                data,
+                self._factored(run, labels),
+                float(self.tolerance),
+                may_square=plan.may_square,
+                seed=self._seed,
+                exact=lambda: run.weights(labels),
+                eager=plan.eager,
+            )
+        else:
+            scorer = ExactScorer(choices, data, candidates, run.weights(labels))
+        return SourceDependence(choices, data, candidates, scorer)
+
+    def _check_rounds(self, kernel: AbstractKernel) -> None: ...
 
     def _besides(self) -> dict[str, Any]:
         return {}
 
     def described(self) -> str:
-        name = resolve_kernel(self.kernel).name
-        return f"BAHSIC with the {name} kernel, {self.estimator} HSIC, step {self.step:g},"
+        if self.step is None:
+            return f"{self._kernel.name} kernel in one pass, {self.estimator} HSIC,"
+        kernel = self._kernel.name
+        return f"BAHSIC with the {kernel} kernel, {self.estimator} HSIC, step {self.step:g},"
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearHSIC(BAHSIC):
+    """Ranking by the linear kernel's HSIC, one pass over the data (JMLR 5.1.1).
+
+    ``score_j = x_j' W x_j``: backward and forward selection with the linear kernel agree and
+    need no loop. Parameters as of `BAHSIC`.
+
+    Examples
+    --------
+    >>> import numpy as np, dhsic
+    >>> X = np.random.default_rng(0).standard_normal((100, 20))
+    >>> dhsic.LinearHSIC(1).fit(X, X[:, 4] > 0).get_support(indices=True).tolist()
+    [4]
+    """
+
+    _draws = False
+    _alone = True
+    takes_groups = False
+
+    step: None = field(default=None, init=False)
+    kernel: str = field(default="linear", init=False)
+    bandwidth: str = field(default="dimension", init=False)
+    approx: str = field(default="auto", init=False)
+    tolerance: float = field(default=0.02, init=False)
+    dtype: str = field(default="float32", init=False)

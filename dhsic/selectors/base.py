@@ -1,4 +1,9 @@
-"""What all selectors share: reading X, running, and what scikit-learn expects of them."""
+"""What all selectors share: reading X, running, and what scikit-learn expects of them.
+
+A method is one class, its selector. Users make it from parameters and call `fit`; `Request` takes
+it along with the data, and `SelectionRun`, which is what every method does around its own work,
+asks it for that work: `check_samples`, `labels`, `fitted` (to the memory there is), `rank`.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +21,21 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dhsic._typing import Array, Mask
+from dhsic.algorithms.policies import how_many
 from dhsic.errors import InputError
+from dhsic.kernels.label_kernels import LabelMatrix
 from dhsic.kernels.labels import SELF
+from dhsic.memory import Promise
+from dhsic.progress import check_progress
+from dhsic.results import Order
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.selectors.parameters import CONSTRAINTS, Constraint, check_all, seed_of
+from dhsic.selectors.parameters import BYTES, HALVES, SCALING, Constraint, by, one_of, seed_of
 from dhsic.selectors.request import Request
-from dhsic.selectors.run import AbstractRun
+from dhsic.selectors.run import SelectionRun
 from dhsic.sources.arrays import ArraySource, check_in_memory, check_turned
 from dhsic.sources.base import AbstractSource, Names
 from dhsic.sources.opening import open_source, take_features
+from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
 
 
@@ -34,19 +45,29 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     A method declares its parameters as fields, which make its ``__init__``; a field with
     ``init=False`` is one that its run reads and users cannot choose. What parameters may be,
-    `dhsic.selectors.parameters` says; what several of them may not be together, the method.
+    `_constraints` says; what several of them may not be together, the method.
     """
 
-    #: What does the work.
-    _run: ClassVar[type[AbstractRun]]
     #: Name of the method in what identifies a run.
     _method: ClassVar[str]
     #: What parameters may be, one by one.
-    _constraints: ClassVar[Mapping[str, Constraint]] = CONSTRAINTS
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        "n_features_to_select": by(lambda n: how_many(n, 1)),
+        "missing": one_of(
+            ("mean", "error"), "'mean' (fill in the mean of the feature) or 'error'."
+        ),
+        "standardize": SCALING,
+        "random_state": by(seed_of),
+        "stability": HALVES,
+        "progress": by(check_progress),
+        "memory": BYTES,
+    }
     #: Whether `random_state` is the seed of draws besides those of halves of the samples.
     _draws: ClassVar[bool] = False
     #: Whether groups of features may be candidates.
     takes_groups: ClassVar[bool] = False
+    #: Whether the data may be their own labels.
+    takes_self: ClassVar[bool] = False
 
     n_features_to_select: int | float | None = field(default=50, kw_only=False)
     standardize: bool | str = "auto"
@@ -186,9 +207,9 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     def new_run(
         self, source: AbstractSource, y: Array | None, runtime: AbstractRuntime, **options: Any
-    ) -> AbstractRun:
-        """Run of this method; `options` as of `AbstractRun`."""
-        return self._run(source, y, self, runtime, **options)
+    ) -> SelectionRun:
+        """Run of this method; `options` as of `SelectionRun`."""
+        return SelectionRun(source, y, self, runtime, **options)
 
     def check(self) -> None:
         """Refuse parameters that cannot be, before any work.
@@ -199,7 +220,13 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             The message says what to pass; `InputError.parameter` is the one it is about, where it
             is one.
         """
-        check_all(self.get_params(deep=False), self._constraints)
+        for name, value in self.get_params(deep=False).items():
+            try:
+                if name in self._constraints:
+                    self._constraints[name](name, value)
+            except InputError as error:
+                error.parameter = name
+                raise
         self._check_together()
 
     @abstractmethod
@@ -217,6 +244,34 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     @abstractmethod
     def scales(self, values: ValueKind) -> bool:
         """Whether features are scaled to unit deviation, by what the values of the data are."""
+
+    @abstractmethod
+    def check_samples(self, run: SelectionRun) -> None:
+        """Refuse fewer samples than the method takes, and what is not for as many."""
+
+    @abstractmethod
+    def labels(self, run: SelectionRun) -> LabelMatrix | None:
+        """The labels; None where the data are their own."""
+
+    @abstractmethod
+    def fitted(self, run: SelectionRun) -> tuple[Promise, int | None]:
+        """Memory that a run will need at most, and bytes of it for survivors.
+
+        None are as many as are of use.
+        """
+
+    @abstractmethod
+    def rank(
+        self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
+    ) -> tuple[Order, Scaling]:
+        """Do the work of the method, from the start or from where the checkpoint left off.
+
+        `budget` is bytes of survivors in memory, here or on each worker, as of `fitted`.
+        """
+
+    @abstractmethod
+    def smaller(self, run: SelectionRun) -> str:
+        """What makes m x m matrices smaller, for people."""
 
     @property
     def _seed(self) -> int:

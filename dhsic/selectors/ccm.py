@@ -1,6 +1,4 @@
-"""Conditional covariance minimisation, for users.
-
-Conditional covariance minimisation from end to end (Chen et al. 2017, CCM).
+"""Conditional covariance minimisation, for users (Chen et al. 2017, CCM), from end to end.
 
 Features are judged by what kernel ridge regression on all of them together leaves of the labels,
 so it finds features that say something only together with fewer samples than HSIC needs. Every step
@@ -12,9 +10,8 @@ irrelevant features for a hundred samples it ends in one of them, and BAHSIC sho
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,159 +23,17 @@ from dhsic.kernels.label_kernels import ClassTarget, LabelMatrix, LabelPart, Rea
 from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.passes.weighted import WeightedSource
-from dhsic.selectors.descent import AbstractWeighting, DescentSelector, Size, sigma_of
-from dhsic.selectors.parameters import width_of
+from dhsic.selectors.descent import DescentSelector, sigma_of, width_of
+from dhsic.selectors.parameters import COUNT, POSITIVE, one_of
+from dhsic.selectors.run import SelectionRun
 from dhsic.weighting.centred import Centring, FourierCentred, FullCentred
 from dhsic.weighting.conditional import (
     AbstractConditional,
-    SoftBudget,
+    Minimisation,
     WithInverse,
     WithoutInverse,
 )
-from dhsic.weighting.descent import DescentState, Region, begin, descend
-
-#: How far a weight may move in a step. Without a limit descent soon ends in a corner, which CCM 5.1
-#: means to avoid: on the first data of CCM 6.1 with 30 features, m = 100, at 414 instead of 376.
-REACH = 0.5
-
-
-@dataclass(frozen=True)
-class ConditionalCovariance(AbstractWeighting):
-    """A run of conditional covariance minimisation."""
-
-    parameters: CCM
-
-    def check_samples(self, m: int) -> None: ...
-
-    def labels(self) -> LabelMatrix:
-        """By the kernels of the paper, or as asked."""
-        assert self.y is not None, "y was given"
-        name = self.parameters.label_kernel
-        labels = label_matrix(self.y, name, self.covariates).centred
-        if name != "auto":
-            return labels
-        return replace(labels, parts=tuple(_linear(part) for part in labels.parts))
-
-    def size(self) -> Size:
-        """One kernel matrix, or random features."""
-        asked = self.parameters
-        return Size(1, asked.n_random_features if asked.approximation else 0)
-
-    def method(self, data: WeightedSource, labels: LabelMatrix) -> Minimisation:
-        """The objective that is asked for, over the set that is."""
-        asked = self.parameters
-        # Of all features, as they are counted where they are selected.
-        n_all = how_many(asked.n_features_to_select, self.source.n_features)
-        n_wanted = min(n_all, data.features.size)
-        objective = self._objective(data, centred_targets(labels, self.covariates))
-        start = np.full(data.features.size, n_wanted / data.features.size)
-        is_sparse = asked.approximation is None
-        if asked.constraint == "hard":
-            region: Region = Region(total=float(n_wanted))
-        else:
-            objective, region = SoftBudget(objective, asked.lambda_1, float(n_wanted)), Region()
-        return Minimisation(data, objective, region, start, asked.tolerance, is_sparse)
-
-    def _objective(self, data: WeightedSource, Y: Float) -> AbstractConditional:
-        asked = self.parameters
-        ridge = data.n_samples * asked.epsilon
-        if asked.inverse == "exact":
-            return WithInverse(self._centring(data), Y, ridge)
-        if 2 * asked.lambda_2 * ridge <= 1:
-            warnings.warn(
-                f"lambda_2={asked.lambda_2:g} is at most 1 / (2 n epsilon) = {0.5 / ridge:.3g}: "
-                "eq. 19 is then so loose that weights which explain less of the labels may count "
-                "as better. Pass a higher lambda_2, or inverse='exact'.",
-                stacklevel=2,
-            )
-        return WithoutInverse(self._centring(data), Y, ridge, asked.lambda_2)
-
-    def _centring(self, data: WeightedSource) -> Centring:
-        asked = self.parameters
-        is_median = isinstance(width_of(asked.bandwidth), Median)
-        sigma = sigma_of(data, asked.bandwidth) * (2 if is_median else 1)
-        if asked.approximation is None:
-            return FullCentred.over(data, sigma)
-        return FourierCentred.over(data, sigma, asked.n_random_features, asked._seed)
-
-
-@dataclass(frozen=True)
-class Minimisation:
-    """Descent on an objective from even weights.
-
-    Attributes
-    ----------
-    is_sparse : bool
-        Weights of 0 stay 0, where K is a function of their squares: such features need be read no
-        more.
-    """
-
-    data: WeightedSource
-    objective: AbstractConditional
-    region: Region
-    start: Float
-    tolerance: float
-    is_sparse: bool
-
-    def begin(self) -> DescentState:
-        """State before the first step: weights ``m / d`` (CCM 5.1)."""
-        return begin(self.objective, self.region, self.start)
-
-    def restored(self, iteration: int, arrays: Mapping[str, Array]) -> DescentState:
-        """State after so many steps."""
-        return DescentState.restored(iteration, arrays)
-
-    def steps(self, state: DescentState) -> Iterator[DescentState]:
-        """States after every further step."""
-        self._settle(state.w)
-        for after in descend(self.objective, self.region, state, self.tolerance, REACH):
-            yield after
-            self._settle(after.w)
-
-    def potential(self, w: Float) -> Float:
-        """By how much the objective falls."""
-        self._settle(w)
-        return -self.objective.slopes(w)
-
-    def _settle(self, w: Float) -> None:
-        if self.is_sparse:
-            self.data.settle(w)
-
-
-def centred_targets(labels: LabelMatrix, covariates: Array | None) -> Float:
-    """Y with ``Y Y' = R L R``, (m, k): R takes out the mean, and covariates.
-
-    Raises
-    ------
-    InputError
-        Labels that nothing is left of, or a given L that is no matrix of inner products.
-    """
-    factor = labels.factor()
-    if (factor.weights < -1e-8 * np.abs(factor.weights).max()).any():
-        raise InputError(
-            "The precomputed L has negative eigenvalues, and CCM takes inner products of labels; "
-            "pass a positive semidefinite L, or the labels themselves."
-        )
-    B = factor.F * np.sqrt(np.maximum(factor.weights, 0.0))
-    Y = B - B.mean(axis=0)
-    if covariates is not None:
-        Q = covariate_basis(covariates, len(B))
-        Y -= Q @ (Q.T @ Y)
-    if np.vdot(Y, Y) <= 1e-9 * np.vdot(B, B):
-        raise InputError(
-            "Nothing is left of the labels once their mean and the covariates are taken out; pass "
-            "labels that vary, or fewer covariates."
-        )
-    return np.asarray(Y)
-
-
-def _linear(part: LabelPart) -> LabelPart:
-    """Classes by eq. 9; real values by eq. 8, in units of their deviation."""
-    if isinstance(part, ClassTarget):
-        return ClassTarget(part.codes, None, np.ones(int(part.codes.max()) + 1), "delta")
-    assert isinstance(part, RealTargets), "no label kernel but a given matrix has another form"
-    values = part.values - part.values.mean(axis=0)
-    return RealTargets(values / values.std(axis=0), None)
+from dhsic.weighting.descent import Region
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -245,8 +100,17 @@ class CCM(DescentSelector):
     [2, 5]
     """
 
-    _run = ConditionalCovariance
     _method = "ccm"
+    _constraints: ClassVar = {
+        **DescentSelector._constraints,
+        "constraint": one_of(("hard", "soft"), "'hard' or 'soft'."),
+        "inverse": one_of(("exact", "none"), "'exact' or 'none'."),
+        "approximation": one_of((None, "random_features"), "None or 'random_features'."),
+        "epsilon": POSITIVE,
+        "lambda_1": POSITIVE,
+        "lambda_2": POSITIVE,
+        "n_random_features": COUNT,
+    }
 
     epsilon: float = 0.001
     constraint: str = "hard"
@@ -255,6 +119,56 @@ class CCM(DescentSelector):
     n_random_features: int = 500
     lambda_1: float = 0.1
     lambda_2: float = 100.0
+
+    def check_samples(self, run: SelectionRun) -> None: ...
+
+    def labels(self, run: SelectionRun) -> LabelMatrix:
+        """By the kernels of the paper, or as asked."""
+        assert run.y is not None, "y was given"
+        labels = label_matrix(run.y, self.label_kernel, run.covariates).centred
+        if self.label_kernel != "auto":
+            return labels
+        return replace(labels, parts=tuple(_linear(part) for part in labels.parts))
+
+    def sizes(self) -> tuple[int, int]:
+        """One kernel matrix, or random features."""
+        return 1, self.n_random_features if self.approximation else 0
+
+    def method(
+        self, run: SelectionRun, data: WeightedSource, labels: LabelMatrix
+    ) -> tuple[Minimisation, Float]:
+        """The objective that is asked for, over the set that is, from even weights ``m / d``."""
+        # Of all features, as they are counted where they are selected.
+        n_all = how_many(self.n_features_to_select, run.source.n_features)
+        n_wanted = min(n_all, data.features.size)
+        objective = self._objective(data, centred_targets(labels, run.covariates))
+        region = Region(total=float(n_wanted))
+        if self.constraint == "soft":
+            objective = replace(objective, price=self.lambda_1, budget=float(n_wanted))
+            region = Region()
+        start = np.full(data.features.size, n_wanted / data.features.size)  # CCM 5.1
+        return Minimisation(data, objective, region, self.approximation is None), start
+
+    def _objective(self, data: WeightedSource, Y: Float) -> AbstractConditional:
+        ridge = data.n_samples * self.epsilon
+        if self.inverse == "exact":
+            return WithInverse(self.centring(data), Y, ridge)
+        if 2 * self.lambda_2 * ridge <= 1:
+            warnings.warn(
+                f"lambda_2={self.lambda_2:g} is at most 1 / (2 n epsilon) = {0.5 / ridge:.3g}: "
+                "eq. 19 is then so loose that weights which explain less of the labels may count "
+                "as better. Pass a higher lambda_2, or inverse='exact'.",
+                stacklevel=2,
+            )
+        return WithoutInverse(self.centring(data), Y, ridge, self.lambda_2)
+
+    def centring(self, data: WeightedSource) -> Centring:
+        """G_w at any w, by the bandwidth of CCM 6.1."""
+        is_median = isinstance(width_of(self.bandwidth), Median)
+        sigma = sigma_of(data, self.bandwidth) * (2 if is_median else 1)
+        if self.approximation is None:
+            return FullCentred.over(data, sigma)
+        return FourierCentred.over(data, sigma, self.n_random_features, self._seed)
 
     def _besides(self) -> dict[str, Any]:
         soft, relation = self.constraint == "soft", self.inverse == "none"
@@ -272,3 +186,39 @@ class CCM(DescentSelector):
     def described(self) -> str:
         kernel = f"{self.n_random_features} random features" if self.approximation else "Gaussian"
         return f"CCM ({kernel}), epsilon {self.epsilon:g},"
+
+
+def centred_targets(labels: LabelMatrix, covariates: Array | None) -> Float:
+    """Y with ``Y Y' = R L R``, (m, k): R takes out the mean, and covariates.
+
+    Raises
+    ------
+    InputError
+        Labels that nothing is left of, or a given L that is no matrix of inner products.
+    """
+    factor = labels.factor()
+    if (factor.weights < -1e-8 * np.abs(factor.weights).max()).any():
+        raise InputError(
+            "The precomputed L has negative eigenvalues, and CCM takes inner products of labels; "
+            "pass a positive semidefinite L, or the labels themselves."
+        )
+    B = factor.F * np.sqrt(np.maximum(factor.weights, 0.0))
+    Y = B - B.mean(axis=0)
+    if covariates is not None:
+        Q = covariate_basis(covariates, len(B))
+        Y -= Q @ (Q.T @ Y)
+    if np.vdot(Y, Y) <= 1e-9 * np.vdot(B, B):
+        raise InputError(
+            "Nothing is left of the labels once their mean and the covariates are taken out; pass "
+            "labels that vary, or fewer covariates."
+        )
+    return np.asarray(Y)
+
+
+def _linear(part: LabelPart) -> LabelPart:
+    """Classes by eq. 9; real values by eq. 8, in units of their deviation."""
+    if isinstance(part, ClassTarget):
+        return ClassTarget(part.codes, None, np.ones(int(part.codes.max()) + 1), "delta")
+    assert isinstance(part, RealTargets), "no label kernel but a given matrix has another form"
+    values = part.values - part.values.mean(axis=0)
+    return RealTargets(values / values.std(axis=0), None)

@@ -1,14 +1,11 @@
-"""Forward selection, for users.
-
-Forward selection from end to end: rounds of Algorithm 2 until enough features are chosen.
-"""
+"""Forward selection, for users: rounds of Algorithm 2 until enough features are chosen."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,15 +19,14 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_kernels import LabelMatrix
 from dhsic.kernels.labels import SELF
 from dhsic.kernels.ridge import AbstractMatrixFunction
-from dhsic.kernels.table import resolve_kernel
-from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.memory import Promise
 from dhsic.passes.forward import SourceForward
 from dhsic.passes.lowrank import MOST_SAMPLES
-from dhsic.passes.planning import EnginePlan, memory_of
+from dhsic.passes.planning import EnginePlan
 from dhsic.results import Order
-from dhsic.selectors.rounds import AbstractRounds, KernelSelector
-from dhsic.selectors.run import factored_of
+from dhsic.selectors.parameters import one_of
+from dhsic.selectors.rounds import KernelSelector
+from dhsic.selectors.run import SelectionRun
 
 #: Part of the choices, on average over rounds, that low rank may likely get wrong unsaid.
 DOUBTFUL = 0.1
@@ -38,108 +34,8 @@ DOUBTFUL = 0.1
 SQUARES = 6
 
 
-@dataclass(frozen=True)
-class Forward(AbstractRounds[SourceForward]):
-    """A run of Algorithm 2."""
-
-    parameters: FOHSIC
-
-    def check_samples(self, m: int) -> None:
-        self._check_rounds(m)
-        if self.groups is not None and self.parameters.strategy != "forward":
-            raise InputError(
-                f"strategy={self.parameters.strategy!r} takes single features back, and groups "
-                "were given; leave it out."
-            )
-
-    def labels(self) -> LabelMatrix | None:
-        return self._labels_by_kernel()
-
-    @property
-    def smaller(self) -> str:
-        return "use fewer samples"
-
-    def fitted(self, m: int) -> tuple[Promise, int | None]:
-        kernel = resolve_kernel(self.parameters.kernel)
-        plan = EnginePlan(
-            begins_thin=self._is_thin(m), eager=False, may_square=not self._is_thin(m)
-        )
-        needed, budget = memory_of(plan, self.source, self.runtime, kernel, m, self.memory)
-        if self._is_thin(m):
-            landmarks = needed.landmarks + SQUARES * 8 * PRODUCTS**2
-            return replace(needed, landmarks=landmarks), budget
-        if self.parameters.strategy == "forward":
-            return self.with_groups(needed, m), budget
-        survivors = needed.survivors + 2 * 8 * m * self._n_wanted
-        return replace(needed, survivors=survivors), budget
-
-    @property
-    def _n_wanted(self) -> int:
-        return how_many(self.parameters.n_features_to_select, self.n_candidates)
-
-    def _is_thin(self, m: int) -> bool:
-        """Low rank where it is asked for, or where m x m matrices would be too large."""
-        asked = self.parameters
-        kernel = resolve_kernel(asked.kernel)
-        able = (
-            kernel.low_rank
-            and kernel.is_product
-            and asked.strategy == "forward"
-            and asked.label_kernel not in (SELF, "precomputed")
-            and self.groups is None
-        )
-        return asked.approx == "lowrank" or (asked.approx == "auto" and able and m > MOST_SAMPLES)
-
-    def dependence(self, labels: LabelMatrix | None, budget: int | None) -> SourceForward:
-        """HSIC(sigma, S-dagger + {j}), from the whole kernel matrix or in low rank."""
-        W = self._factored(labels) if self._is_thin(self.n_samples) else self.weights(labels)
-        seed = self.parameters._seed
-        return SourceForward(self.choices(), self.data(budget), self.candidates(), W, seed)
-
-    def _factored(self, labels: LabelMatrix | None) -> LowRankSymmetric:
-        assert labels is not None, "low rank has labels"
-        return factored_of(labels, self.parameters.estimator, self.covariates)
-
-    def ahead(self, state: SelectionState) -> list[int]:
-        n, n_missing = state.survivors.size, self._n_wanted - state.eliminated.size
-        out = []
-        while n > 0:
-            out.append(n)
-            taken = added(self.parameters.step, n, n_missing)
-            n, n_missing = n - taken, n_missing - taken
-        return out
-
-    def rounds(self, dependence: SourceForward, state: SelectionState) -> Iterator[SelectionState]:
-        """Algorithm 2, or its floating form."""
-        if self.parameters.strategy == "floating":
-            return floating(dependence, state, self._n_wanted)
-        return fohsic(dependence, state, self.parameters.step, self._n_wanted)
-
-    def order(self, state: SelectionState) -> Order:
-        """The order of joining, turned."""
-        worst_first = slice(None, None, -1)
-        return Order(
-            state.eliminated[worst_first],
-            state.scores[worst_first],
-            state.removed_in[worst_first],
-            state.history,
-            placed="added",
-        )
-
-    def tell(self, state: SelectionState) -> None:
-        """Warn where low rank was not sure of its choices."""
-        errors = [float(record.get("cut_error", 0.0)) for record in state.history[:-1]]
-        if errors and sum(errors) > DOUBTFUL * len(errors):
-            warnings.warn(
-                "Low rank likely chose another feature than the definition in "
-                f"{np.mean(errors):.0%} of the rounds, by estimate (round_cut_error in the "
-                "result). Pass approx='exact' where the memory is there.",
-                stacklevel=2,
-            )
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
-class FOHSIC(KernelSelector):
+class FOHSIC(KernelSelector[SourceForward]):
     r"""Forward selection with HSIC (Song et al. 2012, JMLR 13, Algorithm 2).
 
     Starting from none, each round adds the features with which those chosen so far depend most
@@ -194,8 +90,11 @@ class FOHSIC(KernelSelector):
     [3, 7]
     """
 
-    _run = Forward
     _method = "fohsic"
+    _constraints: ClassVar = {
+        **KernelSelector._constraints,
+        "strategy": one_of(("forward", "floating"), "one of forward, floating."),
+    }
     _draws = True
     takes_groups = True
 
@@ -203,8 +102,85 @@ class FOHSIC(KernelSelector):
     strategy: str = "forward"
     tolerance: float = field(default=0.02, init=False)
 
-    def _check_rounds(self) -> None:
-        kernel = resolve_kernel(self.kernel)
+    def check_samples(self, run: SelectionRun) -> None:
+        self._check_estimator(run)
+        if run.groups is not None and self.strategy != "forward":
+            raise InputError(
+                f"strategy={self.strategy!r} takes single features back, and groups were given; "
+                "leave it out."
+            )
+
+    def labels(self, run: SelectionRun) -> LabelMatrix | None:
+        return run.labels_by_kernel()
+
+    def engines(self, run: SelectionRun, approx: str) -> EnginePlan:
+        """Low rank where it is asked for, or where m x m matrices would be too large."""
+        able = (
+            self._kernel.low_rank
+            and self._kernel.is_product
+            and self.strategy == "forward"
+            and self.label_kernel not in (SELF, "precomputed")
+            and run.groups is None
+        )
+        large = approx == "auto" and able and run.n_samples > MOST_SAMPLES
+        thin = approx == "lowrank" or large
+        return EnginePlan(begins_thin=thin, eager=False, may_square=not thin)
+
+    def fitted(self, run: SelectionRun) -> tuple[Promise, int | None]:
+        needed, budget = self._fitted(run)
+        if self.engines(run, self.approx).begins_thin:
+            landmarks = needed.landmarks + SQUARES * 8 * PRODUCTS**2
+            return replace(needed, landmarks=landmarks), budget
+        if self.strategy == "forward":
+            return needed, budget
+        survivors = needed.survivors + 2 * 8 * run.n_samples * self._n_wanted(run)
+        return replace(needed, survivors=survivors), budget
+
+    def dependence(
+        self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
+    ) -> SourceForward:
+        """HSIC(sigma, S-dagger + {j}), from the whole kernel matrix or in low rank."""
+        is_thin = self.engines(run, self.approx).begins_thin
+        W = self._factored(run, labels) if is_thin else run.weights(labels)
+        return SourceForward(*self._parts(run, budget), W, self._seed)
+
+    def ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:
+        n, n_missing = state.survivors.size, self._n_wanted(run) - state.eliminated.size
+        out = []
+        while n > 0:
+            out.append(n)
+            taken = added(self.step, n, n_missing)
+            n, n_missing = n - taken, n_missing - taken
+        return out
+
+    def rounds(
+        self, run: SelectionRun, dependence: SourceForward, state: SelectionState
+    ) -> Iterator[SelectionState]:
+        """Algorithm 2, or its floating form."""
+        if self.strategy == "floating":
+            return floating(dependence, state, self._n_wanted(run))
+        return fohsic(dependence, state, self.step, self._n_wanted(run))
+
+    def order(self, state: SelectionState) -> Order:
+        """The order of joining, turned."""
+        features, scores = state.eliminated[::-1], state.scores[::-1]
+        return Order(features, scores, state.removed_in[::-1], state.history, placed="added")
+
+    def tell(self, state: SelectionState) -> None:
+        """Warn where low rank was not sure of its choices."""
+        errors = [float(record.get("cut_error", 0.0)) for record in state.history[:-1]]
+        if errors and sum(errors) > DOUBTFUL * len(errors):
+            warnings.warn(
+                "Low rank likely chose another feature than the definition in "
+                f"{np.mean(errors):.0%} of the rounds, by estimate (round_cut_error in the "
+                "result). Pass approx='exact' where the memory is there.",
+                stacklevel=2,
+            )
+
+    def _n_wanted(self, run: SelectionRun) -> int:
+        return how_many(self.n_features_to_select, run.n_candidates)
+
+    def _check_rounds(self, kernel: AbstractKernel) -> None:
         if kernel.scored_by == "matrix" and not AbstractMatrixFunction.of(kernel).updates:
             raise InputError(
                 f"The {kernel.name} kernel is not to be had in forward selection, where every "
@@ -243,8 +219,8 @@ class FOHSIC(KernelSelector):
         return {"n_features_to_select": self.n_features_to_select, "strategy": self.strategy}
 
     def described(self) -> str:
-        name = resolve_kernel(self.kernel).name
         floating = "floating " if self.strategy == "floating" else ""
+        kernel = self._kernel.name
         return (
-            f"{floating}FOHSIC with the {name} kernel, {self.estimator} HSIC, step {self.step:g},"
+            f"{floating}FOHSIC with the {kernel} kernel, {self.estimator} HSIC, step {self.step:g},"
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
@@ -53,9 +54,7 @@ class Groups:
                 f"{missing.size} features have no group (first: feature {missing[0]}); give each "
                 "one, for instance its own name where it stands alone."
             )
-        names, first, codes = np.unique(text, return_index=True, return_inverse=True)
-        by_first = np.argsort(first)  # ties go by position, as among features
-        names, codes = names[by_first], np.argsort(by_first)[codes]
+        codes, names = pd.factorize(text)  # ties go by position, as among features
         if names.size == 1:
             raise InputError(
                 f"All {d} features are in one group ({names[0]}): there is nothing to choose from."

@@ -1,18 +1,17 @@
-"""Rankings in one pass by the relatives of HSIC, for users.
+"""Rankings by the relatives of HSIC, for users: a criterion of each feature alone, in one pass.
 
-Rankings by a criterion on each feature alone (JMLR section 6), in one pass, from end to end.
+JMLR section 6, from end to end.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Array, Index
 from dhsic.algorithms.state import SelectionState, begin
 from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_first
 from dhsic.criteria.sums import ENTRIES, MOST_NODES, ROWS, resolve_width
@@ -26,19 +25,12 @@ from dhsic.passes.reader import block_bytes
 from dhsic.progress import Progress
 from dhsic.results import Order
 from dhsic.selectors.base import Selector
-from dhsic.selectors.parameters import OF_CRITERIA
-from dhsic.selectors.run import AbstractRun, Kept
+from dhsic.selectors.run import Kept, SelectionRun
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
 
-#: Parameters that belong to some criteria only, and what they are unless given.
-DEFAULTS: Mapping[str, Any] = {
-    "bandwidth": "dimension",
-    "label_kernel": "auto",
-    "penalty": 1.0,
-    "centroid_weight": 0.5,
-    "proportion": 0.01,
-}
+#: Parameters that belong to some criteria only.
+OF_SOME = ("bandwidth", "label_kernel", "penalty", "centroid_weight", "proportion")
 #: float64 arrays per feature: the scaling twice, columns, scores, order and what sorting takes.
 VECTORS = 39
 #: float64 arrays of a tile: values, deviations, their squares, and masks.
@@ -47,145 +39,6 @@ TILES = 6
 DIRECTIONS, COPIES = 40, 4
 #: float64 values per pair of labels while the median of their distances is taken.
 PAIRS = 3
-
-
-@dataclass(frozen=True)
-class Once(AbstractRun):
-    """A run of one pass."""
-
-    parameters: OnePass
-
-    def check_samples(self, m: int) -> None: ...
-
-    @property
-    def smaller(self) -> str:
-        return "use fewer samples"
-
-    def fitted(self, m: int) -> tuple[Promise, int | None]:
-        """By sizes: blocks and tiles of the tasks in flight, and vectors of all features."""
-        d = self.source.n_features
-        block = 5 * block_bytes(self.source, m)
-        tile = TILES * 8 * tile_height(m) * m
-        has_kernel = self.parameters.resolved().has_bandwidth
-        kernel = 8 * 4 * (MOST_NODES * ROWS + ENTRIES) if has_kernel else 0
-        pairs = PAIRS * min(m, MEDIAN_SAMPLES) ** 2
-        needed = Promise(
-            process=resident_bytes(),
-            squares=0,
-            tasks=self.runtime.n_here * (block + tile + kernel),
-            survivors=0,
-            vectors=VECTORS * 8 * d,
-            landmarks=8 * (COPIES * DIRECTIONS * m + pairs) if has_kernel else 0,
-        )
-        return needed, None
-
-    def labels(self) -> LabelMatrix:
-        """As the criterion reads them."""
-        assert self.y is not None, "a criterion compares features with labels"
-        criterion = self.parameters.resolved()
-        if self.covariates is not None:
-            raise InputError(
-                f"{criterion.name!r} takes no covariates; leave them out, take what they explain "
-                "out of the features before, or use BAHSIC or LinearHSIC."
-            )
-        return criterion.read(self.y)
-
-    def select(self, labels: LabelMatrix | None, budget: int | None) -> tuple[Order, Scaling]:
-        assert labels is not None, "y was given"
-        with self.kept() as (kept, previous):
-            return self._rank(labels, kept, previous)
-
-    def _rank(
-        self, labels: LabelMatrix, kept: Kept, previous: SelectionState | None
-    ) -> tuple[Order, Scaling]:
-        started = time.perf_counter()
-        criterion = self.parameters.resolved()
-        done = previous if previous is not None and previous.round else None
-        prepared = criterion.prepare(labels)
-        progress = Progress(self.progress, self.source.n_features)
-        try:
-            # Of a run that is done, all but what is no part of its state: cheap, as it happens.
-            again = done is None or criterion.signed
-            # Without a criterion they are read for their scaling alone.
-            judge = Judge(self.standardizes, criterion if again else None, prepared)
-            found = read_once(self.source, self.runtime, judge, progress, rows=self.rows)
-            self.check_found(kept, found.scaling, has_bandwidth=criterion.has_bandwidth)
-            alive = np.flatnonzero(~found.scaling.constant)
-            scores = criterion.finish(prepared, found.columns[:, alive]) if again else None
-            if done is None:
-                assert scores is not None, "they are computed unless the run is done"
-                first, order = begin(alive), worst_first(scores.order_by)
-                scaled = self.standardizes
-                record = _record(criterion, scores, found, started, standardized=scaled)
-                done = first.after(alive[order], scores.score[order], record)
-                if previous is None:
-                    kept.start(first, found.scaling.checksum)
-                kept.save(done)
-                kept.finish()
-            progress.round_done(done)
-        finally:
-            progress.close()
-        extra = _signed(criterion, scores, alive, self.source.n_features)
-        placed = (done.eliminated, done.scores, done.removed_in, done.history)
-        meaning = criterion.meaning
-        return Order(*placed, placed="scored", meaning=meaning, extra=extra), found.scaling
-
-
-def _plain(criterion: AbstractCriterion) -> dict[str, Any]:
-    """Parameters of a criterion as plain values."""
-    given = criterion.parameters()
-    if criterion.has_bandwidth:
-        given["bandwidth"] = repr(resolve_width(given["bandwidth"]))
-    return given
-
-
-def _signed(
-    criterion: AbstractCriterion, scores: CriterionScores | None, alive: Index, d: int
-) -> dict[str, tuple[Array, str]]:
-    """The statistic as a column for the result, NaN where a feature does not vary."""
-    if scores is None or scores.statistic is None:
-        return {}
-    statistic = np.full(d, np.nan)
-    statistic[alive] = scores.statistic
-    return {"statistic": (statistic, criterion.signed)}
-
-
-def _record(
-    criterion: AbstractCriterion,
-    scores: CriterionScores,
-    found: Judged,
-    started: float,
-    *,
-    standardized: bool,
-) -> dict[str, Any]:
-    """For the history of rounds, of which there is one.
-
-    Raises
-    ------
-    InputError
-        Scores that are no numbers, or tell nothing apart.
-    """
-    lost = int(np.isnan(scores.score).sum())
-    if lost:
-        raise InputError(
-            f"{lost} of {scores.score.size} scores by {criterion.name!r} are no numbers: values "
-            "are too large or too small for it. Rescale them, or pass standardize=True."
-        )
-    flat = np.ptp(scores.score) <= TIE * np.abs(scores.score).max(initial=0.0)
-    if criterion.has_bandwidth and not standardized and scores.score.size > 1 and flat:
-        raise InputError(
-            f"All {scores.score.size} scores by {criterion.name!r} are the same: at this bandwidth "
-            "no two samples are alike to the kernel, or all are. Pass bandwidth='median', or "
-            "standardize=True."
-        )
-    return {
-        "n_features": scores.score.size,
-        "n_removed": scores.score.size,
-        "seconds": time.perf_counter() - started,
-        "bytes_read": found.bytes_read,
-        "engine": criterion.name,
-        **scores.facts,
-    }
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -236,31 +89,33 @@ class OnePass(Selector):
     [4]
     """
 
-    _run = Once
     _method = "once"
-    _constraints = OF_CRITERIA
 
     criterion: str = "pearson"
-    bandwidth: Any = DEFAULTS["bandwidth"]
-    label_kernel: str = DEFAULTS["label_kernel"]
-    penalty: float = DEFAULTS["penalty"]
-    centroid_weight: float = DEFAULTS["centroid_weight"]
-    proportion: float = DEFAULTS["proportion"]
+    bandwidth: Any = "dimension"
+    label_kernel: str = "auto"
+    penalty: float = 1.0
+    centroid_weight: float = 0.5
+    proportion: float = 0.01
 
     def _check_together(self) -> None:
         self.resolved()
 
     def resolved(self) -> AbstractCriterion:
         """The criterion, with its parameters."""
-        given = {name: getattr(self, name) for name in DEFAULTS}
-        unlike = {k: v for k, v in given.items() if repr(v) != repr(DEFAULTS[k])}
+        given = {name: getattr(self, name) for name in OF_SOME}
+        unlike = {k: v for k, v in given.items() if repr(v) != repr(getattr(OnePass, k))}
         return criterion_of(self.criterion, unlike)
 
     def identity(self) -> dict[str, Any]:
+        criterion = self.resolved()
+        given = criterion.parameters()
+        if criterion.has_bandwidth:
+            given["bandwidth"] = repr(resolve_width(given["bandwidth"]))
         return {
             "method": self._method,
             "criterion": self.criterion,
-            **_plain(self.resolved()),
+            **given,
             "standardize": self._scales,
             "missing": self.missing,
         }
@@ -276,3 +131,117 @@ class OnePass(Selector):
     def _scales(self) -> bool:
         auto = isinstance(self.standardize, str)
         return self.resolved().standardize if auto else bool(self.standardize)
+
+    def check_samples(self, run: SelectionRun) -> None: ...
+
+    def smaller(self, run: SelectionRun) -> str:
+        return "use fewer samples"
+
+    def fitted(self, run: SelectionRun) -> tuple[Promise, int | None]:
+        """By sizes: blocks and tiles of the tasks in flight, and vectors of all features."""
+        m, has_kernel = run.n_samples, self.resolved().has_bandwidth
+        block = 5 * block_bytes(run.source, m)
+        tile = TILES * 8 * tile_height(m) * m
+        kernel = 8 * 4 * (MOST_NODES * ROWS + ENTRIES) if has_kernel else 0
+        pairs = PAIRS * min(m, MEDIAN_SAMPLES) ** 2
+        needed = Promise(
+            process=resident_bytes(),
+            squares=0,
+            tasks=run.runtime.n_here * (block + tile + kernel),
+            survivors=0,
+            vectors=VECTORS * 8 * run.source.n_features,
+            landmarks=8 * (COPIES * DIRECTIONS * m + pairs) if has_kernel else 0,
+        )
+        return needed, None
+
+    def labels(self, run: SelectionRun) -> LabelMatrix:
+        """As the criterion reads them."""
+        assert run.y is not None, "a criterion compares features with labels"
+        criterion = self.resolved()
+        if run.covariates is not None:
+            raise InputError(
+                f"{criterion.name!r} takes no covariates; leave them out, take what they explain "
+                "out of the features before, or use BAHSIC or LinearHSIC."
+            )
+        return criterion.read(run.y)
+
+    def rank(
+        self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
+    ) -> tuple[Order, Scaling]:
+        assert labels is not None, "y was given"
+        with run.kept() as (kept, previous):
+            return self._rank(run, labels, kept, previous)
+
+    def _rank(
+        self, run: SelectionRun, labels: LabelMatrix, kept: Kept, previous: SelectionState | None
+    ) -> tuple[Order, Scaling]:
+        started = time.perf_counter()
+        criterion, d = self.resolved(), run.source.n_features
+        done = previous if previous is not None and previous.round else None
+        prepared = criterion.prepare(labels)
+        with closing(Progress(run.progress, d)) as progress:
+            # Of a run that is done, all but what is no part of its state: cheap, as it happens.
+            again = done is None or criterion.signed
+            # Without a criterion they are read for their scaling alone.
+            judge = Judge(run.standardizes, criterion if again else None, prepared)
+            found = read_once(run.source, run.runtime, judge, progress, rows=run.rows)
+            run.check_found(kept, found.scaling, has_bandwidth=criterion.has_bandwidth)
+            alive = np.flatnonzero(~found.scaling.constant)
+            scores = criterion.finish(prepared, found.columns[:, alive]) if again else None
+            if done is None:
+                assert scores is not None, "they are computed unless the run is done"
+                first, order = begin(alive), worst_first(scores.order_by)
+                scaled = run.standardizes
+                record = _record(criterion, scores, found, started, standardized=scaled)
+                done = first.after(alive[order], scores.score[order], record)
+                if previous is None:
+                    kept.start(first, found.scaling.checksum)
+                kept.save(done)
+                kept.finish()
+            progress.round_done(done)
+        placed = (done.eliminated, done.scores, done.removed_in, done.history)
+        extra = {}
+        if scores is not None and scores.statistic is not None:
+            statistic = np.full(d, np.nan)  # where a feature does not vary
+            statistic[alive] = scores.statistic
+            extra["statistic"] = statistic, criterion.signed
+        meaning = criterion.meaning
+        return Order(*placed, placed="scored", meaning=meaning, extra=extra), found.scaling
+
+
+def _record(
+    criterion: AbstractCriterion,
+    scores: CriterionScores,
+    found: Judged,
+    started: float,
+    *,
+    standardized: bool,
+) -> dict[str, Any]:
+    """For the history of rounds, of which there is one.
+
+    Raises
+    ------
+    InputError
+        Scores that are no numbers, or tell nothing apart.
+    """
+    lost = int(np.isnan(scores.score).sum())
+    if lost:
+        raise InputError(
+            f"{lost} of {scores.score.size} scores by {criterion.name!r} are no numbers: values "
+            "are too large or too small for it. Rescale them, or pass standardize=True."
+        )
+    flat = np.ptp(scores.score) <= TIE * np.abs(scores.score).max(initial=0.0)
+    if criterion.has_bandwidth and not standardized and scores.score.size > 1 and flat:
+        raise InputError(
+            f"All {scores.score.size} scores by {criterion.name!r} are the same: at this bandwidth "
+            "no two samples are alike to the kernel, or all are. Pass bandwidth='median', or "
+            "standardize=True."
+        )
+    return {
+        "n_features": scores.score.size,
+        "n_removed": scores.score.size,
+        "seconds": time.perf_counter() - started,
+        "bytes_read": found.bytes_read,
+        "engine": criterion.name,
+        **scores.facts,
+    }

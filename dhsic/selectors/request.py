@@ -30,8 +30,8 @@ from dhsic.results import to_dataset
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.groups import Groups
-from dhsic.selectors.parameters import check_stability, seed_of
-from dhsic.selectors.run import AbstractRun
+from dhsic.selectors.parameters import HALVES, seed_of
+from dhsic.selectors.run import SelectionRun
 from dhsic.selectors.stability import check_halves, with_stability
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from dhsic.selectors.base import Selector
 
 #: Hears a run and its memory promise before the work begins.
-Announce = Callable[[AbstractRun, Promise], object]
+Announce = Callable[[SelectionRun, Promise], object]
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +167,7 @@ class Request:
             pass_only=self.pass_only,
         )
 
-    def new_run(self, runtime: AbstractRuntime, announce: Announce | None = None) -> AbstractRun:
+    def new_run(self, runtime: AbstractRuntime, announce: Announce | None = None) -> SelectionRun:
         """The run on a runtime, ready to go."""
         asked = self.selector
         return asked.new_run(
@@ -201,7 +201,8 @@ class Request:
         xarray.Dataset
             See `dhsic.results`.
         """
-        n_halves = check_stability(self.selector.stability)
+        HALVES("stability", self.selector.stability)
+        n_halves = int(self.selector.stability)
         with scored_on(self.device), self.running(runtime) as there:
             run = self.new_run(there, announce)
             count = how_many(self.selector.n_features_to_select, run.n_candidates)

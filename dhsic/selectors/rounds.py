@@ -1,4 +1,4 @@
-"""A run of rounds: labels give W, a pass gives scaling, rounds follow, each kept.
+"""Selectors that work in rounds: labels give W, a pass gives scaling, rounds follow, each kept.
 
 What backward elimination and forward selection share; which rounds, a subclass says.
 """
@@ -13,35 +13,62 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from dhsic._typing import Float
+from dhsic.algorithms.policies import check_step
 from dhsic.algorithms.state import SelectionState, begin
 from dhsic.errors import InputError
-from dhsic.hsic import check_estimator
+from dhsic.hsic import check_estimator, checked_factored_weights, checked_weights
 from dhsic.kernels.bandwidth import resolve_bandwidth
+from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_kernels import LabelMatrix
 from dhsic.kernels.labels import SELF
 from dhsic.kernels.table import check_approx, check_bandwidth, resolve_kernel
+from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.memory import Promise
 from dhsic.passes.dependence import AbstractRoundDependence, Choices
 from dhsic.passes.groups import OPEN_GROUPS, AbstractCandidates, Membership, Singles
+from dhsic.passes.lowrank import MOST_SAMPLES
+from dhsic.passes.planning import EnginePlan, memory_of
 from dhsic.passes.scaled import ScaledReader
 from dhsic.progress import Progress
 from dhsic.results import Order
 from dhsic.selectors.base import Selector
-from dhsic.selectors.parameters import scales
-from dhsic.selectors.run import AbstractRun, Kept, weights_from, weights_of
+from dhsic.selectors.parameters import by, one_of, scales, such
+from dhsic.selectors.run import Kept, SelectionRun
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
+from dhsic.validation import is_number
+
+APPROX = ("auto", "exact", "lowrank", "direct")
 
 D = TypeVar("D", bound=AbstractRoundDependence)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class KernelSelector(Selector):
-    """What selectors that score sets of features by a kernel share: parameters of the rounds."""
+class KernelSelector(Selector, Generic[D]):
+    """What selectors that score sets of features by a kernel share: Algorithm 1 or 2."""
 
     #: Whether a round judges every feature alone.
     _alone: ClassVar[bool] = False
+    _constraints: ClassVar = {
+        **Selector._constraints,
+        "step": by(check_step),
+        "kernel": by(resolve_kernel),
+        "bandwidth": by(resolve_bandwidth),
+        "approx": one_of(
+            APPROX,
+            "'auto', 'exact' (the expansion, exact in its result), 'lowrank' (in linear time) or "
+            "'direct' (the definition, slow).",
+        ),
+        "dtype": such(
+            lambda dtype: str(dtype) in ("float32", "float64"), "'float32' or 'float64'."
+        ),
+        "tolerance": such(
+            lambda part: is_number(part) and 0 <= part <= 1,
+            "the part of the features leaving in a round that may be wrong ones, a number from 0 "
+            "to 1, such as 0.02.",
+        ),
+    }
+    takes_self: ClassVar[bool] = True
 
     step: float | int | None = 0.1
     kernel: Any = "gaussian"
@@ -52,22 +79,51 @@ class KernelSelector(Selector):
     tolerance: float = 0.02
     dtype: Any = "float32"
 
-    def _check_together(self) -> None:
-        check_bandwidth(self.kernel, self.bandwidth)
-        check_approx(resolve_kernel(self.kernel), self.approx)
-        self._check_rounds()
+    @abstractmethod
+    def engines(self, run: SelectionRun, approx: str) -> EnginePlan:
+        """Engines of a run where `approx` is asked for."""
 
     @abstractmethod
-    def _check_rounds(self) -> None:
+    def dependence(self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None) -> D:
+        """HSIC(sigma, S), by the engines that the parameters ask for; `budget` as of `rank`."""
+
+    @abstractmethod
+    def ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:
+        """Candidates of every round that is left."""
+
+    @abstractmethod
+    def rounds(
+        self, run: SelectionRun, dependence: D, state: SelectionState
+    ) -> Iterator[SelectionState]:
+        """State after every round that is left."""
+
+    @abstractmethod
+    def order(self, state: SelectionState) -> Order:
+        """Order of the candidates."""
+
+    @abstractmethod
+    def tell(self, state: SelectionState) -> None:
+        """Warn of what the rounds showed."""
+
+    @abstractmethod
+    def _check_rounds(self, kernel: AbstractKernel) -> None:
         """Refuse what the rounds of the method cannot be asked for."""
 
+    @abstractmethod
+    def _besides(self) -> dict[str, Any]:
+        """What else identifies a run of the method."""
+
+    def _check_together(self) -> None:
+        check_bandwidth(self.kernel, self.bandwidth)
+        check_approx(self._kernel, self.approx)
+        self._check_rounds(self._kernel)
+
     def identity(self) -> dict[str, Any]:
-        kernel = resolve_kernel(self.kernel)
         return {
             "method": self._method,
             "step": self.step,
-            "kernel": kernel.name,
-            **{f"kernel_{k}": v for k, v in kernel.parameters().items()},
+            "kernel": self._kernel.name,
+            **{f"kernel_{k}": v for k, v in self._kernel.parameters().items()},
             "bandwidth": repr(resolve_bandwidth(self.bandwidth)),
             "label_kernel": self.label_kernel,
             "estimator": self.estimator,
@@ -80,127 +136,94 @@ class KernelSelector(Selector):
             **self._besides(),
         }
 
-    @abstractmethod
-    def _besides(self) -> dict[str, Any]:
-        """What else identifies a run of the method."""
-
     def scales(self, values: ValueKind) -> bool:
         return scales(self.standardize, values, alone=self._alone)
 
+    def smaller(self, run: SelectionRun) -> str:
+        is_thin, may_be = (self.engines(run, a).begins_thin for a in (self.approx, "auto"))
+        more = " or approx='lowrank'" if may_be and not is_thin else ""
+        return f"use fewer samples{more if run.n_samples > MOST_SAMPLES else ''}"
 
-@dataclass(frozen=True)
-class AbstractRounds(AbstractRun, Generic[D]):
-    """A run of Algorithm 1 or 2."""
+    def rank(
+        self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
+    ) -> tuple[Order, Scaling]:
+        dependence = self.dependence(run, labels, budget)
+        with closing(dependence), run.kept() as (kept, previous):
+            scaling = dependence.measure()
+            run.check_found(kept, scaling, has_bandwidth=self._kernel.has_bandwidth)
+            if self.label_kernel == SELF:
+                dependence.weigh_itself(
+                    lambda L: checked_weights(L, self.estimator, run.covariates)
+                )
+            state = begin(dependence.candidates) if previous is None else previous
+            if previous is None:
+                kept.start(state, scaling.checksum)
+            dependence.check_overflow()
+            dependence.resume(state)
+            state = self._to_the_end(run, dependence, state, kept)
+        self.tell(state)
+        order = self.order(state)
+        if run.groups is not None:
+            membership = Membership(run.groups.codes)
+            membership.drop_constant(scaling)
+            order = run.groups.spread(order, membership)
+        return order, scaling
 
-    parameters: KernelSelector
-    takes_self: ClassVar[bool] = True
+    def _to_the_end(
+        self, run: SelectionRun, dependence: D, state: SelectionState, kept: Kept
+    ) -> SelectionState:
+        progress = Progress(run.progress, sum(self.ahead(run, state)))
+        dependence.data.reporter = progress
+        with closing(progress):
+            for after in self.rounds(run, dependence, state):
+                state = after
+                kept.save(state)
+                progress.round_done(state)
+        kept.finish()
+        return state
 
-    @abstractmethod
-    def dependence(self, labels: LabelMatrix | None, budget: int | None) -> D:
-        """HSIC(sigma, S), by the engines that the parameters ask for; `budget` as of `select`."""
+    @property
+    def _kernel(self) -> AbstractKernel:
+        return resolve_kernel(self.kernel)
 
-    @abstractmethod
-    def ahead(self, state: SelectionState) -> list[int]:
-        """Candidates of every round that is left."""
-
-    @abstractmethod
-    def rounds(self, dependence: D, state: SelectionState) -> Iterator[SelectionState]:
-        """State after every round that is left."""
-
-    @abstractmethod
-    def order(self, state: SelectionState) -> Order:
-        """Order of the candidates."""
-
-    @abstractmethod
-    def tell(self, state: SelectionState) -> None:
-        """Warn of what the rounds showed."""
-
-    def _check_rounds(self, m: int) -> None:
+    def _check_estimator(self, run: SelectionRun) -> None:
         """Refuse fewer samples than the estimator takes, and what groups are not for."""
-        check_estimator(self.parameters.estimator, m)
-        if self.groups is None:
+        check_estimator(self.estimator, run.n_samples)
+        if run.groups is None:
             return
-        kernel = resolve_kernel(self.parameters.kernel)
-        if kernel.scored_by == "matrix":
+        if self._kernel.scored_by == "matrix":
             raise InputError(
-                f"The {kernel.name} kernel and groups: its matrix is no function of the parts that "
-                "groups are. Take another kernel, or leave the groups out."
+                f"The {self._kernel.name} kernel and groups: its matrix is no function of the "
+                "parts that groups are. Take another kernel, or leave the groups out."
             )
-        if self.parameters.approx == "lowrank":
+        if self.approx == "lowrank":
             raise InputError(
                 "approx='lowrank' scores single features, and groups were given; leave it out."
             )
 
-    def with_groups(self, needed: Promise, m: int) -> Promise:
-        """The promise, with the statistics of the groups that are under way."""
-        if self.groups is None:
-            return needed
-        squares = (OPEN_GROUPS + 4) * self.runtime.n_here
-        return replace(needed, tasks=needed.tasks + squares * 8 * m * m)
+    def _fitted(self, run: SelectionRun) -> tuple[Promise, int | None]:
+        """Memory as of `fitted`, with the statistics of the groups that are under way."""
+        m, plan = run.n_samples, self.engines(run, self.approx)
+        source, runtime = run.source, run.runtime
+        needed, budget = memory_of(plan, source, runtime, self._kernel, m, run.memory)
+        n_open = 0 if run.groups is None else (OPEN_GROUPS + 4) * runtime.n_here
+        return replace(needed, tasks=needed.tasks + n_open * 8 * m * m), budget
 
-    def data(self, budget: int | None) -> ScaledReader:
-        """What rounds read the features by."""
-        return ScaledReader(self.source, self.runtime, self.rows, budget)
-
-    def candidates(self) -> AbstractCandidates:
-        """What rounds remove or add: features, or groups of them."""
-        return Singles() if self.groups is None else Membership(self.groups.codes)
-
-    def weights(self, labels: LabelMatrix | None) -> Float:
-        """W, (m, m); zeros until the data, which are their own labels, have been read."""
-        return weights_of(labels, self.parameters.estimator, self.covariates, self.n_samples)
-
-    def choices(self) -> Choices:
-        """What does not change during a run."""
-        asked = self.parameters
-        return Choices(
-            resolve_kernel(asked.kernel),
-            resolve_bandwidth(asked.bandwidth),
-            self.standardizes,
-            np.dtype(str(asked.dtype)),
-            asked.approx == "direct",
+    def _parts(
+        self, run: SelectionRun, budget: int | None
+    ) -> tuple[Choices, ScaledReader, AbstractCandidates]:
+        """What does not change during a run, what reads the features, and what is ranked."""
+        choices = Choices(
+            self._kernel,
+            resolve_bandwidth(self.bandwidth),
+            run.standardizes,
+            np.dtype(str(self.dtype)),
+            self.approx == "direct",
         )
+        data = ScaledReader(run.source, run.runtime, run.rows, budget)
+        return choices, data, Singles() if run.groups is None else Membership(run.groups.codes)
 
-    def select(self, labels: LabelMatrix | None, budget: int | None) -> tuple[Order, Scaling]:
-        dependence = self.dependence(labels, budget)
-        with closing(dependence), self.kept() as (kept, previous):
-            return self._all(dependence, kept, previous)
-
-    def _all(
-        self, dependence: D, kept: Kept, previous: SelectionState | None
-    ) -> tuple[Order, Scaling]:
-        asked, scaling = self.parameters, dependence.measure()
-        has_bandwidth = resolve_kernel(asked.kernel).has_bandwidth
-        self.check_found(kept, scaling, has_bandwidth=has_bandwidth)
-        if asked.label_kernel == SELF:
-            dependence.weigh_itself(lambda L: weights_from(L, asked.estimator, self.covariates))
-        state = begin(dependence.candidates) if previous is None else previous
-        if previous is None:
-            kept.start(state, scaling.checksum)
-        dependence.check_overflow()
-        dependence.resume(state)
-        state = self._to_the_end(dependence, state, kept)
-        self.tell(state)
-        order = self.order(state)
-        if self.groups is not None:
-            order = self.groups.spread(order, self._membership(scaling))
-        return order, scaling
-
-    def _to_the_end(self, dependence: D, state: SelectionState, kept: Kept) -> SelectionState:
-        progress = Progress(self.progress, sum(self.ahead(state)))
-        dependence.data.reporter = progress
-        try:
-            for after in self.rounds(dependence, state):
-                state = after
-                kept.save(state)
-                progress.round_done(state)
-        finally:
-            progress.close()
-        kept.finish()
-        return state
-
-    def _membership(self, scaling: Scaling) -> Membership:
-        assert self.groups is not None, "asked for groups only"
-        membership = Membership(self.groups.codes)
-        membership.drop_constant(scaling)
-        return membership
+    def _factored(self, run: SelectionRun, labels: LabelMatrix | None) -> LowRankSymmetric:
+        """W as a product of thin matrices."""
+        assert labels is not None, "data that are their own labels are scored exactly"
+        return checked_factored_weights(labels.factor(), self.estimator, run.covariates)

@@ -9,11 +9,10 @@ import xarray as xr
 
 from dhsic.criteria.table import CRITERIA
 from dhsic.errors import InputError
-from dhsic.selectors.bahsic import BAHSIC
+from dhsic.selectors.bahsic import BAHSIC, LinearHSIC
 from dhsic.selectors.base import Selector
 from dhsic.selectors.ccm import CCM
 from dhsic.selectors.fohsic import FOHSIC
-from dhsic.selectors.linear import LinearHSIC
 from dhsic.selectors.onepass import OnePass
 from dhsic.selectors.svmrfe import SVMRFE
 from dhsic.selectors.weighting import FeatureWeighting

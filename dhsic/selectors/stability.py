@@ -17,7 +17,7 @@ from dhsic._typing import Array, Index
 from dhsic.errors import InputError
 from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel
 from dhsic.results import Outcome
-from dhsic.selectors.run import AbstractRun
+from dhsic.selectors.run import SelectionRun
 from dhsic.sources.views import ChecksummedSource
 
 
@@ -47,7 +47,7 @@ def halves(y: Array | None, m: int, n: int, seed: int) -> list[Index]:
     ]
 
 
-def check_halves(run: AbstractRun, n: int, seed: int) -> None:
+def check_halves(run: SelectionRun, n: int, seed: int) -> None:
     """Refuse before the work what halves of the samples are too few for.
 
     Raises
@@ -57,12 +57,12 @@ def check_halves(run: AbstractRun, n: int, seed: int) -> None:
     """
     if not n:
         return
-    run.labels()  # what is refused of all samples is not blamed on halves
+    run.selector.labels(run)  # what is refused of all samples is not blamed on halves
     for number, half in enumerate(halves(run.y, run.n_samples, n, seed)):
         part = _of_half(run, half, number)
         try:
-            part.check_samples(half.size)
-            part.labels()
+            part.selector.check_samples(part)
+            part.selector.labels(part)
         except InputError as error:
             raise InputError(
                 f"stability={n} selects from halves of the samples, {half.size} of "
@@ -80,12 +80,12 @@ def _strata(y: Array | None, m: int) -> list[Index]:
     return [np.flatnonzero(codes == code) for code in range(codes.max() + 1)]
 
 
-def with_stability(run: AbstractRun, outcome: Outcome, n: int, count: int, seed: int) -> Outcome:
+def with_stability(run: SelectionRun, outcome: Outcome, n: int, count: int, seed: int) -> Outcome:
     """The outcome of a run with a column ``stability``: part of n halves that select a feature.
 
     Parameters
     ----------
-    run : AbstractRun
+    run : SelectionRun
         The run that the outcome is from. Halves keep checkpoints next to its own.
     count : int
         How many features (or groups) are selected, from all samples as from halves.
@@ -94,10 +94,10 @@ def with_stability(run: AbstractRun, outcome: Outcome, n: int, count: int, seed:
     """
     chosen = np.zeros(run.source.n_features)
     source = ChecksummedSource.over(outcome.source, outcome.scaling.checksum, run.rows)
-    asked = copy(run.parameters)
+    asked = copy(run.selector)
     asked.standardize = outcome.parameters["standardize"]
     # Halves of the data that the run itself has read, and as it took them.
-    run = replace(run, source=source, values=outcome.values, parameters=asked)
+    run = replace(run, source=source, values=outcome.values, selector=asked)
     for number, half in enumerate(halves(run.y, run.n_samples, n, seed)):
         found = _of_half(run, half, number).execute()
         chosen[found.worst_first[::-1][: found.order.n_features(count)]] += 1.0
@@ -108,23 +108,14 @@ def with_stability(run: AbstractRun, outcome: Outcome, n: int, count: int, seed:
     return replace(outcome, order=order)
 
 
-def _of_half(run: AbstractRun, half: Index, number: int) -> AbstractRun:
-    rows = half if run.rows is None else run.rows[half]
-    kept = None if run.checkpoint is None else f"{run.checkpoint}.stability/{number:03d}"
+def _of_half(run: SelectionRun, half: Index, number: int) -> SelectionRun:
+    is_matrix = run.selector.label_kernel == "precomputed"
     return replace(
         run,
-        y=_labels_of(run, half),
+        y=run.y if run.y is None else run.y[np.ix_(half, half) if is_matrix else half],
         covariates=None if run.covariates is None else run.covariates[half],
-        rows=rows,
-        checkpoint=kept,
+        rows=half if run.rows is None else run.rows[half],
+        checkpoint=run.checkpoint and f"{run.checkpoint}.stability/{number:03d}",
         progress=False,
         announce=None,
     )
-
-
-def _labels_of(run: AbstractRun, half: Index) -> Array | None:
-    """Labels of some samples; of a precomputed label matrix, its part."""
-    if run.y is None:
-        return None
-    is_matrix = run.parameters.label_kernel == "precomputed"
-    return run.y[np.ix_(half, half)] if is_matrix else run.y[half]

@@ -1,103 +1,30 @@
-"""Recursive feature elimination with support vectors, for users.
-
-Recursive feature elimination with support vectors from end to end (JMLR 6.8).
-"""
+"""Recursive feature elimination with support vectors, for users: JMLR 6.8 from end to end."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dhsic.errors import InputError
-from dhsic.kernels.bandwidth import resolve_bandwidth
+from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_kernels import ClassTarget, LabelMatrix
 from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel, label_matrix
-from dhsic.kernels.table import resolve_kernel
-from dhsic.passes.dependence import Choices, ExactScorer, SourceDependence
+from dhsic.passes.dependence import ExactScorer, SourceDependence
 from dhsic.passes.machine import machine_weights
 from dhsic.passes.planning import EnginePlan
 from dhsic.selectors.bahsic import AbstractElimination
-from dhsic.selectors.parameters import OF_MACHINES
-from dhsic.selectors.rounds import KernelSelector
+from dhsic.selectors.parameters import such
+from dhsic.selectors.run import SelectionRun
+from dhsic.validation import is_positive
 
 #: Samples that a machine takes.
 LEAST = 2
 
 
-@dataclass(frozen=True)
-class Recursive(AbstractElimination):
-    """A run of Algorithm 1 with a machine in every round."""
-
-    parameters: SVMRFE
-    takes_self: ClassVar[bool] = False
-    meaning: ClassVar[str] = "by how much the margin term falls without the feature, alpha held"
-
-    def check_samples(self, m: int) -> None:
-        """Two at least: there is no estimator."""
-        if m < LEAST:
-            raise InputError(f"svm-rfe tells two samples apart at least, and there are {m}.")
-
-    def labels(self) -> LabelMatrix:
-        """Classes; numbers that are none are refused."""
-        assert self.y is not None, "this method does not take the data for labels"
-        if self.y.ndim == 1 and auto_kernel(self.y) not in CLASS_KERNELS:
-            raise InputError(
-                "svm-rfe tells classes apart, and y holds real values; cut them into classes, or "
-                "use bahsic."
-            )
-        return label_matrix(self.y, self.parameters.label_kernel)
-
-    @property
-    def smaller(self) -> str:
-        return "use fewer samples"
-
-    def plan(self, m: int) -> EnginePlan:
-        """Exact: W is a full matrix."""
-        return EnginePlan(begins_thin=False, eager=False, may_square=True)
-
-    def dependence(self, labels: LabelMatrix | None, budget: int | None) -> SourceDependence:
-        """The margin term as a function of S."""
-        assert labels is not None, "this method does not take the data for labels"
-        asked = self.parameters
-        choices = Choices(
-            resolve_kernel(asked.kernel).with_gram_base,  # W changes: one pass is none
-            resolve_bandwidth(asked.bandwidth),
-            self.standardizes,
-            np.dtype(str(asked.dtype)),
-            asked.approx == "direct",
-        )
-        classes, penalty = self._classes(labels), float(asked.penalty)
-        data, candidates = self.data(budget), self.candidates()
-        nothing = np.zeros((labels.n_samples, labels.n_samples))  # until a machine has seen data
-        scorer = ExactScorer(
-            choices,
-            data,
-            candidates,
-            nothing,
-            machine=lambda K: machine_weights(K, classes, penalty),
-        )
-        return SourceDependence(choices, data, candidates, scorer)
-
-    def _classes(self, labels: LabelMatrix) -> Any:
-        """Class of each sample, (m,)."""
-        parts = labels.parts
-        if len(parts) != 1 or not isinstance(parts[0], ClassTarget):
-            raise InputError(
-                "svm-rfe tells classes apart, and there are several targets or real values; pass "
-                "one class label a sample."
-            )
-        if self.covariates is not None:
-            raise InputError(
-                "svm-rfe takes no covariates: its machine has no part for them. Leave them out, "
-                "or use bahsic."
-            )
-        return parts[0].codes
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
-class SVMRFE(KernelSelector):
+class SVMRFE(AbstractElimination):
     r"""Recursive feature elimination with support vectors (Guyon et al. 2002; JMLR 6.8).
 
     Each round solves a support vector machine on the surviving features and removes those without
@@ -131,9 +58,12 @@ class SVMRFE(KernelSelector):
     [4]
     """
 
-    _run = Recursive
     _method = "svm-rfe"
-    _constraints = OF_MACHINES
+    _meaning = "by how much the margin term falls without the feature, alpha held"
+    _constraints: ClassVar = {
+        **AbstractElimination._constraints,
+        "penalty": such(is_positive, "C of the machine, a positive number."),
+    }
 
     penalty: float = 1.0
     kernel: Any = "linear"
@@ -141,8 +71,61 @@ class SVMRFE(KernelSelector):
     estimator: str = field(default="unbiased", init=False)
     tolerance: float = field(default=0.02, init=False)
 
-    def _check_rounds(self) -> None:
-        kernel = resolve_kernel(self.kernel)
+    def check_samples(self, run: SelectionRun) -> None:
+        """Two at least: there is no estimator."""
+        if run.n_samples < LEAST:
+            raise InputError(
+                f"svm-rfe tells two samples apart at least, and there are {run.n_samples}."
+            )
+
+    def labels(self, run: SelectionRun) -> LabelMatrix:
+        """Classes; numbers that are none are refused."""
+        assert run.y is not None, "this method does not take the data for labels"
+        if run.y.ndim == 1 and auto_kernel(run.y) not in CLASS_KERNELS:
+            raise InputError(
+                "svm-rfe tells classes apart, and y holds real values; cut them into classes, or "
+                "use bahsic."
+            )
+        return label_matrix(run.y, self.label_kernel)
+
+    def engines(self, run: SelectionRun, approx: str) -> EnginePlan:
+        """Exact: W is a full matrix."""
+        return EnginePlan(begins_thin=False, eager=False, may_square=True)
+
+    def dependence(
+        self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
+    ) -> SourceDependence:
+        """The margin term as a function of S."""
+        assert labels is not None, "this method does not take the data for labels"
+        given, data, candidates = self._parts(run, budget)
+        choices = replace(given, kernel=given.kernel.with_gram_base)  # W changes: one pass is none
+        classes, penalty = self._classes(run, labels), float(self.penalty)
+        nothing = np.zeros((labels.n_samples, labels.n_samples))  # until a machine has seen data
+        scorer = ExactScorer(
+            choices,
+            data,
+            candidates,
+            nothing,
+            machine=lambda K: machine_weights(K, classes, penalty),
+        )
+        return SourceDependence(choices, data, candidates, scorer)
+
+    def _classes(self, run: SelectionRun, labels: LabelMatrix) -> Any:
+        """Class of each sample, (m,)."""
+        parts = labels.parts
+        if len(parts) != 1 or not isinstance(parts[0], ClassTarget):
+            raise InputError(
+                "svm-rfe tells classes apart, and there are several targets or real values; pass "
+                "one class label a sample."
+            )
+        if run.covariates is not None:
+            raise InputError(
+                "svm-rfe takes no covariates: its machine has no part for them. Leave them out, "
+                "or use bahsic."
+            )
+        return parts[0].codes
+
+    def _check_rounds(self, kernel: AbstractKernel) -> None:
         if kernel.scored_by == "matrix" or kernel.is_of_categories:
             raise InputError(
                 f"svm-rfe and the {kernel.name} kernel: a machine takes a kernel of two samples, "
@@ -158,5 +141,6 @@ class SVMRFE(KernelSelector):
         return {"penalty": float(self.penalty)}
 
     def described(self) -> str:
-        name = resolve_kernel(self.kernel).name
-        return f"SVM-RFE with the {name} kernel, C {self.penalty:g}, step {self.step:g},"
+        return (
+            f"SVM-RFE with the {self._kernel.name} kernel, C {self.penalty:g}, step {self.step:g},"
+        )

@@ -1,6 +1,4 @@
-"""Feature weighting by HSIC with a concave zero norm, for users.
-
-Feature weighting by HSIC with a concave zero norm from end to end (JMLR appendix A).
+"""Feature weighting by HSIC with a concave zero norm, for users: JMLR appendix A from end to end.
 
 Take it where a sparse set of weights is wanted rather than a ranking: how many features are left
 follows from the price of one. It takes some hundred passes, and as a ranking the papers found it
@@ -9,84 +7,19 @@ inferior to backward elimination.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dhsic._typing import Array, Float
+from dhsic._typing import Float
 from dhsic.hsic import check_estimator
 from dhsic.kernels.label_kernels import LabelMatrix
 from dhsic.passes.weighted import WeightedSource
-from dhsic.selectors.descent import AbstractWeighting, DescentSelector, Size, sigma_of
-from dhsic.selectors.run import weights_of
-from dhsic.weighting.zero_norm import WeightingState, ZeroNorm
-
-
-@dataclass(frozen=True)
-class ZeroNormRun(AbstractWeighting):
-    """A run of the convex-concave procedure."""
-
-    parameters: FeatureWeighting
-
-    def check_samples(self, m: int) -> None:
-        check_estimator(self.parameters.estimator, m)
-
-    def labels(self) -> LabelMatrix | None:
-        return self._labels_by_kernel()
-
-    def size(self) -> Size:
-        """Two kernel matrices, and the weights W by their signs."""
-        return Size(2)
-
-    def method(self, data: WeightedSource, labels: LabelMatrix) -> Ascent:
-        """The objective and where to begin."""
-        asked = self.parameters
-        W = weights_of(labels, asked.estimator, self.covariates, data.n_samples)
-        W /= np.abs(W).sum()
-        sigma = sigma_of(data, asked.bandwidth)
-        norm = ZeroNorm(data, W, sigma, asked.penalty, asked.steepness)
-        n = data.features.size
-        start = np.ones(n)
-        if asked.start == "random":
-            # 1 less a number below 1: no weight begins at 0, where it would stay.
-            start -= np.random.default_rng(asked._seed).uniform(size=n)
-        return Ascent(norm, start, asked.tolerance)
-
-
-@dataclass(frozen=True)
-class Ascent:
-    """The procedure from given weights."""
-
-    norm: ZeroNorm
-    start: Float
-    tolerance: float
-
-    def begin(self) -> WeightingState:
-        """State before the first step."""
-        return self.norm.begin(self.start)
-
-    def restored(self, iteration: int, arrays: Mapping[str, Array]) -> WeightingState:
-        """State after so many steps."""
-        return WeightingState.restored(iteration, arrays)
-
-    def steps(self, state: WeightingState) -> Iterator[WeightingState]:
-        """States after every further step."""
-        after = state
-        for after in self.norm.steps(state, self.tolerance):
-            yield after
-        if not after.w.any():
-            warnings.warn(
-                f"No feature is worth penalty={self.norm.penalty:g}: all weights are 0, and the "
-                "ranking is by what each would add alone. Pass a lower penalty.",
-                stacklevel=2,
-            )
-
-    def potential(self, w: Float) -> Float:
-        """By how much HSIC rises."""
-        return self.norm.slopes(w)
+from dhsic.selectors.descent import DescentSelector, sigma_of
+from dhsic.selectors.parameters import POSITIVE, one_of
+from dhsic.selectors.run import SelectionRun
+from dhsic.weighting.zero_norm import ZeroNorm
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -138,14 +71,41 @@ class FeatureWeighting(DescentSelector):
     [4]
     """
 
-    _run = ZeroNormRun
     _method = "weighting"
+    _constraints: ClassVar = {
+        **DescentSelector._constraints,
+        "penalty": POSITIVE,
+        "steepness": POSITIVE,
+        "start": one_of(("uniform", "random"), "'uniform', or 'random' (with a random_state)."),
+    }
 
     penalty: float = 0.001
     steepness: float = 5.0
     estimator: str = "biased"
     start: str = "uniform"
     tolerance: float = 0.01
+
+    def check_samples(self, run: SelectionRun) -> None:
+        check_estimator(self.estimator, run.n_samples)
+
+    def labels(self, run: SelectionRun) -> LabelMatrix | None:
+        return run.labels_by_kernel()
+
+    def sizes(self) -> tuple[int, int]:
+        """Two kernel matrices, and the weights W by their signs."""
+        return 2, 0
+
+    def method(
+        self, run: SelectionRun, data: WeightedSource, labels: LabelMatrix
+    ) -> tuple[ZeroNorm, Float]:
+        W = run.weights(labels)
+        W /= np.abs(W).sum()
+        sigma = sigma_of(data, self.bandwidth)
+        start = np.ones(data.features.size)
+        if self.start == "random":
+            # 1 less a number below 1: no weight begins at 0, where it would stay.
+            start -= np.random.default_rng(self._seed).uniform(size=start.size)
+        return ZeroNorm(data, W, sigma, self.penalty, self.steepness), start
 
     def _besides(self) -> dict[str, Any]:
         return {

@@ -14,7 +14,7 @@ from dhsic.runtime.base import PROCESS_BYTES, UNLIMITED, WorkerMemory
 from dhsic.runtime.threads import Threads
 
 if TYPE_CHECKING:
-    from dhsic.selectors.run import AbstractRun
+    from dhsic.selectors.run import SelectionRun
 
 #: States that a worker keeps: this round's and the last one's.
 STATES = 2
@@ -53,14 +53,14 @@ class WorkerPromise:
 
     @staticmethod
     def of(
-        run: AbstractRun,
+        run: SelectionRun,
         memory: WorkerMemory = UNLIMITED,
         state_bytes: int | None = None,
     ) -> WorkerPromise:
         """Of a run on workers like that; `state_bytes` are bounded where they are not known."""
         m, n = run.n_samples, memory.n_threads
         alone = replace(run, runtime=Threads(n), memory=1 << 62)
-        needed = alone.promise_for(m)
+        needed = alone.selector.fitted(alone)[0]
         state = _state_bound(needed, m) if state_bytes is None else state_bytes
         process, states = PROCESS_BYTES + SLACK_BYTES, STATES * state
         stored = m * run.source.n_features * np.dtype(run.source.dtype).itemsize

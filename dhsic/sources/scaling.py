@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Index, Mask
+from dhsic.errors import InputError
 from dhsic.sources.views import checksums
 
 #: Features with at most this many distinct values are few-valued.
@@ -32,6 +33,9 @@ FAR_FROM_ZERO = 16.0
 #: Standard deviations between 1 / RANGE and RANGE can be divided by in float32, and, the wider
 #: ones, be told from squares in float64.
 RANGE, RANGE_WIDE = 1e30, 1e140
+#: Values of features up to here, as scaled, have powers that are numbers; data all below the other
+#: one ask for a sigma whose powers are none.
+LARGEST_MAX_ABS, SMALLEST_MAX_ABS = 1e15, 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,51 @@ class Scaling:
         return Scaling(
             *(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Scaling))
         )
+
+    def check(self, missing: str, *, standardize: bool, has_bandwidth: bool) -> None:
+        """Refuse data that nothing can be ranked by.
+
+        Parameters
+        ----------
+        missing : {"mean", "error"}
+            What is to be done about missing values.
+        standardize : bool
+            Whether features are scaled to unit deviation.
+        has_bandwidth : bool
+            Whether the kernel on the data has a width.
+
+        Raises
+        ------
+        InputError
+            Missing values that are to be an error, values beyond numbers, or only constant
+            features.
+        """
+        n = int((self.n_missing > 0).sum())
+        if missing == "error" and n:
+            raise InputError(
+                f"{int(self.n_missing.sum())} values are missing in {n} features (first: feature "
+                f"{int(np.flatnonzero(self.n_missing)[0])}) and missing='error'; fill them in, or "
+                "pass missing='mean'."
+            )
+        beyond = np.flatnonzero(~np.isfinite(self.std) | ~(self.max_abs < LARGEST_MAX_ABS))
+        if beyond.size:
+            raise InputError(
+                f"{beyond.size} features (first: feature {beyond[0]}, of mean "
+                f"{self.mean[beyond[0]]:.3g}) hold values so large, or vary by so little, that "
+                "squares leave the range of floating-point numbers. Rescale them, take logarithms"
+                + ("." if standardize else ", or pass standardize=True.")
+            )
+        highest = float(self.max_abs.max())
+        if has_bandwidth and 0 < highest < SMALLEST_MAX_ABS:
+            raise InputError(
+                f"No feature is further than {highest:.3g} from its mean, which asks for a sigma "
+                "beyond numbers. Pass standardize=True, or rescale the data."
+            )
+        if self.constant.all():
+            raise InputError(
+                f"All {self.constant.size} features are constant over the samples; there is "
+                "nothing to rank. Check the orientation and the choice of samples."
+            )
 
 
 def missing_mask(raw: Array, missing_code: int | None) -> Mask | None:

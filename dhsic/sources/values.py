@@ -37,6 +37,8 @@ FEW_LEVELS = 8
 FEW_OTHERS = 20
 #: Whole numbers without a gap that may be 0 to 2 with -1 for missing; more of them are a scale.
 SHORTEST_SCALE = 4
+#: What to do where a code is none, for people.
+KEEPING = "If it is a value, pass missing_code=None."
 #: Distinct values that are told apart.
 MOST_TOLD = 64
 

@@ -8,11 +8,9 @@ for ``d <L, G_w R> / dw`` with thin matrices L and R; they do not see how G_w is
 - by D random Fourier features (CCM eq. 20): ``G_w = V V'``, ``V = H U`` and
   ``U_ik = sqrt(2 / D) cos(p_k + sqrt(2 sigma) sum_j w_j omega_kj x_ij)``: linear in m.
 
-What the objectives ask of the data: two kinds of passes over its features.
-
-A weighted feature is ``w_j x_j``. Sums over features go one way, from weights to something of the
-size of the samples; derivatives come back the other way, a number a feature. Features of weight 0
-take no part in sums.
+Of the data that takes two kinds of passes. A weighted feature is ``w_j x_j``; sums over features go
+one way, from weights to something of the size of the samples, and derivatives come back the other
+way, a number a feature. Features of weight 0 take no part in sums.
 """
 
 from __future__ import annotations

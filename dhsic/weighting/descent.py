@@ -1,6 +1,7 @@
-r"""Spectral projected gradient (Birgin, Martinez, Raydan 2000, SIAM J. Optim. 10, algorithm SPG2).
+r"""Descent over weights of features: what a method of it is, and the optimiser beneath.
 
-To minimise f over a convex region, from x with gradient g:
+Spectral projected gradient (Birgin, Martinez, Raydan 2000, SIAM J. Optim. 10, algorithm SPG2)
+minimises f over a convex region, from x with gradient g:
 
     1: d <- P(x - a g) - x                     P the projection, a the spectral step
     2: lambda <- 1
@@ -13,23 +14,64 @@ The values need not fall in every step, only below the largest of the last M: th
 spectral step do its work. They never rise above the first. Line 4 asks for values alone, and the
 gradient, which costs another pass over the data, is computed once a step.
 
-Projection onto a box with a budget: ``0 <= w <= 1``, ``1'w <= b`` (CCM eq. 17).
-
-The nearest point of that set to v is ``clip(v - tau, 0, 1)``, with ``tau = 0`` where the budget
-leaves room and else the root of ``s(tau) = 1' clip(v - tau, 0, 1) = b``. That sum falls with tau,
-linearly between the edges ``v_j - 1`` and ``v_j``: the edges around the root are found by bisection
-over their sorted list and the root in closed form, as Duchi et al. (2008) do without upper bounds.
+The region is a box with a budget: ``0 <= w <= 1``, ``1'w <= b`` (CCM eq. 17). Its nearest point to
+v is ``clip(v - tau, 0, 1)``, with ``tau = 0`` where the budget leaves room and else the root of
+``s(tau) = 1' clip(v - tau, 0, 1) = b``. That sum falls with tau, linearly between the edges
+``v_j - 1`` and ``v_j``: the edges around the root are found by bisection over their sorted list and
+the root in closed form, as Duchi et al. (2008) do without upper bounds.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from dhsic._typing import Array, Float
+
+
+class WeightState(Protocol):
+    """Weights w, (n,), after so many steps; `residual` is what is compared with the tolerance."""
+
+    @staticmethod
+    def restored(iteration: int, arrays: Mapping[str, Array]) -> WeightState:
+        """State after so many steps, from its arrays."""
+
+    @property
+    def iteration(self) -> int: ...
+
+    @property
+    def w(self) -> Float: ...
+
+    @property
+    def residual(self) -> float: ...
+
+    def arrays(self) -> dict[str, Array]:
+        """What `restored` makes the state from again, one-dimensional arrays."""
+
+    def record(self) -> dict[str, float | int]:
+        """For the history of rounds."""
+
+
+class AbstractWeighting(ABC):
+    """A method that finds weights step by step, over some data."""
+
+    state: ClassVar[type[WeightState]]
+
+    @abstractmethod
+    def begin(self, w: Float) -> WeightState:
+        """State before the first step, which is from the weights w."""
+
+    @abstractmethod
+    def steps(self, state: Any, tolerance: float) -> Iterator[WeightState]:
+        """States after every further step, until the weights stay."""
+
+    @abstractmethod
+    def potential(self, w: Float) -> Float:
+        """How much the objective gains per unit of weight, feature by feature, (n,)."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +188,6 @@ class DescentState:
         return self.point
 
     def arrays(self) -> dict[str, Array]:
-        """What `restored` makes the state from again, one-dimensional arrays."""
         facts = self.step, self.first_step, self.slope, self.residual
         return {
             "point": self.point,
@@ -157,23 +198,12 @@ class DescentState:
 
     @staticmethod
     def restored(iteration: int, arrays: Mapping[str, Array]) -> DescentState:
-        """State after so many steps from its arrays."""
         recent = tuple(float(value) for value in arrays["recent"])
         step, first_step, slope, residual = (float(fact) for fact in arrays["facts"])
-        return DescentState(
-            iteration=iteration,
-            point=arrays["point"],
-            gradient=arrays["gradient"],
-            recent=recent,
-            step=step,
-            first_step=first_step,
-            slope=slope,
-            residual=residual,
-            n_evaluations=0,
-        )
+        x, g = arrays["point"], arrays["gradient"]
+        return DescentState(iteration, x, g, recent, step, first_step, slope, residual, 0)
 
     def record(self) -> dict[str, float | int]:
-        """For the history of rounds."""
         return {
             "objective": self.value,
             "step": self.step,

@@ -25,14 +25,16 @@ A weight of 0 stays 0: the penalty has slope lambda alpha there, HSIC none.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dhsic._typing import Array, Float, Mask
 from dhsic.weighting.centred import WeightedData, gram_of
-from dhsic.weighting.descent import Evaluation, Region, begin, descend
+from dhsic.weighting.descent import AbstractWeighting, Evaluation, Region, begin, descend
 
 #: Steps of the inner problem: it is worth no more, for its tangent is soon another one.
 INNER_STEPS = 4
@@ -66,17 +68,14 @@ class WeightingState:
     n_evaluations: int
 
     def arrays(self) -> dict[str, Array]:
-        """What `restored` makes the state from again, one-dimensional arrays."""
         return {"w": self.w, "facts": np.array([self.value, self.hsic, self.residual])}
 
     @staticmethod
     def restored(iteration: int, arrays: Mapping[str, Array]) -> WeightingState:
-        """State after so many steps from its arrays."""
         value, hsic, residual = (float(fact) for fact in arrays["facts"])
         return WeightingState(iteration, arrays["w"], value, hsic, residual, 0)
 
     def record(self) -> dict[str, float | int]:
-        """For the history of rounds."""
         return {
             "objective": self.value,
             "hsic": self.hsic,
@@ -86,7 +85,7 @@ class WeightingState:
 
 
 @dataclass(frozen=True)
-class ZeroNorm:
+class ZeroNorm(AbstractWeighting):
     """``<W, K_w> - lambda 1' (1 - exp(-alpha w))``.
 
     Attributes
@@ -96,6 +95,8 @@ class ZeroNorm:
     penalty, steepness : float
         Lambda and alpha.
     """
+
+    state: ClassVar = WeightingState
 
     data: WeightedData
     W: Float
@@ -108,18 +109,22 @@ class ZeroNorm:
         return gram_of(self.data.statistic(w), self.sigma)
 
     def begin(self, w: Float) -> WeightingState:
-        """State before the first step."""
         return self._state(0, w, self.gram(w), np.inf, 1)
 
     def steps(self, state: WeightingState, tolerance: float) -> Iterator[WeightingState]:
-        """Go up from `state`, yielding the state after every step, until weights stay."""
         self.data.settle(state.w)
         K = self.gram(state.w)
         while state.residual > tolerance and state.w.any():
             state, K = self._step(state, K)
             yield state
+        if not state.w.any():
+            warnings.warn(
+                f"No feature is worth penalty={self.penalty:g}: all weights are 0, and the ranking "
+                "is by what each would add alone. Pass a lower penalty.",
+                stacklevel=2,
+            )
 
-    def slopes(self, w: Float) -> Float:
+    def potential(self, w: Float) -> Float:
         """``d <W, K_w> / dv``, (n,), of every feature."""
         self.data.settle(w)
         return self._by_squares(self.W, self.gram(w), np.ones(w.shape, dtype=bool))
