@@ -1,4 +1,4 @@
-r"""HSIC is linear in the data kernel: ``HSIC(K, L) = sum_ij W_ij K_ij = <W, K>``.
+r"""HSIC as weights on the data kernel, in which it is linear: ``HSIC(K, L) = sum_ij W_ij K_ij``.
 
 An estimator *is* a map from the label matrix L to the weights W, computed once per run:
 
@@ -10,14 +10,12 @@ An estimator *is* a map from the label matrix L to the weights W, computed once 
   labels are replaced by what a linear regression on C leaves of them before L is made of them
   (`dhsic.kernels.labels`): a kernel of y itself would keep C in it nonlinearly.
 
-The weights W of HSIC as a product of thin matrices, ``W = U M U'`` off the diagonal.
+Where L is of low rank, so is W: ``W = U M U'`` off the diagonal. With ``R L R = B diag(w) B'``,
 
-With ``C = R L R = B diag(w) B'``, R the projection onto the complement of ``[1, covariates]``,
-
-- biased (JMLR eq. 4): ``W = C / (m - 1)^2``, so ``U = B``;
-- unbiased (JMLR eq. 5): ``U = [B, 1, v]``. A term ``a 1' + 1 a'`` added to L leaves W as it is off
-  the diagonal, since W is L with row sums and diagonal taken out; so C may stand for L. Its rows
-  sum to 0, and without their diagonal to ``v = -diag(C)``, which is small: nothing cancels.
+- biased: ``W = R L R / (m - 1)^2``, so ``U = B``;
+- unbiased: ``U = [B, 1, v]``. A term ``a 1' + 1 a'`` added to L leaves W as it is off the diagonal,
+  since W is L with row sums and diagonal taken out; so R L R may stand for L. Its rows sum to 0,
+  and without their diagonal to ``v = -diag(R L R)``, which is small: nothing cancels.
 
 All that HSIC and its variance ask of W then costs O(m q r) with a K of rank r (JMLR 2.6.2, 2.6.3).
 The paper adds ``1' D_K 1`` in the sum of K without its diagonal; it has to be taken away.
@@ -168,24 +166,10 @@ def factored_weights(
 ) -> LowRankSymmetric:
     """W from L of low rank, as `weights` from L itself.
 
-    Parameters
-    ----------
-    L : LowRankSymmetric
-        Of g directions.
-    estimator : {"unbiased", "biased"}
-        JMLR eq. 5 or eq. 4.
-    covariates : (m, q) array, optional
-        Linear effects to project out of L.
-
     Returns
     -------
     LowRankSymmetric
-        Of rank g + 2 (unbiased) or g (biased), or less.
-
-    Raises
-    ------
-    InputError
-        As of `dhsic.hsic.weights`.
+        Of rank g + 2 (unbiased) or g (biased), or less, where L is of g directions.
     """
     m = L.n_samples
     check_estimator(estimator, m)

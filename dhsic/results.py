@@ -33,8 +33,8 @@ from dhsic.sources.values import ValueKind
 from dhsic.sources.writing import check_free, write_array, written_aside
 from dhsic.sources.zarr import dimension_names, read_array
 from dhsic.storage.format import META, as_bytes, in_memory
-from dhsic.storage.objects import as_path, is_url
-from dhsic.storage.store import check_place, store_at
+from dhsic.storage.objects import ObjectStore
+from dhsic.storage.store import as_path, check_place, check_url, is_url, store_at
 from dhsic.versions import VERSION, versions
 
 #: Version of the layout below.
@@ -67,13 +67,6 @@ DESCRIPTIONS = {
     "round_engine": "engines that scored the round, and how many features each",
 }
 
-#: Name of the round that gave a feature its place, by what rounds do.
-PLACED = {
-    "removed": "round_removed",
-    "added": "round_added",
-    "weighted": "round_weighted",
-    "scored": "round_scored",
-}
 #: The same of methods that add features.
 ADDED = {
     "score": "by how much HSIC rose with the feature, in the round in which it joined",
@@ -178,11 +171,6 @@ class Outcome:
         """All features, the least relevant first, and before them those that are constant."""
         return np.concatenate([np.flatnonzero(self.scaling.constant), self.order.features])
 
-    @property
-    def n_rounds(self) -> int:
-        """Rounds done."""
-        return len(self.order.history)
-
 
 def ranking(order: Index) -> Index:
     """Rank of every feature, 1 the best, from the order of leaving (the worst first)."""
@@ -203,7 +191,7 @@ def to_dataset(outcome: Outcome, n_selected: int) -> xr.Dataset:
         "rank": ranks,
         "score": scores,
         "selected": ranks <= n_selected,
-        PLACED[order.placed]: rounds,
+        f"round_{order.placed}": rounds,
         "n_missing": outcome.scaling.n_missing,
         **_means(outcome),
         "constant": outcome.scaling.constant,
@@ -230,10 +218,10 @@ def _means(outcome: Outcome) -> dict[str, Array]:
 
 
 def _history(outcome: Outcome) -> dict[str, Array]:
+    """A column of each key of the records, where they lack it 0."""
     records = outcome.order.history
-    keys = list(dict.fromkeys(key for record in records for key in record))
     out: dict[str, Array] = {}
-    for key in keys:
+    for key in dict.fromkeys(key for record in records for key in record):
         values = [record.get(key, 0) for record in records]
         text = any(isinstance(v, str) for v in values)
         out[key] = np.array([str(v) for v in values], dtype=object) if text else np.array(values)
@@ -354,7 +342,7 @@ def save(result: Any, path: str | PathLike[str], *, overwrite: bool = False) -> 
 def _save_at(result: xr.Dataset, url: str, *, overwrite: bool) -> None:
     """Put a result at a URL, its root last: before that there is none."""
     check_vacant(url, overwrite=overwrite)
-    at = store_at(url, "", InputError)
+    at = ObjectStore(check_url(url, "", InputError))
     files: dict[str, Any] = {}
     _write(result, MemoryStore(files))
     written = as_bytes(files)

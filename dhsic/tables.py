@@ -46,8 +46,8 @@ from dhsic._typing import Array, Index
 from dhsic.errors import InputError
 from dhsic.sources.base import STORED
 from dhsic.storage.format import plain
-from dhsic.storage.objects import as_path, check_url, is_url
-from dhsic.storage.store import ObjectStore, check_place, replacing
+from dhsic.storage.objects import ObjectStore
+from dhsic.storage.store import as_path, check_place, check_url, is_url, replacing
 
 #: Columns that come first, where there are such.
 FIRST = (

@@ -271,7 +271,7 @@ def until_free(number):
 
 
 def test_a_run_that_waits_for_a_worker_is_cancelled_at_once(client, store, tmp_path, monkeypatch):
-    monkeypatch.setattr(driving, "introduced", lambda client, *others: nullcontext(client))
+    monkeypatch.setattr(driver, "introduced", lambda folder, client, *more: nullcontext(client))
     busy = client.map(until_free, range(4), pure=False)
     sent = submit(store, "sample_trait", checkpoint=tmp_path / "run", client=client, **QUICK)
     try:
@@ -286,7 +286,7 @@ def test_a_run_that_waits_for_a_worker_is_cancelled_at_once(client, store, tmp_p
 
 def test_a_cluster_without_a_free_worker_says_so(client, store, tmp_path, monkeypatch):
     monkeypatch.setattr(driving, "WRITING", 0.05)
-    monkeypatch.setattr(driving, "leave", lambda path, text: time.sleep(0.5))
+    monkeypatch.setattr(driver, "answer", lambda path, sign: time.sleep(0.5))
     with pytest.raises(ClusterError, match=r"was free within 0\.05 s. Submit when other work"):
         submit(store, "sample_trait", checkpoint=tmp_path / "run", client=client)
 
@@ -433,7 +433,7 @@ def test_what_a_cluster_cannot_take_is_refused(client, store, tmp_path, monkeypa
         submit(store, "sample_trait", client=client, checkpoint=None)
     with pytest.raises(CheckpointError, match="nor the one above is there"):
         submit(store, "sample_trait", client=client, checkpoint=tmp_path / "no" / "such" / "run")
-    monkeypatch.setattr(driving, "_is_read_here", lambda runtime: False)
+    monkeypatch.setattr(driver, "answer", lambda path, sign: (sign, "No such folder"))
     with pytest.raises(ClusterError, match="have shown that they share that folder"):
         submit(store, "sample_trait", **place)
     assert not list(tmp_path.iterdir())

@@ -22,8 +22,8 @@ from dhsic.storage import lock as lease
 from dhsic.storage import objects
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.storage.lock import Lease
-from dhsic.storage.objects import sentence
-from dhsic.storage.store import FileStore, LostError, ObjectStore, store_at
+from dhsic.storage.objects import ObjectStore, sentence
+from dhsic.storage.store import FileStore, LostError, store_at
 
 pytestmark = pytest.mark.usefixtures("short_leases")
 

@@ -477,9 +477,9 @@ def test_a_killed_run_goes_on_to_the_same_bits(name, problem, store, tmp_path, m
     monkeypatch.setattr("dhsic.passes.reader.COMPACT_BYTES", 4000)
     y, parameters = problem[1], METHODS[name]
     whole = execute(store, y, parameters)
-    assert whole.n_rounds >= 3
+    assert len(whole.order.history) >= 3
     path = str(tmp_path / "run")
-    for k in sorted({1, 2, whole.n_rounds - 1, whole.n_rounds}):
+    for k in sorted({1, 2, len(whole.order.history) - 1, len(whole.order.history)}):
         with pytest.raises(Killed):
             execute(store, y, parameters, checkpoint=path, progress=die_after(k))
     same(whole, execute(store, y, parameters, checkpoint=path))
@@ -510,7 +510,7 @@ def test_more_steps_may_be_asked_for_later(problem, tmp_path):
     few = dataclasses.replace(parameters, max_iterations=2)
     path = str(tmp_path / "run")
     with pytest.warns(UserWarning, match=r"still change after 2 steps.*higher max_iterations="):
-        assert execute(X, y, few, checkpoint=path).n_rounds == 2
+        assert len(execute(X, y, few, checkpoint=path).order.history) == 2
     same(execute(X, y, parameters), execute(X, y, parameters, checkpoint=path))
 
 

@@ -22,8 +22,7 @@ from dhsic.selectors.request import Request
 from dhsic.selectors.select import parameters_of, selector_of
 from dhsic.sources.options import MissingChunks
 from dhsic.storage.checkpoint import Checkpoint
-from dhsic.storage.objects import as_path, is_url
-from dhsic.storage.store import FileStore, check_place, store_at
+from dhsic.storage.store import FileStore, as_path, check_place, is_url, store_at
 
 COMMAND = "dhsic select"
 #: Methods whose default is a kernel of their own on the labels.

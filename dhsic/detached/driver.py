@@ -23,7 +23,8 @@ from dhsic.runtime.threads import Threads
 from dhsic.selectors.request import Request
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.storage.lock import AbstractLock
-from dhsic.storage.store import MOMENTARY, AbstractStore, FileStore, LostError, store_at
+from dhsic.storage.objects import MOMENTARY
+from dhsic.storage.store import AbstractStore, FileStore, LostError, store_at
 
 LOOKS = 0.5  # seconds between looks whether the run shall stop
 #: What is told of the record of a round.
@@ -196,7 +197,7 @@ def send(
         arrays_of(request)
         plain_request(request)
         request.selector.check()
-    with _introduced(folder, client, scheduler, security) as found:
+    with introduced(folder, client, scheduler, security) as found:
         if request is not None:
             _take(folder, request)
         folder.want_stop(wanted=False)
@@ -218,7 +219,7 @@ def _take(folder: Folder, request: Request) -> None:
 
 
 @contextmanager
-def _introduced(folder: Folder, client: Any, scheduler: str | None, security: Any) -> Iterator[Any]:
+def introduced(folder: Folder, client: Any, scheduler: str | None, security: Any) -> Iterator[Any]:
     """Client of a cluster whose workers see what this process sees at a checkpoint.
 
     Raises
@@ -226,17 +227,17 @@ def _introduced(folder: Folder, client: Any, scheduler: str | None, security: An
     ClusterError
         No cluster, other versions, or workers do not see it.
     """
-    from dhsic.runtime import driving
+    from dhsic.runtime.dask import DaskRuntime
 
-    parent = folder.store.path.parent if isinstance(folder.store, FileStore) else None
-    made = None if parent is None or parent.exists() else parent
-    if made is not None:
-        made.mkdir(exist_ok=True)
+    place, made = folder.store, None
+    if isinstance(place, FileStore):  # which need not be there yet
+        place = FileStore(place.path.parent)
+        made = None if place.is_there() else place.path
+        place.path.mkdir(exist_ok=True)
     try:
-        with driving.introduced(client, scheduler, parent, security) as found:
-            if parent is None:
-                _check_reach(folder.store, found)
-            yield found
+        with DaskRuntime(client, scheduler, security=security) as runtime:
+            _check_reach(place, runtime.client)
+            yield runtime.client
     except DhsicError:
         if made is not None:
             with suppress(OSError):  # somebody has put something there
@@ -244,32 +245,40 @@ def _introduced(folder: Folder, client: Any, scheduler: str | None, security: An
         raise
 
 
-def _check_reach(store: AbstractStore, client: Any) -> None:
-    """Have every worker read what we write at a URL, and write what we read."""
+def _check_reach(place: AbstractStore, client: Any) -> None:
+    """Have every worker read what we write in a place, and write what we read."""
     from dhsic.runtime import driving
 
     sign, token = f"{MOMENTARY}{secrets.token_hex(8)}", secrets.token_hex(8)
-    store.write(f"{sign}/ours", token.encode())
+    place.write(f"{sign}/ours", token.encode())
     try:
-        for worker, said in driving.ask_all(client, answer, str(store.path), sign).items():
+        for worker, said in driving.ask_all(client, answer, str(place.path), sign).items():
             name, why = said
-            if why or store.read_all([name]) != {name: token.encode()}:
+            if not why and place.read_all([name]) == {name: token.encode()}:
+                continue
+            if isinstance(place, FileStore):
                 raise ClusterError(
-                    f"Worker {worker} does not reach {store.path}: {why or 'it sees another one'}. "
-                    "A run that outlives its caller is followed by its checkpoint: give all "
-                    "workers the keys in their environment and install dhsic[cloud] there, or "
-                    "choose a folder on storage that all of them see."
+                    f"The checkpoint is to be in {place.path}, and not all workers of {client!r} "
+                    "have shown that they share that folder with this process. A run that outlives "
+                    "its caller is followed by its checkpoint: choose a folder on storage that all "
+                    "of them see under the same path."
                 )
+            raise ClusterError(
+                f"Worker {worker} does not reach {place.path}: {why or 'it sees another one'}. "
+                "A run that outlives its caller is followed by its checkpoint: give all "
+                "workers the keys in their environment and install dhsic[cloud] there, or "
+                "choose a folder on storage that all of them see."
+            )
     finally:
-        store.remove(sign)
+        place.remove(sign)
 
 
-def answer(url: str, sign: str) -> tuple[str, str]:
+def answer(path: str, sign: str) -> tuple[str, str]:
     """Copy a sign, on a worker; name of the copy, and why there is none."""
     name = f"{sign}/{secrets.token_hex(8)}"
     try:
-        store = store_at(url)
-        store.write(name, store.read(f"{sign}/ours"))
+        place = store_at(path)
+        place.write(name, place.read(f"{sign}/ours"))
     except Exception as error:  # whatever it is, it is for who asked to say
         return name, f"{type(error).__name__}: {str(error).rstrip('.')}"
     return name, ""

@@ -21,56 +21,12 @@ from dhsic.errors import ClusterError
 from dhsic.runtime.dask import DaskRuntime
 
 RETRIES = 20  # of a driver that lost its connection; deaths of its worker count on the scheduler
-WRITING = 60.0  # seconds that a worker may take to write one line
+WRITING = 60.0  # seconds that workers may take to answer
 ANSWER = 0.5  # seconds in which the state of a driver that has ended is told
 REMEMBERED = 20  # drivers that ended whom a scheduler still knows by the names of their runs
 NAMES = re.compile(r"dhsic-[0-9a-f]{12}")
 #: What a lost scheduler shows in.
 LOST = (OSError, TimeoutError, RuntimeError, CancelledError)
-
-
-def leave(path: str, text: str) -> None:
-    """Write a file, on a worker."""
-    Path(path).write_text(text)
-
-
-@contextmanager
-def introduced(
-    client: Any,
-    scheduler: str | None,
-    folder: Path | None = None,
-    security: Security | None = None,
-) -> Iterator[Client]:
-    """Client of a cluster that has our versions and shares `folder`, if any, with this process.
-
-    Raises
-    ------
-    ClusterError
-        No cluster, other versions, or workers and this process do not share the folder.
-    """
-    with DaskRuntime(client, scheduler, scratch=folder, security=security) as runtime:
-        if folder is not None and not (_is_read_here(runtime) and runtime.workers_see_folder):
-            raise ClusterError(
-                f"The checkpoint is to be in {folder}, and not all workers of {runtime.client!r} "
-                "have shown that they share that folder with this process. A run that outlives "
-                "its caller is followed by its checkpoint: choose a folder on storage that all of "
-                "them see under the same path."
-            )
-        yield runtime.client
-
-
-def _is_read_here(runtime: DaskRuntime) -> bool:
-    """Whether a file that a worker writes is read by this process."""
-    token, path = secrets.token_hex(8), runtime.folder / "reply.txt"
-    key = runtime.unique("leave")
-    future = runtime.client.submit(leave, str(path), token, key=key, pure=False, priority=10)
-    try:
-        future.result(timeout=WRITING)
-        return path.read_text() == token
-    except TimeoutError as error:
-        raise _busy(runtime.client) from error
-    except (OSError, CancelledError):
-        return False
 
 
 def ask_all(client: Client, function: Callable[..., Any], *args: Any) -> dict[str, Any]:
@@ -88,17 +44,13 @@ def ask_all(client: Client, function: Callable[..., Any], *args: Any) -> dict[st
             said[worker] = future.result(timeout=max(deadline - time.monotonic(), 0.1))
         except TimeoutError as error:
             if worker in client.nthreads():
-                raise _busy(client) from error
+                raise ClusterError(
+                    f"No worker of {client!r} was free within {WRITING:g} s. Submit when other "
+                    "work on it has ended, or add workers."
+                ) from error
         except CancelledError:
             continue
     return said
-
-
-def _busy(client: Client) -> ClusterError:
-    return ClusterError(
-        f"No worker of {client!r} was free within {WRITING:g} s. Submit when other work on it has "
-        "ended, or add workers."
-    )
 
 
 def send(client: Client, name: str, folder: str, drive: Callable[..., None]) -> None:

@@ -1,4 +1,8 @@
-"""Object stores: which URLs are taken, how `obstore` opens them, and what their errors mean.
+"""A part of an object store: how `obstore` opens it, and what its errors mean.
+
+A put of one object is atomic. One on a condition ends in one of two ways even where the answer to
+it is lost and it is sent again: what is there then tells which. For that no two writers may ever
+write the same bytes on a condition, which marks in their contents see to.
 
 Keys come from the environment, where `obstore` looks for them: ``AWS_ACCESS_KEY_ID``,
 ``AWS_SECRET_ACCESS_KEY``, ``AWS_ENDPOINT_URL``, ``AWS_REGION``, those of a workload identity, and
@@ -13,79 +17,17 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache, lru_cache
-from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
-from dhsic.errors import DhsicError, InputError
-
-# URLs: which are taken, and what must not be in them ---------------------------------------
-
-#: Schemes of stores that replace an object only on a condition, which a single writer needs.
-SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl", "memory")
-
-
-def is_url(path: str | PathLike[str]) -> bool:
-    """Whether a path is a URL of something else than a folder.
-
-    >>> is_url("s3://bucket/run.dhsic"), is_url("file:///tmp/run.dhsic"), is_url("run.dhsic")
-    (True, False, False)
-    """
-    return "://" in fspath(path) and not fspath(path).startswith("file://")
-
-
-def as_path(path: str | PathLike[str]) -> Path:
-    """Path of a folder, also where it is said as a URL."""
-    text = fspath(path)
-    return Path(unquote(urlsplit(text).path) if text.startswith("file://") else text)
-
-
-def without_secrets(text: Any) -> str:
-    """A message of a store without what may be a key or a signature: queries and passwords.
-
-    >>> without_secrets("PUT https://me:pw@a.b/c?sig=x failed")
-    'PUT https://a.b/c failed'
-    """
-    return re.sub(r"(?<=://)[^/\s@]*@", "", re.sub(r"\?\S*", "", str(text)))
-
-
-def check_url(url: str, what: str, refusal: type[DhsicError]) -> str:
-    """The URL as it is used, without slashes at its end; refuse one that cannot be used.
-
-    Parameters
-    ----------
-    what : str
-        How the message calls it, such as ``"checkpoint="``.
-    refusal : type
-        Error to raise.
-    """
-    parts = urlsplit(url)
-    who, is_named, _ = parts.netloc.rpartition("@")  # of Azure: the container in an account
-    if is_named and (":" in who or parts.scheme not in ("abfs", "abfss")):
-        raise refusal(
-            f"{what}{without_secrets(url)!r} was given with a user name or password in it, which "
-            "would be written down with it. Leave them out, and put keys into the environment."
-        )
-    if parts.query or parts.fragment:
-        raise refusal(
-            f"{what}{without_secrets(url).partition('#')[0]!r} was given with a query or fragment "
-            "(?, #). Leave it out; keys belong into the environment."
-        )
-    if parts.scheme not in SCHEMES:
-        raise refusal(
-            f"{what}{url!r} is neither a folder nor the URL of an object store. Pass a folder, or "
-            "a URL such as s3://bucket/run.dhsic (gs://, az://)."
-        )
-    if not parts.netloc or not parts.path.strip("/"):
-        raise refusal(
-            f"{what}{url!r} names no folder in a bucket. Pass one, such as "
-            f"{parts.scheme}://{parts.netloc or 'bucket'}/run.dhsic."
-        )
-    return url.rstrip("/")
-
+from dhsic.errors import InputError, StoreError
+from dhsic.storage.store import AbstractStore, Found, LostError, Tag, gone
 
 # What a store said -------------------------------------------------------------------------
 
@@ -233,3 +175,191 @@ def _ask_who_we_are(bucket: str, endpoint: str, pid: int) -> None:
     except load_obstore().exceptions.BaseError as error:
         if is_about_keys(error):
             raise
+
+
+# Objects -----------------------------------------------------------------------------------
+
+#: What begins the names of objects that are there for a moment.
+MOMENTARY = ".dhsic-"
+#: Requests in flight at once.
+AT_ONCE = 32
+#: Times that a condition is tried again where the answer left open whether it held.
+TRIES = 4
+
+
+class ObjectStore(AbstractStore):
+    """Objects below a URL, by the rest of their keys; "" is the object at the URL itself.
+
+    Parameters
+    ----------
+    url : str
+        As `dhsic.storage.store.check_url` returns it.
+    patience : float, optional
+        Seconds that the store may stay away; `PATIENCE` by default.
+
+    Raises
+    ------
+    InputError
+        The package that reads object stores is not installed.
+    """
+
+    path: str
+    rarer = 10
+
+    def __init__(self, url: str, patience: float | None = None) -> None:
+        self.path = url
+        self._prefix = urlsplit(url).path.strip("/")
+        self._patience = patience
+
+    def is_there(self) -> bool:
+        return bool(self._top())
+
+    def make(self) -> bool:
+        """There are no folders to make."""
+        return False
+
+    def unmake(self) -> None:
+        """There are no folders to remove."""
+
+    def names(self) -> set[str]:
+        return {name for name in self._top() if not name.startswith(MOMENTARY)}
+
+    def _top(self) -> set[str]:
+        """First parts of the names of all objects."""
+        with self._asked() as obstore:
+            found = obstore.list_with_delimiter(self._bucket, self._prefix)
+        keys = [*found["common_prefixes"], *(meta["path"] for meta in found["objects"])]
+        return {str(key).removeprefix(f"{self._prefix}/").strip("/") for key in keys}
+
+    def tree(self, name: str = "") -> list[str]:
+        with self._asked() as obstore:
+            pages = obstore.list(self._bucket, prefix=self._key(name), chunk_size=1000)
+            keys = [str(meta["path"]) for page in pages for meta in page]
+        return [key.removeprefix(f"{self._prefix}/") for key in keys]
+
+    def has(self, name: str) -> bool:
+        with self._asked() as obstore:
+            try:
+                obstore.head(self._bucket, self._key(name))
+            except FileNotFoundError:
+                return False
+            return True
+
+    def get(self, name: str) -> Found | None:
+        with self._asked() as obstore:
+            try:
+                result = obstore.get(self._bucket, self._key(name))
+                data = bytes(result.bytes())
+            except FileNotFoundError:
+                return None
+            return Found(data, _tag(result.meta), result.meta["last_modified"])
+
+    def read_all(self, names: Iterable[str]) -> dict[str, bytes]:
+        wanted = list(names)
+        found = zip(wanted, _at_once(self.get, wanted), strict=True)
+        return {name: of.data for name, of in found if of is not None}
+
+    def write(self, name: str, data: bytes | Path, *, sync: bool = True) -> None:
+        """Write an object, whatever was there; `data` may be a file."""
+        with self._asked() as obstore:
+            obstore.put(self._bucket, self._key(name), data)
+
+    def write_all(self, files: Mapping[str, bytes]) -> None:
+        """Put objects, many at once."""
+        _at_once(lambda name: self.write(name, files[name]), files)
+
+    def write_node(
+        self, name: str, files: Mapping[str, bytes], confirm: Callable[[], object]
+    ) -> None:
+        """Put objects, many at once: each where none is, or in the place of what a dead run left.
+
+        Between looking at what is there and replacing it `confirm` asks for the lease. So what a
+        successor has put there is either seen too late to be replaced, or not at all.
+        """
+
+        def put(part: str) -> None:
+            key, tag = f"{name}/{part}", None
+            while self.put_if(key, files[part], tag) is None:
+                found = self.get(key)
+                confirm()
+                tag = None if found is None else found.tag
+
+        _at_once(put, files)
+
+    def replace(self, name: str, data: bytes, tag: Tag | None) -> Tag:
+        written = self.put_if(name, data, tag)
+        if written is not None:
+            return written
+        if not self.has(name):
+            raise gone(self.path)
+        raise LostError(
+            f"{self.path}/{name} was written by another process, which has "
+            "followed this one. Let that one go on; the rounds that are done are kept."
+        )
+
+    def put_if(self, name: str, data: bytes, tag: Tag | None) -> Tag | None:
+        """Write an object where version `tag` is, None where none is; None where that is not so."""
+        exceptions = load_obstore().exceptions
+        refused = (exceptions.AlreadyExistsError, exceptions.PreconditionError)
+        mode: Any = "create" if tag is None else dict(tag)
+        for last in (*[False] * (TRIES - 1), True):
+            try:
+                with self._asked() as obstore:
+                    return _tag(obstore.put(self._bucket, self._key(name), data, mode=mode))
+            except (StoreError, *refused) as error:
+                found = self.get(name)  # the answer may have been lost, or be that to a second try
+                if found is not None and found.data == data:
+                    return found.tag
+                if (None if found is None else found.tag) != tag:
+                    return None
+                if last:  # as it was, and still it is not written
+                    if isinstance(error, StoreError):
+                        raise
+                    raise StoreError(no_bucket(self.path)) from None
+        return None
+
+    def remove(self, *names: str) -> None:
+        def delete(name: str) -> None:
+            with self._asked() as obstore:
+                try:
+                    obstore.delete(self._bucket, self._key(name))
+                except FileNotFoundError:
+                    return
+
+        below = [name for found in _at_once(self.tree, names) for name in found]
+        _at_once(delete, [*below, *filter(None, names)])
+
+    def _key(self, name: str) -> str:
+        return f"{self._prefix}/{name}" if name else self._prefix
+
+    @property
+    def _bucket(self) -> Any:
+        return bucket_of(self.path, self._patience)
+
+    @contextmanager
+    def _asked(self) -> Iterator[Any]:
+        """Yield `obstore`; its errors become a sentence, but for those of conditions."""
+        obstore = load_obstore()
+        exceptions = obstore.exceptions
+        try:
+            yield obstore
+        except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
+            raise
+        except FileNotFoundError:
+            raise StoreError(no_bucket(self.path)) from None
+        except exceptions.BaseError as error:
+            raise StoreError(sentence(self.path, error)) from None  # its text may hold keys
+
+
+def _tag(of: Mapping[str, Any]) -> Tag:
+    """What tells a version of an object from any other."""
+    return {name: str(of[name]) for name in ("e_tag", "version") if of.get(name) is not None}
+
+
+def _at_once(function: Callable[[str], Any], names: Iterable[str]) -> list[Any]:
+    """What a function returns for every name, several at once; raises what one of them raises."""
+    wanted = list(names)
+    if len(wanted) < 2:
+        return list(map(function, wanted))
+    with ThreadPoolExecutor(min(AT_ONCE, len(wanted))) as threads:
+        return list(threads.map(function, wanted))
