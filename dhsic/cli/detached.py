@@ -114,7 +114,7 @@ def check_detach(job: SelectJob) -> None:
 def detach(job: SelectJob, request: Request) -> None:
     """Start a job on its cluster and say how to find it again."""
     kept = {name: value for name, value in job.plain().items() if name != "detach"}
-    folder = Folder.to_send(job.checkpoint)
+    folder = Folder(job.checkpoint)
     send(replace(request, job=kept), folder, scheduler=job.scheduler)
     if job.as_json:
         echo_json({"id": request.id, "checkpoint": str(folder.path), "scheduler": job.scheduler})

@@ -24,7 +24,7 @@ from dhsic.selectors.request import Request
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.storage.lock import AbstractLock
 from dhsic.storage.objects import MOMENTARY
-from dhsic.storage.store import AbstractStore, FileStore, LostError, store_at
+from dhsic.storage.store import AbstractStore, FileStore, LostError, check_place, store_at
 
 LOOKS = 0.5  # seconds between looks whether the run shall stop
 #: What is told of the record of a round.
@@ -231,6 +231,7 @@ def introduced(folder: Folder, client: Any, scheduler: str | None, security: Any
 
     place, made = folder.store, None
     if isinstance(place, FileStore):  # which need not be there yet
+        check_place(place.path, "The checkpoint", CheckpointError)
         place = FileStore(place.path.parent)
         made = None if place.is_there() else place.path
         place.path.mkdir(exist_ok=True)

@@ -24,7 +24,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from io import BytesIO
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ from dhsic.selectors.select import method_of, selector_of
 from dhsic.storage.checkpoint import DETACHED
 from dhsic.storage.format import plain
 from dhsic.storage.lock import AbstractLock, lock_of
-from dhsic.storage.store import FileStore, check_place, store_at
+from dhsic.storage.store import FileStore, store_at
 
 FORMAT = 1
 #: States that a run stays in until somebody resumes it.
@@ -89,25 +88,12 @@ class Folder:
         The checkpoint.
     """
 
-    def __init__(self, path: str | PathLike[str]) -> None:
+    def __init__(self, path: Any) -> None:
         self.store = store_at(path)
         if isinstance(self.store, FileStore):
             self.store = FileStore(self.store.path.absolute())
         self.path = self.store.path
         self._lock = lock_of(self.store, LOCK)
-
-    @classmethod
-    def to_send(cls, checkpoint: Any) -> Folder:
-        """Folder of a run that is to be sent; a slip is refused before a cluster is asked."""
-        if not isinstance(checkpoint, str | PathLike) or not str(checkpoint):
-            raise CheckpointError(
-                f"checkpoint={checkpoint!r} is no path. Pass the name of a folder that workers and "
-                "this process see, such as 'run.dhsic', or a URL, such as 's3://bucket/run.dhsic'."
-            )
-        folder = cls(checkpoint)
-        if isinstance(folder.store, FileStore):
-            check_place(folder.store.path, "The checkpoint", CheckpointError)
-        return folder
 
     @property
     def result(self) -> str:

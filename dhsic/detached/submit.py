@@ -100,7 +100,7 @@ def submit(
         missing_code=missing_code,
         pass_only=pass_only,
     )
-    folder = Folder.to_send(checkpoint)
+    folder = Folder(checkpoint)
     given = send(request, folder, client=client, scheduler=scheduler, security=security)
     return Run(folder, client=given, scheduler=scheduler, security=security)
 

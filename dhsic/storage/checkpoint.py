@@ -77,7 +77,6 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        _check_path(path)
         self.store = store_at(path)
         self.path = self.store.path
         self._is_own = False  # `begin` made the folder
@@ -305,11 +304,3 @@ class Checkpoint:
         if refused and self._is_new and self._root is not None and self._root.last_round <= 0:
             self._discard()
         self.close()
-
-
-def _check_path(path: Any) -> None:
-    if not isinstance(path, str | os.PathLike) or not str(path):
-        raise CheckpointError(
-            f"checkpoint={path!r} is no path. Pass the name of a folder, such as 'run.dhsic', or a "
-            "URL, such as 's3://bucket/run.dhsic'."
-        )

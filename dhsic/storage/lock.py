@@ -121,11 +121,9 @@ class FileLock(AbstractLock):
         """The kernel does not take a lock away, but somebody may remove the file."""
         if self._handle is None:
             return
-        try:
-            there = self.path.stat()
-            is_ours = os.path.samestat(there, os.fstat(self._handle))
-            # Not all file systems number a file the same way twice.
-            is_ours = is_ours or self.path.read_bytes() == this_process().encode()
+        try:  # not all file systems number a file the same way twice
+            is_same = os.path.samestat(self.path.stat(), os.fstat(self._handle))
+            is_ours = is_same or self.path.read_bytes() == this_process().encode()
         except (FileNotFoundError, NotADirectoryError) as error:
             if not self.path.parent.is_dir():
                 raise gone(self.path.parent) from error
@@ -140,11 +138,10 @@ class FileLock(AbstractLock):
             )
 
     def is_taken(self) -> bool:
-        if not self.path.exists():
-            return False
         lock = FileLock(self.path)
         try:
-            lock.take()
+            if self.path.exists():
+                lock.take()
         except CheckpointError:
             return True
         except OSError:  # who may only read cannot tell
@@ -381,7 +378,7 @@ class Word:
     holder: str = ""
     process: str = ""
     lease: str = ""
-    seconds: float = LEASE
+    seconds: float = 0.0
     beat: int = 0
 
     @classmethod
@@ -392,7 +389,7 @@ class Word:
         try:
             said = dict(json.loads(found.data))
             known = {of.name: said[of.name] for of in fields(cls) if of.name in said}
-            return cls(**known | {"seconds": float(said.get("seconds", LEASE))})
+            return cls(**known | {"seconds": float(said.get("seconds", 0.0))})
         except (ValueError, TypeError):
             return cls("another process", "?", "?", LEASE)
 

@@ -87,7 +87,7 @@ def check_url(url: str, what: str, refusal: type[DhsicError]) -> str:
 
 
 def store_at(
-    path: str | PathLike[str],
+    path: Any,
     what: str = "checkpoint=",
     refusal: type[DhsicError] = CheckpointError,
 ) -> AbstractStore:
@@ -98,8 +98,13 @@ def store_at(
     what : str
         How messages call it.
     refusal : type
-        Error to raise where the URL cannot be used.
+        Error to raise where it is no path, or the URL cannot be used.
     """
+    if not isinstance(path, str | PathLike) or not str(path):
+        raise refusal(
+            f"{what}{path!r} is no path. Pass the name of a folder, such as 'run.dhsic', or a URL, "
+            "such as 's3://bucket/run.dhsic'."
+        )
     if is_url(path):
         from dhsic.storage.objects import ObjectStore
 
