@@ -24,7 +24,7 @@ from exact import normal_data
 from measuring import say
 from tables import size, table
 
-from dhsic.engines.base import FeatureStats, Question
+from dhsic.engines.base import FeatureStats, LowRankQuestion, Question
 from dhsic.engines.dense import Dense
 from dhsic.engines.lowrank import LowRank
 from dhsic.hsic import factored_weights, weights
@@ -78,11 +78,13 @@ def prepared(X, y, orders, ranks):
     landmarks = landmark_statistic(wide, uniform_rows(m, min(N_LANDMARKS, m), seed=0))
     thin = factored_weights(label_matrix(y).factor())
     for R in ranks:
-        engine = LowRank(1, rank=R)
+        engine = LowRank(1)
         factor = Spectral(min(R, m)).factor(kernel, sigma, landmarks)
-        state = engine.prepare(thin, {0: factor}, kernel, sigma)
+        question = LowRankQuestion(kernel, sigma, thin, {0: factor}.__getitem__, rank=R)
+        state = engine.prepare(question)
+        directions = len(state.A[0].theta)
         forms = kernel.expansion(1, sigma).n_forms
-        yield f"low rank, R = {state.rank}", engine, state, 2 * m * state.rank * forms
+        yield f"low rank, R = {directions}", engine, state, 2 * m * directions * forms
 
 
 def on_cores(engine, state, rows, facts, n_threads):

@@ -9,7 +9,7 @@ from data import matrix_of
 
 import dhsic
 from dhsic import open_source, read_target
-from dhsic.engines.compact import ThinState
+from dhsic.engines.base import LowRankQuestion
 from dhsic.engines.lowrank import LowRank
 from dhsic.hsic import factored_weights
 from dhsic.kernels.bandwidth import resolve_bandwidth
@@ -89,12 +89,12 @@ def pass_job(store, rank):
         S = np.flatnonzero(~scorer.measure().constant)
         fit, sigma = scorer.sum.fit, choices.bandwidth(scorer.known(), S.size)
         factor = Nystrom().factor(kernel, sigma, fit)
-        engine = LowRank(1, rank=rank, tolerance=0.0)
-        forms = engine.prepare(weights, {0: factor}, kernel, sigma)
+        question = LowRankQuestion(kernel, sigma, weights, lambda _: factor, rank, tolerance=0.0)
+        state = LowRank(1).prepare(question)
         jobs = data.reader.jobs(S)
 
         def score():
-            parts = data.reader.joined(ScoreLowRank(ThinState(forms)), jobs)
-            return {"directions": forms.rank, "scored": sum(len(part) for part in parts)}
+            parts = data.reader.joined(ScoreLowRank(state), jobs)
+            return {"directions": len(state.A[0].theta), "scored": sum(len(part) for part in parts)}
 
         yield score

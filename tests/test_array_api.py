@@ -21,6 +21,7 @@ from suites.factorizer import everyone, standardised
 
 from dhsic import namespace
 from dhsic.engines import lowrank
+from dhsic.engines.base import LowRankQuestion
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
 from dhsic.engines.final import final_engine
@@ -85,18 +86,17 @@ class Round:
             engine = Dense(self.order, self.dtype)
         else:
             engine = LowRank(self.order, self.dtype)
-            return engine, engine.prepare(*self.factored(engine.order))
+            return engine, engine.prepare(self.factored())
         return engine, engine.prepare(self.question)
 
-    def factored(self, order):
+    def factored(self):
         sigma, landmarks = self.question.sigma, everyone(self.X)
-        bases = {term.base for term in self.kernel.expansion(order, sigma).terms}
-        factors = {
-            base: Cholesky(tolerance=0).factor(self.kernel, sigma, landmarks, base=base)
-            for base in bases
-        }
+
+        def factor(base):
+            return Cholesky(tolerance=0).factor(self.kernel, sigma, landmarks, base=base)
+
         weights = factored_weights(label_matrix(self.y).factor(), self.estimator, None)
-        return weights, factors, self.kernel, sigma
+        return LowRankQuestion(self.kernel, sigma, weights, factor)
 
     def scores(self):
         return self.engine.score(self.state, self.rows, self.facts)

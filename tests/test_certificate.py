@@ -1,6 +1,7 @@
 """The certificate against the definition: what it says of the error is so, near enough."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from suites.engine import facts_of
 from suites.factorizer import standardised, three_populations
 
-from dhsic.engines.base import Question
+from dhsic.engines.base import LowRankQuestion, Question
 from dhsic.engines.certificate import (
     EXACT,
     certify,
@@ -52,10 +53,11 @@ class Round:
         self.W = factored_weights(label_matrix(y).factor(tolerance=1e-14), estimator)
         order = np.random.default_rng(more.get("seed", 0)).permutation(m)
         self.check, fit = self.rows(order[:n_check]), self.rows(order[n_check : n_check + n_fit])
-        self.engine = LowRank(self.kernel.exact_order or 1, np.float64, tolerance=1e-4)
-        terms = self.kernel.expansion(self.engine.order, self.sigma).terms
-        factors = {base: self.factor(fit, base) for base in {term.base for term in terms}}
-        self.state = self.engine.prepare(self.W, factors, self.kernel, self.sigma)
+        self.engine = LowRank(self.kernel.exact_order or 1, np.float64)
+        factor = partial(self.factor, fit)
+        self.state = self.engine.prepare(
+            LowRankQuestion(self.kernel, self.sigma, self.W, factor, tolerance=1e-4)
+        )
 
     def rows(self, which):
         """Statistic against some samples."""
@@ -74,9 +76,7 @@ class Round:
         return engine.score(engine.prepare(self.question), self.features, self.facts)
 
     def row_errors(self, check=None, dtype=np.float64):
-        check = check or self.check
-        residual = residual_rows(self.W, check, self.state)
-        return row_errors(self.state, residual, check.rows, self.features.astype(dtype))
+        return row_errors(self.W, check or self.check, self.state, self.features.astype(dtype))
 
     def certify(self, n, check=None):
         t = self.row_errors(check, np.float32)

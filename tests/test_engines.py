@@ -12,11 +12,12 @@ from suites.engine import EngineSuite, facts_of, question_of
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
 from dhsic.engines.final import Final, final_engine
+from dhsic.engines.increment import Increment
 from dhsic.engines.refine import (
     EngineChoice,
     RemovalEngines,
+    in_low_rank,
     largest,
-    read_record,
     tie_width,
     undecided,
 )
@@ -196,8 +197,8 @@ class TestLadder:
 @pytest.mark.parametrize(
     ("words", "choice"),
     [
-        ("order 3 float64", EngineChoice(order=3, dtype="float64")),
-        ("float32, leaving 0.01", EngineChoice(share=0.01)),
+        ("order 3 float64", EngineChoice(engine=Dense(3, "float64"))),
+        ("float32, leaving 0.01", EngineChoice(engine=Increment(0.01, "float32"))),
         ("converged", EngineChoice()),
         ("exact", EngineChoice()),
         ("low rank", EngineChoice()),
@@ -205,9 +206,9 @@ class TestLadder:
     ],
 )
 def test_words_of_checkpoints_are_read(words, choice):
-    assert read_record({"engine": "exact: 9", "advice": words}).then == choice
-    assert not read_record({"engine": "order 1 float32: 9", "advice": words}).in_low_rank
-    assert read_record({"engine": "low rank 31: 900", "advice": words}).in_low_rank
+    assert EngineChoice.read({"engine": "exact: 9", "advice": words}) == choice
+    assert not in_low_rank({"engine": "order 1 float32: 9", "advice": words})
+    assert in_low_rank({"engine": "low rank 31: 900", "advice": words})
 
 
 @pytest.mark.parametrize("estimator", ["biased", "unbiased"])

@@ -17,8 +17,7 @@ import dhsic
 from dhsic.algorithms.fohsic import added
 from dhsic.cli import main
 from dhsic.engines.base import FeatureStats, Question
-from dhsic.engines.increment import Increment
-from dhsic.engines.separable import beyond_zero, separable
+from dhsic.engines.increment import Increment, beyond_zero, separable
 from dhsic.errors import CheckpointError, InputError
 from dhsic.hsic import weights
 from dhsic.kernels.gaussian import Gaussian
@@ -276,7 +275,7 @@ def test_error_bounds_hold(data):
         Gaussian(), data.draw(st.floats(0.005, 0.6)), W + W.T, Statistic.of(inside @ inside.T)
     )
     facts = FeatureStats(np.abs(Z).max(axis=1), (Z**4).mean(axis=1), np.zeros(d, dtype=np.uint8))
-    engine = Increment(data.draw(st.sampled_from([1e-1, 1e-3, 1e-5])), "float32")
+    engine = Increment(m * data.draw(st.sampled_from([1e-1, 1e-3, 1e-5])), "float32")
     found = engine.score(engine.prepare(question), Z.astype(np.float32), facts)
     last = Increment()
     exact = last.score(last.prepare(question), Z, facts)[:, 0]

@@ -22,7 +22,7 @@ from dhsic.engines.base import Question
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct, RadialDirect
 from dhsic.engines.final import LONGEST_TAYLOR, Final, cost_of, final_engine
-from dhsic.engines.refine import RemovalEngines, read_record
+from dhsic.engines.refine import EngineChoice, RemovalEngines
 from dhsic.engines.ridge import Inverse, Solved
 from dhsic.errors import InputError
 from dhsic.hsic import weights
@@ -413,7 +413,7 @@ def test_the_bound_is_of_use(rng):
 
 def named(name, question, facts):
     """The engine that a round begins with where the history of the one before has this name."""
-    choice = read_record({"advice": name}).then
+    choice = EngineChoice.read({"advice": name})
     return RemovalEngines(question, np.float32).first(facts, 1, choice)
 
 

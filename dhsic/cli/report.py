@@ -23,7 +23,7 @@ from dhsic import tables
 from dhsic._typing import Array, Index, Mask
 from dhsic.cli.console import counted, printable, seconds, shown
 from dhsic.cli.exits import echo_json
-from dhsic.engines.refine import read_record
+from dhsic.engines.refine import in_low_rank
 from dhsic.errors import InputError
 from dhsic.memory import human
 from dhsic.results import left_out, selected_features
@@ -182,7 +182,7 @@ def costs_of(result: xr.Dataset, took: Mapping[str, Any]) -> dict[str, Any]:
         "bytes_read": int(of("bytes_read").sum()),
         **took,
         "promised_bytes": int(result.attrs["promised_bytes"]),
-        "rounds_in_low_rank": sum(read_record({"engine": e}).in_low_rank for e in of("engine")),
+        "rounds_in_low_rank": sum(in_low_rank({"engine": e}) for e in of("engine")),
         "largest_cut_error": float(max(of("cut_error"), default=0.0)),
     }
 

@@ -5,19 +5,22 @@ The question of a round (line 4 of Algorithm 1) is, for every surviving feature 
     ``HSIC(sigma, S without j) - HSIC(sigma, S) = <W, K(S without j) - K(S)>``;
 
 the difference, never the value: the values agree to 1/|S| and would drown it in rounding. It is
-called the *gain* of removing j; the features with the largest gain leave.
+called the *gain* of removing j; the features with the largest gain leave. Algorithm 2 asks the
+same of features that join.
 
 States are prepared with NumPy, m x m work once a round, and score on any namespace of the array
-API standard whose arrays can be written: `state.on(xp, device)` is the same state there.
+API standard whose arrays can be written: `state.on(xp, device)` is the same state there. A round
+is asked from all samples (`Question`) or in linear time (`LowRankQuestion`), where W and K are of
+low rank; either way what engines need is ``A = W o base`` for base matrices of the kernel.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -28,8 +31,8 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.radial import AbstractRadial
 from dhsic.kernels.ridge import AbstractMatrixFunction, Resolvent
 from dhsic.kernels.statistic import Statistic
-from dhsic.linalg.quadratic import Quadratic
-from dhsic.namespace import cast, host, zeros
+from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
+from dhsic.namespace import Movable, cast, host, zeros
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,29 +56,6 @@ class FeatureStats:
         return FeatureStats(self.max_abs[which], self.fourth_moment[which], self.n_levels[which])
 
 
-@dataclass(frozen=True, slots=True)
-class Weighted:
-    """``A = W o base`` and what is asked of it.
-
-    Attributes
-    ----------
-    A : (m, m) float64
-        Symmetric.
-    row_sums : (m,) float64
-        ``A 1``.
-    norm : float
-        ``||A||_F``.
-    """
-
-    A: Float
-    row_sums: Float
-    norm: float
-
-    def form(self, scale: float, dtype: Any) -> Quadratic:
-        """``A / scale`` for quadratic forms, in the dtype."""
-        return Quadratic.of(self.A, scale, dtype)
-
-
 @dataclass(frozen=True)
 class Question:
     """Everything a round fixes: kernel, sigma, W (m, m) and the statistic.
@@ -88,7 +68,7 @@ class Question:
     W: Float
     statistic: Statistic
     each: Callable[..., Iterable[Any]] = map
-    _weighted: dict[int, Weighted] = field(default_factory=dict, repr=False)
+    _weighted: dict[int, DenseSymmetric] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def n_samples(self) -> int:
@@ -127,17 +107,16 @@ class Question:
 
     def norm(self, base: int) -> float:
         """``||W o base||_F``, or a close upper bound where that spares the product."""
-        if self.kernel.scored_by == "taylor":
-            return self.remainder.norm(base)
-        return self.weighted(base).norm
+        taylor = self.kernel.scored_by == "taylor"
+        return self.remainder.norm(base) if taylor else self.weighted(base).norm
 
-    def weighted(self, base: int) -> Weighted:
+    def weighted(self, base: int) -> DenseSymmetric:
         """``W o base``, computed once, tile by tile over one triangle."""
         if base not in self._weighted:
             self._weighted[base] = self._weigh(base)
         return self._weighted[base]
 
-    def _weigh(self, base: int) -> Weighted:
+    def _weigh(self, base: int) -> DenseSymmetric:
         A = np.empty_like(self.W)
         row_sums = np.zeros(self.n_samples)
         squares = 0.0
@@ -160,39 +139,152 @@ class Question:
             if rows != columns:
                 row_sums[columns] += down
                 squares += square
-        return Weighted(A, row_sums, float(np.sqrt(squares)))
+        return DenseSymmetric(A, row_sums, float(np.sqrt(squares)))
+
+
+@dataclass(frozen=True)
+class LowRankQuestion:
+    """Everything a round fixes where W and K are of low rank: ``A = W o base`` is too.
+
+    Attributes
+    ----------
+    factor : callable
+        Base matrix of a number, of low rank and with its true diagonal.
+    rank : int, optional
+        Most directions of A.
+    tolerance : float
+        Part of A that its compression may lose; the default is what float32 rounds away.
+    """
+
+    kernel: AbstractKernel
+    sigma: float
+    W: LowRankSymmetric
+    factor: Callable[[int], LowRankSymmetric]
+    rank: int | None = None
+    tolerance: float = 1e-8
+    _weighted: dict[int, LowRankSymmetric] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples m."""
+        return self.W.n_samples
+
+    @cached_property
+    def hsic(self) -> float:
+        """``<W, K>``."""
+        return float(self.W.hadamard_sums(self.factor(0)).sum())
+
+    def norm(self, base: int) -> float:
+        """``||W o base||_F``."""
+        return self.weighted(base).norm
+
+    def weighted(self, base: int) -> LowRankSymmetric:
+        """``W o base``, computed once."""
+        if base not in self._weighted:
+            factor = self.factor(base)
+            self._weighted[base] = self.W.hadamard(factor, rank=self.rank, tolerance=self.tolerance)
+        return self._weighted[base]
+
+
+#: A round as engines are asked of it.
+AnyQuestion = Question | LowRankQuestion
+
+
+@dataclass(frozen=True, slots=True)
+class RoundState(Movable):
+    """State of a round: ``A / scale`` for the bases that an engine needs, ``A = W o base``.
+
+    Attributes
+    ----------
+    A : dict of Quadratic or LowRankQuadratic
+        By base, in the working dtype.
+    row_sums : dict of (m,) float64
+        Of A / scale.
+    norms : dict of float
+        ``||A||_F``, or close upper bounds.
+    scale : float
+        Keeps float32 far from its smallest numbers.
+    definition
+        What the definition needs, where some feature needs that.
+    remainder : Remainder or None
+        What the series of a radial kernel leaves out, where features are told apart by it.
+    """
+
+    kernel: AbstractKernel
+    sigma: float
+    n_samples: int
+    A: Mapping[int, Any]
+    row_sums: Mapping[int, Array]
+    norms: Mapping[int, float]
+    scale: float
+    definition: Any = None
+    remainder: Remainder | None = None
+
+    def norm(self, base: int) -> float:
+        """``||A||_F``, as the question has it."""
+        return self.norms[base]
+
+    @staticmethod
+    def of(
+        question: AnyQuestion,
+        bases: Iterable[int],
+        dtype: Any,
+        *,
+        scaled: bool = True,
+        definition: Any = None,
+        remainder: Remainder | None = None,
+    ) -> RoundState:
+        """Of these bases, cast to the working dtype; `scaled` by the size of the largest."""
+        weighted = {base: question.weighted(base) for base in sorted(set(bases))}
+        scale = 1.0
+        if scaled and weighted:
+            scale = max(A.norm for A in weighted.values()) / question.n_samples or 1.0
+        return RoundState(
+            question.kernel,
+            question.sigma,
+            question.n_samples,
+            {base: A.form(scale, dtype) for base, A in weighted.items()},
+            {base: A.row_sums / scale for base, A in weighted.items()},
+            {base: question.norm(base) for base in weighted},
+            scale,
+            definition,
+            remainder,
+        )
 
 
 class AbstractEngine(ABC):
     """Turns a question into scores of features; a value, cheap to make."""
-
-    #: Whether it has the last word on a gain.
-    is_final: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
         """What records of rounds call it."""
         return type(self).__name__.lower()
 
+    @property
+    def is_final(self) -> bool:
+        """Whether it has the last word on a gain."""
+        return True
+
     @abstractmethod
-    def prepare(self, question: Question) -> Any:
+    def prepare(self, question: Any) -> Any:
         """State for a round: what is broadcast to the workers."""
 
     @abstractmethod
     def score(self, state: Any, X: Array, facts: FeatureStats) -> Float:
         """Gains of c features, float64 (c,); X is (c, m), a feature a row, standardised.
 
-        X is of the namespace and on the device of the state; facts and gains are NumPy's.
+        X is of the namespace and on the device of the state; facts and gains are NumPy's. An
+        engine that measures the error of each gain gives that besides, (c, 2).
         """
 
-    def error(self, question: Question, facts: FeatureStats, gains: Float) -> Float:
+    def error(self, question: Any, facts: FeatureStats, gains: Float) -> Float:
         """Bound on the error of `score` for each feature, given (a guess of) the gains, (c,).
 
         Zeros for engines that leave nothing out: the tolerance for ties covers their rounding.
         """
         return np.zeros_like(gains)
 
-    def products(self, question: Question, facts: FeatureStats) -> int:
+    def products(self, question: Any, facts: FeatureStats) -> int:
         """Columns of products ``A X^p`` that the formulas take for these features, all told."""
         return 0
 

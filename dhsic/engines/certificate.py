@@ -1,7 +1,7 @@
 r"""How far fast gains are from the definition, and what that means for the features that leave.
 
-The gain of feature j is a sum over pairs of samples, so what a thin A misses of it,
-``E_j = <A - A_thin, decrement_j>``, is estimated on rows i that its factor has not seen, where A is
+The gain of feature j is a sum over pairs of samples, so what an A of low rank misses of it,
+``E_j = <A - A_low, decrement_j>``, is estimated on rows i that its factor has not seen, where A is
 known exactly:
 
     ``e_j = (m / n) sum_i t_ij``,  ``t_ij`` the part of row i.
@@ -17,15 +17,13 @@ The second is taken, and the first where it is larger by more than chance.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
 
-from dhsic._typing import Array, Float, Index, Mask
-from dhsic.engines.lowrank import LowRankState
-from dhsic.linalg.quadratic import LowRankQuadratic
+from dhsic._typing import Array, Float, Mask
+from dhsic.engines.base import LowRankQuestion, RoundState
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import BaseRows, Landmarks
 
@@ -66,31 +64,15 @@ EXACT = Certificate(0.0, 0.0, 0.0)
 UNKNOWN = Certificate(float("inf"), 1.0, float("inf"))
 
 
-def residual_rows(W: LowRankSymmetric, check: Landmarks, state: LowRankState) -> dict[int, Float]:
-    """``(A - A_thin) / scale`` on the rows of `check`, (n, m), for every base."""
-    assert check.rows is not None, "rows to check on are samples"
-    W_rows = W.rows(check.rows)
-    every = np.arange(check.n_landmarks)
-    out = {}
-    for base, forms in state.A.items():
-        rows = BaseRows(state.kernel, state.sigma, check, base)
-        A = rows.part(every, slice(None)) * W_rows
-        A /= state.scale
-        A -= _thin_rows(forms, check.rows)
-        A[every, check.rows] = 0.0  # the diagonal is exact
-        out[base] = A
-    return out
+def row_errors(W: LowRankSymmetric, check: Landmarks, state: RoundState, X: Array) -> Array:
+    """``n e_j / m`` row by row, t (n, c), of features X (c, m) that leave, to first order in sigma.
 
-
-def _thin_rows(forms: LowRankQuadratic, which: Index) -> Float:
-    Y = np.asarray(forms.Y, dtype=np.float64)
-    return np.asarray((Y[:, which].T * forms.theta) @ Y)
-
-
-def row_errors(state: LowRankState, residual: Mapping[int, Float], rows: Index, X: Array) -> Array:
-    """``n e_j / m`` row by row, t (n, c), of features X (c, m) float32, to first order in sigma."""
-    expansion = state.kernel.expansion(state.order, state.sigma)
+    The rows are those of `check`.
+    """
+    kernel, rows = state.kernel, check.samples
+    expansion = kernel.expansion(kernel.exact_order or 1, state.sigma)
     total = np.zeros((len(rows), len(X)))
+    residual = residual_rows(W, check, state)
     missed = {base: R.astype(X.dtype) for base, R in residual.items()}
     sums = {base: R.sum(axis=1) for base, R in residual.items()}
     with np.errstate(over="ignore", invalid="ignore"):  # outliers: no number, no certificate
@@ -104,21 +86,42 @@ def row_errors(state: LowRankState, residual: Mapping[int, Float], rows: Index, 
     return np.asarray(total * state.scale)
 
 
-def certify(t: Float, gains: Float, n: float, m: int, sizes: Float) -> Certificate:
-    """Certificate from the errors of a sample of features.
+def residual_rows(W: LowRankSymmetric, check: Landmarks, state: RoundState) -> dict[int, Float]:
+    """``(A - A_low) / scale`` on the rows of `check`, (n, m), for every base; its diagonal is 0."""
+    W_rows, which = W.rows(check.samples), check.samples
+    every = np.arange(len(which))
+    out = {}
+    for base, forms in state.A.items():
+        A = BaseRows(state.kernel, state.sigma, check, base).part(every, slice(None)) * W_rows
+        A /= state.scale
+        Y = np.asarray(forms.Y, dtype=np.float64)
+        A -= (Y[:, which].T * forms.theta) @ Y
+        A[every, which] = 0.0
+        out[base] = A
+    return out
 
-    Parameters
-    ----------
-    t : (r, c) float64
-        Errors row by row, as of `row_errors`.
-    gains : (c,) float64
-        Fast gains of these features.
-    n : float
-        How many of them would leave.
-    m : int
-        Number of samples.
-    sizes : (c,) float64
-        Mean squares of the features.
+
+def joining_row_errors(question: LowRankQuestion, check: Landmarks, X: Float) -> Float:
+    """The same of features X (c, m) that join, under a kernel that is a product over features."""
+    rows, factor, sigma = check.samples, question.factor(0), question.sigma
+    every = np.arange(rows.size)
+    missed = BaseRows(question.kernel, sigma, check).part(every, slice(None))
+    missed -= (factor.F[rows] * factor.weights) @ factor.F.T  # K - F F'
+    missed *= question.W.rows(rows)
+    missed[every, rows] = 0.0
+    t = np.empty((rows.size, len(X)))
+    for j, x in enumerate(X):
+        delta = x[rows][:, None] - x[None, :]
+        delta *= delta
+        t[:, j] = np.vecdot(missed, question.kernel.factor(delta, -sigma))
+    return t
+
+
+def certify(t: Float, gains: Float, n: float, m: int, sizes: Float) -> Certificate:
+    """Certificate from the errors of a sample of features, of which n would leave.
+
+    Their errors t (r, c) are row by row, as of `row_errors`; gains (c,) are the fast ones, sizes
+    (c,) the mean squares of the features, m is the number of samples.
     """
     if not (np.isfinite(t).all() and np.isfinite(gains).all()):
         return UNKNOWN
@@ -150,16 +153,9 @@ def _mean_square(t: Float, m: int, *, centre: bool) -> float:
 
 
 def expected_swaps(gains: Float, n: float, deviations: Float, sure: Mask | None = None) -> float:
-    """Part of the n largest gains that are the wrong ones, errors being normal.
+    """Part of the n largest gains, (c,), that are the wrong ones, errors being normal.
 
-    Parameters
-    ----------
-    gains, deviations : (c,) float64
-        Gains and standard deviations of their errors.
-    n : float
-        How many are the largest.
-    sure : (c,) bool, optional
-        Gains that have no error.
+    Errors have these standard deviations, (c,); gains that are `sure` have none.
     """
     threshold = _threshold(gains, n)
     leaving = gains >= threshold

@@ -1,4 +1,4 @@
-r"""The expansion with an m x m matrix: quadratic forms score a whole block.
+r"""The series: quadratic forms with an m x m matrix score a whole block.
 
 With ``A = W o base`` the gain of feature j is ``sum_terms coefficient f(x)' A f(x)``. The products
 run in the engine's dtype (float32 for speed), what is summed over samples is summed in float64.
@@ -6,17 +6,16 @@ run in the engine's dtype (float32 for speed), what is summed over samples is su
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Array, Float
-from dhsic.engines.base import AbstractEngine, FeatureStats, Question
+from dhsic._typing import Array, Float, Index
+from dhsic.engines.base import AbstractEngine, FeatureStats, Question, RoundState
 from dhsic.kernels.base import AbstractKernel, Expansion
-from dhsic.linalg.quadratic import Quadratic
-from dhsic.namespace import Movable, cast, host, namespace_of, slices, zeros
+from dhsic.namespace import cast, host, namespace_of, slices, zeros
 
 #: Rounding of an m-term product, in units of its last place times the root of this many terms:
 #: BLAS kernels sum at most so many in a row before they start a new partial sum.
@@ -27,44 +26,9 @@ LONGEST_SUM = 8192
 DEVIATIONS = 8.0
 
 
-@dataclass(frozen=True, slots=True)
-class DenseState(Movable):
-    """State of a round: per base, ``A / scale`` in the working dtype and ``A 1 / scale``.
-
-    Attributes
-    ----------
-    A : dict of Quadratic
-        Weighted base matrices, divided by `scale`.
-    row_sums : dict of (m,) arrays
-        Their row sums.
-    scale : float
-        Keeps float32 far from its smallest numbers.
-    """
-
-    kernel: AbstractKernel
-    sigma: float
-    order: int
-    A: dict[int, Quadratic]
-    row_sums: dict[int, Array]
-    scale: float
-
-    @staticmethod
-    def of(question: Question, bases: Iterable[int], dtype: Any, order: int = 0) -> DenseState:
-        """``A = W o base`` for every base, cast to the working dtype."""
-        weighted = {base: question.weighted(base) for base in sorted(set(bases))}
-        scale = 1.0
-        if np.dtype(dtype) != np.float64:
-            scale = max(w.norm for w in weighted.values()) / question.n_samples or 1.0
-        A = {base: Quadratic.of(w.A, scale, dtype) for base, w in weighted.items()}
-        row_sums = {base: (w.row_sums / scale).astype(dtype) for base, w in weighted.items()}
-        return DenseState(question.kernel, question.sigma, order, A, row_sums, scale)
-
-
 @dataclass(frozen=True)
 class Dense(AbstractEngine):
     """Gains by the kernel's expansion up to `order`, products in `dtype`."""
-
-    is_final: ClassVar[bool] = False
 
     order: int
     dtype: Any = "float32"
@@ -73,25 +37,20 @@ class Dense(AbstractEngine):
     def name(self) -> str:
         return f"order {self.order} {np.dtype(self.dtype)}"
 
+    @property
+    def is_final(self) -> bool:
+        return False
+
     def expansion(self, question: Question) -> Expansion:
         """Expansion that this engine evaluates."""
         return question.kernel.expansion(self.order, question.sigma)
 
-    def prepare(self, question: Question) -> DenseState:
-        bases = [t.base for t in self.expansion(question).terms]
-        return DenseState.of(question, bases, self.dtype, self.order)
+    def prepare(self, question: Question) -> RoundState:
+        bases = {t.base for t in self.expansion(question).terms}
+        return RoundState.of(question, bases, self.dtype, scaled=np.dtype(self.dtype) != np.float64)
 
-    def score(self, state: DenseState, X: Array, facts: FeatureStats) -> Float:
-        expansion = state.kernel.expansion(state.order, state.sigma)
-        X = cast(X, self.dtype)  # (c, m)
-        gains = zeros(X.shape[0], like=X)
-        with np.errstate(over="ignore", invalid="ignore"):  # outliers: their error is infinite
-            for term, f in zip(expansion.terms, expansion.functions(X), strict=True):
-                if term.linear:
-                    gains += term.coefficient * _inner(f, state.row_sums[term.base])
-                else:
-                    gains += term.coefficient * state.A[term.base].forms(f)
-        return host(gains * state.scale)
+    def score(self, state: RoundState, X: Array, facts: FeatureStats) -> Float:
+        return by_terms(state, state.kernel.expansion(self.order, state.sigma), X, self.dtype)
 
     def error(self, question: Question, facts: FeatureStats, gains: Float) -> Float:
         """Neglected terms (a bound) plus accumulated rounding (8 standard deviations).
@@ -104,7 +63,7 @@ class Dense(AbstractEngine):
         unit = float(np.finfo(self.dtype).eps) / 2
         error = DEVIATIONS * unit * np.abs(gains)
         with np.errstate(over="ignore", invalid="ignore"):
-            error += rounding_of(expansion, norms, question.n_samples, self.dtype, facts)
+            error += rounding_of_terms(expansion, norms, question.n_samples, self.dtype, facts)
             error += question.neglected(self.order, facts)
         return np.nan_to_num(error, nan=np.inf, posinf=np.inf)
 
@@ -116,27 +75,63 @@ class Dense(AbstractEngine):
         return len(facts.max_abs) * (kernel.exact_order or self.order)
 
 
-def rounding_of(
+def by_terms(state: RoundState, expansion: Expansion, X: Array, dtype: Any) -> Float:
+    """Gains by the terms of an expansion, (c,) float64."""
+    X = cast(X, dtype)  # (c, m)
+    gains = zeros(X.shape[0], like=X)
+    with np.errstate(over="ignore", invalid="ignore"):  # outliers: their error is infinite
+        for term, f in zip(expansion.terms, expansion.functions(X), strict=True):
+            if term.linear:
+                gains += term.coefficient * _inner(f, cast(state.row_sums[term.base], dtype))
+            else:
+                gains += term.coefficient * state.A[term.base].forms(f)
+    return host(gains * state.scale)
+
+
+def rounding_of(m: int, dtype: Any) -> float:
+    """Rounding of a sum of m products, 8 standard deviations, over the product of the norms."""
+    unit = float(np.finfo(dtype).eps) / 2
+    return DEVIATIONS * unit * float(np.sqrt(min(m, PARTIAL_SUM)))
+
+
+def rounding_of_terms(
     expansion: Expansion, norms: Mapping[int, float], m: int, dtype: Any, facts: FeatureStats
 ) -> Float:
-    """Rounding that accumulates over the terms, 8 standard deviations, (c,).
-
-    Parameters
-    ----------
-    norms : mapping
-        ``||A||_F`` of every base.
-    m : int
-        Samples.
-    dtype : float32 or float64
-        Of the products.
-    """
-    unit = float(np.finfo(dtype).eps) / 2
-    one_sum = DEVIATIONS * unit * np.sqrt(min(m, PARTIAL_SUM))
-    error = np.zeros_like(facts.max_abs)
+    """Rounding that accumulates over the terms, (c,); `norms` are ``||A||_F`` of every base."""
+    error, unit = np.zeros_like(facts.max_abs), rounding_of(m, dtype)
     sizes = expansion.magnitudes(facts.max_abs, facts.fourth_moment)
     for term, size in zip(expansion.terms, sizes, strict=True):
-        error += one_sum * norms[term.base] * size
+        error += unit * norms[term.base] * size
     return error
+
+
+def sufficient_orders(
+    kernel: AbstractKernel,
+    sigma: float,
+    facts: FeatureStats,
+    n_pairs: float,
+    tolerance: float,
+    longest: int,
+    among: Index | None = None,
+) -> Index:
+    """Least order of the series that does for each feature, (c,); above `longest` none does.
+
+    What is neglected, the remainder times `n_pairs`, stays below that part of the gain of a
+    feature by chance, over ``||A||_F``. Of some features, all others get no order.
+    """
+    orders = np.full(len(facts.max_abs), longest + 1)
+    allowed = tolerance * sigma * np.minimum(1.0, np.sqrt(facts.fourth_moment))
+    open_ = np.arange(len(orders)) if among is None else among
+    for order in range(1, longest + 1):
+        if not open_.size:
+            break
+        remainder = kernel.expansion(order, sigma).remainder
+        assert remainder is not None, "a kernel without exact order bounds its remainder"
+        missed = n_pairs * remainder(facts.max_abs[open_], facts.fourth_moment[open_])
+        good = missed <= allowed[open_]
+        orders[open_[good]] = order
+        open_ = open_[~good]
+    return orders
 
 
 def _inner(X: Array, vector: Array) -> Float:

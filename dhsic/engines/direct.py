@@ -3,11 +3,9 @@ r"""The definition: recompute the kernel matrix without each feature in turn.
 ``m^2`` exponentials a feature. Always right, so it is the oracle of every other engine and the
 fallback where an expansion would be long; cheap exactly when few features are left.
 
-The definition of a radial kernel, every pair of samples once.
-
-The gain of a feature is ``sum W (kappa(z - t) - kappa(z))``, ``t = sigma (x_i - x_i')^2``. Scaled
-distances z are made once a round and kept, like W, in panels of one triangle: half the pairs of
-`dhsic.engines.direct`, in pieces that fit the cache.
+The gain of a feature under a radial kernel is ``sum W (kappa(z - t) - kappa(z))``,
+``t = sigma (x_i - x_i')^2``. So `RadialDirect` makes the scaled distances z once a round and keeps
+them, like W, in panels of one triangle: half the pairs, in pieces that fit the cache.
 """
 
 from __future__ import annotations
@@ -24,8 +22,10 @@ from dhsic.kernels.radial import AbstractRadial
 from dhsic.linalg.quadratic import Quadratic
 from dhsic.namespace import Movable, at_a_time, namespace_of, slices, zeros
 
-#: Rows of a tile: the temporaries of one feature stay in the cache and off the memory promise.
+#: Entries of a tile: the temporaries of one feature stay in the cache and off the memory promise.
 TILE_ENTRIES = 1 << 18
+#: Rows of a panel at a time.
+ROWS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,10 @@ class Direct(AbstractEngine):
 
     joining: bool = False
 
+    @property
+    def name(self) -> str:
+        return "exact" if self.joining else "direct"
+
     def prepare(self, question: Question) -> DirectState:
         statistic = question.statistic
         return DirectState(
@@ -58,7 +62,6 @@ class Direct(AbstractEngine):
         )
 
     def score(self, state: DirectState, X: Array, facts: FeatureStats) -> Float:
-        r"""``<W, K(S \ j) - K(S)>`` for each row of X."""
         return one_by_one(X, partial(self._gain, state))
 
     def _gain(self, state: DirectState, x: Float) -> Float:
@@ -68,9 +71,8 @@ class Direct(AbstractEngine):
         difference = state.kernel.increment if self.joining else state.kernel.decrement
         xp = namespace_of(x)
         m = x.shape[0]
-        rows = max(1, at_a_time(x, TILE_ENTRIES) // m)
         gain = zeros((), like=x)
-        for part in slices(m, rows):
+        for part in slices(m, max(1, at_a_time(x, TILE_ENTRIES) // m)):
             change = difference(  # (rows, m)
                 state.G[part, :], state.norms[part], state.norms, x[part], x, state.sigma
             )
@@ -78,22 +80,11 @@ class Direct(AbstractEngine):
         return gain
 
 
-#: Rows of a panel at a time.
-ROWS = 256
-
-
 @dataclass(frozen=True, slots=True)
 class RadialState(Movable):
-    """W and z in panels, and squared norms, for what counts as equal.
+    """W and ``z = sigma D`` in panels, and ``sigma ||x_i||^2``, for what counts as equal.
 
-    Attributes
-    ----------
-    W : Quadratic
-        The weights.
-    z : tuple of arrays
-        ``sigma D`` where `W` has its panels; what stands above the diagonal has no weight.
-    norms : (m,) float64
-        ``sigma ||x_i||^2``.
+    What stands above the diagonal of a panel of z has no weight.
     """
 
     kernel: AbstractRadial
@@ -105,7 +96,7 @@ class RadialState(Movable):
 
 @dataclass(frozen=True)
 class RadialDirect(AbstractEngine):
-    """Gains by the definition, in float64."""
+    """Gains by the definition of a radial kernel, in float64."""
 
     def prepare(self, question: Question) -> RadialState:
         kernel, sigma = AbstractRadial.of(question.kernel), float(question.sigma)
@@ -115,12 +106,8 @@ class RadialDirect(AbstractEngine):
             tile = kernel.scaled(inner, norms[rows], norms[columns], sigma)
             z[rows, columns], z[columns, rows] = tile, tile.T
         W = Quadratic.of(question.W, 1.0, np.float64)
-        panels, a = [], 0
-        for panel in W.panels:
-            b = a + panel.shape[1]
-            panels.append(np.ascontiguousarray(z[a:, a:b]))
-            a = b
-        return RadialState(kernel, sigma, W, tuple(panels), sigma * norms)
+        panels = tuple(np.ascontiguousarray(z[a:, a:b]) for a, b, _ in W.columns())
+        return RadialState(kernel, sigma, W, panels, sigma * norms)
 
     def score(self, state: RadialState, X: Array, facts: FeatureStats) -> Float:
         return one_by_one(X, partial(self._gain, state))
@@ -129,14 +116,12 @@ class RadialDirect(AbstractEngine):
         xp = namespace_of(x)
         gain = zeros((), like=x)
         u, norms = x * state.sigma**0.5, state.norms
-        a = 0
-        for W, z in zip(state.W.panels, state.z, strict=True):
-            across = slice(a, a + W.shape[1])
+        for (a, b, W), z in zip(state.W.columns(), state.z, strict=True):
+            across = slice(a, b)
             for part in slices(W.shape[0], ROWS):
                 down = slice(a + part.start, a + part.stop)
                 t = u[down][:, None] - u[across][None, :]
                 t *= t
                 change = state.kernel.change_of(z[part, :], t, norms[down], norms[across])
                 gain += xp.vecdot(xp.reshape(W[part, :], (-1,)), xp.reshape(change, (-1,)))
-            a = across.stop
         return gain

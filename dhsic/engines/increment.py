@@ -3,12 +3,24 @@ r"""Gains of features that join: line 4 of Algorithm 2, a block at a time.
     ``HSIC(sigma, S + j) - HSIC(sigma, S) = <W, K(S + j) - K(S)>``
 
 for every candidate j. With ``A = W o K(S)`` a kernel that is a product over features asks for
+``<A, k(x, y) - 1>``, x and y the values of the feature in two samples. With
+``h(x) = k(x, 0) - 1`` it falls into
 
-    ``<A, k(x, y) - 1> = 2 h' A 1 + sum_q f_q' A f_q``
+    ``k(x, y) - 1 = h(x) + h(y) + R(x, y)``,    ``R(x, y) = k(x, y) - k(x, 0) - k(0, y) + 1``,
 
-(`dhsic.engines.separable`), one quadratic form a term, or for the pairs of its levels where the
-feature has few values; the linear and the polynomial kernel have exact expansions. Where neither
-is to be had, the definition scores.
+and R is again positive definite: what k says beyond its values against 0. With few features
+selected the width is narrow and a series in ``x y`` is long. So R is expanded on the range of the
+data instead: its coefficients in products of Chebyshev polynomials are decomposed,
+
+    ``R(x, y) = sum_q f_q(x) f_q(y)``,    ``f_q(x) = sqrt(mu_q) sum_n Q_nq T_n(x / range)``,
+
+the largest mu first. All terms are squares, nothing cancels, and what a sum cut short leaves out of
+``R(x, x)`` bounds what it leaves out anywhere: ``R_r(x, y)^2 <= R_r(x, x) R_r(y, y)``. So
+
+    ``<A, k(x, y) - 1> = 2 h' A 1 + sum_q f_q' A f_q``,
+
+one quadratic form a term, or the pairs of its levels where the feature has few values; the linear
+and the polynomial kernel have exact expansions. Where neither is to be had, the definition scores.
 
 A score comes with a bound on its error: what the terms left out hold of R, feature by feature, and
 rounding.
@@ -18,21 +30,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, Literal
 
 import numpy as np
 
 from dhsic._typing import Array, Float, Mask
-from dhsic.engines.base import AbstractEngine, FeatureStats, Question
-from dhsic.engines.compact import ThinQuestion
-from dhsic.engines.dense import DEVIATIONS, PARTIAL_SUM
-from dhsic.engines.direct import Direct, DirectState
-from dhsic.engines.levels import level_gains
-from dhsic.engines.separable import STEP, Separable, against_zero, separable
+from dhsic.engines.base import (
+    AbstractEngine,
+    AnyQuestion,
+    FeatureStats,
+    LowRankQuestion,
+    RoundState,
+)
+from dhsic.engines.dense import by_terms, rounding_of, rounding_of_terms
+from dhsic.engines.direct import Direct
+from dhsic.engines.levels import level_gains, level_products
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel, Expansion
-from dhsic.linalg.quadratic import AnyQuadratic
-from dhsic.namespace import Movable, cast, host, namespace_of, slices, taken, zeros
+from dhsic.namespace import cast, host, moved, namespace_of, slices, taken, zeros
 
 #: Part of R that the last engine leaves out: rounding.
 NOTHING = 1e-14
@@ -40,35 +56,107 @@ NOTHING = 1e-14
 LONGEST = 128
 #: Products of a feature and a function that are in the cache together.
 ROWS = 384
+#: Degrees that are tried, the least that resolves the kernel is taken.
+DEGREES = (8, 12, 16, 24, 32, 48, 64, 96, 144, 216)
+#: Coefficients beyond the degree, over the largest, that count as none.
+RESOLVED = 1e-14
+#: Ranges come in steps of this factor, so that features share expansions.
+STEP = 2**0.5
+#: Points at which what is left out is looked at.
+POINTS = 257
 
 
-#: What the engine asks of a round is answered from matrices or from few directions.
-IncrementQuestion = Question | ThinQuestion
-
-
-@dataclass(frozen=True, slots=True)
-class IncrementState(Movable):
-    """State of a round: ``A / scale`` per base in the working dtype, row sums in float64.
+@dataclass(frozen=True, eq=False)
+class Separable:
+    """Expansion of R on ``[-range, range]``.
 
     Attributes
     ----------
-    A : dict of AnyQuadratic
-        Weighted base matrices, divided by `scale`.
-    row_sums : dict of (m,) float64
-        Their row sums, likewise.
-    norms : dict of float
-        Their Frobenius norms, likewise.
-    direct : DirectState or None
-        What the definition needs, where some feature needs that.
+    range : float
+        Largest |x|.
+    coefficients : (r, n) float64
+        ``sqrt(mu_q) Q_nq``, the largest mu first.
+    left : (r + 1,) float64
+        Mean of ``R_q(x, x)`` over the range where the first q terms are kept.
     """
 
-    kernel: AbstractKernel
-    sigma: float
-    A: dict[int, AnyQuadratic]
-    row_sums: dict[int, Array]
-    norms: dict[int, float]
-    scale: float
-    direct: DirectState | None
+    range: float
+    coefficients: Float
+    left: Float
+
+    def n_terms(self, tolerance: float) -> int:
+        """Least number of terms that leaves no more than `tolerance` of R on average."""
+        return int(np.argmax(self.left <= max(tolerance, float(self.left[-1]))))
+
+    def functions(self, X: Array, n_terms: int) -> Array:
+        """f_1, ..., f_r at X (c, m), in its dtype: (r, c, m)."""
+        xp = namespace_of(X)
+        n = self.coefficients.shape[1]
+        t = X * (1.0 / self.range)
+        polynomials = [xp.ones_like(t), t]
+        for _ in range(2, n):
+            polynomials.append(2.0 * t * polynomials[-1] - polynomials[-2])
+        stacked = xp.reshape(xp.stack(polynomials[:n]), (n, -1))  # (n, c m)
+        Q = self.coefficients[:n_terms].astype(str(X.dtype).split(".")[-1])
+        Q = Q if xp is np else moved(Q, xp, X.device)
+        f: Array = xp.reshape(Q @ stacked, (n_terms, *X.shape))
+        return f
+
+
+def separable(kernel: AbstractKernel, sigma: float, max_abs: float) -> Separable | None:
+    """Expansion for features of which no value is beyond `max_abs`; None where it would be long.
+
+    The kernel is a product over features.
+    """
+    return _separable(kernel, float(sigma), float(STEP ** _steps(max_abs)))
+
+
+def _steps(max_abs: Any) -> Any:
+    """Steps to the range that values of these largest magnitudes are in."""
+    return np.ceil(np.log(np.maximum(max_abs, 1e-300)) / np.log(STEP))
+
+
+@lru_cache(maxsize=512)
+def _separable(kernel: AbstractKernel, sigma: float, wide: float) -> Separable | None:
+    for n in DEGREES:
+        angles = np.pi * (np.arange(n) + 0.5) / n
+        x = wide * np.cos(angles)  # Chebyshev's points
+        transform = 2.0 / n * np.cos(np.arange(n)[:, None] * angles[None, :])
+        transform[0] *= 0.5
+        C = transform @ beyond_zero(kernel, x[:, None], x[None, :], sigma) @ transform.T
+        C = (C + C.T) / 2  # of R in T_i(x) T_j(y)
+        if np.abs(C[-2:]).max() <= RESOLVED * np.abs(C).max():
+            return _decomposed(kernel, sigma, wide, C)
+    return None
+
+
+def _decomposed(kernel: AbstractKernel, sigma: float, wide: float, C: Float) -> Separable:
+    mu, Q = np.linalg.eigh(C)
+    order = np.argsort(-mu)
+    kept = order[mu[order] > np.finfo(float).eps * mu[order[0]]]
+    coefficients = np.sqrt(mu[kept])[:, None] * Q[:, kept].T
+    x = np.linspace(-wide, wide, POINTS)
+    polynomials = np.cos(np.arange(len(C))[:, None] * np.arccos(x / wide))
+    parts = np.square(coefficients @ polynomials).mean(axis=1)  # mean of f_q^2
+    whole = float(beyond_zero(kernel, x, x, sigma).mean())
+    left = np.maximum(whole - np.concatenate([[0.0], np.cumsum(parts)]), 0.0)
+    return Separable(wide, coefficients, np.minimum.accumulate(left))
+
+
+def beyond_zero(kernel: AbstractKernel, x: Array, y: Array, sigma: float) -> Array:
+    """R(x, y), where both are arrays that broadcast."""
+    together = _less_one(kernel, x - y, sigma)
+    rest: Array = together - _less_one(kernel, x, sigma) - _less_one(kernel, y, sigma)
+    return rest
+
+
+def _less_one(kernel: AbstractKernel, difference: Array, sigma: float) -> Array:
+    """``k - 1`` of a difference: what removing it would do, with the sign of sigma turned."""
+    return kernel.factor(difference * difference, -sigma)
+
+
+#: How a feature is scored: by exact terms, by functions of one value, or otherwise.
+Way = Expansion | Separable | Literal["levels", "direct"]
 
 
 @dataclass(frozen=True)
@@ -77,53 +165,106 @@ class Increment(AbstractEngine):
 
     Parameters
     ----------
-    tolerance : float
-        Part of R that may be left out, on average over the range of a feature.
+    share : float
+        What may be left out of R, on average over the range of a feature, times m; 0 for nothing
+        but rounding.
     dtype : float32 or float64
         Of the products.
     with_direct : bool
         Prepare for features that only the definition can score.
     """
 
-    tolerance: float = NOTHING
+    share: float = 0.0
     dtype: Any = "float64"
     with_direct: bool = False
 
-    def prepare(self, question: IncrementQuestion) -> IncrementState:
-        """``A = W o base`` for every base that is asked for."""
-        kernel = question.kernel
-        exact = kernel.addition()
-        bases = sorted({t.base for t in exact.terms}) if exact is not None else [0]
-        weighted = {base: question.weighted(base) for base in bases}
-        scale = max(w.norm for w in weighted.values()) / question.n_samples or 1.0
-        return IncrementState(
-            kernel,
-            question.sigma,
-            {base: w.form(scale, self.dtype) for base, w in weighted.items()},
-            {base: w.row_sums / scale for base, w in weighted.items()},
-            {base: w.norm / scale for base, w in weighted.items()},
-            scale,
-            self._definition(question) if self.with_direct else None,
-        )
+    @property
+    def name(self) -> str:
+        return f"float32, leaving {self.share:.3g}" if self.share else "exact"
 
-    def score(self, state: IncrementState, X: Array, facts: FeatureStats) -> Float:
+    @property
+    def is_final(self) -> bool:
+        return not self.share
+
+    def prepare(self, question: AnyQuestion) -> RoundState:
+        """``A = W o base`` for every base that is asked for."""
+        exact = question.kernel.addition()
+        product = {0} if question.kernel.is_product else set()
+        bases = {t.base for t in exact.terms} if exact is not None else product
+        definition = self._definition(question) if self.with_direct else None
+        return RoundState.of(question, bases, self.dtype, definition=definition)
+
+    def score(self, state: RoundState, X: Array, facts: FeatureStats) -> Float:
         """Gains and bounds of c features, (c, 2)."""
         out = np.zeros((X.shape[0], 2))
-        for way, which in ways(state.kernel, state.sigma, facts, self.tolerance):
+        for way, which in self._ways(state, facts):
             part, about = taken(X, which), facts.take(which)
+            if isinstance(way, Separable):
+                out[which] = self._by_functions(state, way, part)
+                continue
             if way == "direct":
-                assert state.direct is not None, "prepared for features that need it"
-                out[which, 0] = Direct(joining=True).score(state.direct, part, about)
-            elif isinstance(way, Expansion):
-                out[which] = state.scale * self._by_terms(state, way, part, about)
-            elif isinstance(way, Separable):
-                out[which] = state.scale * self._by_functions(state, way, part)
+                assert state.definition is not None, "prepared for features that need it"
+                out[which, 0] = Direct(joining=True).score(state.definition, part, about)
+                continue
+            if isinstance(way, Expansion):
+                out[which, 0] = by_terms(state, way, part, self.dtype)
             else:
-                out[which] = state.scale * self._by_levels(state, part, about)
+                A, sums, sigma = state.A[0], state.row_sums[0], -state.sigma
+                gains = level_gains(part, about.n_levels, A, sums, state.kernel, sigma, self.dtype)
+                out[which, 0] = state.scale * gains
+            out[which, 1] = self._rounding(state, way, about)
         return out
 
-    def _definition(self, question: IncrementQuestion) -> DirectState:
-        if not isinstance(question, Question):
+    def error(self, question: AnyQuestion, facts: FeatureStats, gains: Float) -> Float:
+        """Bounds on what `score` will leave out and round, before it runs, (c,)."""
+        out = np.zeros_like(gains)
+        m, tolerance = question.n_samples, self._tolerance(question.n_samples)
+        for way, which in self._ways(question, facts):
+            out[which] = self._rounding(question, way, facts.take(which))
+            if isinstance(way, Separable):
+                out[which] += question.norm(0) * m * way.left[way.n_terms(tolerance)]
+        return out
+
+    def products(self, question: AnyQuestion, facts: FeatureStats) -> int:
+        total, tolerance = 0, self._tolerance(question.n_samples)
+        for way, which in self._ways(question, facts):
+            if isinstance(way, Expansion):
+                total += int(which.sum()) * len(way.terms)
+            elif isinstance(way, Separable):
+                total += int(which.sum()) * way.n_terms(tolerance)
+            elif way == "levels":
+                total += level_products(facts.n_levels[which])
+        return total
+
+    def needs_direct(self, question: AnyQuestion, facts: FeatureStats) -> bool:
+        """Whether only the definition can score some of these features."""
+        return any(way == "direct" for way, _ in self._ways(question, facts))
+
+    def _tolerance(self, m: int) -> float:
+        return self.share / m if self.share else NOTHING
+
+    def _ways(
+        self, known: AnyQuestion | RoundState, facts: FeatureStats
+    ) -> Iterator[tuple[Way, Mask]]:
+        """Split features by how they are scored."""
+        kernel, exact = known.kernel, known.kernel.addition()
+        if exact is not None or not kernel.is_product:
+            yield exact or "direct", np.ones(len(facts.max_abs), dtype=bool)
+            return
+        tolerance, steps = self._tolerance(known.n_samples), _steps(facts.max_abs)
+        for number in np.unique(steps):
+            here = steps == number
+            basis = separable(kernel, known.sigma, float(STEP**number))
+            n = basis.n_terms(tolerance) if basis is not None else LONGEST + 1
+            few = here & (facts.n_levels > 0) & (facts.n_levels - 1.0 <= n)
+            rest = here & ~few
+            if few.any():
+                yield "levels", few
+            if rest.any():
+                yield "direct" if basis is None or n > LONGEST else basis, rest
+
+    def _definition(self, question: AnyQuestion) -> Any:
+        if isinstance(question, LowRankQuestion):
             raise InputError(
                 f"At sigma={question.sigma:.3g} some features reach too far for an expansion, and "
                 "by definition they are scored from m x m matrices only. Pass standardize=True, "
@@ -131,70 +272,28 @@ class Increment(AbstractEngine):
             )
         return Direct(joining=True).prepare(question)
 
-    def error(self, question: IncrementQuestion, facts: FeatureStats, gains: Float) -> Float:
-        """Bounds on what `score` will leave out and round, before it runs, (c,)."""
-        unit = self._rounding(question.n_samples)
-        out = np.zeros_like(gains)
-        for way, which in ways(question.kernel, question.sigma, facts, self.tolerance):
-            about = facts.take(which)
-            if isinstance(way, Expansion):
-                norms = {t.base: question.weighted(t.base).norm for t in way.terms}
-                out[which] = _rounding_of(way, about, norms, unit)
-                continue
-            rest = 0.0
-            if isinstance(way, Separable):
-                rest = question.n_samples * way.left[way.n_terms(self.tolerance)]
-            size = _size(question.sigma, about)
-            out[which] = question.weighted(0).norm * (rest + unit * size)
-        return out
+    def _rounding(self, known: AnyQuestion | RoundState, way: Way, facts: FeatureStats) -> Float:
+        """Bound on what rounding does to gains, (c,)."""
+        if isinstance(way, Expansion):
+            norms = {t.base: known.norm(t.base) for t in way.terms}
+            return rounding_of_terms(way, norms, known.n_samples, self.dtype, facts)
+        # How large k - 1 is:
+        size = np.minimum(4.0, 8 * known.sigma * np.sqrt(facts.fourth_moment))
+        return np.asarray(known.norm(0) * rounding_of(known.n_samples, self.dtype) * size)
 
-    def products(self, question: IncrementQuestion, facts: FeatureStats) -> int:
-        total = 0
-        for way, which in ways(question.kernel, question.sigma, facts, self.tolerance):
-            if isinstance(way, Expansion):
-                total += int(which.sum()) * len(way.terms)
-            elif isinstance(way, Separable):
-                total += int(which.sum()) * way.n_terms(self.tolerance)
-            elif way == "levels":
-                total += int((facts.n_levels[which].astype(np.int64) - 1).sum())
-        return total
-
-    def _rounding(self, m: int) -> float:
-        """Rounding of a sum of m products, over the product of the norms."""
-        unit = float(np.finfo(self.dtype).eps) / 2
-        return DEVIATIONS * unit * float(np.sqrt(min(m, PARTIAL_SUM)))
-
-    def _by_terms(
-        self, state: IncrementState, exact: Expansion, X: Array, facts: FeatureStats
-    ) -> Float:
-        """By the terms of an exact expansion."""
-        X = cast(X, self.dtype)
-        gains = zeros(X.shape[0], like=X)
-        for term, f in zip(exact.terms, exact.functions(X), strict=True):
-            gains += term.coefficient * state.A[term.base].forms(f)
-        unit = self._rounding(X.shape[1])
-        return np.stack([host(gains), _rounding_of(exact, facts, state.norms, unit)], axis=1)
-
-    def _by_levels(self, state: IncrementState, X: Array, facts: FeatureStats) -> Float:
-        """By the pairs of levels, exact."""
-        A, sums, sigma = state.A[0], state.row_sums[0], -state.sigma
-        gains = level_gains(X, facts.n_levels, A, sums, state.kernel, sigma, self.dtype)
-        rounding = self._rounding(X.shape[1]) * state.norms[0] * _size(state.sigma, facts)
-        return np.stack([gains, rounding], axis=1)
-
-    def _by_functions(self, state: IncrementState, way: Separable, X: Array) -> Float:
+    def _by_functions(self, state: RoundState, way: Separable, X: Array) -> Float:
         """By functions of one value, as many as the tolerance asks for."""
-        r = way.n_terms(self.tolerance)
+        r = way.n_terms(self._tolerance(state.n_samples))
         parts = [
             self._few(state, way, r, X[part, :])
             for part in slices(X.shape[0], max(1, ROWS // max(r, 1)))
         ]
         return np.concatenate(parts)
 
-    def _few(self, state: IncrementState, way: Separable, r: int, X: Array) -> Float:
+    def _few(self, state: RoundState, way: Separable, r: int, X: Array) -> Float:
         xp = namespace_of(X)
         c, m = X.shape
-        h = against_zero(state.kernel, cast(X, np.float64), state.sigma)  # (c, m)
+        h = _less_one(state.kernel, cast(X, np.float64), state.sigma)  # (c, m)
         gains = 2.0 * xp.vecdot(h, state.row_sums[0])
         whole = -2.0 * xp.sum(h, axis=1)  # sum_i R(x_i, x_i)
         kept = zeros(c, like=X)
@@ -204,44 +303,6 @@ class Increment(AbstractEngine):
             squares = cast(xp.vecdot(f, f), np.float64)
             kept = xp.sum(xp.reshape(squares, (r, c)), axis=0)
         left = np.maximum(host(whole - kept), 0.0)
-        rounding = self._rounding(m) * (host(whole) / m + 2.0 * host(xp.sqrt(xp.vecdot(h, h) / m)))
-        return np.stack([host(gains), state.norms[0] * (left + rounding)], axis=1)
-
-
-def ways(
-    kernel: AbstractKernel, sigma: float, facts: FeatureStats, tolerance: float
-) -> Iterator[tuple[Expansion | Separable | str, Mask]]:
-    """Split features by how they are scored: terms, functions, "levels" or "direct"."""
-    everyone, exact = np.ones(len(facts.max_abs), dtype=bool), kernel.addition()
-    if exact is not None or not kernel.is_product:
-        yield exact or "direct", everyone
-        return
-    ranges = np.ceil(np.log(np.maximum(facts.max_abs, 1e-300)) / np.log(STEP))
-    for range_ in np.unique(ranges):
-        here = ranges == range_
-        basis = separable(kernel, sigma, float(STEP**range_))
-        n = basis.n_terms(tolerance) if basis is not None else LONGEST + 1
-        few = here & (facts.n_levels > 0) & (facts.n_levels - 1.0 <= n)
-        if few.any():
-            yield "levels", few
-        rest = here & ~few
-        if not rest.any():
-            continue
-        if basis is None or n > LONGEST:
-            yield "direct", rest
-        else:
-            yield basis, rest
-
-
-def _size(sigma: float, facts: FeatureStats) -> Float:
-    """How large ``k - 1`` is to rounding, (c,)."""
-    return np.asarray(np.minimum(4.0, 8 * sigma * np.sqrt(facts.fourth_moment)))
-
-
-def _rounding_of(
-    exact: Expansion, facts: FeatureStats, norms: dict[int, float], unit: float
-) -> Float:
-    """Rounding of an exact expansion, (c,)."""
-    sizes = exact.magnitudes(facts.max_abs, facts.fourth_moment)
-    parts = [unit * norms[t.base] * size for t, size in zip(exact.terms, sizes, strict=True)]
-    return np.asarray(np.sum(parts, axis=0))
+        rounding = host(whole) / m + 2.0 * host(xp.sqrt(xp.vecdot(h, h) / m))
+        bound = state.norm(0) * (left + rounding_of(m, self.dtype) * rounding)
+        return np.stack([state.scale * host(gains), bound], axis=1)

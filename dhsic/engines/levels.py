@@ -1,4 +1,4 @@
-r"""Few-valued features (genotypes, one-hot, counts): an exact expansion without a series.
+r"""Few-valued features (genotypes, one-hot, counts): exact without a series.
 
 A feature with q levels splits the samples by indicators ``1_0, ..., 1_(q-1)`` that sum to one.
 If the kernel is a product over features, removing feature j multiplies ``K_ii'`` by
@@ -8,18 +8,17 @@ If the kernel is a product over features, removing feature j multiplies ``K_ii'`
 
 Level 0 follows from the others, ``A 1_0 = A 1 - sum_l A 1_l``: q - 1 products, of one triangle,
 exact for any sigma. For steep kernels, whose K and F range over many orders, that difference is
-lost in rounding; there level 0 has a product of its own.
+lost in rounding; there level 0 has a product of its own. With A of low rank sums of its directions
+over levels are all that is needed, and they are had from genotypes as they are stored.
 
-Kernels without a series: few-valued features by their levels, others pair by pair.
-
-With ``A = W o base`` the gain of a feature is ``<A, F> + constant 1' A 1``, exact for any sigma, F
-being a function of its values in two samples (`dhsic.kernels.levels`). On q levels it is
-``sum_kl F_kl 1_k' A 1_l``, which products give; with many values F is evaluated for every pair of
+Kernels without a series (`dhsic.kernels.levels`) are scored so too: with ``A = W o base`` the gain
+of a feature is ``<A, F> + constant 1' A 1``. With many values F is evaluated for every pair of
 samples. Where F leaves the numbers, the definition takes over.
 """
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -45,25 +44,10 @@ def level_gains(
     sigma: float,
     dtype: Any = "float64",
 ) -> Float:
-    """Gains of c few-valued features; at minus sigma, of features that join.
+    """Gains of c few-valued features, (c,) float64; at minus sigma, of features that join.
 
-    Parameters
-    ----------
-    X : (c, m) array
-        Features as rows.
-    n_levels : (c,) int array
-        Number of distinct values of each, at least 2.
-    A, row_sums : forms and (m,) float64
-        ``W o K`` and its row sums.
-    kernel, sigma
-        A kernel with a `factor`.
-    dtype : float32 or float64
-        Of A and the products.
-
-    Returns
-    -------
-    (c,) float64
-        Gains.
+    X is (c, m), `n_levels` (c,) at least 2; A is ``W o K`` in the dtype, in which products are,
+    `row_sums` (m,) float64 are its own. The kernel has a `factor`.
     """
     gains = np.empty(X.shape[0])
     for q in np.unique(n_levels):
@@ -73,6 +57,11 @@ def level_gains(
             which = same[a : a + rows]
             gains[which] = _gains(taken(X, which), int(q), A, row_sums, kernel, sigma, dtype)
     return gains
+
+
+def level_products(n_levels: Array) -> int:
+    """Columns of products that features of so many levels take."""
+    return int((n_levels.astype(np.int64) - 1).sum())
 
 
 def _gains(
@@ -129,13 +118,39 @@ def pair_gains(X: Array, A: Quadratic, kernel: AbstractKernel, sigma: float) -> 
     """``<A, F>`` for each row of X, every pair of samples once: A comes in panels of a triangle."""
 
     def gain(x: Float) -> Float:
-        xp, a, total = namespace_of(x), 0, zeros((), like=x)
-        for panel in A.panels:
-            b = a + panel.shape[1]
+        xp, total = namespace_of(x), zeros((), like=x)
+        for a, b, panel in A.columns():
             apart = x[a:][:, None] - x[a:b][None, :]
             F = kernel.factor(apart * apart, sigma)
             total += xp.vecdot(xp.reshape(panel, (-1,)), xp.reshape(F, (-1,)))
-            a = b
         return total
 
     return one_by_one(X, gain)
+
+
+def gains_from_sums(
+    U: Float, counts: Float, values: Float, theta: Float, kernel: AbstractKernel, sigma: float
+) -> Float:
+    r"""Gains of features with few levels, from sums over them, (c,).
+
+    With ``T_lk = K(S \ j) / K(S) - 1`` between levels l and k, 0 within a level, the gain is
+    ``sum_lk T_lk 1_l' A 1_k``: exact in the feature, and the diagonal of A takes no part.
+
+    Parameters
+    ----------
+    U : (q, c, R) float64
+        ``1_l' Y'`` for every level.
+    counts, values : (q, c) float64
+        Samples of each level, and its value.
+    theta : (R,) float64
+        Weights of the rows of Y.
+    kernel, sigma
+        A kernel with a `factor`.
+    """
+    gains = np.zeros(U.shape[1])
+    for low, high in combinations(range(len(U)), 2):
+        both = np.flatnonzero((counts[low] > 0) & (counts[high] > 0))
+        if both.size:
+            T = kernel.factor(np.square(values[low, both] - values[high, both]), sigma)
+            gains[both] += 2 * T * ((U[low, both] * U[high, both]) @ theta)
+    return gains

@@ -1,140 +1,114 @@
-r"""The expansion with matrices of low rank: a block costs one product of 2 m R c flops a term.
+r"""A round in linear time: matrices of low rank score every feature, as far as it needs.
 
 Every base matrix has a factor ``F diag(w) F'`` (`dhsic.lowrank`), so ``A = W o base`` is one of few
 directions too (`dhsic.linalg.symmetric`), which take quadratic forms (`dhsic.linalg.quadratic`).
+From the same A there are three ways to the gain of a feature:
+
+- the series, to the order at which what it neglects is small against the spread of the gains: one
+  product of 2 m R c flops a term for a block of c features;
+- sums over the levels of a feature, where its values are codes (`dhsic.engines.levels`);
+- the definition on a sample of rows, for the few features that no series is short enough for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Array, Float
-from dhsic.engines.base import FeatureStats
-from dhsic.errors import InputError
+from dhsic._typing import Array, Float, Index
+from dhsic.engines.base import AbstractEngine, FeatureStats, LowRankQuestion, RoundState
+from dhsic.engines.dense import sufficient_orders
 from dhsic.kernels.base import AbstractKernel, Expansion
-from dhsic.linalg.quadratic import LowRankQuadratic
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.lowrank.base import check_rank, check_tolerance
-from dhsic.namespace import Movable, at_a_time, cast, host, namespace_of, slices, zeros
+from dhsic.lowrank.base import Landmarks
+from dhsic.namespace import at_a_time, cast, host, namespace_of, slices, taken, zeros
 
 #: Samples that are summed in the working dtype; sums over more are summed in float64.
 TILE_SAMPLES = 4096
 #: Entries of a block that are scored at a time: what is derived from them stays in the cache.
 TILE_ENTRIES = 1 << 17
+#: Part of the spread of gains by chance that the series may neglect.
+NEGLECTED = 0.02
+#: Longest series.
+LONGEST = 24
 
 
 @dataclass(frozen=True, slots=True)
-class LowRankState(Movable):
-    """State of a round: per base of the expansion few directions and two vectors.
+class SampledRows:
+    """Some rows of K and W, for the definition on them; NumPy's alone.
 
     Attributes
     ----------
-    A : dict of LowRankQuadratic
-        Weighted base matrices, divided by `scale`.
-    missing : float
-        The most that compression lost of one of them, relative to it.
-    scale : float
-        Keeps float32 far from its smallest numbers.
+    which : (n,) int64
+        Which samples.
+    inner, W : (n, m) float64
+        Their inner products with all samples, and their weights.
+    norms : (m,) float64
+        Squared norms of all samples.
     """
 
-    kernel: AbstractKernel
-    sigma: float
-    order: int
-    A: dict[int, LowRankQuadratic]
-    missing: float
-    scale: float
+    which: Index
+    inner: Float
+    W: Float
+    norms: Float
 
-    @property
-    def rank(self) -> int:
-        """Most directions of a base matrix."""
-        return int(max(forms.theta.shape[0] for forms in self.A.values()))
+    @staticmethod
+    def of(W: LowRankSymmetric, landmarks: Landmarks) -> SampledRows:
+        """Rows of the landmarks."""
+        rows = landmarks.samples
+        return SampledRows(rows, landmarks.inner, W.rows(rows), landmarks.norms)
+
+    def gains(self, kernel: AbstractKernel, sigma: float, X: Array) -> Float:
+        """``(m / n) sum_i in rows sum_i' W_ii' decrement_ii'``, unbiased; X is (c, m)."""
+        own, factor = self.norms[self.which], X.shape[1] / len(self.which)
+        gains = np.empty(len(X))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for j, x in enumerate(X.astype(np.float64)):
+                change = kernel.decrement(self.inner, own, self.norms, x[self.which], x, sigma)
+                gains[j] = factor * np.vdot(self.W, change)
+        return gains
 
 
 @dataclass(frozen=True)
-class LowRank:
-    """Gains by the kernel's expansion up to `order` in O(m R) a feature, products in `dtype`.
+class LowRank(AbstractEngine):
+    """Gains by the kernel's expansion in O(m R) a feature, products in `dtype`.
 
     Parameters
     ----------
-    order : int
-        Order of the expansion.
-    dtype : dtype
-        Of the products.
-    rank : int, optional
-        Most directions of a weighted base matrix.
-    tolerance : float
-        Part of it that compression may lose; the default is what float32 rounds away.
-
-    Raises
-    ------
-    InputError
-        A rank or a tolerance out of its range.
+    order : int, optional
+        Order of the expansion; by default as high as each feature needs, and for those that no
+        order will do for the definition, where the state has `SampledRows`.
     """
 
-    order: int
+    order: int | None = None
     dtype: Any = "float32"
-    rank: int | None = None
-    tolerance: float = 1e-8
 
-    def __post_init__(self) -> None:
-        check_rank(self.rank, "LowRank")
-        check_tolerance(self.tolerance, "LowRank")
+    def prepare(self, question: LowRankQuestion) -> RoundState:
+        kernel = question.kernel
+        order = self.order or kernel.exact_order or 1  # whose bases all orders have
+        bases = {term.base for term in kernel.expansion(order, question.sigma).terms}
+        return RoundState.of(question, bases, self.dtype)
 
-    def prepare(
-        self,
-        W: LowRankSymmetric,
-        factors: Mapping[int, LowRankSymmetric],
-        kernel: AbstractKernel,
-        sigma: float,
-    ) -> LowRankState:
-        """``A = W o base`` for every base of the expansion.
+    def score(self, state: RoundState, X: Array, facts: FeatureStats) -> Float:
+        kernel, sigma = state.kernel, state.sigma
+        if self.order is not None:
+            return self._expanded(state, self.order, X)
+        orders = orders_for(kernel, sigma, facts, state.n_samples)
+        gains = np.empty(X.shape[0])
+        for order in np.unique(orders):
+            which = orders == order
+            some = X if which.all() else taken(X, which)
+            if order > LONGEST and state.definition is not None:
+                gains[which] = state.definition.gains(kernel, sigma, host(some))
+            else:
+                gains[which] = self._expanded(state, int(min(order, LONGEST)), some)
+        return gains
 
-        Parameters
-        ----------
-        W : LowRankSymmetric
-            Weights.
-        factors : mapping of int to LowRankSymmetric
-            Every base of ``kernel.expansion(order, sigma)``, with its true diagonal.
-        kernel, sigma
-            Kernel and its parameter.
-
-        Raises
-        ------
-        InputError
-            A base without factor, or other samples than those of W.
-        """
-        needed = sorted({term.base for term in kernel.expansion(self.order, sigma).terms})
-        absent = [base for base in needed if base not in factors]
-        if absent:
-            raise InputError(
-                f"The {kernel.name} kernel expands over base matrices {needed} and factors has "
-                f"none for {absent}; pass factorizer.factor(..., base=base) for each."
-            )
-        weighted = {
-            base: W.hadamard(factors[base], rank=self.rank, tolerance=self.tolerance)
-            for base in needed
-        }
-        scale = max(A.norm for A in weighted.values()) / W.n_samples or 1.0
-        return LowRankState(
-            kernel,
-            sigma,
-            self.order,
-            {base: A.form(scale, self.dtype) for base, A in weighted.items()},
-            max(A.error for A in weighted.values()),
-            scale,
-        )
-
-    def score(self, state: LowRankState, X: Array, facts: FeatureStats) -> Float:
-        """Gains of c features, float64 (c,); X is (c, m), a feature a row, standardised.
-
-        X is of the namespace and on the device of the state; facts and gains are NumPy's.
-        """
-        del facts
-        expansion = state.kernel.expansion(state.order, state.sigma)
+    def _expanded(self, state: RoundState, order: int, X: Array) -> Float:
+        """Gains by the expansion up to `order`, (c,)."""
+        expansion = state.kernel.expansion(order, state.sigma)
         c, m = X.shape
         gains = zeros(c, like=X)
         width = max(1, at_a_time(X, TILE_ENTRIES) // min(m, TILE_SAMPLES))
@@ -143,7 +117,7 @@ class LowRank:
                 gains[tile] = self._sum(state, expansion, X[tile, :])
         return host(gains * state.scale)
 
-    def _sum(self, state: LowRankState, expansion: Expansion, X: Array) -> Float:
+    def _sum(self, state: RoundState, expansion: Expansion, X: Array) -> Float:
         """Sum over the terms, for as many features as the cache holds of a tile of samples.
 
         A tile is read once: all functions of it are taken, and used up, while it is there.
@@ -160,13 +134,29 @@ class LowRank:
             x = cast(X[:, samples], self.dtype)
             functions = expansion.functions(x)
             for t, (term, f) in enumerate(zip(expansion.terms, functions, strict=True)):
-                forms = state.A[term.base]
                 if term.linear:
-                    gains += term.coefficient * (f @ forms.row_sums[samples])
+                    row_sums = cast(state.row_sums[term.base][samples], self.dtype)
+                    gains += term.coefficient * (f @ row_sums)
                 else:
-                    along[t] += f @ forms.Y[:, samples].T
-                    gains += term.coefficient * (xp.square(f) @ forms.correction[samples])
+                    A = state.A[term.base]
+                    along[t] += f @ A.Y[:, samples].T
+                    gains += term.coefficient * (xp.square(f) @ A.correction[samples])
         for t, projections in along.items():
             term = expansion.terms[t]
             gains += term.coefficient * (xp.square(projections) @ state.A[term.base].theta)
         return gains
+
+
+def orders_for(
+    kernel: AbstractKernel, sigma: float, facts: FeatureStats, m: int, neglected: float = NEGLECTED
+) -> Index:
+    """Order of the series for each feature, (c,); above `LONGEST` none will do.
+
+    What is neglected stays below that part of ``2 sqrt(2) sigma ||A||_F``, the standard
+    deviation of the gain of a feature that is independent of A.
+    """
+    if kernel.exact_order is not None:
+        return np.full(len(facts.max_abs), kernel.exact_order)
+    # Neglected parts of pairs add up with random signs: the root of their number.
+    chance = neglected * 2 * np.sqrt(2)
+    return sufficient_orders(kernel, sigma, facts, np.sqrt(m), chance, LONGEST)

@@ -3,16 +3,12 @@
 A round scores all features with a cheap engine and then only those whose place is still open
 with dearer ones, the last of which converges. How far the expansion goes follows from error
 bounds: given (a guess of) the gains, the number of places that an engine would leave open can be
-counted before it runs. The guess is the gains so far; for the first
-pass of a round, the gains of the round before it.
+counted before it runs. The guess is the gains so far; for the first pass of a round, the gains of
+the round before it, whose `EngineChoice` it is; the history of rounds has that in words.
 
-From gains with error bounds to the features that leave, and in which order.
-
-Exact ties are real: duplicated columns, flipped alleles. Gains within `TIE` of the largest
-magnitude of the round count as equal and go by feature index, so the order does not hang on
-the last bit of a sum.
-
-What a round learns of the next one is an `EngineChoice`; the history of rounds has it in words.
+From gains with error bounds follow the features that leave, and in which order. Exact ties are
+real: duplicated columns, flipped alleles. Gains within `TIE` of the largest magnitude of the round
+count as equal and go by feature index, so the order does not hang on the last bit of a sum.
 """
 
 from __future__ import annotations
@@ -20,13 +16,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
 from dhsic._typing import Float, Index, Mask
-from dhsic.engines.base import AbstractEngine, FeatureStats, Question
-from dhsic.engines.compact import ThinQuestion
+from dhsic.engines.base import AbstractEngine, AnyQuestion, FeatureStats, Question
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
 from dhsic.engines.final import (
@@ -37,7 +32,7 @@ from dhsic.engines.final import (
     final_engine,
     has_series,
 )
-from dhsic.engines.increment import NOTHING, Increment, ways
+from dhsic.engines.increment import Increment
 from dhsic.engines.ridge import Inverse
 
 #: Gains closer than this, relative to the largest magnitude in the round, are ties.
@@ -84,59 +79,64 @@ FIRST_NEGLECTED = 0.02
 HIGHEST_ORDER = {"float32": 4, "float64": 6}
 #: What a pass costs besides its forms, in forms.
 PASS_COST = 400.0
+#: What a first pass in float32 may leave out of R where features join (see `Increment`); and that
+#: of a run, when nothing is known of the gains.
+SHARES, FIRST_SHARE = (1.0, 0.1, 0.01), 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """Engine that scores all features of a round first: by default a final one.
+    """Engine that scores all features of a round first: None for a final one.
 
-    Attributes
-    ----------
-    name : str
-        In words, for the history of rounds.
-    order : int
-        Of the series, where features leave; 0 for no series.
-    dtype : str
-        Of its products, "float32" or "float64".
-    share : float
-        What may be left out of R where features join, on average over a feature's range, times m.
+    `name` says it in words, for the history of rounds.
     """
 
     name: str = field(default="", compare=False)
-    order: int = 0
-    dtype: str = "float64"
-    share: float = 0.0
+    engine: Dense | Increment | None = None
+
+    @staticmethod
+    def of(engine: AbstractEngine) -> EngineChoice:
+        """Choice of an engine that was made for these features, or others like them."""
+        if isinstance(engine, Dense | Increment) and not engine.is_final:
+            return EngineChoice(engine.name, engine)
+        return EngineChoice(engine.name)
+
+    @staticmethod
+    def read(record: Mapping[str, Any]) -> EngineChoice:
+        """Choice of a round for the next one: the one reader of the words that checkpoints keep.
+
+        They are "order 2 float32" for a series, "float32, leaving 0.1" for a share that is left
+        out, and else the name of a final engine ("converged", "exact"), "low rank", or empty.
+        """
+        words = str(record.get("advice", ""))
+        if words.startswith("order "):
+            _, order, dtype = words.split()
+            return EngineChoice(words, Dense(int(order), dtype))
+        if words.startswith("float32, leaving "):
+            return EngineChoice(words, Increment(float(words.rsplit(maxsplit=1)[-1]), "float32"))
+        return EngineChoice(words)
 
 
-@dataclass(frozen=True, slots=True)
-class RoundEngines:
-    """Whether a round was scored in low rank, and the engine that it chose for the next one."""
-
-    in_low_rank: bool
-    then: EngineChoice
+def in_low_rank(record: Mapping[str, Any]) -> bool:
+    """Whether a round was scored in low rank, as its record has it."""
+    return str(record.get("engine", "")).startswith("low rank")
 
 
-def read_record(record: Mapping[str, Any]) -> RoundEngines:
-    """Engines of a round from its record: the one reader of the words that checkpoints keep.
-
-    ``record["engine"]`` begins with "low rank" where that is how features were scored.
-    ``record["advice"]`` is "order 2 float32" for a series, "float32, leaving 0.1" for a share that
-    is left out, and else the name of a final engine ("converged", "exact"), "low rank", or empty.
-    """
-    advice = str(record.get("advice", ""))
-    then = EngineChoice(advice)
-    if advice.startswith("order "):
-        _, order, dtype = advice.split()
-        then = EngineChoice(advice, int(order), dtype)
-    elif advice.startswith(LEAVING):
-        then = EngineChoice(advice, share=float(advice.removeprefix(LEAVING)))
-    return RoundEngines(str(record.get("engine", "")).startswith("low rank"), then)
-
-
+@dataclass(frozen=True)
 class AbstractEngines(ABC):
-    """Engines of a round, as its refinement asks for them."""
+    """Engines of a round, as its refinement asks for them.
+
+    Attributes
+    ----------
+    dtype : float32 or float64
+        Working precision.
+    by_definition : bool
+        Score by the definition alone.
+    """
 
     question: Any
+    dtype: Any
+    by_definition: bool = False
 
     @abstractmethod
     def first(self, facts: FeatureStats, n: int, choice: EngineChoice | None) -> AbstractEngine:
@@ -163,10 +163,6 @@ class AbstractEngines(ABC):
         """
 
     @abstractmethod
-    def settles(self, engine: AbstractEngine) -> bool:
-        """Whether what the engine scores is settled."""
-
-    @abstractmethod
     def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
         """Features to be scored again, unless they are settled, (d,)."""
 
@@ -175,40 +171,76 @@ class AbstractEngines(ABC):
         """Choice for a round over features whose gains will be much like these."""
 
     @abstractmethod
-    def name(self, engine: AbstractEngine) -> str:
-        """Name of the engine, for the history of rounds."""
+    def _final(self, facts: FeatureStats) -> AbstractEngine:
+        """Engine that settles gains."""
+
+    @abstractmethod
+    def _rough(self, last: AbstractEngine, facts: FeatureStats) -> Iterator[tuple[Any, float]]:
+        """Engines that may go before that one, the `last`, and what a feature costs with them."""
+
+    @final
+    def _cheapest(
+        self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
+    ) -> AbstractEngine:
+        """The last engine, or one that makes for less work before it; arguments as of `then`."""
+        some = facts.take(open_)
+        best = last = self._final(some)
+        if open_.size <= FEW_FEATURES:
+            return last
+        last_cost = cost_of(last, self.question, some) / open_.size
+        least = last_cost * open_.size + PASS_COST
+        for engine, cost in self._rough(last, some):
+            work = cost * open_.size + PASS_COST
+            if work >= least:
+                continue
+            tried = errors.copy()
+            tried[open_] = caution * engine.error(self.question, some, gains[open_])
+            n_left = int(undecided(gains, tried, n)[open_].sum())
+            work += last_cost * n_left + (PASS_COST if n_left else 0.0)
+            if work < least:
+                best, least = engine, work
+        return best
+
+    @final
+    def _choice(self, facts: FeatureStats, gains: Float, n: int) -> EngineChoice:
+        everyone, nothing = np.arange(gains.size), np.zeros(gains.size)
+        return EngineChoice.of(self._cheapest(facts, gains, nothing, everyone, n, 1.0))
+
+    @property
+    def _is_single(self) -> bool:
+        return bool(np.dtype(self.dtype) == np.float32)
 
 
 @dataclass(frozen=True)
 class RemovalEngines(AbstractEngines):
-    """Of features that leave: series of growing order, then the engine that converges.
-
-    Attributes
-    ----------
-    dtype : float32 or float64
-        Working precision.
-    by_definition : bool
-        Score by the definition alone.
-    """
+    """Of features that leave: series of growing order, then the engine that converges."""
 
     question: Question
-    dtype: Any
-    by_definition: bool = False
 
     def first(self, facts: FeatureStats, n: int, choice: EngineChoice | None) -> AbstractEngine:
         if self.by_definition:
             return definition_of(self.question.kernel)
         if choice is None:
             return self._first_of_all(facts)
-        if choice.order:
-            return Dense(choice.order, np.dtype(choice.dtype))
-        return final_engine(self.question, facts)
+        return choice.engine or self._final(facts)
+
+    def then(
+        self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
+    ) -> AbstractEngine:
+        return self._cheapest(facts, gains, errors, open_, n, caution)
+
+    def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
+        return undecided(gains, errors, n)
+
+    def advice(self, facts: FeatureStats, gains: Float, n: int) -> EngineChoice:
+        one = self.by_definition or not gains.size
+        return EngineChoice() if one else self._choice(facts, gains, n)
 
     def _first_of_all(self, facts: FeatureStats) -> AbstractEngine:
         """When nothing is known of the gains."""
         question, kernel, dtype = self.question, self.question.kernel, np.dtype(self.dtype)
         radial = kernel.scored_by == "taylor"  # their final engine may be the definition: slow
-        worth = has_series(kernel) and (dtype == np.float32 or radial)
+        worth = has_series(kernel) and (self._is_single or radial)
         if len(facts.max_abs) > FEW_FEATURES and worth:
             if kernel.exact_order is not None:
                 return Dense(kernel.exact_order, dtype)
@@ -219,46 +251,10 @@ class RemovalEngines(AbstractEngines):
                 neglected = np.minimum(neglected, np.finfo(np.float64).max)  # quantiles subtract
                 if np.quantile(neglected, 0.9) <= FIRST_NEGLECTED * spread:
                     return Dense(order, dtype)
-        return final_engine(question, facts)
+        return self._final(facts)
 
-    def then(
-        self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
-    ) -> AbstractEngine:
-        question, some = self.question, facts.take(open_)
-        best = final_engine(question, some)
-        if open_.size <= FEW_FEATURES or not has_series(question.kernel):
-            return best
-        final_cost = cost_of(best, question, some) / open_.size
-        least = final_cost * open_.size + PASS_COST
-        for engine, cost in self._cheaper(final_cost):
-            work = cost * open_.size + PASS_COST
-            if work >= least:
-                continue
-            tried = errors.copy()
-            tried[open_] = caution * engine.error(question, some, gains[open_])
-            n_left = int(undecided(gains, tried, n)[open_].sum())
-            work += final_cost * n_left + (PASS_COST if n_left else 0.0)
-            if work < least:
-                best, least = engine, work
-        return best
-
-    def settles(self, engine: AbstractEngine) -> bool:
-        return engine.is_final
-
-    def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
-        return undecided(gains, errors, n)
-
-    def advice(self, facts: FeatureStats, gains: Float, n: int) -> EngineChoice:
-        if self.by_definition or not gains.size:
-            return EngineChoice()
-        everyone, nothing = np.arange(gains.size), np.zeros(gains.size)
-        engine = self.then(facts, gains, nothing, everyone, n, 1.0)
-        if isinstance(engine, Dense):
-            return EngineChoice(engine.name, engine.order, str(np.dtype(engine.dtype)))
-        return EngineChoice(engine.name)
-
-    def name(self, engine: AbstractEngine) -> str:
-        return engine.name
+    def _final(self, facts: FeatureStats) -> AbstractEngine:
+        return final_engine(self.question, facts)
 
     def _orders(self, precision: str) -> range:
         """Orders worth a pass of their own; radial kernels hold a matrix for each."""
@@ -267,23 +263,14 @@ class RemovalEngines(AbstractEngines):
             highest = min(highest, LONGEST_TAYLOR)
         return range(1, highest + 1)
 
-    def _cheaper(self, final_cost: float) -> Iterator[tuple[Dense, float]]:
-        """Series cheaper than converging, with their cost per column."""
+    def _rough(self, last: AbstractEngine, facts: FeatureStats) -> Iterator[tuple[Dense, float]]:
+        """Series."""
         kernel, sigma = self.question.kernel, self.question.sigma
-        single = np.dtype(self.dtype) == np.float32
-        for name, factor in (("float32", 1.0), ("float64", DOUBLE_COST))[0 if single else 1 :]:
+        if not has_series(kernel):
+            return
+        for name, factor in (("float32", 1.0), ("float64", DOUBLE_COST))[not self._is_single :]:
             for order in self._orders(name) if kernel.exact_order is None else [kernel.exact_order]:
-                cost = factor * kernel.expansion(order, sigma).n_forms
-                if cost < final_cost:
-                    yield Dense(order, np.dtype(name)), cost
-
-
-#: What a first pass in float32 may leave out of R, on average over a feature's range, times m.
-SHARES = (1.0, 0.1, 0.01)
-#: Share of the first pass of a run, when nothing is known of the gains.
-FIRST_SHARE = 0.1
-#: Name of such an engine, before the share.
-LEAVING = "float32, leaving "
+                yield Dense(order, np.dtype(name)), factor * kernel.expansion(order, sigma).n_forms
 
 
 @dataclass(frozen=True)
@@ -296,26 +283,23 @@ class AdditionEngines(AbstractEngines):
         Of the values of a feature, on average over features.
     """
 
-    question: Question | ThinQuestion
-    dtype: Any
-    mean_square: float
-    by_definition: bool = False
+    question: AnyQuestion
+    mean_square: float = 1.0
 
     def first(self, facts: FeatureStats, n: int, choice: EngineChoice | None) -> AbstractEngine:
-        final, share = self._final(facts), FIRST_SHARE if choice is None else choice.share
+        last = self._final(facts)
+        rough = Increment(FIRST_SHARE, "float32") if choice is None else choice.engine
         all_join = n == len(facts.max_abs)
-        if all_join or not (isinstance(final, Increment) and share and self._is_single):
-            return final
-        rough = self._leaving(share)  # where some features have no such engine, none have
-        return final if self._needs_direct(rough, facts) else rough
+        if all_join or not self._is_single or not isinstance(last, Increment):
+            return last
+        # Where some features have no such engine, none have:
+        able = isinstance(rough, Increment) and not rough.needs_direct(self.question, facts)
+        return rough if rough is not None and able else last
 
     def then(
         self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
     ) -> AbstractEngine:
         return self._final(facts.take(open_))
-
-    def settles(self, engine: AbstractEngine) -> bool:
-        return not isinstance(engine, Increment) or engine.tolerance == NOTHING
 
     def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
         """Those whose place is undecided, and those that are taken: their scores are kept."""
@@ -324,47 +308,19 @@ class AdditionEngines(AbstractEngines):
         return out
 
     def advice(self, facts: FeatureStats, gains: Float, n: int) -> EngineChoice:
-        if not gains.size:
-            return EngineChoice()
-        best, final = EngineChoice("exact"), self._final(facts)
-        if not isinstance(final, Increment) or not self._is_single or gains.size <= FEW_FEATURES:
-            return best
-        final_cost = DOUBLE_COST * final.products(self.question, facts)
-        least = final_cost + PASS_COST
-        for share in SHARES:
-            engine = self._leaving(share)
-            cost = engine.products(self.question, facts) + PASS_COST
-            if cost >= least:
-                continue
-            errors = engine.error(self.question, facts, gains)
-            n_left = int(undecided(gains, errors, n).sum())
-            cost += final_cost * n_left / gains.size + (PASS_COST if n_left else 0.0)
-            if cost < least:
-                best = EngineChoice(self.name(engine), share=share)
-                least = cost
-        return best
-
-    def name(self, engine: AbstractEngine) -> str:
-        if isinstance(engine, Increment) and not self.settles(engine):
-            return f"{LEAVING}{engine.tolerance * self.question.n_samples:.3g}"
-        return "exact"
-
-    @property
-    def _is_single(self) -> bool:
-        return bool(np.dtype(self.dtype) == np.float32)
-
-    def _leaving(self, share: float) -> Increment:
-        return Increment(share / self.question.n_samples, "float32")
+        return self._choice(facts, gains, n) if gains.size else EngineChoice()
 
     def _final(self, facts: FeatureStats) -> AbstractEngine:
-        """Engine that settles gains."""
         if self.question.kernel.scored_by == "matrix":
             return Inverse(joining=self.mean_square)
         if self.by_definition:
             return Direct(joining=True)
-        return Increment(with_direct=self._needs_direct(Increment(), facts))
+        return Increment(with_direct=Increment().needs_direct(self.question, facts))
 
-    def _needs_direct(self, engine: Increment, facts: FeatureStats) -> bool:
-        kernel, sigma = self.question.kernel, self.question.sigma
-        found = ways(kernel, sigma, facts, engine.tolerance)
-        return any(way == "direct" for way, _ in found)
+    def _rough(
+        self, last: AbstractEngine, facts: FeatureStats
+    ) -> Iterator[tuple[Increment, float]]:
+        """By less of R."""
+        for share in SHARES if isinstance(last, Increment) and self._is_single else ():
+            engine = Increment(share, "float32")
+            yield engine, engine.products(self.question, facts) / len(facts.max_abs)

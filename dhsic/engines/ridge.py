@@ -1,19 +1,14 @@
 r"""Ridge kernels ``Kbar = I - lambda M^-1``, ``M = K + lambda I`` (JMLR 6.6).
 
-For the linear kernel removing x is an update of rank one, ``M - x x'``, so by Sherman and Morrison
+For the linear kernel removing x is an update of rank one, ``M - x x'``, and adding it ``M + x x'``,
+so by Sherman and Morrison, with ``B = M^-1 W M^-1``,
 
-    ``<W, Kbar(S \ j) - Kbar(S)> = -lambda (x' B x) / (1 - x' M^-1 x)``,    ``B = M^-1 W M^-1``:
+    ``<W, Kbar(S \ j) - Kbar(S)> = -lambda (x' B x) / (1 - x' M^-1 x)``,
+    ``<W, Kbar(S + j) - Kbar(S)> = lambda (x' B x) / (1 + x' M^-1 x)``:
 
 two quadratic forms a feature, exact (`Inverse`). By the definition, and for other kernels inside,
-an (m, m) system is solved for every candidate (`Solved`).
-
-Gains of features that join under a ridge kernel (JMLR 6.6): line 4 of Algorithm 2.
-
-Adding x is an update of rank one, ``M + x x'``, so as for removal (`dhsic.engines.ridge`)
-
-    ``<W, Kbar(S + j) - Kbar(S)> = lambda (x' B x) / (1 + x' M^-1 x)``,    ``B = M^-1 W M^-1``.
-
-Lambda is that of one feature more than S, as sigma is of other kernels: S may be empty.
+an (m, m) system is solved for every candidate (`Solved`). Where features join lambda is that of one
+feature more than S, as sigma is of other kernels: S may be empty.
 """
 
 from __future__ import annotations
@@ -37,15 +32,6 @@ class InverseState(Movable):
     B: Quadratic
     penalty: float
 
-    @classmethod
-    def of(cls, inverse: Float, W: Float, penalty: float) -> InverseState:
-        """From ``M^-1`` and W, (m, m)."""
-        B = inverse @ W @ inverse
-        even = (B + B.T) / 2  # rounding is not symmetric
-        return cls(
-            Quadratic.of(inverse, 1.0, np.float64), Quadratic.of(even, 1.0, np.float64), penalty
-        )
-
 
 @dataclass(frozen=True)
 class Inverse(AbstractEngine):
@@ -60,15 +46,24 @@ class Inverse(AbstractEngine):
 
     joining: float | None = None
 
+    @property
+    def name(self) -> str:
+        return "inverse" if self.joining is None else "exact"
+
     def prepare(self, question: Question) -> InverseState:
         """Invert M once: on the range of K, or where features join, everywhere."""
         if self.joining is None:
-            resolvent = question.resolvent
-            return InverseState.of(resolvent.inverse, question.W, resolvent.penalty)
-        G = question.statistic.whole()
-        relative = AbstractMatrixFunction.of(question.kernel).penalty
-        penalty = relative * (float(np.diagonal(G).mean()) + self.joining)
-        return InverseState.of(inverse_of(G, penalty), question.W, penalty)
+            inverse, penalty = question.resolvent.inverse, question.resolvent.penalty
+        else:
+            G = question.statistic.whole()
+            relative = AbstractMatrixFunction.of(question.kernel).penalty
+            penalty = relative * (float(np.diagonal(G).mean()) + self.joining)
+            inverse = inverse_of(G, penalty)
+        B = inverse @ question.W @ inverse
+        even = (B + B.T) / 2  # rounding is not symmetric
+        return InverseState(
+            Quadratic.of(inverse, 1.0, np.float64), Quadratic.of(even, 1.0, np.float64), penalty
+        )
 
     def score(self, state: InverseState, X: Array, facts: FeatureStats) -> Float:
         X = cast(X, np.float64)

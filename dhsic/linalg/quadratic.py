@@ -10,6 +10,7 @@ directions says of the diagonal is taken away and the true diagonal put in its p
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,15 +48,19 @@ class Quadratic(Movable):
             panels.append(panel)
         return Quadratic(tuple(panels))
 
+    def columns(self) -> Iterator[tuple[int, int, Array]]:
+        """First column of each panel, the one after its last, and the panel."""
+        a = 0
+        for panel in self.panels:
+            yield a, (b := a + panel.shape[1]), panel
+            a = b
+
     def forms(self, X: Array) -> Float:
         """``x' A x`` of every row of X (c, m), float64 (c,)."""
         xp = namespace_of(X)
         out = zeros(X.shape[0], like=X)
-        a = 0
-        for panel in self.panels:
-            b = a + panel.shape[1]
+        for a, b, panel in self.columns():
             out += xp.vecdot(X[:, a:b], X[:, a:] @ panel)
-            a = b
         return out
 
     def pairs(self, X: Array) -> Float:
@@ -66,13 +71,10 @@ class Quadratic(Movable):
         xp = namespace_of(X)
         n, c, m = X.shape
         out = zeros((n, n, c), like=X)
-        a = 0
-        for panel in self.panels:
-            b = a + panel.shape[1]
+        for a, b, panel in self.columns():
             product = xp.reshape(X[..., a:], (n * c, m - a)) @ panel
             product = xp.reshape(product, (1, n, c, b - a))
             out += xp.vecdot(X[:, None, :, a:b], product)
-            a = b
         pairs: Float = (out + xp.permute_dims(out, (1, 0, 2))) / 2
         return pairs
 
@@ -89,14 +91,11 @@ class LowRankQuadratic(Movable):
         Their weights.
     correction : (m,) array
         True diagonal of A less the one that Y, as rounded, has.
-    row_sums : (m,) array
-        ``A 1``.
     """
 
     Y: Array
     theta: Float
     correction: Array
-    row_sums: Array
 
     def forms(self, X: Array) -> Float:
         """``x' A x`` of every row of X (c, m), float64 (c,)."""

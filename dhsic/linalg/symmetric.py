@@ -36,7 +36,12 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.errors import InputError
-from dhsic.linalg.quadratic import LowRankQuadratic, diagonal_of_product
+from dhsic.linalg.quadratic import (
+    AnyQuadratic,
+    LowRankQuadratic,
+    Quadratic,
+    diagonal_of_product,
+)
 
 #: Rows of a dense matrix that are looked up at a time, so that they stay in the cache; that are
 #: multiplied at a time; and rows of a product of directions that are written out at a time.
@@ -74,6 +79,10 @@ class Symmetric(ABC):
     @abstractmethod
     def norm(self) -> float:
         """``||A||_F``."""
+
+    @abstractmethod
+    def form(self, scale: float, dtype: Any) -> AnyQuadratic:
+        """``A / scale`` for quadratic forms, in the dtype."""
 
     @abstractmethod
     def row_squares(self) -> Float:
@@ -118,19 +127,25 @@ class Symmetric(ABC):
 
 
 class DenseSymmetric(Symmetric):
-    """All entries of it, `matrix` (m, m) float64."""
+    """All entries of it, `matrix` (m, m) float64, with its row sums and norm where known."""
 
-    def __init__(self, matrix: Float) -> None:
+    def __init__(
+        self, matrix: Float, row_sums: Float | None = None, norm: float | None = None
+    ) -> None:
         self.matrix = matrix
         self.diagonal = np.asarray(np.diagonal(matrix))
+        self._row_sums, self._norm = row_sums, norm
 
     @property
     def row_sums(self) -> Float:
-        return np.asarray(self.matrix.sum(axis=1))
+        return self.matrix.sum(axis=1) if self._row_sums is None else self._row_sums
 
     @property
     def norm(self) -> float:
-        return float(np.linalg.norm(self.matrix))
+        return float(np.linalg.norm(self.matrix)) if self._norm is None else self._norm
+
+    def form(self, scale: float, dtype: Any) -> Quadratic:
+        return Quadratic.of(self.matrix, scale, dtype)
 
     def tile(self, rows: slice, columns: slice) -> Float:
         """Part of it, not to be written to."""
@@ -414,13 +429,11 @@ class LowRankSymmetric(Symmetric):
         return LowRankSymmetric(Y.T, T / m, self.diagonal * K.diagonal, missing, is_orthogonal=True)
 
     def form(self, scale: float, dtype: Any) -> LowRankQuadratic:
-        """``A / scale`` for quadratic forms, in the dtype."""
         Y = np.ascontiguousarray(self.F.T, dtype=dtype)
         theta = self.weights / scale
         # What the dtype makes of the directions has another diagonal; that one is taken away.
         correction = self.diagonal / scale - diagonal_of_product(Y.T, theta)
-        sums = self.row_sums / scale
-        return LowRankQuadratic(Y, theta, correction.astype(dtype), sums.astype(dtype))
+        return LowRankQuadratic(Y, theta, correction.astype(dtype))
 
 
 def _strips(U: Float, F: Float) -> Iterator[tuple[slice, Float]]:

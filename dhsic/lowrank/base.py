@@ -68,6 +68,22 @@ class Landmarks:
             _check_rows(self.rows, b, m)
 
     @property
+    def samples(self) -> Index:
+        """Which samples the landmarks are, (b,).
+
+        Raises
+        ------
+        InputError
+            They are random directions.
+        """
+        if self.rows is None:
+            raise InputError(
+                f"These {self.n_landmarks} landmarks are random directions of feature space, which "
+                "serve random features only. Pass samples as landmarks, or RandomFeatures()."
+            )
+        return self.rows
+
+    @property
     def n_landmarks(self) -> int:
         """Number of landmarks b."""
         return int(self.inner.shape[0])
@@ -111,20 +127,8 @@ class BaseRows:
 
     @property
     def rows(self) -> Index:
-        """Which samples the landmarks are, (b,).
-
-        Raises
-        ------
-        InputError
-            They are random directions.
-        """
-        if self.landmarks.rows is None:
-            raise InputError(
-                f"These {self.landmarks.n_landmarks} landmarks are random directions of feature "
-                "space, which serve random features only. Pass samples as landmarks, or "
-                "RandomFeatures()."
-            )
-        return self.landmarks.rows
+        """Which samples the landmarks are, (b,)."""
+        return self.landmarks.samples
 
     def part(self, which: Index, columns: slice | Index) -> Float:
         """Base matrix between landmarks `which`, (s,), and samples `columns`: (s, t), new."""

@@ -19,7 +19,7 @@ from dhsic._typing import Float, Index
 from dhsic.algorithms.bahsic import Removal
 from dhsic.algorithms.state import SelectionState
 from dhsic.engines.base import Question
-from dhsic.engines.refine import EngineChoice, RemovalEngines, largest, read_record, tie_width
+from dhsic.engines.refine import EngineChoice, RemovalEngines, largest, tie_width
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import AbstractBandwidth, Grid, Known
 from dhsic.kernels.base import AbstractKernel
@@ -160,7 +160,7 @@ class ExactScorer(AbstractScorer):
         self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]
     ) -> AbstractScorer:
         if history and not self._choices.kernel.is_additive:
-            self._first = read_record(history[-1]).then
+            self._first = EngineChoice.read(history[-1])
             self.sum.replay(survivors)
         return self
 

@@ -16,10 +16,9 @@ import numpy as np
 from dhsic._typing import Float, Index
 from dhsic.algorithms.bahsic import Removal
 from dhsic.algorithms.state import SelectionState
-from dhsic.engines.base import Question
-from dhsic.engines.certificate import certify, nearest_to_threshold
-from dhsic.engines.compact import ThinQuestion
-from dhsic.engines.refine import AdditionEngines, EngineChoice, largest, read_record, tie_width
+from dhsic.engines.base import AnyQuestion, LowRankQuestion, Question
+from dhsic.engines.certificate import certify, joining_row_errors, nearest_to_threshold
+from dhsic.engines.refine import AdditionEngines, EngineChoice, largest, tie_width
 from dhsic.kernels.bandwidth import DistanceStats, Grid, Median
 from dhsic.kernels.statistic import Statistic
 from dhsic.kernels.table import check_overflow
@@ -93,7 +92,7 @@ class SourceForward(AbstractRoundDependence):
 
     def resume(self, state: SelectionState) -> None:
         if state.round:
-            self._first = read_record(state.history[-1]).then
+            self._first = EngineChoice.read(state.history[-1])
             self._follow(state.eliminated, state.removed_in)
 
     def move_to(self, S_dagger: Index) -> None:
@@ -150,7 +149,7 @@ class SourceForward(AbstractRoundDependence):
         return np.stack([self._kept[int(j)] for j in T])
 
     def _gains(
-        self, question: Question | ThinQuestion, S: Index, n: int, *, aloud: bool = True
+        self, question: AnyQuestion, S: Index, n: int, *, aloud: bool = True
     ) -> tuple[Float, dict[str, Any]]:
         """Gains of S, good enough to place the n largest, and a record of what it took."""
         if isinstance(self._candidates, Membership):
@@ -169,25 +168,27 @@ class SourceForward(AbstractRoundDependence):
         engines = self._engines(question)
         gains, record = refined(engines, self.data, S, n, self._first, aloud=aloud)
         del record["error_bound_used"]  # of one engine before the last, which measures its own
-        if isinstance(question, ThinQuestion):
+        if isinstance(question, LowRankQuestion):
             record |= self._certificate(question, S, gains, n)
         return gains, record
 
     def _certificate(
-        self, question: ThinQuestion, S: Index, gains: Float, n: int
+        self, question: LowRankQuestion, S: Index, gains: Float, n: int
     ) -> dict[str, Any]:
         """How far low rank is from the definition, on features next to the threshold and others."""
         nearest = nearest_to_threshold(gains, n, NEAREST)
         every = np.linspace(0, gains.size - 1, min(OTHERS, gains.size)).astype(np.int64)
         some = np.union1d(np.flatnonzero(nearest), every)
-        errors = question.row_errors(self.data.values(S[some]))
+        assert isinstance(self._sum, LandmarkSum), "questions of low rank are of landmarks"
+        fit, check = self._sum.fit, self._sum.check
+        errors = joining_row_errors(question, check, self.data.values(S[some]))
         n_sampled = n * some.size / gains.size if n == gains.size else n
         found = certify(errors, gains[some], n_sampled, question.n_samples, np.ones(some.size))
-        assert question.check.rows is not None, "rows to check on are samples"
+        rank = question.factor(0).rank
         return {
-            "engine": f"low rank {question.factor.rank}: {S.size}",
-            "landmarks": question.landmarks.n_landmarks + question.check.rows.size,
-            "rank": question.factor.rank,
+            "engine": f"low rank {rank}: {S.size}",
+            "landmarks": fit.n_landmarks + check.n_landmarks,
+            "rank": rank,
             "relative_error": found.relative_error,
             "cut_error": min(found.expected_swap_rate, 1.0),
         }
@@ -212,14 +213,14 @@ class SourceForward(AbstractRoundDependence):
                 check_overflow(self.choices.kernel, self._sum.longest)
         self._inside = S_dagger
 
-    def _question(self, sigma: float) -> Question | ThinQuestion:
+    def _question(self, sigma: float) -> AnyQuestion:
         return self._sum.question(self.choices.kernel, sigma, self._W)
 
-    def _engines(self, question: Question | ThinQuestion) -> AdditionEngines:
+    def _engines(self, question: AnyQuestion) -> AdditionEngines:
         choices = self.choices
-        return AdditionEngines(question, choices.dtype, self._mean_square, choices.by_definition)
+        return AdditionEngines(question, choices.dtype, choices.by_definition, self._mean_square)
 
-    def _advise(self, question: Question | ThinQuestion, left: Index, gains: Float, n: int) -> str:
+    def _advise(self, question: AnyQuestion, left: Index, gains: Float, n: int) -> str:
         """Choose what scores the next round first; in words, which a resumed run reads."""
         if isinstance(self._candidates, Membership) or self.choices.kernel.is_additive:
             return ""  # there is one engine

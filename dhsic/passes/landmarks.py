@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.engines.compact import ThinQuestion
+from dhsic.engines.base import LowRankQuestion
 from dhsic.kernels.bandwidth import Known
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import Statistic, add_packed, packed, zero_upper
 from dhsic.linalg.blas import add_products
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import Landmarks
+from dhsic.lowrank.cholesky import Cholesky
 from dhsic.lowrank.landmarks import KnownLandmarks
 from dhsic.passes.reader import WORTH_MANY, grouped
 from dhsic.passes.scaled import ScaledReader
@@ -39,6 +41,13 @@ MOST_CHECKS, FEWEST_CHECKS = 96, 32
 WORTH_SQUARES = 16384
 #: Entries of the statistic, and of its check rows, that decide how many landmarks many samples get.
 ENTRIES, CHECK_ENTRIES = 1 << 25, 1 << 24
+#: Part of the trace of K that its factor may miss where features join, unless the landmarks are too
+#: few for that.
+MISSING = 1e-7
+#: Part of ``W o K`` that its compression may lose there, and most directions that are left of it.
+LOST, MOST = 1e-6, 512
+#: Directions of W times those of K, at most: ``W o K`` is compressed from as many.
+PRODUCTS = 1536
 #: Most landmarks, unless that is every sample, and most entries of the statistic with them.
 MOST_LANDMARKS, MOST_ENTRIES = 1024, 1 << 26
 #: Features of a tile of a statistic at least, for a product over few waits for memory; and entries
@@ -163,8 +172,14 @@ class LandmarkSum(AbstractFeatureSum):
         among = Landmarks(every.inner[:, rows], every.norms[rows], np.arange(rows.size))
         return KnownLandmarks(among, lambda sigma: self.question(kernel, sigma, W).hsic)
 
-    def question(self, kernel: AbstractKernel, sigma: float, W: LowRankSymmetric) -> ThinQuestion:
-        return ThinQuestion(kernel, sigma, W, self.fit, self.check)
+    def question(
+        self, kernel: AbstractKernel, sigma: float, W: LowRankSymmetric
+    ) -> LowRankQuestion:
+        """K is factored by Cholesky's decomposition with these landmarks."""
+        factorizer = Cholesky(rank=max(1, PRODUCTS // max(1, W.rank)), tolerance=MISSING)
+        fit = self.fit
+        factor = cache(lambda base: factorizer.factor(kernel, sigma, fit, base=base))
+        return LowRankQuestion(kernel, sigma, W, factor, rank=MOST, tolerance=LOST)
 
     def start(self, features: Index, parts: Iterable[Sums]) -> None:
         """Begin with `features`, whose sums a first pass gave, part by part."""

@@ -14,18 +14,19 @@ cheap. From there on nothing is approximated any more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.accelerator import wanted_device
-from dhsic.engines.base import Question
-from dhsic.engines.certificate import EXACT, Certificate, certify, residual_rows, row_errors
-from dhsic.engines.compact import LONGEST, Rows, Thin, ThinState, gains_from_sums, orders_for
-from dhsic.engines.lowrank import LowRank, LowRankState
-from dhsic.engines.refine import read_record
+from dhsic.engines.base import LowRankQuestion, Question, RoundState
+from dhsic.engines.certificate import EXACT, Certificate, certify, row_errors
+from dhsic.engines.levels import gains_from_sums
+from dhsic.engines.lowrank import LONGEST, LowRank, SampledRows, orders_for
+from dhsic.engines.refine import in_low_rank
 from dhsic.kernels.bandwidth import Known
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import BaseRows
@@ -126,7 +127,7 @@ class LowRankScorer(AbstractScorer):
     def resume(
         self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]
     ) -> AbstractScorer:
-        by_rank = [read_record(record).in_low_rank for record in history]
+        by_rank = [in_low_rank(record) for record in history]
         n = by_rank.index(False) if False in by_rank else len(history)
         if n and not self._choices.kernel.is_additive:
             n_rows = [int(record["landmarks"]) for record in history[:n]]
@@ -152,11 +153,11 @@ class LowRankScorer(AbstractScorer):
         if self._choices.kernel.is_additive:
             gains, record = self._lasting.of(S, self.sum.features, self._score_for_good)
             return Scores(gains, -float(gains.sum()), record | NO_ERROR)
-        forms, certificate = self._settle(sigma, S, n)
+        state, certificate = self._settle(sigma, S, n)
         orders = orders_for(self._choices.kernel, sigma, self._data.facts(S), self._data.n_samples)
         steep = bool((orders > LONGEST).any())
-        rows = Rows.of(self._weights, self.sum.check) if steep else None
-        gains = self._scored(ThinState(forms, rows), S, aloud=True)
+        rows = SampledRows.of(self._weights, self.sum.check) if steep else None
+        gains = self._scored(replace(state, definition=rows), S, aloud=True)
         exactly = ""
         if n == S.size:
             certificate = EXACT
@@ -167,14 +168,14 @@ class LowRankScorer(AbstractScorer):
         else:
             certificate = certificate.at_threshold(gains, n, self._data.sizes(S))
         record = {
-            "engine": f"low rank {forms.rank}: {S.size}{exactly}",
+            "engine": f"low rank {_rank(state)}: {S.size}{exactly}",
             "landmarks": len(self.sum.chosen.rows),
-            "rank": forms.rank,
+            "rank": _rank(state),
             "order": int(orders.max()),
             "relative_error": certificate.relative_error,
             "cut_error": certificate.expected_swap_rate,
         }
-        return Scores(gains, self._hsic(sigma, forms), record)
+        return Scores(gains, self._hsic(sigma, state), record)
 
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
         return "low rank"
@@ -183,11 +184,10 @@ class LowRankScorer(AbstractScorer):
         """The linear kernel: A is W, exactly."""
         m, kernel = self._data.n_samples, self._choices.kernel
         ones = LowRankSymmetric.of(np.ones((m, 1)), np.ones(1))
-        engine = LowRank(1, np.float64, tolerance=0.0)
-        base = kernel.expansion(1, 1.0).terms[0].base
-        forms = engine.prepare(self._weights, {base: ones}, kernel, 1.0)
-        gains = self._scored(ThinState(forms), features, aloud=False)
-        return gains, {"engine": f"low rank {forms.rank}"}
+        question = LowRankQuestion(kernel, 1.0, self._weights, lambda _: ones, tolerance=0.0)
+        state = LowRank(1, np.float64).prepare(question)
+        gains = self._scored(state, features, aloud=False)
+        return gains, {"engine": f"low rank {_rank(state)}"}
 
     def _exactly(self, S: Index) -> ExactScorer:
         """What takes over from here, where S is left; all of low rank is forgotten."""
@@ -200,14 +200,14 @@ class LowRankScorer(AbstractScorer):
         scorer.sum.restart(S)
         return scorer
 
-    def _settle(self, sigma: float, S: Index, n: int) -> tuple[LowRankState, Certificate]:
+    def _settle(self, sigma: float, S: Index, n: int) -> tuple[RoundState, Certificate]:
         """A fit within the tolerance, or the best there is, and its certificate."""
         while True:
-            forms = self._fit(sigma)
-            certificate = self._certify(forms, S, n)
+            state = self._fit(sigma)
+            certificate = self._certify(state, S, n)
             good_enough = certificate.expected_swap_rate <= self._tolerance
             if good_enough or not self.sum.grow(S, to_everyone=self._may_square):
-                return forms, certificate
+                return state, certificate
 
     def _asked(self, sigma: float) -> Question:
         """The round's question, with K and W of all samples."""
@@ -218,59 +218,60 @@ class LowRankScorer(AbstractScorer):
             self._question = Question(kernel, sigma, self._W, self.sum.statistic, each)
         return self._question
 
-    def _fit(self, sigma: float) -> LowRankState:
+    def _fit(self, sigma: float) -> RoundState:
         """Factors of the bases of the expansion, and W with them."""
-        kernel = self._choices.kernel
-        engine = LowRank(kernel.exact_order or 1, tolerance=COMPRESSION)
-        bases = {term.base for term in kernel.expansion(engine.order, sigma).terms}
-        factors = {base: self._factor(sigma, base) for base in sorted(bases)}
-        return engine.prepare(self._weights, factors, kernel, sigma)
+        factor, W = partial(self._factor, sigma), self._weights
+        question = LowRankQuestion(self._choices.kernel, sigma, W, factor, tolerance=COMPRESSION)
+        return LowRank().prepare(question)
 
     def _factor(self, sigma: float, base: int) -> LowRankSymmetric:
         kernel, seed = self._choices.kernel, self._seed
         factor = Spectral(DIRECTIONS).factor(kernel, sigma, self.sum.fit, base=base, seed=seed)
         return predictive(factor, BaseRows(kernel, sigma, self.sum.check, base))
 
-    def _certify(self, forms: LowRankState, S: Index, n: int) -> Certificate:
+    def _certify(self, state: RoundState, S: Index, n: int) -> Certificate:
         """Certificate from the sample of features that are left."""
         if n >= S.size:
             return EXACT
         features, X = self.sample.of(S)
-        check = self.sum.check
-        assert check.rows is not None, "check rows are samples"
-        residual = residual_rows(self._weights, check, forms)
-        errors = row_errors(forms, residual, check.rows, X)
-        gains = Thin().score(ThinState(forms), X, self._data.facts(features))
+        errors = row_errors(self._weights, self.sum.check, state, X)
+        gains = LowRank().score(state, X, self._data.facts(features))
         n_sampled = n * len(features) / S.size
         sizes = self._data.sizes(features)
         return certify(errors, gains, n_sampled, self._data.n_samples, sizes)
 
-    def _scored(self, state: ThinState, S: Index, *, aloud: bool) -> Float:
+    def _scored(self, state: RoundState, S: Index, *, aloud: bool) -> Float:
         dtype = np.float64 if self._choices.kernel.is_additive else np.float32
         jobs = self._data.jobs(S, scaled=not self._are_codes)
         score = ScoreLowRank(state, dtype, self._choices.standardize)
         return self._data.scored(score, jobs, aloud=aloud)
 
-    def _hsic(self, sigma: float, forms: LowRankState | None = None) -> float:
+    def _hsic(self, sigma: float, state: RoundState | None = None) -> float:
         """``<W, K>``: by the factor, unless K is known."""
         if self.sum.chosen.is_everyone:
             return self._asked(sigma).hsic
         kernel = self._choices.kernel
         if kernel.has_bandwidth:  # the base of every such kernel is K itself
-            forms = self._fit(sigma) if forms is None else forms
-            return float(np.sum(forms.A[0].row_sums, dtype=np.float64) * forms.scale)
+            state = self._fit(sigma) if state is None else state
+            row_sums = state.row_sums[0].astype(np.float32)  # as they are scored with
+            return float(np.sum(row_sums, dtype=np.float64) * state.scale)
         return float(self._weights.hadamard_sums(self._factor(sigma, 0)).sum())
+
+
+def _rank(state: RoundState) -> int:
+    """Most directions of a base matrix."""
+    return max(len(forms.theta) for forms in state.A.values())
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreLowRank(AbstractPass):
-    """Gains by thin matrices, (c,).
+    """Gains by matrices of low rank, (c,).
 
     Jobs of nothing but genotypes come without scaling, most of what would have to be sent: how
     often each code occurs says all of it.
     """
 
-    state: ThinState
+    state: RoundState
     dtype: Any = np.float32
     standardize: bool = True
     device: str | None = field(default_factory=wanted_device)
@@ -291,25 +292,25 @@ class ScoreLowRank(AbstractPass):
         (state, moved), (c, m) = placed(self.device, self.state), tile.raw.shape
         for part in tile.cut(tile_height(m) if moved is None else c):
             X = part.values(self.dtype)
-            yield Thin(self.dtype).score(state, X if moved is None else moved(X), part.facts)
+            yield LowRank(dtype=self.dtype).score(
+                state, X if moved is None else moved(X), part.facts
+            )
 
     def _sides(self) -> Array | None:
         """Y and ones side by side, (m, R + 1), where sums over levels give the gain."""
-        forms = self.state.forms
-        if not forms.kernel.is_product:
+        if not self.state.kernel.is_product:
             return None
-        Y = forms.A[0].Y
+        Y = self.state.A[0].Y
         return np.column_stack([Y.T, np.ones(Y.shape[1], dtype=Y.dtype)])
 
     def _of_codes(self, codes: Codes, Y: Array) -> Float:
         """Gains of genotypes."""
-        forms = self.state.forms
-        U = codes.sums(Y)
+        state, U = self.state, codes.sums(Y)
         counts = np.rint(U[..., -1])
         values = code_values(scaling_of(counts, standardize=self.standardize))
-        theta = forms.A[0].theta
-        gains = gains_from_sums(U[..., :-1], counts, values, theta, forms.kernel, forms.sigma)
-        return gains * forms.scale
+        theta = state.A[0].theta
+        gains = gains_from_sums(U[..., :-1], counts, values, theta, state.kernel, state.sigma)
+        return gains * state.scale
 
 
 class Sample:

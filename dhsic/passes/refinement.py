@@ -23,9 +23,9 @@ from dhsic.engines.certificate import (
     nearest_to_threshold,
     next_to_threshold,
 )
-from dhsic.engines.compact import orders_for
 from dhsic.engines.dense import Dense
 from dhsic.engines.final import final_engine
+from dhsic.engines.lowrank import orders_for
 from dhsic.engines.refine import AbstractEngines, EngineChoice, tie_width
 from dhsic.passes.scaled import ScaledReader, dtype_of
 
@@ -70,13 +70,13 @@ def refined(
         if passes:  # be wary of the next bounds where the last were too small
             used = max(used, _share(new - gains[open_], errors[open_]))
             caution = max(caution, 2 * used if used > 1 else 1.0)
-        final = engines.settles(engine)
+        final = engine.is_final
         # What no number holds at this order and precision is for a dearer engine.
         lost = ~np.isfinite(new) & (not final)
         gains[open_], errors[open_] = np.where(lost, 0.0, new), np.where(lost, np.inf, error)
         settled[open_] = final
         errors[settled] = tie_width(gains) / 2
-        passes.append(f"{engines.name(engine)}: {open_.size}")
+        passes.append(f"{engine.name}: {open_.size}")
         products[dtype_of(engine)] += engine.products(engines.question, some)
         open_ = np.flatnonzero(engines.still_open(gains, errors, n) & ~settled)
         if open_.size:

@@ -15,8 +15,7 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.algorithms.state import SelectionState
-from dhsic.engines.base import Question
-from dhsic.engines.compact import ThinQuestion
+from dhsic.engines.base import AnyQuestion, Question
 from dhsic.kernels.bandwidth import DistanceStats, Known
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import AbstractSums, Statistic, zero_upper
@@ -85,7 +84,7 @@ class AbstractFeatureSum(ABC):
         """What policies for the bandwidth may ask."""
 
     @abstractmethod
-    def question(self, kernel: AbstractKernel, sigma: float, W: Any) -> Question | ThinQuestion:
+    def question(self, kernel: AbstractKernel, sigma: float, W: Any) -> AnyQuestion:
         """What engines are asked in a round."""
 
     def begin(self, S: Index) -> None:

@@ -13,7 +13,6 @@ from dhsic.algorithms.floating import floating
 from dhsic.algorithms.fohsic import added, fohsic
 from dhsic.algorithms.policies import how_many
 from dhsic.algorithms.state import SelectionState
-from dhsic.engines.compact import PRODUCTS
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_kernels import LabelMatrix
@@ -21,6 +20,7 @@ from dhsic.kernels.labels import SELF
 from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.memory import Promise
 from dhsic.passes.forward import SourceForward
+from dhsic.passes.landmarks import PRODUCTS
 from dhsic.passes.lowrank import MOST_SAMPLES
 from dhsic.passes.planning import EnginePlan
 from dhsic.results import Order
