@@ -44,7 +44,7 @@ import xarray as xr
 
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
-from dhsic.sources.base import STORED
+from dhsic.sources.views import STORED
 from dhsic.storage.format import plain
 from dhsic.storage.objects import ObjectStore
 from dhsic.storage.store import as_path, check_place, check_url, is_url, replacing

@@ -28,7 +28,7 @@ from dhsic.errors import InputError
 from dhsic.memory import human
 from dhsic.results import left_out, selected_features
 from dhsic.simulation.truth import Truth
-from dhsic.sources.base import STORED
+from dhsic.sources.views import STORED
 from dhsic.tables import table_suffix
 
 NEAR_BASES = 20_000

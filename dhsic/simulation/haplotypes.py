@@ -65,20 +65,13 @@ class Cohort:
         object.__setattr__(self, "population", shuffled)
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """What 512 variants are made of: founders, and which founder each haplotype copies."""
-
-    founders: Calls  # (SEGMENT, populations * FOUNDERS), 0 or 1
-    copied: NDArray[np.int16]  # (SEGMENT / TRACT, 2m), a column of founders
-
-
 class Haplotypes:
     """Draws genotypes of a cohort; keeps the last segment, so read forwards and per thread."""
 
     def __init__(self, cohort: Cohort) -> None:
         self.cohort = cohort
-        self._last: tuple[int, Segment] | None = None
+        self._last = -1
+        self._founders, self._copied = np.empty((0, 0), np.int8), np.empty((0, 0), np.int16)
 
     def genotypes(self, start: int, stop: int, *, complete: bool = False) -> Calls:
         """Calls of variants start:stop, (c, m, 2), -1 where missing unless `complete`."""
@@ -86,7 +79,13 @@ class Haplotypes:
         calls = np.empty(((last - first) * TRACT, 2 * self.cohort.n_samples), np.int8)
         for tract in range(first, last):
             rows = calls[(tract - first) * TRACT :][:TRACT]
-            self._copy_founders(tract, rows)
+            segment, inside = divmod(tract, SEGMENT // TRACT)
+            if segment != self._last:
+                self._founders, self._copied = _draw_segment(self.cohort, segment)
+                self._last = segment
+            founders, copied = self._founders[inside * TRACT :][:TRACT], self._copied[inside]
+            # mode="clip" skips the bounds check of every index; they are in range as they are made.
+            np.take(founders, copied.astype(np.intp), 1, out=rows, mode="clip")
             if not complete:
                 _lose_calls(self.cohort, tract, rows)
         wanted = calls[start - first * TRACT : stop - first * TRACT]
@@ -99,26 +98,17 @@ class Haplotypes:
         total: Calls = calls[..., 0] + calls[..., 1]
         return np.maximum(total, -1, out=total)
 
-    def _copy_founders(self, tract: int, rows: Calls) -> None:
-        segment = self._segment(tract * TRACT // SEGMENT)
-        inside = tract % (SEGMENT // TRACT)
-        founders = segment.founders[inside * TRACT :][:TRACT]
-        # mode="clip" skips the bounds check of every index; copied is in range by construction.
-        np.take(founders, segment.copied[inside].astype(np.intp), 1, out=rows, mode="clip")
 
-    def _segment(self, index: int) -> Segment:
-        if self._last is None or self._last[0] != index:
-            self._last = (index, draw_segment(self.cohort, index))
-        return self._last[1]
+def _draw_segment(cohort: Cohort, index: int) -> tuple[Calls, NDArray[np.int16]]:
+    """What 512 variants are made of: founders, and which of them each haplotype copies.
 
-
-def draw_segment(cohort: Cohort, index: int) -> Segment:
-    """Draw the founders of a segment and the mosaics copied from them."""
+    Founders are (SEGMENT, populations * FOUNDERS), 0 or 1; which is (SEGMENT / TRACT, 2m).
+    """
     rng = generator(cohort.seed, 1, index)
     frequencies = _drifted_frequencies(rng, cohort.n_populations)  # (SEGMENT, populations)
     threshold = np.repeat(ndtri(frequencies), FOUNDERS, axis=1)
     founders = (_linked_normals(rng, threshold.shape[1]) < threshold).view(np.int8)
-    return Segment(founders, _mosaics(rng, cohort.population))
+    return founders, _mosaics(rng, cohort.population)
 
 
 def _drifted_frequencies(rng: np.random.Generator, n_populations: int) -> Array:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import zarr
@@ -115,7 +115,12 @@ def simulate_genotypes(
     width = chunk_variants or chunk_width(n_variants, n_samples * ploidy)
     with written_aside(path, overwrite=overwrite) as aside:
         group = zarr.create_group(aside, zarr_format=zarr_format)
-        group.attrs.update(_attributes(cohort, plan, trait))
+        said = {"seed": seed, "n_populations": n_populations, "missing": missing, **asdict(plan)}
+        group.attrs.update(
+            source=f"dhsic-{VERSION}",
+            vcf_zarr_version="0.4",
+            simulation={**said, "trait": trait},
+        )
         places = _place(n_variants, contigs, seed)
         planted = plant(cohort, n_variants, plan)
         _write_samples(group, cohort, planted, trait)
@@ -231,17 +236,6 @@ def _truth(places: Places, planted: Planted, plan: TraitPlan) -> Truth:
         effect=planted.effect,
         partner=planted.partner,
     )
-
-
-def _attributes(cohort: Cohort, plan: TraitPlan, trait: Trait) -> dict[str, Any]:
-    simulation = {
-        "seed": cohort.seed,
-        "n_populations": cohort.n_populations,
-        "missing": cohort.missing,
-        **asdict(plan),
-        "trait": trait,
-    }
-    return {"source": f"dhsic-{VERSION}", "vcf_zarr_version": "0.4", "simulation": simulation}
 
 
 def _check_choices(

@@ -10,16 +10,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 from dhsic.simulation.haplotypes import SEGMENT, Cohort, Haplotypes, generator
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 COMMON = 0.2  # causal variants have at least this minor allele frequency
 
@@ -53,8 +50,6 @@ class Truth:
 
     def frame(self) -> pd.DataFrame:
         """Return the truth as a table, a row per planted variant."""
-        import pandas as pd
-
         return pd.DataFrame(asdict(self))
 
     def write(self, path: Path) -> None:
@@ -70,15 +65,7 @@ def truth_path(store: str | Path) -> Path:
 
 
 def read_truth(path: str | Path) -> Truth:
-    """Read a table that `Truth.write` wrote.
-
-    Parameters
-    ----------
-    path : path
-        The table, ``<store stem>.truth.tsv``.
-    """
-    import pandas as pd
-
+    """Read a table that `Truth.write` wrote, ``<store stem>.truth.tsv``."""
     if not Path(path).is_file():
         raise InputError(f"There is no truth table at {path}; pass the .truth.tsv of a simulation.")
     text = dict.fromkeys(("variant_id", "contig", "kind"), str)
@@ -156,7 +143,7 @@ def plant(cohort: Cohort, n_variants: int, plan: TraitPlan) -> Planted:
     return Planted(
         site,
         np.r_[effect[: plan.n_causal], np.repeat(effect[plan.n_causal :], 2)],
-        np.r_[np.full(plan.n_causal, -1), _swapped(site[plan.n_causal :])],
+        np.r_[np.full(plan.n_causal, -1), site[plan.n_causal :].reshape(-1, 2)[:, ::-1].ravel()],
         _standardised(raw),
     )
 
@@ -197,8 +184,3 @@ def _standardised(x: Float) -> Float:
     centred = x - x.mean(axis=-1, keepdims=True)
     scale = centred.std(axis=-1, keepdims=True)
     return np.asarray(centred / np.where(scale > 0, scale, 1.0), dtype=np.float64)
-
-
-def _swapped(sites: Index) -> Index:
-    """Partners of sites given pair by pair."""
-    return sites.reshape(-1, 2)[:, ::-1].ravel()

@@ -13,7 +13,6 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, final
 
@@ -51,10 +50,6 @@ class Block:
         return self.stop - self.start
 
 
-#: Coordinate of features that are some of a store's: their positions there.
-STORED = "stored_feature"
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Names:
     """Names of features (d,) and samples (m,), and coordinates of features (d,), where known.
@@ -83,21 +78,6 @@ class Names:
     def identity(self) -> tuple[Array | None, ...]:
         """What a fingerprint takes for the names."""
         return (self.feature_names(), self.sample_names()) if self.key is None else self.key()
-
-    def of_some(self, features: Index, d: int) -> Names:
-        """Names where some of d features are taken, with their positions as a coordinate."""
-        some, coords = partial(_some_names, self, features), partial(_some_coords, self, features)
-        return Names(some, self.samples, partial(coords, d))
-
-
-def _some_names(names: Names, features: Index) -> Array | None:
-    known = names.feature_names()
-    return None if known is None else known[features]
-
-
-def _some_coords(names: Names, features: Index, d: int) -> dict[str, Array]:
-    known = {STORED: np.arange(d), **names.feature_coords()}
-    return {name: values[features] for name, values in known.items()}
 
 
 class AbstractSource(ABC):
@@ -336,27 +316,27 @@ def check_finite(
         wide: Mask = beyond_float(values)
         if missing_code is not None:
             wide &= values != missing_code
-        if wide.any():
-            raise DataError(
-                f"{first_bad(wide, values, block, rows, place)}; float64, in which features are "
-                "compared, holds every integer to 2**53 only, and the digits beyond would be lost. "
-                "Leave out what is a name and no number, or subtract an offset."
-            )
-    if values.dtype.kind != "f":
-        return
-    infinite = np.isinf(values)
-    if infinite.any():
-        raise DataError(
-            f"{first_bad(infinite, values, block, rows, place)}; values are finite, and missing "
-            "ones NaN. Mend what wrote it, or replace infinities by NaN."
+        why = (
+            "; float64, in which features are compared, holds every integer to 2**53 only, and the "
+            "digits beyond would be lost. Leave out what is a name and no number, or subtract an "
+            "offset."
         )
+        refuse_any(wide, values, block, rows, place, why)
+    if values.dtype.kind == "f":
+        why = (
+            "; values are finite, and missing ones NaN. Mend what wrote it, or replace infinities "
+            "by NaN."
+        )
+        refuse_any(np.isinf(values), values, block, rows, place, why)
 
 
-def first_bad(
-    bad: Mask, values: Array, block: Block, rows: Index | None, place: Place | None
-) -> str:
-    """Name the first bad value of a block, (c, m), as the start of a sentence."""
+def refuse_any(
+    bad: Mask, values: Array, block: Block, rows: Index | None, place: Place | None, why: str
+) -> None:
+    """Refuse a block (c, m, ...) any values (c, m) of which are bad; the first one is named."""
+    if not bad.any():
+        return
     c, i = (int(k) for k in np.argwhere(bad)[0])
     feature, sample = block.start + c, i if rows is None else int(rows[i])
     where = "" if place is None else place(feature, sample)
-    return f"Feature {feature} of sample {sample} is {values[c, i]}{where}"
+    raise DataError(f"Feature {feature} of sample {sample} is {values[c, i]}{where}{why}")

@@ -17,7 +17,7 @@ import zarr
 
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError, InputError
-from dhsic.sources.base import Block, check_finite, first_bad
+from dhsic.sources.base import Block, check_finite, refuse_any
 from dhsic.sources.options import OpenOptions, PloidyPolicy
 from dhsic.sources.variants import ALLELES, Variants
 from dhsic.sources.zarr import ChunkedArray, ZarrSource, arrays_of, dimension_names, member
@@ -85,19 +85,18 @@ class Calls:
         lower_bound = MISSING if self.policy == "error" else NO_COPY
         if lower_bound <= lowest and highest <= most:
             return
-        outside: Mask = (genotypes < NO_COPY) | (genotypes > most)
-        if outside.any():
-            where = first_bad(np.any(outside, axis=-1), genotypes, block, rows, self.chunked.place)
-            raise DataError(
-                f"{where}; allele indices are -2 (no copy), -1 (missing) or 0 to {most}. The "
-                "store is damaged, or holds something else: write it again."
-            )
-        partial: Mask = np.any(genotypes == NO_COPY, axis=-1)
-        where = first_bad(partial, genotypes, block, rows, self.chunked.place)
-        raise DataError(
-            f"{where}, a call of lower ploidy. Pass ploidy_policy='count' or 'scale', or leave "
-            "out haploid variants."
+        place = self.chunked.place
+        outside: Any = (genotypes < NO_COPY) | (genotypes > most)
+        why = (
+            f"; allele indices are -2 (no copy), -1 (missing) or 0 to {most}. The store is damaged, "
+            "or holds something else: write it again."
         )
+        refuse_any(outside.any(axis=-1), genotypes, block, rows, place, why)
+        why = (
+            ", a call of lower ploidy. Pass ploidy_policy='count' or 'scale', or leave out haploid "
+            "variants."
+        )
+        refuse_any(np.any(genotypes == NO_COPY, axis=-1), genotypes, block, rows, place, why)
 
     def _check_numbers(self, values: Array, block: Block, rows: Index | None) -> None:
         if values.dtype.kind == "b" or not values.size:
@@ -105,12 +104,9 @@ class Calls:
         negative: Mask = values < 0
         if self.missing_code is not None:
             negative &= values != self.missing_code
-        if negative.any():
-            raise DataError(
-                f"{first_bad(negative, values, block, rows, self.chunked.place)}; what a call "
-                "counts is not negative. Write missing calls as "
-                f"{'NaN' if values.dtype.kind == 'f' else self.missing_code}."
-            )
+        missing = "NaN" if values.dtype.kind == "f" else self.missing_code
+        why = f"; what a call counts is not negative. Write missing calls as {missing}."
+        refuse_any(negative, values, block, rows, self.chunked.place, why)
 
 
 def open_calls(group: zarr.Group, variable: str, options: OpenOptions) -> ZarrSource:

@@ -21,8 +21,10 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
-from dhsic.sources.base import AbstractSource, Block
+from dhsic.sources.base import AbstractSource, Block, Names
 
+#: Coordinate of features that are some of a store's: their positions there.
+STORED = "stored_feature"
 #: Bytes of a word, and of values that are taken at a time, so that they stay in the cache.
 WORD, CACHE_BYTES = 8, 1 << 19
 #: Runs of features that a message names, at most.
@@ -97,7 +99,7 @@ class SubsetSource(AbstractView):
         super().__init__(base.base if isinstance(base, SubsetSource) else base)
         self.features, self.n_features = features, features.size
         self.n_features_filtered = self.base.n_features - features.size
-        self.names = self.base.names.of_some(features, self.base.n_features)
+        self.names = Names(self._names, self.base.names.samples, self._coords)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As a mask in bits: 64 times smaller than positions, and runs of it shrink further."""
@@ -120,6 +122,14 @@ class SubsetSource(AbstractView):
         around = self.around(block)
         wanted = self.features[block.start + local] - around.start
         return self.base.read_columns(around, wanted, rows)
+
+    def _names(self) -> Array | None:
+        known = self.base.feature_names()
+        return None if known is None else known[self.features]
+
+    def _coords(self) -> dict[str, Array]:
+        known = {STORED: np.arange(self.base.n_features), **self.base.feature_coords()}
+        return {name: values[self.features] for name, values in known.items()}
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256(self.base.fingerprint().encode())
