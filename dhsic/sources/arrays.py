@@ -252,46 +252,40 @@ def _is_frame(X: Any) -> bool:
 
 
 def _check_frame(X: pd.DataFrame) -> None:
-    thin = [str(c) for c, t in X.dtypes.items() if type(t).__name__ == "SparseDtype"]
-    if thin:
+    kinds, columns = X.dtypes, X.columns
+    odd = [not hasattr(t, "kind") or t.kind not in "biuf" for t in kinds]
+    _refuse_columns(
+        columns[[type(t).__name__ == "SparseDtype" for t in kinds]],
+        "are sparse; dhsic reads dense matrices. Pass X.sparse.to_dense().",
+    )
+    _refuse_columns(
+        columns[odd], "are not numbers. Drop them, or encode them: pandas.get_dummies(X)."
+    )
+    for kind in set(kinds):  # beside other columns integers become floats
+        if kind.kind in "iu" and kind.itemsize >= WIDE:
+            part = X.loc[:, kinds == kind]
+            beyond = (part.max() > EXACT) | (part.min() < -EXACT)
+            _refuse_columns(
+                part.columns[beyond.fillna(value=False).to_numpy(bool)],
+                "hold integers beyond 2**53, up to which float64 holds every one; digits would be "
+                "lost. Drop what is a name and no number, or subtract an offset.",
+            )
+    if len({isinstance(c, str) for c in columns}) > 1:
         raise InputError(
-            f"Columns {thin[:5]} of the DataFrame ({len(thin)} in all) are sparse; dhsic reads "
-            "dense matrices. Pass X.sparse.to_dense()."
-        )
-    odd = [str(c) for c, t in X.dtypes.items() if not hasattr(t, "kind") or t.kind not in "biuf"]
-    if odd:
-        raise InputError(
-            f"Columns {odd[:5]} of the DataFrame ({len(odd)} in all) are not numbers. Drop them, "
-            "or encode them: pandas.get_dummies(X)."
-        )
-    _check_digits(X)
-    if len({isinstance(c, str) for c in X.columns}) > 1:
-        raise InputError(
-            f"Names of columns of the DataFrame are text and numbers ({list(X.columns[:3])}, ...). "
+            f"Names of columns of the DataFrame are text and numbers ({list(columns[:3])}, ...). "
             "Make them text: X.columns = X.columns.astype(str)."
         )
-    if not X.columns.is_unique:
-        twice = [str(c) for c in X.columns[X.columns.duplicated()].unique()]
-        raise InputError(
-            f"Columns {twice[:5]} of the DataFrame ({len(twice)} in all) are there more than once. "
-            "Rename them, or keep the first of each: X.loc[:, ~X.columns.duplicated()]."
-        )
+    _refuse_columns(
+        columns[columns.duplicated()].unique(),
+        "are there more than once. Rename them, or keep the first of each: "
+        "X.loc[:, ~X.columns.duplicated()].",
+    )
 
 
-def _check_digits(X: pd.DataFrame) -> None:
-    """Refuse integers that are to become floats, beside other columns, and would lose digits."""
-    for kind in set(X.dtypes):
-        if kind.kind not in "iu" or kind.itemsize < WIDE:
-            continue
-        part = X.loc[:, X.dtypes == kind]
-        beyond = (part.max() > EXACT) | (part.min() < -EXACT)
-        names = [str(name) for name in part.columns[beyond.fillna(value=False).to_numpy(bool)]]
-        if names:
-            raise InputError(
-                f"Columns {names[:5]} of the DataFrame ({len(names)} in all) hold integers beyond "
-                "2**53, up to which float64 holds every one; digits would be lost. Drop what is a "
-                "name and no number, or subtract an offset."
-            )
+def _refuse_columns(columns: pd.Index[Any], why: str) -> None:
+    if len(columns):
+        some = [str(column) for column in columns[:5]]
+        raise InputError(f"Columns {some} of the DataFrame ({len(columns)} in all) {why}")
 
 
 def _open_frame(X: pd.DataFrame, options: OpenOptions) -> AbstractSource:

@@ -344,17 +344,8 @@ def _nothing_at(path: str, *, is_url: bool) -> str:
 def take_features(X: Any, chosen: Index, d: int, names: Array | None = None) -> Any:
     """Features of a dask array, DataArray, Dataset or Zarr array, without computing.
 
-    Parameters
-    ----------
-    d : int
-        Features at fit.
-    names : (d,) array, optional
-        Their names; where X names its own, they must be those.
-
-    Raises
-    ------
-    InputError
-        X has other features, or is nothing that `fit` would have taken.
+    There were `d` at fit, called `names`; InputError where X has others, or is nothing that `fit`
+    would have taken.
     """
     if isinstance(X, (xr.DataArray, xr.Dataset)):
         return X.isel({_feature_dim(X, d, names): chosen})
@@ -383,17 +374,14 @@ def _feature_dim(X: xr.DataArray | xr.Dataset, d: int, names: Array | None) -> A
     if isinstance(X, xr.DataArray):
         check_dtype(X.dtype, "X")
     here = None if names is None else names_along(X, dims[0])
-    if names is not None and here is not None:
-        _check_names(here, names, str(dims[0]))
-    return dims[0]
-
-
-def _check_names(here: Array, names: Array, dim: str) -> None:
+    if names is None or here is None:
+        return dims[0]
     differ = np.flatnonzero(np.asarray(here, dtype=object) != names)
     if len(differ):
         at = int(differ[0])
         raise InputError(
-            f"Features of X along {dim!r} are not those of fit, or in another order: number {at} "
-            f"is {str(here[at])!r} and was {str(names[at])!r}. Pass them as at fit, for instance "
-            "by X.sel(...)."
+            f"Features of X along {str(dims[0])!r} are not those of fit, or in another order: "
+            f"number {at} is {str(here[at])!r} and was {str(names[at])!r}. Pass them as at fit, "
+            "for instance by X.sel(...)."
         )
+    return dims[0]

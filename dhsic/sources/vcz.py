@@ -88,8 +88,8 @@ class Calls:
         place = self.chunked.place
         outside: Any = (genotypes < NO_COPY) | (genotypes > most)
         why = (
-            f"; allele indices are -2 (no copy), -1 (missing) or 0 to {most}. The store is damaged, "
-            "or holds something else: write it again."
+            f"; allele indices are -2 (no copy), -1 (missing) or 0 to {most}. The store is "
+            "damaged, or holds something else: write it again."
         )
         refuse_any(outside.any(axis=-1), genotypes, block, rows, place, why)
         why = (

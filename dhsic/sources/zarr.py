@@ -51,15 +51,8 @@ class ChunkedArray:
     zarr's own concurrency (``async.concurrency``) is left alone: its setting belongs to the whole
     process, and a scoped change would race between threads.
 
-    Parameters
-    ----------
-    array : zarr.Array
-        Any format, sharded or not, in any store.
-    feature_axis : int
-        0 or 1.
-    missing_chunks : {"error", "fill"}
-        What a chunk that is not stored is: damage, or fill values (of a writer with
-        ``write_empty_chunks=False``).
+    A chunk that is not stored is damage, or fill values (`missing_chunks`) of a writer with
+    ``write_empty_chunks=False``.
     """
 
     def __init__(
