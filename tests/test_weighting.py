@@ -29,7 +29,7 @@ from dhsic.sources.opening import open_source
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.weighting.centred import FourierCentred, FullCentred
 from dhsic.weighting.conditional import WithInverse, WithoutInverse
-from dhsic.weighting.descent import Evaluation, Region, begin, descend
+from dhsic.weighting.descent import Evaluation, ProjectedGradient, Region
 from dhsic.weighting.zero_norm import ZeroNorm, _Tangent
 
 SIGMA, EPSILON, STRICTNESS, PRICE, D, SEED = 0.07, 0.02, 30.0, 0.3, 6, 5
@@ -98,28 +98,24 @@ class Squares:
 def test_descent_finds_the_minimum_of_a_convex_function(seed, n):
     rng = np.random.default_rng(seed)
     A, b = rng.standard_normal((n + 4, n)), 3 * rng.standard_normal(n + 4)
-    states = list(
-        descend(Squares(A, b), Region(), begin(Squares(A, b), Region(), np.full(n, 0.5)), 1e-9)
-    )
+    descent = ProjectedGradient(Squares(A, b), Region())
+    first = descent.begin(np.full(n, 0.5))
+    states = list(descent.steps(first, 1e-9))
     known = lsq_linear(A, b, (0, 1), method="bvls", tol=1e-14)
-    last = states[-1] if states else begin(Squares(A, b), Region(), np.full(n, 0.5))
+    last = states[-1] if states else first
     assert last.value <= known.cost + 1e-8
     assert all(s.value <= Squares(A, b).at(np.full(n, 0.5)).value for s in states)
     assert [s.iteration for s in states] == list(range(1, len(states) + 1))
 
 
 def test_descent_goes_on_from_any_state_as_if_nothing_had_happened(rng):
-    objective, region = (
-        Squares(rng.standard_normal((9, 6)), rng.standard_normal(9)),
-        Region(total=2.0),
-    )
-    states = list(descend(objective, region, begin(objective, region, np.full(6, 1 / 3)), 1e-10))
+    squares = Squares(rng.standard_normal((9, 6)), rng.standard_normal(9))
+    descent = ProjectedGradient(squares, Region(total=2.0))
+    states = list(descent.steps(descent.begin(np.full(6, 1 / 3)), 1e-10))
     assert len(states) > 3
     for k, state in enumerate(states[:-1]):
         again = type(state).restored(state.iteration, state.arrays())
-        for ours, theirs in zip(
-            states[k + 1 :], descend(objective, region, again, 1e-10), strict=1
-        ):
+        for ours, theirs in zip(states[k + 1 :], descent.steps(again, 1e-10), strict=True):
             assert_array_equal(ours.point, theirs.point)
             assert ours.recent == theirs.recent
 
@@ -129,7 +125,8 @@ def test_descent_ends_where_rounding_is_all_that_is_left():
         def at(self, x):
             return Evaluation(0.0, lambda: np.ones_like(x))  # a gradient that promises in vain
 
-    assert list(descend(Flat(), Region(), begin(Flat(), Region(), np.array([0.5])), 1e-9)) == []
+    descent = ProjectedGradient(Flat(), Region())
+    assert list(descent.steps(descent.begin(np.array([0.5])), 1e-9)) == []
 
 
 # -- objectives ---------------------------------------------------------------------------------

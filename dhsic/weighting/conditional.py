@@ -34,9 +34,8 @@ from dhsic.weighting.descent import (
     AbstractWeighting,
     DescentState,
     Evaluation,
+    ProjectedGradient,
     Region,
-    begin,
-    descend,
 )
 
 #: Relative residual of conjugate gradients.
@@ -148,7 +147,7 @@ class WithoutInverse(AbstractConditional):
 
 @dataclass(frozen=True)
 class Minimisation(AbstractWeighting):
-    """Spectral projected gradient on an objective.
+    """Spectral projected gradient on an objective, which may be over less data in the end.
 
     Attributes
     ----------
@@ -171,11 +170,11 @@ class Minimisation(AbstractWeighting):
     is_sparse: bool
 
     def begin(self, w: Float) -> DescentState:
-        return begin(self.objective, self.region, w)
+        return self._descent.begin(w)
 
     def steps(self, state: DescentState, tolerance: float) -> Iterator[DescentState]:
         self._settle(state.w)
-        for after in descend(self.objective, self.region, state, tolerance, REACH):
+        for after in self._descent.steps(state, tolerance):
             yield after
             self._settle(after.w)
 
@@ -183,6 +182,10 @@ class Minimisation(AbstractWeighting):
         """By how much the objective falls."""
         self._settle(w)
         return -self.objective.slopes(w)
+
+    @property
+    def _descent(self) -> ProjectedGradient:
+        return ProjectedGradient(self.objective, self.region, REACH)
 
     def _settle(self, w: Float) -> None:
         if self.is_sparse:

@@ -212,95 +212,94 @@ class DescentState:
         }
 
 
-def begin(objective: Objective, region: Region, point: Float) -> DescentState:
-    """State before the first step: no entry moves by more than the mean of the point in it."""
-    x = region.project(point)
-    evaluation = objective.at(x)
-    g = evaluation.gradient()
-    slope = float(np.abs(g).max(initial=0.0)) or 1.0
-    step = (float(np.abs(x).mean()) or 1.0) / slope
-    residual = _residual(region, x, g, slope)
-    return DescentState(0, x, g, (evaluation.value,), step, step, slope, residual, 1)
+@dataclass(frozen=True)
+class ProjectedGradient:
+    """Spectral projected gradient.
 
-
-def descend(
-    objective: Objective,
-    region: Region,
-    state: DescentState,
-    tolerance: float,
-    reach: float = np.inf,
-) -> Iterator[DescentState]:
-    """Minimise from `state`, yielding the state after every step, until it is stationary.
-
-    It ends too where no value along the direction is lower: rounding is all that is left to gain.
-
-    Parameters
+    Attributes
     ----------
-    tolerance : float
-        Of `DescentState.residual`.
+    objective : Objective
+        What is minimised.
+    region : Region
+        Where.
     reach : float
         How far an entry may move in a step before it is projected. Where the function is not
         convex, short steps follow the slope; long ones end in the corner that is nearest.
     """
-    while state.residual > tolerance:
-        found = _step(objective, region, state, reach)
+
+    objective: Objective
+    region: Region
+    reach: float = np.inf
+
+    def begin(self, point: Float) -> DescentState:
+        """State before the first step: no entry moves by more than the mean of the point in it."""
+        x = self.region.project(point)
+        evaluation = self.objective.at(x)
+        g = evaluation.gradient()
+        slope = float(np.abs(g).max(initial=0.0)) or 1.0
+        step = (float(np.abs(x).mean()) or 1.0) / slope
+        residual = self._residual(x, g, slope)
+        return DescentState(0, x, g, (evaluation.value,), step, step, slope, residual, 1)
+
+    def steps(self, state: DescentState, tolerance: float) -> Iterator[DescentState]:
+        """States after every step from `state` on, until the residual is at most `tolerance`.
+
+        They end too where no value along the direction is lower: rounding is all that is left to
+        gain.
+        """
+        while state.residual > tolerance:
+            found = self._step(state)
+            if found is None:
+                return
+            state = found
+            yield state
+
+    def _step(self, state: DescentState) -> DescentState | None:
+        x, g = state.point, state.gradient
+        can_move = self.region.project(x - g / state.slope) != x
+        step = min(state.step, self.reach / float(np.abs(g[can_move]).max()))
+        ahead = self.region.project(x - step * g)
+        promised = float(np.vdot(g, ahead - x))  # 1
+        found = self._search(state, ahead, promised) if promised < 0 else None  # 2 to 4
         if found is None:
-            return
-        state = found
-        yield state
+            return None
+        new, evaluation, n_evaluations = found
+        gradient = evaluation.gradient()
+        return DescentState(
+            iteration=state.iteration + 1,
+            point=new,
+            gradient=gradient,
+            recent=(*state.recent, evaluation.value)[-MEMORY:],
+            step=_spectral(new - x, gradient - g, state.first_step),  # 5
+            first_step=state.first_step,
+            slope=state.slope,
+            residual=self._residual(new, gradient, state.slope),
+            n_evaluations=n_evaluations,
+        )
 
+    def _search(
+        self, state: DescentState, ahead: Float, promised: float
+    ) -> tuple[Float, Evaluation, int] | None:
+        """Lines 2 to 4: the new point, f there, and how many values that took.
 
-def _step(
-    objective: Objective, region: Region, state: DescentState, reach: float
-) -> DescentState | None:
-    x, g = state.point, state.gradient
-    can_move = region.project(x - g / state.slope) != x
-    step = min(state.step, reach / float(np.abs(g[can_move]).max()))
-    ahead = region.project(x - step * g)
-    promised = float(np.vdot(g, ahead - x))  # 1
-    found = _search(objective, state, ahead, promised) if promised < 0 else None  # 2 to 4
-    if found is None:
+        `ahead` is ``x + d``, in the region; `promised` is ``g'd``, below 0.
+        """
+        x, ceiling = state.point, max(state.recent)
+        length = 1.0
+        for trial in range(1, MOST_TRIALS + 1):
+            # Not x + (ahead - x): entries on the border of the region are on it exactly.
+            new = ahead if trial == 1 else x + length * (ahead - x)
+            evaluation = self.objective.at(new)
+            if evaluation.value <= ceiling + SUFFICIENT * length * promised:
+                return new, evaluation, trial
+            curvature = evaluation.value - state.value - length * promised
+            lowest = -0.5 * length * length * promised / curvature if curvature > 0 else 0.0
+            inside = SHORTEST * length <= lowest <= LONGEST * length
+            length = lowest if inside else length / 2
         return None
-    new, evaluation, n_evaluations = found
-    gradient = evaluation.gradient()
-    return DescentState(
-        iteration=state.iteration + 1,
-        point=new,
-        gradient=gradient,
-        recent=(*state.recent, evaluation.value)[-MEMORY:],
-        step=_spectral(new - x, gradient - g, state.first_step),  # 5
-        first_step=state.first_step,
-        slope=state.slope,
-        residual=_residual(region, new, gradient, state.slope),
-        n_evaluations=n_evaluations,
-    )
 
-
-def _search(
-    objective: Objective, state: DescentState, ahead: Float, promised: float
-) -> tuple[Float, Evaluation, int] | None:
-    """Lines 2 to 4: the new point, f there, and how many values that took.
-
-    Parameters
-    ----------
-    ahead : (n,) float64
-        ``x + d``, in the region.
-    promised : float
-        ``g'd``, below 0.
-    """
-    x, ceiling = state.point, max(state.recent)
-    length = 1.0
-    for trial in range(1, MOST_TRIALS + 1):
-        # Not x + (ahead - x): entries on the border of the region are on it exactly.
-        new = ahead if trial == 1 else x + length * (ahead - x)
-        evaluation = objective.at(new)
-        if evaluation.value <= ceiling + SUFFICIENT * length * promised:
-            return new, evaluation, trial
-        curvature = evaluation.value - state.value - length * promised
-        lowest = -0.5 * length * length * promised / curvature if curvature > 0 else 0.0
-        inside = SHORTEST * length <= lowest <= LONGEST * length
-        length = lowest if inside else length / 2
-    return None
+    def _residual(self, x: Float, g: Float, slope: float) -> float:
+        return float(np.abs(self.region.project(x - g / slope) - x).max(initial=0.0))
 
 
 def _spectral(s: Float, y: Float, first: float) -> float:
@@ -309,7 +308,3 @@ def _spectral(s: Float, y: Float, first: float) -> float:
     if curved <= 0:
         return first * LIMIT
     return float(np.clip(float(np.vdot(s, s)) / curved, first / LIMIT, first * LIMIT))
-
-
-def _residual(region: Region, x: Float, g: Float, slope: float) -> float:
-    return float(np.abs(region.project(x - g / slope) - x).max(initial=0.0))

@@ -34,7 +34,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Mask
 from dhsic.weighting.centred import WeightedData, gram_of
-from dhsic.weighting.descent import AbstractWeighting, Evaluation, Region, begin, descend
+from dhsic.weighting.descent import AbstractWeighting, Evaluation, ProjectedGradient, Region
 
 #: Steps of the inner problem: it is worth no more, for its tangent is soon another one.
 INNER_STEPS = 4
@@ -131,10 +131,11 @@ class ZeroNorm(AbstractWeighting):
 
     def _step(self, state: WeightingState, K: Float) -> tuple[WeightingState, Float]:
         """The next state and its kernel matrix, from that of this one."""
-        inner, region = _Tangent.of(self, state.w, K), Region(np.inf)
-        v = begin(inner, region, inner.start)
+        tangent = _Tangent.of(self, state.w, K)
+        inner = ProjectedGradient(tangent, Region(np.inf))
+        v = inner.begin(tangent.start)
         n_evaluations = 1  # of the new weights; K serves the start
-        for v in descend(inner, region, v, INNER_TOLERANCE):  # noqa: B020  # the next from the last
+        for v in inner.steps(v, INNER_TOLERANCE):  # noqa: B020  # the next from the last
             n_evaluations += v.n_evaluations
             if v.iteration == INNER_STEPS:
                 break
