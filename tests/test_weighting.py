@@ -30,7 +30,7 @@ from dhsic.storage.checkpoint import Checkpoint
 from dhsic.weighting.centred import FourierCentred, FullCentred
 from dhsic.weighting.conditional import WithInverse, WithoutInverse
 from dhsic.weighting.descent import Evaluation, ProjectedGradient, Region
-from dhsic.weighting.zero_norm import ZeroNorm, _Tangent
+from dhsic.weighting.zero_norm import ZeroNorm
 
 SIGMA, EPSILON, STRICTNESS, PRICE, D, SEED = 0.07, 0.02, 30.0, 0.3, 6, 5
 
@@ -291,7 +291,7 @@ def test_the_objective_of_weighting_is_its_definition(problem):
 def test_the_tangent_touches_the_objective_and_lies_below(problem):
     X, w, W, penalty = problem
     norm = ZeroNorm(weighted(X), W, SIGMA, penalty, 5.0)
-    tangent = _Tangent.of(norm, w, norm.gram(w))
+    tangent = norm.tangent(w, norm.gram(w))
 
     def parts(v):
         return naive.parts(X.tolist(), np.sqrt(v).tolist(), SIGMA, W.tolist(), penalty, 5.0)

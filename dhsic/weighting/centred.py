@@ -33,10 +33,6 @@ from dhsic.kernels.statistic import Statistic
 class WeightedData(Protocol):
     """m samples of n features, x_j (m,) being feature j as scaled."""
 
-    @property
-    def n_samples(self) -> int:
-        """Number of samples m."""
-
     def settle(self, w: Float) -> None:
         """Features of weight 0 are asked for no more, but by `spreads` of all of them."""
 

@@ -127,11 +127,23 @@ class ZeroNorm(AbstractWeighting):
     def potential(self, w: Float) -> Float:
         """``d <W, K_w> / dv``, (n,), of every feature."""
         self.data.settle(w)
-        return self._by_squares(self.W, self.gram(w), np.ones(w.shape, dtype=bool))
+        return self.by_squares(self.W, self.gram(w), np.ones(w.shape, dtype=bool))
+
+    def tangent(self, w: Float, K: Float) -> Tangent:
+        """What a step minimises, from weights and their kernel matrix."""
+        used = w != 0
+        c = self.by_squares(np.maximum(self.W, 0.0), K, used)
+        rate = self.penalty * self.steepness
+        c[used] -= rate * np.exp(-self.steepness * w[used]) / (2 * w[used])
+        return Tangent(self, w * w, K, c)
+
+    def by_squares(self, W: Float, K: Float, which: Mask) -> Float:
+        """``d <W, K> / dv``, of the features `which`."""
+        return self.data.spreads(-self.sigma * W * K, which)
 
     def _step(self, state: WeightingState, K: Float) -> tuple[WeightingState, Float]:
         """The next state and its kernel matrix, from that of this one."""
-        tangent = _Tangent.of(self, state.w, K)
+        tangent = self.tangent(state.w, K)
         inner = ProjectedGradient(tangent, Region(np.inf))
         v = inner.begin(tangent.start)
         n_evaluations = 1  # of the new weights; K serves the start
@@ -149,18 +161,12 @@ class ZeroNorm(AbstractWeighting):
         self, iteration: int, w: Float, K: Float, residual: float, n_evaluations: int
     ) -> WeightingState:
         hsic = float(np.vdot(self.W, K))
-        return WeightingState(iteration, w, hsic - self._price(w), hsic, residual, n_evaluations)
-
-    def _price(self, w: Float) -> float:
-        return -self.penalty * float(np.expm1(-self.steepness * w).sum())
-
-    def _by_squares(self, W: Float, K: Float, which: Mask) -> Float:
-        """``d <W, K> / dv``, of the features `which`."""
-        return self.data.spreads(-self.sigma * W * K, which)
+        price = -self.penalty * float(np.expm1(-self.steepness * w).sum())
+        return WeightingState(iteration, w, hsic - price, hsic, residual, n_evaluations)
 
 
 @dataclass(frozen=True)
-class _Tangent:
+class Tangent:
     """``h(v) - v' c`` with ``c = grad g(v_0)``; entries that are 0 in v_0 are held there.
 
     Attributes
@@ -176,22 +182,13 @@ class _Tangent:
     K: Float
     c: Float
 
-    @staticmethod
-    def of(norm: ZeroNorm, w: Float, K: Float) -> _Tangent:
-        """Tangent at these weights."""
-        used = w != 0
-        c = norm._by_squares(np.maximum(norm.W, 0.0), K, used)
-        rate = norm.penalty * norm.steepness
-        c[used] -= rate * np.exp(-norm.steepness * w[used]) / (2 * w[used])
-        return _Tangent(norm, w * w, K, c)
-
     def at(self, v: Float) -> Evaluation:
         """Value and gradient."""
         K = self.K if np.array_equal(v, self.start) else self.norm.gram(np.sqrt(v))
         h = np.maximum(-self.norm.W, 0.0)
         value = float(np.vdot(h, K)) - float(np.vdot(self.c, v))
         used = self.start != 0
-        return Evaluation(value, lambda: self.norm._by_squares(h, K, used) - self.c)
+        return Evaluation(value, lambda: self.norm.by_squares(h, K, used) - self.c)
 
 
 def change_of(w: Float, before: Float) -> float:
