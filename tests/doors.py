@@ -28,7 +28,7 @@ INNER = (
         "rounds",
         "order",
     ),
-    *("tell", "method", "sizes", "centring"),
+    *("warn", "method", "sizes", "centring"),
 )
 DOORS = Path(__file__).parent / "data" / "doors.json"
 

@@ -583,7 +583,7 @@ def test_weights_of_0_are_read_no_more(problem, store, monkeypatch):
     w = np.where(np.arange(200) % 20 == 3, 0.5, 0.0)
     before = data.statistic(w).whole()
     n_bytes = data.bytes_read
-    data.settle(w)
+    data.compact(w)
     assert_allclose(data.statistic(w).whole(), before, rtol=1e-12, atol=1e-12)
     assert data.bytes_read - n_bytes == 10 * 60 * 4
     A = np.eye(60)

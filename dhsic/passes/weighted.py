@@ -2,7 +2,7 @@
 
 The weights travel in the scaling, as one more factor of every feature, so that a sum over weighted
 features is the ordinary one. Features of weight 0 are not read for it. Where weights of 0 stay 0,
-the others are kept apart once they are few (`settle`): whether and how follows from their number
+the others are kept apart once they are few (`compact`): whether and how follows from their number
 alone, so that a resumed run sums in the same order.
 """
 
@@ -89,7 +89,7 @@ class WeightedSource:
         self._all.bytes_read += some.bytes_read
         return statistic
 
-    def settle(self, w: Float) -> None:
+    def compact(self, w: Float) -> None:
         """Keep features of weight above 0 apart once they are few; then only they are read."""
         features = self.features[w != 0]
         if features.size:

@@ -52,7 +52,7 @@ class AbstractElimination(KernelSelector[SourceDependence]):
         placed = state.eliminated, state.scores, state.removed_in, state.history
         return Order(*placed, meaning=self._meaning)
 
-    def tell(self, state: SelectionState) -> None:
+    def warn(self, state: SelectionState) -> None:
         """Warn where low rank was not as good as asked for."""
         errors = [float(record.get("cut_error", 0.0)) for record in state.history]
         above = sum(error > self.tolerance for error in errors)

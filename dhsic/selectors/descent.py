@@ -47,7 +47,7 @@ from dhsic.sources.values import ValueKind
 from dhsic.weighting.descent import AbstractWeighting, WeightState
 
 #: Matrices (m, D) of a step with D random features; matrices of samples that the median takes.
-THIN, MEDIAN = 9, 4
+OF_FEATURES, MEDIAN = 9, 4
 
 
 def width_of(bandwidth: object) -> AbstractBandwidth:
@@ -153,7 +153,7 @@ class DescentSelector(Selector):
         return replace(
             promised,
             squares=(MEDIAN + run.runtime.n_here + 2) * 8 * some * some,
-            landmarks=THIN * 8 * n_directions * m,
+            landmarks=OF_FEATURES * 8 * n_directions * m,
         )
 
     def rank(
@@ -192,7 +192,7 @@ class DescentSelector(Selector):
                     kept.save(done, at.arrays())
                     progress.round_done(done)
                 kept.finish()
-                self._check_settled(at)
+                self._check_converged(at)
                 potential = np.full(run.source.n_features, np.nan)
                 potential[data.features] = method.potential(at.w)
         return _order(data.features, at, done, potential), scaling
@@ -222,7 +222,7 @@ class DescentSelector(Selector):
             yield after, done
             started, before = time.perf_counter(), data.bytes_read
 
-    def _check_settled(self, at: WeightState) -> None:
+    def _check_converged(self, at: WeightState) -> None:
         if at.residual > self.tolerance and at.iteration >= self.max_iterations:
             warnings.warn(
                 f"The weights still change after {at.iteration} steps, more than "

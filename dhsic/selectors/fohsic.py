@@ -123,8 +123,8 @@ class FOHSIC(KernelSelector[SourceForward]):
             and run.groups is None
         )
         large = approx == "auto" and able and run.n_samples > MOST_SAMPLES
-        thin = approx == "lowrank" or large
-        return EnginePlan(begins_thin=thin, eager=False, may_square=not thin)
+        low_rank = approx == "lowrank" or large
+        return EnginePlan(begins_thin=low_rank, eager=False, may_square=not low_rank)
 
     def fitted(self, run: SelectionRun) -> tuple[Promise, int | None]:
         needed, budget = self._fitted(run)
@@ -140,8 +140,8 @@ class FOHSIC(KernelSelector[SourceForward]):
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> SourceForward:
         """HSIC(sigma, S-dagger + {j}), from the whole kernel matrix or in low rank."""
-        is_thin = self.engines(run, self.approx).begins_thin
-        W = self._factored(run, labels) if is_thin else run.weights(labels)
+        is_low_rank = self.engines(run, self.approx).begins_thin
+        W = self._factored(run, labels) if is_low_rank else run.weights(labels)
         return SourceForward(*self._parts(run, budget), W, self._seed)
 
     def ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:
@@ -166,7 +166,7 @@ class FOHSIC(KernelSelector[SourceForward]):
         features, scores = state.eliminated[::-1], state.scores[::-1]
         return Order(features, scores, state.removed_in[::-1], state.history, placed="added")
 
-    def tell(self, state: SelectionState) -> None:
+    def warn(self, state: SelectionState) -> None:
         """Warn where low rank was not sure of its choices."""
         errors = [float(record.get("cut_error", 0.0)) for record in state.history[:-1]]
         if errors and sum(errors) > DOUBTFUL * len(errors):

@@ -102,7 +102,7 @@ class KernelSelector(Selector, Generic[D]):
         """Order of the candidates."""
 
     @abstractmethod
-    def tell(self, state: SelectionState) -> None:
+    def warn(self, state: SelectionState) -> None:
         """Warn of what the rounds showed."""
 
     @abstractmethod
@@ -140,8 +140,8 @@ class KernelSelector(Selector, Generic[D]):
         return scales(self.standardize, values, alone=self._alone)
 
     def smaller(self, run: SelectionRun) -> str:
-        is_thin, may_be = (self.engines(run, a).begins_thin for a in (self.approx, "auto"))
-        more = " or approx='lowrank'" if may_be and not is_thin else ""
+        is_low_rank, may_be = (self.engines(run, a).begins_thin for a in (self.approx, "auto"))
+        more = " or approx='lowrank'" if may_be and not is_low_rank else ""
         return f"use fewer samples{more if run.n_samples > MOST_SAMPLES else ''}"
 
     def rank(
@@ -161,7 +161,7 @@ class KernelSelector(Selector, Generic[D]):
             dependence.check_overflow()
             dependence.resume(state)
             state = self._to_the_end(run, dependence, state, kept)
-        self.tell(state)
+        self.warn(state)
         order = self.order(state)
         if run.groups is not None:
             membership = Membership(run.groups.codes)
@@ -224,6 +224,6 @@ class KernelSelector(Selector, Generic[D]):
         return choices, data, Singles() if run.groups is None else Membership(run.groups.codes)
 
     def _factored(self, run: SelectionRun, labels: LabelMatrix | None) -> LowRankSymmetric:
-        """W as a product of thin matrices."""
+        """W of low rank."""
         assert labels is not None, "data that are their own labels are scored exactly"
         return checked_factored_weights(labels.factor(), self.estimator, run.covariates)

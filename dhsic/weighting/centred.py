@@ -1,7 +1,7 @@
 r"""The centred kernel matrix of weighted features, ``G_w = H K_w H`` (CCM 4), and its derivative.
 
 ``K_w = exp(-sigma ||w o x - w o x'||^2)``. Objectives ask for products and solutions with G_w and
-for ``d <L, G_w R> / dw`` with thin matrices L and R; they do not see how G_w is represented:
+for ``d <L, G_w R> / dw`` with narrow matrices L and R; they do not see how G_w is represented:
 
 - in full: with ``A = K o H (L R' + R L') H / 2``, by the chain rule
   ``d/dw_j = -2 sigma w_j sum_ii' A_ii' (x_ij - x_i'j)^2``: a quadratic form a feature;
@@ -33,7 +33,7 @@ from dhsic.kernels.statistic import Statistic
 class WeightedData(Protocol):
     """m samples of n features, x_j (m,) being feature j as scaled."""
 
-    def settle(self, w: Float) -> None:
+    def compact(self, w: Float) -> None:
         """Features of weight 0 are asked for no more, but by `spreads` of all of them."""
 
     def statistic(self, w: Float) -> Statistic:

@@ -173,20 +173,20 @@ class Minimisation(AbstractWeighting):
         return self._descent.begin(w)
 
     def steps(self, state: DescentState, tolerance: float) -> Iterator[DescentState]:
-        self._settle(state.w)
+        self._compact(state.w)
         for after in self._descent.steps(state, tolerance):
             yield after
-            self._settle(after.w)
+            self._compact(after.w)
 
     def potential(self, w: Float) -> Float:
         """By how much the objective falls."""
-        self._settle(w)
+        self._compact(w)
         return -self.objective.slopes(w)
 
     @property
     def _descent(self) -> ProjectedGradient:
         return ProjectedGradient(self.objective, self.region, REACH)
 
-    def _settle(self, w: Float) -> None:
+    def _compact(self, w: Float) -> None:
         if self.is_sparse:
-            self.data.settle(w)
+            self.data.compact(w)

@@ -112,7 +112,7 @@ class ZeroNorm(AbstractWeighting):
         return self._state(0, w, self.gram(w), np.inf, 1)
 
     def steps(self, state: WeightingState, tolerance: float) -> Iterator[WeightingState]:
-        self.data.settle(state.w)
+        self.data.compact(state.w)
         K = self.gram(state.w)
         while state.residual > tolerance and state.w.any():
             state, K = self._step(state, K)
@@ -126,7 +126,7 @@ class ZeroNorm(AbstractWeighting):
 
     def potential(self, w: Float) -> Float:
         """``d <W, K_w> / dv``, (n,), of every feature."""
-        self.data.settle(w)
+        self.data.compact(w)
         return self.by_squares(self.W, self.gram(w), np.ones(w.shape, dtype=bool))
 
     def tangent(self, w: Float, K: Float) -> Tangent:
@@ -152,7 +152,7 @@ class ZeroNorm(AbstractWeighting):
             if v.iteration == INNER_STEPS:
                 break
         w = np.sqrt(v.point)
-        self.data.settle(w)
+        self.data.compact(w)
         K = self.gram(w)
         residual = change_of(w, state.w)
         return self._state(state.iteration + 1, w, K, residual, n_evaluations), K
