@@ -32,7 +32,7 @@ from dhsic.kernels import Gaussian
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
 from dhsic.lowrank import Spectral
-from dhsic.lowrank.landmarks import landmark_statistic, uniform_rows
+from dhsic.lowrank.base import landmark_statistic, uniform_rows
 from dhsic.namespace import moved
 from dhsic.passes.task import TILE
 from dhsic.runtime.blas import single_blas_thread

@@ -22,21 +22,18 @@ from dhsic.errors import InputError
 from dhsic.kernels import Gaussian, Polynomial
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank import (
+    FACTORIZERS,
+    SPECTRAL_RANK,
     Cholesky,
     Landmarks,
     Nystrom,
     RandomFeatures,
     Spectral,
     measured_error,
+    resolve_factorizer,
 )
-from dhsic.lowrank.base import BaseRows
-from dhsic.lowrank.landmarks import (
-    CHUNK,
-    landmark_statistic,
-    random_directions,
-    uniform_rows,
-)
-from dhsic.lowrank.table import FACTORIZERS, SPECTRAL_RANK, resolve_factorizer
+from dhsic.lowrank.base import BaseRows, landmark_statistic, uniform_rows
+from dhsic.lowrank.random_features import CHUNK, random_directions
 
 
 class TestNystrom(CompleteFactorizerSuite):

@@ -13,17 +13,38 @@ r"""Forward selection using HSIC: Algorithm 2 of Song et al. 2012 (JMLR 13, sect
 The features wanted are the first ones of S-dagger. Once there are as many as are wanted, the order
 of the rest serves no more than to complete the ranking: the round that reaches that number takes
 ``I = S``.
+
+Sequential floating selection takes one feature a round and steps back after every addition, as
+Algorithm 1 does (`floating`):
+
+    6:     while HSIC(S-dagger \ {j}) for the best j exceeds that of every set of that size so far:
+               S-dagger <- S-dagger \ {j},  S <- S + {j}
+    7: until S-dagger has as many features as are wanted; then S-dagger <- (S-dagger, S)
+
+Pudil, Novovicova and Kittler: Floating search methods in feature selection. Pattern Recognition
+Letters 15 (1994). Sets of one size are compared at the sigma of the policy Xi for each of them.
+What was just added never leaves at once, and every step back reaches a value that no set of that
+size had, so the loop ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Protocol
+
+import numpy as np
 
 from dhsic._typing import Index
 from dhsic.algorithms.bahsic import Removal
 from dhsic.algorithms.policies import removed
-from dhsic.algorithms.state import SelectionState
+from dhsic.algorithms.state import RETURNED, SelectionState
+
+#: Key of a record under which values of sets are kept, "size:value" with blanks between.
+VALUES = "values"
+#: Values closer than this, over their size, are equal.
+TIE = 1e-10
+#: Sets of fewer features are not left backwards: there is nothing to choose between.
+LEAST = 3
 
 
 class ForwardDependence(Protocol):
@@ -37,6 +58,16 @@ class ForwardDependence(Protocol):
 
     def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
         """The n features j of S with the largest HSIC(sigma, S-dagger + {j}), the best first."""
+
+
+class FloatingDependence(ForwardDependence, Protocol):
+    """What floating selection asks besides."""
+
+    def value(self, T: Index) -> float:
+        """HSIC(Xi, T)."""
+
+    def least_missed(self, T: Index) -> tuple[int, float]:
+        r"""The feature j of T with the largest HSIC(Xi, T \ {j}), and that."""
 
 
 def fohsic(
@@ -59,3 +90,56 @@ def added(step: float | int, n: int, n_missing: int) -> int:
     """How many of n features a round takes: all, if `n_missing` wanted ones are among them."""
     taken = removed(step, n)
     return n if taken >= n_missing else taken
+
+
+def floating(
+    dependence: FloatingDependence, state: SelectionState, n_wanted: int
+) -> Iterator[SelectionState]:
+    """Run floating selection from `state`, yielding the state after every round."""
+    while state.survivors.size:  # 2
+        S, S_dagger = state.survivors, state.eliminated
+        dependence.move_to(S_dagger)
+        sigma = dependence.bandwidth(S_dagger)  # 3
+        if S_dagger.size >= n_wanted:  # 7
+            rest = dependence.most_relevant(sigma, S_dagger, S, S.size)
+            yield (state := state.after(rest.features, rest.scores, rest.record))
+            continue
+        i = dependence.most_relevant(sigma, S_dagger, S, 1)  # 4
+        back, values = _backwards(
+            dependence, np.concatenate([S_dagger, i.features]), best(state.history)
+        )
+        record = {
+            **i.record,
+            RETURNED: ",".join(map(str, back)),
+            VALUES: " ".join(f"{size}:{value!r}" for size, value in values.items()),
+        }
+        yield (state := state.after(i.features, i.scores, record))  # 5 and 6
+
+
+def _backwards(
+    dependence: FloatingDependence, T: Index, known: dict[int, float]
+) -> tuple[list[int], dict[int, float]]:
+    """Features that leave T again, whose last one was just added; values of the sets reached."""
+    newest = int(T[-1])
+    back: list[int] = []
+    values = {T.size: dependence.value(T)}
+    while T.size >= LEAST:
+        j, value = dependence.least_missed(T)
+        most = known.get(T.size - 1)
+        no_more = most is not None and value <= most + TIE * abs(most)  # rounding is none
+        if j == newest or no_more:
+            break
+        T = T[j != T]
+        back.append(j)
+        values[T.size] = value
+    return back, values
+
+
+def best(history: tuple[Mapping[str, float | int | str], ...]) -> dict[int, float]:
+    """Largest value so far of a set of each size."""
+    out: dict[int, float] = {}
+    for record in history:
+        for entry in str(record.get(VALUES, "")).split():
+            size, value = entry.split(":")
+            out[int(size)] = max(float(value), out.get(int(size), -np.inf))
+    return out

@@ -28,9 +28,9 @@ from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
 from dhsic.kernels.table import check_overflow, resolve_kernel
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
-from dhsic.lowrank.base import Landmarks
-from dhsic.lowrank.landmarks import CHUNK, landmark_statistic, random_directions, uniform_rows
-from dhsic.lowrank.table import FACTORIZERS, resolve_factorizer
+from dhsic.lowrank import FACTORIZERS, resolve_factorizer
+from dhsic.lowrank.base import Landmarks, landmark_statistic, uniform_rows
+from dhsic.lowrank.random_features import CHUNK, random_directions
 from dhsic.validation import as_numbers, is_count
 
 #: Features whose random directions are in memory together.

@@ -11,17 +11,24 @@ Rows of a base matrix at the landmarks are computed from inner products where th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from dhsic._typing import Float, Index
+from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
+from dhsic.kernels.bandwidth import EQUAL
 from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.gaussian import squared_distances
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.validation import is_count, is_number
+
+#: Bytes of the base matrix that are in memory at a time.
+STRIP_BYTES = 1 << 24
+#: Fewer samples than this at a time are not worth a call.
+LEAST_STRIP = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +114,50 @@ def _check_rows(rows: Index, b: int, m: int) -> None:
         )
 
 
-#: Bytes of the base matrix that are in memory at a time.
-STRIP_BYTES = 1 << 24
-#: Fewer samples than this at a time are not worth a call.
-LEAST_STRIP = 64
+def uniform_rows(m: int, n: int, seed: int) -> Index:
+    """`n` of `m` samples, every set as likely as another; (n,) ascending.
+
+    Raises
+    ------
+    InputError
+        n is not from 1 to m.
+    """
+    if not 1 <= n <= m:
+        raise InputError(f"{n} landmarks of {m} samples; take from 1 to {m}.")
+    rng = np.random.default_rng(seed)
+    return np.sort(rng.choice(m, size=n, replace=False, shuffle=False)).astype(np.int64)
+
+
+def landmark_statistic(X: Array, rows: Index) -> Landmarks:
+    """Statistic of data in memory, X (m, d) standardised, against some of its samples, (b,)."""
+    X = np.asarray(X, dtype=np.float64)
+    rows = np.asarray(rows, dtype=np.int64)
+    return Landmarks(X[rows] @ X.T, np.einsum("ij,ij->i", X, X), rows)
+
+
+@dataclass(frozen=True)
+class KnownLandmarks:
+    """What policies for the width may know (`dhsic.kernels.bandwidth.Known`), from landmarks.
+
+    `value` is HSIC as a function of sigma.
+    """
+
+    landmarks: Landmarks
+    value: Callable[[float], float]
+
+    def pair_distances(self) -> Float:
+        """Landmarks with all samples that come after them."""
+        rows, norms = self.landmarks.samples, self.landmarks.norms
+        D = squared_distances(self.landmarks.inner, norms[rows], norms)
+        D[EQUAL * norms.max() >= D] = 0.0
+        is_landmark = np.zeros(len(norms), dtype=bool)
+        is_landmark[rows] = True
+        counted = ~is_landmark | (np.arange(len(norms)) > rows[:, None])
+        return np.asarray(D[counted])
+
+    def hsic(self, sigma: float) -> float:
+        """HSIC(sigma, S) by the factor."""
+        return self.value(sigma)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,3 +270,11 @@ def check_tolerance(tolerance: Any, factorizer: str) -> None:
     """
     if not (is_number(tolerance) and 0 <= float(tolerance) < 1):
         raise InputError(f"{factorizer} tolerance={tolerance!r}; pass a number from 0 to below 1.")
+
+
+def signs(V: Array) -> Array:
+    """Sign per column that makes its largest entry positive, (r,); V is (n, r)."""
+    if V.shape[0] == 0:
+        return np.ones(V.shape[1])
+    largest = V[np.argmax(np.abs(V), axis=0), np.arange(V.shape[1])]
+    return np.where(largest < 0, -1.0, 1.0)

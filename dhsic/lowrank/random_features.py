@@ -12,13 +12,48 @@ from typing import ClassVar
 
 import numpy as np
 
-from dhsic._typing import Float
+from dhsic._typing import Float, Index
 from dhsic.errors import InputError
 from dhsic.lowrank.base import AbstractFactorizer, BaseRows
 from dhsic.lowrank.residuals import relative
 
+#: Features whose random numbers come from one generator.
+CHUNK = 1024
 #: Samples whose squares are taken at a time.
 STRIP = 4096
+
+
+def random_directions(seed: int, features: Index, n: int) -> Float:
+    """Entries of `n` standard normal directions at some features, (n, c).
+
+    An entry depends on the seed, the number of its direction and the number of its feature alone,
+    so any cut of the features into blocks, and any larger n, gives the same values. They come in
+    chunks of `CHUNK` features, each from a generator of its own: blocks that cover few chunks, or
+    whole ones, are the cheap ones.
+
+    Parameters
+    ----------
+    seed : int
+        From 0.
+    features : (c,) int64
+        Numbers of the features in the whole data, from 0.
+    n : int
+        Number of directions.
+
+    Returns
+    -------
+    (n, c) float64
+        A row a direction.
+    """
+    features = np.asarray(features, dtype=np.int64)
+    chunks, offsets = np.divmod(features, CHUNK)
+    directions = np.empty((n, len(features)))
+    for chunk in np.unique(chunks):
+        here = np.flatnonzero(chunks == chunk)
+        key = np.array([seed, chunk], dtype=np.uint64)
+        normal = np.random.Generator(np.random.Philox(key=key)).standard_normal((n, CHUNK))
+        directions[:, here] = normal[:, offsets[here]]
+    return directions
 
 
 @dataclass(frozen=True)

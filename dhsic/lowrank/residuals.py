@@ -1,19 +1,19 @@
-"""How wrong a factor is, estimated from pairs of samples.
+"""How wrong a factor is, and how many of its directions are structure, from pairs of samples.
 
 Pairs with a landmark that the factor was fitted to are known, so what the factor makes of them is
 measured. Pairs of two other samples are known only where one of them is *held out*: a landmark
 that the fit did not use or, where all were used, a landmark as the fit to the others would see it.
-
-How many directions of a factor are structure: those that predict rows it was not made from.
+The directions that are structure are those that predict rows they were not made from.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dhsic._typing import Float, Index, Mask
+from dhsic._typing import Float, Index
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
 from dhsic.linalg.symmetric import LowRankSymmetric
@@ -21,6 +21,10 @@ from dhsic.lowrank.base import BaseRows, Landmarks
 
 #: Held-out rows: more estimate the error no better, fewer do so badly.
 MOST_HELD, LEAST_HELD = 64, 16
+#: Residual on rows, relative to the least, that fewer directions may have.
+AS_GOOD = 1.01
+#: Samples that are looked at at a time: what is left of them stays in the cache.
+STRIP = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +45,47 @@ class HeldOut:
     embedding: Float
     sizes: Float
 
+    @staticmethod
+    def of(
+        rows: BaseRows,
+        F: Float,
+        used: Index,
+        sizes: Float,
+        seed: int,
+        left_out: Callable[[Index], Float],
+    ) -> HeldOut:
+        """At most `MOST_HELD` landmarks that the fit did not use, or used ones where those are few.
 
-def held_positions(unused: Index, used: Index, seed: int) -> tuple[Index, bool]:
-    """Landmarks to hold out, at most `MOST_HELD`; whether they are unused ones.
-
-    With fewer than `LEAST_HELD` unused ones, used ones are taken: their factorizer leaves them
-    out one at a time.
-    """
-    are_unused = len(unused) >= LEAST_HELD
-    pool = unused if are_unused else used
-    order = np.random.default_rng([seed, len(pool)]).permutation(len(pool))
-    return np.sort(pool[order[:MOST_HELD]]), are_unused
+        Parameters
+        ----------
+        F : (m, r) float64
+            The factor of a positive definite K; weights are 1.
+        used : (n,) int64
+            Positions of the landmarks that it was fitted to, ascending or not.
+        sizes : (m,) float64
+            Diagonal of what the factor misses.
+        left_out : callable
+            Rows of F of used landmarks, given as places in `used`, each as a fit to the others
+            would have it.
+        """
+        unused = np.setdiff1d(np.arange(rows.landmarks.n_landmarks), used)
+        are_unused = len(unused) >= LEAST_HELD
+        pool = unused if are_unused else used
+        order = np.random.default_rng([seed, len(pool)]).permutation(len(pool))
+        which = np.sort(pool[order[:MOST_HELD]])
+        samples = rows.rows[which]
+        if are_unused or not len(which):
+            return HeldOut(which, F[samples], sizes[samples])
+        by_number = np.argsort(used)
+        embedding = left_out(by_number[np.searchsorted(used, which, sorter=by_number)])
+        left = rows.diagonal(samples) - np.einsum("ij,ij->i", embedding, embedding)
+        return HeldOut(which, embedding, np.maximum(left, 0.0))
 
 
 def estimated_error(
     rows: BaseRows, F: Float, weights: Float, used: Index, held: HeldOut, sizes: Float
 ) -> float:
-    """Relative error off the diagonal, from all pairs that are known.
+    """Relative error off the diagonal, from all pairs that are known; at least 0.
 
     With d_i the expected size of sample i's residuals, the squared residuals of two samples that
     were not used sum to ``rho`` times the sum of ``d_i d_j``, and rho is measured on the held-out
@@ -77,76 +105,24 @@ def estimated_error(
         Landmarks held out.
     sizes : (m,) float64
         Expected size of the residuals of every sample.
-
-    Returns
-    -------
-    float
-        At least 0.
     """
-    outside = np.ones(len(F), dtype=np.bool_)
-    outside[rows.rows[used]] = False
-    residual, total = _used_squares(rows, F, weights, used, outside)
-    if outside.sum() < 2:
+    outside = np.ones(len(F))
+    outside[rows.rows[used]] = 0.0
+    # A pair of a used landmark and a sample outside occurs in both orders:
+    residual, total = _squares(rows, used, F[rows.rows[used]] * weights, F, 1.0 + outside)
+    n_outside = outside.sum()
+    if n_outside < 2:
         return relative(residual, total)
-    if len(held.which) == 0:
+    if not len(held.which):
         return float("inf")
-    held_residual, held_total, expected = _held_squares(rows, F, weights, held, sizes, outside)
-    d = sizes[outside]
-    all_expected = float(d.sum() ** 2 - d @ d)
-    n_pairs = _pairs(rows, held, outside)
-    n_outside = float(outside.sum())
-    total += held_total * n_outside * (n_outside - 1) / max(n_pairs, 1.0)
+    found, whole = _squares(rows, held.which, held.embedding * weights, F, outside)
+    d, at = sizes * outside, rows.rows[held.which]
+    n_pairs = len(at) * n_outside - outside[at].sum()  # of two samples
+    expected = float(held.sizes.sum() * d.sum() - held.sizes @ d[at])
+    total += whole * n_outside * (n_outside - 1) / max(n_pairs, 1.0)
     if expected > 0:
-        residual += held_residual * all_expected / expected
-    return relative(residual, total)
-
-
-def _used_squares(
-    rows: BaseRows, F: Float, weights: Float, used: Index, outside: Mask
-) -> tuple[float, float]:
-    """Squared residuals and squares of all pairs with a used landmark, off the diagonal."""
-    residual = total = 0.0
-    if len(used) == 0:
-        return residual, total
-    embedding = F[rows.rows[used]] * weights
-    for columns, K in rows.strips(used):
-        _clear_diagonal(K, rows.rows[used], columns)
-        twice = 1.0 + outside[columns]  # such a pair occurs in both orders
-        total += float(np.einsum("ij,ij,j->", K, K, twice))
-        R = np.subtract(K, embedding @ F[columns].T, out=K)
-        _clear_diagonal(R, rows.rows[used], columns)
-        residual += float(np.einsum("ij,ij,j->", R, R, twice))
-    return residual, total
-
-
-def _held_squares(
-    rows: BaseRows, F: Float, weights: Float, held: HeldOut, sizes: Float, outside: Mask
-) -> tuple[float, float, float]:
-    """Squared residuals, squares and expected squares of held-out rows against samples outside."""
-    residual = total = expected = 0.0
-    embedding = held.embedding * weights
-    for columns, K in rows.strips(held.which):
-        _clear_diagonal(K, rows.rows[held.which], columns)
-        total += float(np.einsum("ij,ij,j->", K, K, outside[columns]))
-        R = np.subtract(K, embedding @ F[columns].T, out=K)
-        _clear_diagonal(R, rows.rows[held.which], columns)
-        residual += float(np.einsum("ij,ij,j->", R, R, outside[columns]))
-        allowed = np.outer(held.sizes, sizes[columns] * outside[columns])
-        _clear_diagonal(allowed, rows.rows[held.which], columns)
-        expected += float(allowed.sum())
-    return residual, total, expected
-
-
-def _pairs(rows: BaseRows, held: HeldOut, outside: Mask) -> float:
-    """Pairs of a held-out row and a sample outside that are two samples."""
-    own = outside[rows.rows[held.which]]
-    return float(len(own) * outside.sum() - own.sum())
-
-
-def _clear_diagonal(K: Float, rows: Index, columns: slice) -> None:
-    """Set to 0 the entries of a strip whose row and column are the same sample."""
-    here = np.flatnonzero((rows >= columns.start) & (rows < columns.stop))
-    K[here, rows[here] - columns.start] = 0.0
+        residual += found * float(d.sum() ** 2 - d @ d) / expected
+    return relative(residual, float(total))
 
 
 def measured_error(
@@ -166,15 +142,31 @@ def measured_error(
     InputError
         `check` holds random directions or other samples than the factor.
     """
-    rows = BaseRows(kernel, sigma, check, base)
     if check.n_samples != len(factor.F):
         raise InputError(
             f"The factor has {len(factor.F)} samples and the check {check.n_samples}; pass the "
             "statistic of the same samples."
         )
-    every = np.arange(check.n_landmarks)
-    nowhere = np.zeros(check.n_samples, dtype=np.bool_)
-    return relative(*_used_squares(rows, factor.F, factor.weights, every, nowhere))
+    rows, every = BaseRows(kernel, sigma, check, base), np.arange(check.n_landmarks)
+    embedding = factor.F[rows.rows] * factor.weights
+    return relative(*_squares(rows, every, embedding, factor.F, np.ones(check.n_samples)))
+
+
+def _squares(
+    rows: BaseRows, which: Index, embedding: Float, F: Float, counted: Float
+) -> tuple[float, float]:
+    """Squared residuals and squares of rows `which`, off the diagonal; samples are `counted`."""
+    residual = total = 0.0
+    for columns, K in rows.strips(which):
+        at = rows.rows[which]
+        here = np.flatnonzero((at >= columns.start) & (at < columns.stop))
+        diagonal = here, at[here] - columns.start
+        K[diagonal] = 0.0
+        total += float(np.einsum("ij,ij,j->", K, K, counted[columns]))
+        R = np.subtract(K, embedding @ F[columns].T, out=K)
+        R[diagonal] = 0.0
+        residual += float(np.einsum("ij,ij,j->", R, R, counted[columns]))
+    return residual, total
 
 
 def relative(residual: float, total: float) -> float:
@@ -186,12 +178,6 @@ def relative(residual: float, total: float) -> float:
     if residual <= 0:
         return 0.0
     return float(np.sqrt(residual / total)) if total > 0 else float("inf")
-
-
-#: Residual on those rows, relative to the least, that fewer directions may have.
-AS_GOOD = 1.01
-#: Samples that are looked at at a time: what is left of them stays in the cache.
-STRIP = 1024
 
 
 def predictive(factor: LowRankSymmetric, rows: BaseRows) -> LowRankSymmetric:

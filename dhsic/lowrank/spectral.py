@@ -16,8 +16,7 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.errors import InputError
-from dhsic.lowrank.base import AbstractFactorizer, BaseRows, check_rank
-from dhsic.lowrank.landmarks import signs
+from dhsic.lowrank.base import AbstractFactorizer, BaseRows, check_rank, signs
 from dhsic.lowrank.residuals import MOST_HELD, HeldOut, estimated_error
 from dhsic.validation import is_count
 

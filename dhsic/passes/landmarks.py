@@ -21,9 +21,8 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import Statistic, add_packed, packed, zero_upper
 from dhsic.linalg.blas import add_products
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.lowrank.base import Landmarks
-from dhsic.lowrank.cholesky import Cholesky
-from dhsic.lowrank.landmarks import KnownLandmarks
+from dhsic.lowrank.base import KnownLandmarks, Landmarks
+from dhsic.lowrank.projections import Cholesky
 from dhsic.passes.reader import WORTH_MANY, grouped
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.sums import AbstractFeatureSum

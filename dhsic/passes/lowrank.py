@@ -29,8 +29,7 @@ from dhsic.engines.lowrank import LONGEST, LowRank, SampledRows, orders_for
 from dhsic.engines.refine import in_low_rank
 from dhsic.kernels.bandwidth import Known
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.lowrank.base import BaseRows
-from dhsic.lowrank.landmarks import KnownLandmarks
+from dhsic.lowrank.base import BaseRows, KnownLandmarks
 from dhsic.lowrank.residuals import predictive
 from dhsic.lowrank.spectral import Spectral
 from dhsic.memory import release_pages

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dhsic.algorithms.floating import floating
-from dhsic.algorithms.fohsic import added, fohsic
+from dhsic.algorithms.fohsic import added, floating, fohsic
 from dhsic.algorithms.policies import how_many
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import InputError

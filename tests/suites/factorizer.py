@@ -10,7 +10,8 @@ from cases import KERNELS
 
 from dhsic.kernels import Gaussian
 from dhsic.lowrank import Landmarks, measured_error
-from dhsic.lowrank.landmarks import landmark_statistic, random_directions, uniform_rows
+from dhsic.lowrank.base import landmark_statistic, uniform_rows
+from dhsic.lowrank.random_features import random_directions
 
 #: Bases of the expansions of the kernels of cases.KERNELS.
 BASES = {"gaussian": (0,), "linear": (1,), "polynomial": (0, 1, 2), "polynomial-3": (1,)}

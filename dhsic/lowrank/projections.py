@@ -1,8 +1,11 @@
-r"""Nystrom's factorizer: ``K ~ K_mb K_bb^+ K_bm``, the part of K that b samples span.
+r"""Projections of K onto landmarks: Nystrom's, and an incomplete Cholesky decomposition.
 
-Many landmarks find the directions, few directions score: the leading `rank` directions of the
-approximated K are those of the singular value decomposition of ``K_mb K_bb^{-1/2}``. Its b x b
-Gram matrix is summed over strips of samples, so that besides F nothing of size m is held.
+Both are ``K_mb K_bb^+ K_bm`` of some landmarks, the part of K that these samples span. `Nystrom`
+takes those it is given, or a sample of them, and cuts the product to its leading directions: many
+landmarks find the directions, few directions score. They are those of the singular value
+decomposition of ``K_mb K_bb^{-1/2}``, whose b x b Gram matrix is summed over strips of samples, so
+that besides F nothing of size m is held. `Cholesky` takes landmarks one by one, always the one of
+which most is missing (`dhsic.linalg.pivoted_cholesky`).
 
 A landmark i left out is seen through the others. With ``P = K_bb^{-1}`` what they miss of it,
 ``K_.i - K_.L K_LL^{-1} K_Li``, is ``K_.b P e_i / P_ii``, so leaving out each in turn costs no
@@ -16,13 +19,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from dhsic._typing import Float, Index
 from dhsic.errors import InputError
-from dhsic.lowrank.base import AbstractFactorizer, BaseRows, check_rank, check_tolerance
-from dhsic.lowrank.landmarks import signs
-from dhsic.lowrank.residuals import HeldOut, estimated_error, held_positions
+from dhsic.linalg.pivoted_cholesky import pivoted_cholesky
+from dhsic.lowrank.base import AbstractFactorizer, BaseRows, check_rank, check_tolerance, signs
+from dhsic.lowrank.residuals import HeldOut, estimated_error
 from dhsic.validation import is_count
+
+#: A pivot of which less than this part of the largest diagonal entry, times the number of
+#: landmarks, is missing is complete but for rounding.
+ROUNDING = 4 * np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True)
@@ -76,18 +84,30 @@ class Nystrom(AbstractFactorizer):
     def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
         """``F = K_mb K_bb^{-1/2}``, rotated to its leading directions; weights are 1."""
         used = self._choose(rows, seed)
-        whitening = _Whitening.of(rows.among(used), self.tolerance)
-        rotation = self._rotation(rows, used, whitening)
-        to_factor = whitening.inverse_root @ rotation  # (n, r)
-        to_factor = to_factor * signs(to_factor)
-        rotation = rotation * signs(whitening.inverse_root @ rotation)
+        values, V = np.linalg.eigh(rows.among(used))
+        least = max(self.tolerance, len(V) * np.finfo(np.float64).eps) * max(values[-1], 0.0)
+        kept = values > least
+        roots = np.sqrt(values[kept])
+        root, inverse_root = V[:, kept] * roots, V[:, kept] / roots  # K_bb = root root'
+        rotation = self._rotation(rows, used, inverse_root)
+        to_factor = inverse_root @ rotation  # (n, r)
+        flips = signs(to_factor)
+        to_factor, rotation = to_factor * flips, rotation * flips
 
         F = np.empty((rows.landmarks.n_samples, to_factor.shape[1]))
         for columns, K in rows.strips(used):
             np.matmul(K.T, to_factor, out=F[columns])
+
+        def left_out(at: Index) -> Float:
+            # P_ii with eigenvalues that are left out raised to the tolerance: large for copies,
+            # of which the others miss nothing.
+            with np.errstate(divide="ignore", invalid="ignore"):
+                P = np.nan_to_num((V * V) @ (1 / np.maximum(values, least)), nan=np.inf)
+            return np.asarray((root[at] - inverse_root[at] / P[at, None]) @ rotation)
+
         weights = np.ones(F.shape[1])
-        sizes = np.maximum(rows.diagonal() - _squares(F), 0.0)
-        held = _held_out(rows, F, used, whitening, rotation, sizes, seed)
+        sizes = np.maximum(rows.diagonal() - np.einsum("ij,ij->i", F, F), 0.0)
+        held = HeldOut.of(rows, F, used, sizes, seed, left_out)
         return F, weights, estimated_error(rows, F, weights, used, held, sizes)
 
     def _choose(self, rows: BaseRows, seed: int) -> Index:
@@ -99,71 +119,17 @@ class Nystrom(AbstractFactorizer):
         rng = np.random.default_rng(seed)
         return np.sort(_SAMPLING[self.sampling](rows.among(every), self.n_landmarks, rng))
 
-    def _rotation(self, rows: BaseRows, used: Index, whitening: _Whitening) -> Float:
+    def _rotation(self, rows: BaseRows, used: Index, inverse_root: Float) -> Float:
         """Leading right singular vectors of ``K_mb K_bb^{-1/2}``, (q, r)."""
-        q = whitening.inverse_root.shape[1]
+        q = inverse_root.shape[1]
         if self.rank is None or self.rank >= q:
             return np.eye(q)
         gram = np.zeros((len(used), len(used)))  # K_bm K_mb
         for _, K in rows.strips(used):
             gram += K @ K.T
-        core = whitening.inverse_root.T @ gram @ whitening.inverse_root
+        core = inverse_root.T @ gram @ inverse_root
         _, V = np.linalg.eigh((core + core.T) / 2)
         return np.asarray(V[:, ::-1][:, : self.rank])
-
-
-@dataclass(frozen=True, slots=True)
-class _Whitening:
-    """``K_bb = root root'`` and its inverse, on the directions that are numerically there.
-
-    Attributes
-    ----------
-    root, inverse_root : (n, q) float64
-        ``V lambda^{1/2}`` and ``V lambda^{-1/2}``.
-    inverse_diagonal : (n,) float64
-        ``P_ii`` with the other eigenvalues raised to the tolerance: large for copies, of which
-        the others miss nothing.
-    """
-
-    root: Float
-    inverse_root: Float
-    inverse_diagonal: Float
-
-    @staticmethod
-    def of(K: Float, tolerance: float) -> _Whitening:
-        """Decompose K, (n, n) symmetric; tolerance is relative to its largest eigenvalue."""
-        values, V = np.linalg.eigh(K)
-        least = max(tolerance, len(K) * np.finfo(np.float64).eps) * max(values[-1], 0.0)
-        kept = values > least
-        roots = np.sqrt(values[kept])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            inverse_diagonal = np.nan_to_num((V * V) @ (1 / np.maximum(values, least)), nan=np.inf)
-        return _Whitening(V[:, kept] * roots, V[:, kept] / roots, inverse_diagonal)
-
-
-def _held_out(
-    rows: BaseRows,
-    F: Float,
-    used: Index,
-    whitening: _Whitening,
-    rotation: Float,
-    sizes: Float,
-    seed: int,
-) -> HeldOut:
-    """Unused landmarks or, where there are few, used ones each seen through the others."""
-    unused = np.setdiff1d(np.arange(rows.landmarks.n_landmarks), used)
-    which, are_unused = held_positions(unused, used, seed)
-    if are_unused:
-        return HeldOut(which, F[rows.rows[which]], sizes[rows.rows[which]])
-    at = np.searchsorted(used, which)
-    missed = whitening.inverse_root[at] / whitening.inverse_diagonal[at, None]
-    embedding = (whitening.root[at] - missed) @ rotation
-    diagonal = rows.diagonal(rows.rows[which])
-    return HeldOut(which, embedding, np.maximum(diagonal - _squares(embedding), 0.0))
-
-
-def _squares(F: Float) -> Float:
-    return np.asarray(np.einsum("ij,ij->i", F, F))
 
 
 def _uniform(K: Float, n: int, rng: np.random.Generator) -> Index:
@@ -202,3 +168,62 @@ _SAMPLING: dict[str, Callable[[Float, int, np.random.Generator], Index]] = {
     "kmeans++": _far_apart,
     "leverage": _by_leverage,
 }
+
+
+@dataclass(frozen=True)
+class Cholesky(AbstractFactorizer):
+    """Greedy pivots among the landmarks until little of the trace is missing.
+
+    The error is estimated from the missing diagonal d: the residual of samples i and j is at most
+    ``sqrt(d_i d_j)``, and how much of that it is, is measured on landmarks that are no pivots or,
+    where fewer than 16 are left, on the pivots left out one at a time.
+
+    Parameters
+    ----------
+    rank : int, optional
+        Most directions; by default as many as landmarks.
+    tolerance : float
+        Stop where the trace of the residual is at most this part of the trace of K. With 0 and
+        all samples as landmarks K is reproduced to rounding.
+
+    Raises
+    ------
+    InputError
+        A parameter out of its range.
+    """
+
+    name: ClassVar[str] = "cholesky"
+    rank: int | None = None
+    tolerance: float = 1e-6
+
+    def __post_init__(self) -> None:
+        check_rank(self.rank, "Cholesky")
+        check_tolerance(self.tolerance, "Cholesky")
+
+    def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
+        """A column of F per pivot, in their order; weights are 1."""
+        b, m = rows.landmarks.inner.shape
+        most = b if self.rank is None else min(self.rank, b)
+        place = {int(sample): k for k, sample in enumerate(rows.rows)}
+        diagonal = rows.diagonal()
+        G, samples, missing = pivoted_cholesky(
+            lambda p: rows.part(np.array([place[p]]), slice(0, m))[0],
+            diagonal,
+            rank=most,
+            tolerance=self.tolerance,
+            among=rows.rows,
+            rounding=ROUNDING * b * diagonal.max(),
+            room=most,  # memory is taken as directions are written
+        )
+        F, weights = np.ascontiguousarray(G.T), np.ones(len(G))
+        pivots = np.array([place[int(sample)] for sample in samples], dtype=np.int64)
+
+        def left_out(at: Index) -> Float:
+            # K_bb = F_b F_b', a triangle: P_ii = q_i' q_i with q_i column i of its inverse.
+            triangle = F[samples]
+            inverse = solve_triangular(triangle, np.eye(len(pivots)), lower=True)[:, at].T  # (s, r)
+            P = np.einsum("ij,ij->i", inverse, inverse)
+            return np.asarray(triangle[at] - inverse / P[:, None])
+
+        held = HeldOut.of(rows, F, pivots, missing, seed, left_out)
+        return F, weights, estimated_error(rows, F, weights, pivots, held, missing)
