@@ -30,10 +30,10 @@ from tables import seconds, size, table
 
 import dhsic
 from dhsic.plans.asking import Foreseen
+from dhsic.plans.dry import CountedSource
 from dhsic.plans.rounds import work_of
 from dhsic.plans.text import duration
 from dhsic.plans.time import Overheads, Rates, Setting, Terms
-from dhsic.plans.work import CountedSource
 from dhsic.runtime.threads import usable_cores
 
 #: Features of the store that rates of reading are measured on.
@@ -122,15 +122,12 @@ def work_for(source, y, asked, n_threads):
     """(work, promise of the driver) of a selection on a cluster of so many threads."""
     run = dhsic.BAHSIC(**asked).new_run(source, y, Foreseen(n_threads), memory=UNLIMITED)
     promise, budget = run.selector.fitted(run)
-    return work_of(run, promise, budget), promise
+    return work_of(run, budget), promise
 
 
 def predicted(work, setting):
-    """Seconds by what takes them: of the passes that are certain, and of all."""
-    return tuple(
-        sum((setting.terms(p) for p in work.passes if is_open or not p.is_open), Terms())
-        for is_open in (False, True)
-    )
+    """Seconds by what takes them: where low rank meets its tolerance, and where it does not."""
+    return tuple(sum(map(setting.terms, end.steps), Terms()) for end in (work.least, work.most))
 
 
 def predict(options):
@@ -161,7 +158,7 @@ def _on(options, rates, costs, m, d, n_workers):
         "terms": asdict(least),
         "seconds": least.total,
         "at_most": most.total,
-        "jobs": work.total(lambda p: p.n_jobs),
+        "jobs": work.least.total(lambda p: p.n_jobs),
         "state_bytes": work.state_bytes,
         "driver_bytes": promise.total,
     }

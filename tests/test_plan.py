@@ -18,8 +18,8 @@ from dhsic.passes import reader as reading
 from dhsic.passes.reader import Reader
 from dhsic.plans import Plan, Rates, plan
 from dhsic.plans.asking import Foreseen
+from dhsic.plans.dry import DryRun
 from dhsic.plans.time import Expected
-from dhsic.plans.work import CountingKeeper
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors import METHODS
@@ -79,7 +79,7 @@ def test_rounds_and_bytes_are_those_of_the_run(store, data, options):
     y = None if options.get("label_kernel") == "self" else data[1]
     told, result = asked(store, y, **options)
 
-    assert told.work.bytes_of_rounds() == result["round_bytes_read"].to_numpy().tolist()
+    assert told.work.least.bytes_read == result["round_bytes_read"].to_numpy().tolist()
     assert list(told.work.sizes) == result["round_n_features"].to_numpy().tolist()
     assert (told.n_rounds, told.bytes_read) == (result.sizes["rounds"], BYTES)
 
@@ -112,7 +112,7 @@ def test_rounds_in_low_rank_read_what_was_foreseen(tmp_path, rng, monkeypatch):
     thin = [str(e).startswith("low rank") for e in result["round_engine"].to_numpy()]
     assert sum(thin) == 4
     read = result["round_bytes_read"].to_numpy()[thin]
-    assert told.work.bytes_of_rounds()[:4] == read.tolist()
+    assert told.work.least.bytes_read[:4] == read.tolist()
 
 
 def test_bytes_of_a_cluster_are_foreseen(store, data, client, tmp_path, monkeypatch):
@@ -138,7 +138,7 @@ def test_a_reader_that_counts_decides_as_one_that_reads(data):
     with Threads(1) as runtime, pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "COMPACT_BYTES", compact)
         real = Reader(source, runtime)
-        counting = replace(real, keeper=CountingKeeper())
+        counting = replace(real, execution=DryRun())
         S = np.arange(d)
         real, jobs, n_bytes = real.first_pass()
         counting, counted, counted_bytes = counting.first_pass()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -51,8 +52,12 @@ class SelectionState:
         Those that the record names as returned are in S again, and no longer in S-dagger.
         """
         back = returned(record)
-        keeps = ~np.isin(self.eliminated, back)
-        S = np.setdiff1d(np.union1d(self.survivors, back), features, assume_unique=True)
+        keeps: Any = slice(None)
+        S = self.survivors
+        if back.size:
+            keeps = ~np.isin(self.eliminated, back)
+            S = np.sort(np.concatenate([S, back]))
+        S = np.setdiff1d(S, features, assume_unique=True)
         number = self.round + 1
         return SelectionState(
             round=number,

@@ -24,6 +24,11 @@ from dhsic.namespace import Movable, cast, namespace_of, zeros
 PANEL = 128
 
 
+def form_flops(m: int) -> float:
+    """Flops of a quadratic form x' A x, with one triangle of A."""
+    return float(m * (m + PANEL))
+
+
 @dataclass(frozen=True, slots=True)
 class Quadratic(Movable):
     """A symmetric (m, m) matrix, ready for quadratic forms.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from dhsic.lowrank.projections import Cholesky
 from dhsic.passes.reader import WORTH_MANY, grouped
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.sums import AbstractFeatureSum
-from dhsic.passes.task import AbstractPass, Tile, Values, cut, tile_height
+from dhsic.passes.task import AbstractSizedPass, AbstractSum, Cost, Tile, Values, cut, tile_height
 from dhsic.sources.scaling import Codes, Scaling, scaling_of
 from dhsic.sources.views import checksums
 
@@ -52,6 +53,9 @@ MOST_LANDMARKS, MOST_ENTRIES = 1024, 1 << 26
 #: Features of a tile of a statistic at least, for a product over few waits for memory; and entries
 #: of it at a time, 16 MiB in float32.
 LEAST_HEIGHT, STRIP_ENTRIES = 64, 1 << 22
+#: Tiles of a task, in float32: codes, squares, products. And time of measuring a value, over that
+#: of standardising it.
+TILES, MEASURING = 6, 9.0
 #: Features whose products are added up in float32.
 IN_SINGLE = 2048
 Sums = tuple[Float, Float]
@@ -60,6 +64,11 @@ Sums = tuple[Float, Float]
 def tile_entries(m: int) -> int:
     """Entries of a tile at a time, at most."""
     return min(max(tile_height(m), LEAST_HEIGHT) * m, max(STRIP_ENTRIES, m))
+
+
+def lowrank_tile(m: int) -> int:
+    """Bytes that a task in low rank holds."""
+    return TILES * 4 * tile_entries(m)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +193,11 @@ class LandmarkSum(AbstractFeatureSum):
         """Begin with `features`, whose sums a first pass gave, part by part."""
         if self.chosen.is_everyone:
             self.restart(features)
-        else:
-            self._set(_added(parts))
-            self.begin(features)
+            return
+        self.clear()
+        for part in parts:
+            LandmarkSums(self.chosen.rows).add(self._against_landmarks, part)
+        self.begin(features)
 
     def clear(self) -> None:
         self._set((np.zeros((len(self.chosen.rows), self._m)), np.zeros(self._m)))
@@ -204,7 +215,7 @@ class LandmarkSum(AbstractFeatureSum):
             for have, part in zip(known, gone, strict=True):
                 np.subtract(have, part, out=have)
         else:
-            np.subtract(known, gone, out=known)
+            known -= gone
         self._set(known)
         self.data.compact(self.features)
 
@@ -248,15 +259,12 @@ class LandmarkSum(AbstractFeatureSum):
             n *= 2
         return LandmarkSet.of(self._m, n, self._seed, everyone=n_rows == self._m)
 
-    def _sum(self, features: Index) -> Sums | Float:
+    def _sum(self, features: Index) -> Any:
         jobs, reader = self.data.jobs(features), self.data.reader
         if not self.chosen.is_everyone:
             jobs = grouped(jobs, WORTH_MANY)
-            return _added(reader.map(LandmarkSums(self.chosen.rows), jobs))
-        upper = zero_upper(self._m)
-        for part in reader.map(AllSums(), grouped(jobs, WORTH_SQUARES)):
-            add_packed(upper, part)
-        return upper
+            return reader.added(LandmarkSums(self.chosen.rows), jobs)
+        return reader.added(AllSums(), grouped(jobs, WORTH_SQUARES))
 
     def _set(self, sums: Sums | Float) -> None:
         self._sums: Sums | Float = sums
@@ -281,17 +289,8 @@ class LandmarkSum(AbstractFeatureSum):
         return Landmarks(np.where(above, known[rows], known[:, rows].T), self.norms, rows)
 
 
-def _added(parts: Iterable[Sums]) -> Sums:
-    more = iter(parts)
-    inner, norms = (np.require(sums, requirements="W") for sums in next(more))
-    for part, part_norms in more:
-        inner += part
-        norms += part_norms
-    return inner, norms
-
-
 @dataclass(frozen=True, slots=True)
-class MeasureLandmarks(AbstractPass):
+class MeasureLandmarks(AbstractSizedPass):
     """Scaling of the features, their statistic against landmarks; whether all are genotypes."""
 
     landmarks: Index
@@ -316,9 +315,12 @@ class MeasureLandmarks(AbstractPass):
             parts.append(scaling)
         return Scaling.join(parts), statistic.sums(), are_codes
 
+    def cost(self, m: int) -> Cost:
+        return replace(LandmarkSums(self.landmarks).cost(m), values=MEASURING * m)
+
 
 @dataclass(frozen=True, slots=True)
-class LandmarkSums(AbstractPass):
+class LandmarkSums(AbstractSum):
     """Inner products of landmarks and samples, (b, m), and norms, (m,), over the features."""
 
     landmarks: Index
@@ -333,9 +335,20 @@ class LandmarkSums(AbstractPass):
                 statistic.add_codes(codes, tile.scaling)
         return statistic.sums()
 
+    def zero(self, m: int) -> Sums:
+        return np.zeros((len(self.landmarks), m)), np.zeros(m)
+
+    def add(self, total: Sums, part: Sums) -> None:
+        for have, more in zip(total, part, strict=True):
+            np.add(have, more, out=have)
+
+    def cost(self, m: int) -> Cost:
+        b = len(self.landmarks)
+        return Cost(float32=2.0 * b * m, values=m, result=8 * m * (b + 1), tile=lowrank_tile(m))
+
 
 @dataclass(frozen=True, slots=True)
-class AllSums(AbstractPass):
+class AllSums(AbstractSum):
     """Upper triangle of the inner products of all samples over the features, packed."""
 
     def over(self, blocks: Iterator[Tile], m: int) -> Float:
@@ -350,6 +363,15 @@ class AllSums(AbstractPass):
                 n = 0
         upper += part
         return packed(upper)
+
+    def zero(self, m: int) -> Float:
+        return zero_upper(m)
+
+    def add(self, total: Float, part: Float) -> None:
+        add_packed(total, part)
+
+    def cost(self, m: int) -> Cost:
+        return Cost(float32=float(m) ** 2, values=m, result=4 * m * (m + 1), tile=lowrank_tile(m))
 
 
 class _Statistic:

@@ -74,6 +74,12 @@ def flops_of_round(m: int, n_features: int) -> float:
     return 2.3 * m * m * n_features
 
 
+def exact_takes_over(m: int, n_features: int, *, eager: bool) -> bool:
+    """Whether a round of so many features is for the exact engine, where that may be used."""
+    cheap = flops_of_round(m, n_features) <= CHEAP
+    return n_features <= FEW_FEATURES or (eager and cheap)
+
+
 class LowRankScorer(AbstractScorer):
     """In linear time, as long as it is good enough.
 
@@ -137,8 +143,7 @@ class LowRankScorer(AbstractScorer):
 
     def begin(self, S: Index) -> AbstractScorer:
         self._question = None
-        cheap = flops_of_round(self._data.n_samples, S.size) <= CHEAP
-        now = S.size <= FEW_FEATURES or (self._eager and cheap)
+        now = exact_takes_over(self._data.n_samples, S.size, eager=self._eager)
         if now and self._may_square and self._exact is not None:
             return self._exactly(S).begin(S)
         if not self._choices.kernel.is_additive:

@@ -10,22 +10,21 @@ from dhsic.engines.final import LONGEST_TAYLOR
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_kernels import MOST_DECOMPOSED
 from dhsic.kernels.table import check_approx
+from dhsic.linalg.quadratic import PANEL, form_flops
 from dhsic.memory import Promise, fitted, promise
-from dhsic.passes.landmarks import check_number, first_number, most_number, tile_entries
+from dhsic.passes.landmarks import check_number, first_number, lowrank_tile, most_number
 from dhsic.passes.lowrank import CHEAP, FEW_FEATURES, MOST_SAMPLES, flops_of_round, sample_size
 from dhsic.passes.reader import COMPACT_BYTES, HOME_BYTES, THINNED, block_bytes
 from dhsic.passes.sums import EPOCH, FEW
-from dhsic.passes.task import TILE
+from dhsic.passes.task import Cost, exact_tile
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources.base import AbstractSource
 
 #: Matrices of ridge kernels: K, its resolvent with what inverting it takes, B; in place of bases.
 BASES_OF_RIDGE = 4
-#: Tiles of a task of the exact engine, in float64: values, functions, products; radial kernels
-#: keep powers. And (m, m) matrices of a ridge kernel's definition.
-TILES_EXACT, TILES_RADIAL, SQUARES_SOLVING = 8, 14, 8
-#: Tiles of a task in low rank, in float32: codes, squares, products.
-TILES = 6
+#: Tiles of a task for radial kernels, which keep powers, and (m, m) matrices of a ridge kernel's
+#: definition.
+TILES_RADIAL, SQUARES_SOLVING = 14, 8
 
 
 @dataclass(frozen=True)
@@ -70,6 +69,23 @@ def _factors(label_kernel: str, m: int) -> bool:
     return label_kernel != "precomputed" or m <= MOST_DECOMPOSED
 
 
+def exact_scoring(
+    kernel: AbstractKernel, m: int, products: float = 1.0, dtype: str = "float32"
+) -> Cost:
+    """Of a pass by the exact engine with so many products of a feature.
+
+    A triangle is sent for each base of an expansion that has an order of its own.
+    """
+    triangle, flops = m * (m + PANEL) // 2 + m, form_flops(m) * products
+    return Cost(
+        float32=flops if dtype == "float32" else 0.0,
+        float64=flops if dtype == "float64" else 0.0,
+        values=m,
+        state=(kernel.exact_order or 1) * np.dtype(dtype).itemsize * triangle,
+        tile=_tile_bytes(kernel, m),
+    )
+
+
 def memory_of(
     plan: EnginePlan,
     source: AbstractSource,
@@ -94,7 +110,7 @@ def memory_of(
             sample_entries=sample_size(m) * m if plan.begins_thin else 0,
             block_bytes=block_bytes(source, m),
             tile_bytes=max(
-                TILES * 4 * tile_entries(m) if plan.begins_thin else 0,
+                lowrank_tile(m) if plan.begins_thin else 0,
                 _tile_bytes(kernel, m) if plan.may_square else 0,
             ),
             n_threads=runtime.n_here,
@@ -115,9 +131,10 @@ def _bases(kernel: AbstractKernel) -> int:
 
 def _tile_bytes(kernel: AbstractKernel, m: int) -> int:
     """Temporaries of one tile of the exact engine; of the definition, for ridge kernels."""
-    tiles = TILES_RADIAL if kernel.scored_by == "taylor" else TILES_EXACT
+    if kernel.scored_by == "taylor":
+        return exact_tile(m, TILES_RADIAL)
     solving = SQUARES_SOLVING * m * m * 8 if kernel.scored_by == "matrix" else 0
-    return max(tiles * TILE * m * 8, solving)
+    return max(exact_tile(m), solving)
 
 
 def _landmarks(m: int, *, may_square: bool) -> int:

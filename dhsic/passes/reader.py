@@ -34,7 +34,7 @@ from dhsic.passes.scratch import (
     writing_jobs,
 )
 from dhsic.passes.survivors import HeldSource, RecutSource
-from dhsic.passes.task import AbstractPass, Columns, Extremes, Gather, run
+from dhsic.passes.task import AbstractPass, AbstractSum, Columns, Extremes, Gather, run
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.runtime.threads import Threads, usable_cores
 from dhsic.sources.base import AbstractSource, Block
@@ -106,8 +106,20 @@ class Location(Enum):
     MEMORY, HOME, SCRATCH, STORED = "memory", "memory of this process", "scratch", "the store"
 
 
-class AbstractKeeper(ABC):
-    """Keeps survivors where they belong."""
+class AbstractExecution(ABC):
+    """How what a reader is asked for is done: in truth, or by a plan, which counts it."""
+
+    @abstractmethod
+    def map(self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
+        """Results of the pass over the jobs, in order."""
+
+    @abstractmethod
+    def joined(self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
+        """Results to be put one after the other, in order, whatever each of them is over."""
+
+    @abstractmethod
+    def added(self, reader: Reader, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+        """Results added up, in the order of jobs."""
 
     @abstractmethod
     def keep(self, reader: Reader, features: Index, form: Form, place: Location) -> Reader | None:
@@ -120,8 +132,38 @@ class AbstractKeeper(ABC):
         """
 
 
-class Keeper(AbstractKeeper):
-    """Reads survivors and keeps them."""
+class Execution(AbstractExecution):
+    """Through the runtime of the reader; a failure ends its scratch too."""
+
+    def map(self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
+        return self._through(reader.runtime.map, reader, a_pass, jobs)
+
+    def joined(self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
+        """A cluster gets a few jobs for each of its threads, since each takes it milliseconds."""
+        if reader.runtime.is_remote:
+            jobs = merged(jobs, JOBS_PER_THREAD * reader.runtime.n_workers)
+        return self._through(reader.runtime.joined, reader, a_pass, jobs)
+
+    def added(self, reader: Reader, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+        total = a_pass.zero(reader.n_samples)
+        for part in self.map(reader, a_pass, jobs):
+            a_pass.add(total, part)
+        return total
+
+    def _through(
+        self,
+        way: Callable[..., Iterator[Any]],
+        reader: Reader,
+        a_pass: AbstractPass,
+        jobs: Sequence[Job],
+    ) -> Iterator[Any]:
+        try:
+            yield from way(run, reader.source, jobs, (a_pass, reader.rows))
+        except GeneratorExit:
+            raise
+        except BaseException:
+            reader.close()
+            raise
 
     def keep(self, reader: Reader, features: Index, form: Form, place: Location) -> Reader | None:
         if place is Location.STORED:
@@ -208,8 +250,8 @@ class Reader:
         Whether survivors of a cluster have come to this process.
     device : str or None
         What features are scored on, None for the cores.
-    keeper : AbstractKeeper
-        What keeps survivors; that of a plan only counts them.
+    execution : AbstractExecution
+        How passes are run and survivors kept; that of a plan only counts.
     """
 
     source: AbstractSource
@@ -220,7 +262,7 @@ class Reader:
     memory: int | None = None
     is_home: bool = False
     device: str | None = field(default_factory=wanted_device)
-    keeper: AbstractKeeper = field(default_factory=Keeper)
+    execution: AbstractExecution = field(default_factory=Execution)
 
     @property
     def n_samples(self) -> int:
@@ -259,7 +301,7 @@ class Reader:
 
     def _places(self, features: Index) -> Index:
         """Positions of features in the source, (s,)."""
-        return features if self.held is None else np.searchsorted(self.held, features)
+        return features if self.held is None else positions(features, self.held)
 
     def _stored(self, at: Index) -> Iterator[tuple[Block, slice]]:
         """Stored blocks and which of the positions `at` (ascending) lie in each."""
@@ -282,28 +324,16 @@ class Reader:
         return block_width(self.n_samples, d, np.dtype(self.source.dtype).itemsize)
 
     def map(self, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
-        """Results of the pass over the jobs, in order; a failure ends the scratch too."""
-        return self._through(self.runtime.map, a_pass, jobs)
-
-    def _through(
-        self, way: Callable[..., Iterator[Any]], a_pass: AbstractPass, jobs: Sequence[Job]
-    ) -> Iterator[Any]:
-        try:
-            yield from way(run, self.source, jobs, (a_pass, self.rows))
-        except GeneratorExit:
-            raise
-        except BaseException:
-            self.close()
-            raise
+        """Results of the pass over the jobs, in order."""
+        return self.execution.map(self, a_pass, jobs)
 
     def joined(self, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
-        """Results of a pass that works block by block, in order: to be put one after the other.
+        """Results of a pass that works block by block, in order: to be put one after the other."""
+        return self.execution.joined(self, a_pass, jobs)
 
-        A cluster gets a few jobs for each of its threads, since each takes it milliseconds.
-        """
-        if self.runtime.is_remote:
-            jobs = merged(jobs, JOBS_PER_THREAD * self.runtime.n_workers)
-        return self._through(self.runtime.joined, a_pass, jobs)
+    def added(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+        """Results of the pass, added up in the order of jobs."""
+        return self.execution.added(self, a_pass, jobs)
 
     def close(self) -> None:
         """Remove the scratch that is read from, if there is one, and end threads of its own."""
@@ -365,7 +395,7 @@ class Reader:
             if place is Location.STORED and self._is_lazy:
                 continue
             try:
-                kept = self.keeper.keep(self, features, form, place)
+                kept = self.execution.keep(self, features, form, place)
             except UnwritableError as error:
                 warnings.warn(
                     f"Survivors cannot be written to scratch ({error}), so the run goes on with "
@@ -373,7 +403,7 @@ class Reader:
                     "place with more (on a cluster, scratch= of its runtime).",
                     stacklevel=2,
                 )
-                kept = self.keeper.keep(self, features, form, Location.STORED) or self
+                kept = self.execution.keep(self, features, form, Location.STORED) or self
             if kept is not None:
                 return kept
         return self
@@ -428,6 +458,17 @@ class Reader:
         chunk = chunk_width(self._width(at.size), form)
         most = JOBS_PER_THREAD * self.runtime.n_workers
         return writing_jobs(list(self._stored(at)), at, chunk, most), chunk
+
+
+def positions(some: Index, among: Index) -> Index:
+    """Where `some` of the features `among` are, both ascending; by a table where that is sooner."""
+    if some.size == among.size:
+        return np.arange(some.size)
+    if min(some.size, among.size) * 8 < among[-1]:
+        return np.searchsorted(among, some)
+    table = np.empty(among[-1] + 1, dtype=np.int64)
+    table[among] = np.arange(among.size)
+    return np.asarray(table[some])
 
 
 def grouped(jobs: Sequence[Job], worth_many: int = WORTH_MANY) -> list[Job]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.engines.base import AbstractEngine, FeatureStats
-from dhsic.passes.reader import Reader
+from dhsic.passes.reader import AbstractExecution, Execution, Reader
 from dhsic.passes.task import AbstractPass, Score, Values
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.sources.base import AbstractSource
@@ -33,8 +33,10 @@ class ScaledReader:
 
     Parameters
     ----------
-    source, runtime, rows, memory
+    source, runtime, rows, memory, execution
         As of `Reader`.
+    scaling : Scaling, optional
+        Of all features, where a plan supposes what a first pass would find.
 
     Attributes
     ----------
@@ -52,10 +54,14 @@ class ScaledReader:
         runtime: AbstractRuntime,
         rows: Index | None = None,
         memory: int | None = None,
+        *,
+        execution: AbstractExecution | None = None,
+        scaling: Any = None,
     ) -> None:
-        self.reader = Reader(source, runtime, rows, memory=memory)
+        how = execution or Execution()
+        self.reader = Reader(source, runtime, rows, memory=memory, execution=how)
         self.reporter: Reporter | None = None
-        self._scaling: Scaling | None = None
+        self._scaling: Scaling | None = scaling
         self.bytes_read = 0
 
     @property
@@ -97,8 +103,9 @@ class ScaledReader:
         for result in self.reader.map(a_pass, jobs):
             parts.append(result[0])
             yield result
-        self._scaling = Scaling.join(parts)
-        self.reader = self.reader.checked(self._scaling)
+        if self._scaling is None:
+            self._scaling = Scaling.join(parts)
+            self.reader = self.reader.checked(self._scaling)
 
     def jobs(
         self,
@@ -122,12 +129,6 @@ class ScaledReader:
         """What the engine finds of features; the reporter hears of them where `aloud`."""
         score = Score(engine, state, dtype_of(engine))
         return self.scored(score, self.jobs(features), aloud=aloud)
-
-    def summed(self, a_pass: AbstractPass, jobs: Sequence[Job], into: Float) -> Float:
-        """Results of a pass, added in the order of the jobs."""
-        for part in self.reader.map(a_pass, jobs):
-            into += part
-        return into
 
     def scored(self, a_pass: AbstractPass, jobs: Sequence[Job], *, aloud: bool) -> Array:
         """Results of a pass that scores, one after the other."""

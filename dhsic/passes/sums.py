@@ -19,7 +19,7 @@ from dhsic.engines.base import AnyQuestion, Question
 from dhsic.kernels.bandwidth import DistanceStats, Known
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import AbstractSums, Statistic, zero_upper
-from dhsic.passes.reader import grouped
+from dhsic.passes.reader import grouped, positions
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.task import Sum
 
@@ -99,8 +99,9 @@ class AbstractFeatureSum(ABC):
             self.data.compact(S)
             self.restart(S)
         else:
-            gone = np.setdiff1d(self.features, S, assume_unique=True)
-            self.features = S
+            stays = np.zeros(self.features.size, dtype=bool)
+            stays[positions(S, self.features)] = True
+            gone, self.features = self.features[~stays], S
             self.remove(gone)
 
     def replay(self, survivors: Sequence[Index], restarted: Collection[int] = ()) -> None:
@@ -126,10 +127,11 @@ class AbstractFeatureSum(ABC):
 class SquareSum(AbstractFeatureSum):
     """Of all samples with each other, (m, m), its upper triangle."""
 
-    def __init__(self, data: ScaledReader, sums: AbstractSums) -> None:
+    def __init__(self, data: ScaledReader, sums: AbstractSums, upper: Float | None = None) -> None:
+        """Of what `sums` says; `upper` is where to put it, by default new memory."""
         super().__init__(data)
         self._sums = sums
-        self._upper = zero_upper(data.n_samples)
+        self._upper = zero_upper(data.n_samples) if upper is None else upper
 
     @property
     def statistic(self) -> Statistic:
@@ -150,7 +152,8 @@ class SquareSum(AbstractFeatureSum):
 
     def add(self, features: Index) -> None:
         if features.size > FEW_CHOSEN:
-            self.data.summed(Sum(self._sums), self.data.jobs(features), self._upper)
+            for part in self.data.reader.map(Sum(self._sums), self.data.jobs(features)):
+                self.include(part)
         else:
             self._sums.add(self._upper, self.data.values(features))
 
@@ -180,9 +183,8 @@ class SquareSum(AbstractFeatureSum):
     def question(self, kernel: AbstractKernel, sigma: float, W: Any) -> Question:
         return Question(kernel, sigma, W, self.statistic, self.data.reader.runtime.each)
 
-    def _sum(self, features: Index) -> Float:
-        jobs = grouped(self.data.jobs(features))
-        return self.data.summed(Sum(self._sums), jobs, zero_upper(self.data.n_samples))
+    def _sum(self, features: Index) -> Any:
+        return self.data.reader.added(Sum(self._sums), grouped(self.data.jobs(features)))
 
 
 def survivors_of(state: SelectionState) -> list[Index]:

@@ -25,8 +25,9 @@ from dhsic.runtime.base import Job
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Codes, Scaling, measure, standardise
 
-#: Features of a tile: standardised values, product and left functions stay in the cache.
-TILE = 384
+#: Features of a tile: standardised values, product and left functions stay in the cache. And tiles
+#: of a task of the exact engine, in float64: values, functions, products.
+TILE, TILES = 384, 8
 #: Entries of a tile in low rank, 4 MiB in float32, and the most features of one.
 TILE_ENTRIES, WIDEST = 1 << 20, 512
 
@@ -100,12 +101,70 @@ def tile_height(m: int) -> int:
     return max(1, min(WIDEST, TILE_ENTRIES // max(1, m)))
 
 
+def exact_tile(m: int, tiles: int = TILES) -> int:
+    """Bytes that a task holds where features are standardised in float64."""
+    return tiles * TILE * m * 8
+
+
 class AbstractPass(ABC):
     """What is done with features. Frozen, picklable."""
 
     @abstractmethod
     def over(self, blocks: Iterator[Tile], m: int) -> Any:
         """Result of a job from its blocks, in order, of m samples each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a pass takes, from sizes alone: a plan counts it, and the memory estimate its largest.
+
+    Attributes
+    ----------
+    float32, float64 : float
+        Flops of matrix products, a feature.
+    values : float
+        Values that are made ready, a feature, in the time of standardising one.
+    columns, result : int
+        Bytes that come back of a feature, and of a job to be added up, where they are many.
+    state, sent : int
+        Bytes of its state, which every worker gets: at most, and as it turns out (0: the same).
+    tile : int
+        Bytes that a task holds besides its blocks and its result.
+    """
+
+    float32: float = 0.0
+    float64: float = 0.0
+    values: float = 0.0
+    columns: int = 0
+    result: int = 0
+    state: int = 0
+    sent: int = 0
+    tile: int = 0
+
+
+def square_cost(m: int) -> Cost:
+    """Of a sum over features for every two samples: one triangle of it is computed."""
+    return Cost(float64=float(m) ** 2, values=m, result=8 * m**2, tile=exact_tile(m))
+
+
+class AbstractSizedPass(AbstractPass):
+    """A pass of which sizes say what it takes."""
+
+    @abstractmethod
+    def cost(self, m: int) -> Cost:
+        """Cost over m samples."""
+
+
+class AbstractSum(AbstractSizedPass):
+    """A pass whose results are added up."""
+
+    @abstractmethod
+    def zero(self, m: int) -> Any:
+        """Sum of no results."""
+
+    @abstractmethod
+    def add(self, total: Any, part: Any) -> None:
+        """Add a result, in place."""
 
 
 def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | None]) -> Any:
@@ -147,7 +206,7 @@ class Extremes(AbstractPass):
 
 
 @dataclass(frozen=True, slots=True)
-class Measure(AbstractPass):
+class Measure(AbstractSizedPass):
     """Scaling of the features and, with `sums`, the upper triangle of their statistic."""
 
     standardize: bool = True
@@ -163,9 +222,12 @@ class Measure(AbstractPass):
                 self.sums.add(upper, Z)
         return Scaling.join(parts), upper
 
+    def cost(self, m: int) -> Cost:
+        return Cost(values=m, tile=exact_tile(m)) if self.sums is None else square_cost(m)
+
 
 @dataclass(frozen=True, slots=True)
-class Values(AbstractPass):
+class Values(AbstractSizedPass):
     """Standardised values, (c, m), computed in float64; each the same whatever others there are."""
 
     dtype: Any = np.float64
@@ -176,9 +238,12 @@ class Values(AbstractPass):
             [tile.values(np.float64).astype(self.dtype, copy=False) for tile in tiles]
         )
 
+    def cost(self, m: int) -> Cost:
+        return Cost(values=m, columns=m * np.dtype(self.dtype).itemsize)
+
 
 @dataclass(frozen=True, slots=True)
-class Sum(AbstractPass):
+class Sum(AbstractSum):
     """Upper triangle of the statistic, (m, m)."""
 
     sums: AbstractSums
@@ -188,6 +253,15 @@ class Sum(AbstractPass):
         for tile in cut(blocks, 2 * TILE):
             self.sums.add(upper, tile.values(np.float64))
         return upper
+
+    def zero(self, m: int) -> Float:
+        return zero_upper(m)
+
+    def add(self, total: Float, part: Float) -> None:
+        total += part
+
+    def cost(self, m: int) -> Cost:
+        return square_cost(m)
 
 
 @dataclass(frozen=True, slots=True)

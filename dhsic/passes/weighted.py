@@ -17,12 +17,22 @@ import numpy as np
 
 from dhsic._typing import Float, Index, Mask
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
-from dhsic.kernels.statistic import InnerProducts, Statistic, zero_upper
+from dhsic.kernels.statistic import InnerProducts, Statistic
 from dhsic.linalg.quadratic import Quadratic
 from dhsic.lowrank.random_features import CHUNK, random_directions
 from dhsic.passes.reader import grouped
 from dhsic.passes.scaled import Reporter, ScaledReader
-from dhsic.passes.task import TILE, AbstractPass, Measure, Sum, Tile, cut
+from dhsic.passes.task import (
+    TILE,
+    AbstractPass,
+    AbstractSum,
+    Cost,
+    Measure,
+    Sum,
+    Tile,
+    cut,
+    exact_tile,
+)
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
@@ -113,8 +123,7 @@ class WeightedSource:
     def projections(self, w: Float, n_directions: int) -> Float:
         """``sum_j w_j omega_kj x_j``, (n_directions, m)."""
         jobs = grouped(self._jobs(self._left, w))
-        total = np.zeros((n_directions, self.n_samples))
-        return self._left.summed(Projections(self._seed, n_directions), jobs, total)
+        return np.asarray(self._left.reader.added(Projections(self._seed, n_directions), jobs))
 
     def pulls(self, B: Float) -> Float:
         """``sum_k omega_kj <B_k, x_j>``, (n,)."""
@@ -142,7 +151,7 @@ class WeightedSource:
 
     def _sum(self, data: ScaledReader, w: Float) -> Statistic:
         jobs = grouped(self._jobs(data, w))
-        return Statistic(data.summed(Sum(InnerProducts()), jobs, zero_upper(data.n_samples)))
+        return Statistic(data.reader.added(Sum(InnerProducts()), jobs))
 
     def _scored(self, data: ScaledReader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Float:
         data.reporter = self.reporter
@@ -168,7 +177,7 @@ class Spreads(AbstractPass):
 
 
 @dataclass(frozen=True, slots=True)
-class Projections(AbstractPass):
+class Projections(AbstractSum):
     """``sum_j omega_kj x_j`` over weighted features, (n_directions, m)."""
 
     seed: int
@@ -180,6 +189,16 @@ class Projections(AbstractPass):
             omega = random_directions(self.seed, part.tags, self.n_directions)
             total += omega @ part.values(np.float64)
         return total
+
+    def zero(self, m: int) -> Float:
+        return np.zeros((self.n_directions, m))
+
+    def add(self, total: Float, part: Float) -> None:
+        total += part
+
+    def cost(self, m: int) -> Cost:
+        R = self.n_directions
+        return Cost(2.0 * R * m, values=m, result=8 * R * m, tile=exact_tile(m + R))
 
 
 @dataclass(frozen=True, slots=True)

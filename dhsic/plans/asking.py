@@ -17,9 +17,8 @@ from dhsic.errors import ClusterError, InputError, MemoryBudgetError
 from dhsic.memory import COPIES, Promise, human
 from dhsic.passes.once import LOOKED_AT
 from dhsic.plans.plan import Plan, Stored
-from dhsic.plans.rounds import work_of
+from dhsic.plans.rounds import Work, work_of
 from dhsic.plans.time import NETWORK, Expected, Rates
-from dhsic.plans.work import Work
 from dhsic.runtime.base import AbstractRuntime, Job, Task, WorkerMemory
 from dhsic.runtime.threads import Threads, usable_cores
 from dhsic.selectors.parameters import BYTES
@@ -194,7 +193,7 @@ def plan_of(
     promise, budget = run.selector.fitted(run)
     limits = WorkerMemory(worker_memory, said_by="worker_memory=") if is_remote else None
     budget = run.room_on_workers(limits, budget)
-    work, data = work_of(run, promise, budget), Stored.of(run.source, m)
+    work, data = work_of(run, budget), Stored.of(run.source, m)
     check_fits(promise, run, data.block_bytes)
     worker = None
     if limits is not None:
@@ -283,6 +282,6 @@ def _times(run: SelectionRun, work: Work, rates: Rates) -> Iterator[Expected]:
 def _elsewhere(run: SelectionRun, n_workers: int) -> Work:
     """The same run on a cluster."""
     there = replace(run, runtime=Foreseen(n_workers), memory=1 << 62)
-    work = work_of(there, *there.selector.fitted(there))
+    work = work_of(there, there.selector.fitted(there)[1])
     assert work is not None, "it is foreseen here, so it is there"
     return work

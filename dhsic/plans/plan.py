@@ -17,9 +17,9 @@ import numpy as np
 
 from dhsic.memory import Promise
 from dhsic.passes.reader import block_width
+from dhsic.plans.rounds import Work
 from dhsic.plans.text import as_text, rows, times
 from dhsic.plans.time import Expected, Rates
-from dhsic.plans.work import Work
 from dhsic.selectors.workers import WorkerPromise
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.views import whole_of
@@ -179,7 +179,7 @@ class Plan:
     @property
     def bytes_read(self) -> int | None:
         """Stored bytes of all rounds, as the history of the run will have them."""
-        return None if self.work is None else sum(self.work.bytes_of_rounds())
+        return None if self.work is None else self.work.bytes_read[0]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -188,8 +188,8 @@ class Plan:
         if work is not None:
             rounds = {
                 "count": len(work.sizes),
-                "n_features": list(work.sizes),
-                "bytes_read": work.bytes_of_rounds(),
+                "n_features": work.sizes,
+                "bytes_read": work.least.bytes_read,
             }
         return {
             "method": self.method,
@@ -226,17 +226,17 @@ class Plan:
 
 
 def _totals(work: Work) -> dict[str, Any]:
-    """Sums over the steps, without and with those that low rank may need."""
+    """Sums over the steps, where low rank meets its tolerance and where it does not."""
     flops = {
         name: work.both(attrgetter(name)) if work.is_timed else None
         for name in ("float32", "float64")
     }
     return {
         "passes": work.n_passes,
-        "bytes_read": work.both(lambda p: p.bytes_read),
+        "bytes_read": work.bytes_read,
         "bytes_decoded": work.both(lambda p: p.bytes_decoded),
         "flops": flops,
-        "jobs": work.both(lambda p: 0 if p.what == "prepare" else p.n_jobs),
+        "jobs": work.both(lambda p: p.n_jobs if p.n_features else 0),
         "broadcast_bytes": work.state_bytes,
         "survivors": work.survivors,
     }

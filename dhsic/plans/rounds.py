@@ -1,31 +1,38 @@
-"""The work of a run that has not begun, from its sizes: which rounds, and which passes in each.
+"""The work of a run that has not begun: its rounds, gone through on sizes (`dhsic.plans.dry`).
 
-Which expansion settles a round, the data decide; what is supposed here was seen on genotypes and
-on normal data: a first product for every feature, more for those it leaves undecided. Whether a
-factor of so many landmarks is good enough, the certificate of a round decides. What comes in where
-it is not, K of all samples (or more landmarks), is written down as open.
+The algorithm, the reader and the sums over features are those of the run. Which expansion settles
+a round, the data decide; what is supposed here was seen on genotypes and on normal data: a first
+product for every feature, more for those it leaves undecided. Whether a factor of so many landmarks
+is good enough, the certificate of a round decides, so there are two ends: it always is, or K of all
+samples (or as many landmarks as there may be) is needed from the first round.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dhsic.algorithms.state import begin
+from dhsic._typing import Index
+from dhsic.algorithms.bahsic import Removal
 from dhsic.engines.final import DIRECT_COST, has_series
 from dhsic.engines.refine import FEW_FEATURES
 from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.labels import SELF
 from dhsic.kernels.table import resolve_kernel
-from dhsic.linalg.quadratic import PANEL
-from dhsic.memory import Promise, human
-from dhsic.passes import landmarks
+from dhsic.memory import human
 from dhsic.passes.forward import LANDMARKS
-from dhsic.passes.landmarks import check_number, first_number, most_number
-from dhsic.passes.lowrank import CHEAP, SAMPLE_FEWEST, flops_of_round, sample_size
-from dhsic.passes.sums import EPOCH, FEW, FEW_CHOSEN
-from dhsic.plans.work import Move, Tally, Work
+from dhsic.passes.groups import AbstractCandidates, Membership, Singles
+from dhsic.passes.landmarks import LandmarkSum, MeasureLandmarks, first_number
+from dhsic.passes.lowrank import Sample, exact_takes_over
+from dhsic.passes.planning import EnginePlan, exact_scoring
+from dhsic.passes.scaled import ScaledReader
+from dhsic.passes.sums import AbstractFeatureSum, SquareSum
+from dhsic.passes.task import Cost, Measure
+from dhsic.plans.dry import AllVary, Assumed, CountedSums, DryRun, Move, Step, Unread
 from dhsic.selectors.bahsic import AbstractElimination
 from dhsic.selectors.fohsic import FOHSIC
 from dhsic.selectors.onepass import OnePass
@@ -44,94 +51,115 @@ PACKED = "values of one byte take at most four consecutive integers, so survivor
 MACHINES = "the support vector machines of the rounds, which run in this process, are not counted"
 UNTIMED = "what this kernel or criterion computes is not foreseen, so there are no flops or times"
 
+#: Passes of a round by a series: part of the features, products of each, their precision.
+STEPS = ((1.0, 1.0, "float32"), (0.2, 2.0, "float32"), (0.05, 4.0, "float64"))
+#: Part of the features that an exact expansion in float32 leaves to one in float64.
+LEFT = 0.05
+#: Products of a feature where it is settled at once, and of a candidate for joining: with few
+#: features chosen sigma is large and the series long.
+AT_ONCE, JOINING = 3.0, 4.0
+#: Time of a round in this process, in functions of the entries of an (m, m) matrix: K, W o K, their
+#: sums and norms, copies. And of those of the statistic against landmarks, to factor and certify;
+#: and of the values of the sample.
+DRIVING, DRIVING_LOW_RANK, CERTIFYING = 8.0, 30.0, 5.0
+#: Directions of a factor and of what is broadcast, as they turn out: with the landmarks that a run
+#: begins with, and with more; and at most, for their size.
+RANK, HIGHER_RANK, MOST_DIRECTIONS = 12, 32, 128
+#: Time of scoring a value in low rank, and that for each direction, over that of standardising it.
+SCORING, DIRECTION = 2.0, 0.17
+#: Part of the features next to the threshold, which are scored exactly where K is known.
+BAND = 0.1
 
-def work_of(run: SelectionRun, promised: Promise, budget: int | None) -> Work | None:
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a run does.
+
+    Attributes
+    ----------
+    least, most : DryRun
+        As it goes where low rank meets its tolerance, and where it does not; else the same.
+    survivors : str
+        Where features are kept on the way.
+    assumed : tuple of str
+        What the data decide, and was supposed.
+    is_timed : bool
+        Whether flops are foreseen: not for kernels and criteria without a series.
+    """
+
+    least: DryRun
+    most: DryRun
+    survivors: str
+    assumed: tuple[str, ...]
+    is_timed: bool = True
+
+    @property
+    def sizes(self) -> list[int]:
+        """Candidates at the start of every round."""
+        return self.least.sizes
+
+    def both(self, of: Callable[[Step], Any]) -> list[Any]:
+        """Sums over the steps of either."""
+        return [self.least.total(of), self.most.total(of)]
+
+    @property
+    def bytes_read(self) -> list[int]:
+        """Stored bytes of either, as the history of the run counts them."""
+        return [sum(self.least.bytes_read), sum(self.most.bytes_read)]
+
+    @property
+    def n_passes(self) -> int:
+        """Passes over features."""
+        return int(self.least.total(lambda step: step.n_features > 0))
+
+    @property
+    def state_bytes(self) -> int:
+        """Most bytes that are sent to every worker at once."""
+        steps = [*self.least.steps, *self.most.steps]
+        return max((step.state_bytes for step in steps), default=0)
+
+
+def work_of(run: SelectionRun, budget: int | None) -> Work | None:
     """All passes of a run; None where the data decide how many steps it takes.
 
-    Parameters
-    ----------
-    promised, budget
-        Memory of this run and bytes of it for survivors, as of `Selector.fitted`.
+    `budget` are bytes of it for survivors, as of `SelectionRun.fitted`.
     """
-    tally, asked = Tally.of(run, budget), run.selector
-    if isinstance(asked, AbstractElimination):
-        return _eliminated(run, asked, tally)
+    asked = run.selector
+    if isinstance(asked, OnePass):
+        dry, criterion = DryRun(), asked.resolved()
+        data = _data(run, budget, dry)
+        judged = Assumed(Cost(values=run.n_samples))
+        data.scored(judged, data.jobs(data.alive), aloud=False)
+        dry.round_done(run.source.n_features, data.bytes_read)
+        return _work(run, dry, dry, [], is_timed=not criterion.has_bandwidth)
+    if not isinstance(asked, KernelSelector):
+        return None
+    kernel = resolve_kernel(asked.kernel)
+    least = _gone_through(run, asked, budget, misses=False)
+    misses = isinstance(asked, AbstractElimination) and asked.engines(run, asked.approx).begins_thin
+    most = _gone_through(run, asked, budget, misses=True) if misses else least
+    assumed = [OPEN] if misses else []
     if isinstance(asked, FOHSIC):
-        return _joined(run, asked, tally, is_thin=promised.landmarks > 0)
-    return _at_once(run, asked, tally) if isinstance(asked, OnePass) else None
-
-
-def _eliminated(run: SelectionRun, asked: AbstractElimination, tally: Tally) -> Work:
-    kernel, plan = resolve_kernel(asked.kernel), asked.engines(run, asked.approx)
-    exact = ExactRounds(
-        tally,
-        kernel,
-        in_double=str(asked.dtype) == "float64",
-        by_definition=asked.approx == "direct" or run.groups is not None,
-    )
-    thin = LowRankRounds(tally, kernel, plan.may_square) if plan.begins_thin else None
-    is_thin = thin is not None
-    (thin or exact).measure()
-    sizes, before = _sizes(run, asked, tally), tally.n_features
-    for number, n in enumerate(sizes, 1):
-        tally.number, tally.n = number, n
-        gone, before = before - tally.n_features, tally.n_features
-        if is_thin and plan.may_square and _prefers_exact(tally, eager=plan.eager):
-            is_thin = False
-            exact.begin()
-            gone = 0
-        if is_thin and thin is not None:
-            thin.round(gone)
-        else:
-            exact.round(gone)
-    assumed = [OPEN] if plan.begins_thin else []
+        assumed += [] if kernel.is_additive else [JOINED]
+        timed = has_series(kernel) and run.groups is None
+        is_timed = timed and asked.strategy == "forward"
+        return _work(run, least, most, assumed, is_timed=is_timed)
     if not kernel.is_additive and kernel.exact_order is None and run.groups is None:
         assumed.append(SERIES)
     if isinstance(asked, SVMRFE):
         assumed.append(MACHINES)
-    return _work(run, tally, sizes, assumed, is_timed=has_series(kernel))
-
-
-def _prefers_exact(tally: Tally, *, eager: bool) -> bool:
-    """As `dhsic.passes.lowrank.LowRankScorer` decides."""
-    n = tally.n_features
-    return n <= FEW_FEATURES or (eager and flops_of_round(tally.m, n) <= CHEAP)
-
-
-def _joined(run: SelectionRun, asked: FOHSIC, tally: Tally, *, is_thin: bool) -> Work:
-    kernel = resolve_kernel(asked.kernel)
-    joining = ForwardRounds(tally, kernel, is_thin=is_thin)
-    joining.measure()
-    sizes = _sizes(run, asked, tally)
-    for number, n in enumerate(sizes, 1):
-        gone = tally.n_features
-        tally.number, tally.n = number, n
-        joining.round(gone - tally.n_features)
-    timed = has_series(kernel) and run.groups is None and asked.strategy == "forward"
-    return _work(run, tally, sizes, [] if kernel.is_additive else [JOINED], is_timed=timed)
-
-
-def _at_once(run: SelectionRun, asked: OnePass, tally: Tally) -> Work:
-    tally.over("score")
-    criterion = asked.resolved()
-    sizes = [run.source.n_features]
-    return _work(run, tally, sizes, [], is_timed=not criterion.has_bandwidth)
-
-
-def _sizes(run: SelectionRun, asked: KernelSelector[Any], tally: Tally) -> list[int]:
-    return asked.ahead(run, begin(np.arange(tally.n, dtype=np.int64)))
+    return _work(run, least, most, assumed, is_timed=has_series(kernel))
 
 
 def _work(
-    run: SelectionRun, tally: Tally, sizes: list[int], assumed: list[str], *, is_timed: bool
+    run: SelectionRun, least: DryRun, most: DryRun, assumed: list[str], *, is_timed: bool
 ) -> Work:
     known = [VARY, *assumed]
     if not is_timed:
         known.append(UNTIMED)
     if np.dtype(run.source.dtype).itemsize == 1 and isinstance(run.selector, KernelSelector):
         known.append(PACKED)
-    kept = _kept(tally.keeper.moves, run)
-    return Work(tuple(tally.passes), tuple(sizes), kept, tuple(known), is_timed)
+    return Work(least, most, _kept(least.moves, run), tuple(known), is_timed)
 
 
 def _kept(moves: list[Move], run: SelectionRun) -> str:
@@ -147,306 +175,262 @@ def _kept(moves: list[Move], run: SelectionRun) -> str:
     )
 
 
-#: Passes of a round by a series: part of the features, products of each, in float64.
-STEPS = ((1.0, 1.0, False), (0.2, 2.0, False), (0.05, 4.0, True))
-#: Part of the features that an exact expansion in float32 leaves to one in float64.
-LEFT = 0.05
-#: Products of a feature where it is settled at once.
-AT_ONCE = 3.0
-#: Time of a round in this process, in functions of the entries of an (m, m) matrix: K, W o K, their
-#: sums and norms, copies.
-DRIVING = 8.0
+def _data(run: SelectionRun, budget: int | None, dry: DryRun) -> ScaledReader:
+    """What reads the features of the run, and only counts."""
+    known = AllVary(np.zeros(run.source.n_features, dtype=bool))
+    return ScaledReader(run.source, run.runtime, run.rows, budget, execution=dry, scaling=known)
 
 
-def form_flops(m: int) -> float:
-    """Flops of a quadratic form x' A x, with one triangle of A."""
-    return float(m * (m + PANEL))
+def _gone_through(
+    run: SelectionRun, asked: KernelSelector[Any], budget: int | None, *, misses: bool
+) -> DryRun:
+    """The algorithm of the run on sizes; `misses` where low rank does not meet its tolerance."""
+    dry = DryRun()
+    data = _data(run, budget, dry)
+    dependence: Any
+    if isinstance(asked, FOHSIC):  # a floating one goes back where the data say
+        asked = replace(asked, strategy="forward")
+        dependence = Joining(run, asked, data, dry)
+    else:
+        dependence = Leaving(run, asked, data, dry, misses=misses)
+    dependence.measure()
+    start: Any = Left(dependence.candidates.every)
+    for _ in asked.rounds(run, dependence, start):
+        pass
+    return dry
 
 
-def state_bytes(m: int, n_bases: int, itemsize: int) -> int:
-    """Bytes of ``A = W o base`` for every base, one triangle each, as workers get them."""
-    return int(n_bases * itemsize * (m * (m + PANEL) // 2 + m))
+class Left:
+    """State of the algorithm, without scores and history: candidates leave or join at random."""
+
+    def __init__(self, every: Index) -> None:
+        self.survivors, self._order = every, np.random.default_rng(0).permutation(every)
+        self.eliminated = self._order[:0]
+        self._is_left = np.ones(every.max(initial=-1) + 1, dtype=bool)
+
+    def after(self, n: Any, *_: Any) -> Left:
+        """Once n more are gone."""
+        a, b = self.eliminated.size, self.eliminated.size + n
+        self._is_left[self._order[a:b]] = False
+        self.survivors = self.survivors[self._is_left[self.survivors]]
+        self.eliminated = self._order[:b]
+        return self
 
 
-@dataclass
-class ExactRounds:
-    """Rounds of Algorithm 1 by the exact engine.
+class AbstractSizes(ABC):
+    """What both algorithms ask, answered by sizes."""
 
-    Attributes
-    ----------
-    tally : Tally
-        Where passes are written down.
-    kernel : AbstractKernel
-        On the data.
-    in_double : bool
-        All products in float64.
-    by_definition : bool
-        Scored by the direct engine alone.
-    """
+    def __init__(
+        self, run: SelectionRun, asked: KernelSelector[Any], data: ScaledReader, dry: DryRun
+    ) -> None:
+        groups, self._plan = run.groups, asked.engines(run, asked.approx)
+        self.candidates: AbstractCandidates = (
+            Singles() if groups is None else Membership(groups.codes)
+        )
+        self.candidates.drop_constant(data.scaling)
+        self._exact = ExactRounds(run, asked, data, dry)
+        self._kernel, self._data, self._dry = self._exact.kernel, data, dry
 
-    tally: Tally
-    kernel: AbstractKernel
-    in_double: bool = False
-    by_definition: bool = False
-    base: int = 0
+    @abstractmethod
+    def measure(self) -> None:
+        """The first pass."""
+
+    def bandwidth(self, S: Index) -> float:
+        """Any: it changes no size."""
+        return 1.0
+
+    def answered(self, S: Index, n: int) -> Removal:
+        """The round over S is done, in which n leave or join."""
+        self._dry.round_done(S.size, self._data.bytes_read)
+        return Removal(n, None, {})  # type: ignore[arg-type]  # which they are, `Left` says
+
+
+class Leaving(AbstractSizes):
+    """What Algorithm 1 asks; `misses` where low rank does not meet its tolerance."""
+
+    def __init__(self, *of_run: Any, misses: bool) -> None:
+        super().__init__(*of_run)
+        self._rounds: ExactRounds | LowRankRounds = self._exact
+        if self._plan.begins_thin:
+            self._rounds = LowRankRounds(self._exact, self._plan, misses=misses)
 
     def measure(self) -> None:
-        """The first pass: scaling, and the statistic unless the kernel is linear."""
-        tally = self.tally
-        self.base = tally.n_features
-        squares = 0.0 if self.kernel.is_additive else float(tally.m) ** 2
-        tally.measure(float64=squares * tally.n_features, each=round(8 * squares))
+        self._rounds.measure()
 
-    def begin(self) -> None:
-        """An epoch: survivors are kept apart, their statistic is summed anew."""
-        tally = self.tally
-        self.base = tally.n_features
-        tally.compact()
-        self._sum(1.0, tally.n_features)
+    def move_to(self, S: Index) -> None:
+        """Begin a round with S."""
+        self._features = self.candidates.features(S)
+        self._rounds = self._rounds.begin(self._features)
 
-    def round(self, n_gone: int) -> None:
-        """One round, before which `n_gone` features left."""
-        tally = self.tally
-        if self.kernel.is_additive:
-            if tally.number == 1:
-                self._score(1.0, 1.0, in_double=True)
+    def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
+        """So many of S, once they are scored."""
+        self._rounds.score(self._features, S.size, n)
+        return self.answered(S, n)
+
+
+class ExactRounds:
+    """Rounds of Algorithm 1 by the exact engine."""
+
+    def __init__(
+        self, run: SelectionRun, asked: KernelSelector[Any], data: ScaledReader, dry: DryRun
+    ) -> None:
+        self.kernel: AbstractKernel = resolve_kernel(asked.kernel)
+        self.data, self.dry, self.m = data, dry, data.n_samples
+        self.sum = SquareSum(data, CountedSums(dry, self.m), Unread())  # type: ignore[arg-type]
+        self.is_own = asked.label_kernel == SELF
+        self._in_double = str(asked.dtype) == "float64"
+        self._by_definition = asked.approx == "direct" or run.groups is not None
+        self._is_scored = False
+
+    def measure(self) -> None:
+        """The first pass: scaling, and the sum unless the kernel is linear."""
+        data, sums = self.data, CountedSums(self.dry, self.m)
+        list(data.measure(Measure(sums=None if self.kernel.is_additive else sums)))
+        self.sum.begin(data.alive)
+        if self.is_own and self.kernel.is_additive:
+            self.sum.restart(data.alive)
+
+    def begin(self, S: Index) -> ExactRounds:
+        """Follow to the features S."""
+        if not self.kernel.is_additive:
+            self.sum.move_to(S)
+        return self
+
+    def score(self, S: Index, n_candidates: int, _: int) -> None:
+        """Score the features S, or groups of them."""
+        if not self.kernel.is_additive:
+            self.dry.drive(DRIVING * self.m**2)
+        elif self._is_scored:
             return
-        if n_gone and tally.n_features * EPOCH <= self.base:
-            self.begin()
-        elif n_gone:
-            self._take_away(n_gone)
-        tally.prepare(DRIVING * tally.m**2)
-        for share, products, in_double in self._steps():
-            self._score(share, products, in_double=in_double)
+        self._is_scored = True
+        times = n_candidates / S.size if self._by_definition else 1.0  # each group is a candidate
+        for share, products, dtype in self._steps(S.size):
+            self.score_part(S, share, times * products, dtype)
 
-    def _take_away(self, n_gone: int) -> None:
-        """What left is read once more, from where it is kept."""
-        tally, flops = self.tally, float(self.tally.m) ** 2 * n_gone
-        share = n_gone / tally.n_features
-        if n_gone > FEW:
-            self._sum(share, n_gone)
-            return
-        tally.over("statistic", share, result_bytes=8 * tally.m * n_gone)  # the features themselves
-        tally.prepare(float64=flops)
+    def score_part(self, S: Index, share: float, products: float, dtype: str = "float32") -> None:
+        """Score so many of S, evenly spread, by so many products each."""
+        places = np.linspace(0, S.size - 1, max(1, round(share * S.size))).astype(np.int64)
+        some = S if share == 1.0 else S[places]
+        cost = exact_scoring(self.kernel, self.m, products, dtype)
+        self.data.scored(Assumed(cost), self.data.jobs(some), aloud=False)
 
-    def _sum(self, share: float, n: int) -> None:
-        """The statistic of n features."""
-        tally, square = self.tally, self.tally.m**2
-        tally.over("statistic", share, sums=True, float64=float(square) * n, each=8 * square)
-
-    def _steps(self) -> tuple[tuple[float, float, bool], ...]:
-        """Passes: part of the features, products of each, whether in float64."""
+    def _steps(self, n: int) -> tuple[tuple[float, float, str], ...]:
+        """Passes over n features: part of them, products of each, precision."""
         exact = self.kernel.exact_order
-        if self.by_definition or not has_series(self.kernel):
-            return ((1.0, DIRECT_COST, False),)
-        if self.tally.n_features <= FEW_FEATURES or self.in_double:
-            return ((1.0, float(exact or AT_ONCE), True),)
+        if self._by_definition or not has_series(self.kernel):
+            return ((1.0, DIRECT_COST, "float32"),)
+        if self.kernel.is_additive or n <= FEW_FEATURES or self._in_double:
+            return ((1.0, exact or AT_ONCE, "float64"),)
         if exact is not None:
-            return ((1.0, float(exact), False), (LEFT, float(exact), True))
+            return ((1.0, exact, "float32"), (LEFT, exact, "float64"))
         return STEPS
 
-    def _score(self, share: float, products: float, *, in_double: bool) -> None:
-        tally = self.tally
-        n = max(1, round(share * tally.n_features))
-        flops = form_flops(tally.m) * products * n
-        if self.by_definition:  # of groups, each of which is a candidate
-            flops *= tally.n / tally.n_features
-        n_bases = 1 if self.kernel.exact_order is None else self.kernel.exact_order
-        size = state_bytes(tally.m, n_bases, np.dtype("f8" if in_double else "f4").itemsize)
-        if in_double:
-            tally.over("score", share, float64=flops, state_bytes=size)
-        else:
-            tally.over("score", share, float32=flops, state_bytes=size)
 
-
-#: Directions of a factor and of what is broadcast, as they turn out: with the landmarks that a run
-#: begins with, and with as many as it may have; and at most, for their size.
-RANK, HIGHER_RANK, MOST_DIRECTIONS = 12, 32, 128
-#: Entries of (b, m) matrices that a round takes in this process to factor and certify, over b m.
-DRIVING_THIN = 30.0
-#: Time of scoring a value in low rank, and that for each direction, and of measuring one, over that
-#: of standardising it; and entries of matrices for each value of the sample.
-SCORING, DIRECTION, MEASURING, CERTIFYING = 2.0, 0.17, 9.0, 5.0
-#: Part of the features next to the cut, which are scored exactly where K is known.
-BAND = 0.1
-
-
-@dataclass
 class LowRankRounds:
-    """Rounds of Algorithm 1 in low rank."""
+    """Rounds of Algorithm 1 in low rank, until the exact ones take over."""
 
-    tally: Tally
-    kernel: AbstractKernel
-    may_square: bool
-    base: int = 0
-    sampled: float = 0.0
-
-    @property
-    def n_rows(self) -> int:
-        """Landmarks and check rows; all samples where those are most."""
-        m = self.tally.m
-        rows = first_number(m) + check_number(m)
-        return m if 2 * rows > m else rows
-
-    @property
-    def knows_all(self) -> bool:
-        """Every sample is a landmark from the start."""
-        return self.n_rows == self.tally.m
-
-    @property
-    def most_rows(self) -> int:
-        """The same of a run that has doubled its landmarks as often as it may."""
-        m, more = self.tally.m, first_number(self.tally.m)
-        if self.may_square or self.knows_all:
-            return self.n_rows
-        while 2 * more <= most_number(m) and 2 * (2 * more + check_number(m)) <= m:
-            more *= 2
-        return more + check_number(m)
-
-    def _sums_bytes(self, n_rows: int) -> int:
-        """Bytes of inner products of landmarks and samples, and of the norms of these."""
-        return 8 * self.tally.m * (n_rows + 1)
-
-    def _sum(self, share: float, n_rows: int, *, is_open: bool = False) -> None:
-        """The statistic of a part of the features against so many rows."""
-        tally = self.tally
-        flops = 2.0 * n_rows * tally.m * tally.n_features * share
-        each = self._sums_bytes(n_rows)
-        tally.over("statistic", share, sums=True, float32=flops, each=each, is_open=is_open)
+    def __init__(self, exact: ExactRounds, plan: EnginePlan, *, misses: bool) -> None:
+        self._exact, self._plan, self._misses = exact, plan, misses
+        self._kernel, self._data, self._dry = exact.kernel, exact.data, exact.dry
+        self._m = exact.m
+        self._sum, self._sample = LandmarkSum(self._data, 0), Sample(self._data, 0)
+        self._is_scored = False
 
     def measure(self) -> None:
-        """The first pass: scaling, and the statistic against landmarks."""
-        tally = self.tally
-        self.base = tally.n_features
-        flops = 2.0 * self.n_rows * tally.m * tally.n_features
-        values = MEASURING * tally.m * tally.n_features
-        each = 0 if self.knows_all else self._sums_bytes(self.n_rows)
-        tally.measure(float32=flops, values=values, each=each)
-        if self.knows_all and not self.kernel.is_additive:
-            self._sum_all(1.0, is_open=False)
+        """The first pass: scaling, and the sum against landmarks."""
+        list(self._data.measure(MeasureLandmarks(self._sum.chosen.rows)))
+        self._sum.start(self._data.alive, [])
 
-    def round(self, n_gone: int) -> None:
-        """One round, before which `n_gone` features left."""
-        tally = self.tally
-        if self.kernel.is_additive:
-            if tally.number == 1:
-                self._score()
+    def begin(self, S: Index) -> ExactRounds | LowRankRounds:
+        """Follow to the features S, or let the exact rounds do so."""
+        plan = self._plan
+        if plan.may_square and exact_takes_over(self._m, S.size, eager=plan.eager):
+            self._data.compact(S)
+            self._exact.sum.restart(S)
+            return self._exact.begin(S)
+        if not self._kernel.is_additive:
+            self._sum.move_to(S)
+        return self
+
+    def score(self, S: Index, _: int, n: int) -> None:
+        """Score the features S, of which n leave."""
+        if self._kernel.is_additive:
+            if not self._is_scored:
+                self._score(S)
+            self._is_scored = True
             return
-        self._move(n_gone)
-        tally.prepare(DRIVING_THIN * tally.m * self.n_rows)
-        if self.most_rows > self.n_rows:
-            tally.prepare(DRIVING_THIN * tally.m * (self.most_rows - self.n_rows), is_open=True)
-        self._sample()
-        self._score()
-        self._to_the_tolerance()
+        self._fit(S, n)
+        while n < S.size and self._misses:
+            self._misses = self._sum.grow(S, to_everyone=self._plan.may_square)
+            if self._misses:
+                self._fit(S, n)
+        self._score(S)
+        if n < S.size and self._sum.chosen.is_everyone:
+            self._exact.score_part(S, BAND, 1.0)
+            self._dry.drive(DRIVING * self._m**2)
 
-    def _move(self, n_gone: int) -> None:
-        """The statistic moves on to the features that are left."""
-        tally = self.tally
-        if not n_gone:
-            return
-        if tally.n_features * landmarks.EPOCH <= self.base:
-            tally.compact(thinned=True)
-            self.base = tally.n_features
-            self._sum(1.0, self.n_rows)
-            self._sum_more(1.0)
-            return
-        share = n_gone / tally.n_features
-        self._sum(share, self.n_rows)
-        self._sum_more(share)
-        if self.may_square and not self.knows_all:
-            self._sum_all(share, is_open=True)
-        tally.compact(thinned=True)
+    def _fit(self, S: Index, n: int) -> None:
+        """A factor and its certificate."""
+        chosen = self._sum.chosen
+        self._dry.drive(DRIVING_LOW_RANK * self._m * (len(chosen.fit) + len(chosen.check)))
+        if n < S.size:
+            features, _ = self._sample.of(S)
+            self._dry.drive(CERTIFYING * self._m * features.size)
 
-    def _sum_more(self, share: float) -> None:
-        """What comes on top where there are as many landmarks as there may be."""
-        more = self.most_rows - self.n_rows
-        if more:
-            self._sum(share, more, is_open=True)
-
-    def _sum_all(self, share: float, *, is_open: bool) -> None:
-        """K of all samples, for a part of the features."""
-        tally = self.tally
-        flops = float(tally.m) ** 2 * tally.n_features * share
-        triangle = 4 * tally.m * (tally.m + 1)
-        tally.over("statistic", share, sums=True, float32=flops, each=triangle, is_open=is_open)
-
-    def _sample(self) -> None:
-        """The sample of the certificate, drawn anew whenever half of the features are left."""
-        tally = self.tally
-        size = min(tally.n_features, max(SAMPLE_FEWEST, sample_size(tally.m)))
-        share = size / tally.n_features
-        flops = 2.0 * check_number(tally.m) * tally.m * size
-        if tally.n_features <= self.sampled / 2 or not self.sampled:
-            self.sampled = tally.n_features
-            tally.over("sample", share, float32=flops, result_bytes=4 * tally.m * size)
-        tally.prepare(CERTIFYING * tally.m * size)
-
-    def _score(self) -> None:
-        tally, m = self.tally, self.tally.m
-        values = float(m) * tally.n_features
-        tally.over(
-            "score",
-            float32=2.0 * RANK * values,
-            values=(SCORING + DIRECTION * RANK) * values,
-            state_bytes=4 * MOST_DIRECTIONS * m,
-            sent_bytes=4 * RANK * m,
-        )
-        if self.most_rows > self.n_rows:
-            more = HIGHER_RANK - RANK
-            tally.over(
-                "score", float32=2.0 * more * values, values=DIRECTION * more * values, is_open=True
-            )
-
-    def _to_the_tolerance(self) -> None:
-        """What the certificate may ask for."""
-        tally, m = self.tally, self.tally.m
-        is_open = not self.knows_all
-        if self.may_square:
-            if tally.number == 1 and is_open:
-                self._sum_all(1.0, is_open=True)
-            n = BAND * tally.n_features
-            tally.over("score", BAND, float32=form_flops(m) * n, is_open=is_open)
-            tally.prepare(DRIVING * m**2, is_open=is_open)
-        elif tally.number == 1:
-            more = 2 * first_number(m)
-            while more + check_number(m) <= self.most_rows:
-                self._sum(1.0, more + check_number(m), is_open=True)
-                more *= 2
+    def _score(self, S: Index) -> None:
+        has_grown = len(self._sum.chosen.fit) > first_number(self._m)
+        cost = lowrank_scoring(self._m, HIGHER_RANK if has_grown else RANK)
+        self._data.scored(Assumed(cost), self._data.jobs(S), aloud=False)
 
 
-#: Products of a candidate; with few features chosen sigma is large and the series long.
-PRODUCTS = 4.0
+def lowrank_scoring(m: int, rank: int, products: float = 1.0) -> Cost:
+    """Of scoring by factors of so many directions."""
+    return Cost(
+        float32=2.0 * rank * m * products,
+        values=(SCORING + DIRECTION * rank) * m,
+        state=4 * MOST_DIRECTIONS * m,
+        sent=4 * rank * m,
+    )
 
 
-@dataclass
-class ForwardRounds:
-    """Rounds of Algorithm 2."""
+class Joining(AbstractSizes):
+    """What Algorithm 2 asks."""
 
-    tally: Tally
-    kernel: AbstractKernel
-    is_thin: bool
+    def __init__(self, *of_run: Any) -> None:
+        super().__init__(*of_run)
+        self._is_low_rank = self._plan.begins_thin
+        self._sum: AbstractFeatureSum = self._exact.sum
+        if self._is_low_rank:
+            self._sum = LandmarkSum(self._data, 0, LANDMARKS)
+        self._n_inside = 0
 
     def measure(self) -> None:
-        """The first pass: scaling alone, for no feature is chosen."""
-        self.tally.measure()
+        list(self._data.measure(Measure()))
+        if self._exact.is_own:
+            self._exact.sum.restart(self._data.alive)
 
-    def round(self, n_joined: int) -> None:
-        """One round, before which `n_joined` features were chosen."""
-        tally, m = self.tally, self.tally.m
-        rows = LANDMARKS if self.is_thin else m
-        if n_joined:
-            flops = (2.0 if self.is_thin else 1.0) * rows * m * n_joined
-            share = n_joined / tally.n_features
-            tally.over("statistic", share, sums=n_joined > FEW_CHOSEN, float64=flops)
-        if self.kernel.is_additive and tally.number > 1:
+    def move_to(self, S_dagger: Index) -> None:
+        """Begin a round with S-dagger chosen."""
+        new, self._n_inside = S_dagger[self._n_inside :], S_dagger.size
+        if not new.size:
             return
-        if self.is_thin:
-            tally.prepare(DRIVING_THIN * rows * m)
-            flops = PRODUCTS * 2.0 * RANK * m * tally.n_features
-            tally.over("score", float32=flops, state_bytes=4 * MOST_DIRECTIONS * m)
-            return
-        tally.prepare(DRIVING * m**2)
-        products = 1.0 if self.kernel.is_additive else PRODUCTS
-        flops = form_flops(m) * products * tally.n_features
-        tally.over("score", float32=flops, state_bytes=state_bytes(m, 1, 4))
+        features = np.sort(self.candidates.features(new))
+        self._sum.add(features)
+        if self._is_low_rank:
+            self._dry.drive(float64=2.0 * LANDMARKS * self._data.n_samples * features.size)
+
+    def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
+        """So many of S, once they are scored."""
+        if not (S_dagger.size and self._kernel.is_additive):
+            self._score(self.candidates.features(S))
+        return self.answered(S, n)
+
+    def _score(self, S: Index) -> None:
+        m = self._data.n_samples
+        if self._is_low_rank:
+            self._dry.drive(DRIVING_LOW_RANK * LANDMARKS * m)
+            cost = replace(lowrank_scoring(m, RANK, JOINING), values=m)
+            self._data.scored(Assumed(cost), self._data.jobs(S), aloud=False)
+        else:
+            self._dry.drive(DRIVING * m**2)
+            self._exact.score_part(S, 1.0, 1.0 if self._kernel.is_additive else JOINING)

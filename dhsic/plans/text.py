@@ -11,8 +11,8 @@ from dhsic.memory import human
 
 if TYPE_CHECKING:
     from dhsic.plans.plan import Plan
+    from dhsic.plans.rounds import Work
     from dhsic.plans.time import Expected
-    from dhsic.plans.work import Work
 
 #: Columns of a terminal, and of the labels.
 WIDTH, LABELS = 100, 12
@@ -118,7 +118,7 @@ def _rounds(plan: Plan) -> str:
 
 
 def _reading(work: Work) -> str:
-    least, most = work.both(lambda p: p.bytes_read)
+    least, most = work.bytes_read
     told = f"{human(least)} of values, as the history of the run counts them"
     return told if most == least else f"{told}, at most {human(most)}"
 

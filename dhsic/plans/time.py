@@ -21,11 +21,11 @@ import numpy as np
 
 from dhsic._typing import Array
 from dhsic.errors import InputError
-from dhsic.linalg.quadratic import Quadratic
+from dhsic.linalg.quadratic import Quadratic, form_flops
 from dhsic.passes.reader import JOBS_PER_THREAD, block_width
 from dhsic.passes.task import TILE
-from dhsic.plans.rounds import form_flops
-from dhsic.plans.work import Step, Work
+from dhsic.plans.dry import Step
+from dhsic.plans.rounds import Work
 from dhsic.runtime.blas import single_blas_thread
 from dhsic.runtime.threads import usable_cores
 from dhsic.sources.base import AbstractSource
@@ -237,7 +237,8 @@ class Terms:
     @property
     def total(self) -> float:
         """Sum of all."""
-        return float(sum(getattr(self, field.name) for field in fields(self)))
+        there = self.scheduler + self.start + self.broadcast + self.results
+        return self.driver + self.shared + self.narrow + there
 
     def __add__(self, other: Terms) -> Terms:
         names = [field.name for field in fields(self)]
@@ -273,7 +274,7 @@ class Setting:
 
     def terms(self, p: Step) -> Terms:
         """What a pass takes."""
-        if p.what == "prepare":
+        if not p.n_features:
             return Terms(driver=self._alone(p))
         if self.n_processes and not p.at_home:
             return self._afar(p)
@@ -296,7 +297,7 @@ class Setting:
             narrow=tasks if is_narrow else 0.0,
             scheduler=max(handing - tasks, 0.0),
             start=costs.start,
-            broadcast=costs.of_state(p.sent_bytes or p.state_bytes, self.n_processes),
+            broadcast=costs.of_state(p.sent_bytes, self.n_processes),
             results=p.result_bytes / costs.results,
         )
 
