@@ -21,7 +21,7 @@ from dhsic.kernels.statistic import InnerProducts, Statistic
 
 #: Above this many samples the median is taken over every so-many-th sample.
 MEDIAN_SAMPLES = 4096
-#: Squared distances below this part of the largest squared norm are none.
+#: Squared distances below this part of the largest squared norm are none: samples are equal.
 EQUAL = 1e-10
 
 
@@ -48,13 +48,18 @@ class DistanceStats:
     statistic: Statistic
 
     def pair_distances(self) -> Float:
-        """Pairs i < j of at most `MEDIAN_SAMPLES` samples."""
-        some = every_so_many(self.statistic.whole())
-        if not isinstance(self.kernel.sums, InnerProducts):
-            some[EQUAL * some.max() >= some] = 0.0  # what features that left leave behind
-            return pairs_of(some)
-        norms = np.diagonal(some)
-        return pairs_of(without_rounding(squared_distances(some, norms, norms), norms))
+        """Pairs i < j of at most `MEDIAN_SAMPLES` samples, every so-many-th."""
+        G = self.statistic.whole()
+        stride = -(-len(G) // MEDIAN_SAMPLES)
+        D = np.ascontiguousarray(G[::stride, ::stride])
+        pairs = np.triu_indices_from(D, k=1)
+        if isinstance(self.kernel.sums, InnerProducts):
+            norms = np.diagonal(D)
+            largest, D = norms.max(), squared_distances(D, norms, norms)
+        else:
+            largest = D.max()
+        D[EQUAL * largest >= D] = 0.0  # rounding of G, or what features that left leave behind
+        return D[pairs]
 
     def hsic(self, sigma: float) -> float:
         """``<W, K>``."""
@@ -90,10 +95,12 @@ class Dimension(AbstractBandwidth):
 
 @dataclass(frozen=True)
 class Median(AbstractBandwidth):
-    """``1 / (2 median D_ij)`` over pairs i < j: the width is the median distance."""
+    """``1 / (2 median D_ij)`` over pairs i < j: the width is the median distance.
+
+    Pairs at distance 0 count only if they are not the majority.
+    """
 
     def __call__(self, known: Known, n_features: float) -> float:
-        """Median rule; pairs at distance 0 count only if they are not the majority."""
         return sigma_of_median(known.pair_distances())
 
 
@@ -118,28 +125,6 @@ def hsic_value(kernel: AbstractKernel, sigma: float, W: Float, statistic: Statis
         K = kernel.gram(inner, norms[rows], norms[columns], sigma)
         total += (1 if rows == columns else 2) * float(np.vdot(W[rows, columns], K))
     return total
-
-
-def every_so_many(G: Float) -> Float:
-    """Rows and columns of G at a fixed stride, at most `MEDIAN_SAMPLES` of them."""
-    stride = -(-G.shape[0] // MEDIAN_SAMPLES)
-    return np.ascontiguousarray(G[::stride, ::stride])
-
-
-def without_rounding(D: Float, norms: Float) -> Float:
-    """Squared distances, changed in place: those of equal samples are 0, not rounding of G."""
-    D[EQUAL * norms.max() >= D] = 0.0
-    return D
-
-
-def pairs_of(D: Float) -> Float:
-    """Entries i < j of a square matrix, (n,)."""
-    return D[np.triu_indices_from(D, k=1)]
-
-
-def median_sigma(D: Float) -> float:
-    """``1 / (2 median)`` of the squared distances over pairs i < j, (m, m)."""
-    return sigma_of_median(pairs_of(D))
 
 
 def sigma_of_median(distances: Float) -> float:

@@ -47,13 +47,7 @@ class AbstractCountingKernel(ABC):
         """``w_a``, not below 0, of the substructures `names`; (n,)."""
 
     def gram(self, samples: Any) -> Float:
-        """K, (m, m) float64, symmetric to the last bit.
-
-        Raises
-        ------
-        InputError
-            As of `counts`.
-        """
+        """K, (m, m) float64, symmetric to the last bit; errors as of `counts`."""
         counts, names = self.counts(samples)
         return gram_of_counts(counts, self.weights(names))
 
@@ -93,24 +87,12 @@ def quadratic_forms(W: Float, counts: Any) -> Float:
 
 
 def check_length(what: str, value: object) -> None:
-    """Refuse a length that is no whole number from 1.
-
-    Raises
-    ------
-    InputError
-        It is none.
-    """
+    """Refuse a length that is no whole number from 1."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise InputError(f"{what}={value!r}; pass a whole number >= 1.")
 
 
 def check_decay(what: str, value: Any) -> None:
-    """Refuse a decay that is no positive number.
-
-    Raises
-    ------
-    InputError
-        It is none.
-    """
+    """Refuse a decay that is no positive number."""
     if not is_positive(value):
         raise InputError(f"{what}={value!r}; pass a positive number.")

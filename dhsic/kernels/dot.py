@@ -1,6 +1,7 @@
-"""The linear kernel ``k(x, x') = <x, x'>`` (JMLR 5.1.1).
+"""Powers of inner products: the linear kernel ``<x, x'>`` (JMLR 5.1.1) and the polynomial ones.
 
-The polynomial kernel ``k(x, x') = (<x, x'> + a)^b`` (JMLR 5.1.2).
+The polynomial kernel is ``k(x, x') = (<x, x'> + a)^b`` (JMLR 5.1.2). With feature j or without it,
+``<x, x'>`` changes by a product, so the binomial series is exact after b terms.
 """
 
 from __future__ import annotations
@@ -15,17 +16,8 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel, Expansion, Term
-from dhsic.namespace import namespace_of, zeros
+from dhsic.namespace import namespace_of
 from dhsic.validation import is_number
-
-
-def _functions(X: Array) -> Iterator[Array]:
-    yield X
-
-
-def _magnitudes(max_abs: Float, fourth_moment: Float) -> list[Float]:
-    del max_abs
-    return [np.sqrt(fourth_moment)]
 
 
 @dataclass(frozen=True)
@@ -57,13 +49,14 @@ class Linear(AbstractKernel):
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """All ones: A is W itself."""
-        return zeros((rows.shape[0], columns.shape[0]), like=rows) + 1
+        ones: Float = namespace_of(inner).ones_like(inner)
+        return ones
 
     def addition(self) -> Expansion:
-        return Expansion((Term(1, 1.0),), _functions, _magnitudes)
+        return _binomial(1, 1)
 
     def expansion(self, order: int, sigma: float) -> Expansion:
-        return Expansion((Term(1, -1.0),), _functions, _magnitudes)
+        return _binomial(1, -1)
 
 
 @dataclass(frozen=True)
@@ -117,26 +110,11 @@ class Polynomial(AbstractKernel):
 
     def addition(self) -> Expansion:
         """``sum_p C(b, p) (G + a)^(b-p) (x x')^p``, exact."""
-        return self._binomial(1)
+        return _binomial(self.degree, 1)
 
     def expansion(self, order: int, sigma: float) -> Expansion:
         """``sum_p (-1)^p C(b, p) (G + a)^(b-p) (x x')^p``, exact."""
-        return self._binomial(-1)
-
-    def _binomial(self, sign: int) -> Expansion:
-        """``(G + a + sign x x')^b - (G + a)^b``."""
-        b = self.degree
-
-        def functions(X: Array) -> Iterator[Array]:
-            return (X**p if p > 1 else X for p in range(1, b + 1))
-
-        def magnitudes(max_abs: Float, fourth_moment: Float) -> list[Float]:
-            moments = [np.sqrt(fourth_moment)]  # mean of x^(2p) is at most mean(x^4) max_abs^(2p-4)
-            moments += [fourth_moment * max_abs ** (2 * p - 4) for p in range(2, b + 1)]
-            return [comb(b, p) * moment for p, moment in enumerate(moments, start=1)]
-
-        terms = tuple(Term(p, float(sign**p * comb(b, p))) for p in range(1, b + 1))
-        return Expansion(terms, functions, magnitudes)
+        return _binomial(self.degree, -1)
 
     def _power(self, G: Float, exponent: int) -> Float:
         u = G + float(self.offset)
@@ -144,3 +122,18 @@ class Polynomial(AbstractKernel):
             ones: Float = namespace_of(u).ones_like(u)
             return ones
         return u**exponent if exponent > 1 else u
+
+
+def _binomial(b: int, sign: int) -> Expansion:
+    """``(u + sign x x')^b - u^b``; the base of term p is ``u^(b - p)``."""
+
+    def functions(X: Array) -> Iterator[Array]:
+        return (X**p if p > 1 else X for p in range(1, b + 1))
+
+    def magnitudes(max_abs: Float, fourth_moment: Float) -> list[Float]:
+        moments = [np.sqrt(fourth_moment)]  # mean of x^(2p) is at most mean(x^4) max_abs^(2p-4)
+        moments += [fourth_moment * max_abs ** (2 * p - 4) for p in range(2, b + 1)]
+        return [comb(b, p) * moment for p, moment in enumerate(moments, start=1)]
+
+    terms = tuple(Term(p, float(sign**p * comb(b, p))) for p in range(1, b + 1))
+    return Expansion(terms, functions, magnitudes)

@@ -205,17 +205,13 @@ def _walks(graphs: _Graphs, longest: int) -> Iterator[tuple[Index, Any]]:
         before, last = np.divmod(keys, q)
         sequences = np.column_stack([sequences[before], last])
         table = csr_array(members @ ending)
-        _check_exact(table, edges)
+        most = float(table.data.max())
+        if most >= LARGEST_COUNT:
+            raise InputError(
+                f"Some sequence of labels is met by {most:.3g} walks of {edges} edges, more than "
+                f"2**53, which are not counted exactly; pass Walks(longest={edges - 1})."
+            )
         yield sequences, table
-
-
-def _check_exact(table: Any, edges: int) -> None:
-    most = float(table.data.max())
-    if most >= LARGEST_COUNT:
-        raise InputError(
-            f"Some sequence of labels is met by {most:.3g} walks of {edges} edges, more than "
-            f"2**53, which are not counted exactly; pass Walks(longest={edges - 1})."
-        )
 
 
 def _not_above_reverse(sequences: Index) -> Array:
@@ -225,34 +221,29 @@ def _not_above_reverse(sequences: Index) -> Array:
     return np.asarray(differences[np.arange(len(first)), first] <= 0)
 
 
-def _read(graphs: Sequence[tuple[Any, Any]]) -> _Graphs:
+def _read(graphs: Sequence[Any]) -> _Graphs:
     """Graphs as the kernels want them; refuse what is none."""
-    pairs = [_pair(i, graph) for i, graph in enumerate(graphs)]
-    if not pairs:
+    adjacencies: list[Any] = []
+    given: list[list[Any] | None] = []
+    for i, graph in enumerate(graphs):
+        if not isinstance(graph, tuple) or len(graph) != 2:
+            raise InputError(
+                f"Graph {i} is a {type(graph).__name__}, no pair; pass (adjacency, labels), or "
+                "(adjacency, None) for nodes without labels."
+            )
+        adjacencies.append(_adjacency(i, graph[0]))
+        given.append(_labels(i, graph[1], adjacencies[i].shape[0]))
+    if not given:
         raise InputError("There are 0 graphs; pass one a sample, as (adjacency, labels).")
-    adjacencies = [_adjacency(i, given) for i, (given, _) in enumerate(pairs)]
+    _check_kinds(given)
     named = [
-        _labels(i, given, a.shape[0])
-        for i, ((_, given), a) in enumerate(zip(pairs, adjacencies, strict=True))
+        [NO_LABEL] * A.shape[0] if labels is None else labels
+        for labels, A in zip(given, adjacencies, strict=True)
     ]
-    _check_kinds(named)
-    full = [
-        [NO_LABEL] * a.shape[0] if labels is None else labels
-        for labels, a in zip(named, adjacencies, strict=True)
-    ]
-    labels = sorted({label for each in full for label in each})
+    labels = sorted({label for each in named for label in each})
     place = {label: i for i, label in enumerate(labels)}
-    codes = [np.array([place[label] for label in each], dtype=np.int64) for each in full]
+    codes = [np.array([place[label] for label in each], dtype=np.int64) for each in named]
     return _Graphs(adjacencies, codes, labels)
-
-
-def _pair(i: int, graph: Any) -> tuple[Any, Any]:
-    if not isinstance(graph, tuple) or len(graph) != 2:
-        raise InputError(
-            f"Graph {i} is a {type(graph).__name__}, no pair; pass (adjacency, labels), or "
-            "(adjacency, None) for nodes without labels."
-        )
-    return graph
 
 
 def _adjacency(i: int, given: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
-from dhsic.kernels.bandwidth import MEDIAN_SAMPLES, median_sigma
+from dhsic.kernels.bandwidth import MEDIAN_SAMPLES, sigma_of_median
 from dhsic.kernels.label_kernels import (
     ClassTarget,
     GivenMatrix,
@@ -209,8 +209,9 @@ def _real_targets(Y: Array, kernel: str, covariates: Array | None) -> RealTarget
         values = centred / centred.std(axis=0)
     if kernel == "linear":
         return RealTargets(values, None)
-    some = values[:: -(-len(values) // MEDIAN_SAMPLES)]  # as `every_so_many` takes them
-    return RealTargets(values, median_sigma(label_distances(some, some)))
+    some = values[:: -(-len(values) // MEDIAN_SAMPLES)]
+    D = label_distances(some, some)
+    return RealTargets(values, sigma_of_median(D[np.triu_indices_from(D, k=1)]))
 
 
 def _lifted(values: Float, kernel: str) -> Float:

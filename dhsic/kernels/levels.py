@@ -2,18 +2,16 @@ r"""Kernels that change with a feature through its pairs of levels alone.
 
     ``K(S \ j) - K(S) = base o (F(x_i, x_i') + constant)``
 
-with F a function of two values that is 0 where they are equal. There is no series, and none is
-needed where features have few values: see `dhsic.engines.levels`.
+with F (`factor`) a function of two values that is 0 where they are equal. There is no series, and
+none is needed where features have few values: see `dhsic.engines.levels`.
 
 `LaplaceL1` takes the sum of absolute differences for the distance, which makes it a product over
-features, like the Gaussian.
-
-The delta kernel for categories: in how many features two samples agree (JMLR 5.2, on data).
+features, like the Gaussian. `Delta`, for categories, says in how many features two samples agree
+(JMLR 5.2, on data).
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -26,22 +24,8 @@ from dhsic.kernels.statistic import AbsoluteDifferences, AbstractSums, Agreement
 from dhsic.namespace import cast, namespace_of
 
 
-class AbstractLevelKernel(AbstractKernel):
-    """`factor` is F as a function of ``(x_i - x_i')^2``, and `exponent` bounds it."""
-
-    scored_by = "levels"
-
-    @abstractmethod
-    def factor(self, squared_difference: Float, sigma: float) -> Float:
-        """F, an array like `squared_difference`."""
-
-    @abstractmethod
-    def exponent(self, max_abs: Float, sigma: float) -> Float:
-        """Largest logarithm of F for features of these largest magnitudes, (c,)."""
-
-
 @dataclass(frozen=True)
-class LaplaceL1(AbstractLevelKernel):
+class LaplaceL1(AbstractKernel):
     """``exp(-sigma sum_j |x_j - x'_j|)``: a product over features, of the L1 distance.
 
     Few-valued features are scored exactly and fast, by their levels; others take an exponential
@@ -52,6 +36,7 @@ class LaplaceL1(AbstractLevelKernel):
     """
 
     name: ClassVar[str] = "laplace-l1"
+    scored_by = "levels"
     has_bandwidth: ClassVar[bool] = True
     is_product: ClassVar[bool] = True
     sums: ClassVar[AbstractSums] = AbsoluteDifferences()
@@ -100,7 +85,7 @@ class LaplaceL1(AbstractLevelKernel):
 
 
 @dataclass(frozen=True)
-class Delta(AbstractLevelKernel):
+class Delta(AbstractKernel):
     """``k(x, x') = sum_j 1[x_j = x'_j]``: scores add over features, one pass ranks them all.
 
     For categories whose numbers are names: blood groups, alleles, codes of any kind. Scaling does
@@ -116,6 +101,7 @@ class Delta(AbstractLevelKernel):
     """
 
     name: ClassVar[str] = "delta"
+    scored_by = "levels"
     is_additive: ClassVar[bool] = True
     is_of_categories: ClassVar[bool] = True
     sums: ClassVar[AbstractSums] = Agreements()

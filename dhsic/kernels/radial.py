@@ -10,11 +10,9 @@ Each ``(x - y)^(2p)`` falls into products ``x^a y^(2p-a)``: order p weighs a bas
 ``c_p(z)``, and takes ``2p - 1`` quadratic forms. What the series leaves out depends on how close
 samples are, so it is bounded from the distances, see `dhsic.engines.remainder`.
 
-`Laplace` is an exponential of the distance, not of its square (JMLR 5.1.3).
-
-The inverse distance kernel, ``1 / (||x - x'|| + eps)`` but for a factor (JMLR 9.2, "dis").
-
-The rational quadratic kernel ``(1 + sigma D / alpha)^(-alpha)``.
+`Laplace` is an exponential of the distance, not of its square (JMLR 5.1.3); `InverseDistance` is
+``1 / (||x - x'|| + eps)`` but for a factor (JMLR 9.2, "dis"); `RationalQuadratic` is
+``(1 + sigma D / alpha)^(-alpha)``.
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ class AbstractRadial(AbstractKernel):
     def scaled(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """Part of ``z = sigma D``, (r, c); 0 where samples are equal but for rounding."""
         D = squared_distances(inner, rows, columns)
-        return _not_rounding(D, _rounding(rows, columns)) * float(sigma)
+        return _not_rounding(D, rows, columns) * float(sigma)
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         return self.profile(self.scaled(inner, rows, columns, sigma))
@@ -86,7 +84,7 @@ class AbstractRadial(AbstractKernel):
         rest = z - t
         least = 2 * EQUAL * max(float(xp.max(rows)), float(xp.max(columns)))
         if float(xp.min(rest)) <= least:  # else none of them is: the usual case, without a look
-            rest = _not_rounding(rest, _rounding(rows, columns))
+            rest = _not_rounding(rest, rows, columns)
         return self.change(z, z - rest)
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
@@ -106,14 +104,10 @@ class AbstractRadial(AbstractKernel):
         return Expansion(_terms(order), functions, partial(_magnitudes, order, sigma), _unknown)
 
 
-def _rounding(rows: Float, columns: Float) -> Float:
-    """Squared distances up to here are rounding, (r, c)."""
-    least: Float = EQUAL * (rows[:, None] + columns[None, :])
-    return least
-
-
-def _not_rounding(D: Float, least: Float) -> Float:
+def _not_rounding(D: Float, rows: Float, columns: Float) -> Float:
+    """Squared distances (r, c), those of samples that are equal but for rounding 0."""
     xp = namespace_of(D)
+    least = EQUAL * (rows[:, None] + columns[None, :])
     kept: Float = xp.where(least >= D, xp.zeros_like(D), D)
     return kept
 
@@ -121,6 +115,13 @@ def _not_rounding(D: Float, least: Float) -> Float:
 def _unknown(max_abs: Float, fourth_moment: Float) -> Float:
     del fourth_moment
     return np.full(max_abs.shape, np.inf)
+
+
+def _roots(z: Float, t: Float) -> tuple[Float, Float, Float]:
+    """``u = sqrt(2 z)``, ``v = sqrt(2 (z - t))`` and ``u - v = 2 t / (u + v)``."""
+    xp = namespace_of(z)
+    u, v = xp.sqrt(2.0 * z), xp.sqrt(2.0 * (z - t))
+    return u, v, 2.0 * t / xp.where(u > 0, u + v, xp.ones_like(u))
 
 
 def _terms(order: int) -> tuple[Term, ...]:
@@ -202,13 +203,9 @@ class Laplace(AbstractRadial):
         return kappa
 
     def change(self, z: Float, t: Float) -> Float:
-        """``exp(-u) (exp(u - v) - 1)``, ``u - v = 2 t / (u + v)``; if large, ``exp(-v) - exp(-u)``.
-
-        u and v are the roots of ``2 z`` and of ``2 (z - t)``.
-        """
+        """``exp(-u) (exp(u - v) - 1)``; where that is large, ``exp(-v) - exp(-u)``."""
         xp = namespace_of(z)
-        u, v = xp.sqrt(2.0 * z), xp.sqrt(2.0 * (z - t))
-        gap = 2.0 * t / xp.where(u > 0, u + v, xp.ones_like(u))
+        u, v, gap = _roots(z, t)
         if xp.max(gap) < 1:
             change: Float = xp.exp(-u) * xp.expm1(gap)
         else:
@@ -273,13 +270,8 @@ class InverseDistance(AbstractRadial):
         return kappa
 
     def change(self, z: Float, t: Float) -> Float:
-        """``eps (u - v) / ((u + eps) (v + eps))`` with ``u - v = 2 t / (u + v)``.
-
-        u and v are the roots of ``2 z`` and of ``2 (z - t)``.
-        """
-        xp = namespace_of(z)
-        u, v = xp.sqrt(2.0 * z), xp.sqrt(2.0 * (z - t))
-        gap = 2.0 * t / xp.where(u > 0, u + v, xp.ones_like(u))
+        """``eps (u - v) / ((u + eps) (v + eps))``."""
+        u, v, gap = _roots(z, t)
         change: Float = self.eps * gap / ((u + self.eps) * (v + self.eps))
         return change
 

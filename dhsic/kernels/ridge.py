@@ -130,7 +130,7 @@ class Ridge(AbstractMatrixFunction):
     penalty: float = 1.0
 
     def __post_init__(self) -> None:
-        check_penalty(self.penalty)
+        _check_penalty(self.penalty)
 
     @property
     def inside(self) -> AbstractKernel:
@@ -158,7 +158,7 @@ class KernelRidge(AbstractMatrixFunction):
     inner: AbstractKernel = field(default_factory=Gaussian)
 
     def __post_init__(self) -> None:
-        check_penalty(self.penalty)
+        _check_penalty(self.penalty)
         inner: object = self.inner
         if not (
             isinstance(inner, AbstractKernel) and inner.has_bandwidth and inner.of_inner_products
@@ -191,13 +191,6 @@ def inverse_of(K: Float, penalty: float) -> Float:
     return np.asarray((half + half.T) / 2)
 
 
-def check_penalty(penalty: object) -> None:
-    """Refuse what is no penalty.
-
-    Raises
-    ------
-    InputError
-        Anything but a finite number above 0.
-    """
+def _check_penalty(penalty: object) -> None:
     if not is_positive(penalty):
         raise InputError(f"penalty={penalty!r} of a ridge kernel; pass a number > 0.")

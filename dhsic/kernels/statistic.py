@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from scipy.spatial.distance import cdist
 
 from dhsic._typing import Array, Float
 from dhsic.linalg.blas import add_products, subtract_products
+from dhsic.namespace import slices
 
 #: Side of a tile: a few of them in float64 fit the cache, and threads, which take turns between
 #: operations, seldom wait for each other.
@@ -52,15 +53,8 @@ def add_packed(upper: Float, triangle: Float) -> None:
         start += i + 1
 
 
-def take_away(upper: Float, Z: Float, each: Callable[..., Iterable[Any]]) -> None:
-    """Subtract ``Z' Z`` in place, upper triangle, in strips that `each` may share out."""
-    m = len(upper)
-
-    def strip(a: int) -> None:
-        subtract_products(upper, Z, slice(a, min(a + STRIP, m)))
-
-    for _ in each(strip, range(0, m, STRIP)):
-        pass
+#: As `map`: what threads may share out.
+Each = Callable[..., Iterable[Any]]
 
 
 class AbstractSums(ABC):
@@ -71,7 +65,7 @@ class AbstractSums(ABC):
         """Add features, rows of Z (c, m), to the upper triangle (m, m) in place."""
 
     @abstractmethod
-    def take_away(self, upper: Float, Z: Float, each: Callable[..., Iterable[Any]]) -> None:
+    def take_away(self, upper: Float, Z: Float, each: Each) -> None:
         """Subtract features likewise, in strips of columns that `each` may share out."""
 
 
@@ -82,8 +76,8 @@ class InnerProducts(AbstractSums):
     def add(self, upper: Float, Z: Float) -> None:
         add_products(upper, Z)
 
-    def take_away(self, upper: Float, Z: Float, each: Callable[..., Iterable[Any]]) -> None:
-        take_away(upper, Z, each)
+    def take_away(self, upper: Float, Z: Float, each: Each) -> None:
+        _in_strips(len(upper), each, partial(subtract_products, upper, Z))
 
 
 @dataclass(frozen=True)
@@ -93,21 +87,17 @@ class AbsoluteDifferences(AbstractSums):
     def add(self, upper: Float, Z: Float) -> None:
         self._change(upper, Z, 1.0, map)
 
-    def take_away(self, upper: Float, Z: Float, each: Callable[..., Iterable[Any]]) -> None:
+    def take_away(self, upper: Float, Z: Float, each: Each) -> None:
         self._change(upper, Z, -1.0, each)
 
-    def _change(
-        self, upper: Float, Z: Float, sign: float, each: Callable[..., Iterable[Any]]
-    ) -> None:
+    def _change(self, upper: Float, Z: Float, sign: float, each: Each) -> None:
         samples = np.ascontiguousarray(Z.T, dtype=np.float64)
-        m = len(samples)
 
-        def strip(a: int) -> None:
-            b = min(a + STRIP, m)
-            upper[:b, a:b] += sign * cdist(samples[a:b], samples[:b], "cityblock").T
+        def change(columns: slice) -> None:
+            b = columns.stop
+            upper[:b, columns] += sign * cdist(samples[columns], samples[:b], "cityblock").T
 
-        for _ in each(strip, range(0, m, STRIP)):
-            pass
+        _in_strips(len(samples), each, change)
 
 
 @dataclass(frozen=True)
@@ -118,9 +108,15 @@ class Agreements(AbstractSums):
         for z in Z:
             upper += np.equal.outer(z, z)
 
-    def take_away(self, upper: Float, Z: Float, each: Callable[..., Iterable[Any]]) -> None:
+    def take_away(self, upper: Float, Z: Float, each: Each) -> None:
         for z in Z:
             upper -= np.equal.outer(z, z)
+
+
+def _in_strips(m: int, each: Each, change: Callable[[slice], object]) -> None:
+    """Change m columns, some of them at a time."""
+    for _ in each(change, slices(m, STRIP)):
+        pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +139,7 @@ class Statistic:
         """Rows, columns and values, C-ordered, of every tile on and below the diagonal."""
         m = self.n_samples
         lower = self.upper.T
-        edges = [slice(a, min(a + TILE, m)) for a in range(0, m, TILE)]
+        edges = slices(m, TILE)
         for i, columns in enumerate(edges):
             corner = lower[columns, columns]
             yield columns, columns, np.where(_lower(len(corner)), corner, corner.T)

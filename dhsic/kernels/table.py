@@ -48,13 +48,7 @@ def resolve_kernel(kernel: object) -> AbstractKernel:
 
 
 def check_bandwidth(kernel: object, bandwidth: object) -> None:
-    """Refuse a width for a kernel that has none; ``"dimension"``, the default, says nothing.
-
-    Raises
-    ------
-    InputError
-        `bandwidth` is something else, and `kernel` (see `resolve_kernel`) has no width.
-    """
+    """Refuse a width for a kernel that has none; ``"dimension"``, the default, says nothing."""
     chosen = resolve_kernel(kernel)
     if not chosen.has_bandwidth and resolve_bandwidth(bandwidth) != Dimension():
         raise InputError(
@@ -64,34 +58,12 @@ def check_bandwidth(kernel: object, bandwidth: object) -> None:
 
 
 def check_approx(kernel: object, approx: object) -> None:
-    """Refuse low rank where the kernel (see `resolve_kernel`) has none.
-
-    Raises
-    ------
-    InputError
-        ``approx="lowrank"`` and a kernel that only the exact engines know.
-    """
+    """Refuse low rank for a kernel that only the exact engines know."""
     chosen = resolve_kernel(kernel)
     if approx == "lowrank" and not chosen.low_rank:
         raise InputError(
             f"approx='lowrank' is there for the gaussian, linear and polynomial kernels, and "
             f"kernel is {chosen.name!r}; pass approx='exact', or leave it out."
-        )
-
-
-def check_inner_products(kernel: AbstractKernel) -> None:
-    """Refuse kernels that are no function of single inner products.
-
-    Raises
-    ------
-    InputError
-        One that sums something else, or that needs the whole matrix of inner products at once.
-    """
-    if not kernel.of_inner_products:
-        raise InputError(
-            f"The {kernel.name} kernel is no function of the inner product of two samples and is "
-            "for selecting features alone: dhsic.BAHSIC takes it. Pass kernel='laplace', 'linear' "
-            "or another one here."
         )
 
 
@@ -101,7 +73,12 @@ def check_overflow(kernel: AbstractKernel, squared_norm: float) -> None:
     By Cauchy and Schwarz no value of a kernel of inner products exceeds that of the longest
     sample with itself, whose squared norm is given; other kernels are refused altogether.
     """
-    check_inner_products(kernel)
+    if not kernel.of_inner_products:
+        raise InputError(
+            f"The {kernel.name} kernel is no function of the inner product of two samples and is "
+            "for selecting features alone: dhsic.BAHSIC takes it. Pass kernel='laplace', 'linear' "
+            "or another one here."
+        )
     n = np.array([squared_norm])
     with np.errstate(over="ignore", invalid="ignore"):
         value = float(kernel.gram(n[:, None], n, n, 1.0)[0, 0])
