@@ -32,10 +32,14 @@ from dhsic.engines.refine import largest, tie_width
 from dhsic.errors import InputError
 from dhsic.hsic import weights
 from dhsic.joins.frames import in_order
-from dhsic.kernels.counting import AbstractCountingKernel, quadratic_forms
+from dhsic.kernels.counting import (
+    AbstractCountingKernel,
+    Spectrum,
+    WeightedSubstrings,
+    quadratic_forms,
+)
 from dhsic.kernels.graphs import ShortestPaths, Walks
 from dhsic.kernels.labels import label_matrix
-from dhsic.kernels.strings import Spectrum, WeightedSubstrings
 from dhsic.validation import as_numbers
 
 __all__ = ["Ranking", "rank_kernels", "rank_subgraphs", "rank_substrings"]

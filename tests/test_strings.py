@@ -12,8 +12,8 @@ from refusals import assert_refused
 
 from dhsic.errors import InputError
 from dhsic.hsic import weights
+from dhsic.kernels.counting import Spectrum, WeightedSubstrings
 from dhsic.kernels.labels import label_matrix
-from dhsic.kernels.strings import Spectrum, WeightedSubstrings
 from dhsic.structured import rank_substrings
 
 #: One letter; DNA; beyond 16 bits, a lone surrogate, and a letter that C would end a string at.

@@ -1,1 +1,1 @@
-"""The relatives of HSIC: criteria that judge each feature alone (JMLR section 6), in one pass."""
+"""Criteria related to HSIC that judge each feature alone (JMLR section 6), in one pass."""

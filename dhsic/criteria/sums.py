@@ -1,6 +1,6 @@
 r"""The Gaussian kernel of one feature: its width, its nodes, and sums over its matrix.
 
-``<L, K>`` with L as a product of thin matrices, ``L = B diag(w) B'``, needs ``B' K B`` alone, and K
+``<L, K>`` with L of low rank, ``L = B diag(w) B'``, needs ``B' K B`` alone, and K
 is of low rank but for steep kernels: a few nodes, ``K = P K_nodes P'``, make it linear in the
 samples, exactly where a feature has few values and to 1e-13 of the kernel's largest value
 elsewhere. What is left goes by the definition, tile by tile through one triangle, so memory stays

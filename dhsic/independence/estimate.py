@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -214,6 +214,11 @@ class HsicSpec:
         L = label_matrix(labels, label_kernel, covariates).centred
         return HsicSpec(L, covariates, chosen, policy, estimator)
 
+    @cached_property
+    def tiled_weights(self) -> TiledWeights:
+        """W, tile by tile."""
+        return TiledWeights.of(self.labels, self.estimator, self.covariates)
+
     def matrix_of(self, X: Any) -> Float:
         """X as numbers, (m, d); refused where it has not one row for each of the labels."""
         values = as_numbers(X, "X")
@@ -290,16 +295,16 @@ def _dense(spec: HsicSpec, X: Any) -> HsicForm:
     return TiledHsic(spec.kernel, values.shape[1], DenseSymmetric(W), statistic)
 
 
-def _tiled(spec: HsicSpec, X: Any) -> HsicForm:
+def tiled(spec: HsicSpec, X: Any) -> HsicForm:
+    """Tiles that are never all there; X is whatever can be sliced."""
     data = SlicedData(X, centred=spec.kernel.has_bandwidth)
     spec.check_shape((data.n_samples, data.n_features))
     spec.check_overflow(data.diagonal)
-    W = TiledWeights.of(spec.labels, spec.estimator, spec.covariates)
-    return TiledHsic(spec.kernel, data.n_features, W, data)
+    return TiledHsic(spec.kernel, data.n_features, spec.tiled_weights, data)
 
 
 def _factored(spec: HsicSpec) -> LowRankSymmetric:
-    """W as a product of thin matrices."""
+    """W of low rank."""
     L = spec.labels.factor()
     if L.error > LABEL_ERROR:
         raise InputError(
@@ -330,5 +335,5 @@ def check_seed(seed: object) -> None:
         raise InputError(f"random_state={seed!r}; pass a whole number >= 0.")
 
 
-EXACT: dict[str, Callable[[HsicSpec, Any], HsicForm]] = {"exact": _dense, "blockwise": _tiled}
+EXACT: dict[str, Callable[[HsicSpec, Any], HsicForm]] = {"exact": _dense, "blockwise": tiled}
 METHODS = (*EXACT, *FACTORIZERS)

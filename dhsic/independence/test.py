@@ -12,15 +12,8 @@ from scipy.stats import norm
 from dhsic._typing import Float
 from dhsic.errors import InputError, MemoryBudgetError
 from dhsic.hsic import estimated, variance_of_hsic
-from dhsic.independence.estimate import HsicSpec, check_seed, matched
-from dhsic.independence.forms import (
-    SlicedData,
-    TiledHsic,
-    TiledWeights,
-    dense_kernel,
-    few_samples,
-    low_rank_kernel,
-)
+from dhsic.independence.estimate import HsicSpec, check_seed, matched, tiled
+from dhsic.independence.forms import dense_kernel, few_samples, low_rank_kernel
 from dhsic.independence.null import (
     moments_permuted,
     p_of_gamma,
@@ -162,39 +155,34 @@ class HsicTest:
         """Test of X (m, d)."""
         X = self.spec.centred(X)
         self.spec.check_overflow(np.einsum("ij,ij->i", X, X))
-        by = {"permutation": self._permuted, "gamma": self._gamma, "normal": self._normal}
-        return by[self.method](X, self._sigmas(X))
+        sigmas = self._sigmas(X)
+        return self._normal(X, *sigmas) if self.method == "normal" else self._permuted(X, sigmas)
 
     def _permuted(self, X: Float, sigmas: tuple[float, ...]) -> TestResult:
-        """By the largest HSIC of all widths, in the data and in every permutation."""
+        """By the largest HSIC of all widths, in the data and in permutations; or their moments."""
         C, rounding, forms = self.C, 0.0, []
         for sigma in sigmas:
             A = estimated(self._K(X, sigma), self.spec.estimator)
             rounding = max(rounding, rounding_of(C, A))
             forms.append(A.projected(self.Q))
-        observed = [self._observed(A) for A in forms]
-        n = self.n_permutations
-        drawn = values_permuted(C, forms, n, self.seed).max(axis=0)
+        as_they_are = np.arange(len(X))[None, :]
+        observed = [float(C.inner(as_they_are, [A])[0, 0]) for A in forms]
         best = int(np.argmax(observed))
-        p_value = p_of_permutations(observed[best], drawn, rounding)
-        null = float(drawn.mean()), float(drawn.var())
-        return TestResult(observed[best], p_value, "permutation", len(X), n, *null, sigmas[best])
+        if self.method == "gamma":
+            null, n = moments_permuted(C, forms[best]), 0
+            p_value = p_of_gamma(observed[best], null, rounding)
+            mean, variance = null.mean, null.variance
+        else:
+            n = self.n_permutations
+            drawn = values_permuted(C, forms, n, self.seed).max(axis=0)
+            p_value = p_of_permutations(observed[best], drawn, rounding)
+            mean, variance = float(drawn.mean()), float(drawn.var())
+        found = observed[best], p_value, self.method, len(X), n, mean, variance
+        return TestResult(*found, sigmas[best])
 
-    def _gamma(self, X: Float, sigmas: tuple[float, ...]) -> TestResult:
-        """By the moments of all permutations."""
-        (sigma,), C = sigmas, self.C
-        A = estimated(self._K(X, sigma), self.spec.estimator)
-        rounding = rounding_of(C, A)
-        A = A.projected(self.Q)
-        observed, null = self._observed(A), moments_permuted(C, A)
-        p_value = p_of_gamma(observed, null, rounding)
-        return TestResult(observed, p_value, "gamma", len(X), 0, null.mean, null.variance, sigma)
-
-    def _normal(self, X: Float, sigmas: tuple[float, ...]) -> TestResult:
+    def _normal(self, X: Float, sigma: float) -> TestResult:
         """By the standard error of HSIC_1 (JMLR Theorem 5)."""
-        (sigma,), kernel = sigmas, self.spec.kernel
-        data = SlicedData(X, centred=kernel.has_bandwidth)
-        row_sums, smoothed = TiledHsic(kernel, X.shape[1], self.W, data).influence(sigma)
+        row_sums, smoothed = tiled(self.spec, X).influence(sigma)
         observed, variance = float(row_sums.sum()), variance_of_hsic(row_sums, smoothed)
         p_value = p_of_normal(observed, variance)
         return TestResult(observed, p_value, "normal", len(X), 0, 0.0, variance, sigma)
@@ -218,15 +206,6 @@ class HsicTest:
                 "pass labels that vary, or fewer covariates."
             )
         return C
-
-    @cached_property
-    def W(self) -> TiledWeights:
-        """Weights of the unbiased estimator, written out a panel at a time."""
-        return TiledWeights.of(self.spec.labels, "unbiased", self.spec.covariates)
-
-    def _observed(self, A: Symmetric) -> float:
-        """``<C, A>``, HSIC itself."""
-        return float(self.C.inner(np.arange(len(A.diagonal))[None, :], [A])[0, 0])
 
     def _K(self, X: Float, sigma: float) -> Symmetric:
         """Kernel of X (m, d); where C is dense one of low rank would not help."""

@@ -1,21 +1,31 @@
-r"""Kernels that count substructures: additive in their features (JMLR 5.1.4).
+r"""Kernels that count substructures, of strings here: additive in their features (JMLR 5.1.4).
 
     ``k(x, x') = sum_a w_a #_a(x) #_a(x')``
 
-``#_a(x)`` says how often x, a string or a graph, holds the substructure a. With the counts of all
-samples in the columns ``c_a`` of a sparse matrix, ``K = sum_a w_a c_a c_a'``, and as for the linear
-kernel ``HSIC = <W, K> = sum_a w_a c_a' W c_a``: one pass scores every substructure.
+``#_a(x)`` says how often x, a string or a graph (`dhsic.kernels.graphs`), holds the substructure a.
+With the counts of all samples in the columns ``c_a`` of a sparse matrix, ``K = sum_a w_a c_a c_a'``,
+and as for the linear kernel ``HSIC = <W, K> = sum_a w_a c_a' W c_a``: one pass scores every
+substructure.
+
+Of strings they are substrings a, ``#_a(x)`` being the number of places in x, overlapping ones too,
+where a begins (Leslie et al. 2002; Vishwanathan and Smola 2003). For DNA, proteins, text, event
+logs: data without columns, whose features are only found by counting. Strings are counted one
+after the other. Memory: 16 bytes for every string and distinct substring in it, and for every
+distinct substring its name, 50 bytes and one a letter, and its place, 100 bytes.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csc_array
+from scipy.sparse import csc_array, csr_array
 
 from dhsic._typing import Float
 from dhsic.errors import InputError
@@ -58,8 +68,8 @@ def gram_of_counts(counts: Any, weights: Float) -> Float:
     F = csc_array(counts.multiply(np.sqrt(weights)))
     m = F.shape[0]
     is_dense = np.diff(F.indptr) > DENSE * m
-    thin = F[:, ~is_dense].tocsr()
-    K = np.asarray((thin @ thin.T).toarray(), dtype=np.float64)
+    sparse = F[:, ~is_dense].tocsr()
+    K = np.asarray((sparse @ sparse.T).toarray(), dtype=np.float64)
     width = max(1, BLOCK // max(m, 1))
     filled = np.flatnonzero(is_dense)
     for a in range(0, filled.size, width):
@@ -96,3 +106,157 @@ def check_decay(what: str, value: Any) -> None:
     """Refuse a decay that is no positive number."""
     if not is_positive(value):
         raise InputError(f"{what}={value!r}; pass a positive number.")
+
+
+@dataclass(frozen=True)
+class Spectrum(AbstractCountingKernel):
+    """Substrings of one length, each of weight 1: the spectrum kernel (Leslie et al. 2002).
+
+    For motifs of a known length: k-mers of DNA (6 to 12), of proteins (3), of text (4 or 5).
+
+    Parameters
+    ----------
+    k : int
+        Letters of a substring, at least 1.
+
+    Examples
+    --------
+    >>> counts, names = Spectrum(2).counts(["GATTA", "TATA"])
+    >>> names
+    ['AT', 'GA', 'TA', 'TT']
+    >>> counts.toarray().tolist()
+    [[1, 1, 1, 1], [1, 0, 2, 0]]
+    >>> Spectrum(2).gram(["GATTA", "TATA"]).tolist()
+    [[4.0, 3.0], [3.0, 5.0]]
+    """
+
+    k: int
+
+    def __post_init__(self) -> None:
+        check_length("Spectrum k", self.k)
+
+    def counts(self, samples: Sequence[str]) -> tuple[Any, list[str]]:
+        """How often each substring of k letters is in each string.
+
+        Upper and lower case are different letters.
+
+        Raises
+        ------
+        InputError
+            Anything but strings, or none with k letters.
+        """
+        return _counts(samples, [int(self.k)])
+
+    def weights(self, names: Sequence[str]) -> Float:
+        return np.ones(len(names))
+
+
+@dataclass(frozen=True)
+class WeightedSubstrings(AbstractCountingKernel):
+    """All substrings of 1 to `longest` letters, weighted (Vishwanathan and Smola 2003).
+
+    For motifs whose length is not known, or when some substrings are known to matter more.
+
+    Parameters
+    ----------
+    longest : int
+        Letters of the longest substrings, at least 1.
+    decay : float, mapping or callable
+        ``w_a``: a positive number stands for ``decay**len(a)``, below 1 in favour of short
+        substrings, above 1 of long ones; a mapping from substring to weight leaves out all
+        others; a callable is asked for the weight of each substring.
+
+    Examples
+    --------
+    >>> strings = ["AB", "ABB"]
+    >>> WeightedSubstrings(2, decay=0.25).counts(strings)[1]
+    ['A', 'AB', 'B', 'BB']
+    >>> WeightedSubstrings(2, decay=0.25).gram(strings).tolist()
+    [[0.5625, 0.8125], [0.8125, 1.375]]
+    >>> WeightedSubstrings(2, decay={"AB": 4.0}).gram(strings).tolist()
+    [[4.0, 4.0], [4.0, 4.0]]
+    """
+
+    longest: int
+    decay: float | Mapping[str, float] | Callable[[str], float] = 0.5
+
+    def __post_init__(self) -> None:
+        check_length("WeightedSubstrings longest", self.longest)
+        if not (isinstance(self.decay, Mapping) or callable(self.decay)):
+            check_decay("WeightedSubstrings decay", self.decay)
+
+    def counts(self, samples: Sequence[str]) -> tuple[Any, list[str]]:
+        """How often each substring is in each string; as of `Spectrum.counts`.
+
+        Raises
+        ------
+        InputError
+            Anything but strings, or only empty ones.
+        """
+        return _counts(samples, range(1, int(self.longest) + 1))
+
+    def weights(self, names: Sequence[str]) -> Float:
+        """``w_a``, (n,).
+
+        Raises
+        ------
+        InputError
+            The mapping or the callable gives what is no number from 0.
+        """
+        if isinstance(self.decay, Mapping):
+            given = [self.decay.get(a, 0.0) for a in names]
+        elif callable(self.decay):
+            given = [self.decay(a) for a in names]
+        else:
+            return np.power(float(self.decay), [len(a) for a in names])
+        w = np.array(given, dtype=np.float64)
+        bad = np.flatnonzero(~((w >= 0) & np.isfinite(w)))
+        if bad.size:
+            raise InputError(
+                f"The weight of substring {names[bad[0]]!r} is {given[bad[0]]!r}; weights are "
+                "finite and not below 0."
+            )
+        return w
+
+
+def _counts(strings: Sequence[str], lengths: Sequence[int]) -> tuple[Any, list[str]]:
+    """Counts (m, n) of all substrings of these lengths, ascending, and their names, sorted."""
+    checked = _checked(strings)
+    longest = max(map(len, checked))
+    if longest < lengths[0]:
+        raise InputError(
+            f"The longest of {len(checked)} strings has {longest} letters and a substring "
+            f"{lengths[0]}; pass shorter substrings, or longer strings."
+        )
+    places: defaultdict[str, int] = defaultdict(count().__next__)  # in the order of first sight
+    columns, counts = [], []
+    for x in checked:
+        found = Counter(x[i : i + k] for k in lengths for i in range(len(x) - k + 1))
+        columns.append(np.fromiter((places[a] for a in found), np.int32, len(found)))
+        counts.append(np.fromiter(found.values(), np.int64, len(found)))
+    names = sorted(places)
+    order = np.empty(len(names), dtype=np.int32)
+    order[[places[a] for a in names]] = np.arange(len(names))
+    ends = np.cumsum([0, *map(len, columns)])
+    data = np.concatenate(counts), order[np.concatenate(columns)], ends
+    table = csr_array(data, shape=(len(checked), len(names)))
+    table.sort_indices()
+    return table, names
+
+
+def _checked(strings: Sequence[str]) -> list[str]:
+    if isinstance(strings, (str, bytes)):
+        raise InputError(
+            f"One {type(strings).__name__} came for the strings; pass a list with one string a "
+            "sample."
+        )
+    given = list(strings)
+    for i, x in enumerate(given):
+        if not isinstance(x, str):
+            raise InputError(
+                f"Sample {i} is {str(x)[:40]!r} ({type(x).__name__}), no string; pass text, and "
+                "drop or fill what is missing."
+            )
+    if not given:
+        raise InputError("There are 0 strings; pass one a sample.")
+    return given

@@ -1,4 +1,4 @@
-r"""Kernels on labels: the matrix L (JMLR 5.2), in tiles or as a product of thin ones.
+r"""Kernels on labels: the matrix L (JMLR 5.2), tile by tile or of low rank.
 
 Classes with ``m_y`` samples each, and real labels (JMLR 5.2.3):
 
@@ -212,7 +212,7 @@ class LabelMatrix:
     def factor(
         self, *, tolerance: float = TOLERANCE, max_rank: int = MOST_DIRECTIONS
     ) -> LowRankSymmetric:
-        """L as a product of thin matrices.
+        """L of low rank.
 
         Parameters
         ----------
