@@ -3,9 +3,9 @@ r"""Kernels that count substructures, of strings here: additive in their feature
     ``k(x, x') = sum_a w_a #_a(x) #_a(x')``
 
 ``#_a(x)`` says how often x, a string or a graph (`dhsic.kernels.graphs`), holds the substructure a.
-With the counts of all samples in the columns ``c_a`` of a sparse matrix, ``K = sum_a w_a c_a c_a'``,
-and as for the linear kernel ``HSIC = <W, K> = sum_a w_a c_a' W c_a``: one pass scores every
-substructure.
+With the counts of all samples in the columns ``c_a`` of a sparse matrix,
+``K = sum_a w_a c_a c_a'``, and as for the linear kernel ``HSIC = <W, K> = sum_a w_a c_a' W c_a``:
+one pass scores every substructure.
 
 Of strings they are substrings a, ``#_a(x)`` being the number of places in x, overlapping ones too,
 where a begins (Leslie et al. 2002; Vishwanathan and Smola 2003). For DNA, proteins, text, event
