@@ -59,14 +59,14 @@ def short_leases(monkeypatch):
     from dhsic.storage import lock as lease
     from dhsic.storage import objects
 
-    lease._dead.clear()
+    lease.dead.clear()
     monkeypatch.setattr(lease, "LEASE", 1.0)
     monkeypatch.setattr(lease, "BEAT", 0.2)
     monkeypatch.setattr(lease, "LOOK", 0.05)
     monkeypatch.setattr(lease, "PATIENCE", 0.4)
     monkeypatch.setattr(objects, "PATIENCE", 1.0)
     yield
-    objects._open.cache_clear()
+    objects.open_bucket.cache_clear()
 
 
 @pytest.fixture(params=["folder", "URL"])

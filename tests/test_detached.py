@@ -574,7 +574,7 @@ def test_the_status_of_a_run_that_has_not_ended(store, tmp_path, monkeypatch):
         "has stopped: no process works on it; `dhsic resume` goes on" in run("status", path).stdout
     )
     with Checkpoint(path) as kept:
-        kept._take()
+        kept.lock.take()
         assert "runs in the process that began it; " in run("status", path).stdout
 
 

@@ -40,13 +40,13 @@ def at(s3, tmp_path):
 def elsewhere(name="another"):
     """Leases that are taken here seem to be those of another process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lease, "_process", lambda pid: f"{pid}-{name}")
+        patch.setattr(lease, "process_name", lambda pid: f"{pid}-{name}")
         yield
 
 
 def paused(checkpoint):
     """A checkpoint whose process says nothing any more."""
-    checkpoint._lock._stop.set()
+    checkpoint.lock.silenced.set()
     return checkpoint
 
 
@@ -94,7 +94,7 @@ def test_who_is_silent_is_followed_and_never_writes_again(at, caplog):
             first.finish()
         first.close()
         assert (at.names(), at.read("lock"))[0] == before[0]
-        assert second._lock.held
+        assert second.lock.held
         second.save(RUN[4])
     assert same(Checkpoint(at.path).load(), RUN[4])
 
@@ -127,18 +127,18 @@ def test_a_round_is_not_written_over_that_of_a_successor(at):
     for name in at.copy(f"{at.prefix}-other").names():
         if name.startswith("rounds/000002/"):
             at.write(name.replace("000002", "000003"), b"of a dead run")
-    confirm, one_at_a_time = first._lock.confirm, threading.Lock()
+    confirm, one_at_a_time = first.lock.confirm, threading.Lock()
 
     def late(*, surely=False):
         with one_at_a_time:
             confirm(surely=surely)
-            if surely and not first._lock._stop.is_set():
+            if surely and not first.lock.silenced.is_set():
                 paused(first)
                 with elsewhere():
                     keep(at.path, RUN)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(first._lock, "confirm", late)
+        patch.setattr(first.lock, "confirm", late)
         with pytest.raises(LostError):
             first.save(RUN[3])
     assert same(Checkpoint(at.path).load(), RUN[-1])
@@ -154,7 +154,7 @@ def test_a_claim_that_a_last_word_came_before_is_made_again(at):
         if claim.store.get is slow:
             claim.store.get = get
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(first._lock, "confirm", lambda **how: None)
+                patch.setattr(first.lock, "confirm", lambda **how: None)
                 first.save(RUN[3])
         return found
 
@@ -169,10 +169,10 @@ def test_leases_of_the_dead_are_known_to_be_so(at, monkeypatch):
     for name in ("a", "b"):
         taken = Lease(at.path, name)
         taken.take()
-        taken._stop.set()
+        taken.silenced.set()
     old = Lease(at.path, "old")
     old.take()
-    old._stop.set()
+    old.silenced.set()
     at.s3.objects[f"{at.prefix}/old"] = (at.read("old"), datetime.now(UTC) - timedelta(hours=1))
     with elsewhere():
         began = time.monotonic()
@@ -192,7 +192,7 @@ def test_whether_a_lease_is_taken_is_seen_from_outside(at):
     assert seen.is_taken()
     with elsewhere():
         assert seen.is_taken()
-        taken._stop.set()
+        taken.silenced.set()
         time.sleep(0.3)
         assert seen.is_taken()
         time.sleep(lease.LEASE)
@@ -261,12 +261,12 @@ def test_a_store_that_stays_away_stops_the_run_and_no_round_is_lost(at):
 def test_what_a_store_refuses_is_a_sentence(at, monkeypatch):
     with pytest.raises(StoreError, match=r"there is no bucket 'elsewhere'"):
         Checkpoint("s3://elsewhere/run").begin(IDENTITY)
-    objects._open.cache_clear()
+    objects.open_bucket.cache_clear()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ANOTHER")
     for call in (Checkpoint(at.path).load, lambda: Checkpoint(at.path).begin(IDENTITY)):
         with pytest.raises(StoreError, match=r"refuses access to s3://.* \(403 Forbidden"):
             call()
-    objects._open.cache_clear()
+    objects.open_bucket.cache_clear()
 
 
 def test_answers_of_a_store_are_not_passed_on():

@@ -17,9 +17,8 @@ whole in themselves, so those of the last two rounds stay and the others are rem
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -34,6 +33,7 @@ from dhsic.storage.format import (
     ROOT,
     START,
     Root,
+    canonical,
     digest_of,
     encode,
     name_of,
@@ -41,7 +41,6 @@ from dhsic.storage.format import (
     read_checksums,
     recover,
     sha,
-    start_digest,
 )
 from dhsic.storage.lock import lock_of
 from dhsic.storage.store import LostError, Tag, store_at
@@ -81,7 +80,7 @@ class Checkpoint:
         self.path = self.store.path
         self._is_own = False  # `begin` made the folder
         self._is_new = False  # `begin` found no run in it
-        self._lock = lock_of(self.store, LOCK)
+        self.lock = lock_of(self.store, LOCK)
         self._root: Root | None = None
         self._tag: Tag | None = None  # of the root as it is there
         self._digest = ""  # of the last round, which the next one covers
@@ -109,7 +108,7 @@ class Checkpoint:
         try:
             return self._open(plain(dict(identity)))
         except BaseException:
-            self._lock.release()
+            self.lock.release()
             raise
 
     def _make(self) -> None:
@@ -127,7 +126,7 @@ class Checkpoint:
     def _take(self) -> None:
         """Take the lock; who has left the run to a cluster can reach its writer."""
         try:
-            self._lock.take()
+            self.lock.take()
         except CheckpointError as error:
             if DETACHED not in self.store.names():
                 raise
@@ -138,7 +137,7 @@ class Checkpoint:
 
     def _discard(self) -> None:
         """Remove what was written for a run that was refused before its first round."""
-        self._lock.release()
+        self.lock.release()
         self.store.remove(START, "rounds", ROOT, LOCK)
         if self._is_own:
             self.store.unmake()
@@ -172,32 +171,42 @@ class Checkpoint:
             try:
                 self._write(root)
             except LostError:
-                self._lock.confirm(surely=True)  # if it is ours, our predecessor had a last word
+                self.lock.confirm(surely=True)  # if it is ours, our predecessor had a last word
             else:
                 return root
 
     def _write(self, root: Root) -> None:
         """Replace the root."""
-        self._lock.confirm()
+        self.lock.confirm()
         self._tag = self.store.replace(ROOT, root.encode(), self._tag)
         self._root = root
 
     def start(self, state: SelectionState, checksums: Array | None = None) -> None:
         """Keep the state before the first round, and what `check_data` compares with."""
+        self.store.write_node("rounds", encode({}, {}), self._confirm)
         features = state.survivors.astype(np.int64)
         more = {} if checksums is None else {CHECKSUMS: checksums}
-        names = {name: sha(values) for name, values in more.items()}
-        digest = start_digest(features, names)
-        self._write_node("rounds", {}, {})
-        about = {"sha256": digest, "arrays": names}
-        self._write_node(START, about, {"features": features, **more})
-        self._count(state, digest)
+        self._keep(state, START, {}, [START], {"features": features}, more)
 
-    def _write_node(
-        self, name: str, attributes: Mapping[str, Any], arrays: Mapping[str, Array]
+    def _confirm(self) -> None:
+        self.lock.confirm(surely=True)
+
+    def _keep(
+        self,
+        state: SelectionState,
+        node: str,
+        about: Mapping[str, Any],
+        covered: Sequence[str],
+        held: Mapping[str, Array],
+        more: Mapping[str, Array],
     ) -> None:
-        confirm = partial(self._lock.confirm, surely=True)
-        self.store.write_node(name, encode(attributes, arrays), confirm)
+        """Write a node, whose digest covers texts too, and have the state count that it ends."""
+        names = {name: sha(values) for name, values in more.items()}
+        digest = digest_of(names, *covered, *held.values())
+        files = encode({**about, "arrays": names, "sha256": digest}, {**held, **more})
+        self.store.write_node(node, files, self._confirm)
+        self._write(replace(self._writable(), last_round=state.round, complete=False))
+        self._digest = digest
 
     def check_data(self, checksums: Array) -> None:
         """Refuse to go on with features of other values than those that the run began with.
@@ -241,19 +250,16 @@ class Checkpoint:
         features = state.eliminated[new].astype(np.int64)
         scores = state.scores[new].astype(np.float64)
         record = plain(state.history[-1])
-        more = {name: sha(values) for name, values in (arrays or {}).items()}
-        digest = digest_of(self._digest, record, more, features, scores)
-        about = {"round": state.round, "history": record, "arrays": more, "sha256": digest}
-        held = {"features": features, "scores": scores, **(arrays or {})}
-        self._write_node(name_of(state.round), about, held)
-        self._count(state, digest)
-        if more:
-            self.store.remove(*(f"{name_of(state.round - 2)}/{name}" for name in more))
-
-    def _count(self, state: SelectionState, digest: str) -> None:
-        """Have a round that was written count."""
-        self._write(replace(self._writable(), last_round=state.round, complete=False))
-        self._digest = digest
+        more = arrays or {}
+        self._keep(
+            state,
+            name_of(state.round),
+            {"round": state.round, "history": record},
+            [self._digest, canonical(record)],
+            {"features": features, "scores": scores},
+            more,
+        )
+        self.store.remove(*(f"{name_of(state.round - 2)}/{name}" for name in more))
 
     def finish(self) -> None:
         """Mark the run as complete."""
@@ -274,7 +280,7 @@ class Checkpoint:
 
     def is_written(self) -> bool:
         """Return whether a process writes here now, as far as can be seen at once."""
-        return self._lock.is_taken()
+        return self.lock.is_taken()
 
     def is_complete(self) -> bool:
         """Return whether the run that is kept here has ended."""
@@ -282,14 +288,14 @@ class Checkpoint:
 
     def _writable(self) -> Root:
         if self._root is not None:
-            self._lock.confirm()
-        if self._root is None or not self._lock.held:
+            self.lock.confirm()
+        if self._root is None or not self.lock.held:
             raise CheckpointError(f"{self.path} is not open for writing. Call begin() first.")
         return self._root
 
     def close(self) -> None:
         """Let another process write."""
-        self._lock.release()
+        self.lock.release()
 
     def __enter__(self) -> Checkpoint:
         return self

@@ -23,7 +23,7 @@ from zarr.codecs import Crc32cCodec
 from zarr.core.buffer.cpu import Buffer
 from zarr.storage import MemoryStore
 
-from dhsic._typing import Array, Float, Index
+from dhsic._typing import Array
 from dhsic.algorithms.state import SelectionState, begin
 from dhsic.errors import CheckpointError, StoreError
 from dhsic.sources.zarr import read_array
@@ -117,17 +117,9 @@ def sha(*parts: str | Array) -> str:
     return digest.hexdigest()
 
 
-def start_digest(features: Index, names: Mapping[str, str]) -> str:
-    """Digest of the start, which covers, by their digests, its arrays."""
-    return sha("start", features, *([canonical(names)] if names else []))
-
-
-def digest_of(
-    previous: str, record: Any, names: Mapping[str, str], features: Index, scores: Float
-) -> str:
-    """Digest of a round, which covers the one before and, by their digests, its arrays."""
-    more = [canonical(names)] if names else []
-    return sha(previous, canonical(record), features, scores, *more)
+def digest_of(names: Mapping[str, str], *parts: str | Array) -> str:
+    """Digest of the start or of a round, of its parts and, by their digests, its other arrays."""
+    return sha(*parts, *([canonical(names)] if names else []))
 
 
 # The root ----------------------------------------------------------------------------------
@@ -300,7 +292,7 @@ def _warn(store: AbstractStore, root: Root, number: int, error: Exception, left:
 def _read_start(files: Mapping[str, bytes], store: AbstractStore) -> Round:
     try:
         attributes, (start,) = decode(files, START, ["features"])
-        digest = start_digest(start, attributes.get("arrays", {}))
+        digest = digest_of(attributes.get("arrays", {}), START, start)
         reason = "" if attributes["sha256"] == digest else "its sha256 differs"
     except Exception as error:  # as above
         reason = f"{type(error).__name__}: {error}"
@@ -315,7 +307,7 @@ def _read_start(files: Mapping[str, bytes], store: AbstractStore) -> Round:
 def _read_round(files: Mapping[str, bytes], number: int, previous: Round) -> Round:
     attributes, (features, scores) = decode(files, name_of(number), ["features", "scores"])
     record, names = attributes["history"], attributes.get("arrays", {})
-    digest = digest_of(previous.digest, record, names, features, scores)
+    digest = digest_of(names, previous.digest, canonical(record), features, scores)
     if (attributes["round"], attributes["sha256"]) != (number, digest):
         raise ValueError("its sha256 differs, or it does not follow from the round before")
     return Round(previous.state.after(features, scores, record), digest, names)

@@ -95,7 +95,9 @@ class FileLock(AbstractLock):
             return
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            flock(handle)
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             writer = os.read(handle, 200).decode(errors="replace") or "another process"
             os.close(handle)
@@ -103,7 +105,7 @@ class FileLock(AbstractLock):
                 f"{self.path.parent} is being written by {writer}. Wait until it ends, stop it, "
                 "or pass another folder."
             ) from error
-        except OSError as error:
+        except (ImportError, OSError) as error:  # Windows has no such locks
             logger.warning(
                 "%s cannot be locked (%s); see that one run writes it.", self.path, error
             )
@@ -155,15 +157,6 @@ def this_process() -> str:
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
-def flock(handle: int) -> None:
-    """Lock an open file, or raise BlockingIOError where another process has."""
-    try:
-        import fcntl
-    except ImportError as error:  # Windows
-        raise OSError("no advisory locks here") from error
-    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
 # In an object store ------------------------------------------------------------------------
 
 LEASE = 45.0  # seconds without a word after which a holder is taken for dead
@@ -174,8 +167,8 @@ SKEW = 900.0  # seconds that clocks may differ: stores refuse requests of those 
 SMALL_SKEW = 60.0  # the same where a mistake is mended by the next look
 
 #: Leases that this process holds, and processes whose leases have run out.
-_ours: set[str] = set()
-_dead: set[str] = set()
+ours: set[str] = set()
+dead: set[str] = set()
 
 
 def now() -> float:
@@ -186,7 +179,7 @@ def now() -> float:
 
 
 @lru_cache(maxsize=1)
-def _process(pid: int) -> str:
+def process_name(pid: int) -> str:
     """Name of this process, which no other one will ever have."""
     return f"{pid}-{secrets.token_hex(8)}"
 
@@ -200,13 +193,18 @@ class Lease(AbstractLock):
         What is written.
     name : str
         Name of the object of the lease there.
+
+    Attributes
+    ----------
+    silenced : Event
+        Set when the holder says nothing any more: it has let go, or is to seem dead.
     """
 
     def __init__(self, url: str, name: str) -> None:
         self._name = name
         self._store = ObjectStore(url, PATIENCE)
         self._one_at_a_time = threading.RLock()
-        self._stop = threading.Event()
+        self.silenced = threading.Event()
         self._tag: Tag | None = None
         self._said = Word()  # what we last wrote
         self._heard = 0.0  # when that was
@@ -229,11 +227,11 @@ class Lease(AbstractLock):
             return
         found = self._store.get(self._name)
         tag = None if found is None else self._watched(found)
-        self._stop, self._successor = threading.Event(), None
+        self.silenced, self._successor = threading.Event(), None
         since = datetime.now(UTC).isoformat(timespec="seconds")
         self._said = Word(
             holder=f"{this_process()} since {since}",
-            process=_process(os.getpid()),
+            process=process_name(os.getpid()),
             lease=secrets.token_hex(8),
             seconds=LEASE,
         )
@@ -245,7 +243,7 @@ class Lease(AbstractLock):
         except BaseException:
             self.release()
             raise
-        _ours.add(self._said.lease)
+        ours.add(self._said.lease)
         threading.Thread(target=self._live, name="dhsic-lease", daemon=True).start()
 
     def _written(self, tag: Tag | None) -> Tag | None:
@@ -263,7 +261,7 @@ class Lease(AbstractLock):
         word = Word.of(found)
         if word.is_free or word.is_dead or _age(found) > SKEW + word.seconds:
             return found.tag
-        if word.process == _process(os.getpid()):
+        if word.process == process_name(os.getpid()):
             raise self._refusal(word)
         logger.warning(
             "%s is held by %s; waiting up to %g s to hear whether it is still at work.",
@@ -277,7 +275,7 @@ class Lease(AbstractLock):
                 return None if again is None else again.tag
             if again.tag != found.tag:
                 raise self._refusal(Word.of(again))
-        _dead.add(word.process)
+        dead.add(word.process)
         logger.warning("%s: %s is dead; taking over.", self._store.path, word.holder)
         return found.tag
 
@@ -298,8 +296,8 @@ class Lease(AbstractLock):
 
     def _live(self) -> None:
         """Say that we live, until we let go; in a thread of its own."""
-        stop = self._stop
-        while not stop.wait(BEAT):
+        silenced = self.silenced
+        while not silenced.wait(BEAT):
             try:
                 self._renew()
             except StoreError as error:
@@ -320,7 +318,7 @@ class Lease(AbstractLock):
                 if found is None:
                     raise gone(self._store.path)
                 self._successor = Word.of(found).holder
-                _ours.discard(self._said.lease)
+                ours.discard(self._said.lease)
             raise LostError(
                 f"{self._store.path} is now written by {self._successor or 'another process'}: "
                 f"this one was not heard of for {LEASE:g} s and has been followed by it. Let that "
@@ -332,10 +330,10 @@ class Lease(AbstractLock):
             self._renew()
 
     def release(self) -> None:
-        self._stop.set()
+        self.silenced.set()
         with self._one_at_a_time:
             tag, self._tag = self._tag, None
-            _ours.discard(self._said.lease)
+            ours.discard(self._said.lease)
             if tag is None or self._successor is not None:
                 return
             try:
@@ -352,7 +350,7 @@ class Lease(AbstractLock):
         word = Word.of(found)
         if found is None or word.is_free or word.is_dead:
             return False
-        if word.process == _process(os.getpid()):
+        if word.process == process_name(os.getpid()):
             return True
         if self._seen[0] != found.tag:
             self._seen = found.tag, now()
@@ -405,9 +403,9 @@ class Word:
     @property
     def is_dead(self) -> bool:
         """Whether the holder is known to be dead, or is an object of this process that is gone."""
-        if self.process == _process(os.getpid()):
-            return self.lease not in _ours
-        return self.process in _dead
+        if self.process == process_name(os.getpid()):
+            return self.lease not in ours
+        return self.process in dead
 
 
 def _age(found: Found) -> float:

@@ -122,7 +122,7 @@ def bucket_of(url: str, patience: float | None = None) -> Any:
         return _in_memory(bucket)
     endpoint = next((os.environ[name] for name in ENDPOINTS if name in os.environ), "")
     seconds = PATIENCE if patience is None else patience
-    return _open(f"{scheme}://{bucket}", endpoint, seconds, os.getpid())
+    return open_bucket(f"{scheme}://{bucket}", endpoint, seconds, os.getpid())
 
 
 def load_obstore() -> Any:
@@ -146,7 +146,7 @@ def _in_memory(bucket: str) -> Any:  # noqa: ARG001  # a store for each
 
 
 @lru_cache(maxsize=16)
-def _open(bucket: str, endpoint: str, patience: float, pid: int) -> Any:  # a key
+def open_bucket(bucket: str, endpoint: str, patience: float, pid: int) -> Any:  # a key
     """Store of a bucket; a process that was forked has none of the threads of the old one."""
     if patience > ASKING and not any(name in os.environ for name in KEYS):
         _ask_who_we_are(bucket, endpoint, pid)
@@ -169,7 +169,7 @@ def _open(bucket: str, endpoint: str, patience: float, pid: int) -> Any:  # a ke
 def _ask_who_we_are(bucket: str, endpoint: str, pid: int) -> None:
     """Ask for anything, with little patience: a laptop without keys would wait for long."""
     try:
-        load_obstore().head(_open(bucket, endpoint, ASKING, pid), "dhsic")
+        load_obstore().head(open_bucket(bucket, endpoint, ASKING, pid), "dhsic")
     except FileNotFoundError:
         return
     except load_obstore().exceptions.BaseError as error:
