@@ -73,7 +73,7 @@ class Status:
         Class of the error of a failed run, and its sentence.
     """
 
-    state: str
+    state: str = "waiting"
     scheduler: str | None = None
     kind: str = ""
     message: str = ""
@@ -153,7 +153,7 @@ class Folder:
     @property
     def status(self) -> Status:
         """What was last said."""
-        return Status(**{"state": "waiting", **self._read(STATUS)})
+        return Status(**self._read(STATUS))
 
     def say(self, status: Status) -> None:
         """Say how far it has come."""

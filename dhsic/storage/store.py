@@ -224,14 +224,6 @@ class AbstractStore(ABC):
 # A folder ----------------------------------------------------------------------------------
 
 
-def _write(path: Path, data: bytes) -> None:
-    """Write a file and return when it is on the disk."""
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def _sync_folder(folder: Path) -> None:
     """Return when the names in a folder are on the disk, where folders can be asked for that."""
     if os.name == "nt":
@@ -283,8 +275,9 @@ def replacing(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
         part.replace(path)
         if sync:
             _sync_folder(path.parent)
-    finally:
+    except BaseException:
         part.unlink(missing_ok=True)
+        raise
 
 
 class FileStore(AbstractStore):
@@ -357,16 +350,6 @@ class FileStore(AbstractStore):
         with replacing(path, sync=sync) as file:
             file.write(data)
 
-    def _write_all(self, files: Mapping[str, bytes]) -> None:
-        """Write files one by one, and then the names in their folders."""
-        for name, data in files.items():
-            path = self.path / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _write(path, data)
-        folders = {(self.path / name).parent for name in files}
-        for folder in sorted(folders, reverse=True):
-            _sync_folder(folder)
-
     def write_node(
         self, name: str, files: Mapping[str, bytes], confirm: Callable[[], object]
     ) -> None:
@@ -378,8 +361,14 @@ class FileStore(AbstractStore):
             folder.mkdir()
         except (FileNotFoundError, NotADirectoryError) as error:
             raise gone(folder.parent) from error
-        self._write_all({f"{name}/{part}": data for part, data in files.items()})
-        for changed in (folder.parent, folder.parent.parent):
+        for part, data in files.items():
+            (folder / part).parent.mkdir(parents=True, exist_ok=True)
+            with (folder / part).open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        folders = {(folder / part).parent for part in files}  # whose names are to survive too
+        for changed in (*sorted(folders, reverse=True), folder.parent, folder.parent.parent):
             _sync_folder(changed)
 
     def replace(self, name: str, data: bytes, tag: Tag | None) -> Tag:
