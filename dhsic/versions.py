@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from importlib.metadata import version
+from types import MappingProxyType
 
 VERSION = version("dhsic")
 #: Variable of the environment that names where features are scored (`dhsic.accelerator`).
@@ -34,6 +36,11 @@ def scored_on(name: str | None) -> Iterator[None]:
 
 def versions() -> dict[str, str]:
     """Versions of dhsic and of what computes for it, and the device, where there is one."""
-    known = {name: version(name) for name in ("dhsic", "numpy", "scipy", "zarr")}
     asked = device()
-    return known if asked is None else known | {"device": asked}
+    return {**installed()} if asked is None else {**installed(), "device": asked}
+
+
+@cache
+def installed() -> Mapping[str, str]:
+    """Versions of packages, looked up once: that takes as long as a small run."""
+    return MappingProxyType({name: version(name) for name in ("dhsic", "numpy", "scipy", "zarr")})

@@ -1,7 +1,13 @@
-"""Hypothesis profiles: quick by default, thorough with ``--hypothesis-profile=thorough``."""
+"""Fixtures of all tests, and profiles of hypothesis: quick, or ``--hypothesis-profile=thorough``."""
+
+import os
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+#: Workers of the tests, those of other processes too, draw no profile of themselves.
+os.environ.setdefault("DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED", "False")
+os.environ.setdefault("DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL", "10s")
 
 common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "derandomize": True}
 settings.register_profile("default", max_examples=15, **common)
@@ -25,7 +31,17 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("kernel_name", sorted(metafunc.cls.kernels))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session", autouse=True)
+def quick_rates():
+    """Rates of this machine are not what tests are about: a moment of each will do."""
+    from dhsic.plans import time
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "SECONDS", 0.002)
+        yield
+
+
+@pytest.fixture(scope="session")
 def client():
     """Client of a cluster of two workers in this process; not the default one."""
     from distributed import Client, LocalCluster

@@ -58,7 +58,7 @@ def seen(monkeypatch):
 
 
 def selected(data, **how):
-    options = {"n_features_to_select": 5, "progress": False, "step": 0.3, **how}
+    options = {"n_features_to_select": 5, "progress": False, "step": 0.6, **how}
     return dhsic.select(*data, **options)
 
 
@@ -105,7 +105,7 @@ def test_a_run_that_is_left_to_the_cluster_takes_its_device_along(
 ):
     monkeypatch.setenv(DEVICE, DEVICE1)
     store, y = data
-    asked = {"n_features_to_select": 5, "step": 0.3, "client": client}
+    asked = {"n_features_to_select": 5, "step": 0.6, "client": client}
     with dhsic.submit(store, y, checkpoint=tmp_path / "run.dhsic", **asked) as run:
         monkeypatch.delenv(DEVICE)
         result = run.result(120)

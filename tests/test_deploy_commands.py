@@ -210,6 +210,7 @@ def wait_for_workers(net):
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_the_driver_of_the_pods_finds_what_threads_find(cluster):
     net, words, given = cluster
     wait_for_workers(net)
@@ -229,6 +230,7 @@ def test_the_driver_of_the_pods_finds_what_threads_find(cluster):
     assert not list((net.folder / "shared").glob("dhsic-*"))  # scratch is gone
 
 
+@pytest.mark.slow
 def test_the_driver_waits_for_the_scheduler_first(cluster):
     net, _, given = cluster
     (waiting,) = dict(pods(render(K8S / "overlays" / "pvc")))["driver"]["initContainers"]
@@ -236,6 +238,7 @@ def test_the_driver_waits_for_the_scheduler_first(cluster):
     assert (code, log) == (0, "")
 
 
+@pytest.mark.slow
 def test_probes_and_the_operator_are_answered_and_nothing_else(cluster):
     net, _, _ = cluster
     wait_for_workers(net)
@@ -312,6 +315,7 @@ def test_who_has_no_certificate_of_the_authority_is_refused(cluster, tmp_path, h
     assert not (net.folder / "results" / "refused.zarr").exists()
 
 
+@pytest.mark.slow
 def test_results_come_home_through_the_pod_of_files(cluster, tmp_path):
     net, _, _ = cluster
     (pod,) = documents(K8S / "files.yaml")

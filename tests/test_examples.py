@@ -18,6 +18,7 @@ OF_A_MACHINE = re.compile(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_run_on_a_remote_cluster(tmp_path):
     book = executed(EXAMPLES / "remote_cluster.ipynb", tmp_path)

@@ -19,7 +19,7 @@ from dhsic.selectors.select import METHODS, parameters_of
 def store(tmp_path_factory):
     path = tmp_path_factory.mktemp("methods") / "g.vcz"
     outcome = CliRunner().invoke(
-        main, ["simulate", str(path), "--samples", "60", "--variants", "150", "--seed", "3"]
+        main, ["simulate", str(path), "--samples", "60", "--variants", "112", "--seed", "3"]
     )
     assert outcome.exit_code == 0, outcome.output
     return str(path)
@@ -31,7 +31,7 @@ def test_same_from_python_command_line_dask_and_checkpoint(method, store, client
         store, "sample_trait", method=method, n_features_to_select=7, progress=False
     )
     ranks = result["rank"].to_numpy()
-    assert sorted(ranks) == list(range(1, 151))
+    assert sorted(ranks) == list(range(1, 113))
     assert result["score"].attrs["long_name"]
 
     dask = dhsic.select(
