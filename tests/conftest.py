@@ -1,4 +1,4 @@
-"""Fixtures of all tests, and profiles of hypothesis: quick, or ``--hypothesis-profile=thorough``."""
+"""Fixtures of the tests, and profiles of hypothesis (``--hypothesis-profile=thorough``)."""
 
 import os
 

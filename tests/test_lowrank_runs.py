@@ -86,7 +86,7 @@ def source_of(X):
 
 
 def fit(X, y, approx="lowrank", *, covariates=None, **options):
-    options = {"progress": False, "runtime": Threads(1), **options}
+    options = {"progress": False, "runtime": Threads(1), "step": 0.2, **options}
     source = source_of(X) if isinstance(X, np.ndarray) else X
     return dhsic.BAHSIC(5, approx=approx, **options).fit(source, y, covariates=covariates)
 
