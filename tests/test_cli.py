@@ -14,7 +14,8 @@ import xarray as xr
 import zarr
 from commands import QUICK, SIMULATE, D, M, run, selected, told
 
-from dhsic.cli import main, select
+from dhsic.cli import main
+from dhsic.cli.job import SelectJob
 from dhsic.cli.options import OF_RUNS
 from dhsic.errors import ClusterError
 from dhsic.hsic import ESTIMATORS
@@ -434,7 +435,7 @@ def test_other_errors(store, monkeypatch, error, code, kind):
     def fail(*args, **options):
         raise error
 
-    monkeypatch.setattr(select, "choose_runtime", fail)
+    monkeypatch.setattr(SelectJob, "runtime", fail)
     result = run("select", store, *QUICK, "--json", code=code)
     assert json.loads(result.stdout)["error"]["kind"] == kind
     assert result.stderr.splitlines()[-1].startswith("Error: ")

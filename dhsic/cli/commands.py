@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import click
 
-from dhsic.cli import options as of
 from dhsic.cli.console import listen
-from dhsic.cli.exits import EPILOG, TYPED, Command
-from dhsic.cli.options import Option
+from dhsic.cli.exits import EPILOG, Command
+from dhsic.cli.options import PATH, TLS, Option, but, of_sections, options, size
 
 
 class _InOrder(click.Group):
@@ -33,115 +32,81 @@ def main(*, verbose: bool) -> None:
     listen(verbose=verbose)
 
 
-def command(
-    name: str, loads: str, *params: click.Parameter, example: str
-) -> Callable[[Callable[..., Any]], click.Command]:
-    """A command of `main` that a module of `dhsic.cli` does, with an example below its help."""
-    epilog = f"\b\nExample:\n  {example}"
-    return main.command(name, cls=Command, loads=loads, params=list(params), epilog=epilog)
+def _add(does: str, *params: click.Parameter | Sequence[click.Parameter], **about: Any) -> None:
+    """Add a command that a function does, told as ``module.function`` of `dhsic.cli`."""
+    flat = [p for one in params for p in ([one] if isinstance(one, click.Parameter) else one)]
+    about["epilog"] = f"\b\nExample:\n  {about.pop('example')}"
+    main.add_command(Command(does.rpartition(".")[2], does=does, params=flat, **about))
 
 
-DATA = click.Argument(["path"], type=of.PATH)
-RUN = click.Argument(["checkpoint"], type=of.PATH)
+DATA, RUN = click.Argument(["path"], type=PATH), click.Argument(["checkpoint"], type=PATH)
+(OUT, FORCE, JSON, SCHEDULER) = options("out", "force", "as_json", "scheduler")
+OUTPUT = options("checkpoint", "out", "force", "truth", "progress", "as_json")
+SELECTION = of_sections("Data", "Target", "Method")
+MACHINE = of_sections("Machine")
 #: The cluster of a run that was sent away.
-ASKED = (
-    Option(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="Ask this cluster; by default the one that was sent to.",
-        section="Cluster",
-    ),
-    *of.TLS,
-)
+ASKED = (but(SCHEDULER, help="Ask this cluster; by default the one that was sent to."), *TLS)
+_shown = partial(Option, show_default=True)
+_count = partial(_shown, metavar="N")
 
-
-_output = partial(Option, section="Output")
-
-
-def _count(*words: str, least: int = 1, **about: Any) -> Option:
-    return Option(*words, show_default=True, type=click.IntRange(least), metavar="N", **about)
-
-
-@command(
-    "simulate",
-    "simulate",
+_add(
+    "simulate.simulate",
     DATA,
-    _count("--samples", "n_samples", default=500, least=2, help="Samples."),
-    _count("--variants", "n_variants", default=20_000, help="Variants."),
-    _count("--seed", default=0, least=0, help="Seed of the draws."),
-    Option("--causal", "n_causal", default=10, show_default=True, help="Additive variants."),
-    Option(
-        "--pairs",
-        "n_pairs",
-        default=2,
-        show_default=True,
-        help="Pairs of variants that act only together.",
-    ),
-    Option("--populations", "n_populations", default=3, show_default=True, help="Populations."),
-    Option("--missing", default=0.005, show_default=True, help="Fraction of calls missing."),
-    Option(
+    _count("--samples", "n_samples", default=500, type=click.IntRange(2), help="Samples."),
+    _count("--variants", "n_variants", default=20_000, type=click.IntRange(1), help="Variants."),
+    _count("--seed", default=0, type=click.IntRange(0), help="Seed of the draws."),
+    _shown("--causal", "n_causal", default=10, help="Additive variants."),
+    _shown("--pairs", "n_pairs", default=2, help="Pairs of variants that act only together."),
+    _shown("--populations", "n_populations", default=3, help="Populations."),
+    _shown("--missing", default=0.005, help="Fraction of calls missing."),
+    _shown(
         "--heritability",
         default=0.8,
-        show_default=True,
         help="Fraction of the liability's variance that the planted variants explain.",
     ),
-    Option(
+    _shown(
         "--trait",
         default="binary",
-        show_default=True,
         type=click.Choice(["binary", "quantitative"]),
         help="What sample_trait is.",
     ),
-    Option(
+    _shown(
         "--layout",
         default="vcz",
-        show_default=True,
         type=click.Choice(["vcz", "plain"]),
         help="VCF Zarr (call_genotype), or one matrix (dosage).",
     ),
-    Option(
-        "--zarr-format",
-        default="3",
-        show_default=True,
-        type=click.Choice(["2", "3"]),
-        help="Format of the store.",
+    _shown(
+        "--zarr-format", default="3", type=click.Choice(["2", "3"]), help="Format of the store."
     ),
-    Option("-f", "--force", is_flag=True, help="Overwrite a store that is there."),
-    Option("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    but(FORCE, section="Options", help="Overwrite a store that is there."),
+    but(JSON, section="Options"),
     example="dhsic simulate g.vcz --samples 500 --variants 20000",
-)
-def _simulate(**options: Any) -> None:
-    """Write simulated genotypes to PATH, and the truth beside it.
+    help="""Write simulated genotypes to PATH, and the truth beside it.
 
     PATH becomes a Zarr store. Genotypes have linkage, populations and missing calls; the store
     has a variable sample_trait, and the variants behind it are listed in a table, PATH without its
     suffix + .truth.tsv.
-    """
-    from dhsic.cli.simulate import simulate
-
-    simulate(**options)
-
-
-@command("inspect", "inspect", DATA, *of.OPENING, of.JSON, example="dhsic inspect g.vcz")
-def _inspect(**options: Any) -> None:
-    """Say what PATH holds, how it is laid out, what a selection needs.
+    """,
+)
+_add(
+    "inspect.inspect",
+    DATA,
+    options("variable", "sample_dim", "missing_code", "missing_chunks", "pass_only", "as_json"),
+    example="dhsic inspect g.vcz",
+    help="""Say what PATH holds, how it is laid out, what a selection needs.
 
     Reads metadata, names and candidate labels, and features to see what their values are: all of
     them up to a billion values, else a few blocks.
-    """
-    from dhsic.cli.inspect import inspect
-
-    inspect(**options)
-
-
-@command(
-    "plan",
-    "plan",
+    """,
+)
+_add(
+    "select.plan",
     DATA,
-    *of.SELECTION,
-    *(of.CHECKPOINT, of.OUT, of.FORCE, of.TRUTH, of.PROGRESS, of.JSON),
-    *of.MACHINE,
-    of.SCHEDULER,
+    SELECTION,
+    OUTPUT,
+    MACHINE,
+    SCHEDULER,
     Option(
         "--workers",
         "n_workers",
@@ -152,104 +117,74 @@ def _inspect(**options: Any) -> None:
     ),
     Option(
         "--worker-memory",
-        type=of.size,
+        type=size,
         help="Refuse if a worker may need more than this, like 4GB.",
         section="Cluster",
     ),
-    *of.TLS,
+    TLS,
     example="dhsic plan g.vcz --target sample_trait --workers 8",
-)
-def _plan(**options: Any) -> None:
-    """Say what `dhsic select` with these options will take.
+    help="""Say what `dhsic select` with these options will take.
 
     That is memory, passes and time. Runs nothing: it reads names, labels and a few blocks, to see
     how fast they are read. Options of select about what it writes are taken and of no effect.
-    """
-    from dhsic.cli.plan import plan
-
-    plan(**options)
-
-
-@command(
-    "select",
-    "select",
-    DATA,
-    *of.SELECTION,
-    *(of.CHECKPOINT, of.OUT, of.FORCE, of.TRUTH, of.PROGRESS, of.JSON),
-    *of.MACHINE,
-    of.SCHEDULER,
-    of.DETACH,
-    *of.TLS,
-    example="dhsic select g.vcz --target sample_trait -n 20 --out best.tsv",
+    """,
 )
-@click.pass_context
-def _select(ctx: click.Context, /, **options: Any) -> None:
-    """Select the features of PATH on which the labels depend most.
+_add(
+    "select.select",
+    DATA,
+    SELECTION,
+    OUTPUT,
+    MACHINE,
+    of_sections("Cluster"),
+    TLS,
+    example="dhsic select g.vcz --target sample_trait -n 20 --out best.tsv",
+    help="""Select the features of PATH on which the labels depend most.
 
     PATH is a Zarr store (a matrix, VCF Zarr or AnnData), a folder or a URL. The table of selected
     features goes to stdout, everything else to stderr.
-    """
-    from dhsic.cli.job import SelectJob
-    from dhsic.cli.select import perform
-
-    perform(ctx, SelectJob.of(options | {"typed": ctx.meta[TYPED]}))
-
-
-@command(
-    "resume",
-    "select",
-    RUN,
-    _output("--out", type=of.PATH, help="Write the result here, not to --out of the run."),
-    _output("-f", "--force", is_flag=True, default=None, help="Overwrite what is at --out."),
-    of.PROGRESS,
-    _output("--json", "as_json", is_flag=True, default=None, help="Print one JSON object."),
-    *of.MACHINE,
-    of.SCHEDULER,
-    of.DETACH,
-    *of.TLS,
-    example="dhsic resume run.dhsic --out best.tsv",
+    """,
 )
-@click.pass_context
-def _resume(ctx: click.Context, /, checkpoint: str, **options: Any) -> None:
-    """Go on with a `dhsic select` from its CHECKPOINT.
+_add(
+    "select.resume",
+    RUN,
+    but(OUT, help="Write the result here, not to --out of the run."),
+    but(FORCE, default=None, help="Overwrite what is at --out."),
+    options("progress"),
+    but(JSON, default=None),
+    MACHINE,
+    of_sections("Cluster"),
+    TLS,
+    example="dhsic resume run.dhsic --out best.tsv",
+    help="""Go on with a `dhsic select` from its CHECKPOINT.
 
     What was asked then is asked again; the options below replace what was said about the
     machine. The ranking is the one that the run would have had.
-    """
-    from dhsic.cli.select import resume
-
-    resume(ctx, checkpoint, options)
-
-
-@command("status", "detached", RUN, of.JSON, *ASKED, example="dhsic status run.dhsic")
-def _status(**options: Any) -> None:
-    """Say how the run of CHECKPOINT is."""
-    from dhsic.cli.detached import status
-
-    status(**options)
-
-
-@command(
-    "attach",
-    "detached",
-    RUN,
-    _output("--out", type=of.PATH, help="Write the result here, as of dhsic select."),
-    *(of.FORCE, of.TRUTH, of.PROGRESS, of.JSON, *ASKED),
-    example="dhsic attach run.dhsic --out best.tsv",
+    """,
 )
-def _attach(**options: Any) -> None:
-    """Follow the run of CHECKPOINT until it ends; print its features."""
-    from dhsic.cli.detached import follow
-
-    follow(**options)
-
-
-@command("cancel", "detached", RUN, *ASKED, example="dhsic cancel run.dhsic")
-def _cancel(**options: Any) -> None:
-    """Stop the run of CHECKPOINT; the rounds that are done stay.
+_add(
+    "detached.status",
+    RUN,
+    JSON,
+    ASKED,
+    example="dhsic status run.dhsic",
+    help="Say how the run of CHECKPOINT is.",
+)
+_add(
+    "detached.attach",
+    RUN,
+    but(OUT, help="Write the result here, as of dhsic select."),
+    options("force", "truth", "progress", "as_json"),
+    ASKED,
+    example="dhsic attach run.dhsic --out best.tsv",
+    help="Follow the run of CHECKPOINT until it ends; print its features.",
+)
+_add(
+    "detached.cancel",
+    RUN,
+    ASKED,
+    example="dhsic cancel run.dhsic",
+    help="""Stop the run of CHECKPOINT; the rounds that are done stay.
 
     `dhsic resume` goes on from them.
-    """
-    from dhsic.cli.detached import cancel
-
-    cancel(**options)
+    """,
+)

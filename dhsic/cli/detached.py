@@ -20,7 +20,8 @@ from dhsic.cli.job import SelectJob
 from dhsic.cli.report import show
 from dhsic.detached.driver import send
 from dhsic.detached.folder import Folder, Status
-from dhsic.detached.run import Run, attach
+from dhsic.detached.run import Run
+from dhsic.detached.run import attach as attached
 from dhsic.errors import InputError
 from dhsic.results import check_vacant, save
 from dhsic.selectors.request import Request
@@ -61,7 +62,7 @@ def status(checkpoint: str, scheduler: str | None, *, as_json: bool) -> None:
 
 
 def _of_a_cluster(checkpoint: str, scheduler: str | None) -> dict[str, Any]:
-    with attach(checkpoint, scheduler=scheduler) as run:
+    with attached(checkpoint, scheduler=scheduler) as run:
         state, message = run.status, run.folder.status.message
         known = {"id": run.id, "status": state, **run.progress(), "message": message}
         return known | {"checkpoint": str(run.path)}
@@ -134,14 +135,14 @@ def settle(job: SelectJob, result: xr.Dataset) -> None:
 
 def cancel(checkpoint: str, scheduler: str | None) -> None:
     """Stop a run; the rounds that are done stay."""
-    with attach(checkpoint, scheduler=scheduler) as run:
+    with attached(checkpoint, scheduler=scheduler) as run:
         run.cancel()
         state = run.wait(10.0)
         meaning = "stops when its tasks in flight end" if state == "running" else MEANINGS[state]
         click.echo(printable(f"{run.id} {meaning}"))
 
 
-def follow(
+def attach(
     checkpoint: str,
     scheduler: str | None,
     *,
@@ -155,7 +156,7 @@ def follow(
     if out is not None:
         check_vacant(out, overwrite=force)
     planted = None if truth is None else read_truth(truth)
-    with attach(checkpoint, scheduler=scheduler) as run:
+    with attached(checkpoint, scheduler=scheduler) as run:
         _follow(run, _bar(progress=progress))
         result = run.result(0.0)
     if out is not None:

@@ -77,14 +77,14 @@ class Command(click.Command):
 
     Parameters
     ----------
-    loads : str
-        Module of `dhsic.cli` that does the work. It takes seconds to load, meanwhile nothing is at
-        stake, and a signal ends the command on the spot, see `dhsic.startup`.
+    does : str
+        ``module.function`` of `dhsic.cli` that does the work. It takes seconds to load, meanwhile
+        nothing is at stake, and a signal ends the command on the spot, see `dhsic.startup`.
     """
 
-    def __init__(self, *args: Any, loads: str = "exits", **about: Any) -> None:
+    def __init__(self, *args: Any, does: str = "", **about: Any) -> None:
         super().__init__(*args, **about)
-        self.loads = loads
+        self.does = does
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given = list(args)
@@ -108,7 +108,9 @@ class Command(click.Command):
                 formatter.write_dl(records)
 
     def invoke(self, ctx: click.Context) -> Any:
-        import_module(f"dhsic.cli.{self.loads}")
+        if self.does:
+            module, _, function = self.does.partition(".")
+            self.callback = getattr(import_module(f"dhsic.cli.{module}"), function)
         try:
             with _warnings_as_sentences(ctx), _signals_as_errors():
                 return super().invoke(ctx)

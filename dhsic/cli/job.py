@@ -16,6 +16,8 @@ from dhsic.joins.labels import Labelled
 from dhsic.joins.variables import read_groups
 from dhsic.kernels.labels import SELF
 from dhsic.results import check_vacant
+from dhsic.runtime import choose_runtime
+from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.base import Selector
 from dhsic.selectors.groups import Groups
 from dhsic.selectors.request import Request
@@ -33,22 +35,102 @@ OF_METHODS = frozenset(parameters_of("bahsic")) - {*OF_RUNS}
 
 @dataclass(frozen=True, slots=True)
 class SelectJob:
-    """Options of ``dhsic select``, by the names they have there.
+    """What ``dhsic select`` is asked: its options, see `dhsic.cli.options`, and who asked them.
 
-    Attributes
-    ----------
-    path, labels, out, truth, checkpoint : str
-        Local paths are absolute, so that a job resumes from any folder.
-    data, typed : str
-        The path, and the whole command without secrets, as they were typed, for people.
-    progress : bool or None
-        None draws a bar on a terminal.
-    parameters : mapping
-        What was said of `OF_METHODS`, by the names of Python.
+    Paths are absolute where they are local, so that a job resumes from any folder. `parameters` is
+    what was said of `OF_METHODS`, by the names of Python; `data` and `typed` are the path and the
+    whole command without secrets, as they were typed, for people.
+
+    Data
+    ----
+    variable : NAME
+        Variable of the store that holds the features.
+    sample_dim : DIM
+        Name or number of the samples' dimension.
+    missing_code : CODE
+        Numbers of the data that stand for missing, such as 9 or 3,9; none to take every number as
+        it is. By default what the store says, and -1, -9 and -127 beside 0, 1 and 2.
+    missing_chunks : {"error", "fill"}
+        Chunks that the store lacks: an error, for they may be lost, or the fill value, which a
+        writer may leave out on purpose.
+    pass_only : flag
+        Leave out variants of VCF Zarr whose FILTER is not PASS; one without (.) has not passed.
+    groups : NAME
+        Variable of the store that names the group of each feature (its gene): groups are selected
+        as a whole, by definition, and -n counts them.
+
+    Target
+    ------
+    target : NAME, repeated
+        Labels: a variable of the store along the samples, or a column of --labels. Several are
+        selected for jointly. Needed, unless --label-kernel self.
+    labels : FILE
+        Table of labels: TSV, CSV, white space, .fam, .psam; rows are matched by name.
+    sample_column : NAME
+        Column of the tables with the sample names; FID_IID for both of them.
+    by_position : flag
+        Rows of the tables are in the order of the samples, whatever they are called.
+    covariates : FILE[:COLS]
+        Table of covariates whose linear effect is taken out of the labels; COLS as a,b.
+    covariate : NAME, repeated
+        A covariate: a column of --labels or a variable of the store. May be repeated.
+    drop_missing : flag
+        Leave out samples without a label or covariate.
+    na : TEXT, repeated
+        Read this as missing besides NA, NaN, "." and nothing, for instance -9.
+    not_na : TEXT, repeated
+        Read this as a value, though it is usual for missing: NA, or PLINK's -9.
+
+    Method
+    ------
+    method : {"bahsic", "fohsic", "ccm", "weighting", "svm-rfe", "linear", "pearson", "centroid", \
+              "t", "snr", "moderated-t", "b", "shrunken-centroid", "mmd", "kta", "qmi", "ridge"}
+        Backward elimination (bahsic), forward selection (fohsic), conditional covariance
+        minimisation (ccm), feature weights (weighting), support vectors (svm-rfe), or a ranking
+        in one pass by the linear kernel or another criterion.
+    n_features : N
+        How many to select; the ranking covers all.
+    settings : NAME=VALUE, repeated
+        Any other parameter of the method, by its name in Python: strategy=floating, epsilon=0.1,
+        constraint=soft. May be repeated.
+
+    Output
+    ------
+    checkpoint : PATH
+        Keep the state here, for `dhsic resume`: in a folder, or at a URL such as
+        s3://bucket/run.dhsic. The folder that it is in is made where it is not there, if the one
+        above is.
+    out : PATH
+        Write the result here; in a folder as of --checkpoint. The suffix says how: .tsv, .csv
+        (also .gz), .parquet or .json for a table of all features, the best first (rank, score,
+        selected, index, name; contig, position, id, ref, alt of variants; allele_frequency or
+        mean, missing, constant, ...), .zarr or none for a Zarr store, which xarray reads.
+    force : flag
+        Overwrite --out.
+    truth : FILE
+        Compare with what was planted.
+    progress : bool
+        Progress bar; default: on a terminal.
+    as_json : flag
+        Print one JSON object.
+
+    Machine
+    -------
+    threads : N
+        Run in this process on so many threads; all usable cores by default.
+    memory : SIZE
+        Refuse to start if more may be needed, like 2GB.
+
+    Cluster
+    -------
+    scheduler : ADDRESS
+        Run on a Dask cluster, tcp://... or tls://...
+    detach : flag
+        Leave the run to the cluster of --scheduler and return; see status, attach, cancel.
     """
 
     path: str
-    target: tuple[str, ...]
+    target: tuple[str, ...] = ()
     labels: str | None = None
     sample_column: str | None = None
     by_position: bool = False
@@ -158,6 +240,10 @@ class SelectJob:
         """Name or number of the dimension of the samples."""
         said = self.sample_dim
         return int(said) if said is not None and said.lstrip("-").isdigit() else said
+
+    def runtime(self) -> AbstractRuntime:
+        """What it runs on."""
+        return choose_runtime("auto", scheduler=self.scheduler, n_threads=self.threads)
 
     def selector(self) -> Selector:
         """Selector of the method, with what was said and defaults for the rest.

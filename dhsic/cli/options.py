@@ -1,8 +1,10 @@
-"""Options of the commands, in the sections in which ``--help`` lists them.
+"""Options of the commands, as signatures and docstrings declare them.
 
-How a method does its work is said once, by `BAHSIC`: its parameters are the options of the section
-Method, with the first sentences of its docstring for help. Both are read from its source, since to
-import it takes seconds, for which nobody waits who asks for help.
+What `dhsic select` may be told are the fields of `dhsic.cli.job.SelectJob`, whose docstring has
+their help, in the sections in which ``--help`` lists them. How a method does its work is said by
+`BAHSIC`: its parameters are the options of the section Method besides, with the first sentences of
+their docstring for help. All of it is read from the source, since to import it takes seconds, for
+which nobody waits who asks for help.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -20,12 +23,13 @@ import click
 
 #: Parameters of every method that the command line has other words for.
 OF_RUNS = ("checkpoint", "progress", "runtime", "memory")
-#: Parameters whose option has another name.
-SPELLED = {"random_state": "seed"}
+#: Parameters whose option has another name, and options that have a short one.
+SPELLED = {"random_state": "seed", "as_json": "json", "settings": "set"}
+SHORT = {"n_features": "-n", "force": "-f"}
 #: So many choices stand beside an option.
 FEW = 4
 #: What a default stands for, where it does not say so itself.
-SHOWN = {"standardize": "all but dosages"}
+SHOWN = {"standardize": "all but dosages", "n_features": "50, or all if fewer"}
 #: What the docstring of `BAHSIC` has no reason to say.
 BESIDES = {
     "bandwidth": "Several between commas are a grid.",
@@ -149,42 +153,58 @@ def _several(kind: Callable[[str], Any], text: str) -> Any:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
-# How a method does its work ----------------------------------------------------------------
+# What signatures and docstrings declare ------------------------------------------------------
+
+PATH = click.Path()
+#: What options take, by the word for it in a docstring.
+KINDS: dict[str, dict[str, Any]] = {
+    "flag": {"is_flag": True},
+    "N": {"type": click.IntRange(1), "metavar": "N"},
+    "int": {"type": click.IntRange(0), "metavar": "N"},
+    "SIZE": {"type": size},
+    "CODE": {"type": codes, "metavar": "CODE"},
+    "PATH": {"type": PATH},
+    "FILE": {"type": PATH, "metavar": "FILE"},
+}
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """A parameter of a method, as its signature and docstring say."""
+class Declared:
+    """A parameter as a signature and a docstring declare it."""
 
     name: str
     default: Any
+    section: str
     kind: str
     text: str
 
-    def option(self) -> Option:
-        """The option of this name; without it the default of the method is meant, as None."""
+    def option(self, **about: Any) -> Option:
+        """The option of this name."""
         word = spelled(self.name)
-        first = re.split(r"(?<=\.)\s(?=[A-Z])", self.text)[0]
-        return Option(
-            f"{word}/--no-{word[2:]}" if "bool" in self.kind else word,
-            self.name,
-            section="Method",
-            default=None,
-            show_default=SHOWN.get(self.name, str(self.default)),
-            help=" ".join(filter(None, (first, BESIDES.get(self.name)))),
-            **self._type(),
-        )
+        kind, several, _ = self.kind.partition(", repeated")
+        known = {"default": self.default, "help": self.text, "multiple": bool(several)}
+        known["section"] = self.section
+        known["show_default"] = SHOWN.get(self.name, self.default not in (None, False, ()))
+        if choices := re.match(r"\{(.*?)\}", kind):
+            names, table = re.findall(r'"(.*?)"', choices[1]), TABLES.get(self.name)
+            known["type"] = TableNames(names, *table) if table else click.Choice(names)
+        elif "bool" in kind:
+            word = f"{word}/--no-{word[2:]}"
+        elif kind in KINDS:
+            known |= KINDS[kind]
+        elif kind[0].isupper():
+            known["metavar"] = kind
+        else:
+            known["type"] = sigma if "sequence" in kind else number
+        short = [SHORT[self.name]] if self.name in SHORT else []
+        return Option(*short, word, self.name, **known | about)
 
-    def _type(self) -> dict[str, Any]:
-        if said := re.match(r"\{(.*?)\}", self.kind):
-            names = re.findall(r'"(.*?)"', said[1])
-            table = TABLES.get(self.name)
-            return {"type": TableNames(names, *table) if table else click.Choice(names)}
-        if "bool" in self.kind:
-            return {}
-        if self.kind == "int":
-            return {"type": click.IntRange(min=0), "metavar": "N"}
-        return {"type": sigma if "sequence" in self.kind else number}
+    def of_method(self) -> Option:
+        """The same for a parameter of a method: without it the method's default is meant."""
+        said = re.split(r"(?<=\.)\s(?=[A-Z])", self.text.replace("`", ""))[0]
+        said = " ".join(filter(None, (said, BESIDES.get(self.name))))
+        shown = SHOWN.get(self.name, str(self.default))
+        return self.option(section="Method", default=None, show_default=shown, help=said)
 
 
 def spelled(name: str) -> str:
@@ -196,196 +216,59 @@ def spelled(name: str) -> str:
     return f"--{SPELLED.get(name, name).replace('_', '-')}"
 
 
-#: Files and classes of `dhsic.selectors` whose fields are the parameters of the first.
-BAHSIC = (("bahsic", "BAHSIC"), ("rounds", "KernelSelector"), ("base", "Selector"))
-
-
-def parameters(classes: Sequence[tuple[str, str]]) -> Iterator[Parameter]:
-    """Fields of classes, those that the numpydoc docstring of the first describes."""
+def declared(*classes: tuple[str, str]) -> Iterator[Declared]:
+    """Fields of classes, by file and name: those that the docstring of the first describes."""
     found = [_class_of(file, name) for file, name in classes]
     fields = [each for node in found for each in node.body if isinstance(each, ast.AnnAssign)]
     defaults = {
         each.target.id: ast.literal_eval(each.value)
         for each in fields
-        if isinstance(each.target, ast.Name) and isinstance(each.value, ast.Constant)
+        if isinstance(each.target, ast.Name) and isinstance(each.value, ast.Constant | ast.Tuple)
     }
-    node = found[0]
-    section = (ast.get_docstring(node) or "").partition("Parameters\n----------\n")[2]
-    section = section.partition("\n\n")[0].replace("\\\n", "")
-    for word, kind, text in re.findall(r"^(\w+) : (.*)\n((?: +.*\n?)+)", section, re.MULTILINE):
-        if word in defaults:
-            said = " ".join(re.sub(r"`+", "", text).split())
-            yield Parameter(word, defaults[word], kind, said)
+    doc = (ast.get_docstring(found[0]) or "").replace("\\\n", "")
+    for section, entries in re.findall(r"^(\w+)\n-+\n((?:\S.*\n(?: +.*\n?)+)+)", doc, re.MULTILINE):
+        for name, kind, text in re.findall(r"^(\w+) : (.*)\n((?: +.*\n?)+)", entries, re.MULTILINE):
+            if name in defaults:
+                yield Declared(name, defaults[name], section, kind, " ".join(text.split()))
 
 
 def _class_of(file: str, name: str) -> ast.ClassDef:
-    source = (Path(__file__).parents[1] / "selectors" / f"{file}.py").read_text("utf-8")
+    source = (Path(__file__).parents[1] / file).read_text("utf-8")
     return next(n for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.name == name)
 
 
-# The sections ------------------------------------------------------------------------------
+def but(option: Option, **about: Any) -> Option:
+    """An option with something else said of it."""
+    other = copy(option)
+    vars(other).update(about)
+    return other
 
-PATH = click.Path()
-_data, _target, _method, _output, _machine, _cluster = (
-    partial(Option, section=name)
-    for name in ("Data", "Target", "Method", "Output", "Machine", "Cluster")
-)
 
-#: Of the commands that open data.
-OPENING = (
-    _data("--variable", metavar="NAME", help="Variable of the store that holds the features."),
-    _data("--sample-dim", metavar="DIM", help="Name or number of the samples' dimension."),
-    _data(
-        "--missing-code",
-        default="auto",
-        show_default=True,
-        type=codes,
-        metavar="CODE",
-        help="Numbers of the data that stand for missing, such as 9 or 3,9; none to take every "
-        "number as it is. By default what the store says, and -1, -9 and -127 beside 0, 1 and 2.",
-    ),
-    _data(
-        "--missing-chunks",
-        default="error",
-        show_default=True,
-        type=click.Choice(["error", "fill"]),
-        help="Chunks that the store lacks: an error, for they may be lost, or the fill value, "
-        "which a writer may leave out on purpose.",
-    ),
-    _data(
-        "--pass-only",
-        is_flag=True,
-        help="Leave out variants of VCF Zarr whose FILTER is not PASS; one without (.) has not "
-        "passed.",
-    ),
-)
-GROUPS = _data(
-    "--groups",
-    metavar="NAME",
-    help="Variable of the store that names the group of each feature (its gene): groups are "
-    "selected as a whole, by definition, and -n counts them.",
-)
-TARGET = (
-    _target(
-        "--target",
-        multiple=True,
-        metavar="NAME",
-        help="Labels: a variable of the store along the samples, or a column of --labels. Several "
-        "are selected for jointly. Needed, unless --label-kernel self.",
-    ),
-    _target(
-        "--labels",
-        type=PATH,
-        metavar="FILE",
-        help="Table of labels: TSV, CSV, white space, .fam, .psam; rows are matched by name.",
-    ),
-    _target(
-        "--sample-column",
-        metavar="NAME",
-        help="Column of the tables with the sample names; FID_IID for both of them.",
-    ),
-    _target(
-        "--by-position",
-        is_flag=True,
-        help="Rows of the tables are in the order of the samples, whatever they are called.",
-    ),
-    _target(
-        "--covariates",
-        metavar="FILE[:COLS]",
-        help="Table of covariates whose linear effect is taken out of the labels; COLS as a,b.",
-    ),
-    _target(
-        "--covariate",
-        multiple=True,
-        metavar="NAME",
-        help="A covariate: a column of --labels or a variable of the store. May be repeated.",
-    ),
-    _target("--drop-missing", is_flag=True, help="Leave out samples without a label or covariate."),
-    _target(
-        "--na",
-        multiple=True,
-        metavar="TEXT",
-        help='Read this as missing besides NA, NaN, "." and nothing, for instance -9.',
-    ),
-    _target(
-        "--not-na",
-        multiple=True,
-        metavar="TEXT",
-        help="Read this as a value, though it is usual for missing: NA, or PLINK's -9.",
-    ),
-)
-#: Names of `dhsic.selectors.select.METHODS`, which takes seconds to import.
-METHODS = (
-    *("bahsic", "fohsic", "ccm", "weighting", "svm-rfe", "linear", "pearson", "centroid", "t"),
-    *("snr", "moderated-t", "b", "shrunken-centroid", "mmd", "kta", "qmi", "ridge"),
-)
-METHOD = (
-    _method(
-        "--method",
-        default="bahsic",
-        show_default=True,
-        type=TableNames(METHODS, *TABLES["method"]),
-        help="Backward elimination (bahsic), forward selection (fohsic), conditional covariance "
-        "minimisation (ccm), feature weights (weighting), support vectors (svm-rfe), or a ranking "
-        "in one pass by the linear kernel or another criterion.",
-    ),
-    _method(
-        "-n",
-        "--n-features",
-        default=50,
-        show_default="50, or all if fewer",
-        type=click.IntRange(1),
-        metavar="N",
-        help="How many to select; the ranking covers all.",
-    ),
-    *(each.option() for each in parameters(BAHSIC) if each.name not in OF_RUNS),
-    _method(
-        "--set",
-        "settings",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="Any other parameter of the method, by its name in Python: strategy=floating, "
-        "epsilon=0.1, constraint=soft. May be repeated.",
-    ),
-)
-CHECKPOINT = _output(
-    "--checkpoint",
-    type=PATH,
-    help="Keep the state here, for `dhsic resume`: in a folder, or at a URL such as "
-    "s3://bucket/run.dhsic. The folder that it is in is made where it is not there, if the one "
-    "above is.",
-)
-OUT = _output(
-    "--out",
-    type=PATH,
-    help="Write the result here; in a folder as of --checkpoint. The suffix says how: .tsv, .csv "
-    "(also .gz), .parquet or .json for a table of all features, the best first (rank, score, "
-    "selected, index, name; contig, position, id, ref, alt of variants; allele_frequency or mean, "
-    "missing, constant, ...), .zarr or none for a Zarr store, which xarray reads.",
-)
-FORCE = _output("-f", "--force", is_flag=True, help="Overwrite --out.")
-TRUTH = _output("--truth", type=PATH, metavar="FILE", help="Compare with what was planted.")
-PROGRESS = _output(
-    "--progress/--no-progress", default=None, help="Progress bar; default: on a terminal."
-)
-JSON = _output("--json", "as_json", is_flag=True, help="Print one JSON object.")
-MACHINE = (
-    _machine(
-        "--threads",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Run in this process on so many threads; all usable cores by default.",
-    ),
-    _machine("--memory", type=size, help="Refuse to start if more may be needed, like 2GB."),
-)
-SCHEDULER = _cluster(
-    "--scheduler", metavar="ADDRESS", help="Run on a Dask cluster, tcp://... or tls://..."
-)
-DETACH = _cluster(
-    "--detach",
-    is_flag=True,
-    help="Leave the run to the cluster of --scheduler and return; see status, attach, cancel.",
-)
+# What there is -----------------------------------------------------------------------------
+
+_of_select = {each.name: each.option() for each in declared(("cli/job.py", "SelectJob"))}
+_of_methods = {
+    each.name: each.of_method()
+    for each in declared(
+        ("selectors/bahsic.py", "BAHSIC"),
+        ("selectors/rounds.py", "KernelSelector"),
+        ("selectors/base.py", "Selector"),
+    )
+    if each.name not in OF_RUNS
+}
+
+
+def options(*names: str) -> list[Option]:
+    """Options of `dhsic select` by name."""
+    return [_of_select[name] for name in names]
+
+
+def of_sections(*sections: str) -> list[Option]:
+    """Options of `dhsic select` in some sections of its help."""
+    out = [option for option in _of_select.values() if option.section in sections]
+    if "Method" in sections:
+        out[-1:-1] = _of_methods.values()  # before --set, which is for all others
+    return out
 
 
 def _configured(key: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
@@ -403,8 +286,9 @@ def _configured(key: str) -> Callable[[click.Context, click.Parameter, str | Non
 #: Certificates, by the names that Dask's own commands have for them. Nothing of it is kept: a
 #: resumed run is told again, or finds it in the configuration.
 TLS = tuple(
-    _cluster(
+    Option(
         option,
+        section="Cluster",
         type=click.Path(exists=True, dir_okay=False, readable=True),
         expose_value=False,
         callback=_configured(key),
@@ -416,5 +300,3 @@ TLS = tuple(
         ("--tls-key", "client.key", "Our private key (PEM) for it."),
     )
 )
-#: What is selected from what, and how: all that a plan looks at, too.
-SELECTION = (*OPENING, GROUPS, *TARGET, *METHOD)

@@ -1,6 +1,6 @@
-"""`dhsic select`: the selection, from the command line to the table of features.
+"""`dhsic select`, from the command line to the table of features; `resume`, which goes on with it.
 
-`dhsic resume`: go on with a selection that was stopped.
+`dhsic plan` says what it will take, before it is begun.
 """
 
 from __future__ import annotations
@@ -18,24 +18,49 @@ import numpy as np
 
 from dhsic.cli.console import counted, masked, printable, say, shown
 from dhsic.cli.detached import check_detach, detach, settle
-from dhsic.cli.exits import BEGUN, CHECKPOINT
+from dhsic.cli.exits import BEGUN, CHECKPOINT, TYPED, echo_json
 from dhsic.cli.inspect import Sites
 from dhsic.cli.job import SelectJob, absolute
 from dhsic.cli.labels import describe, notes_on, open_with_labels
 from dhsic.cli.report import show
+from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
 from dhsic.memory import Promise, available_bytes, human, peak_bytes, resident_bytes
+from dhsic.plans.asking import Foreseen, plan_of
 from dhsic.results import exists, load, save
-from dhsic.runtime import choose_runtime
 from dhsic.selectors.run import SelectionRun
 from dhsic.simulation.truth import read_truth
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.tables import table_suffix
 
+#: Options of `select` that are about what it writes: a plan writes nothing.
+OF_RESULTS = {"checkpoint": None, "out": None, "truth": None, "force": False}
 
-def perform(ctx: click.Context, job: SelectJob) -> None:
+
+def select(**options: Any) -> None:
+    """Do a selection."""
+    perform(SelectJob.of(options | {"typed": click.get_current_context().meta[TYPED]}))
+
+
+def plan(*, n_workers: int | None, worker_memory: int | None, **options: Any) -> None:
+    """Print what a selection will take."""
+    job = SelectJob.of(options | OF_RESULTS).check()
+    if n_workers is not None and (job.scheduler or job.threads):
+        raise InputError(
+            "--workers plans for a cluster that need not be there; leave out --scheduler and "
+            "--threads."
+        )
+    with closing(Foreseen(n_workers) if n_workers else job.runtime()) as runtime:
+        told = plan_of(job.request(open_with_labels(job)), runtime, worker_memory=worker_memory)
+    if job.as_json:
+        echo_json(told.to_dict())
+    else:
+        click.echo(printable(told, keep="\n"))
+
+
+def perform(job: SelectJob) -> None:
     """Run a job and print its result."""
-    started = time.perf_counter()
+    started, ctx = time.perf_counter(), click.get_current_context()
     ctx.meta[CHECKPOINT] = job.checkpoint
     job.check()
     if job.detach:
@@ -49,8 +74,7 @@ def perform(ctx: click.Context, job: SelectJob) -> None:
     if job.detach:
         detach(job, request)
         return
-    runtime = choose_runtime("auto", scheduler=job.scheduler, n_threads=job.threads)
-    with closing(runtime):
+    with closing(job.runtime()) as runtime:
         result = request.run(runtime, announce=partial(_announce, ctx, job))
     settle(job, result)
     if job.out is not None:
@@ -117,16 +141,20 @@ def _provenance(job: SelectJob, given: Labelled) -> dict[str, str | int]:
     }
 
 
-def resume(ctx: click.Context, checkpoint: str, options: Mapping[str, Any]) -> None:
+def resume(*, checkpoint: str, **options: Any) -> None:
     """Go on with the job of a checkpoint; `options` replace what was said about the machine."""
     job = _with(SelectJob.kept_in(checkpoint), options)
-    ctx.params["as_json"] = job.as_json
+    click.get_current_context().params["as_json"] = job.as_json
     if options["out"] is None and _is_written(job, checkpoint):
-        _show_again(ctx, job)
+        _show_again(job)
         return
     if job.detach:
-        job = _as_detached(job)
-    perform(ctx, job)
+        for name, given in (("--out", job.out), ("--truth", job.truth)):
+            if given is not None:
+                told = f"{name} {shown(given)} of the run is for `dhsic attach`, once it is done"
+                say("note", told)
+        job = replace(job, out=None, truth=None)
+    perform(job)
 
 
 def _with(job: SelectJob, options: Mapping[str, Any]) -> SelectJob:
@@ -141,24 +169,16 @@ def _with(job: SelectJob, options: Mapping[str, Any]) -> SelectJob:
     return replace(job, **said)
 
 
-def _show_again(ctx: click.Context, job: SelectJob) -> None:
+def _show_again(job: SelectJob) -> None:
     """Show the result of a run that is complete; one that is a table, from the checkpoint."""
     out = job.out or ""
     if table_suffix(out):
-        perform(ctx, replace(job, out=None, detach=False))
+        perform(replace(job, out=None, detach=False))
     else:
         truth = None if job.truth is None else read_truth(job.truth)
         show(load(out), truth, None, as_json=job.as_json)
     told = f"The run of {job.checkpoint} is complete; its result is in {out}."
     click.echo(printable(told), err=True)
-
-
-def _as_detached(job: SelectJob) -> SelectJob:
-    """The job as one for a cluster, which writes its result into the checkpoint."""
-    for name, given in (("--out", job.out), ("--truth", job.truth)):
-        if given is not None:
-            say("note", f"{name} {shown(given)} of the run is for `dhsic attach`, once it is done")
-    return replace(job, out=None, truth=None)
 
 
 def _is_written(job: SelectJob, checkpoint: str) -> bool:
