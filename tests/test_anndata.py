@@ -137,7 +137,7 @@ def test_samples_come_first_whatever_the_lengths(tmp_path):
     write_anndata(tmp_path / "square", X[:D])
     source = dhsic.open_source(tmp_path / "square", n_samples=D)
     assert (source.sample_names()[0], source.feature_names()[0]) == ("c0", "g0")
-    with pytest.raises(InputError, match=r"so 24 samples, and y has 9 labels"):
+    with pytest.raises(InputError, match=r"so 24 samples, and there are 9 labels"):
         dhsic.open_source(slim(tmp_path / "a"), n_samples=D)
     turned = dhsic.open_source(tmp_path / "a", sample_dim="var")
     assert (turned.n_samples, turned.sample_names()[0], turned.feature_names()[0]) == (

@@ -427,7 +427,7 @@ def test_what_a_ranking_does_not_depend_on_may_change(calls, tmp_path, change):
 def test_other_samples_are_refused(store, tmp_path):
     run = stopped(store.given, tmp_path / "run")
     store.array.append(store.array[:, :1], axis=1)
-    with pytest.raises(dhsic.InputError, match="25 samples, and y has 24 labels"):
+    with pytest.raises(dhsic.InputError, match="25 samples, and there are 24 labels"):
         fit(store.given, run)
 
 

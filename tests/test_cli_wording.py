@@ -24,9 +24,6 @@ def said(message, name="select"):
         ("n_features_to_select=9 is much.", "--n-features 9 is much."),
         ("missing='error'; pass missing='mean'.", "--missing error; pass --missing mean."),
         ("given as checkpoint=, or a new one.", "given as --checkpoint, or a new one."),
-        ("or use runtime='threads'.", "or leave out --scheduler."),
-        ("It looks turned: pass X.T, or say sample_dim=1.", "It looks turned: say --sample-dim 1."),
-        ("and y has 3 labels.", "and the target has 3 labels."),
         ("needs 4 samples and got n_samples=3.", "needs 4 samples and got n_samples=3."),
         ("epsilon=-1 and constraint='soft'.", "--set epsilon=-1 and --set constraint='soft'."),
         (

@@ -530,7 +530,7 @@ def test_what_a_command_may_do_with_a_run_that_goes_on(client, store, tmp_path, 
     for command, more in (("resume", ["--threads", 2]), ("resume", ["--detach"])):
         said = told(run(command, path, *more, code=4))
         assert "is being written by process" in said
-        assert "follow it with `dhsic attach`, or stop it with `dhsic cancel`." in said
+        assert "follow it with `dhsic attach`, or stop it with `dhsic cancel`; in" in said
     held.set()
     call(main.commands["cancel"], path)
     assert attach(path).wait(WAIT) == "cancelled"
@@ -563,7 +563,7 @@ def test_the_status_of_a_run_in_a_process(store, tmp_path):
     for command in ("attach", "cancel"):
         refused = told(run(command, path, code=4))
         assert "keeps a run that was not left to a cluster" in refused
-        assert refused.endswith("Where it has stopped, `dhsic resume` goes on.")
+        assert refused.endswith("checkpoint goes on, and so does `dhsic resume`.")
 
 
 def test_the_status_of_a_run_that_has_not_ended(store, tmp_path, monkeypatch):

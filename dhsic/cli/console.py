@@ -1,11 +1,8 @@
-"""What commands say on stderr while they work, and how numbers are written.
-
-Text from data made fit for a terminal, which takes some of it for commands.
+"""What commands say: results on stdout, what is meant for people beside them on stderr.
 
 Names in a store may hold anything: escapes that colour, move or retitle, line breaks that forge a
-line of output, marks that turn the direction of reading. Results and JSON keep names as they are.
-
-Messages that name parameters of Python, in the words of the command line.
+line of output, marks that turn the direction of reading. A terminal gets them written out; results
+and JSON keep names as they are. Commands are repeated with stars for what may be secret.
 
 Errors and warnings come from below, where parameters have the names of Python (``memory=``);
 whoever typed a command knows options (``--memory``). This is the one place that translates.
@@ -187,23 +184,6 @@ def masked_command(words: Iterable[str]) -> str:
 #: Parameters whose option has another name.
 ALIASES = {"n_features_to_select": "n_features", "overwrite": "force", "n_threads": "threads"}
 
-#: Turns of phrase, before names are looked at.
-PHRASES = (
-    ("Run.resume goes on", "`dhsic resume` goes on"),
-    ("the same call with this checkpoint goes on", "`dhsic resume` goes on"),
-    ("the folder given as checkpoint= to dhsic.submit", "the --checkpoint of `select --detach`"),
-    ("with client= or scheduler= of the cluster", "with --scheduler of the cluster"),
-    ("with dhsic.attach", "with `dhsic attach`"),
-    ("with Run.cancel", "with `dhsic cancel`"),
-    ("use runtime='threads'", "leave out --scheduler"),
-    ("pass X.T, or say", "say"),
-    ("pass security=distributed.Security(...)", "pass --tls-ca-file, --tls-cert and --tls-key"),
-    ("y has", "the target has"),
-    ("y is not known", "the target is not known"),
-    ("the labels themselves, one a sample", "a table of labels with --labels FILE"),
-    ("the labels themselves", "a table of labels with --labels FILE"),
-)
-
 #: Parameters of `dhsic.open_source` that have no option.
 ONLY_IN_PYTHON = ("ploidy_policy", "storage_options")
 
@@ -227,8 +207,6 @@ def in_options(message: str, ctx: click.Context) -> str:
     'Say --sample-dim 0 or --sample-dim obs.'
     """
     options = _options(ctx)
-    for theirs, ours in PHRASES:
-        message = message.replace(theirs, ours)
     only = [name for name in ONLY_IN_PYTHON if re.search(rf"\b{name}\b", message)]
     told = GIVEN.sub(lambda match: _option(match, options), message)
     for name in only:

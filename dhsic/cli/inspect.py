@@ -1,12 +1,14 @@
 """`dhsic inspect`: what a store holds, how it is laid out, and what a selection would need.
 
-What commands say of the variants of a store: FILTER, and how many have several alternatives.
+Of the layout: what it costs to read, and what would be better. What all commands say of the
+variants of a store is here too: FILTER, and how many have several alternatives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from math import ceil, prod
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +19,34 @@ import zarr
 from dhsic._typing import Array
 from dhsic.cli.console import counted, in_options, paragraph
 from dhsic.cli.exits import echo_json
+from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import describe
-from dhsic.cli.layout import Layout, advice, better_chunks, layout_of
 from dhsic.errors import DataError, InputError
 from dhsic.joins.keys import some
 from dhsic.joins.missing import PLINK_MISSING, is_missing, plink_missing, typed
 from dhsic.joins.variables import IDENTIFIERS, anndata_of
 from dhsic.memory import Promise, human
 from dhsic.passes.once import LOOKED_AT, look_at
+from dhsic.passes.reader import MANY_BLOCKS, block_width
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.bahsic import BAHSIC
 from dhsic.sources.anndata import AnnDataStore, Frame
 from dhsic.sources.base import AbstractSource
+from dhsic.sources.codecs import CHECKSUMS, described
 from dhsic.sources.opening import open_source, parent
-from dhsic.sources.options import MissingChunks
 from dhsic.sources.stores import metadata_of
 from dhsic.sources.variants import ALLELES, FILTER, Filters, n_multiallelic
 from dhsic.sources.views import whole_of
+from dhsic.sources.writing import chunk_width
 from dhsic.sources.zarr import ChunkedArray, dimension_names, member, read_array
+
+#: Below this many raw bytes a chunk is slower to read than to use.
+SMALL_CHUNK = 1 << 20
+#: A task holds a block about three times; above this many bytes tasks crowd each other out.
+LARGE_BLOCK = 64 << 20
+#: Up to here all samples go into one chunk.
+ONE_CHUNK_SAMPLES = 250_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,34 +121,15 @@ def _describes(group: zarr.Group, name: str, d: int) -> bool:
     return array is not None and array.shape[0] == d
 
 
-def inspect(
-    *,
-    path: str,
-    variable: str | None,
-    sample_dim: str | None,
-    missing_code: Any,
-    missing_chunks: MissingChunks,
-    pass_only: bool,
-    as_json: bool,
-) -> None:
+def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
     """Print what a store holds, how well it is laid out, and what a selection would need."""
-    axis = int(sample_dim) if sample_dim is not None and sample_dim.isdigit() else sample_dim
-    source = open_source(
-        path,
-        variable=variable,
-        sample_dim=axis,
-        missing_code=missing_code,
-        missing_chunks=missing_chunks,
-        pass_only=pass_only,
-    )
-    whole = whole_of(source)
-    data = whole.chunked
+    source = open_source(path, **SelectJob(path, **opening).opening)
+    data = whole_of(source).chunked
     if data is None:
         raise InputError(f"{path} is no Zarr store; inspect looks at the layout of one.")
-    layout = layout_of(whole, data)
-    sites = Sites.of(source)
-    promise, values = _promise(source), _values(source)
-    store = anndata_of(path)
+    layout, sites, store = layout_of(whole_of(source), data), Sites.of(source), anndata_of(path)
+    run = BAHSIC().new_run(source, np.empty(0), choose_runtime("threads"))
+    promise, values = run.selector.fitted(run)[0], _values(source)
     if store is None:
         targets, matrices = dict(_targets(data, source.n_samples)), {}
     else:
@@ -145,15 +137,21 @@ def inspect(
     if as_json:
         plain = _plain(source, layout, promise, targets) | sites.plain() | {"values": values}
         echo_json(plain if store is None else plain | {"matrices": matrices})
-    else:
-        shown = _lines(path, source, layout, promise, targets, sites, values, matrices)
-        click.echo("\n".join(shown))
-
-
-def _promise(source: AbstractSource) -> Promise:
-    """What a `select` with default options would promise to need."""
-    run = BAHSIC().new_run(source, np.empty(0), choose_runtime("threads"))
-    return run.selector.fitted(run)[0]
+        return
+    name = Path(path).name
+    told = [
+        ("data", f"{name}: {source.n_samples:,} samples x {source.n_features:,} features"),
+        *layout.facts(source, values),
+        *sites.facts(),
+        *layout.costs(),
+        *(("target", f"{name}: {summary}") for name, summary in targets.items()),
+        *([] if targets else [("target", "no variable along the samples")]),
+        *(("variable", f"{name}: {what}") for name, what in matrices.items()),
+        ("memory", f"a selection of all samples: {promise}"),
+    ]
+    good = ["The layout is good for feature selection."]
+    told += [("advice", line) for line in advice(whole_of(source), layout) or good]
+    click.echo("\n".join(paragraph(label, text) for label, text in told))
 
 
 def _values(source: AbstractSource) -> str:
@@ -240,71 +238,183 @@ def _plain(
     }
 
 
-def _lines(
-    path: str,
-    source: AbstractSource,
-    layout: Layout,
-    promise: Promise,
-    targets: dict[str, str],
-    sites: Sites,
-    values: str,
-    matrices: dict[str, str],
-) -> Iterator[str]:
-    sizes = " x ".join(f"{n:,} {axis}" for n, axis in zip(layout.shape, layout.axes, strict=True))
-    whole = whole_of(source)
-    ratio = source.n_samples * whole.n_features * source.dtype.itemsize / layout.stored_bytes
-    yield paragraph(
-        "data", f"{Path(path).name}: {source.n_samples:,} samples x {source.n_features:,} features"
-    )
-    yield paragraph("array", f"{layout.array}: {sizes}, {layout.dtype}, Zarr {layout.zarr_format}")
-    yield paragraph("values", f"{source.dtype}, missing: {_missing(source)}; {values}")
-    yield paragraph(
-        "stored", f"{human(layout.stored_bytes)}, {ratio:.1f} times smaller than the values"
-    )
-    yield paragraph("codecs", _codecs(layout))
-    yield paragraph("samples", _names(source.sample_names()))
-    yield paragraph("features", _names(source.feature_names()))
-    for label, fact in sites.facts():
-        yield paragraph(label, fact)
-    yield paragraph("chunks", _chunks(layout))
-    yield paragraph(
-        "reading",
-        f"{counted(layout.n_blocks, 'block')} of up to {layout.block_features:,} features "
-        f"({human(layout.block_bytes)}), {counted(layout.sample_chunks, 'chunk')} across the "
-        f"samples; {layout.amplification:.2f} bytes decoded per byte of values",
-    )
-    for name, summary in targets.items() or {"": "no variable along the samples"}.items():
-        yield paragraph("target", f"{name}: {summary}".removeprefix(": "))
-    for name, what in matrices.items():
-        yield paragraph("variable", f"{name}: {what}")
-    yield paragraph("memory", f"a selection of all samples: {promise}")
-    for line in advice(whole, layout) or ["The layout is good for feature selection."]:
-        yield paragraph("advice", line)
+def _first(names: Array | None) -> list[str] | None:
+    return None if names is None else [str(name) for name in names[:3]]
 
 
-def _missing(source: AbstractSource) -> str:
-    if source.dtype.kind == "f":
-        return "NaN"
-    return "no code" if source.missing_code is None else str(source.missing_code)
+# Layout --------------------------------------------------------------------------------------
 
 
-def _codecs(layout: Layout) -> str:
-    names = ", ".join(layout.codecs) or "none"
-    return f"{names}; {'checksummed' if layout.has_checksum else 'no checksum'}"
+@dataclass(frozen=True)
+class Layout:
+    """Layout of the array behind a source.
 
+    Attributes
+    ----------
+    axes : tuple of str
+        What the axes are: "features", "samples", then the names of others.
+    chunks, shards : tuple of int
+        Shapes; shards is None without sharding.
+    codecs : tuple of str
+        Filters, compressors and checksums, in the order of writing.
+    sample_chunks : int
+        Chunks side by side that one feature is spread over.
+    block_features, block_bytes, n_blocks : int
+        Blocks of a pass over all features: the widest, its bytes once read, how many.
+    amplification : float
+        Bytes decoded per byte of the matrix in a pass over all features: padded chunks at the
+        edges, alleles that are folded into a dosage.
+    """
 
-def _chunks(layout: Layout) -> str:
-    def shown(sizes: tuple[int, ...]) -> str:
-        return " x ".join(f"{n:,} {axis}" for n, axis in zip(sizes, layout.axes, strict=True))
+    array: str
+    axes: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: str
+    dims: tuple[str | None, ...] | None
+    zarr_format: int
+    chunks: tuple[int, ...]
+    shards: tuple[int, ...] | None
+    codecs: tuple[str, ...]
+    has_checksum: bool
+    fill_value: str
+    stored_bytes: int
+    sample_chunks: int
+    block_features: int
+    block_bytes: int
+    n_blocks: int
+    amplification: float
 
-    if layout.shards is None:
-        return shown(layout.chunks)
-    return f"{shown(layout.chunks)}, in shards of {shown(layout.shards)}"
+    def facts(self, source: AbstractSource, values: str) -> Iterator[tuple[str, str]]:
+        """What there is to say of the array and what it holds, each with a label."""
+        yield (
+            "array",
+            f"{self.array}: {self._sized(self.shape)}, {self.dtype}, Zarr {self.zarr_format}",
+        )
+        code = "no code" if source.missing_code is None else str(source.missing_code)
+        missing = "NaN" if source.dtype.kind == "f" else code
+        yield "values", f"{source.dtype}, missing: {missing}; {values}"
+        size = source.n_samples * whole_of(source).n_features * source.dtype.itemsize
+        ratio = size / self.stored_bytes
+        yield "stored", f"{human(self.stored_bytes)}, {ratio:.1f} times smaller than the values"
+        check = "checksummed" if self.has_checksum else "no checksum"
+        yield "codecs", f"{', '.join(self.codecs) or 'none'}; {check}"
+        yield "samples", _names(source.sample_names())
+        yield "features", _names(source.feature_names())
+
+    def costs(self) -> Iterator[tuple[str, str]]:
+        """What there is to say of reading it."""
+        shards = "" if self.shards is None else f", in shards of {self._sized(self.shards)}"
+        yield "chunks", f"{self._sized(self.chunks)}{shards}"
+        told = (
+            f"{counted(self.n_blocks, 'block')} of up to {self.block_features:,} features "
+            f"({human(self.block_bytes)}), {counted(self.sample_chunks, 'chunk')} across the "
+            f"samples; {self.amplification:.2f} bytes decoded per byte of values"
+        )
+        yield "reading", told
+
+    def _sized(self, sizes: tuple[int, ...]) -> str:
+        return " x ".join(f"{n:,} {axis}" for n, axis in zip(sizes, self.axes, strict=True))
 
 
 def _names(names: Array | None) -> str:
     return "no names" if names is None else some(names, 3).replace("in all", "names")
 
 
-def _first(names: Array | None) -> list[str] | None:
-    return None if names is None else [str(name) for name in names[:3]]
+def layout_of(source: AbstractSource, data: ChunkedArray) -> Layout:
+    """Look at the array that a source reads."""
+    array = data.opened()
+    axes = ["samples", "features"] if data.feature_axis else ["features", "samples"]
+    dims = dimension_names(array)
+    others = [str(d) for d in dims[2:]] if dims else [f"axis {i}" for i in range(2, array.ndim)]
+    grid = array.shards or array.chunks
+    blocks = source.blocks(block_width(source.n_samples, source.n_features, source.dtype.itemsize))
+    widest = max(block.width for block in blocks)
+    padded = prod(ceil(n / g) * g for n, g in zip(array.shape, grid, strict=True))
+    read = source.n_samples * source.n_features * source.dtype.itemsize
+    codecs = [described(codec) for codec in (*array.filters, *array.compressors)]
+    return Layout(
+        array=data.path or array.basename or "/",
+        axes=(*axes, *others),
+        shape=array.shape,
+        dtype=str(array.dtype),
+        dims=dims,
+        zarr_format=array.metadata.zarr_format,
+        chunks=array.chunks,
+        shards=array.shards,
+        codecs=tuple(_codec_name(*codec) for codec in codecs),
+        has_checksum=any(name in CHECKSUMS or config.get("checksum") for name, config in codecs),
+        fill_value=str(array.fill_value),
+        stored_bytes=int(array.nbytes_stored()),
+        sample_chunks=ceil(source.n_samples / grid[1 - data.feature_axis]),
+        block_features=widest,
+        block_bytes=widest * source.n_samples * source.dtype.itemsize,
+        n_blocks=len(blocks),
+        amplification=padded * array.dtype.itemsize / read,
+    )
+
+
+def _codec_name(name: str, config: Mapping[str, Any]) -> str:
+    if name == "blosc":
+        shuffle = {0: "noshuffle", 1: "shuffle", 2: "bitshuffle"}.get(
+            config["shuffle"], config["shuffle"]
+        )
+        return f"blosc ({config['cname']} {config['clevel']}, {shuffle})"
+    level = config.get("level")
+    return name if level is None else f"{name} {level}"
+
+
+def better_chunks(source: AbstractSource, layout: Layout) -> dict[str, int]:
+    """Chunk sizes to write the store with: 4 to 16 MiB raw, all samples together."""
+    m, d = source.n_samples, source.n_features
+    per_value = prod(layout.shape[2:]) * np.dtype(layout.dtype).itemsize
+    samples = m if m <= ONE_CHUNK_SAMPLES else 10_000
+    return {"features": chunk_width(d, samples * per_value), "samples": samples}
+
+
+def advice(source: AbstractSource, layout: Layout) -> list[str]:
+    """What to change, each with the exact fix; empty when there is nothing."""
+    best = better_chunks(source, layout)
+    out = _about_chunks(source, layout, best)
+    if out:
+        out.append(f"To write it again: {_fix(layout, best)}.")
+    if not layout.has_checksum:
+        out.append(
+            "No checksum: most damage to stored bytes would pass unseen. End the codecs with "
+            "crc32c (format 3) when writing again."
+        )
+    return out
+
+
+def _about_chunks(source: AbstractSource, layout: Layout, best: dict[str, int]) -> list[str]:
+    out = []
+    features = layout.axes.index("features")
+    unit = prod(layout.chunks) * np.dtype(layout.dtype).itemsize
+    wanted = prod((*best.values(), *layout.shape[2:])) * np.dtype(layout.dtype).itemsize
+    if layout.sample_chunks > 1 and best["samples"] == source.n_samples:
+        out.append(
+            f"Samples are split over {layout.sample_chunks} chunks, so a block of features is "
+            f"gathered from {layout.sample_chunks} places."
+        )
+    if unit < SMALL_CHUNK <= wanted:
+        count = ceil(source.n_features / layout.chunks[features]) * layout.sample_chunks
+        out.append(f"Chunks are small ({human(unit)} raw, {count:,} of them): reading is slow.")
+    if layout.block_bytes > LARGE_BLOCK and best["features"] < layout.block_features:
+        out.append(
+            f"Chunks are {layout.block_features:,} features wide: every task holds a block of "
+            f"{human(layout.block_bytes)}, about three times over."
+        )
+    if layout.n_blocks < MANY_BLOCKS and best["features"] * 2 < layout.block_features:
+        out.append(f"Only {layout.n_blocks} blocks, so at most so many tasks run at once.")
+    return out
+
+
+def _fix(layout: Layout, best: dict[str, int]) -> str:
+    sizes = [best.get(axis, n) for axis, n in zip(layout.axes, layout.shape, strict=True)]
+    where = ", ".join(str(d) for d in layout.dims) if layout.dims else ", ".join(layout.axes)
+    fix = f"chunks={tuple(sizes)} along ({where})"
+    if layout.array.endswith("call_genotype"):
+        fix += (
+            f"; vcf2zarr: --variants-chunk-size {best['features']} "
+            f"--samples-chunk-size {best['samples']}"
+        )
+    return fix

@@ -225,21 +225,24 @@ class SelectJob:
             self.selector().set_params(**asked),
             self.path,
             given,
-            variable=self.variable,
-            sample_dim=self.axis,
-            missing_code=self.missing_code,
-            missing_chunks=self.missing_chunks,
-            pass_only=self.pass_only,
             groups=groups,
             attributes=attributes or {},
             job=self.plain(),
+            **self.opening,
         )
 
     @property
-    def axis(self) -> str | int | None:
-        """Name or number of the dimension of the samples."""
-        said = self.sample_dim
-        return int(said) if said is not None and said.lstrip("-").isdigit() else said
+    def opening(self) -> dict[str, Any]:
+        """How its data are opened, as of `dhsic.open_source`."""
+        dim = self.sample_dim
+        is_number = dim is not None and dim.lstrip("-").isdigit()
+        return {
+            "variable": self.variable,
+            "sample_dim": int(dim) if dim is not None and is_number else dim,
+            "missing_code": self.missing_code,
+            "missing_chunks": self.missing_chunks,
+            "pass_only": self.pass_only,
+        }
 
     def runtime(self) -> AbstractRuntime:
         """What it runs on."""

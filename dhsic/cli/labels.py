@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from dhsic.joins.keys import is_id, is_number, plain, some
 from dhsic.joins.labels import Labelled, refuse_ids
 from dhsic.joins.missing import PLINK_MISSING, is_missing, plink_missing, typed, whole_numbers
 from dhsic.joins.table import RowOrder, Table, read_table
-from dhsic.joins.variables import read_target
+from dhsic.joins.variables import labels_at
 from dhsic.kernels.labels import CLASS_KERNELS, MOST_CLASSES, auto_kernel
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source
@@ -42,22 +41,13 @@ Columns = Sequence[tuple[str, Array]]
 def open_with_labels(job: SelectJob) -> Labelled:
     """Open the data of a job and take its labels and covariates, of samples that lack no value."""
     table = None if job.labels is None else read_table(job.labels, remedies=REMEDIES)
-    opened = partial(
-        open_source,
-        job.path,
-        variable=job.variable,
-        sample_dim=job.axis,
-        missing_code=job.missing_code,
-        missing_chunks=job.missing_chunks,
-        pass_only=job.pass_only,
-    )
     try:
-        source = opened()
+        source = open_source(job.path, **job.opening)
     except InputError:  # perhaps the number of labels tells which axis the samples are
         n_labels = _n_labels(job, table)
         if n_labels is None:
             raise
-        source = opened(n_samples=n_labels)
+        source = open_source(job.path, n_samples=n_labels, **job.opening)
     return _taken(job, source, *_columns(job, source, table))
 
 
@@ -67,26 +57,30 @@ def _n_labels(job: SelectJob, table: Table | None) -> int | None:
     if not job.target:
         return None
     try:
-        return len(read_target(job.path, job.target[0], job.missing_chunks))
+        return len(_stored(job, job.target[0]))
     except (OSError, InputError):
         return None
+
+
+def _stored(job: SelectJob, name: str) -> Array:
+    """A variable of the store."""
+    return labels_at(job.path, name, job.missing_chunks, "a table of labels with --labels FILE")
 
 
 def _columns(
     job: SelectJob, source: AbstractSource, table: Table | None
 ) -> tuple[Columns, Columns, list[str], int]:
     """Typed columns of labels and of covariates, (m,) each; where from; rows passed over."""
-    stored = partial(read_target, job.path, missing_chunks=job.missing_chunks)
     wanted = (*job.target, *job.covariate)
     notes, n_passed_over = [], 0
     if table is None:
-        found = {name: stored(name) for name in wanted}
+        found = {name: _stored(job, name) for name in wanted}
     else:
         order = _order(job, source, table, wanted)
         found = {name: order.take(table.column(name)) for name in job.target}
         for name in job.covariate:  # a column of the table, else a variable of the store
             is_here = name.removeprefix("#") in table.columns
-            found[name] = order.take(table.column(name)) if is_here else stored(name)
+            found[name] = order.take(table.column(name)) if is_here else _stored(job, name)
         notes, n_passed_over = _told(table, order), order.n_passed_over
     if job.target:
         where = "the store" if table is None else Path(table.what).name

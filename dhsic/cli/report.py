@@ -1,6 +1,4 @@
-"""A result as a table for people, and as plain values.
-
-Selected features beside the planted variants of a simulation.
+"""A result as a table for people, and as plain values; of a simulation, beside what was planted.
 
 Linkage makes neighbours nearly exchangeable: a planted variant is also found when a variant next
 to it is selected in its place. "Near" is within 20 kb on the same contig; simulated variants lie
@@ -206,24 +204,29 @@ def _as_json(
 
 
 def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
-    """The table, at most `width` characters wide."""
-    if "group" in chosen:
-        return "\n".join(_of_groups(chosen, width))
-    n = min(chosen.sizes["features"], MOST_ROWS)
-    names = {key: values[:n] for key, values in _names(chosen).items()}
-    columns = {"rank": [str(r) for r in chosen["rank"].to_numpy()[:n]]}
-    for key, values in names.items():
-        columns[key] = [f"{v:,}" if key == "position" else str(v) for v in values]
-    columns["score"] = [_score(s) for s in chosen["score"].to_numpy()[:n]]
+    """The table, at most `width` characters wide: a line for each feature, or for each group."""
+    is_grouped = "group" in chosen
+    place = chosen["group_rank" if is_grouped else "rank"].to_numpy()
+    ranks, first, sizes = np.unique(place, return_index=True, return_counts=True)
+    at = first[:MOST_ROWS]
+    columns = {"rank": [str(rank) for rank in ranks[:MOST_ROWS]]}
+    if is_grouped:
+        columns["group"] = [str(name) for name in chosen["group"].to_numpy()[at]]
+        columns["features"] = [f"{size:,}" for size in sizes[:MOST_ROWS]]
+    else:
+        columns |= _names(chosen, at)
+    columns["score"] = [
+        f"{s:.3e}" if np.isfinite(s) else "constant" for s in chosen["score"].to_numpy()[at]
+    ]
     if "stability" in chosen:
-        columns["stability"] = [f"{s:.0%}" for s in chosen["stability"].to_numpy()[:n]]
-    if planted is not None:
-        columns["planted"] = list(planted.markers[:n])
+        columns["stability"] = [f"{s:.0%}" for s in chosen["stability"].to_numpy()[at]]
+    if planted is not None and not is_grouped:
+        columns["planted"] = list(planted.markers[at])
     lines = _aligned(columns, width)
-    if n < chosen.sizes["features"]:
-        lines.append(
-            f"... {chosen.sizes['features'] - n:,} more (--out keeps all, --json lists all)"
-        )
+    if ranks.size > MOST_ROWS:
+        lines.append(f"... {ranks.size - MOST_ROWS:,} more (--out keeps all, --json lists all)")
+    if is_grouped:
+        return "\n".join(lines)
     if str(chosen["score"].attrs.get("long_name", "")).startswith("by how much HSIC falls"):
         lines += _without_dependence(chosen["score"].to_numpy(), width)
     if planted is not None:
@@ -231,22 +234,15 @@ def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
     return "\n".join(lines)
 
 
-def _of_groups(chosen: xr.Dataset, width: int) -> list[str]:
-    """A line for each group; --json lists its features."""
-    ranks, first = np.unique(chosen["group_rank"].to_numpy(), return_index=True)
-    sizes = np.bincount(chosen["group_rank"].to_numpy())[ranks]
-    columns = {
-        "rank": [str(rank) for rank in ranks[:MOST_ROWS]],
-        "group": [str(name) for name in chosen["group"].to_numpy()[first][:MOST_ROWS]],
-        "features": [f"{size:,}" for size in sizes[:MOST_ROWS]],
-        "score": [_score(s) for s in chosen["score"].to_numpy()[first][:MOST_ROWS]],
-    }
-    if "stability" in chosen:
-        columns["stability"] = [f"{s:.0%}" for s in chosen["stability"].to_numpy()[first]]
-    lines = _aligned(columns, width)
-    if ranks.size > MOST_ROWS:
-        lines.append(f"... {ranks.size - MOST_ROWS:,} more (--out keeps all, --json lists all)")
-    return lines
+def _names(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
+    """Columns that name the features: what the store has, or their numbers."""
+    named = chosen["feature" if "feature" in chosen.coords else "features"].to_numpy()[at]
+    out = {"name": [str(name) for name in named]}
+    if "variant_contig" in chosen.coords:
+        out["contig"] = [str(name) for name in chosen["variant_contig"].to_numpy()[at]]
+    if "variant_position" in chosen.coords:
+        out["position"] = [f"{p:,}" for p in chosen["variant_position"].to_numpy()[at]]
+    return out
 
 
 def _without_dependence(scores: Array, width: int) -> list[str]:
@@ -260,21 +256,6 @@ def _without_dependence(scores: Array, width: int) -> list[str]:
         "no dependence to that of the features left with it."
     )
     return ["", *textwrap.wrap(note, width)]
-
-
-def _names(chosen: xr.Dataset) -> dict[str, Array]:
-    """Columns that name the features: what the store has, or their numbers."""
-    out = {}
-    index = chosen["features"].to_numpy()
-    out["name"] = chosen["feature"].to_numpy() if "feature" in chosen.coords else index
-    for column in ("contig", "position"):
-        if f"variant_{column}" in chosen.coords:
-            out[column] = chosen[f"variant_{column}"].to_numpy()
-    return out
-
-
-def _score(value: float) -> str:
-    return f"{value:.3e}" if np.isfinite(value) else "constant"
 
 
 def _aligned(columns: dict[str, list[str]], width: int) -> list[str]:
@@ -292,19 +273,14 @@ def _aligned(columns: dict[str, list[str]], width: int) -> list[str]:
             f"{_short(v, sizes[k]):<{sizes[k]}}" if k in left else f"{v:>{sizes[k]}}"
             for k, v in zip(columns, row, strict=True)
         ]
-        lines.append(
-            _coloured(GAP.join(cells).rstrip(), number, row[-1] if "planted" in columns else "")
-        )
+        line, marker = GAP.join(cells).rstrip(), row[-1] if "planted" in columns else ""
+        if number == 0:
+            line = click.style(line, bold=True)
+        elif marker:
+            line = click.style(line, fg="yellow" if marker.startswith("near") else "green")
+        lines.append(line)
     return lines
 
 
 def _short(text: str, size: int) -> str:
     return text if len(text) <= size else text[: size - 1] + "…"
-
-
-def _coloured(line: str, number: int, marker: str) -> str:
-    if number == 0:
-        return click.style(line, bold=True)
-    if not marker:
-        return line
-    return click.style(line, fg="yellow" if marker.startswith("near") else "green")

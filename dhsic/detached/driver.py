@@ -212,8 +212,9 @@ def _take(folder: Folder, request: Request) -> None:
         kept.begin(request.new_run(nothing).identity())
         if folder.is_driven():
             raise CheckpointError(
-                f"A run is under way in {folder.path}. Follow it with dhsic.attach, stop it with "
-                "Run.cancel, or pass another folder."
+                f"A run is under way in {folder.path}. Follow it with `dhsic attach`, stop it "
+                "with `dhsic cancel` (in Python, dhsic.attach and Run.cancel), or pass another "
+                "folder."
             )
         folder.keep(request)
 

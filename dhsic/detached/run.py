@@ -156,11 +156,13 @@ class Run:
             raise self._failure()
         done = f"{self.progress()['round']} rounds of it are kept in {self.path}"
         if status == "cancelled":
-            raise ClusterError(f"The run was cancelled. {done}; Run.resume goes on from there.")
+            raise ClusterError(
+                f"The run was cancelled. {done}; Run.resume, or `dhsic resume`, goes on from there."
+            )
         if status == "lost":
             raise ClusterError(
-                f"The run is lost: {self._why_lost()}. {done}; Run.resume goes on from there, on "
-                "another cluster or on threads, to the same result."
+                f"The run is lost: {self._why_lost()}. {done}; Run.resume, or `dhsic "
+                "resume`, goes on from there, on another cluster or on threads, to the same result."
             )
         raise TimeoutError(f"The run has not ended within {timeout:g} s: it is {status}. {done}.")
 
@@ -377,12 +379,12 @@ def attach(
         raise CheckpointError(
             f"{checkpoint} keeps a run that was not left to a cluster: it goes on in the process "
             "that began it, or not at all. Where it has stopped, the same call with this "
-            "checkpoint goes on."
+            "checkpoint goes on, and so does `dhsic resume`."
         )
     why = "keeps no run that was submitted" if folder.store.is_there() else "is no folder"
     raise CheckpointError(
-        f"{checkpoint} {why}. Pass the folder given as checkpoint= to dhsic.submit; or the id "
-        "of a run, with client= or scheduler= of the cluster that it is on."
+        f"{checkpoint} {why}. Pass the folder given as checkpoint= where it was begun; or the "
+        "id of a run, with scheduler= (or client=) of the cluster that it is on."
     )
 
 

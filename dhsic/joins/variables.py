@@ -44,10 +44,15 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
     DataError
         The variable is damaged.
     """
+    return labels_at(data, name, missing_chunks, "the labels themselves, one a sample")
+
+
+def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: str) -> Array:
+    """As of `read_target`; `otherwise` is what else can be passed, for its sentences."""
     opened = _opened(data)
     store = anndata_of(opened)
     if store is not None:
-        return _column(store.obs, name, "the labels themselves, one a sample", missing_chunks)
+        return _column(store.obs, name, otherwise, missing_chunks)
     if not isinstance(opened, (zarr.Group, xr.Dataset)):
         refuse_lossy(data, "X")
         what = (
@@ -55,7 +60,7 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
             if isinstance(data, (str, PathLike))
             else f"target={name!r} names a variable, and {type(data).__name__} has none"
         )
-        raise InputError(f"{what}; pass the labels themselves, one a sample.")
+        raise InputError(f"{what}; pass {otherwise}.")
     most = 2 if isinstance(opened, xr.Dataset) else 1
     found = {key: of for key, of in _variables(opened).items() if 1 <= of.ndim <= most}
     if name in found:
@@ -63,12 +68,11 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
     usable = sorted(_along_samples(opened, found))
     if not usable:
         raise InputError(
-            f"There is no variable {name!r} along the samples, nor any other; pass the labels "
-            "themselves, one a sample."
+            f"There is no variable {name!r} along the samples, nor any other; pass {otherwise}."
         )
     raise InputError(
         f"There is no variable {name!r} along the samples; there are {', '.join(usable)}."
-        f"{did_you_mean(name, usable)} Pass one of them, or the labels themselves."
+        f"{did_you_mean(name, usable)} Pass one of them, or {otherwise}."
     )
 
 

@@ -369,6 +369,7 @@ def _check_certificates(scheduler: str, security: Security) -> None:
     if known.get("ssl_context") is None:
         raise ClusterError(
             f"scheduler={scheduler!r} takes certificates, and Dask is configured with none: pass "
+            "--tls-ca-file, --tls-cert and --tls-key, in Python "
             "security=distributed.Security(...), or set distributed.comm.tls.ca-file and "
             ".client.cert and .key in its configuration (DASK_CONFIG), or "
             "DASK_DISTRIBUTED__COMM__TLS__CA_FILE and so on."

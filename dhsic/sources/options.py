@@ -71,10 +71,11 @@ class OpenOptions:
         else:
             axis = self._by_length(shape, dims, what) if convention is None else convention
         if self.n_samples not in (None, shape[1 - axis]):
-            turned = f"It looks turned: pass X.T, or say sample_dim={axis}."
+            of_array = "" if convention is None else "pass X.T, or "
+            turned = f"It looks turned: {of_array}say sample_dim={axis}."
             is_turned = shape[axis] == self.n_samples
             raise InputError(
-                f"{what} has shape {shape}, so {shape[1 - axis]} samples, and y has "
+                f"{what} has shape {shape}, so {shape[1 - axis]} samples, and there are "
                 f"{self.n_samples} labels. {turned if is_turned else 'Pass one label per sample.'}"
             )
         return axis
@@ -96,7 +97,8 @@ class OpenOptions:
         if len(matches) == 1:
             return 1 - matches[0]
         known = f"dimensions {tuple(dims)}" if dims else "no dimension names"
-        labels = "y is not known" if self.n_samples is None else f"y has {self.n_samples} labels"
+        n = self.n_samples
+        labels = "labels are not known" if n is None else f"there are {n} labels"
         count = "both axes fit" if matches else "no axis can be told to be the samples"
         raise InputError(
             f"{what} has shape {shape} and {known}, and {labels}: {count}. Say which axis holds "
@@ -107,7 +109,7 @@ class OpenOptions:
         """Refuse data that have not as many samples as y."""
         if self.n_samples not in (None, n_samples):
             raise InputError(
-                f"{what} has {n_samples} samples, and y has {self.n_samples} labels. Pass one "
+                f"{what} has {n_samples} samples, and there are {self.n_samples} labels. Pass one "
                 "label per sample."
             )
 

@@ -131,8 +131,8 @@ class Checkpoint:
             if DETACHED not in self.store.names():
                 raise
             raise CheckpointError(
-                f"{error} It was left to a cluster: follow it with dhsic.attach, or stop it with "
-                "Run.cancel."
+                f"{error} It was left to a cluster: follow it with `dhsic attach`, or stop it "
+                "with `dhsic cancel`; in Python, dhsic.attach and Run.cancel."
             ) from error
 
     def _discard(self) -> None:
