@@ -92,13 +92,7 @@ def _far(known: Mapping[str, Any]) -> str:
 
 
 def check_detach(job: SelectJob) -> None:
-    """Refuse what a run that is left alone cannot do.
-
-    Raises
-    ------
-    InputError
-        No cluster, no checkpoint, or options that are for `dhsic attach`.
-    """
+    """Refuse what a run that is left alone cannot do."""
     if job.scheduler is None or job.checkpoint is None:
         raise InputError(
             "--detach leaves the run to a cluster and follows it by its checkpoint; pass "

@@ -25,7 +25,7 @@ from dhsic.errors import DataError, InputError
 from dhsic.joins.keys import some
 from dhsic.joins.missing import PLINK_MISSING, is_missing, plink_missing, typed
 from dhsic.joins.variables import IDENTIFIERS, anndata_of
-from dhsic.memory import Promise, human
+from dhsic.memory import human
 from dhsic.passes.once import LOOKED_AT, look_at
 from dhsic.passes.reader import MANY_BLOCKS, block_width
 from dhsic.runtime import choose_runtime
@@ -135,8 +135,22 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
     else:
         targets, matrices = dict(_columns(store.obs)), dict(_matrices(store))
     if as_json:
-        plain = _plain(source, layout, promise, targets) | sites.plain() | {"values": values}
-        echo_json(plain if store is None else plain | {"matrices": matrices})
+        facts = {
+            "n_samples": source.n_samples,
+            "n_features": source.n_features,
+            "dtype": str(source.dtype),
+            "missing_code": source.missing_code,
+            "layout": asdict(layout),
+            "better_chunks": better_chunks(whole_of(source), layout),
+            "advice": advice(whole_of(source), layout),
+            "sample_names": _first(source.sample_names()),
+            "feature_names": _first(source.feature_names()),
+            "feature_coords": sorted(source.feature_coords()),
+            "targets": targets,
+            "promised_bytes": promise.total,
+        }
+        facts |= sites.plain() | {"values": values}
+        echo_json(facts if store is None else facts | {"matrices": matrices})
         return
     name = Path(path).name
     told = [
@@ -167,11 +181,10 @@ def _values(source: AbstractSource) -> str:
 
 def _targets(data: ChunkedArray, m: int) -> Iterator[tuple[str, str]]:
     """Arrays along the samples that could be labels, and what is in them."""
-    parent = str(Path(data.path).parent) if data.path else None
-    if parent is None:
+    group = parent(data.opened())
+    if group is None:
         return
     with metadata_of(data.label):
-        group = zarr.open_group(data.store, path="" if parent == "." else parent, mode="r")
         arrays = sorted(group.arrays())
     for name, array in arrays:
         dims = dimension_names(array)
@@ -217,25 +230,6 @@ def _summary(values: Array) -> str:
     if n_coded:
         told += f"; {n_coded:,} are {PLINK_MISSING}, PLINK's missing"
     return f"{told}; {int(missing.sum()):,} missing" if missing.any() else told
-
-
-def _plain(
-    source: AbstractSource, layout: Layout, promise: Promise, targets: dict[str, str]
-) -> dict[str, Any]:
-    return {
-        "n_samples": source.n_samples,
-        "n_features": source.n_features,
-        "dtype": str(source.dtype),
-        "missing_code": source.missing_code,
-        "layout": asdict(layout),
-        "better_chunks": better_chunks(whole_of(source), layout),
-        "advice": advice(whole_of(source), layout),
-        "sample_names": _first(source.sample_names()),
-        "feature_names": _first(source.feature_names()),
-        "feature_coords": sorted(source.feature_coords()),
-        "targets": targets,
-        "promised_bytes": promise.total,
-    }
 
 
 def _first(names: Array | None) -> list[str] | None:

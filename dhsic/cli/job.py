@@ -173,13 +173,7 @@ class SelectJob:
 
     @classmethod
     def kept_in(cls, path: str) -> SelectJob:
-        """SelectJob that a checkpoint keeps.
-
-        Raises
-        ------
-        CheckpointError
-            There is no checkpoint, or it keeps no job of this command.
-        """
+        """SelectJob that a checkpoint keeps."""
         checkpoint = Checkpoint(path)
         if not checkpoint.store.is_there():
             raise CheckpointError(
@@ -249,13 +243,7 @@ class SelectJob:
         return choose_runtime("auto", scheduler=self.scheduler, n_threads=self.threads)
 
     def selector(self) -> Selector:
-        """Selector of the method, with what was said and defaults for the rest.
-
-        Raises
-        ------
-        InputError
-            An option that the method does not have.
-        """
+        """Selector of the method, with what was said and defaults for the rest."""
         known = parameters_of(self.method)
         for name in self.parameters:
             if name not in known:
@@ -289,36 +277,53 @@ class SelectJob:
         """Refuse what can be seen to fail before any work."""
         selector = self.selector()
         selector.check()
-        if self.checkpoint is not None:
-            _check_checkpoint(self.checkpoint)
-        if not self.target and self.labels_as != SELF:
-            raise InputError(
-                "Missing option '--target': the labels, a variable of the store along the samples "
-                "or a column of --labels. Without any, --label-kernel self selects the features "
-                "that the others depend on."
-            )
-        if self.target and self.labels_as == SELF:
-            raise InputError(
-                "--label-kernel self takes the data for labels, and --target names others; pass "
-                "one of them."
-            )
+        if self.checkpoint is not None:  # a slip: a folder that is far from any, or no URL
+            store = store_at(self.checkpoint, "--checkpoint ", InputError)
+            if isinstance(store, FileStore):
+                check_place(store.path, "--checkpoint", InputError)
+
+        def refuse(is_wrong: object, sentence: str) -> None:
+            if is_wrong:
+                raise InputError(sentence)
+
+        is_self, by_name = self.labels_as == SELF, self.sample_column is not None
+        said = "--sample-column" if by_name else "--by-position"
+        refuse(
+            not self.target and not is_self,
+            "Missing option '--target': the labels, a variable of the store along the samples "
+            "or a column of --labels. Without any, --label-kernel self selects the features "
+            "that the others depend on.",
+        )
+        refuse(
+            self.target and is_self,
+            "--label-kernel self takes the data for labels, and --target names others; pass "
+            "one of them.",
+        )
         if self.out is not None:
             _check_out(self.out, force=self.force)
-            self._check_read()
-        self._check_rows()
-        if self.groups is not None and not selector.takes_groups:
-            raise InputError(
-                f"--groups is no option of --method {self.method}, which judges features one by "
-                "one; leave it out."
-            )
-        if self.scheduler is not None and self.threads is not None:
-            raise InputError(
-                "--threads is for runs in this process, and --scheduler gives the work to its "
-                "workers; pass one of them."
-            )
+            self._check_read(self.out)
+        refuse(
+            (by_name or self.by_position) and self.labels is None and self.covariates is None,
+            f"{said} is about the rows of a table, and there is none; pass --labels FILE.",
+        )
+        refuse(
+            by_name and self.by_position,
+            "--sample-column matches rows by name, and --by-position takes them in order; pass "
+            "one of them.",
+        )
+        refuse(
+            self.groups is not None and not selector.takes_groups,
+            f"--groups is no option of --method {self.method}, which judges features one by "
+            "one; leave it out.",
+        )
+        refuse(
+            self.scheduler is not None and self.threads is not None,
+            "--threads is for runs in this process, and --scheduler gives the work to its "
+            "workers; pass one of them.",
+        )
         return self
 
-    def _check_read(self) -> None:
+    def _check_read(self, out: str) -> None:
         """Refuse to write the result over what the run reads."""
         read = {
             "PATH": self.path,
@@ -328,26 +333,11 @@ class SelectJob:
             "--checkpoint": self.checkpoint,
         }
         for name, path in read.items():
-            if path and self.out is not None and _is_same(path, self.out):
+            if path and _is_same(path, out):
                 raise InputError(
-                    f"--out {self.out} is {name} of this run, which it would overwrite; choose "
-                    "another path."
+                    f"--out {out} is {name} of this run, which it would overwrite; choose another "
+                    "path."
                 )
-
-    def _check_rows(self) -> None:
-        """Refuse what is said of rows of tables where there are none, or said twice."""
-        said = "--sample-column" if self.sample_column is not None else "--by-position"
-        if self.sample_column is None and not self.by_position:
-            return
-        if self.labels is None and self.covariates is None:
-            raise InputError(
-                f"{said} is about the rows of a table, and there is none; pass --labels FILE."
-            )
-        if self.sample_column is not None and self.by_position:
-            raise InputError(
-                "--sample-column matches rows by name, and --by-position takes them in order; pass "
-                "one of them."
-            )
 
 
 def _is_same(one: str, other: str) -> bool:
@@ -363,13 +353,6 @@ def _literal(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
-
-
-def _check_checkpoint(checkpoint: str) -> None:
-    """Refuse a slip: a folder that is far from any, or no URL of an object store."""
-    at = store_at(checkpoint, "--checkpoint ", InputError)
-    if isinstance(at, FileStore):
-        check_place(at.path, "--checkpoint", InputError)
 
 
 def _check_out(out: str, *, force: bool) -> None:

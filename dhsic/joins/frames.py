@@ -38,22 +38,20 @@ def id_columns(given: Any) -> list[Hashable]:
     """
     if not (hasattr(given, "iloc") and hasattr(given, "columns")):
         return []
+
+    def names(i: int, dtype: Any) -> bool:
+        is_text = not pd.api.types.is_numeric_dtype(dtype) and dtype.kind not in "mM"
+        return len(given.columns) > 1 and is_text and names_rows(as_text(given.iloc[:, i]))
+
     return [
         name
         for i, (name, dtype) in enumerate(zip(given.columns, given.dtypes, strict=True))
-        if (is_id(name) and isinstance(name, str))
-        or (len(given.columns) > 1 and _is_text(dtype) and names_rows(as_text(given.iloc[:, i])))
+        if (is_id(name) and isinstance(name, str)) or names(i, dtype)
     ]
 
 
 def values_of(given: Any, what: str) -> Array:
-    """Labels or covariates as an array, without columns of ids.
-
-    Raises
-    ------
-    InputError
-        As of `dhsic.validation.as_array`; a frame of nothing but ids.
-    """
+    """Labels or covariates as an array, without columns of ids."""
     ids = id_columns(given)
     if not ids:
         return as_array(given, what)
@@ -85,11 +83,6 @@ def join(
         Rows are in the order of the samples, whatever they are called.
     remedy : str, optional
         Expression that puts it in order, for `check_order`.
-
-    Raises
-    ------
-    InputError
-        As of `check_order` and `dhsic.joins.table.Table.by_name`.
     """
     ids = [] if by_position else [c for c in id_columns(given) if plain(c) not in PARENTS]
     if not ids:
@@ -98,7 +91,8 @@ def join(
     columns = {str(name): np.asarray(given[name]) for name in ids}
     named = None if names is None or is_count(names) else names
     index = given.index
-    if index.name is not None or _same(names, index) or not is_whole(index):
+    is_same = names is not None and np.array_equal(as_text(names), as_text(index))
+    if index.name is not None or is_same or not is_whole(index):
         columns[str(index.name or "index")] = np.asarray(index)
     m = len(given) if named is None else len(named)
     return Table(what, columns).by_name(named, m)
@@ -107,13 +101,7 @@ def join(
 def in_order(
     X: Any, given: Any, what: str, *, by_position: bool = False, remedy: str | None = None
 ) -> Array:
-    """Labels or covariates as an array, in the order of the samples of X, which is in memory.
-
-    Raises
-    ------
-    InputError
-        As of `join` and `values_of`.
-    """
+    """Labels or covariates as an array, in the order of the samples of X, which is in memory."""
     alignment = join(names_of(X), given, what, remedy=remedy, by_position=by_position)
     values = values_of(given, what)
     return values if alignment is None else alignment.take(values)
@@ -138,11 +126,6 @@ def check_order(
         Names of the samples of the data.
     given, what, remedy, by_position
         As of `join`.
-
-    Raises
-    ------
-    InputError
-        Names differ.
     """
     theirs = names_of(given)
     if by_position or samples is None or theirs is None or len(samples) != len(theirs):
@@ -168,9 +151,11 @@ def check_order(
             f"Samples are in another order in {what} than in X ({problem}), and names repeat, so "
             f"they cannot be matched. Make names unique, or pass {position}."
         )
+    in_pandas = hasattr(given, "iloc")
+    put = ".loc[X.index]" if in_pandas else f".sel({given.dims[0]}=X[{given.dims[0]!r}])"
     raise InputError(
         f"Samples are in another order in {what} than in X: {problem}. Pass "
-        f"{remedy or _in_order(given, what)}, or {position}."
+        f"{remedy or f'{what}{put}'}, or {position}."
     )
 
 
@@ -181,21 +166,3 @@ def _say_nothing(samples: Array, theirs: Array, shared: int) -> bool:
         return False
     numbers = is_whole(samples) and is_whole(theirs)
     return shared == 0 or (not numbers and shared < len(set(samples)))
-
-
-def _is_text(dtype: Any) -> bool:
-    return not pd.api.types.is_numeric_dtype(dtype) and dtype.kind not in "mM"
-
-
-def _same(names: Array | None, index: pd.Index) -> bool:
-    return (
-        names is not None
-        and len(names) == len(index)
-        and bool((as_text(names) == as_text(index)).all())
-    )
-
-
-def _in_order(given: Any, what: str) -> str:
-    if hasattr(given, "iloc"):
-        return f"{what}.loc[X.index]"
-    return f"{what}.sel({given.dims[0]}=X[{given.dims[0]!r}])"

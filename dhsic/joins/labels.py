@@ -66,11 +66,6 @@ class Labelled:
             Rows are in the order of the samples, whatever they are called.
         opened_by : callable
             What opens the data; `opening` are its options, as of `dhsic.open_source`.
-
-        Raises
-        ------
-        InputError
-            As of `as_labels` and `join`.
         """
         labels = None if target is None else as_labels(target, data)
         is_matched = not by_position and bool(id_columns(target))
@@ -118,11 +113,6 @@ def as_labels(y: Any, data: Any) -> Array:
     """Labels as an array: what was given, or the variable of `data` that it names.
 
     Columns of ids are left out of frames.
-
-    Raises
-    ------
-    InputError
-        As of `read_target` and `values_of`; a row instead of a column.
     """
     labels = read_target(data, y) if isinstance(y, str) else values_of(y, "y")
     refuse_ids(y if isinstance(y, str) else getattr(y, "name", None), labels)
@@ -137,13 +127,7 @@ def as_labels(y: Any, data: Any) -> Array:
 
 
 def refuse_ids(name: Any, labels: Array) -> None:
-    """Refuse labels that are called like ids, and nearly all differ: they name the samples.
-
-    Raises
-    ------
-    InputError
-        They do; classes that samples share, such as of families, pass.
-    """
+    """Refuse labels that are called like ids, and nearly all differ: they name the samples."""
     is_named = isinstance(name, str) and is_id(name) and plain(name) not in NAMELESS
     if not is_named or labels.ndim != 1:
         return

@@ -84,14 +84,7 @@ def whole_numbers(values: Array) -> Array:
 
 
 def check_coded(X: Any, **given: Any) -> None:
-    """Refuse labels and covariates of the samples of X some of which look like codes for missing.
-
-    Raises
-    ------
-    InputError
-        -9 is among values of which no other is below 0, or text such as "NA" among text; the
-        message says how to leave out the samples, and how to keep them.
-    """
+    """Refuse labels and covariates of X some of which look like codes for missing: -9, "NA"."""
     for what, values in given.items():
         if values is None:
             continue

@@ -168,11 +168,6 @@ class Table:
             The column with the sample names; FID_IID for both of them.
         drop_missing : bool
             Samples that the table lacks are left out.
-
-        Raises
-        ------
-        InputError
-            Rows cannot be matched, or not in one way only.
         """
         if said is not None and (said in self.columns or plain(said) != JOINED):
             said = self.named(said)
