@@ -33,6 +33,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from io import TextIOWrapper
 from os import PathLike, fspath
 from pathlib import Path, PurePosixPath
@@ -91,30 +92,23 @@ def _column(name: str, values: Array, attributes: Mapping[str, Any]) -> Columns:
     if name == "n_missing" and "n_samples" in attributes:
         return {"missing": values / max(1, attributes["n_samples"])}
     shown = "name" if name == "feature" else name.removeprefix("variant_")
-    return {shown: _text(values) if values.dtype.kind in "OSUT" else values}
-
-
-def _text(values: Array) -> Array:
-    return np.array(["" if _is_nothing(v) else str(v) for v in values], dtype=object)
-
-
-def _is_nothing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and np.isnan(value))
+    if values.dtype.kind in "OSUT":
+        is_none = (v is None or (isinstance(v, float) and np.isnan(v)) for v in values)
+        text = ["" if none else str(v) for none, v in zip(is_none, values, strict=True)]
+        values = np.array(text, dtype=object)
+    return {shown: values}
 
 
 def rows(known: Columns) -> Iterator[dict[str, Any]]:
     """Rows of columns as plain values; what is not a number is None."""
-    lists = (_plain_column(values) for values in known.values())
+    lists = []
+    for values in known.values():
+        column = values.astype(object) if values.dtype.kind == "f" else values
+        if column is not values:
+            column[~np.isfinite(values)] = None
+        lists.append(column.tolist())
     for row in zip(*lists, strict=True):
         yield dict(zip(known, row, strict=True))
-
-
-def _plain_column(values: Array) -> list[Any]:
-    if values.dtype.kind != "f":
-        return list(values.tolist())
-    numbers = values.astype(object)
-    numbers[~np.isfinite(values)] = None
-    return list(numbers.tolist())
 
 
 def _parts(result: xr.Dataset) -> Iterator[Columns]:
@@ -127,35 +121,22 @@ def _parts(result: xr.Dataset) -> Iterator[Columns]:
 # Formats -----------------------------------------------------------------------------------
 
 
-def _write_text(result: xr.Dataset, file: IO[bytes], separator: str) -> None:
+def _write_text(result: xr.Dataset, file: IO[bytes], *, separator: str) -> None:
     text = TextIOWrapper(file, "utf-8", errors="backslashreplace", newline="")
     try:
         for number, part in enumerate(_parts(result)):
+            words = (v for values in part.values() if values.dtype == object for v in values)
+            returns = any("\r" in word for word in words)  # which older Python leaves bare
             pd.DataFrame(part).to_csv(
                 text,
                 sep=separator,
                 index=False,
                 header=number == 0,
                 lineterminator="\n",
-                quoting=_quoting(part),
+                quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL,
             )
     finally:
         text.detach()
-
-
-def _quoting(part: Columns) -> Any:
-    """Quotes where they are needed, also for a carriage return, which older Python leaves bare."""
-    text = (values for values in part.values() if values.dtype == object)
-    returns = any("\r" in value for values in text for value in values)
-    return csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL
-
-
-def _write_tsv(result: xr.Dataset, file: IO[bytes]) -> None:
-    _write_text(result, file, "\t")
-
-
-def _write_csv(result: xr.Dataset, file: IO[bytes]) -> None:
-    _write_text(result, file, ",")
 
 
 def _write_json(result: xr.Dataset, file: IO[bytes]) -> None:
@@ -215,25 +196,14 @@ def _pyarrow() -> tuple[Any, Any]:
     return pa, pyarrow.parquet
 
 
-def _gzipped(write: Callable[[xr.Dataset, IO[bytes]], None]) -> Callable[..., None]:
-    """The same, compressed; the same bytes for the same result."""
-
-    def write_gzipped(result: xr.Dataset, file: IO[bytes]) -> None:
-        with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
-            write(result, packed)  # type: ignore[arg-type]  # what GzipFile lacks is not asked for
-
-    return write_gzipped
-
-
-#: What writes a table, by suffix, and how pandas reads it.
+#: What writes a table, by suffix without ``.gz``, and how pandas reads it.
 FORMATS: Mapping[str, tuple[Callable[[xr.Dataset, IO[bytes]], None], str]] = {
-    ".tsv": (_write_tsv, "pandas.read_csv(path, sep='\\t')"),
-    ".csv": (_write_csv, "pandas.read_csv(path)"),
-    ".tsv.gz": (_gzipped(_write_tsv), "pandas.read_csv(path, sep='\\t')"),
-    ".csv.gz": (_gzipped(_write_csv), "pandas.read_csv(path)"),
+    ".tsv": (partial(_write_text, separator="\t"), "pandas.read_csv(path, sep='\\t')"),
+    ".csv": (partial(_write_text, separator=","), "pandas.read_csv(path)"),
     ".parquet": (_write_parquet, "pandas.read_parquet(path)"),
     ".json": (_write_json, "json.load, and pandas.DataFrame of its 'features'"),
 }
+PACKED = (".tsv.gz", ".csv.gz")
 
 # Places ------------------------------------------------------------------------------------
 
@@ -245,7 +215,7 @@ def table_suffix(path: str | PathLike[str]) -> str:
     ('.tsv', '.csv.gz', '')
     """
     name = fspath(path).lower()
-    return next((suffix for suffix in FORMATS if name.endswith(suffix)), "")
+    return next((suffix for suffix in (*FORMATS, *PACKED) if name.endswith(suffix)), "")
 
 
 def check_suffix(path: str | PathLike[str]) -> str:
@@ -308,10 +278,17 @@ def write_table(result: xr.Dataset, path: str | PathLike[str], *, overwrite: boo
 
     Whoever is killed meanwhile leaves there what was there.
     """
-    write, _ = FORMATS[check_suffix(path)]
+    suffix = check_suffix(path)
+    write, _ = FORMATS[suffix.removesuffix(".gz")]
     check_free(path, overwrite=overwrite)
     with _whole(path) as file:
-        write(result.compute(), file)
+        if suffix not in PACKED:
+            write(result.compute(), file)
+            return
+        with gzip.GzipFile(
+            "", "wb", compresslevel=6, fileobj=file, mtime=0
+        ) as packed:  # same bytes
+            write(result.compute(), packed)  # type: ignore[arg-type]  # what it lacks is not used
 
 
 @contextmanager
@@ -334,5 +311,5 @@ def refuse_to_load(path: str | PathLike[str]) -> None:
     """Say how a table is read, which is no result any more."""
     raise InputError(
         f"{path} is a table, and a result is read from the Zarr store that dhsic.save wrote. Read "
-        f"the table with {FORMATS[table_suffix(path)][1]}."
+        f"the table with {FORMATS[table_suffix(path).removesuffix('.gz')][1]}."
     )
