@@ -470,8 +470,7 @@ def detaching(job):
     """A command that does what `select --detach` does."""
 
     def send():
-        commands.check_detach(job)
-        request = job.request(open_with_labels(job), {"n_samples_left_out": 0})
+        request = job.check().request(open_with_labels(job), {"n_samples_left_out": 0})
         commands.detach(job, request)
 
     return click.Command("send", callback=send)
@@ -601,7 +600,7 @@ def test_options_that_leave_nothing_behind_are_refused(store):
         ({"checkpoint": "run", "scheduler": "tcp://a:1", "out": "o"}, "--out comes when"),
     ):
         with pytest.raises(InputError, match=message):
-            commands.check_detach(SelectJob(store, ("sample_trait",), **options))
+            SelectJob(store, ("sample_trait",), detach=True, **options).check()
     assert isinstance(main.commands["status"], Command)
 
 

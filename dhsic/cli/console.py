@@ -49,16 +49,11 @@ def printable(text: object, keep: str = "") -> str:
     whole = str(text)
     if whole.isascii() and whole.isprintable():
         return whole
-    shown = (c if c in keep or c in JOINERS or _is_seen(c) else _escaped(c) for c in whole)
-    return "".join(shown)
 
+    def is_seen(c: str) -> bool:
+        return c in keep or c in JOINERS or unicodedata.category(c) not in UNSEEN
 
-def _is_seen(character: str) -> bool:
-    return unicodedata.category(character) not in UNSEEN
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode()
+    return "".join(c if is_seen(c) else c.encode("unicode_escape").decode() for c in whole)
 
 
 LABEL_WIDTH = 10
@@ -68,8 +63,7 @@ class _Echo(logging.Handler):
     """Log records as lines on whatever stderr is when they come."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        level = record.levelname.capitalize()
-        click.echo(f"{level}: {printable(record.getMessage())}", err=True)
+        tell(f"{record.levelname.capitalize()}: {record.getMessage()}")
 
 
 def listen(*, verbose: bool) -> None:
@@ -79,6 +73,11 @@ def listen(*, verbose: bool) -> None:
         logger.addHandler(_Echo())
         logger.propagate = False
     logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
+
+
+def tell(text: object) -> None:
+    """A line on stderr."""
+    click.echo(printable(text), err=True)
 
 
 def say(label: str, text: str) -> None:

@@ -14,7 +14,7 @@ import click
 import xarray as xr
 from tqdm.auto import tqdm
 
-from dhsic.cli.console import counted, printable, say, seconds, shown
+from dhsic.cli.console import counted, printable, say, seconds, shown, tell
 from dhsic.cli.exits import echo_json
 from dhsic.cli.job import SelectJob
 from dhsic.cli.report import show
@@ -22,7 +22,6 @@ from dhsic.detached.driver import send
 from dhsic.detached.folder import Folder, Status
 from dhsic.detached.run import Run
 from dhsic.detached.run import attach as attached
-from dhsic.errors import InputError
 from dhsic.results import check_vacant, save
 from dhsic.selectors.request import Request
 from dhsic.simulation.truth import read_truth
@@ -91,21 +90,6 @@ def _far(known: Mapping[str, Any]) -> str:
     )
 
 
-def check_detach(job: SelectJob) -> None:
-    """Refuse what a run that is left alone cannot do."""
-    if job.scheduler is None or job.checkpoint is None:
-        raise InputError(
-            "--detach leaves the run to a cluster and follows it by its checkpoint; pass "
-            "--scheduler ADDRESS and --checkpoint PATH, a folder that its workers see or a URL."
-        )
-    for name, given in (("--out", job.out), ("--truth", job.truth)):
-        if given is not None:
-            raise InputError(
-                f"{name} comes when the run is done: leave it out here, and pass it to `dhsic "
-                "attach`."
-            )
-
-
 def detach(job: SelectJob, request: Request) -> None:
     """Start a job on its cluster and say how to find it again."""
     kept = {name: value for name, value in job.plain().items() if name != "detach"}
@@ -170,9 +154,7 @@ def _follow(run: Run, bar: Any) -> None:
         try:
             run.wait(callback=move)
         except KeyboardInterrupt:
-            click.echo(
-                printable(f"The run goes on; see dhsic status {shown(str(run.path))}"), err=True
-            )
+            tell(f"The run goes on; see dhsic status {shown(str(run.path))}")
             raise
 
 

@@ -321,6 +321,17 @@ class SelectJob:
             "--threads is for runs in this process, and --scheduler gives the work to its "
             "workers; pass one of them.",
         )
+        refuse(
+            self.detach and (self.scheduler is None or self.checkpoint is None),
+            "--detach leaves the run to a cluster and follows it by its checkpoint; pass "
+            "--scheduler ADDRESS and --checkpoint PATH, a folder that its workers see or a URL.",
+        )
+        for name, given in (("--out", self.out), ("--truth", self.truth)):
+            refuse(
+                self.detach and given is not None,
+                f"{name} comes when the run is done: leave it out here, and pass it to `dhsic "
+                "attach`.",
+            )
         return self
 
     def _check_read(self, out: str) -> None:

@@ -19,7 +19,7 @@ import xarray as xr
 
 from dhsic import tables
 from dhsic._typing import Array, Index, Mask
-from dhsic.cli.console import counted, printable, seconds, shown
+from dhsic.cli.console import counted, printable, seconds, shown, tell
 from dhsic.cli.exits import echo_json
 from dhsic.engines.refine import in_low_rank
 from dhsic.errors import InputError
@@ -165,7 +165,7 @@ def show(
         click.echo(f"low rank in {counted(n, 'round')}; {told}: at most {most}", err=True)
     if out is not None:
         what = "table" if table_suffix(out) else "result"
-        click.echo(printable(f"{what} in {shown(out)}"), err=True)
+        tell(f"{what} in {shown(out)}")
 
 
 def costs_of(result: xr.Dataset, took: Mapping[str, Any]) -> dict[str, Any]:

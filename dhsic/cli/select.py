@@ -16,8 +16,8 @@ from typing import Any
 import click
 import numpy as np
 
-from dhsic.cli.console import counted, masked, printable, say, shown
-from dhsic.cli.detached import check_detach, detach, settle
+from dhsic.cli.console import counted, masked, printable, say, shown, tell
+from dhsic.cli.detached import detach, settle
 from dhsic.cli.exits import BEGUN, CHECKPOINT, TYPED, echo_json
 from dhsic.cli.inspect import Sites
 from dhsic.cli.job import SelectJob, absolute
@@ -63,8 +63,6 @@ def perform(job: SelectJob) -> None:
     started, ctx = time.perf_counter(), click.get_current_context()
     ctx.meta[CHECKPOINT] = job.checkpoint
     job.check()
-    if job.detach:
-        check_detach(job)
     truth = None if job.truth is None else read_truth(job.truth)
     given = open_with_labels(job)
     _say_data(job, given)
@@ -86,37 +84,32 @@ def perform(job: SelectJob) -> None:
 def _announce(ctx: click.Context, job: SelectJob, run: SelectionRun, promise: Promise) -> None:
     """Say what is about to begin, and that there is something to lose from now on."""
     ctx.meta[BEGUN] = True
-    other = (
+    asked = (
         "--no-standardize keeps their scale" if run.standardizes else "--standardize scales them"
     )
-    asked = "as asked" if "standardize" in job.parameters else other
+    if "standardize" in job.parameters:
+        asked = "as asked"
     say("values", f"{run.values_told()} ({asked})")
     allowed = available_bytes() + resident_bytes() if job.memory is None else job.memory
-    where = (
-        f"{run.runtime.n_workers} threads" if run.runtime.name == "threads" else run.runtime.name
-    )
+    where = run.runtime.name
+    where = f"{run.runtime.n_workers} threads" if where == "threads" else where
     say("run", f"{run.selector.described()} on {where}{_kept(job)}")
     say("memory", f"{promise}; allowed {human(allowed)}")
 
 
 def _say_data(job: SelectJob, given: Labelled) -> None:
     source = given.source
-    kind = np.dtype(source.dtype).name
-    say(
-        "data",
-        f"{Path(job.path).name}: {source.n_samples:,} samples x {source.n_features:,} features, "
-        f"{kind}",
-    )
+    size = f"{source.n_samples:,} samples x {source.n_features:,} features"
+    say("data", f"{Path(job.path).name}: {size}, {np.dtype(source.dtype).name}")
     kernel = job.labels_as if job.takes_label_kernel else None
     say("labels", "; ".join([describe(given.y, kernel), *given.notes]))
     for note in (*Sites.of(source).notes(), *notes_on(given.y)):
         say("note", note)
     if job.n_features > source.n_features:
-        say(
-            "note",
-            f"--n-features {job.n_features:,} exceeds the {source.n_features:,} features there "
-            "are; all are selected",
+        more = (
+            f"--n-features {job.n_features:,} exceeds the {source.n_features:,} features there are"
         )
+        say("note", f"{more}; all are selected")
 
 
 def _kept(job: SelectJob) -> str:
@@ -177,8 +170,7 @@ def _show_again(job: SelectJob) -> None:
     else:
         truth = None if job.truth is None else read_truth(job.truth)
         show(load(out), truth, None, as_json=job.as_json)
-    told = f"The run of {job.checkpoint} is complete; its result is in {out}."
-    click.echo(printable(told), err=True)
+    tell(f"The run of {job.checkpoint} is complete; its result is in {out}.")
 
 
 def _is_written(job: SelectJob, checkpoint: str) -> bool:
