@@ -51,21 +51,11 @@ ONE_CHUNK_SAMPLES = 250_000
 
 @dataclass(frozen=True, eq=False)
 class Sites:
-    """The variants of a store, those that a source leaves out too.
+    """The variants of a store, those that a source leaves out too."""
 
-    Attributes
-    ----------
-    n_filtered : int
-        Those left out.
-    filters : Filters or None
-        FILTER; None where the store keeps none.
-    n_multiallelic : int or None
-        Those of two alternative alleles or more; None where the store keeps no alleles.
-    """
-
-    n_filtered: int
-    filters: Filters | None
-    n_multiallelic: int | None
+    n_filtered: int  # those left out
+    filters: Filters | None  # None where the store keeps no FILTER
+    n_multiallelic: int | None  # of two alternatives or more; None where it keeps no alleles
 
     @classmethod
     def of(cls, source: AbstractSource) -> Sites:
@@ -241,41 +231,26 @@ def _first(names: Array | None) -> list[str] | None:
 
 @dataclass(frozen=True)
 class Layout:
-    """Layout of the array behind a source.
-
-    Attributes
-    ----------
-    axes : tuple of str
-        What the axes are: "features", "samples", then the names of others.
-    chunks, shards : tuple of int
-        Shapes; shards is None without sharding.
-    codecs : tuple of str
-        Filters, compressors and checksums, in the order of writing.
-    sample_chunks : int
-        Chunks side by side that one feature is spread over.
-    block_features, block_bytes, n_blocks : int
-        Blocks of a pass over all features: the widest, its bytes once read, how many.
-    amplification : float
-        Bytes decoded per byte of the matrix in a pass over all features: padded chunks at the
-        edges, alleles that are folded into a dosage.
-    """
+    """Layout of the array behind a source."""
 
     array: str
-    axes: tuple[str, ...]
+    axes: tuple[str, ...]  # "features", "samples", then the names of others
     shape: tuple[int, ...]
     dtype: str
     dims: tuple[str | None, ...] | None
     zarr_format: int
     chunks: tuple[int, ...]
-    shards: tuple[int, ...] | None
-    codecs: tuple[str, ...]
+    shards: tuple[int, ...] | None  # None without sharding
+    codecs: tuple[str, ...]  # filters, compressors and checksums, in the order of writing
     has_checksum: bool
     fill_value: str
     stored_bytes: int
-    sample_chunks: int
-    block_features: int
-    block_bytes: int
-    n_blocks: int
+    sample_chunks: int  # chunks side by side that one feature is spread over
+    block_features: int  # of a pass over all features: the widest block,
+    block_bytes: int  # its bytes once read,
+    n_blocks: int  # and how many there are
+    #: Bytes decoded per byte of the matrix in a pass over all features: padded chunks at the
+    #: edges, alleles that are folded into a dosage.
     amplification: float
 
     def facts(self, source: AbstractSource, values: str) -> Iterator[tuple[str, str]]:

@@ -34,23 +34,14 @@ NEAR_BASES = 20_000
 
 @dataclass(frozen=True)
 class Comparison:
-    """How the selected features lie to the planted variants.
+    """How the selected features lie to the planted variants."""
 
-    Attributes
-    ----------
-    markers : (k,) object array
-        For every selected feature, the best first: "additive" or "pair" when it is planted,
-        "near additive" or "near pair" when it lies near one, else "".
-    exact, near : (p,) bool
-        For every planted variant: selected itself; else, whether a neighbour is.
-    kinds : (p,) object array
-        "additive" or "pair".
-    """
-
+    #: (k,), the best first: "additive" or "pair" when it is planted, "near additive" or "near pair"
+    #: when it lies near one, else "".
     markers: Array
-    exact: Mask
-    near: Mask
-    kinds: Array
+    exact: Mask  # (p,), planted variants that are selected themselves
+    near: Mask  # (p,), others of which a neighbour is
+    kinds: Array  # (p,), "additive" or "pair"
 
     def sentence(self) -> str:
         """Two lines for people."""

@@ -147,36 +147,16 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class Key:
-    """A way to name the rows of a table.
+    """A way to name the rows of a table."""
 
-    Attributes
-    ----------
-    columns : tuple of str
-        Whose values, joined, are the names.
-    told : str
-        The same, for people.
-    values : (rows,) object array
-        The names.
-    at : (rows,) int64
-        Sample that a row names, -1 for none.
-    m : int
-        Number of samples.
-    is_id : bool
-        Whether it is one by what it is called.
-    is_luck : bool
-        Whether it may fit by luck.
-    is_family : bool
-        Whether it names families: a FID that repeats, beside an IID.
-    """
-
-    columns: tuple[str, ...]
-    told: str
-    values: Array
-    at: Index
-    m: int
-    is_id: bool = True
-    is_luck: bool = False
-    is_family: bool = False
+    columns: tuple[str, ...]  # whose values, joined, are the names
+    told: str  # the same, for people
+    values: Array  # (rows,), the names
+    at: Index  # (rows,), the sample that a row names, -1 for none
+    m: int  # samples
+    is_id: bool = True  # it is called like ids
+    is_luck: bool = False  # it may fit by luck
+    is_family: bool = False  # it names families: a FID that repeats, beside an IID
 
     @cached_property
     def rows(self) -> Index:
@@ -229,21 +209,11 @@ class Key:
 
 @dataclass(frozen=True)
 class Keys:
-    """What may name the rows of a table.
+    """What may name the rows of a table."""
 
-    Attributes
-    ----------
-    columns : mapping of str to (rows,) object array
-        Columns as text.
-    wanted : tuple of str
-        Those that hold labels or covariates, so no names.
-    ours : (m,) object array
-        Names of the samples.
-    """
-
-    columns: Mapping[str, Array]
-    wanted: tuple[str, ...]
-    ours: Array
+    columns: Mapping[str, Array]  # of text, (rows,) each
+    wanted: tuple[str, ...]  # those that hold labels or covariates, so no names
+    ours: Array  # (m,), names of the samples
 
     def all(self, said: str | None = None) -> list[Key]:
         """All keys, or those of the column that somebody said.

@@ -19,30 +19,15 @@ from dhsic.sources.opening import open_source
 
 @dataclass(frozen=True)
 class Labelled:
-    """Data that are open, with a row of labels and covariates for every sample that takes part.
-
-    Attributes
-    ----------
-    source : AbstractSource
-        The data.
-    y : (m,) or (m, t) array or None
-        Labels; None where the data are their own.
-    covariates : (m, q) array or None
-        Covariates.
-    rows : (m,) int64 or None
-        Which samples of the data; None for all.
-    left_out : mapping
-        Counts of what was left out, by the names of `dhsic.results.LEFT_OUT`.
-    notes : tuple of str
-        Where it came from and how rows were matched, for people.
-    """
+    """Data that are open, with a row of labels and covariates for every sample that takes part."""
 
     source: AbstractSource
-    y: Array | None
-    covariates: Array | None
-    rows: Index | None = None
+    y: Array | None  # (m,) or (m, t); None where the data are their own labels
+    covariates: Array | None  # (m, q)
+    rows: Index | None = None  # (m,), which samples of the data; None for all
+    #: Counts, by the names of `dhsic.results.LEFT_OUT`.
     left_out: Mapping[str, int] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # where it came from and how rows were matched, for people
 
     @classmethod
     def of(

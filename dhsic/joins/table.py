@@ -70,24 +70,12 @@ FAM = ("FID", "IID", "PAT", "MAT", "SEX", "PHENO")
 
 @dataclass(frozen=True)
 class RowOrder:
-    """Which row of a table is which sample.
+    """Which row of a table is which sample."""
 
-    Attributes
-    ----------
-    rows : (m,) int64
-        Row of every sample, in the order of the samples; -1 where the table has none.
-    key : tuple of str
-        Columns with the sample names; empty where rows were taken in order.
-    note : str
-        How it came about, for people.
-    n_passed_over : int
-        Rows of no sample of the data.
-    """
-
-    rows: Index
-    key: tuple[str, ...]
-    note: str
-    n_passed_over: int = 0
+    rows: Index  # (m,), row of every sample in the order of the samples, -1 where there is none
+    key: tuple[str, ...]  # columns with the sample names; empty where rows were taken in order
+    note: str  # how it came about, for people
+    n_passed_over: int = 0  # rows of no sample of the data
 
     def take(self, values: Array) -> Array:
         """Rows of the table in the order of the samples; "" where it lacks one."""
@@ -98,23 +86,11 @@ class RowOrder:
 
 @dataclass(frozen=True)
 class Table:
-    """A table, with a row for each of some samples.
+    """A table, with a row for each of some samples."""
 
-    Attributes
-    ----------
-    what : str
-        How messages call it; the path of a file.
-    columns : mapping of str to (rows,) array
-        By name, without a leading "#".
-    assumed : str
-        What was assumed of a file without a header, for people; else empty.
-    remedies : tuple of str
-        As of `REMEDIES`.
-    """
-
-    what: str
-    columns: Mapping[str, Array]
-    assumed: str = ""
+    what: str  # how messages call it; the path of a file
+    columns: Mapping[str, Array]  # (rows,) each, by name without a leading "#"
+    assumed: str = ""  # what was assumed of a file without a header, for people
     remedies: tuple[str, str] = REMEDIES
 
     @property
