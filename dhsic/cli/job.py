@@ -13,13 +13,11 @@ from dhsic.cli.options import OF_RUNS, spelled
 from dhsic.criteria.table import CRITERIA
 from dhsic.errors import CheckpointError, InputError
 from dhsic.joins.labels import Labelled
-from dhsic.joins.variables import read_groups
 from dhsic.kernels.labels import SELF
 from dhsic.results import check_vacant
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.base import Selector
-from dhsic.selectors.groups import Groups
 from dhsic.selectors.request import Request
 from dhsic.selectors.select import parameters_of, selector_of
 from dhsic.sources.options import MissingChunks
@@ -211,15 +209,11 @@ class SelectJob:
         """What is to be done with data and labels that are open; `attributes` of the result."""
         asked = {"checkpoint": self.checkpoint, "memory": self.memory}
         asked["progress"] = "auto" if self.progress is None else self.progress
-        groups = None
-        if self.groups is not None:
-            names = read_groups(self.path, self.groups, given.source, self.missing_chunks)
-            groups = Groups.of(names, given.source.n_features)
         return Request.labelled(
             self.selector().set_params(**asked),
             self.path,
             given,
-            groups=groups,
+            groups=self.groups,
             attributes=attributes or {},
             job=self.plain(),
             **self.opening,

@@ -60,6 +60,7 @@ from dhsic.joins.keys import (
 
 #: What callers may do about a table that does not fit: about its key, about samples that it lacks.
 REMEDIES = "drop the columns that do not hold them", "Take the samples that both have"
+BY_POSITION = "pass by_position=True if the rows are in the order of the data."
 #: Bytes of a file that are looked at for what is no text, and how files of gzip begin.
 HEAD, GZIP = 1 << 12, b"\x1f\x8b"
 #: What stands for a missing value, in any case.
@@ -148,29 +149,30 @@ class Table:
         if said is not None and (said in self.columns or plain(said) != JOINED):
             said = self.named(said)
         text = {name: as_text(values) for name, values in self.columns.items()}
-        ids = [n for n in free(text, wanted) if is_id(n) or names_rows(text[n])]
         if names is None:
-            self._check_nameless(text, ids, said)
+            self._check_nameless(text, wanted, said)
             return self.in_order(m, "for neither the table nor the data name samples")
         ours = as_text(names)
         self._check_unique(ours)
         able = [key for key in Keys(text, wanted, ours).all(said) if key.counts]
         if not able:
-            self._refuse_strangers(text, ids, ours)
+            self._refuse_strangers(text, wanted, ours)
         key = self._best(able, ours)
         if not key.is_whole:
             is_sure = said is not None or key.is_large
             self._check_lacking(key, ours, is_asked=drop_missing, is_sure=is_sure)
         return RowOrder(key.rows, key.columns, _note(key), int((key.at < 0).sum()))
 
-    def _check_nameless(self, text: Mapping[str, Array], ids: list[str], said: str | None) -> None:
+    def _check_nameless(
+        self, text: Mapping[str, Array], wanted: tuple[str, ...], said: str | None
+    ) -> None:
         """Refuse a table that names samples where the data have no names."""
         if said is not None:
             raise InputError(
                 f"sample_column={said!r} was given, and the data have no sample names to compare "
                 "with; leave it out, and pass by_position=True to take the rows in order."
             )
-        for name in ids:
+        for name in _ids(text, wanted):
             if not is_index(name, text[name]):
                 raise InputError(
                     f"{self.what} names its rows (column {quoted(name)}: {some(text[name], 3)}), "
@@ -184,8 +186,8 @@ class Table:
             twice = np.unique(ours[index.duplicated()].astype(str))
             raise InputError(
                 f"The data name {len(twice)} samples more than once ({some(twice)}), so rows of "
-                f"{self.what} cannot be matched by name; make sample names unique, or pass "
-                "by_position=True if the rows are in the order of the data."
+                f"{self.what} cannot be matched by name; make sample names unique, or "
+                f"{BY_POSITION}"
             )
 
     def _best(self, able: list[Key], ours: Array) -> Key:
@@ -195,8 +197,7 @@ class Table:
             raise InputError(
                 f"Column {best.told} of {self.what} holds whole numbers, as the names of the "
                 f"samples are ({some(ours)}), and may be no names: it is not called like ids. If "
-                f"it holds the names of the samples, {self.remedies[0]}; or pass by_position=True "
-                "if the rows are in the order of the data."
+                f"it holds the names of the samples, {self.remedies[0]}; or {BY_POSITION}"
             )
         if best.repeated.size:
             raise InputError(
@@ -216,12 +217,13 @@ class Table:
             f"{best.told} and {other.told} of {self.what} name samples of the data in ways that "
             f"differ: the first names {best.n_named} of {best.m}, the second {other.n_named}, and "
             f"{len(differs)} of them by other rows. If one of them holds the names of the "
-            f"samples, {self.remedies[0]}; or pass by_position=True if the rows are in the order "
-            "of the data."
+            f"samples, {self.remedies[0]}; or {BY_POSITION}"
         )
 
-    def _refuse_strangers(self, text: Mapping[str, Array], ids: list[str], ours: Array) -> NoReturn:
-        if ids:
+    def _refuse_strangers(
+        self, text: Mapping[str, Array], wanted: tuple[str, ...], ours: Array
+    ) -> NoReturn:
+        if ids := _ids(text, wanted):
             problem = (
                 f"Column {quoted(ids[0])} of {self.what} looks like names ({some(text[ids[0]])}), "
                 f"and none of them is a sample of the data ({some(ours)})"
@@ -231,10 +233,7 @@ class Table:
                 f"No column of {self.what} names the samples of the data ({some(ours)}); it has "
                 f"{some(map(repr, text), 20)}"
             )
-        raise InputError(
-            f"{problem}. Make names the same, {self.remedies[0]}, or pass by_position=True if the "
-            "rows are in the order of the data."
-        )
+        raise InputError(f"{problem}. Make names the same, {self.remedies[0]}, or {BY_POSITION}")
 
     def _check_lacking(self, key: Key, ours: Array, *, is_asked: bool, is_sure: bool) -> None:
         """Refuse samples without a row, unless they may be left out and the key is sure."""
@@ -254,6 +253,11 @@ class Table:
             f"the data: {some(lacking)}. It names {more} that they do not have.{luck} "
             f"{self.remedies[1]}, or {self.remedies[0]}."
         )
+
+
+def _ids(text: Mapping[str, Array], wanted: tuple[str, ...]) -> list[str]:
+    """Columns that name rows, by what they are called or hold."""
+    return [name for name in free(text, wanted) if is_id(name) or names_rows(text[name])]
 
 
 def _note(key: Key) -> str:

@@ -134,14 +134,23 @@ class Request:
             data, target, covariates, by_position=by_position, opened_by=opened_by, **opening
         )
         check_coded(data, y=given.y, covariates=given.covariates)
-        if groups is not None:
-            groups = _groups(groups, data, given.source, selector)
         told = {"labels": "; ".join(given.notes)} if given.notes else {}
         return cls.labelled(selector, data, given, groups=groups, attributes=told, **opening)
 
     @classmethod
-    def labelled(cls, selector: Selector, data: Any, given: Labelled, **options: Any) -> Request:
-        """Request of data that are open and have their labels; `options` as of the attributes."""
+    def labelled(
+        cls, selector: Selector, data: Any, given: Labelled, *, groups: Any = None, **options: Any
+    ) -> Request:
+        """Request of data that are open and have their labels.
+
+        Parameters
+        ----------
+        groups : (d,) array or str, optional
+            As of `Selector.fit`; `options` are as of the attributes.
+        """
+        if groups is not None:
+            chunks = options.get("missing_chunks", "error")
+            groups = _groups(groups, data, given.source, selector, chunks)
         return cls(
             selector,
             data,
@@ -149,6 +158,7 @@ class Request:
             y=given.y,
             covariates=given.covariates,
             rows=given.rows,
+            groups=groups,
             source=given.source,
             **options,
         )
@@ -225,7 +235,9 @@ class Request:
             yield made
 
 
-def _groups(given: Any, data: Any, source: AbstractSource, selector: Selector) -> Groups:
+def _groups(
+    given: Any, data: Any, source: AbstractSource, selector: Selector, chunks: MissingChunks
+) -> Groups:
     """Groups by name, or as they are given."""
     if not selector.takes_groups:
         raise InputError(
@@ -233,5 +245,5 @@ def _groups(given: Any, data: Any, source: AbstractSource, selector: Selector) -
             "them out, or use BAHSIC or FOHSIC."
         )
     check_order(source.feature_names(), given, "groups", "groups.loc[X.columns]")
-    names = read_groups(data, given, source) if isinstance(given, str) else given
+    names = read_groups(data, given, source, chunks) if isinstance(given, str) else given
     return Groups.of(np.asarray(names), source.n_features)
