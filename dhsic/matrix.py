@@ -93,44 +93,26 @@ def kernel_matrix(
     chosen = resolve_kernel(kernel)
     X, block_size = _sliceable(X), _whole(block_size)
     token = tokenize(X, chosen.name, chosen.parameters(), repr(bandwidth), block_size)
-    width = _sigma(X, chosen, bandwidth, f"sigma-{token}")
-    graph: dict[Key, Any] = {**width.graph}
+    graph: dict[Key, Any] = {}
+    sigma, sampled = _sigma(X, chosen, bandwidth, graph, f"sigma-{token}")
     blocks = _in_blocks(X, block_size)
     name, sums = f"kernel-{token}", f"inner-{token}"
     add = partial(_add_features, centred=chosen.has_bandwidth)
     for i, j in combinations_with_replacement(range(len(blocks.heights)), 2):
         total = _add_chain(graph, sums, blocks, (i, j), add)
         if i < j:
-            graph[name, i, j] = (_gram, chosen, total, width.sigma)
+            graph[name, i, j] = (_gram, chosen, total, sigma)
             graph[name, j, i] = (np.transpose, (name, i, j))
         else:
-            graph[name, i, i] = (_symmetric_gram, chosen, total, width.sigma)
-    shared: list[Any] = [a for a in (blocks.shared, width.shared) if a is not None]
+            graph[name, i, i] = (_symmetric_gram, chosen, total, sigma)
+    shared: list[Any] = [a for a in (blocks.shared, sampled) if a is not None]
     layers = HighLevelGraph.from_collections(name, graph, dependencies=shared)
     return da.Array(layers, name, (blocks.heights, blocks.heights), dtype=np.dtype(np.float64))
 
 
-@dataclass(frozen=True, eq=False)
-class _Slice:
-    """Some rows and features of an array, read when they are needed."""
-
-    X: Any
-    rows: slice
-    features: slice
-
-    def read(self) -> Array:
-        return np.asarray(self.X[self.rows, self.features])
-
-
-@dataclass(frozen=True, eq=False)
-class _Chunk:
-    """A chunk of a dask array with all that it takes to compute it."""
-
-    graph: Mapping[Key, Any]
-    key: Key
-
-    def read(self) -> Array:
-        return np.asarray(get_sync(self.graph, self.key))
+def _part(X: Any, rows: slice, features: slice) -> Array:
+    """Some rows and features of an array: a view of what is in memory."""
+    return np.asarray(X[rows, features])
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,22 +124,13 @@ class _Blocks:
     heights : tuple of int
         Samples in each row block.
     chunks : list of lists
-        ``chunks[i][f]``: what reads the chunk, or its key in the graph of `shared`.
+        ``chunks[i][f]``: the chunk, a function that reads it, or its key in the graph of `shared`.
     shared : dask array or None
         Whose graph the keys are of.
     """
 
     heights: tuple[int, ...]
     chunks: list[list[Any]]
-    shared: da.Array | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class _Width:
-    """Sigma, or its key in `graph`, which depends on `shared`."""
-
-    sigma: Any
-    graph: Mapping[Key, Any]
     shared: da.Array | None = None
 
 
@@ -197,19 +170,16 @@ def _in_blocks(X: Any, block_size: int, step: int = 1) -> _Blocks:
     chunk = WIDTH if getattr(X, "chunks", None) is None else int(np.max(X.chunks[1]))
     width = chunk * max(1, WIDTH // chunk)
     heights = tuple(min(block_size, len(kept) - a) for a in starts)
+    in_memory = isinstance(X, np.ndarray)
+    read = partial(_part, X) if in_memory else partial(partial, _part, X)  # now, or when needed
     chunks = [
         [
-            _part(X, slice(kept[a], kept[a + n - 1] + 1, step), slice(f, min(f + width, d)))
+            read(slice(kept[a], kept[a + n - 1] + 1, step), slice(f, min(f + width, d)))
             for f in range(0, d, width)
         ]
         for a, n in zip(starts, heights, strict=True)
     ]
     return _Blocks(heights, chunks)
-
-
-def _part(X: Any, rows: slice, features: slice) -> Any:
-    """Part of X: a view of what is in memory, else what reads it."""
-    return X[rows, features] if isinstance(X, np.ndarray) else _Slice(X, rows, features)
 
 
 def _dask_blocks(X: da.Array) -> _Blocks:
@@ -222,7 +192,7 @@ def _dask_blocks(X: da.Array) -> _Blocks:
     graph = dict(simple.__dask_graph__())
     if X.npartitions * len(_needed(graph, keys[0][0])) > 3 * len(graph):
         return _Blocks(heights, keys, X)  # chunks share work
-    chunks = [[_Chunk(_needed(graph, key), key) for key in row] for row in keys]
+    chunks = [[partial(get_sync, _needed(graph, key), key) for key in row] for row in keys]
     return _Blocks(heights, chunks)
 
 
@@ -238,26 +208,27 @@ def _needed(graph: Mapping[Key, Any], key: Key) -> dict[Key, Any]:
     return part
 
 
-def _sigma(X: Any, kernel: AbstractKernel, bandwidth: object, name: str) -> _Width:
-    """Sigma by the policy: a number, or for the median distance a task."""
+def _sigma(
+    X: Any, kernel: AbstractKernel, bandwidth: object, graph: dict[Key, Any], name: str
+) -> tuple[Any, da.Array | None]:
+    """Sigma by the policy: a number, or for the median distance a task, and whose keys it takes."""
     policy = resolve_bandwidth(bandwidth)
     if not kernel.has_bandwidth:
-        return _Width(1.0, {})
+        return 1.0, None
     if isinstance(policy, Fixed):
-        return _Width(policy.sigma, {})
+        return policy.sigma, None
     m, d = X.shape
     if isinstance(policy, Dimension):
-        return _Width(1.0 / (2.0 * d), {})
+        return 1.0 / (2.0 * d), None
     if not isinstance(policy, Median):
         raise InputError(
             f"bandwidth={bandwidth!r} needs labels to choose by; pass 'median', 'dimension' or one "
             "positive number, such as the one that dhsic.hsic is largest for."
         )
     blocks = _in_blocks(X, MEDIAN_SAMPLES, -(-m // MEDIAN_SAMPLES))
-    graph: dict[Key, Any] = {}
     total = _add_chain(graph, f"{name}-inner", blocks, (0, 0), partial(_add_features, centred=True))
     graph[name] = (_median, kernel, total)
-    return _Width(name, graph, blocks.shared)
+    return name, blocks.shared
 
 
 def _add_chain(
@@ -300,8 +271,7 @@ def _add_features(before: Sums | None, left: Any, right: Any, *, centred: bool) 
 
 
 def _numbers(chunk: Any) -> Float:
-    given = chunk.read() if isinstance(chunk, (_Slice, _Chunk)) else chunk
-    return np.asarray(as_numbers(given, "X"))
+    return np.asarray(as_numbers(chunk() if callable(chunk) else chunk, "X"))
 
 
 def _gram(kernel: AbstractKernel, sums: Sums, sigma: float) -> Float:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from dhsic.errors import InputError
+from dhsic.validation import is_count, is_number
 
 
 def check_step(step: object) -> float | int:
@@ -18,14 +17,11 @@ def check_step(step: object) -> float | int:
     InputError
         Anything but a fraction in (0, 1) or a whole number >= 1.
     """
-    if isinstance(step, (bool, np.bool_)) or not isinstance(
-        step, (int, float, np.integer, np.floating)
-    ):
-        raise InputError(f"step={step!r}; pass a fraction in (0, 1) or a whole number >= 1.")
-    if isinstance(step, (int, np.integer)) and step >= 1:
-        return int(step)
-    if 0 < step < 1:
-        return float(step)
+    given: Any = step
+    if is_count(given):
+        return int(given)
+    if is_number(given) and 0 < given < 1:
+        return float(given)
     raise InputError(f"step={step!r}; pass a fraction in (0, 1) or a whole number >= 1.")
 
 
@@ -40,10 +36,9 @@ def how_many(n_features_to_select: Any, d: int) -> int:
     n = n_features_to_select
     if n is None:
         return max(1, d // 2)
-    whole = isinstance(n, (int, np.integer)) and not isinstance(n, (bool, np.bool_))
-    if whole and n >= 1:
+    if is_count(n):
         return min(int(n), d)
-    if isinstance(n, (float, np.floating)) and 0 < n < 1:
+    if is_number(n) and 0 < n < 1:
         return max(1, int(n * d))
     raise InputError(
         f"n_features_to_select={n!r}; pass a count >= 1, a fraction in (0, 1) or None for half."

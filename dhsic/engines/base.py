@@ -17,14 +17,14 @@ low rank; either way what engines need is ``A = W o base`` for base matrices of 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
-from dhsic._typing import Array, Float, Index
+from dhsic._typing import Array, Float, Index, Mask
 from dhsic.engines.remainder import Remainder
 from dhsic.kernels.bandwidth import hsic_value
 from dhsic.kernels.base import AbstractKernel
@@ -32,7 +32,7 @@ from dhsic.kernels.radial import AbstractRadial
 from dhsic.kernels.ridge import AbstractMatrixFunction, Resolvent
 from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
-from dhsic.namespace import Movable, cast, host, zeros
+from dhsic.namespace import Movable, cast, host, taken, zeros
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +287,46 @@ class AbstractEngine(ABC):
     def products(self, question: Any, facts: FeatureStats) -> int:
         """Columns of products ``A X^p`` that the formulas take for these features, all told."""
         return 0
+
+
+class AbstractSplitEngine(AbstractEngine):
+    """Scores each feature in a way of its own: they are split by it, and the parts put together."""
+
+    @abstractmethod
+    def ways(self, known: Any, facts: FeatureStats) -> Iterator[tuple[Any, Mask]]:
+        """Ways and the features that go them, (c,) each; every feature goes one.
+
+        `known` is the question or its state; the way of the definition is called "direct".
+        """
+
+    @abstractmethod
+    def scored(self, way: Any, state: RoundState, X: Array, facts: FeatureStats) -> Float:
+        """Gains, as of `score`, of features that all go one way."""
+
+    @abstractmethod
+    def columns(self, way: Any, known: Any, facts: FeatureStats) -> int:
+        """Columns of products that features take which all go one way."""
+
+    @final
+    def score(self, state: RoundState, X: Array, facts: FeatureStats) -> Float:
+        gains = np.empty(0)
+        for way, which in self.ways(state, facts):
+            some = X if which.all() else taken(X, which)
+            part = self.scored(way, state, some, facts.take(which))
+            gains = gains if gains.size else np.empty((X.shape[0], *part.shape[1:]))
+            gains[which] = part
+        return gains
+
+    @final
+    def products(self, question: Any, facts: FeatureStats) -> int:
+        ways = self.ways(question, facts)
+        return sum(self.columns(way, question, facts.take(which)) for way, which in ways)
+
+    @final
+    def definitions(self, question: Any, facts: FeatureStats) -> int:
+        """Features that are scored by the definition."""
+        ways = self.ways(question, facts)
+        return sum(int(which.sum()) for way, which in ways if way == "direct")
 
 
 def one_by_one(X: Array, gain: Callable[[Float], Float]) -> Float:

@@ -20,14 +20,20 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dhsic._typing import Array, Float, Mask
-from dhsic.engines.base import AbstractEngine, FeatureStats, Question, RoundState
+from dhsic.engines.base import (
+    AbstractEngine,
+    AbstractSplitEngine,
+    FeatureStats,
+    Question,
+    RoundState,
+)
 from dhsic.engines.dense import Dense, rounding_of_terms, sufficient_orders
 from dhsic.engines.direct import Direct, RadialDirect
 from dhsic.engines.levels import level_gains, level_products, pair_gains
 from dhsic.engines.ridge import Inverse, Solved
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.ridge import AbstractMatrixFunction
-from dhsic.namespace import namespace_of, taken
+from dhsic.namespace import namespace_of
 
 #: Error of the series over the size of gains by chance: ``sigma ||A||_F``, for small features less.
 TOLERANCE = 1e-12
@@ -51,7 +57,7 @@ Way = int | Literal["levels", "pairs", "direct"]
 
 
 @dataclass(frozen=True)
-class Final(AbstractEngine):
+class Final(AbstractSplitEngine):
     """Gains to about 1e-12 of their size by chance, in float64.
 
     Parameters
@@ -99,28 +105,13 @@ class Final(AbstractEngine):
             remainder=question.remainder if taylor else None,
         )
 
-    def score(self, state: RoundState, X: Array, facts: FeatureStats) -> Float:
-        gains = np.empty(X.shape[0])
-        for way, which in self._ways(state, facts):
-            gains[which] = self._scored(way, state, taken(X, which), facts.take(which))
-        return gains
-
-    def products(self, question: Question, facts: FeatureStats) -> int:
+    def columns(self, way: Way, known: Question, facts: FeatureStats) -> int:
         """Quadratic forms of radial kernels' series; columns of the other ways."""
-        total = 0
-        for way, which in self._ways(question, facts):
-            if way == "levels":
-                total += level_products(facts.n_levels[which])
-            elif isinstance(way, int):
-                taylor = self.scored_by == "taylor"
-                forms = question.kernel.expansion(way, question.sigma).n_forms if taylor else way
-                total += forms * int(which.sum())
-        return total
-
-    def definitions(self, question: Question, facts: FeatureStats) -> int:
-        """Features that are scored by the definition."""
-        ways = self._ways(question, facts)
-        return sum(int(which.sum()) for way, which in ways if way == "direct")
+        if isinstance(way, int):
+            taylor = self.scored_by == "taylor"
+            forms = known.kernel.expansion(way, known.sigma).n_forms if taylor else way
+            return forms * len(facts.max_abs)
+        return level_products(facts.n_levels) if way == "levels" else 0
 
     def suffices(self, known: Question | RoundState, facts: FeatureStats) -> Mask:
         """Features for which the radial kernel's series is right, (c,)."""
@@ -139,8 +130,7 @@ class Final(AbstractEngine):
     def _definition(self) -> AbstractEngine:
         return RadialDirect() if self.scored_by == "taylor" else Direct()
 
-    def _scored(self, way: Way, state: RoundState, X: Array, facts: FeatureStats) -> Float:
-        """Gains of features that all go one way."""
+    def scored(self, way: Way, state: RoundState, X: Array, facts: FeatureStats) -> Float:
         if way == "direct":
             assert state.definition is not None, "prepared for_features that include these"
             return self._definition.score(state.definition, X, facts)
@@ -156,10 +146,7 @@ class Final(AbstractEngine):
             gains += kernel.constant * float(namespace_of(row_sums).sum(row_sums))
         return gains
 
-    def _ways(
-        self, known: Question | RoundState, facts: FeatureStats
-    ) -> Iterator[tuple[Way, Mask]]:
-        """Ways and the features that go them, (c,) each; every feature goes one."""
+    def ways(self, known: Question | RoundState, facts: FeatureStats) -> Iterator[tuple[Way, Mask]]:
         by = {"taylor": self._by_distances, "levels": self._by_levels}.get(
             self.scored_by, self._by_order
         )

@@ -37,7 +37,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Mask
 from dhsic.engines.base import (
-    AbstractEngine,
+    AbstractSplitEngine,
     AnyQuestion,
     FeatureStats,
     LowRankQuestion,
@@ -48,7 +48,7 @@ from dhsic.engines.direct import Direct
 from dhsic.engines.levels import level_gains, level_products
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel, Expansion
-from dhsic.namespace import cast, host, moved, namespace_of, slices, taken, zeros
+from dhsic.namespace import cast, host, moved, namespace_of, slices, zeros
 
 #: Part of R that the last engine leaves out: rounding.
 NOTHING = 1e-14
@@ -160,7 +160,7 @@ Way = Expansion | Separable | Literal["levels", "direct"]
 
 
 @dataclass(frozen=True)
-class Increment(AbstractEngine):
+class Increment(AbstractSplitEngine):
     """Gains of joining features, (c, 2): gain and a bound on its error.
 
     Parameters
@@ -194,59 +194,44 @@ class Increment(AbstractEngine):
         definition = self._definition(question) if self.with_direct else None
         return RoundState.of(question, bases, self.dtype, definition=definition)
 
-    def score(self, state: RoundState, X: Array, facts: FeatureStats) -> Float:
-        """Gains and bounds of c features, (c, 2)."""
-        out = np.zeros((X.shape[0], 2))
-        for way, which in self._ways(state, facts):
-            part, about = taken(X, which), facts.take(which)
-            if isinstance(way, Separable):
-                out[which] = self._by_functions(state, way, part)
-                continue
-            if way == "direct":
-                assert state.definition is not None, "prepared for features that need it"
-                out[which, 0] = Direct(joining=True).score(state.definition, part, about)
-                continue
-            if isinstance(way, Expansion):
-                out[which, 0] = by_terms(state, way, part, self.dtype)
-            else:
-                A, sums, sigma = state.A[0], state.row_sums[0], -state.sigma
-                gains = level_gains(part, about.n_levels, A, sums, state.kernel, sigma, self.dtype)
-                out[which, 0] = state.scale * gains
-            out[which, 1] = self._rounding(state, way, about)
-        return out
+    def scored(self, way: Way, state: RoundState, X: Array, facts: FeatureStats) -> Float:
+        if isinstance(way, Separable):
+            return self._by_functions(state, way, X)
+        if way == "direct":
+            assert state.definition is not None, "prepared for features that need it"
+            gains = Direct(joining=True).score(state.definition, X, facts)
+            return np.stack([gains, np.zeros_like(gains)], axis=1)
+        if isinstance(way, Expansion):
+            gains = by_terms(state, way, X, self.dtype)
+        else:
+            A, sums, sigma = state.A[0], state.row_sums[0], -state.sigma
+            gains = level_gains(X, facts.n_levels, A, sums, state.kernel, sigma, self.dtype)
+            gains *= state.scale
+        return np.stack([gains, self._rounding(state, way, facts)], axis=1)
 
     def error(self, question: AnyQuestion, facts: FeatureStats, gains: Float) -> Float:
         """Bounds on what `score` will leave out and round, before it runs, (c,)."""
         out = np.zeros_like(gains)
         m, tolerance = question.n_samples, self._tolerance(question.n_samples)
-        for way, which in self._ways(question, facts):
+        for way, which in self.ways(question, facts):
             out[which] = self._rounding(question, way, facts.take(which))
             if isinstance(way, Separable):
                 out[which] += question.norm(0) * m * way.left[way.n_terms(tolerance)]
         return out
 
-    def products(self, question: AnyQuestion, facts: FeatureStats) -> int:
-        total, tolerance = 0, self._tolerance(question.n_samples)
-        for way, which in self._ways(question, facts):
-            if isinstance(way, Expansion):
-                total += int(which.sum()) * len(way.terms)
-            elif isinstance(way, Separable):
-                total += int(which.sum()) * way.n_terms(tolerance)
-            elif way == "levels":
-                total += level_products(facts.n_levels[which])
-        return total
-
-    def needs_direct(self, question: AnyQuestion, facts: FeatureStats) -> bool:
-        """Whether only the definition can score some of these features."""
-        return any(way == "direct" for way, _ in self._ways(question, facts))
+    def columns(self, way: Way, known: AnyQuestion, facts: FeatureStats) -> int:
+        if isinstance(way, Expansion):
+            return len(way.terms) * len(facts.max_abs)
+        if isinstance(way, Separable):
+            return way.n_terms(self._tolerance(known.n_samples)) * len(facts.max_abs)
+        return level_products(facts.n_levels) if way == "levels" else 0
 
     def _tolerance(self, m: int) -> float:
         return self.share / m if self.share else NOTHING
 
-    def _ways(
+    def ways(
         self, known: AnyQuestion | RoundState, facts: FeatureStats
     ) -> Iterator[tuple[Way, Mask]]:
-        """Split features by how they are scored."""
         kernel, exact = known.kernel, known.kernel.addition()
         if exact is not None or not kernel.is_product:
             yield exact or "direct", np.ones(len(facts.max_abs), dtype=bool)

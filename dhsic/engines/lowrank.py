@@ -12,18 +12,19 @@ From the same A there are three ways to the gain of a feature:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Array, Float, Index
-from dhsic.engines.base import AbstractEngine, FeatureStats, LowRankQuestion, RoundState
+from dhsic._typing import Array, Float, Index, Mask
+from dhsic.engines.base import AbstractSplitEngine, FeatureStats, LowRankQuestion, RoundState
 from dhsic.engines.dense import sufficient_orders
 from dhsic.kernels.base import AbstractKernel, Expansion
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import Landmarks
-from dhsic.namespace import at_a_time, cast, host, namespace_of, slices, taken, zeros
+from dhsic.namespace import at_a_time, cast, host, namespace_of, slices, zeros
 
 #: Samples that are summed in the working dtype; sums over more are summed in float64.
 TILE_SAMPLES = 4096
@@ -72,7 +73,7 @@ class SampledRows:
 
 
 @dataclass(frozen=True)
-class LowRank(AbstractEngine):
+class LowRank(AbstractSplitEngine):
     """Gains by the kernel's expansion in O(m R) a feature, products in `dtype`.
 
     Parameters
@@ -91,24 +92,26 @@ class LowRank(AbstractEngine):
         bases = {term.base for term in kernel.expansion(order, question.sigma).terms}
         return RoundState.of(question, bases, self.dtype)
 
-    def score(self, state: RoundState, X: Array, facts: FeatureStats) -> Float:
-        kernel, sigma = state.kernel, state.sigma
-        if self.order is not None:
-            return self._expanded(state, self.order, X)
-        orders = orders_for(kernel, sigma, facts, state.n_samples)
-        gains = np.empty(X.shape[0])
+    def ways(
+        self, known: LowRankQuestion | RoundState, facts: FeatureStats
+    ) -> Iterator[tuple[int, Mask]]:
+        """Orders, above `LONGEST` for the definition."""
+        if self.order is None:
+            orders = orders_for(known.kernel, known.sigma, facts, known.n_samples)
+        else:
+            orders = np.full(len(facts.max_abs), self.order)
         for order in np.unique(orders):
-            which = orders == order
-            some = X if which.all() else taken(X, which)
-            if order > LONGEST and state.definition is not None:
-                gains[which] = state.definition.gains(kernel, sigma, host(some))
-            else:
-                gains[which] = self._expanded(state, int(min(order, LONGEST)), some)
-        return gains
+            yield int(order), orders == order
 
-    def _expanded(self, state: RoundState, order: int, X: Array) -> Float:
-        """Gains by the expansion up to `order`, (c,)."""
-        expansion = state.kernel.expansion(order, state.sigma)
+    def columns(self, way: int, known: LowRankQuestion, facts: FeatureStats) -> int:
+        n_forms = known.kernel.expansion(min(way, LONGEST), known.sigma).n_forms
+        return n_forms * len(facts.max_abs)
+
+    def scored(self, way: int, state: RoundState, X: Array, facts: FeatureStats) -> Float:
+        if way > LONGEST and state.definition is not None:
+            gains: Float = state.definition.gains(state.kernel, state.sigma, host(X))
+            return gains
+        expansion = state.kernel.expansion(min(way, LONGEST), state.sigma)
         c, m = X.shape
         gains = zeros(c, like=X)
         width = max(1, at_a_time(X, TILE_ENTRIES) // min(m, TILE_SAMPLES))

@@ -293,7 +293,7 @@ class AdditionEngines(AbstractEngines):
         if all_join or not self._is_single or not isinstance(last, Increment):
             return last
         # Where some features have no such engine, none have:
-        able = isinstance(rough, Increment) and not rough.needs_direct(self.question, facts)
+        able = isinstance(rough, Increment) and not rough.definitions(self.question, facts)
         return rough if rough is not None and able else last
 
     def then(
@@ -315,7 +315,7 @@ class AdditionEngines(AbstractEngines):
             return Inverse(joining=self.mean_square)
         if self.by_definition:
             return Direct(joining=True)
-        return Increment(with_direct=Increment().needs_direct(self.question, facts))
+        return Increment(with_direct=Increment().definitions(self.question, facts) > 0)
 
     def _rough(
         self, last: AbstractEngine, facts: FeatureStats

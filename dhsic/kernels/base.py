@@ -125,11 +125,6 @@ class AbstractKernel(ABC):
         """Whether entries are functions of single inner products; those of others are bounded."""
         return isinstance(self.sums, InnerProducts) and self.scored_by != "matrix"
 
-    @property
-    def with_gram_base(self) -> AbstractKernel:
-        """The same kernel, as one whose base matrix 0 is its Gram matrix."""
-        return self
-
     @abstractmethod
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """Part of K, (r, c), a new array.

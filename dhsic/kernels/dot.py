@@ -33,11 +33,6 @@ class Linear(AbstractKernel):
     def exact_order(self) -> int:
         return 1
 
-    @property
-    def with_gram_base(self) -> AbstractKernel:
-        """The polynomial one of degree 1, whose terms are the same."""
-        return Polynomial(degree=1, offset=0.0)
-
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         K: Float = namespace_of(inner).asarray(inner, copy=True)
         return K

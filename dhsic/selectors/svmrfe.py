@@ -9,6 +9,7 @@ import numpy as np
 
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.dot import Linear, Polynomial
 from dhsic.kernels.label_kernels import ClassTarget, LabelMatrix
 from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel, label_matrix
 from dhsic.passes.dependence import ExactScorer, SourceDependence
@@ -98,7 +99,9 @@ class SVMRFE(AbstractElimination):
         """The margin term as a function of S."""
         assert labels is not None, "this method does not take the data for labels"
         given, data, candidates = self._parts(run, budget)
-        choices = replace(given, kernel=given.kernel.with_gram_base)  # W changes: one pass is none
+        # W changes, so one pass is none; the terms of the polynomial of degree 1 are the same.
+        linear = given.kernel == Linear()
+        choices = replace(given, kernel=Polynomial(1, 0.0)) if linear else given
         classes, penalty = self._classes(run, labels), float(self.penalty)
         nothing = np.zeros((labels.n_samples, labels.n_samples))  # until a machine has seen data
         scorer = ExactScorer(
