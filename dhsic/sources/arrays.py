@@ -32,7 +32,7 @@ from dhsic.sources.base import (
 )
 from dhsic.sources.options import OpenOptions, PloidyPolicy, naming_array, text
 from dhsic.sources.variants import Variants
-from dhsic.sources.vcz import DIPLOID, DOSAGES, MISSING, NO_COPY, check_policy, fold
+from dhsic.sources.vcz import DIPLOID, DOSAGES, MISSING, NO_COPY, fold
 from dhsic.sources.views import AbstractView
 from dhsic.validation import EXACT, WIDE, refuse_lossy
 
@@ -349,7 +349,6 @@ def _open_matrix(
 
 
 def _open_genotypes(array: xr.DataArray, names: Names, options: OpenOptions) -> AbstractSource:
-    check_policy(options.ploidy_policy)
     calls = array.transpose("variants", "samples", "ploidy")
     options.check_length(calls.sizes["samples"], _title(array))
     policy = options.ploidy_policy
@@ -386,7 +385,7 @@ def names_along(X: xr.DataArray | xr.Dataset, features: Any) -> Array | None:
     if isinstance(X, xr.DataArray):
         return _labels(X, features, X.coords, of_features=True)
     if {"variants", "samples"} <= set(X.dims):
-        return Variants.names_of(X, X.sizes["variants"]).feature_names()
+        return Variants.of(X, X.sizes["variants"], "the Dataset").names()
     return _labels(X, features, X.variables, of_features=True)
 
 

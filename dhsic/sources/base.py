@@ -63,22 +63,6 @@ class Names:
     coords: Mapping[str, Array] | Callable[[], Mapping[str, Array]] = field(default_factory=dict)
     key: Callable[[], tuple[Array | None, ...]] | None = None
 
-    def feature_names(self) -> Array | None:
-        """Names of the features, or None."""
-        return self.features() if callable(self.features) else self.features
-
-    def sample_names(self) -> Array | None:
-        """Names of the samples, or None."""
-        return self.samples() if callable(self.samples) else self.samples
-
-    def feature_coords(self) -> Mapping[str, Array]:
-        """Coordinates of the features that travel to the result."""
-        return self.coords() if callable(self.coords) else self.coords
-
-    def identity(self) -> tuple[Array | None, ...]:
-        """What a fingerprint takes for the names."""
-        return (self.feature_names(), self.sample_names()) if self.key is None else self.key()
-
 
 class AbstractSource(ABC):
     """A matrix of ``n_samples`` x ``n_features`` read in blocks of features.
@@ -169,17 +153,20 @@ class AbstractSource(ABC):
     @final
     def feature_names(self) -> Array | None:
         """Names of the features, an object array (d,), or None where the store has none."""
-        return self.names.feature_names()
+        given = self.names.features
+        return given() if callable(given) else given
 
     @final
     def sample_names(self) -> Array | None:
         """Names of the samples, an object array (m,), or None."""
-        return self.names.sample_names()
+        given = self.names.samples
+        return given() if callable(given) else given
 
     @final
     def feature_coords(self) -> Mapping[str, Array]:
         """Coordinates of the features that travel to the result, each (d,)."""
-        return self.names.feature_coords()
+        given = self.names.coords
+        return given() if callable(given) else given
 
     def of_features(self, values: Array) -> Array:
         """Of one value for each stored feature, those of the features here: all of them."""
@@ -261,7 +248,8 @@ def fingerprint(source: AbstractSource, edges: Index, layout: Any) -> str:
     """
     shape = (source.n_samples, source.n_features)
     digest = hashlib.sha256(repr((shape, str(source.dtype), source.missing_code, layout)).encode())
-    for part in source.names.identity():
+    key = source.names.key
+    for part in key() if key else (source.feature_names(), source.sample_names()):
         if part is None:
             digest.update(b"-")
         else:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -53,6 +53,19 @@ class OpenOptions:
     missing_code: int | str | None = "auto"
     missing_chunks: MissingChunks = "error"
     ploidy_policy: PloidyPolicy = "count"
+
+    def __post_init__(self) -> None:
+        if self.missing_chunks not in get_args(MissingChunks):
+            raise InputError(
+                f"missing_chunks={self.missing_chunks!r} is unknown. Pass 'error', or 'fill' to "
+                "read chunks that are not stored as fill values."
+            )
+        if self.ploidy_policy not in get_args(PloidyPolicy):
+            raise InputError(
+                f"ploidy_policy={self.ploidy_policy!r} is unknown. Pass 'count' (a haploid call "
+                "counts its one allele), 'scale' (it counts as many as the others have), or "
+                "'error'."
+            )
 
     def feature_axis(
         self, shape: tuple[int, ...], dims: Dims, what: str, convention: int | None = None

@@ -50,8 +50,31 @@ class Variants:
         return Variants, (self._data,)
 
     @classmethod
+    def of(cls, data: StorePath | xr.Dataset, d: int, where: str) -> Variants:
+        """Those of d variants; DataError where they are of others, or name unknown contigs."""
+        found = cls(data)
+        for name in (CONTIG, POSITION, ALLELES, IDS):
+            array = found._find(name)
+            if array is not None and array.shape[:1] != (d,):
+                raise DataError(
+                    f"{name} of {where} has shape {array.shape}, and there are {d} variants. The "
+                    "store is damaged: write it again."
+                )
+        index, names = found.get(CONTIG), found.get(CONTIGS)
+        if index is None or names is None or index.dtype.kind not in "iu":
+            return found
+        outside = np.flatnonzero((index < -1) | (index >= len(names)))
+        if outside.size:
+            raise DataError(
+                f"{CONTIG} of {where} is {index[outside[0]]} for variant {outside[0]} "
+                f"({outside.size} such in all), and {CONTIGS} names {len(names)} contigs, 0 to "
+                f"{len(names) - 1}; -1 is missing. The store is damaged: write it again."
+            )
+        return found
+
+    @classmethod
     def names_of(cls, data: zarr.Group | xr.Dataset, d: int) -> Names:
-        """Names and coordinates of d variants.
+        """Names and coordinates of d variants: of a group they are read when they are asked for.
 
         Raises
         ------
@@ -59,11 +82,9 @@ class Variants:
             They are those of others, or name contigs that there are not.
         """
         if isinstance(data, xr.Dataset):
-            here = cls(data)
-            here._check(d, "the Dataset")
+            here = cls.of(data, d, "the Dataset")
             return Names(here.names(), here.samples(), here.coords())
-        stored = cls(place_of(data))
-        stored._check(d, str(data.store_path))
+        stored = cls.of(place_of(data), d, str(data.store_path))
         return Names(stored.names, stored.samples, stored.coords, stored.key)
 
     def names(self) -> Array | None:
@@ -149,26 +170,6 @@ class Variants:
                 for place, row in zip(places, text(alleles), strict=True)
             ]
         return np.array(places, dtype=object)
-
-    def _check(self, d: int, where: str) -> None:
-        """Refuse what describes other variants than the d of the data, or unknown contigs."""
-        for name in (CONTIG, POSITION, ALLELES, IDS):
-            array = self._find(name)
-            if array is not None and array.shape[:1] != (d,):
-                raise DataError(
-                    f"{name} of {where} has shape {array.shape}, and there are {d} variants. The "
-                    "store is damaged: write it again."
-                )
-        index, names = self.get(CONTIG), self.get(CONTIGS)
-        if index is None or names is None or index.dtype.kind not in "iu":
-            return
-        outside = np.flatnonzero((index < -1) | (index >= len(names)))
-        if outside.size:
-            raise DataError(
-                f"{CONTIG} of {where} is {index[outside[0]]} for variant {outside[0]} "
-                f"({outside.size} such in all), and {CONTIGS} names {len(names)} contigs, 0 to "
-                f"{len(names) - 1}; -1 is missing. The store is damaged: write it again."
-            )
 
 
 def _alleles(alleles: Array | None) -> dict[str, Array]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import zarr
@@ -111,7 +111,6 @@ class Calls:
 
 def open_calls(group: zarr.Group, variable: str, options: OpenOptions) -> ZarrSource:
     """Open a variable with dimensions (variants, samples, ...) of a VCF Zarr group."""
-    check_policy(options.ploidy_policy)
     label = f"{group.store_path}/{variable}"
     array = member(group, variable)
     if array is None:
@@ -178,15 +177,6 @@ def _variants_axis(array: zarr.Array[Any], label: str, *, is_genotype: bool) -> 
             "converting."
         )
     return known.index("variants")
-
-
-def check_policy(policy: str) -> None:
-    """Refuse a word that is not a ploidy policy."""
-    if policy not in get_args(PloidyPolicy):
-        raise InputError(
-            f"ploidy_policy={policy!r} is unknown. Pass 'count' (a haploid call counts its one "
-            "allele), 'scale' (it counts as many as the others have), or 'error'."
-        )
 
 
 def fold(genotypes: Array, policy: PloidyPolicy) -> Array:

@@ -18,7 +18,7 @@ import zarr
 from zarr.storage import MemoryStore, StorePath
 
 from dhsic._typing import Array, Index
-from dhsic.errors import DataError, InputError
+from dhsic.errors import DataError
 from dhsic.sources.base import (
     AbstractSource,
     Block,
@@ -58,11 +58,6 @@ class ChunkedArray:
     def __init__(
         self, array: zarr.Array[Any], feature_axis: int, missing_chunks: MissingChunks = "error"
     ) -> None:
-        if missing_chunks not in ("error", "fill"):
-            raise InputError(
-                f"missing_chunks={missing_chunks!r} is unknown. Pass 'error', or 'fill' to read "
-                "chunks that are not stored as fill values."
-            )
         self.store = portable(array.store)
         self.path = array.path
         self.label = str(StorePath(self.store, self.path))
