@@ -15,11 +15,10 @@ import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile
 
 import numpy as np
 import zarr
@@ -31,7 +30,6 @@ from zarr.abc.store import (
     SuffixByteRequest,
 )
 from zarr.codecs import ShardingCodec
-from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import LocalStore, StorePath, WrapperStore, ZipStore
 
 from dhsic.errors import DataError, DhsicError
@@ -112,21 +110,11 @@ class FolderStore(LocalStore):
         """Get a file, no longer than `limit`, or raise DataError where there is something else."""
         size = await asyncio.to_thread(file_bytes, self.root / key)
         _check_size(key, size, limit, self.root)
-        prototype = prototype or default_buffer_prototype()
         return None if size is None else await super().get(key, prototype, byte_range)
 
 
 class ArchiveStore(ZipStore):
     """A zip file, of which no file is unpacked to more than it says."""
-
-    @cached_property
-    def _entries(self) -> dict[str, ZipInfo]:
-        with ZipFile(self.path) as archive:
-            return {info.filename: info for info in archive.infolist()}
-
-    def __getstate__(self) -> dict[str, object]:
-        state: dict[str, object] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_entries"}
 
     async def get(
         self,
@@ -137,7 +125,8 @@ class ArchiveStore(ZipStore):
         limit: int | None = None,
     ) -> Buffer | None:
         """Get a file of the archive, no longer than `limit`; BadZipFile tells of a chunk."""
-        info = self._entries.get(key)
+        await self._ensure_open()
+        info = self._zf.NameToInfo.get(key)
         if info is None:
             return None
         if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
@@ -146,7 +135,6 @@ class ArchiveStore(ZipStore):
                 "bounded. Write the zip file without compression: Zarr compresses its chunks."
             )
         _check_size(key, info.file_size, limit, self.path)
-        await self._ensure_open()
         try:
             return await super().get(key, prototype, _span(byte_range, info.file_size))
         except (BadZipFile, zlib.error, RuntimeError, EOFError) as error:  # what zipfile raises
@@ -158,9 +146,10 @@ class ArchiveStore(ZipStore):
 
     async def getsize(self, key: str) -> int:
         """Bytes of a file, without unpacking it."""
-        if key not in self._entries:
+        await self._ensure_open()
+        if key not in self._zf.NameToInfo:
             raise FileNotFoundError(key)
-        return self._entries[key].file_size
+        return self._zf.NameToInfo[key].file_size
 
 
 def _span(byte_range: ByteRequest | None, size: int) -> RangeByteRequest:
