@@ -400,11 +400,10 @@ def _names_of(array: xr.DataArray, features: Any, samples: Any, beside: Mapping[
 def _labels(
     X: xr.DataArray | xr.Dataset, dim: Any, beside: Mapping[Any, Any], *, of_features: bool
 ) -> Array | None:
-    described = {
-        str(name): (v.shape, tuple(map(str, v.dims)), v.dtype.kind) for name, v in beside.items()
-    }
+    arrays = {str(name): v for name, v in beside.items()}  # names need not be text
+    described = {n: (v.shape, tuple(map(str, v.dims)), v.dtype.kind) for n, v in arrays.items()}
     name = naming_array(described, X.sizes[dim], str(dim), of_features=of_features)
-    return None if name is None else text(np.asarray(beside[name].values))
+    return None if name is None else text(np.asarray(arrays[name].values))
 
 
 def _refuse_masked_zeros(array: xr.DataArray) -> None:
