@@ -27,7 +27,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
-from dhsic.linalg.covariates import covariate_basis, residuals
+from dhsic.linalg.covariates import covariate_basis, nothing_left, residuals
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric, Symmetric
 
 ESTIMATORS = ("unbiased", "biased")
@@ -221,7 +221,4 @@ def _check_left(
             "the unbiased estimate makes nothing. Pass labels that more samples share, or "
             "estimator='biased'."
         )
-    raise InputError(
-        "Nothing is left of the labels once their mean and the covariates are taken out; pass "
-        "labels that vary, or fewer covariates."
-    )
+    raise nothing_left()

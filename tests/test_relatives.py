@@ -548,7 +548,7 @@ def test_parameters_say_what_they_are():
     parameters = OnePass(criterion="mmd", bandwidth="median")
 
     assert parameters.identity()["bandwidth"] == "Median()"
-    assert parameters.described() == "mmd of each feature in one pass,"
+    assert parameters.described() == "mmd of each feature in one pass"
     assert OnePass(criterion="t").identity().keys() == {
         "method",
         "criterion",

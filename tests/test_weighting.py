@@ -98,7 +98,7 @@ class Squares:
 def test_descent_finds_the_minimum_of_a_convex_function(seed, n):
     rng = np.random.default_rng(seed)
     A, b = rng.standard_normal((n + 4, n)), 3 * rng.standard_normal(n + 4)
-    descent = ProjectedGradient(Squares(A, b), Region())
+    descent = ProjectedGradient(Squares(A, b).at, Region())
     first = descent.begin(np.full(n, 0.5))
     states = list(descent.steps(first, 1e-9))
     known = lsq_linear(A, b, (0, 1), method="bvls", tol=1e-14)
@@ -110,7 +110,7 @@ def test_descent_finds_the_minimum_of_a_convex_function(seed, n):
 
 def test_descent_goes_on_from_any_state_as_if_nothing_had_happened(rng):
     squares = Squares(rng.standard_normal((9, 6)), rng.standard_normal(9))
-    descent = ProjectedGradient(squares, Region(total=2.0))
+    descent = ProjectedGradient(squares.at, Region(total=2.0))
     states = list(descent.steps(descent.begin(np.full(6, 1 / 3)), 1e-10))
     assert len(states) > 3
     for k, state in enumerate(states[:-1]):
@@ -121,11 +121,10 @@ def test_descent_goes_on_from_any_state_as_if_nothing_had_happened(rng):
 
 
 def test_descent_ends_where_rounding_is_all_that_is_left():
-    class Flat:
-        def at(self, x):
-            return Evaluation(0.0, lambda: np.ones_like(x))  # a gradient that promises in vain
+    def flat(x):
+        return Evaluation(0.0, lambda: np.ones_like(x))  # a gradient that promises in vain
 
-    descent = ProjectedGradient(Flat(), Region())
+    descent = ProjectedGradient(flat, Region())
     assert list(descent.steps(descent.begin(np.array([0.5])), 1e-9)) == []
 
 

@@ -93,7 +93,7 @@ def _announce(ctx: click.Context, job: SelectJob, run: SelectionRun, promise: Pr
     allowed = available_bytes() + resident_bytes() if job.memory is None else job.memory
     where = run.runtime.name
     where = f"{run.runtime.n_workers} threads" if where == "threads" else where
-    say("run", f"{run.selector.described()} on {where}{_kept(job)}")
+    say("run", f"{run.selector.described()}, on {where}{_kept(job)}")
     say("memory", f"{promise}; allowed {human(allowed)}")
 
 

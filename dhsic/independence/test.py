@@ -26,7 +26,7 @@ from dhsic.joins.missing import check_coded
 from dhsic.kernels.bandwidth import DistanceStats, Grid
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import Statistic
-from dhsic.linalg.covariates import covariate_basis
+from dhsic.linalg.covariates import covariate_basis, nothing_left
 from dhsic.linalg.symmetric import DenseSymmetric, Symmetric
 from dhsic.memory import available_bytes, human
 from dhsic.validation import is_count
@@ -201,10 +201,7 @@ class HsicTest:
             L = DenseSymmetric(self.spec.labels.L)
         C = L.projected(self.Q)
         if np.abs(C.diagonal).max() <= NOTHING * np.abs(L.diagonal).max():
-            raise InputError(
-                "Nothing is left of the labels once their mean and the covariates are taken out; "
-                "pass labels that vary, or fewer covariates."
-            )
+            raise nothing_left()
         return C
 
     def _K(self, X: Float, sigma: float) -> Symmetric:

@@ -51,3 +51,11 @@ def residuals(B: Float, covariates: Array | None) -> Float:
     Q = covariate_basis(covariates, len(B))
     B = B - Q @ (Q.T @ B)
     return np.asarray(B - Q @ (Q.T @ B))  # once more, for the digits of what is left
+
+
+def nothing_left() -> InputError:
+    """What is said of labels that covariates explain, or that are all alike."""
+    return InputError(
+        "Nothing is left of the labels once their mean and the covariates are taken out; pass "
+        "labels that vary, or fewer covariates."
+    )

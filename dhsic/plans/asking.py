@@ -214,7 +214,7 @@ def plan_of(
     n_steps = getattr(run.selector, "max_iterations", None)
     return Plan(
         method=method_of(request.selector)[0],
-        description=run.selector.described().rstrip(","),
+        description=run.selector.described(),
         data=data,
         values=values,
         runtime=run.runtime.name,

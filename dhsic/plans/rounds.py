@@ -122,7 +122,7 @@ class Work:
 def work_of(run: SelectionRun, budget: int | None) -> Work | None:
     """All passes of a run; None where the data decide how many steps it takes.
 
-    `budget` are bytes of it for survivors, as of `SelectionRun.fitted`.
+    `budget` are bytes of it for survivors, as of `Selector.fitted`.
     """
     asked = run.selector
     if isinstance(asked, OnePass):

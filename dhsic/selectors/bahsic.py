@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dhsic.algorithms.bahsic import bahsic, one_pass
 from dhsic.algorithms.policies import sizes
@@ -35,7 +35,7 @@ class AbstractElimination(KernelSelector[SourceDependence]):
     def fitted(self, run: SelectionRun) -> tuple[Promise, int | None]:
         return self._fitted(run)
 
-    def ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:
+    def _ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:
         n = state.survivors.size
         return [n] if self.step is None else sizes(self.step, n)
 
@@ -48,11 +48,11 @@ class AbstractElimination(KernelSelector[SourceDependence]):
         elif state.survivors.size:
             yield one_pass(dependence, state)
 
-    def order(self, state: SelectionState) -> Order:
+    def _order(self, state: SelectionState) -> Order:
         placed = state.eliminated, state.scores, state.removed_in, state.history
         return Order(*placed, meaning=self._meaning)
 
-    def warn(self, state: SelectionState) -> None:
+    def _warn(self, state: SelectionState) -> None:
         """Warn where low rank was not as good as asked for."""
         errors = [float(record.get("cut_error", 0.0)) for record in state.history]
         above = sum(error > self.tolerance for error in errors)
@@ -167,7 +167,7 @@ class BAHSIC(AbstractElimination):
                 "many as samples; leave it out."
             )
 
-    def labels(self, run: SelectionRun) -> LabelMatrix | None:
+    def _labels(self, run: SelectionRun) -> LabelMatrix | None:
         return run.labels_by_kernel()
 
     def engines(self, run: SelectionRun, approx: str) -> EnginePlan:
@@ -176,7 +176,7 @@ class BAHSIC(AbstractElimination):
         d = run.source.n_features
         return EnginePlan.of(approx, self._kernel, run.n_samples, d, self.label_kernel)
 
-    def dependence(
+    def _dependence(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> SourceDependence:
         choices, data, candidates = self._parts(run, budget)
@@ -199,14 +199,11 @@ class BAHSIC(AbstractElimination):
 
     def _check_rounds(self, kernel: AbstractKernel) -> None: ...
 
-    def _besides(self) -> dict[str, Any]:
-        return {}
-
     def described(self) -> str:
         if self.step is None:
-            return f"{self._kernel.name} kernel in one pass, {self.estimator} HSIC,"
+            return f"{self._kernel.name} kernel in one pass, {self.estimator} HSIC"
         kernel = self._kernel.name
-        return f"BAHSIC with the {kernel} kernel, {self.estimator} HSIC, step {self.step:g},"
+        return f"BAHSIC with the {kernel} kernel, {self.estimator} HSIC, step {self.step:g}"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

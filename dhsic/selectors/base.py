@@ -2,15 +2,15 @@
 
 A method is one class, its selector. Users make it from parameters and call `fit`; `Request` takes
 it along with the data, and `SelectionRun`, which is what every method does around its own work,
-asks it for that work: `check_samples`, `labels`, `fitted` (to the memory there is), `rank`.
+asks it for that work: `check_samples`, `fitted` (to the memory there is), `_labels`, `_rank`.
 """
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -23,8 +23,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dhsic._typing import Array, Mask
 from dhsic.algorithms.policies import how_many
 from dhsic.errors import InputError
+from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.label_kernels import LabelMatrix
 from dhsic.kernels.labels import SELF
+from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import Promise
 from dhsic.progress import check_progress
 from dhsic.results import Order
@@ -62,6 +64,13 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         "progress": by(check_progress),
         "memory": BYTES,
     }
+    #: Parameters that change nothing of what a run finds, but how much of it is selected.
+    _aside: ClassVar[Set[str]] = {
+        *("n_features_to_select", "stability", "checkpoint", "progress", "random_state"),
+        *("runtime", "memory"),
+    }
+    #: Parameters that have no effect unless another one has some value, (that one, the value).
+    _idle_unless: ClassVar[Mapping[str, tuple[str, Any]]] = {}
     #: Whether `random_state` is the seed of draws besides those of halves of the samples.
     _draws: ClassVar[bool] = False
     #: Whether groups of features may be candidates.
@@ -134,7 +143,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         InputError, DataError, CheckpointError, MemoryBudgetError
             See `dhsic.errors`; each says what to do.
         """
-        if y is None and getattr(self, "label_kernel", None) != SELF:
+        if y is None and self.label_kernel != SELF:
             raise InputError(
                 f"This {type(self).__name__} estimator requires y to be passed, but the target "
                 "y is None. Pass one label a sample."
@@ -237,6 +246,20 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def identity(self) -> dict[str, Any]:
         """Plain values that two runs must share to be the same run, the data aside."""
 
+    def _identified(self) -> dict[str, Any]:
+        """Identity of a run by its method and all parameters that count."""
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in self._aside}
+        told = {k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()}
+        for name, (other, value) in self._idle_unless.items():
+            if getattr(self, other) != value:
+                told[name] = None
+        if "kernel" in told:
+            kernel = resolve_kernel(told["kernel"])
+            told |= {"kernel": kernel.name, "dtype": str(told["dtype"])}
+            told |= {f"kernel_{name}": value for name, value in kernel.parameters().items()}
+        told["bandwidth"] = repr(resolve_bandwidth(told["bandwidth"]))
+        return {"method": self._method, **told, "seed": self._seed}
+
     @abstractmethod
     def described(self) -> str:
         """What is done, for people, such as "BAHSIC with the gaussian kernel"."""
@@ -250,7 +273,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         """Refuse fewer samples than the method takes, and what is not for as many."""
 
     @abstractmethod
-    def labels(self, run: SelectionRun) -> LabelMatrix | None:
+    def _labels(self, run: SelectionRun) -> LabelMatrix | None:
         """The labels; None where the data are their own."""
 
     @abstractmethod
@@ -261,7 +284,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         """
 
     @abstractmethod
-    def rank(
+    def _rank(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> tuple[Order, Scaling]:
         """Do the work of the method, from the start or from where the checkpoint left off.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import Median
 from dhsic.kernels.label_kernels import ClassTarget, LabelMatrix, LabelPart, RealTargets
 from dhsic.kernels.labels import label_matrix
-from dhsic.linalg.covariates import covariate_basis
+from dhsic.linalg.covariates import covariate_basis, nothing_left
 from dhsic.passes.weighted import WeightedSource
 from dhsic.selectors.descent import DescentSelector, sigma_of, width_of
 from dhsic.selectors.parameters import COUNT, POSITIVE, one_of
@@ -112,6 +112,13 @@ class CCM(DescentSelector):
         "n_random_features": COUNT,
     }
 
+    _aside = DescentSelector._aside - {"n_features_to_select"}
+    _idle_unless: ClassVar = {
+        "lambda_1": ("constraint", "soft"),
+        "lambda_2": ("inverse", "none"),
+        "n_random_features": ("approximation", "random_features"),
+    }
+
     epsilon: float = 0.001
     constraint: str = "hard"
     inverse: str = "exact"
@@ -122,7 +129,7 @@ class CCM(DescentSelector):
 
     def check_samples(self, run: SelectionRun) -> None: ...
 
-    def labels(self, run: SelectionRun) -> LabelMatrix:
+    def _labels(self, run: SelectionRun) -> LabelMatrix:
         """By the kernels of the paper, or as asked."""
         assert run.y is not None, "y was given"
         labels = label_matrix(run.y, self.label_kernel, run.covariates).centred
@@ -130,11 +137,11 @@ class CCM(DescentSelector):
             return labels
         return replace(labels, parts=tuple(_linear(part) for part in labels.parts))
 
-    def sizes(self) -> tuple[int, int]:
+    def _sizes(self) -> tuple[int, int]:
         """One kernel matrix, or random features."""
         return 1, self.n_random_features if self.approximation else 0
 
-    def method(
+    def _weighting(
         self, run: SelectionRun, data: WeightedSource, labels: LabelMatrix
     ) -> tuple[Minimisation, Float]:
         """The objective that is asked for, over the set that is, from even weights ``m / d``."""
@@ -170,32 +177,13 @@ class CCM(DescentSelector):
             return FullCentred.over(data, sigma)
         return FourierCentred.over(data, sigma, self.n_random_features, self._seed)
 
-    def _besides(self) -> dict[str, Any]:
-        soft, relation = self.constraint == "soft", self.inverse == "none"
-        return {
-            "n_features_to_select": self.n_features_to_select,
-            "epsilon": float(self.epsilon),
-            "constraint": self.constraint,
-            "inverse": self.inverse,
-            "approximation": self.approximation,
-            "n_random_features": self.n_random_features if self.approximation else None,
-            "lambda_1": float(self.lambda_1) if soft else None,
-            "lambda_2": float(self.lambda_2) if relation else None,
-        }
-
     def described(self) -> str:
         kernel = f"{self.n_random_features} random features" if self.approximation else "Gaussian"
-        return f"CCM ({kernel}), epsilon {self.epsilon:g},"
+        return f"CCM ({kernel}), epsilon {self.epsilon:g}"
 
 
 def centred_targets(labels: LabelMatrix, covariates: Array | None) -> Float:
-    """Y with ``Y Y' = R L R``, (m, k): R takes out the mean, and covariates.
-
-    Raises
-    ------
-    InputError
-        Labels that nothing is left of, or a given L that is no matrix of inner products.
-    """
+    """Y with ``Y Y' = R L R``, (m, k): R takes out the mean, and covariates."""
     factor = labels.factor()
     if (factor.weights < -1e-8 * np.abs(factor.weights).max()).any():
         raise InputError(
@@ -208,10 +196,7 @@ def centred_targets(labels: LabelMatrix, covariates: Array | None) -> Float:
         Q = covariate_basis(covariates, len(B))
         Y -= Q @ (Q.T @ Y)
     if np.vdot(Y, Y) <= 1e-9 * np.vdot(B, B):
-        raise InputError(
-            "Nothing is left of the labels once their mean and the covariates are taken out; pass "
-            "labels that vary, or fewer covariates."
-        )
+        raise nothing_left()
     return np.asarray(Y)
 
 

@@ -78,6 +78,7 @@ class DescentSelector(Selector):
         "tolerance": POSITIVE,
         "max_iterations": COUNT,
     }
+    _aside = Selector._aside | {"max_iterations"}  # there may be more steps of the same run
     _draws = True
 
     #: Sigma, once for all steps, from the features as they are without weights.
@@ -87,39 +88,22 @@ class DescentSelector(Selector):
     tolerance: float = 1e-4
 
     @abstractmethod
-    def method(
+    def _weighting(
         self, run: SelectionRun, data: WeightedSource, labels: LabelMatrix
     ) -> tuple[AbstractWeighting, Float]:
         """The method over the data, which are measured, and the weights that it begins with."""
 
     @abstractmethod
-    def sizes(self) -> tuple[int, int]:
-        """What the method makes besides passes.
+    def _sizes(self) -> tuple[int, int]:
+        """What the method makes besides passes: kinds of m x m matrices, and random features.
 
-        Returns
-        -------
-        int, int
-            Kinds of m x m matrices, as of `dhsic.memory.promise`; and random features, 0 where
-            kernel matrices are made instead.
+        Of these there are none where kernel matrices are made instead.
         """
-
-    @abstractmethod
-    def _besides(self) -> dict[str, Any]:
-        """What else identifies a run of the method."""
 
     def _check_together(self) -> None: ...
 
     def identity(self) -> dict[str, Any]:
-        return {
-            "method": self._method,
-            "bandwidth": repr(width_of(self.bandwidth)),
-            "label_kernel": self.label_kernel,
-            "standardize": self.standardize,
-            "missing": self.missing,
-            "tolerance": float(self.tolerance),
-            "seed": self._seed,
-            **self._besides(),  # but not the steps, of which there may be more
-        }
+        return self._identified()
 
     def scales(self, values: ValueKind) -> bool:
         return scales(self.standardize, values)
@@ -133,7 +117,7 @@ class DescentSelector(Selector):
 
     def _promised(self, run: SelectionRun, stored: int, budget: int) -> Promise:
         """Memory at most, with `budget` bytes for features."""
-        m, (n_bases, n_directions) = run.n_samples, self.sizes()
+        m, (n_bases, n_directions) = run.n_samples, self._sizes()
         promised = promise(
             n_samples=m,
             n_features=run.source.n_features,
@@ -156,7 +140,7 @@ class DescentSelector(Selector):
             landmarks=OF_FEATURES * 8 * n_directions * m,
         )
 
-    def rank(
+    def _rank(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> tuple[Order, Scaling]:
         assert labels is not None, "y was given"
@@ -178,7 +162,7 @@ class DescentSelector(Selector):
             started = time.perf_counter()
             scaling = data.measure()
             run.check_found(kept, scaling, has_bandwidth=True)
-            method, start = self.method(run, data, labels)
+            method, start = self._weighting(run, data, labels)
             total = self.max_iterations * data.features.size
             with closing(Progress(run.progress, total)) as progress:
                 data.reporter = progress

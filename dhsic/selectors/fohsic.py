@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -94,6 +94,7 @@ class FOHSIC(KernelSelector[SourceForward]):
         **KernelSelector._constraints,
         "strategy": one_of(("forward", "floating"), "one of forward, floating."),
     }
+    _aside = KernelSelector._aside - {"n_features_to_select"}
     _draws = True
     takes_groups = True
 
@@ -109,7 +110,7 @@ class FOHSIC(KernelSelector[SourceForward]):
                 "leave it out."
             )
 
-    def labels(self, run: SelectionRun) -> LabelMatrix | None:
+    def _labels(self, run: SelectionRun) -> LabelMatrix | None:
         return run.labels_by_kernel()
 
     def engines(self, run: SelectionRun, approx: str) -> EnginePlan:
@@ -135,7 +136,7 @@ class FOHSIC(KernelSelector[SourceForward]):
         survivors = needed.survivors + 2 * 8 * run.n_samples * self._n_wanted(run)
         return replace(needed, survivors=survivors), budget
 
-    def dependence(
+    def _dependence(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> SourceForward:
         """HSIC(sigma, S-dagger + {j}), from the whole kernel matrix or in low rank."""
@@ -143,7 +144,7 @@ class FOHSIC(KernelSelector[SourceForward]):
         W = self._factored(run, labels) if is_low_rank else run.weights(labels)
         return SourceForward(*self._parts(run, budget), W, self._seed)
 
-    def ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:
+    def _ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:
         n, n_missing = state.survivors.size, self._n_wanted(run) - state.eliminated.size
         out = []
         while n > 0:
@@ -160,12 +161,12 @@ class FOHSIC(KernelSelector[SourceForward]):
             return floating(dependence, state, self._n_wanted(run))
         return fohsic(dependence, state, self.step, self._n_wanted(run))
 
-    def order(self, state: SelectionState) -> Order:
+    def _order(self, state: SelectionState) -> Order:
         """The order of joining, turned."""
         features, scores = state.eliminated[::-1], state.scores[::-1]
         return Order(features, scores, state.removed_in[::-1], state.history, placed="added")
 
-    def warn(self, state: SelectionState) -> None:
+    def _warn(self, state: SelectionState) -> None:
         """Warn where low rank was not sure of its choices."""
         errors = [float(record.get("cut_error", 0.0)) for record in state.history[:-1]]
         if errors and sum(errors) > DOUBTFUL * len(errors):
@@ -214,12 +215,9 @@ class FOHSIC(KernelSelector[SourceForward]):
                 "out."
             )
 
-    def _besides(self) -> dict[str, Any]:
-        return {"n_features_to_select": self.n_features_to_select, "strategy": self.strategy}
-
     def described(self) -> str:
         floating = "floating " if self.strategy == "floating" else ""
         kernel = self._kernel.name
         return (
-            f"{floating}FOHSIC with the {kernel} kernel, {self.estimator} HSIC, step {self.step:g},"
+            f"{floating}FOHSIC with the {kernel} kernel, {self.estimator} HSIC, step {self.step:g}"
         )

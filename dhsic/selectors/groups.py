@@ -34,13 +34,7 @@ class Groups:
 
     @staticmethod
     def of(given: Any, d: int) -> Groups:
-        """Groups from one name a feature.
-
-        Raises
-        ------
-        InputError
-            Other than one name a feature, features without one, or a single group.
-        """
+        """Groups from one name a feature."""
         labels = np.asarray(given)
         if labels.shape != (d,):
             raise InputError(

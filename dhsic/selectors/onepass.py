@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dhsic.algorithms.state import SelectionState, begin
+from dhsic.algorithms.state import begin
 from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_first
 from dhsic.criteria.sums import ENTRIES, MOST_NODES, ROWS, resolve_width
 from dhsic.criteria.table import criterion_of
@@ -25,7 +25,7 @@ from dhsic.passes.reader import block_bytes
 from dhsic.progress import Progress
 from dhsic.results import Order
 from dhsic.selectors.base import Selector
-from dhsic.selectors.run import Kept, SelectionRun
+from dhsic.selectors.run import SelectionRun
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
 
@@ -121,7 +121,7 @@ class OnePass(Selector):
         }
 
     def described(self) -> str:
-        return f"{self.criterion} of each feature in one pass,"
+        return f"{self.criterion} of each feature in one pass"
 
     def scales(self, values: ValueKind) -> bool:
         """As asked, or as the criterion is meant, whatever the data are."""
@@ -154,7 +154,7 @@ class OnePass(Selector):
         )
         return needed, None
 
-    def labels(self, run: SelectionRun) -> LabelMatrix:
+    def _labels(self, run: SelectionRun) -> LabelMatrix:
         """As the criterion reads them."""
         assert run.y is not None, "a criterion compares features with labels"
         criterion = self.resolved()
@@ -165,21 +165,15 @@ class OnePass(Selector):
             )
         return criterion.read(run.y)
 
-    def rank(
+    def _rank(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> tuple[Order, Scaling]:
         assert labels is not None, "y was given"
-        with run.kept() as (kept, previous):
-            return self._rank(run, labels, kept, previous)
-
-    def _rank(
-        self, run: SelectionRun, labels: LabelMatrix, kept: Kept, previous: SelectionState | None
-    ) -> tuple[Order, Scaling]:
         started = time.perf_counter()
         criterion, d = self.resolved(), run.source.n_features
-        done = previous if previous is not None and previous.round else None
         prepared = criterion.prepare(labels)
-        with closing(Progress(run.progress, d)) as progress:
+        with run.kept() as (kept, previous), closing(Progress(run.progress, d)) as progress:
+            done = previous if previous is not None and previous.round else None
             # Of a run that is done, all but what is no part of its state: cheap, as it happens.
             again = done is None or criterion.signed
             # Without a criterion they are read for their scaling alone.
@@ -217,13 +211,7 @@ def _record(
     *,
     standardized: bool,
 ) -> dict[str, Any]:
-    """For the history of rounds, of which there is one.
-
-    Raises
-    ------
-    InputError
-        Scores that are no numbers, or tell nothing apart.
-    """
+    """For the history of rounds, of which there is one."""
     lost = int(np.isnan(scores.score).sum())
     if lost:
         raise InputError(

@@ -47,13 +47,7 @@ def by(check: Callable[[Any], object]) -> Constraint:
 
 
 def seed_of(random_state: Any) -> int:
-    """Seed of all random draws: a whole number, None for 0, or from a NumPy `RandomState`.
-
-    Raises
-    ------
-    InputError
-        Anything else.
-    """
+    """Seed of all random draws: a whole number, None for 0, or from a NumPy `RandomState`."""
     if random_state is None:
         return 0
     if is_count(random_state, 0):

@@ -84,11 +84,11 @@ class KernelSelector(Selector, Generic[D]):
         """Engines of a run where `approx` is asked for."""
 
     @abstractmethod
-    def dependence(self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None) -> D:
+    def _dependence(self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None) -> D:
         """HSIC(sigma, S), by the engines that the parameters ask for; `budget` as of `rank`."""
 
     @abstractmethod
-    def ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:
+    def _ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:
         """Candidates of every round that is left."""
 
     @abstractmethod
@@ -98,20 +98,16 @@ class KernelSelector(Selector, Generic[D]):
         """State after every round that is left."""
 
     @abstractmethod
-    def order(self, state: SelectionState) -> Order:
+    def _order(self, state: SelectionState) -> Order:
         """Order of the candidates."""
 
     @abstractmethod
-    def warn(self, state: SelectionState) -> None:
+    def _warn(self, state: SelectionState) -> None:
         """Warn of what the rounds showed."""
 
     @abstractmethod
     def _check_rounds(self, kernel: AbstractKernel) -> None:
         """Refuse what the rounds of the method cannot be asked for."""
-
-    @abstractmethod
-    def _besides(self) -> dict[str, Any]:
-        """What else identifies a run of the method."""
 
     def _check_together(self) -> None:
         check_bandwidth(self.kernel, self.bandwidth)
@@ -119,22 +115,7 @@ class KernelSelector(Selector, Generic[D]):
         self._check_rounds(self._kernel)
 
     def identity(self) -> dict[str, Any]:
-        return {
-            "method": self._method,
-            "step": self.step,
-            "kernel": self._kernel.name,
-            **{f"kernel_{k}": v for k, v in self._kernel.parameters().items()},
-            "bandwidth": repr(resolve_bandwidth(self.bandwidth)),
-            "label_kernel": self.label_kernel,
-            "estimator": self.estimator,
-            "approx": self.approx,
-            "standardize": self.standardize,
-            "missing": self.missing,
-            "dtype": str(self.dtype),
-            "tolerance": float(self.tolerance),
-            "seed": self._seed,
-            **self._besides(),
-        }
+        return self._identified()
 
     def scales(self, values: ValueKind) -> bool:
         return scales(self.standardize, values, alone=self._alone)
@@ -144,10 +125,10 @@ class KernelSelector(Selector, Generic[D]):
         more = " or approx='lowrank'" if may_be and not is_low_rank else ""
         return f"use fewer samples{more if run.n_samples > MOST_SAMPLES else ''}"
 
-    def rank(
+    def _rank(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> tuple[Order, Scaling]:
-        dependence = self.dependence(run, labels, budget)
+        dependence = self._dependence(run, labels, budget)
         with closing(dependence), run.kept() as (kept, previous):
             scaling = dependence.measure()
             run.check_found(kept, scaling, has_bandwidth=self._kernel.has_bandwidth)
@@ -161,8 +142,8 @@ class KernelSelector(Selector, Generic[D]):
             dependence.check_overflow()
             dependence.resume(state)
             state = self._to_the_end(run, dependence, state, kept)
-        self.warn(state)
-        order = self.order(state)
+        self._warn(state)
+        order = self._order(state)
         if run.groups is not None:
             membership = Membership(run.groups.codes)
             membership.drop_constant(scaling)
@@ -172,7 +153,7 @@ class KernelSelector(Selector, Generic[D]):
     def _to_the_end(
         self, run: SelectionRun, dependence: D, state: SelectionState, kept: Kept
     ) -> SelectionState:
-        progress = Progress(run.progress, sum(self.ahead(run, state)))
+        progress = Progress(run.progress, sum(self._ahead(run, state)))
         dependence.data.reporter = progress
         with closing(progress):
             for after in self.rounds(run, dependence, state):

@@ -119,13 +119,13 @@ class SelectionRun:
             self.announce(self, needed)
         m, selector = self.n_samples, self.selector
         with single_blas_thread():
-            labels = selector.labels(self)
+            labels = selector._labels(self)
             if labels is not None and labels.n_samples != m:
                 raise InputError(
                     f"The label matrix is {labels.n_samples} x {labels.n_samples} and there are "
                     f"{m} samples; pass one row a sample."
                 )
-            order, scaling = selector.rank(self, labels, budget)
+            order, scaling = selector._rank(self, labels, budget)
         return Outcome(
             order,
             scaling,
@@ -142,17 +142,8 @@ class SelectionRun:
     def looked(self, runtime: AbstractRuntime | None = None, *, whole: bool = True) -> Self:
         """The run with what the values are, which says what is missing and what scale they have.
 
-        Parameters
-        ----------
-        runtime : AbstractRuntime, optional
-            Where they are looked at, that of the run by default.
-        whole : bool
-            At all values where a few look like dosages; else at those few alone.
-
-        Raises
-        ------
-        DataError
-            Few values besides 0, 1 and 2 that are no codes for missing ones.
+        They are looked at on `runtime`, that of the run by default: all where a few look like
+        dosages, or without `whole` those few alone.
         """
         if self.values is not None:
             return self
@@ -176,13 +167,7 @@ class SelectionRun:
         return f"{self.values}; features are centred, {done}"
 
     def room_on_workers(self, memory: WorkerMemory | None, budget: int | None) -> int | None:
-        """Bytes for survivors: of `budget`, what the limit of workers leaves them there.
-
-        Raises
-        ------
-        MemoryBudgetError
-            Workers are too small; the message names what to change.
-        """
+        """Bytes for survivors: of `budget`, what the limit of workers leaves them there."""
         if memory is None or memory.limit is None:
             return budget
         needed = WorkerPromise.of(self, memory)
@@ -238,7 +223,7 @@ class SelectionRun:
     @property
     def _is_own(self) -> bool:
         """Whether the data are to be their own labels."""
-        return getattr(self.selector, "label_kernel", None) == SELF
+        return bool(self.selector.label_kernel == SELF)
 
     def _check_sizes(self) -> None:
         m, d = self.n_samples, self.source.n_features

@@ -30,13 +30,7 @@ METHODS: Mapping[str, tuple[type[Selector], Mapping[str, Any]]] = {
 
 
 def parameters_of(method: str) -> list[str]:
-    """Parameters of a method besides how many features to select.
-
-    Raises
-    ------
-    InputError
-        An unknown method.
-    """
+    """Parameters of a method besides how many features to select."""
     if method not in METHODS:
         raise InputError(f"method={method!r} is unknown; pass one of {', '.join(METHODS)}.")
     kind, said = METHODS[method]
@@ -44,13 +38,7 @@ def parameters_of(method: str) -> list[str]:
 
 
 def selector_of(method: str, n_features_to_select: Any, given: Mapping[str, Any]) -> Selector:
-    """Selector of a method.
-
-    Raises
-    ------
-    InputError
-        An unknown method, or a parameter that it has not.
-    """
+    """Selector of a method, of which parameters are given by name."""
     known = parameters_of(method)
     unknown = sorted(set(given) - set(known))
     if unknown:

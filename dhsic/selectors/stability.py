@@ -22,18 +22,9 @@ from dhsic.sources.views import ChecksummedSource
 
 
 def halves(y: Array | None, m: int, n: int, seed: int) -> list[Index]:
-    """Positions of the samples of each of n random halves, ascending.
+    """Positions of the samples of each of n random halves of m, ascending.
 
-    Parameters
-    ----------
-    y : (m,) or (m, t) array, optional
-        Labels; classes are halved one by one where there is one target.
-    m : int
-        Number of samples.
-    n : int
-        How many halves.
-    seed : int
-        Of the draws.
+    Classes are halved one by one where y, (m,) or (m, t), is one target of them.
     """
     rng = np.random.default_rng(seed)
     strata = _strata(y, m)
@@ -48,21 +39,15 @@ def halves(y: Array | None, m: int, n: int, seed: int) -> list[Index]:
 
 
 def check_halves(run: SelectionRun, n: int, seed: int) -> None:
-    """Refuse before the work what halves of the samples are too few for.
-
-    Raises
-    ------
-    InputError
-        Too few samples for the method, or labels of which too few are in a half.
-    """
+    """Refuse before the work what halves of the samples are too few for."""
     if not n:
         return
-    run.selector.labels(run)  # what is refused of all samples is not blamed on halves
+    run.selector._labels(run)  # what is refused of all samples is not blamed on halves
     for number, half in enumerate(halves(run.y, run.n_samples, n, seed)):
         part = _of_half(run, half, number)
         try:
             part.selector.check_samples(part)
-            part.selector.labels(part)
+            part.selector._labels(part)
         except InputError as error:
             raise InputError(
                 f"stability={n} selects from halves of the samples, {half.size} of "
@@ -83,14 +68,8 @@ def _strata(y: Array | None, m: int) -> list[Index]:
 def with_stability(run: SelectionRun, outcome: Outcome, n: int, count: int, seed: int) -> Outcome:
     """The outcome of a run with a column ``stability``: part of n halves that select a feature.
 
-    Parameters
-    ----------
-    run : SelectionRun
-        The run that the outcome is from. Halves keep checkpoints next to its own.
-    count : int
-        How many features (or groups) are selected, from all samples as from halves.
-    seed : int
-        Of the draws.
+    From halves `count` features (or groups) are selected, as from all samples; they keep their
+    checkpoints next to that of the run.
     """
     chosen = np.zeros(run.source.n_features)
     source = ChecksummedSource.over(outcome.source, outcome.scaling.checksum, run.rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -79,7 +80,7 @@ class SVMRFE(AbstractElimination):
                 f"svm-rfe tells two samples apart at least, and there are {run.n_samples}."
             )
 
-    def labels(self, run: SelectionRun) -> LabelMatrix:
+    def _labels(self, run: SelectionRun) -> LabelMatrix:
         """Classes; numbers that are none are refused."""
         assert run.y is not None, "this method does not take the data for labels"
         if run.y.ndim == 1 and auto_kernel(run.y) not in CLASS_KERNELS:
@@ -87,36 +88,8 @@ class SVMRFE(AbstractElimination):
                 "svm-rfe tells classes apart, and y holds real values; cut them into classes, or "
                 "use bahsic."
             )
-        return label_matrix(run.y, self.label_kernel)
-
-    def engines(self, run: SelectionRun, approx: str) -> EnginePlan:
-        """Exact: W is a full matrix."""
-        return EnginePlan(begins_thin=False, eager=False, may_square=True)
-
-    def dependence(
-        self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
-    ) -> SourceDependence:
-        """The margin term as a function of S."""
-        assert labels is not None, "this method does not take the data for labels"
-        given, data, candidates = self._parts(run, budget)
-        # W changes, so one pass is none; the terms of the polynomial of degree 1 are the same.
-        linear = given.kernel == Linear()
-        choices = replace(given, kernel=Polynomial(1, 0.0)) if linear else given
-        classes, penalty = self._classes(run, labels), float(self.penalty)
-        nothing = np.zeros((labels.n_samples, labels.n_samples))  # until a machine has seen data
-        scorer = ExactScorer(
-            choices,
-            data,
-            candidates,
-            nothing,
-            machine=lambda K: machine_weights(K, classes, penalty),
-        )
-        return SourceDependence(choices, data, candidates, scorer)
-
-    def _classes(self, run: SelectionRun, labels: LabelMatrix) -> Any:
-        """Class of each sample, (m,)."""
-        parts = labels.parts
-        if len(parts) != 1 or not isinstance(parts[0], ClassTarget):
+        labels = label_matrix(run.y, self.label_kernel)
+        if len(labels.parts) != 1 or not isinstance(labels.parts[0], ClassTarget):
             raise InputError(
                 "svm-rfe tells classes apart, and there are several targets or real values; pass "
                 "one class label a sample."
@@ -126,7 +99,27 @@ class SVMRFE(AbstractElimination):
                 "svm-rfe takes no covariates: its machine has no part for them. Leave them out, "
                 "or use bahsic."
             )
-        return parts[0].codes
+        return labels
+
+    def engines(self, run: SelectionRun, approx: str) -> EnginePlan:
+        """Exact: W is a full matrix."""
+        return EnginePlan(begins_thin=False, eager=False, may_square=True)
+
+    def _dependence(
+        self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
+    ) -> SourceDependence:
+        """The margin term as a function of S."""
+        assert labels is not None, "this method does not take the data for labels"
+        (classes,) = labels.parts
+        assert isinstance(classes, ClassTarget), "others are refused"
+        given, data, candidates = self._parts(run, budget)
+        # W changes, so one pass is none; the terms of the polynomial of degree 1 are the same.
+        linear = given.kernel == Linear()
+        choices = replace(given, kernel=Polynomial(1, 0.0)) if linear else given
+        nothing = np.zeros((labels.n_samples, labels.n_samples))  # until a machine has seen data
+        machine = partial(machine_weights, classes=classes.codes, penalty=float(self.penalty))
+        scorer = ExactScorer(choices, data, candidates, nothing, machine=machine)
+        return SourceDependence(choices, data, candidates, scorer)
 
     def _check_rounds(self, kernel: AbstractKernel) -> None:
         if kernel.scored_by == "matrix" or kernel.is_of_categories:
@@ -140,10 +133,7 @@ class SVMRFE(AbstractElimination):
                 "'auto', 'exact' or 'direct'."
             )
 
-    def _besides(self) -> dict[str, Any]:
-        return {"penalty": float(self.penalty)}
-
     def described(self) -> str:
         return (
-            f"SVM-RFE with the {self._kernel.name} kernel, C {self.penalty:g}, step {self.step:g},"
+            f"SVM-RFE with the {self._kernel.name} kernel, C {self.penalty:g}, step {self.step:g}"
         )

@@ -8,7 +8,7 @@ inferior to backward elimination.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -88,14 +88,14 @@ class FeatureWeighting(DescentSelector):
     def check_samples(self, run: SelectionRun) -> None:
         check_estimator(self.estimator, run.n_samples)
 
-    def labels(self, run: SelectionRun) -> LabelMatrix | None:
+    def _labels(self, run: SelectionRun) -> LabelMatrix | None:
         return run.labels_by_kernel()
 
-    def sizes(self) -> tuple[int, int]:
+    def _sizes(self) -> tuple[int, int]:
         """Two kernel matrices, and the weights W by their signs."""
         return 2, 0
 
-    def method(
+    def _weighting(
         self, run: SelectionRun, data: WeightedSource, labels: LabelMatrix
     ) -> tuple[ZeroNorm, Float]:
         W = run.weights(labels)
@@ -107,13 +107,5 @@ class FeatureWeighting(DescentSelector):
             start -= np.random.default_rng(self._seed).uniform(size=start.size)
         return ZeroNorm(data, W, sigma, self.penalty, self.steepness), start
 
-    def _besides(self) -> dict[str, Any]:
-        return {
-            "estimator": self.estimator,
-            "penalty": float(self.penalty),
-            "steepness": float(self.steepness),
-            "start": self.start,
-        }
-
     def described(self) -> str:
-        return f"feature weighting by {self.estimator} HSIC, penalty {self.penalty:g},"
+        return f"feature weighting by {self.estimator} HSIC, penalty {self.penalty:g}"

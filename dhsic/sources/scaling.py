@@ -88,20 +88,8 @@ class Scaling:
     def check(self, missing: str, *, standardize: bool, has_bandwidth: bool) -> None:
         """Refuse data that nothing can be ranked by.
 
-        Parameters
-        ----------
-        missing : {"mean", "error"}
-            What is to be done about missing values.
-        standardize : bool
-            Whether features are scaled to unit deviation.
-        has_bandwidth : bool
-            Whether the kernel on the data has a width.
-
-        Raises
-        ------
-        InputError
-            Missing values that are to be an error, values beyond numbers, or only constant
-            features.
+        Those are missing values where `missing` is "error", values beyond numbers (of a kernel
+        that has a bandwidth, also too small ones), and features that are all constant.
         """
         n = int((self.n_missing > 0).sum())
         if missing == "error" and n:

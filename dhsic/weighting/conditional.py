@@ -185,7 +185,7 @@ class Minimisation(AbstractWeighting):
 
     @property
     def _descent(self) -> ProjectedGradient:
-        return ProjectedGradient(self.objective, self.region, REACH)
+        return ProjectedGradient(self.objective.at, self.region, REACH)
 
     def _compact(self, w: Float) -> None:
         if self.is_sparse:

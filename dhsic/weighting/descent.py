@@ -136,11 +136,8 @@ class Evaluation:
     gradient: Callable[[], Float]
 
 
-class Objective(Protocol):
-    """A function to be minimised."""
-
-    def at(self, point: Float) -> Evaluation:
-        """Evaluate it; `point` stays as it is."""
+#: A function to be minimised; the point that it is evaluated at stays as it is.
+Objective = Callable[[Float], Evaluation]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +231,7 @@ class ProjectedGradient:
     def begin(self, point: Float) -> DescentState:
         """State before the first step: no entry moves by more than the mean of the point in it."""
         x = self.region.project(point)
-        evaluation = self.objective.at(x)
+        evaluation = self.objective(x)
         g = evaluation.gradient()
         slope = float(np.abs(g).max(initial=0.0)) or 1.0
         step = (float(np.abs(x).mean()) or 1.0) / slope
@@ -289,7 +286,7 @@ class ProjectedGradient:
         for trial in range(1, MOST_TRIALS + 1):
             # Not x + (ahead - x): entries on the border of the region are on it exactly.
             new = ahead if trial == 1 else x + length * (ahead - x)
-            evaluation = self.objective.at(new)
+            evaluation = self.objective(new)
             if evaluation.value <= ceiling + SUFFICIENT * length * promised:
                 return new, evaluation, trial
             curvature = evaluation.value - state.value - length * promised

@@ -144,7 +144,7 @@ class ZeroNorm(AbstractWeighting):
     def _step(self, state: WeightingState, K: Float) -> tuple[WeightingState, Float]:
         """The next state and its kernel matrix, from that of this one."""
         tangent = self.tangent(state.w, K)
-        inner = ProjectedGradient(tangent, Region(np.inf))
+        inner = ProjectedGradient(tangent.at, Region(np.inf))
         v = inner.begin(tangent.start)
         n_evaluations = 1  # of the new weights; K serves the start
         for v in inner.steps(v, INNER_TOLERANCE):  # noqa: B020  # the next from the last
