@@ -21,7 +21,7 @@ from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import Median
 from dhsic.kernels.label_kernels import ClassTarget, LabelMatrix, LabelPart, RealTargets
 from dhsic.kernels.labels import label_matrix
-from dhsic.linalg.covariates import covariate_basis, nothing_left
+from dhsic.linalg.covariates import nothing_left, residuals
 from dhsic.passes.weighted import WeightedSource
 from dhsic.selectors.descent import DescentSelector, sigma_of, width_of
 from dhsic.selectors.parameters import COUNT, POSITIVE, one_of
@@ -191,13 +191,10 @@ def centred_targets(labels: LabelMatrix, covariates: Array | None) -> Float:
             "pass a positive semidefinite L, or the labels themselves."
         )
     B = factor.F * np.sqrt(np.maximum(factor.weights, 0.0))
-    Y = B - B.mean(axis=0)
-    if covariates is not None:
-        Q = covariate_basis(covariates, len(B))
-        Y -= Q @ (Q.T @ Y)
+    Y = residuals(B, covariates)
     if np.vdot(Y, Y) <= 1e-9 * np.vdot(B, B):
         raise nothing_left()
-    return np.asarray(Y)
+    return Y
 
 
 def _linear(part: LabelPart) -> LabelPart:
