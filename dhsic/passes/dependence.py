@@ -41,16 +41,7 @@ NOTHING = 1e-13
 class Choices:
     """What does not change during a run.
 
-    Attributes
-    ----------
-    kernel, bandwidth
-        Kernel on the data and the policy for its width.
-    standardize : bool
-        Features to unit standard deviation.
-    dtype : float32 or float64
-        Of the products.
-    by_definition : bool
-        Score with the direct engine alone.
+    `dtype` is of the products; `by_definition` scores with the direct engine alone.
     """
 
     kernel: AbstractKernel
@@ -58,15 +49,6 @@ class Choices:
     standardize: bool = True
     dtype: Any = np.float32
     by_definition: bool = False
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Gains of a round, (s,), HSIC of what is left, and a record of what they took."""
-
-    gains: Float
-    hsic: float
-    record: dict[str, Any]
 
 
 class AbstractScorer(ABC):
@@ -90,12 +72,7 @@ class AbstractScorer(ABC):
     ) -> AbstractScorer:
         """Repeat rounds that are done, to the same bits; what scored the last of them.
 
-        Parameters
-        ----------
-        survivors : sequence of int64 arrays
-            Features left at the start of every round, and of the first.
-        history : sequence of mappings
-            Records of these rounds.
+        `survivors` are the features left at the start of every round, `history` their records.
         """
 
     @abstractmethod
@@ -107,8 +84,11 @@ class AbstractScorer(ABC):
         """What policies for the bandwidth may ask."""
 
     @abstractmethod
-    def scores(self, sigma: float, S: Index, n: int) -> Scores:
-        """Gains of the candidates S, good enough to place the n largest."""
+    def scores(self, sigma: float, S: Index, n: int) -> tuple[Float, float, dict[str, Any]]:
+        """Gains of the candidates S, (s,), good enough to place the n largest.
+
+        Then HSIC of what is left, and a record of what they took.
+        """
 
     @abstractmethod
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
@@ -179,7 +159,7 @@ class ExactScorer(AbstractScorer):
             self.sum.restart(self.sum.features)
         self._W = weigh(own_labels(self._choices, self.sum))
 
-    def scores(self, sigma: float, S: Index, n: int) -> Scores:
+    def scores(self, sigma: float, S: Index, n: int) -> tuple[Float, float, dict[str, Any]]:
         question = self._asked(sigma)
         if self._choices.kernel.is_additive:
             features, definition = self._candidates.features(S), self._choices.by_definition
@@ -189,12 +169,12 @@ class ExactScorer(AbstractScorer):
                 lambda every: lasting_gains(question, self._data, every, by_definition=definition),
             )
             gains = self._candidates.summed(S, of_features)
-            return Scores(gains, -float(gains.sum()), record | self._beside)
+            return gains, -float(gains.sum()), record | self._beside
         if isinstance(self._candidates, Membership):
             gains, record = group_gains(self._candidates, self._data, question, S, joining=False)
         else:
             gains, record = refined(self._engines(question), self._data, S, n, self._first)
-        return Scores(gains, question.hsic, record | self._beside)
+        return gains, question.hsic, record | self._beside
 
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
         if isinstance(self._candidates, Membership):  # there is one engine
@@ -263,17 +243,7 @@ def own_labels(choices: Choices, of_all: SquareSum) -> Float:
 
 
 class AbstractRoundDependence(ABC):
-    """What both algorithms ask about features of a source.
-
-    Parameters
-    ----------
-    choices : Choices
-        What does not change.
-    data : ScaledReader
-        Reads the features.
-    candidates : AbstractCandidates
-        What is removed or added.
-    """
+    """What both algorithms ask about features of a source; `candidates` are removed or added."""
 
     def __init__(
         self, choices: Choices, data: ScaledReader, candidates: AbstractCandidates
@@ -332,13 +302,7 @@ class AbstractRoundDependence(ABC):
 
 
 class SourceDependence(AbstractRoundDependence):
-    """`dhsic.algorithms.bahsic.Dependence` over a source.
-
-    Parameters
-    ----------
-    scorer : AbstractScorer
-        Scores the first round; another may take over.
-    """
+    """`dhsic.algorithms.bahsic.Dependence` over a source; `scorer` is of the first round."""
 
     def __init__(
         self,
@@ -378,29 +342,22 @@ class SourceDependence(AbstractRoundDependence):
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
         """Line 4: the n candidates whose removal leaves the largest HSIC."""
-        found = self.scorer.scores(sigma, S, n)
-        first, left = self._largest(sigma, found.hsic, found.gains, n)
+        gains, hsic, record = self.scorer.scores(sigma, S, n)
+        first, left = self._largest(sigma, hsic, gains, n)
         if not self.choices.kernel.is_additive:
-            found.record["advice"] = self.scorer.advise(sigma, S[left], found.gains[left], n)
-        record = {"n_features": S.size, "n_removed": first.size, **self._took(sigma, found.hsic)}
-        return Removal(S[first], -found.gains[first], record | found.record)
+            record["advice"] = self.scorer.advise(sigma, S[left], gains[left], n)
+        sizes = {"n_features": S.size, "n_removed": first.size}
+        return Removal(S[first], -gains[first], sizes | self._took(sigma, hsic) | record)
 
 
 def check_gains(kernel: AbstractKernel, sigma: float, hsic: float, gains: Float) -> None:
-    """Refuse gains that say nothing.
-
-    Raises
-    ------
-    InputError
-        Gains that are no numbers, or a kernel matrix that is the identity or constant.
-    """
+    """Refuse gains that are no numbers, or of a kernel matrix that is the identity or constant."""
     lost = int((~np.isfinite(gains)).sum())
     if lost:
         raise InputError(
             f"{lost} of {gains.size} scores are not finite at sigma={sigma:.4g}: the kernel "
             "overflows on these data; scale them down, or pass standardize=True."
         )
-    # The matrix is the identity, or constant:
     if kernel.has_bandwidth and gains.size > 1 and hsic == 0 and not gains.any():
         raise InputError(
             f"HSIC and all {gains.size} scores are 0: at sigma={sigma:.4g} no two samples are "
@@ -409,16 +366,10 @@ def check_gains(kernel: AbstractKernel, sigma: float, hsic: float, gains: Float)
 
 
 def check_shared(question: Question, gains: Float) -> None:
-    """Refuse features of which the delta kernel sees nothing.
-
-    Raises
-    ------
-    InputError
-        No two samples share a value of any feature.
-    """
-    if question.kernel.is_of_categories and np.abs(gains).max(initial=0.0) <= NOTHING * float(
-        np.abs(question.W).sum()
-    ):
+    """Refuse features of which the delta kernel sees nothing: no samples share a value."""
+    if not question.kernel.is_of_categories:
+        return
+    if np.abs(gains).max(initial=0.0) <= NOTHING * float(np.abs(question.W).sum()):
         raise InputError(
             "No two samples share a value of any feature, and that is all that the delta kernel "
             "looks at: it is for categories. Take another kernel for measurements, or round them."

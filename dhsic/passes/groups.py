@@ -116,7 +116,11 @@ class Membership(AbstractCandidates):
 
     def jobs(self, data: ScaledReader, groups: Index) -> list[Job]:
         """Jobs that read whole groups, a few of them open at a time."""
-        return [self._job(data, np.array(some, dtype=np.int64)) for some in self._batches(groups)]
+        out: list[Job] = []
+        for some in self._batches(groups):
+            features = self.features(np.array(some))
+            out += merged(data.jobs(features, tags=self.codes[features]), 1)
+        return out
 
     def _batches(self, groups: Index) -> list[list[int]]:
         """Groups of each job: by their first features, so that neighbours are read together."""
@@ -136,11 +140,6 @@ class Membership(AbstractCandidates):
             size += n
             ends.append(last)
         return batches
-
-    def _job(self, data: ScaledReader, groups: Index) -> Job:
-        features = self.features(groups)
-        (job,) = merged(data.jobs(features, tags=self.codes[features]), 1)
-        return job
 
 
 def group_gains(
@@ -170,16 +169,8 @@ class ScoreGroups(AbstractPass):
     Without a group g the statistic is ``G - G_g``; G_g, the statistic of its features alone, is
     summed as they are read. Then the kernel is taken of what is left, tile by tile.
 
-    Attributes
-    ----------
-    state : DirectState
-        Of the definition.
-    sums : AbstractSums
-        What the statistic sums over features.
-    sizes : (n_groups,) int64
-        Features of each group, all of which are in one job; their tags are its number.
-    joining : bool
-        Whether groups join.
+    All features of a group are in one job, as many as `sizes` (n_groups,) says; their tags are its
+    number. `state` is of the definition.
     """
 
     state: DirectState
@@ -195,18 +186,19 @@ class ScoreGroups(AbstractPass):
 
     def _statistics(self, blocks: Iterator[Tile], m: int) -> Iterator[tuple[int, Float]]:
         """Every group with its statistic, as soon as its last feature has been read."""
-        open_: dict[int, tuple[Float, int]] = {}
+        open_: dict[int, Float] = {}
+        left = self.sizes.copy()
         for tile in cut(blocks, 2 * TILE):
             Z = tile.values(np.float64)
             for group in np.unique(tile.tags).tolist():
-                upper, n = open_.pop(group) if group in open_ else (zero_upper(m), 0)
                 of_group = np.ascontiguousarray(Z[tile.tags == group])
+                upper = open_.pop(group) if group in open_ else zero_upper(m)
                 self.sums.add(upper, of_group)
-                n += len(of_group)
-                if n == self.sizes[group]:
-                    yield group, upper
+                left[group] -= len(of_group)
+                if left[group]:
+                    open_[group] = upper
                 else:
-                    open_[group] = upper, n
+                    yield group, upper
 
     @staticmethod
     def _without(state: DirectState, upper: Float) -> float:

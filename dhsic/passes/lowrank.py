@@ -39,7 +39,6 @@ from dhsic.passes.dependence import (
     Choices,
     ExactScorer,
     LastingGains,
-    Scores,
 )
 from dhsic.passes.groups import Singles
 from dhsic.passes.landmarks import LandmarkSum, MeasureLandmarks
@@ -153,10 +152,10 @@ class LowRankScorer(AbstractScorer):
     def known(self) -> Known:
         return KnownLandmarks(self.sum.fit, self._hsic)
 
-    def scores(self, sigma: float, S: Index, n: int) -> Scores:
+    def scores(self, sigma: float, S: Index, n: int) -> tuple[Float, float, dict[str, Any]]:
         if self._choices.kernel.is_additive:
             gains, record = self._lasting.of(S, self.sum.features, self._score_for_good)
-            return Scores(gains, -float(gains.sum()), record | NO_ERROR)
+            return gains, -float(gains.sum()), record | NO_ERROR
         state, certificate = self._settle(sigma, S, n)
         orders = orders_for(self._choices.kernel, sigma, self._data.facts(S), self._data.n_samples)
         steep = bool((orders > LONGEST).any())
@@ -179,7 +178,7 @@ class LowRankScorer(AbstractScorer):
             "relative_error": certificate.relative_error,
             "cut_error": certificate.expected_swap_rate,
         }
-        return Scores(gains, self._hsic(sigma, state), record)
+        return gains, self._hsic(sigma, state), record
 
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
         return "low rank"
