@@ -105,13 +105,7 @@ def shelved(value: Any, folder: Path, label: str = "alone") -> Any:
 
 
 def fetched(result: Any) -> Any:
-    """What a task returned; the file it was left in, if it was, goes.
-
-    Raises
-    ------
-    StateUnreachableError
-        The file is not there, or damaged.
-    """
+    """What a task returned; the file it was left in, if it was, goes."""
     if not isinstance(result, Parcel):
         return result
     try:
@@ -123,14 +117,7 @@ def fetched(result: Any) -> Any:
 class Broadcast:
     """A value on its way to the workers: with the task, as a file, or as a task's result.
 
-    Parameters
-    ----------
-    value : object
-        What every task gets.
-    folder : Path or None
-        A folder that workers see, if there is one.
-    send : callable
-        Turns bytes into a future of them, for when there is none.
+    Where workers see no `folder`, `send` turns bytes into a future of them.
     """
 
     def __init__(self, value: Any, folder: Path | None, send: Callable[[bytes], Any]) -> None:
@@ -174,13 +161,7 @@ _loading = threading.Lock()
 
 
 def receive(parcel: Parcel, held: bytes | None = None) -> Any:
-    """Return the value of a parcel on a worker; `held` are its bytes if they came as a result.
-
-    Raises
-    ------
-    StateUnreachableError
-        The parcel is a file that this worker cannot read, or that was damaged.
-    """
+    """Return the value of a parcel on a worker; `held` are its bytes if they came as a result."""
     with _loading:  # tasks of one process wait for the first to load, then share
         if parcel.name not in _loaded:
             _loaded[parcel.name] = _load(parcel, held)

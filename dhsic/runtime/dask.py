@@ -153,13 +153,7 @@ class DaskRuntime(AbstractRuntime):
             call.release()
         return max(sum(threads.values()), 1)
 
-    def addresses(self) -> set[str]:
-        """Addresses of the workers there are; none where the scheduler does not answer."""
-        with suppress(*UNREACHABLE):
-            return set(self.client.nthreads())
-        return set()
-
-    def _workers(self) -> Mapping[str, Any]:
+    def workers(self) -> Mapping[str, Any]:
         """What the scheduler knows of each worker; nothing where it does not answer."""
         with suppress(*UNREACHABLE):  # the run will find out
             known: Mapping[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
@@ -170,7 +164,7 @@ class DaskRuntime(AbstractRuntime):
         """As Dask was told; workers that come later are taken to be alike."""
         limits = [
             WorkerMemory(int(known["memory_limit"]), int(known["nthreads"]), f"worker {address}")
-            for address, known in self._workers().items()
+            for address, known in self.workers().items()
             if known["memory_limit"]
         ]
         return min(limits, key=lambda has: (has.limit or 0) / has.n_threads, default=None)
@@ -188,7 +182,7 @@ class DaskRuntime(AbstractRuntime):
         """Workers to which a job may go that failed on some; None for all of them."""
         if not failed_on and not self.watch.avoided:
             return None
-        left = sorted(self.addresses() - set(failed_on))
+        left = sorted(set(self.workers()) - set(failed_on))
         return self.watch.others(left) or left or None
 
     def workers_of(self, *futures: Future[Any]) -> set[str]:
@@ -203,7 +197,7 @@ class DaskRuntime(AbstractRuntime):
 
     def silent_workers(self) -> set[str]:
         """Workers of which the scheduler has heard nothing for a while."""
-        return silent({who: known["last_seen"] for who, known in self._workers().items()})
+        return silent({who: known["last_seen"] for who, known in self.workers().items()})
 
     def _greet_workers(self) -> bool:
         """Check every worker's versions; return whether all of them read our folder."""
@@ -211,11 +205,7 @@ class DaskRuntime(AbstractRuntime):
         sign.write_text(self.token)
         futures = {
             worker: self.client.submit(
-                greet,
-                str(sign),
-                workers=[worker],
-                key=self.unique("greet"),
-                pure=False,
+                greet, str(sign), workers=[worker], key=self.unique("greet"), pure=False
             )
             for worker in self.client.nthreads()
         }
@@ -253,10 +243,8 @@ class DaskRuntime(AbstractRuntime):
         if not jobs:
             return
         self.await_workers()
-        sent = self._send_source(source)
-        broadcast = self._broadcast(state)
-        flights = Map(self, task, source, sent, broadcast, divisible=divisible)
-        yield from flights.results(jobs)
+        sent, broadcast = self._send_source(source), self._broadcast(state)
+        yield from Map(self, task, source, sent, broadcast, divisible=divisible).results(jobs)
         # Not after a failure: tasks that still run may be reading the file. `close` removes it.
         broadcast.discard()
 
@@ -278,13 +266,8 @@ class DaskRuntime(AbstractRuntime):
         """Make `data` the result of a task, which Dask can run again if it is lost."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-            return self.client.submit(
-                hold,
-                data,
-                key=self.unique("state"),
-                pure=False,
-                workers=self.workers_for(()),
-            )
+            key = self.unique("state")
+            return self.client.submit(hold, data, key=key, pure=False, workers=self.workers_for(()))
 
     def unique(self, name: str) -> str:
         """Return a key that nothing else on the cluster has."""
@@ -300,15 +283,7 @@ class DaskRuntime(AbstractRuntime):
 def connect(
     client: Client | None, scheduler: str | None, timeout: float, security: Security | None = None
 ) -> Client:
-    """Return the client to run on.
-
-    `security` has the certificates for `scheduler`, by default those of Dask's configuration.
-
-    Raises
-    ------
-    ClusterError
-        There is none, it cannot be waited for, or no scheduler answers within `timeout` seconds.
-    """
+    """Return the client to run on, the active one where nothing is given."""
     if client is None and scheduler is not None:
         return client_at(scheduler, timeout, security)
     if client is None:
@@ -352,13 +327,7 @@ def client_at(scheduler: str, timeout: float, security: Security | None = None) 
 
 
 def _check_certificates(scheduler: str, security: Security) -> None:
-    """Refuse a secured address without certificates for it, before a Client hangs.
-
-    Raises
-    ------
-    ClusterError
-        There are none, or they cannot be read.
-    """
+    """Refuse a secured address without certificates for it, before a Client hangs."""
     try:
         known = security.get_connection_args("client")
     except (OSError, ValueError) as error:  # ssl's errors are OSErrors

@@ -74,17 +74,13 @@ class Flight:
     key : str
         Key of the first copy, and the beginning of those of the others.
     copies : list of Future
-        Those that may still bring the result.
-    n_submitted : int
-        How many were submitted.
+        Those of the submitted ones that may still bring the result.
     since : float
-        When the last one was, or was looked for.
+        When the last one was submitted, or looked for.
     n_lost : int
         Times that all copies were lost, which is no fault of the job.
-    errors : list of Exception
-        Errors of the task, in the order in which they came.
-    failed_on : set of str
-        Workers on which the task raised them.
+    errors, failed_on
+        What the task raised, in that order, and on which workers.
     """
 
     job: Job
@@ -173,20 +169,9 @@ class Watch:
 
 
 class Map:
-    """Jobs, and how each is to be run.
+    """A map in flight: `sent` and `state` are the source and the state as workers get them.
 
-    Parameters
-    ----------
-    runtime : DaskRuntime
-        Whose client, window and watch are used.
-    task : callable
-        Runs on workers.
-    source : AbstractSource
-        What it reads.
-    sent, state : Broadcast
-        The source and the state, as workers get them.
-    divisible : bool
-        The result of a job may come in parts, one for each half of its blocks.
+    Where `divisible` the result of a job may come in parts, one for each half of its blocks.
     """
 
     def __init__(
@@ -335,7 +320,7 @@ class Map:
         flight.errors.append(error)
         if (where := getattr(error, WHERE, None)) is not None:
             flight.failed_on.add(where)
-        if len(flight.errors) == TRIES or self._runtime.addresses() <= flight.failed_on:
+        if len(flight.errors) == TRIES or set(self._runtime.workers()) <= flight.failed_on:
             raise flight.errors[0]
 
     def _await(self, flight: Flight) -> Any:
@@ -376,7 +361,7 @@ class Map:
             runtime.watch.avoid(its_own)
         elif its_own and not its_own <= silent:
             return  # jobs of this map may well take that long
-        if runtime.watch.others(runtime.addresses()):
+        if runtime.watch.others(runtime.workers()):
             for broadcast in (self._sent, self._state):  # who has its bytes may be who hangs
                 broadcast.renew()
             self._submit(flight)
