@@ -32,14 +32,15 @@ from dhsic.passes.survivors import AbstractSurvivors
 from dhsic.passes.task import AbstractPass, Columns, Tile
 from dhsic.runtime.base import Job
 from dhsic.sources.base import Block, group_chunks, regular_edges, run_of
-from dhsic.sources.writing import BLOSC_LEVEL
 
 #: Chunks in what a task reads: the ones at both ends are read in part, and by two tasks.
 CHUNKS_PER_BLOCK = 4
 #: Bytes of a chunk, at least.
 CHUNK_BYTES = 512 << 10
-#: Bytes at its end that hold its checksum, and how values that are not packed are written.
-CHECKSUM, CODEC = 4, Blosc("zstd", BLOSC_LEVEL, Blosc.AUTOSHUFFLE)
+#: Bytes at its end that hold its checksum.
+CHECKSUM = 4
+#: How values that are not packed are written: dosages take 5% more than at level 5, 5 times faster.
+CODEC = Blosc("zstd", 1, Blosc.AUTOSHUFFLE)
 #: Tasks that write, at most, and stored blocks that each reads at least: two tasks read the one
 #: between.
 MOST_WRITERS, BLOCKS_PER_WRITER = 1024, 4
