@@ -24,7 +24,7 @@ from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import AbstractBandwidth, Grid, Known
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.table import check_overflow
-from dhsic.passes.groups import AbstractCandidates, Membership, group_gains
+from dhsic.passes.groups import AbstractCandidates
 from dhsic.passes.refinement import refined
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum, survivors_of
@@ -170,14 +170,12 @@ class ExactScorer(AbstractScorer):
             )
             gains = self._candidates.summed(S, of_features)
             return gains, -float(gains.sum()), record | self._beside
-        if isinstance(self._candidates, Membership):
-            gains, record = group_gains(self._candidates, self._data, question, S, joining=False)
-        else:
-            gains, record = refined(self._engines(question), self._data, S, n, self._first)
+        engines = self._engines(question)
+        gains, record = self._candidates.gains(engines, self._data, S, n, self._first)
         return gains, question.hsic, record | self._beside
 
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
-        if isinstance(self._candidates, Membership):  # there is one engine
+        if not self._candidates.has_engines:
             return ""
         engines = self._engines(self._asked(sigma))
         self._first = engines.advice(self._data.facts(left), gains, n)

@@ -30,9 +30,8 @@ from dhsic.passes.dependence import (
     lasting_gains,
     own_labels,
 )
-from dhsic.passes.groups import AbstractCandidates, Membership, group_gains
+from dhsic.passes.groups import AbstractCandidates
 from dhsic.passes.landmarks import LandmarkSum
-from dhsic.passes.refinement import refined
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum
 from dhsic.passes.task import Measure
@@ -152,11 +151,8 @@ class SourceForward(AbstractRoundDependence):
         self, question: AnyQuestion, S: Index, n: int, *, aloud: bool = True
     ) -> tuple[Float, dict[str, Any]]:
         """Gains of S, good enough to place the n largest, and a record of what it took."""
-        if isinstance(self._candidates, Membership):
-            assert isinstance(question, Question), "groups are scored from m x m matrices"
-            groups = self._candidates
-            return group_gains(groups, self.data, question, S, joining=True, aloud=aloud)
-        if self.choices.kernel.is_additive:
+        candidates = self._candidates
+        if self.choices.kernel.is_additive and candidates.has_engines:
             assert isinstance(question, Question), "low rank is for kernels that are not additive"
             asked, definition = question, self.choices.by_definition
             losses, record = self._lasting.of(
@@ -165,9 +161,10 @@ class SourceForward(AbstractRoundDependence):
                 lambda every: lasting_gains(asked, self.data, every, by_definition=definition),
             )
             return -losses, record  # what removal would cost
-        engines = self._engines(question)
-        gains, record = refined(engines, self.data, S, n, self._first, aloud=aloud)
-        del record["error_bound_used"]  # of one engine before the last, which measures its own
+        gains, record = candidates.gains(
+            self._engines(question), self.data, S, n, self._first, joining=True, aloud=aloud
+        )
+        record.pop("error_bound_used", None)  # of one before the last, which measures its own
         if isinstance(question, LowRankQuestion):
             record |= self._certificate(question, S, gains, n)
         return gains, record
@@ -222,8 +219,8 @@ class SourceForward(AbstractRoundDependence):
 
     def _advise(self, question: AnyQuestion, left: Index, gains: Float, n: int) -> str:
         """Choose what scores the next round first; in words, which a resumed run reads."""
-        if isinstance(self._candidates, Membership) or self.choices.kernel.is_additive:
-            return ""  # there is one engine
+        if not self._candidates.has_engines or self.choices.kernel.is_additive:
+            return ""
         self._first = self._engines(question).advice(self.data.facts(left), gains, n)
         return self._first.name
 

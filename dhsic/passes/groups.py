@@ -8,15 +8,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dhsic._typing import Float, Index, Mask
-from dhsic.engines.base import Question
 from dhsic.engines.direct import TILE_ENTRIES, Direct, DirectState
+from dhsic.engines.refine import AbstractEngines, EngineChoice
 from dhsic.kernels.statistic import AbstractSums, Statistic, zero_upper
 from dhsic.passes.reader import merged
+from dhsic.passes.refinement import refined
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.task import TILE, AbstractPass, Tile, cut
 from dhsic.runtime.base import Job
@@ -28,6 +29,9 @@ JOB_FEATURES, OPEN_GROUPS = 2048, 4
 
 class AbstractCandidates(ABC):
     """What may be removed or added, and the features of each."""
+
+    #: Whether rounds have several engines to choose from.
+    has_engines: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._alive: Mask = np.empty(0, dtype=bool)
@@ -54,6 +58,23 @@ class AbstractCandidates(ABC):
     def mean_size(self) -> float:
         """Features of a candidate, on average: sigma is the same for all of a round."""
 
+    @abstractmethod
+    def gains(
+        self,
+        engines: AbstractEngines,
+        data: ScaledReader,
+        S: Index,
+        n: int,
+        choice: EngineChoice | None,
+        *,
+        joining: bool = False,
+        aloud: bool = True,
+    ) -> tuple[Float, dict[str, Any]]:
+        """Gains of candidates S, (s,), good enough to place the n largest, and a record.
+
+        `choice` is of the first engine; where `aloud` the reporter of `data` hears of it.
+        """
+
 
 class Singles(AbstractCandidates):
     """Features, each for itself."""
@@ -72,6 +93,19 @@ class Singles(AbstractCandidates):
     def mean_size(self) -> float:
         return 1.0
 
+    def gains(
+        self,
+        engines: AbstractEngines,
+        data: ScaledReader,
+        S: Index,
+        n: int,
+        choice: EngineChoice | None,
+        *,
+        joining: bool = False,
+        aloud: bool = True,
+    ) -> tuple[Float, dict[str, Any]]:
+        return refined(engines, data, S, n, choice, aloud=aloud)
+
 
 class Membership(AbstractCandidates):
     """Which features are in which group.
@@ -81,6 +115,8 @@ class Membership(AbstractCandidates):
     codes : (d,) int64
         Group of each feature, from 0.
     """
+
+    has_engines = False
 
     def __init__(self, codes: Index) -> None:
         super().__init__()
@@ -114,6 +150,28 @@ class Membership(AbstractCandidates):
         groups = self.every
         return self.features(groups).size / groups.size
 
+    def gains(
+        self,
+        engines: AbstractEngines,
+        data: ScaledReader,
+        S: Index,
+        n: int,
+        choice: EngineChoice | None,
+        *,
+        joining: bool = False,
+        aloud: bool = True,
+    ) -> tuple[Float, dict[str, Any]]:
+        """By definition."""
+        question = engines.question
+        state, sums = Direct().prepare(question), question.kernel.sums
+        score = ScoreGroups(state, sums, self.sizes, joining)
+        gains = np.empty(S.size)
+        for groups, found in data.reader.map(score, self.jobs(data, S)):
+            gains[np.searchsorted(S, groups)] = found
+            if aloud:
+                data.tell(len(groups))
+        return gains, {"engine": f"groups: {S.size}"}
+
     def jobs(self, data: ScaledReader, groups: Index) -> list[Job]:
         """Jobs that read whole groups, a few of them open at a time."""
         out: list[Job] = []
@@ -140,26 +198,6 @@ class Membership(AbstractCandidates):
             size += n
             ends.append(last)
         return batches
-
-
-def group_gains(
-    membership: Membership,
-    data: ScaledReader,
-    question: Question,
-    S: Index,
-    *,
-    joining: bool,
-    aloud: bool = True,
-) -> tuple[Float, dict[str, Any]]:
-    """Gains of the groups S by definition, (s,), and a record of what it took."""
-    sums = question.kernel.sums
-    score = ScoreGroups(Direct().prepare(question), sums, membership.sizes, joining)
-    gains = np.empty(S.size)
-    for groups, found in data.reader.map(score, membership.jobs(data, S)):
-        gains[np.searchsorted(S, groups)] = found
-        if aloud:
-            data.tell(len(groups))
-    return gains, {"engine": f"groups: {S.size}"}
 
 
 @dataclass(frozen=True, slots=True)
