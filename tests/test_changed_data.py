@@ -487,7 +487,7 @@ def test_groups_find_it(store, tmp_path):
 def reread(monkeypatch):
     """Nothing is kept apart: every round reads the store, as with data that do not fit."""
     monkeypatch.setattr("dhsic.passes.reader.COMPACT_BYTES", 0)
-    monkeypatch.setattr("dhsic.passes.reader.THINNED", D + 1)
+    monkeypatch.setattr("dhsic.passes.reader.COMPACTING", D + 1)
 
 
 def between(number, act):
@@ -663,7 +663,7 @@ def test_commands_end_with_their_exit_codes(store, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("dhsic.storage.checkpoint.Checkpoint.save", saved)
         patch.setattr("dhsic.passes.reader.COMPACT_BYTES", 0)
-        patch.setattr("dhsic.passes.reader.THINNED", D + 1)
+        patch.setattr("dhsic.passes.reader.COMPACTING", D + 1)
         said = told(run(*select, "--checkpoint", kept, "--no-progress", code=3))
         assert re.search(
             r"The values of \d+ features \(.*\) are not those that the first pass", said

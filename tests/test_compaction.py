@@ -55,7 +55,7 @@ def test_packed_values_are_read_again(values, n_parts, tile):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dhsic.passes.packing.TILE_VALUES", tile)
         parts = [form.encode(part) for part in np.array_split(values, n_parts) if len(part)]
-        settled = form.settled(span for _, span in parts)
+        settled = form.covering(span for _, span in parts)
         kept = np.concatenate([part for part, _ in parts])
         assert kept.shape == (len(values), form.length)
         assert kept.nbytes == len(values) * form.bytes_per_feature
@@ -72,9 +72,9 @@ def test_the_first_value_lies_lowest():
 def test_too_many_values_are_not_packed():
     form, plain = forms(5, np.int8)
     assert form.encode(np.array([[0, 1, 2, 3, 4]], dtype=np.int8))[1] == (0, 4)
-    assert form.settled([(0, 2), (3, 4)]) is None
-    assert form.settled([(0, 2), (-1, 1)]) == Form(5, np.dtype(np.int8), packed=True, lowest=-1)
-    assert plain.settled([(0, 0)] * 2) == plain
+    assert form.covering([(0, 2), (3, 4)]) is None
+    assert form.covering([(0, 2), (-1, 1)]) == Form(5, np.dtype(np.int8), packed=True, lowest=-1)
+    assert plain.covering([(0, 0)] * 2) == plain
     assert [forms(5, dtype)[0].packed for dtype in ("u1", "i2", "f4", "?")] == [True, *[False] * 3]
 
 

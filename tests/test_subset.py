@@ -155,7 +155,7 @@ def test_the_ranking_is_that_of_a_store_of_those_features(stores, monkeypatch, h
     whole_store, part, kept, trait = stores
     if not compact:  # read from where they are stored, in every pass
         monkeypatch.setattr(reader, "COMPACT_BYTES", 0)
-        monkeypatch.setattr(reader, "THINNED", 1000)
+        monkeypatch.setattr(reader, "COMPACTING", 1000)
     runtime = Threads(2)
     found = dhsic.select(
         SubsetSource(open_source(whole_store), kept), trait, runtime=runtime, **METHODS[how]

@@ -156,7 +156,7 @@ class LowRankScorer(AbstractScorer):
         if self._choices.kernel.is_additive:
             gains, record = self._lasting.of(S, self.sum.features, self._score_for_good)
             return gains, -float(gains.sum()), record | NO_ERROR
-        state, certificate = self._settle(sigma, S, n)
+        state, certificate = self._fit_within(sigma, S, n)
         orders = orders_for(self._choices.kernel, sigma, self._data.facts(S), self._data.n_samples)
         steep = bool((orders > LONGEST).any())
         rows = SampledRows.of(self._weights, self.sum.check) if steep else None
@@ -166,7 +166,7 @@ class LowRankScorer(AbstractScorer):
             certificate = EXACT
         elif self.sum.chosen.is_everyone:
             threshold = Threshold(self._asked(sigma), self._data, self._tolerance, S, n)
-            gains, band, certificate = threshold.settle(gains, certificate)
+            gains, band, certificate = threshold.scored(gains, certificate)
             exactly = f", exact: {band.size}" if band.size else ""
         else:
             certificate = certificate.at_threshold(gains, n, self._data.sizes(S))
@@ -203,7 +203,7 @@ class LowRankScorer(AbstractScorer):
         scorer.sum.restart(S)
         return scorer
 
-    def _settle(self, sigma: float, S: Index, n: int) -> tuple[RoundState, Certificate]:
+    def _fit_within(self, sigma: float, S: Index, n: int) -> tuple[RoundState, Certificate]:
         """A fit within the tolerance, or the best there is, and its certificate."""
         while True:
             state = self._fit(sigma)

@@ -69,7 +69,7 @@ class Form:
             return values, (0, 0)
         return pack(values), (int(values.min()), int(values.max()))
 
-    def settled(self, spans: Iterable[Span]) -> Form | None:
+    def covering(self, spans: Iterable[Span]) -> Form | None:
         """Return the form for all values between `spans`; None once they are too many to pack."""
         found: Span | None = None
         for span in spans:

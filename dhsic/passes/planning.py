@@ -14,7 +14,7 @@ from dhsic.linalg.quadratic import PANEL, form_flops
 from dhsic.memory import Promise, fitted, promise
 from dhsic.passes.landmarks import check_number, first_number, lowrank_tile, most_number
 from dhsic.passes.lowrank import CHEAP, FEW_FEATURES, MOST_SAMPLES, flops_of_round, sample_size
-from dhsic.passes.reader import COMPACT_BYTES, HOME_BYTES, THINNED, block_bytes
+from dhsic.passes.reader import COMPACT_BYTES, COMPACTING, HOME_BYTES, block_bytes
 from dhsic.passes.sums import EPOCH, FEW
 from dhsic.passes.task import Cost, exact_tile
 from dhsic.runtime.base import AbstractRuntime
@@ -100,7 +100,7 @@ def memory_of(
     def promised(budget: int) -> Promise:
         held = min(stored, HOME_BYTES if runtime.is_remote else budget)
         # Survivors are copied when so few are left; those that leave are in memory besides.
-        copied = held // (THINNED if plan.begins_thin else EPOCH)
+        copied = held // (COMPACTING if plan.begins_thin else EPOCH)
         return promise(
             n_samples=m,
             n_features=source.n_features,

@@ -1,10 +1,10 @@
 """Passes over chosen features of a source: which blocks, in which jobs, by which runtime.
 
-As features leave, blocks thin out, and the survivors are compacted: kept in memory where they fit
-a fixed budget, else rewritten to scratch once half of what is stored has left, so that all passes
-together decode a small multiple of one. On a cluster they go to scratch in either case. Whether,
-and the cut into jobs, depends on sizes and the source alone, never on where survivors are kept, so
-every run over the same data sums in the same order.
+As features leave, less and less of a block is needed, and the survivors are compacted: kept in
+memory where they fit a fixed budget, else rewritten to scratch once half of what is stored has
+left, so that all passes together decode a small multiple of one. On a cluster they go to scratch
+in either case. Whether, and the cut into jobs, depends on sizes and the source alone, never on
+where survivors are kept, so every run over the same data sums in the same order.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ HOME_BYTES = 128 << 20
 #: Flops of an exact round for each thread here that take no longer than a cluster takes to answer.
 HOME_FLOPS = 2e9
 #: Survivors are kept apart once what is stored is this many times as much.
-THINNED = 2
+COMPACTING = 2
 
 
 def block_width(m: int, d: int, itemsize: int) -> int:
@@ -97,7 +97,7 @@ def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
     """
     if n_features == n_stored:
         return n_bytes <= COMPACT_BYTES
-    return THINNED * n_features <= n_stored
+    return COMPACTING * n_features <= n_stored
 
 
 class Location(Enum):
@@ -171,10 +171,10 @@ class Execution(AbstractExecution):
         if place is Location.SCRATCH:
             return self._in_scratch(reader, features, form)
         gather = self._at_home if place is Location.HOME else self._in_memory
-        kept, settled = gather(reader, features, form)
-        if settled is None:
+        kept, found = gather(reader, features, form)
+        if found is None:
             return None
-        source = HeldSource(kept, settled, reader.source.missing_code)
+        source = HeldSource(kept, found, reader.source.missing_code)
         if place is Location.HOME:
             return reader.moved(source, features, runtime=Threads(), is_home=True)
         return reader.moved(source, features)
@@ -191,12 +191,12 @@ class Execution(AbstractExecution):
             kept[start : start + len(part)] = part
             return span
 
-        return kept, form.settled(reader.runtime.each(fill, zip(starts, jobs, strict=False)))
+        return kept, form.covering(reader.runtime.each(fill, zip(starts, jobs, strict=False)))
 
     def _at_home(self, reader: Reader, features: Index, form: Form) -> tuple[Array, Form | None]:
         """The same, once a cluster has read them."""
         parts = [form.encode(raw) for raw in reader.joined(Gather(), reader.jobs(features))]
-        return np.concatenate([part for part, _ in parts]), form.settled(s for _, s in parts)
+        return np.concatenate([part for part, _ in parts]), form.covering(s for _, s in parts)
 
     def _in_scratch(self, reader: Reader, features: Index, form: Form) -> Reader | None:
         place, source = reader.scratch_place, reader.source
@@ -208,15 +208,15 @@ class Execution(AbstractExecution):
             raise UnwritableError(str(error)) from error
         try:
             asked = Write(scratch, chunk, form), reader.rows
-            settled = form.settled(reader.runtime.map(run, source, jobs, asked))
+            found = form.covering(reader.runtime.map(run, source, jobs, asked))
         except BaseException:
             scratch.close()
             raise
-        if settled is None:
+        if found is None:
             scratch.close()
             return None
         missing, room = source.missing_code, reader.room
-        kept = ScratchSource(scratch, features.size, chunk, settled, missing, room)
+        kept = ScratchSource(scratch, features.size, chunk, found, missing, room)
         return reader.moved(kept, features, scratch=scratch)
 
     def _packs(self, reader: Reader, features: Index, form: Form) -> bool:
@@ -370,11 +370,6 @@ class Reader:
         if self.held is not None:
             return self
         return replace(self, source=ChecksummedSource.over(self.source, checksum, rows))
-
-    def thinned(self, features: Index) -> Reader:
-        """Reader of `features` alone once they are few of those that are stored; else this one."""
-        few = THINNED * features.size <= self.source.n_features
-        return self.compacted(features) if few else self
 
     def compacted(self, features: Index) -> Reader:
         """Reader of `features` alone, from memory or scratch; as it is where nothing is gained.

@@ -54,7 +54,7 @@ def refined(
     `choice` is of the first engine; where `aloud` the reporter of `data` hears of its scores.
     """
     d, facts = S.size, data.facts(S)
-    gains, errors, settled = np.zeros(d), np.zeros(d), np.zeros(d, dtype=bool)
+    gains, errors, sure = np.zeros(d), np.zeros(d), np.zeros(d, dtype=bool)
     open_, engine = np.arange(d), engines.first(facts, n, choice)
     passes: list[str] = []
     products = {"float32": 0, "float64": 0}
@@ -74,11 +74,11 @@ def refined(
         # What no number holds at this order and precision is for a dearer engine.
         lost = ~np.isfinite(new) & (not final)
         gains[open_], errors[open_] = np.where(lost, 0.0, new), np.where(lost, np.inf, error)
-        settled[open_] = final
-        errors[settled] = tie_width(gains) / 2
+        sure[open_] = final
+        errors[sure] = tie_width(gains) / 2
         passes.append(f"{engine.name}: {open_.size}")
         products[dtype_of(engine)] += engine.products(engines.question, some)
-        open_ = np.flatnonzero(engines.still_open(gains, errors, n) & ~settled)
+        open_ = np.flatnonzero(engines.still_open(gains, errors, n) & ~sure)
         if open_.size:
             engine = engines.then(facts, gains, errors, open_, n, caution)
     return gains, {
@@ -115,7 +115,7 @@ class Threshold:
     S: Index
     n: int
 
-    def settle(self, gains: Float, certificate: Certificate) -> tuple[Float, Index, Certificate]:
+    def scored(self, gains: Float, certificate: Certificate) -> tuple[Float, Index, Certificate]:
         """Gains, exact where the error could move them across it; which those are.
 
         The others are moved by the mean difference, which is no error of the order.

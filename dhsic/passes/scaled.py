@@ -152,7 +152,8 @@ class ScaledReader:
 
     def compact(self, S: Index) -> None:
         """Keep S apart once it is a small part of what is stored."""
-        self.reader = self.reader.thinned(S)
+        if S.size < self.reader.source.n_features:
+            self.reader = self.reader.compacted(S)
 
     def close(self) -> None:
         """Let go of scratch."""
