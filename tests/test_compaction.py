@@ -22,13 +22,12 @@ from stores import write_matrix
 import dhsic
 from dhsic.cli.exits import Command
 from dhsic.errors import ScratchError
+from dhsic.passes import execution, scratch
 from dhsic.passes import reader as reading
-from dhsic.passes import scratch
-from dhsic.passes.packing import Form, forms, pack
+from dhsic.passes.execution import Gather
 from dhsic.passes.reader import Reader, worth_compacting
 from dhsic.passes.scratch import LocalScratch, ScratchSource, writing_jobs
-from dhsic.passes.survivors import HeldSource
-from dhsic.passes.task import Gather
+from dhsic.passes.survivors import Form, HeldSource, forms, pack
 from dhsic.runtime.base import Job
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
@@ -53,7 +52,7 @@ def few_valued(draw):
 def test_packed_values_are_read_again(values, n_parts, tile):
     form = forms(values.shape[1], values.dtype)[0]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dhsic.passes.packing.TILE_VALUES", tile)
+        patch.setattr("dhsic.passes.survivors.TILE_VALUES", tile)
         parts = [form.encode(part) for part in np.array_split(values, n_parts) if len(part)]
         settled = form.covering(span for _, span in parts)
         kept = np.concatenate([part for part, _ in parts])
@@ -373,7 +372,7 @@ def in_scratch(runtime, act):
 @pytest.mark.usefixtures("to_scratch")
 def test_a_run_has_scratch_that_has_no_name(problem, place, monkeypatch):
     made, seen = [], []
-    monkeypatch.setattr(reading, "LocalScratch", lambda at: made.append(at) or LocalScratch(at))
+    monkeypatch.setattr(execution, "LocalScratch", lambda at: made.append(at) or LocalScratch(at))
     fit(problem, progress=lambda _: seen.extend(place.iterdir()))
     assert made[0] == place
     assert not seen
@@ -474,15 +473,15 @@ def test_a_place_that_is_not_there_is_told_of(tmp_path, rng, monkeypatch):
 RUN = """
 import sys, tempfile, time
 import dhsic, numpy as np
-from dhsic.passes import reader
+from dhsic.passes import execution, reader
 reader.COMPACT_BYTES = 0
 tempfile.tempdir = sys.argv[2]
 made = []
-class Scratch(reader.LocalScratch):
+class Scratch(execution.LocalScratch):
     def write(self, number, data):
         made.append(number)
         super().write(number, data)
-reader.LocalScratch = Scratch
+execution.LocalScratch = Scratch
 def hook(record):
     if made:
         print("scratch", flush=True)

@@ -16,7 +16,7 @@ from dhsic._typing import Float, Index, Mask
 from dhsic.engines.direct import TILE_ENTRIES, Direct, DirectState
 from dhsic.engines.refine import AbstractEngines, EngineChoice
 from dhsic.kernels.statistic import AbstractSums, Statistic, zero_upper
-from dhsic.passes.reader import merged
+from dhsic.passes.execution import merged
 from dhsic.passes.refinement import refined
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.task import TILE, AbstractPass, Tile, cut

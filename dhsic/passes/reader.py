@@ -10,33 +10,28 @@ where survivors are kept, so every run over the same data sums in the same order
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Array, Index
+from dhsic._typing import Index
 from dhsic.accelerator import wanted_device
-from dhsic.passes.packing import Form, Span, around, fits, forms
-from dhsic.passes.scratch import (
-    AbstractScratch,
-    LocalScratch,
-    ScratchSource,
-    SharedScratch,
-    UnwritableError,
-    Write,
-    chunk_width,
-    writing_jobs,
+from dhsic.passes.execution import (
+    JOBS_PER_THREAD,
+    AbstractExecution,
+    Execution,
+    Extremes,
+    Location,
+    merged,
 )
-from dhsic.passes.survivors import HeldSource, RecutSource
-from dhsic.passes.task import AbstractPass, AbstractSum, Columns, Extremes, Gather, run
+from dhsic.passes.scratch import AbstractScratch, UnwritableError, chunk_width, writing_jobs
+from dhsic.passes.survivors import Form, RecutSource, around, fits, forms
+from dhsic.passes.task import AbstractPass, AbstractSum, Columns
 from dhsic.runtime.base import AbstractRuntime, Job
-from dhsic.runtime.threads import Threads, usable_cores
+from dhsic.runtime.threads import usable_cores
 from dhsic.sources.base import AbstractSource, Block
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.views import ChecksummedSource
@@ -51,8 +46,6 @@ SOME_BLOCKS, NARROW = 4, 32
 #: features.
 FEW_PARTIALS, WORTH_FEW = 4, 256
 MANY_PARTIALS, WORTH_MANY = 32, 2048
-#: Jobs of a pass for each thread of a cluster, where results are put one after the other.
-JOBS_PER_THREAD = 4
 #: Bytes of survivors, as they are kept (packed, if they can be), up to which all features are kept
 #: apart from the start: in memory where there is so much.
 COMPACT_BYTES = 512 << 20
@@ -98,133 +91,6 @@ def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
     if n_features == n_stored:
         return n_bytes <= COMPACT_BYTES
     return COMPACTING * n_features <= n_stored
-
-
-class Location(Enum):
-    """Where survivors are kept."""
-
-    MEMORY, HOME, SCRATCH, STORED = "memory", "memory of this process", "scratch", "the store"
-
-
-class AbstractExecution(ABC):
-    """How what a reader is asked for is done: in truth, or by a plan, which counts it."""
-
-    @abstractmethod
-    def map(self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
-        """Results of the pass over the jobs, in order."""
-
-    @abstractmethod
-    def joined(self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
-        """Results to be put one after the other, in order, whatever each of them is over."""
-
-    @abstractmethod
-    def added(self, reader: Reader, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
-        """Results added up, in the order of jobs."""
-
-    @abstractmethod
-    def keep(self, reader: Reader, features: Index, form: Form, place: Location) -> Reader | None:
-        """Reader of `features` in this form, there; None where they do not pack.
-
-        Raises
-        ------
-        UnwritableError
-            Scratch takes no more.
-        """
-
-
-class Execution(AbstractExecution):
-    """Through the runtime of the reader; a failure ends its scratch too."""
-
-    def map(self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
-        return self._through(reader.runtime.map, reader, a_pass, jobs)
-
-    def joined(self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
-        """A cluster gets a few jobs for each of its threads, since each takes it milliseconds."""
-        if reader.runtime.is_remote:
-            jobs = merged(jobs, JOBS_PER_THREAD * reader.runtime.n_workers)
-        return self._through(reader.runtime.joined, reader, a_pass, jobs)
-
-    def added(self, reader: Reader, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
-        total = a_pass.zero(reader.n_samples)
-        for part in self.map(reader, a_pass, jobs):
-            a_pass.add(total, part)
-        return total
-
-    def _through(
-        self,
-        way: Callable[..., Iterator[Any]],
-        reader: Reader,
-        a_pass: AbstractPass,
-        jobs: Sequence[Job],
-    ) -> Iterator[Any]:
-        try:
-            yield from way(run, reader.source, jobs, (a_pass, reader.rows))
-        except GeneratorExit:
-            raise
-        except BaseException:
-            reader.close()
-            raise
-
-    def keep(self, reader: Reader, features: Index, form: Form, place: Location) -> Reader | None:
-        if place is Location.STORED:
-            return reader.recut(features) if self._packs(reader, features, form) else None
-        if place is Location.SCRATCH:
-            return self._in_scratch(reader, features, form)
-        gather = self._at_home if place is Location.HOME else self._in_memory
-        kept, found = gather(reader, features, form)
-        if found is None:
-            return None
-        source = HeldSource(kept, found, reader.source.missing_code)
-        if place is Location.HOME:
-            return reader.moved(source, features, runtime=Threads(), is_home=True)
-        return reader.moved(source, features)
-
-    def _in_memory(self, reader: Reader, features: Index, form: Form) -> tuple[Array, Form | None]:
-        """What is kept of the features, and in which form, once threads here have read them."""
-        kept = np.empty((features.size, form.length), dtype=form.kept_dtype)
-        jobs = reader.jobs(features)
-        starts = np.cumsum([0, *(job.payload[0].local.size for job in jobs)])
-
-        def fill(place: tuple[int, Job]) -> Span:
-            start, job = place
-            part, span = form.encode(run(reader.source, job, (Gather(), reader.rows)))
-            kept[start : start + len(part)] = part
-            return span
-
-        return kept, form.covering(reader.runtime.each(fill, zip(starts, jobs, strict=False)))
-
-    def _at_home(self, reader: Reader, features: Index, form: Form) -> tuple[Array, Form | None]:
-        """The same, once a cluster has read them."""
-        parts = [form.encode(raw) for raw in reader.joined(Gather(), reader.jobs(features))]
-        return np.concatenate([part for part, _ in parts]), form.covering(s for _, s in parts)
-
-    def _in_scratch(self, reader: Reader, features: Index, form: Form) -> Reader | None:
-        place, source = reader.scratch_place, reader.source
-        assert place is not None, "scratch has a place"
-        jobs, chunk = reader.writing(features, form)
-        try:
-            scratch = SharedScratch(place) if reader.runtime.is_remote else LocalScratch(place)
-        except OSError as error:
-            raise UnwritableError(str(error)) from error
-        try:
-            asked = Write(scratch, chunk, form), reader.rows
-            found = form.covering(reader.runtime.map(run, source, jobs, asked))
-        except BaseException:
-            scratch.close()
-            raise
-        if found is None:
-            scratch.close()
-            return None
-        missing, room = source.missing_code, reader.room
-        kept = ScratchSource(scratch, features.size, chunk, found, missing, room)
-        return reader.moved(kept, features, scratch=scratch)
-
-    def _packs(self, reader: Reader, features: Index, form: Form) -> bool:
-        """Whether values can be kept in this form, where it matters: it takes a pass."""
-        d, s = reader.source.n_features, features.size
-        if not form.packed or worth_compacting(s, d, s * reader.bytes_per_feature):
-            return True  # they are kept as they are, if not packed: the same cut
-        return fits(around(reader.map(Extremes(), reader.jobs(features))))
 
 
 @dataclass(frozen=True)
@@ -440,6 +306,13 @@ class Reader:
         self.close()
         return replace(self, source=source, held=features, rows=None, scratch=scratch, **changes)
 
+    def packs(self, features: Index, form: Form) -> bool:
+        """Whether values can be kept in this form, where it matters: it takes a pass."""
+        d, s = self.source.n_features, features.size
+        if not form.packed or worth_compacting(s, d, s * self.bytes_per_feature):
+            return True  # they are kept as they are, if not packed: the same cut
+        return fits(around(self.map(Extremes(), self.jobs(features))))
+
     def recut(self, features: Index) -> Reader:
         """Reader of features where they are, in the jobs in which they would be read elsewhere."""
         at, source = self._places(features), self.source
@@ -479,16 +352,3 @@ def n_partials(n_features: int, worth_many: int = WORTH_MANY) -> int:
     """
     few = min(FEW_PARTIALS, n_features // WORTH_FEW)
     return max(1, max(few, min(MANY_PARTIALS, n_features // worth_many)) // 2 * 2)
-
-
-def merged(jobs: Sequence[Job], n: int) -> list[Job]:
-    """The same jobs in at most n, consecutive ones together."""
-    n = min(n, len(jobs))
-    edges = [len(jobs) * i // max(n, 1) for i in range(n + 1)]
-    out = []
-    for a, b in pairwise(edges):
-        some = jobs[a:b]
-        out.append(
-            Job(tuple(x for j in some for x in j.blocks), tuple(x for j in some for x in j.payload))
-        )
-    return out

@@ -14,7 +14,8 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.engines.base import AbstractEngine, FeatureStats
-from dhsic.passes.reader import AbstractExecution, Execution, Reader
+from dhsic.passes.execution import AbstractExecution, Execution
+from dhsic.passes.reader import Reader
 from dhsic.passes.task import AbstractPass, Score, Values
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.sources.base import AbstractSource

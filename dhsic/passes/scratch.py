@@ -27,8 +27,7 @@ from numcodecs import Blosc
 
 from dhsic._typing import Array, Index
 from dhsic.errors import ScratchError
-from dhsic.passes.packing import Form, Span, around, fits
-from dhsic.passes.survivors import AbstractSurvivors
+from dhsic.passes.survivors import AbstractSurvivors, Form, Span, around, fits
 from dhsic.passes.task import AbstractPass, Columns, Tile
 from dhsic.runtime.base import Job
 from dhsic.sources.base import Block, group_chunks, regular_edges, run_of

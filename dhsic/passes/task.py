@@ -20,7 +20,6 @@ from dhsic._typing import Array, Float, Index
 from dhsic.accelerator import accelerator, wanted_device
 from dhsic.engines.base import AbstractEngine, FeatureStats
 from dhsic.kernels.statistic import AbstractSums, zero_upper
-from dhsic.passes.packing import Span, around
 from dhsic.runtime.base import Job
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Codes, Scaling, measure, standardise
@@ -186,23 +185,6 @@ def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | Non
         for block, columns in zip(job.blocks, job.payload, strict=True)
     )
     return a_pass.over(blocks, source.n_samples if rows is None else len(rows))
-
-
-@dataclass(frozen=True, slots=True)
-class Gather(AbstractPass):
-    """Stored values, (c, m)."""
-
-    def over(self, blocks: Iterator[Tile], m: int) -> Array:
-        parts = [block.raw for block in blocks]
-        return np.concatenate(parts) if len(parts) > 1 else parts[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Extremes(AbstractPass):
-    """Least and greatest of the stored values."""
-
-    def over(self, blocks: Iterator[Tile], m: int) -> Span:
-        return around((int(b.raw.min()), int(b.raw.max())) for b in blocks if b.raw.size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.kernels.statistic import AbstractSums
-from dhsic.passes.packing import Form
-from dhsic.passes.reader import AbstractExecution, Location, Reader
+from dhsic.passes.execution import AbstractExecution, Location
+from dhsic.passes.reader import Reader
+from dhsic.passes.survivors import Form
 from dhsic.passes.task import AbstractPass, AbstractSizedPass, AbstractSum, Cost, Tile
 from dhsic.runtime.base import Job
 from dhsic.runtime.threads import Threads

@@ -22,7 +22,8 @@ import numpy as np
 from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.linalg.quadratic import Quadratic, form_flops
-from dhsic.passes.reader import JOBS_PER_THREAD, block_width
+from dhsic.passes.execution import JOBS_PER_THREAD
+from dhsic.passes.reader import block_width
 from dhsic.passes.task import TILE
 from dhsic.plans.dry import Step
 from dhsic.plans.rounds import Work
