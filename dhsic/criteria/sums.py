@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
+from dhsic.engines.levels import level_indicators
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import (
     MEDIAN_SAMPLES,
@@ -94,19 +95,6 @@ def _weights(r: int) -> Float:
     return signs
 
 
-def levels_of(X: Float, q: int) -> tuple[Float, Float]:
-    """Levels (c, q) of features (c, m) with q each, and indicators (c, q, m)."""
-    c, m = X.shape
-    levels, indicators = np.empty((c, q)), np.empty((c, q, m))
-    left = np.ones((c, m), dtype=bool)
-    for k in range(q):
-        levels[:, k] = X[np.arange(c), np.argmax(left, axis=1)]
-        here = levels[:, k, None] == X
-        indicators[:, k] = here
-        left &= ~here
-    return levels, indicators
-
-
 def gaussian(points: Float, sigma: Any) -> Float:
     """Gaussian kernel between points (..., q) of a line, (..., q, q); sigma scalar or (...)."""
     D = points[..., :, None] - points[..., None, :]
@@ -147,8 +135,8 @@ def kernel_sums(
 
 def _by_levels(X: Float, q: int, sigma: Float, B: Float, w: Float) -> tuple[Float, Float]:
     """``sum_kl K_kl (U diag(w) U')_kl`` with ``U = 1' B``, and ``sum_kl K_kl^2 m_k m_l``."""
-    levels, indicators = levels_of(X, q)
-    K = gaussian(levels, sigma)  # (c, q, q)
+    levels, found = level_indicators(X, q)
+    K, indicators = gaussian(levels.T, sigma), found.transpose(1, 0, 2)  # (c, q, q), (c, q, m)
     U = indicators @ B  # (c, q, g)
     counts = indicators.sum(axis=2)  # (c, q)
     inner = ((K @ (U * w)) * U).sum(axis=(1, 2))

@@ -75,7 +75,7 @@ def _gains(
 ) -> Float:
     """Gains of features with q levels each; NumPy's, as those of `level_gains`."""
     xp = namespace_of(X)
-    levels, indicators = _indicators(X, q)  # (q, c), (q, c, m)
+    levels, indicators = level_indicators(X, q)  # (q, c), (q, c, m)
     F = kernel.factor(xp.square(levels[:, None, :] - levels[None, :, :]), sigma)  # (q, q, c)
     mild = host(xp.max(F, axis=(0, 1)) <= STEEP)
     if mild.all():  # the common case, without a copy
@@ -99,8 +99,8 @@ def _by_row_sums(
     return host(gains)
 
 
-def _indicators(X: Array, q: int) -> tuple[Float, Float]:
-    """Levels in the order in which they occur, and where each feature has them."""
+def level_indicators(X: Array, q: int) -> tuple[Float, Float]:
+    """Levels (q, c) in the order in which they occur, and where each feature has them (q, c, m)."""
     xp = namespace_of(X)
     c, m = X.shape
     levels, indicators = zeros((q, c), like=X), zeros((q, c, m), like=X)

@@ -164,11 +164,11 @@ def test_features(
         missing_code=missing_code,
     )
     source, labels, C = given.source, as_array(given.y, "y"), given.covariates
-    which, taken = _features_at(features, source), _rows_at(rows, source.n_samples)
-    if C is not None and len(C) != source.n_samples:
+    which, m = _features_at(features, source), source.n_samples
+    taken = None if rows is None else _positions(as_array(rows, "rows"), m, "rows", "samples")
+    if C is not None and len(C) != m:
         raise InputError(
-            f"covariates have shape {C.shape} and there are {source.n_samples} samples; pass one "
-            "row a sample."
+            f"covariates have shape {C.shape} and there are {m} samples; pass one row a sample."
         )
     if taken is not None:
         is_matrix = label_kernel == "precomputed" and labels.ndim > 1
@@ -251,11 +251,6 @@ def _features_at(given: Any, source: AbstractSource) -> Index:
     if asked.dtype.kind in "OSUT":
         return _named(asked, source)
     return _positions(asked, d, "features", "features")
-
-
-def _rows_at(given: Any, m: int) -> Index | None:
-    """Positions of the samples to test on, None for all m of them."""
-    return None if given is None else _positions(as_array(given, "rows"), m, "rows", "samples")
 
 
 def _named(asked: Array, source: AbstractSource) -> Index:

@@ -25,7 +25,7 @@ from math import factorial, perm, prod
 import numpy as np
 from scipy.stats import norm, pearson3
 
-from dhsic._typing import Array, Float, Index
+from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.linalg.symmetric import Symmetric
 
@@ -66,13 +66,11 @@ def values_permuted(
     """
     rng = np.random.default_rng(seed)
     m, at_once = len(C.diagonal), max(1, BLOCK_BYTES // max(1, C.bytes_permuted))
-    blocks = [C.inner(P, forms) for P in _drawn(rng, m, n_permutations, at_once)]
+    blocks = []
+    for a in range(0, n_permutations, at_once):
+        n = min(at_once, n_permutations - a)
+        blocks.append(C.inner(np.stack([rng.permutation(m) for _ in range(n)]), forms))
     return np.concatenate(blocks, axis=1)
-
-
-def _drawn(rng: np.random.Generator, m: int, n: int, at_once: int) -> Iterator[Index]:
-    for a in range(0, n, at_once):
-        yield np.stack([rng.permutation(m) for _ in range(min(at_once, n - a))])
 
 
 def rounding_of(C: Symmetric, A: Symmetric) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import block_diag, coo_array, csr_array, hstack, issparse
 from scipy.sparse.csgraph import dijkstra
 
-from dhsic._typing import Array, Float, Index
+from dhsic._typing import Float, Index
 from dhsic.errors import InputError
 from dhsic.kernels.counting import AbstractCountingKernel, check_decay, check_length
 from dhsic.validation import as_array
@@ -61,9 +61,9 @@ class ShortestPaths(AbstractCountingKernel):
         InputError
             Graphs that are none, not undirected, or without any edge.
         """
-        graphs = _read(samples)
-        q, longest = len(graphs.labels), max(a.shape[0] for a in graphs.adjacencies)
-        found = [_pairs(a, codes, q, longest) for a, codes in graphs]
+        adjacencies, codes, labels = _read(samples)
+        q, longest = len(labels), max(A.shape[0] for A in adjacencies)
+        found = [_pairs(A, c, q, longest) for A, c in zip(adjacencies, codes, strict=True)]
         keys, columns = np.unique(np.concatenate([k for k, _ in found]), return_inverse=True)
         if keys.size == 0:
             raise InputError(
@@ -75,7 +75,6 @@ class ShortestPaths(AbstractCountingKernel):
         counts = coo_array((n, (rows, columns)), shape=(len(found), keys.size)).tocsr()
         pairs, lengths = np.divmod(keys, longest)
         first, second = np.divmod(pairs, q)
-        labels = graphs.labels
         triples = zip(first.tolist(), second.tolist(), lengths.tolist(), strict=True)
         return counts, [(labels[a], labels[b], length) for a, b, length in triples]
 
@@ -130,17 +129,18 @@ class Walks(AbstractCountingKernel):
             Graphs that are none, not undirected or without nodes, or more walks than float64
             counts exactly.
         """
-        graphs = _read(samples)
-        if not graphs.labels:
+        adjacencies, codes, labels = _read(samples)
+        if not labels:
             raise InputError(
-                f"None of {len(graphs.adjacencies)} graphs has a node: there are no walks to "
+                f"None of {len(adjacencies)} graphs has a node: there are no walks to "
                 "count. Pass graphs with nodes."
             )
         tables, names = [], []
-        for sequences, table in _walks(graphs, int(self.longest)):
-            kept = np.flatnonzero(_not_above_reverse(sequences))
+        for sequences, table in _walks(adjacencies, codes, len(labels), int(self.longest)):
+            listed = sequences.tolist()
+            kept = [i for i, s in enumerate(listed) if s <= s[::-1]]
             tables.append(table[:, kept])
-            names += [tuple(graphs.labels[a] for a in s) for s in sequences[kept].tolist()]
+            names += [tuple(labels[a] for a in listed[i]) for i in kept]
         order = sorted(range(len(names)), key=names.__getitem__)
         counts = csr_array(hstack(tables, format="csr")[:, order])
         return counts.astype(np.int64), [names[a] for a in order]
@@ -149,18 +149,6 @@ class Walks(AbstractCountingKernel):
         """``decay**edges``, twice for a sequence that stands for its reverse too; (n,)."""
         sides = np.array([1.0 if a == a[::-1] else 2.0 for a in names])
         return np.asarray(sides * np.power(float(self.decay), [len(a) - 1 for a in names]))
-
-
-@dataclass(frozen=True)
-class _Graphs:
-    """m graphs; `adjacencies` are csr (n, n), `codes` (n,) places of labels in `labels`, sorted."""
-
-    adjacencies: list[Any]
-    codes: list[Index]
-    labels: list[Any]
-
-    def __iter__(self) -> Iterator[tuple[Any, Index]]:
-        return zip(self.adjacencies, self.codes, strict=True)
 
 
 def _pairs(adjacency: Any, codes: Index, q: int, longest: int) -> tuple[Index, Index]:
@@ -181,18 +169,20 @@ def _pairs(adjacency: Any, codes: Index, q: int, longest: int) -> tuple[Index, I
     return distinct, counts.astype(np.int64)
 
 
-def _walks(graphs: _Graphs, longest: int) -> Iterator[tuple[Index, Any]]:
+def _walks(
+    adjacencies: list[Any], codes: list[Index], q: int, longest: int
+) -> Iterator[tuple[Index, Any]]:
     """For walks of 0, 1, ... edges: sequences of labels (n, edges + 1), counts csr (m, n).
 
     All graphs are one, with the nodes of each behind those of the one before: `ending` (nodes, n)
     counts the walks that end in a node, by sequence, and a product with the adjacency carries
     them on.
     """
-    q, m = len(graphs.labels), len(graphs.codes)
-    A = csr_array(block_diag(graphs.adjacencies, format="csr", dtype=np.float64))
-    label = np.concatenate(graphs.codes)
+    m = len(codes)
+    A = csr_array(block_diag(adjacencies, format="csr", dtype=np.float64))
+    label = np.concatenate(codes)
     nodes = np.arange(label.size)
-    owner = np.repeat(np.arange(m), [codes.size for codes in graphs.codes])
+    owner = np.repeat(np.arange(m), [c.size for c in codes])
     members = csr_array((np.ones(nodes.size), (owner, nodes)), shape=(m, nodes.size))
     ending = csr_array(np.ones((nodes.size, 1)))  # the empty walk, whose next node is any
     sequences = np.empty((1, 0), dtype=np.int64)
@@ -214,15 +204,8 @@ def _walks(graphs: _Graphs, longest: int) -> Iterator[tuple[Index, Any]]:
         yield sequences, table
 
 
-def _not_above_reverse(sequences: Index) -> Array:
-    """Which sequences (n, length) are not larger than their reverse, (n,) bool."""
-    differences = sequences - sequences[:, ::-1]
-    first = np.argmax(differences != 0, axis=1)
-    return np.asarray(differences[np.arange(len(first)), first] <= 0)
-
-
-def _read(graphs: Sequence[Any]) -> _Graphs:
-    """Graphs as the kernels want them; refuse what is none."""
+def _read(graphs: Sequence[Any]) -> tuple[list[Any], list[Index], list[Any]]:
+    """Adjacencies, csr (n, n), places (n,) of their nodes' labels, and all labels, sorted."""
     adjacencies: list[Any] = []
     given: list[list[Any] | None] = []
     for i, graph in enumerate(graphs):
@@ -243,7 +226,7 @@ def _read(graphs: Sequence[Any]) -> _Graphs:
     labels = sorted({label for each in named for label in each})
     place = {label: i for i, label in enumerate(labels)}
     codes = [np.array([place[label] for label in each], dtype=np.int64) for each in named]
-    return _Graphs(adjacencies, codes, labels)
+    return adjacencies, codes, labels
 
 
 def _adjacency(i: int, given: Any) -> Any:
