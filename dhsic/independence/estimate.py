@@ -113,7 +113,7 @@ def hsic(
     labels, C = matched(X, Y, covariates, by_position=by_position)
     spec = HsicSpec.of(labels, C, kernel, label_kernel, bandwidth, estimator)
     form = _form(spec, X, method, rank, tolerance, n_landmarks, random_state)
-    return form.hsic(form.sigma(spec.policy))
+    return form.values([form.sigma(spec.policy)])[0]
 
 
 def hsic_variance(

@@ -27,7 +27,7 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.hsic import check_estimator
-from dhsic.kernels.bandwidth import MEDIAN_SAMPLES, AbstractBandwidth, DistanceStats, Grid
+from dhsic.kernels.bandwidth import MEDIAN_SAMPLES, AbstractBandwidth, DistanceStats
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_kernels import COMPLETE, LabelMatrix
 from dhsic.kernels.statistic import Statistic
@@ -75,17 +75,9 @@ class HsicForm(ABC):
         """Squared distances of the pairs of `sample`, (n,)."""
         return DistanceStats(self.kernel, None, self.sample()).pair_distances()
 
-    def hsic(self, sigma: float) -> float:
-        """``<W, K>``."""
-        return self.values([sigma])[0]
-
     def sigma(self, policy: AbstractBandwidth) -> float:
         """Width by the policy; 1 for kernels that have none."""
-        if not self.kernel.has_bandwidth:
-            return 1.0
-        if isinstance(policy, Grid):
-            return policy.sigmas[int(np.argmax(self.values(policy.sigmas)))]
-        return policy(self, self.n_features)
+        return policy(self, self.n_features) if self.kernel.has_bandwidth else 1.0
 
 
 @dataclass(frozen=True, eq=False)

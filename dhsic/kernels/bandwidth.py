@@ -25,19 +25,19 @@ MEDIAN_SAMPLES = 4096
 EQUAL = 1e-10
 
 
-class Known(Protocol):
+class BandwidthStats(Protocol):
     """What a policy may ask about the surviving features."""
 
     def pair_distances(self) -> Float:
         """Squared distances of pairs of different samples, (n,): all pairs, or a fair part."""
 
-    def hsic(self, sigma: float) -> float:
-        """HSIC(sigma, S)."""
+    def values(self, sigmas: Sequence[float]) -> list[float]:
+        """HSIC(sigma, S) for every sigma."""
 
 
 @dataclass(frozen=True)
 class DistanceStats:
-    """`Known` from the statistic of all samples; W may be None where only distances are asked.
+    """From the statistic of all samples; W may be None where only distances are asked.
 
     Of kernels that sum no inner products the statistic are distances, not squared, and sigma is
     their coefficient.
@@ -61,17 +61,18 @@ class DistanceStats:
         D[EQUAL * largest >= D] = 0.0  # rounding of G, or what features that left leave behind
         return D[pairs]
 
-    def hsic(self, sigma: float) -> float:
+    def values(self, sigmas: Sequence[float]) -> list[float]:
         """``<W, K>``."""
-        assert self.W is not None, "policies that compare HSIC come with weights"
-        return hsic_value(self.kernel, sigma, self.W, self.statistic)
+        W = self.W
+        assert W is not None, "policies that compare HSIC come with weights"
+        return [hsic_value(self.kernel, sigma, W, self.statistic) for sigma in sigmas]
 
 
 class AbstractBandwidth(ABC):
     """Chooses sigma for the surviving features."""
 
     @abstractmethod
-    def __call__(self, known: Known, n_features: float) -> float:
+    def __call__(self, known: BandwidthStats, n_features: float) -> float:
         """Sigma for ``|S| = n_features``."""
 
 
@@ -81,7 +82,7 @@ class Fixed(AbstractBandwidth):
 
     sigma: float
 
-    def __call__(self, known: Known, n_features: float) -> float:
+    def __call__(self, known: BandwidthStats, n_features: float) -> float:
         return self.sigma
 
 
@@ -89,7 +90,7 @@ class Fixed(AbstractBandwidth):
 class Dimension(AbstractBandwidth):
     """Policy 3: ``1 / (2 |S|)``, the expected squared distance of standardised data being 2d."""
 
-    def __call__(self, known: Known, n_features: float) -> float:
+    def __call__(self, known: BandwidthStats, n_features: float) -> float:
         return 1.0 / (2.0 * n_features)
 
 
@@ -100,7 +101,7 @@ class Median(AbstractBandwidth):
     Pairs at distance 0 count only if they are not the majority.
     """
 
-    def __call__(self, known: Known, n_features: float) -> float:
+    def __call__(self, known: BandwidthStats, n_features: float) -> float:
         return sigma_of_median(known.pair_distances())
 
 
@@ -110,8 +111,8 @@ class Grid(AbstractBandwidth):
 
     sigmas: tuple[float, ...]
 
-    def __call__(self, known: Known, n_features: float) -> float:
-        return self.sigmas[int(np.argmax([known.hsic(sigma) for sigma in self.sigmas]))]
+    def __call__(self, known: BandwidthStats, n_features: float) -> float:
+        return self.sigmas[int(np.argmax(known.values(self.sigmas)))]
 
 
 def hsic_value(kernel: AbstractKernel, sigma: float, W: Float, statistic: Statistic) -> float:

@@ -11,7 +11,7 @@ Rows of a base matrix at the landmarks are computed from inner products where th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -136,11 +136,8 @@ def landmark_statistic(X: Array, rows: Index) -> Landmarks:
 
 
 @dataclass(frozen=True)
-class KnownLandmarks:
-    """What policies for the width may know (`dhsic.kernels.bandwidth.Known`), from landmarks.
-
-    `value` is HSIC as a function of sigma.
-    """
+class LandmarkStats:
+    """What policies for the width may ask, from landmarks; `value` is HSIC for a sigma."""
 
     landmarks: Landmarks
     value: Callable[[float], float]
@@ -155,9 +152,9 @@ class KnownLandmarks:
         counted = ~is_landmark | (np.arange(len(norms)) > rows[:, None])
         return np.asarray(D[counted])
 
-    def hsic(self, sigma: float) -> float:
-        """HSIC(sigma, S) by the factor."""
-        return self.value(sigma)
+    def values(self, sigmas: Sequence[float]) -> list[float]:
+        """By the factor."""
+        return [self.value(sigma) for sigma in sigmas]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from dhsic.algorithms.state import SelectionState
 from dhsic.engines.base import Question
 from dhsic.engines.refine import EngineChoice, RemovalEngines, largest, tie_width
 from dhsic.errors import InputError
-from dhsic.kernels.bandwidth import AbstractBandwidth, Grid, Known
+from dhsic.kernels.bandwidth import AbstractBandwidth, BandwidthStats, Grid
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.table import check_overflow
 from dhsic.passes.groups import AbstractCandidates
@@ -80,7 +80,7 @@ class AbstractScorer(ABC):
         """Follow to the features S; what scores their round: this, or what takes over."""
 
     @abstractmethod
-    def known(self) -> Known:
+    def known(self) -> BandwidthStats:
         """What policies for the bandwidth may ask."""
 
     @abstractmethod
@@ -150,7 +150,7 @@ class ExactScorer(AbstractScorer):
             self.sum.move_to(S)
         return self
 
-    def known(self) -> Known:
+    def known(self) -> BandwidthStats:
         return self.sum.known(self._choices.kernel, self._W)
 
     def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:

@@ -137,7 +137,7 @@ class SourceForward(AbstractRoundDependence):
         kernel = self.choices.kernel
         known = DistanceStats(kernel, self._W, Statistic.of(G))
         sigma = self.choices.bandwidth(known, n_features) if kernel.has_bandwidth else 1.0
-        return known.hsic(sigma)
+        return known.values([sigma])[0]
 
     def _values(self, T: Index) -> Float:
         """Standardised features, (t, m) float64, kept from round to round."""

@@ -17,12 +17,12 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.engines.base import LowRankQuestion
-from dhsic.kernels.bandwidth import Known
+from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import Statistic, add_packed, packed, zero_upper
 from dhsic.linalg.blas import add_products
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.lowrank.base import KnownLandmarks, Landmarks
+from dhsic.lowrank.base import Landmarks, LandmarkStats
 from dhsic.lowrank.projections import Cholesky
 from dhsic.passes.reader import WORTH_MANY, grouped
 from dhsic.passes.scaled import ScaledReader
@@ -173,12 +173,12 @@ class LandmarkSum(AbstractFeatureSum):
     def longest(self) -> float:
         return float(self.norms.max())
 
-    def known(self, kernel: AbstractKernel, W: LowRankSymmetric) -> Known:
+    def known(self, kernel: AbstractKernel, W: LowRankSymmetric) -> BandwidthStats:
         """Distances among landmarks, and HSIC by their factor."""
         every = self._some(np.arange(len(self.chosen.rows)))
         rows = self.chosen.rows
         among = Landmarks(every.inner[:, rows], every.norms[rows], np.arange(rows.size))
-        return KnownLandmarks(among, lambda sigma: self.question(kernel, sigma, W).hsic)
+        return LandmarkStats(among, lambda sigma: self.question(kernel, sigma, W).hsic)
 
     def question(
         self, kernel: AbstractKernel, sigma: float, W: LowRankSymmetric

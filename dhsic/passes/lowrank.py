@@ -27,9 +27,9 @@ from dhsic.engines.certificate import EXACT, Certificate, certify, row_errors
 from dhsic.engines.levels import gains_from_sums
 from dhsic.engines.lowrank import LONGEST, LowRank, SampledRows, orders_for
 from dhsic.engines.refine import in_low_rank
-from dhsic.kernels.bandwidth import Known
+from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.lowrank.base import BaseRows, KnownLandmarks
+from dhsic.lowrank.base import BaseRows, LandmarkStats
 from dhsic.lowrank.residuals import predictive
 from dhsic.lowrank.spectral import Spectral
 from dhsic.memory import release_pages
@@ -149,8 +149,8 @@ class LowRankScorer(AbstractScorer):
             self.sum.move_to(S)
         return self
 
-    def known(self) -> Known:
-        return KnownLandmarks(self.sum.fit, self._hsic)
+    def known(self) -> BandwidthStats:
+        return LandmarkStats(self.sum.fit, self._hsic)
 
     def scores(self, sigma: float, S: Index, n: int) -> tuple[Float, float, dict[str, Any]]:
         if self._choices.kernel.is_additive:

@@ -16,7 +16,7 @@ import numpy as np
 from dhsic._typing import Float, Index
 from dhsic.algorithms.state import SelectionState
 from dhsic.engines.base import AnyQuestion, Question
-from dhsic.kernels.bandwidth import DistanceStats, Known
+from dhsic.kernels.bandwidth import BandwidthStats, DistanceStats
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import AbstractSums, Statistic, zero_upper
 from dhsic.passes.reader import grouped, positions
@@ -80,7 +80,7 @@ class AbstractFeatureSum(ABC):
         """Largest squared norm of a sample."""
 
     @abstractmethod
-    def known(self, kernel: AbstractKernel, W: Any) -> Known:
+    def known(self, kernel: AbstractKernel, W: Any) -> BandwidthStats:
         """What policies for the bandwidth may ask."""
 
     @abstractmethod
@@ -177,7 +177,7 @@ class SquareSum(AbstractFeatureSum):
     def longest(self) -> float:
         return float(self.statistic.diagonal.max())
 
-    def known(self, kernel: AbstractKernel, W: Any) -> Known:
+    def known(self, kernel: AbstractKernel, W: Any) -> BandwidthStats:
         return DistanceStats(kernel, W, self.statistic)
 
     def question(self, kernel: AbstractKernel, sigma: float, W: Any) -> Question:
