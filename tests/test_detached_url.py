@@ -219,6 +219,7 @@ def command(*args):
     )
 
 
+@pytest.mark.slow
 def test_a_command_that_is_killed_is_resumed_at_its_url(store, at, tmp_path):
     args = ("select", store, *COMMAND, "--no-progress", "--checkpoint", at.path)
     out = f"{at.path}-out"

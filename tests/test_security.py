@@ -93,6 +93,7 @@ def test_files_on_the_command_line(address, certificates, tmp_path):
     assert "pass --tls-ca-file, --tls-cert and --tls-key" in told(refused)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_left_to_the_cluster(address, certificates, tmp_path):
     ours, store, kept = security(certificates), tmp_path / "g.vcz", tmp_path / "run.dhsic"
     run("simulate", store, *SIMULATE)
