@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations_with_replacement
-from operator import index
 from typing import Any
 
 import dask.array as da
@@ -38,7 +37,7 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import Statistic
 from dhsic.kernels.table import check_overflow, resolve_kernel
 from dhsic.sources.arrays import check_sizes
-from dhsic.validation import as_array, as_numbers, refuse_lossy
+from dhsic.validation import as_array, as_numbers, is_count, refuse_lossy
 
 #: Features that are read together, about, where the data are no dask array.
 WIDTH = 4096
@@ -91,7 +90,10 @@ def kernel_matrix(
     4.0
     """
     chosen = resolve_kernel(kernel)
-    X, block_size = _sliceable(X), _whole(block_size)
+    X = _sliceable(X)
+    if not is_count(block_size):
+        raise InputError(f"block_size={block_size!r}; pass a whole number of samples, at least 1.")
+    block_size = int(block_size)
     token = tokenize(X, chosen.name, chosen.parameters(), repr(bandwidth), block_size)
     graph: dict[Key, Any] = {}
     sigma, sampled = _sigma(X, chosen, bandwidth, graph, f"sigma-{token}")
@@ -132,16 +134,6 @@ class _Blocks:
     heights: tuple[int, ...]
     chunks: list[list[Any]]
     shared: da.Array | None = None
-
-
-def _whole(block_size: Any) -> int:
-    try:
-        size = index(block_size)
-    except TypeError:
-        size = 0
-    if size < 1 or block_size is True:
-        raise InputError(f"block_size={block_size!r}; pass a whole number of samples, at least 1.")
-    return size
 
 
 def _sliceable(X: Any) -> Any:

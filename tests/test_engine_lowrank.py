@@ -22,8 +22,7 @@ from dhsic.kernels import Gaussian, Polynomial
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
 from dhsic.linalg import symmetric
-from dhsic.linalg.quadratic import diagonal_of_product
-from dhsic.linalg.symmetric import LowRankSymmetric
+from dhsic.linalg.symmetric import LowRankSymmetric, diagonal_of_product
 from dhsic.lowrank import Cholesky, Nystrom, Spectral
 
 #: Rounding of float32 gains, in units of `allowance`: a few units in the last place.

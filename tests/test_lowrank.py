@@ -164,11 +164,11 @@ def test_sampling_takes_from_the_pool_what_it_is_told(rng, sampling):
     X = np.vstack([cloud(60, 3, rng) * 0.1, cloud(4, 3, rng) * 5])  # a crowd and a few outliers
     landmarks = everyone(X)
     nystrom = Nystrom(n_landmarks=20, sampling=sampling)
-    used = nystrom._choose(BaseRows(Gaussian(), 0.5, landmarks), seed=1)
+    used = nystrom.chosen(BaseRows(Gaussian(), 0.5, landmarks), seed=1)
 
     assert len(used) == 20
     assert (np.diff(used) > 0).all()
-    others = [nystrom._choose(BaseRows(Gaussian(), 0.5, landmarks), seed) for seed in range(30)]
+    others = [nystrom.chosen(BaseRows(Gaussian(), 0.5, landmarks), seed) for seed in range(30)]
     assert any((used != other).any() for other in others)
     outliers = np.mean([np.isin(np.arange(60, 64), other).mean() for other in others])
     assert outliers > {"uniform": 0.1, "leverage": 0.5, "kmeans++": 0.99}[sampling]

@@ -31,7 +31,7 @@ from dhsic.algorithms.state import SelectionState
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Answer to line 4: features I, the first to go first, with the fall of HSIC for each."""
+    """Answer to line 4: features I, the first to go first, with the decrement of HSIC for each."""
 
     features: Index
     scores: Float

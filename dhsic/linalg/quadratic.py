@@ -127,17 +127,3 @@ class LowRankQuadratic(Movable):
 
 
 AnyQuadratic = Quadratic | LowRankQuadratic
-
-
-def diagonal_of_product(F: Array, weights: Float) -> Float:
-    """Diagonal of ``F diag(weights) F'``, (m,) float64; weights (r,) or (r, r).
-
-    Contiguous directions (m, r), of any precision, are summed one after the other.
-    """
-    if F.flags.f_contiguous and weights.ndim == 1:
-        own = np.zeros(len(F))
-        for f, weight in zip(F.T, weights, strict=True):
-            own += weight * np.square(f, dtype=np.float64)
-        return own
-    weighted = F * weights if weights.ndim == 1 else F @ weights
-    return np.asarray(np.einsum("ij,ij->i", weighted, F))

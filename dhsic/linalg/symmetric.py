@@ -2,7 +2,7 @@ r"""Symmetric (m, m) matrices: kernels K and L, weights W, and their products ``
 
 Two forms know the same few things: their diagonal, sums of rows, quadratic forms, inner products
 under permutations, projections, and the powers that moments of permutations are made of
-(`dhsic.independence.moments`):
+(`dhsic.independence.null`):
 
 - `DenseSymmetric` has all of its entries: labels of many classes, data of many features;
 - `LowRankSymmetric` has directions, ``F diag(w) F'``, and a diagonal of its own. Nothing it does
@@ -36,12 +36,7 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.errors import InputError
-from dhsic.linalg.quadratic import (
-    AnyQuadratic,
-    LowRankQuadratic,
-    Quadratic,
-    diagonal_of_product,
-)
+from dhsic.linalg.quadratic import AnyQuadratic, LowRankQuadratic, Quadratic
 
 #: Rows of a dense matrix that are looked up at a time, so that they stay in the cache; that are
 #: multiplied at a time; and rows of a product of directions that are written out at a time.
@@ -434,6 +429,20 @@ class LowRankSymmetric(Symmetric):
         # What the dtype makes of the directions has another diagonal; that one is taken away.
         correction = self.diagonal / scale - diagonal_of_product(Y.T, theta)
         return LowRankQuadratic(Y, theta, correction.astype(dtype))
+
+
+def diagonal_of_product(F: Float, weights: Float) -> Float:
+    """Diagonal of ``F diag(weights) F'``, (m,) float64; weights (r,) or (r, r).
+
+    Contiguous directions (m, r), of any precision, are summed one after the other.
+    """
+    if F.flags.f_contiguous and weights.ndim == 1:
+        own = np.zeros(len(F))
+        for f, weight in zip(F.T, weights, strict=True):
+            own += weight * np.square(f, dtype=np.float64)
+        return own
+    weighted = F * weights if weights.ndim == 1 else F @ weights
+    return np.asarray(np.einsum("ij,ij->i", weighted, F))
 
 
 def _strips(U: Float, F: Float) -> Iterator[tuple[slice, Float]]:

@@ -189,6 +189,12 @@ class BaseRows:
             columns = slice(a, min(a + width, m))
             yield columns, self.part(which, columns)
 
+    def itself(self, which: Index, columns: slice) -> tuple[Index, Index]:
+        """Where, in that strip of the rows of landmarks `which`, row and column are one sample."""
+        rows = self.rows[which]
+        here = np.flatnonzero((rows >= columns.start) & (rows < columns.stop))
+        return here, rows[here] - columns.start
+
     def among(self, which: Index) -> Float:
         """Base matrix among landmarks `which`, (s, s), symmetric to the last bit."""
         K = self.part(which, self.rows[which])

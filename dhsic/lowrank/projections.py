@@ -83,7 +83,7 @@ class Nystrom(AbstractFactorizer):
 
     def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
         """``F = K_mb K_bb^{-1/2}``, rotated to its leading directions; weights are 1."""
-        used = self._choose(rows, seed)
+        used = self.chosen(rows, seed)
         values, V = np.linalg.eigh(rows.among(used))
         least = max(self.tolerance, len(V) * np.finfo(np.float64).eps) * max(values[-1], 0.0)
         kept = values > least
@@ -110,7 +110,7 @@ class Nystrom(AbstractFactorizer):
         held = HeldOut.of(rows, F, used, sizes, seed, left_out)
         return F, weights, estimated_error(rows, F, weights, used, held, sizes)
 
-    def _choose(self, rows: BaseRows, seed: int) -> Index:
+    def chosen(self, rows: BaseRows, seed: int) -> Index:
         """Positions of the landmarks that are used, ascending."""
         b = rows.landmarks.n_landmarks
         every = np.arange(b)

@@ -158,10 +158,7 @@ def _squares(
     """Squared residuals and squares of rows `which`, off the diagonal; samples are `counted`."""
     residual = total = 0.0
     for columns, K in rows.strips(which):
-        at = rows.rows[which]
-        here = np.flatnonzero((at >= columns.start) & (at < columns.stop))
-        diagonal = here, at[here] - columns.start
-        K[diagonal] = 0.0
+        K[diagonal := rows.itself(which, columns)] = 0.0
         total += float(np.einsum("ij,ij,j->", K, K, counted[columns]))
         R = np.subtract(K, embedding @ F[columns].T, out=K)
         R[diagonal] = 0.0
@@ -190,12 +187,11 @@ def predictive(factor: LowRankSymmetric, rows: BaseRows) -> LowRankSymmetric:
 def _residuals(factor: LowRankSymmetric, rows: BaseRows, start: int) -> Float:
     """Squares of what 0, 1, ... directions leave of some samples' part of the rows, (r + 1,)."""
     samples = slice(start, start + STRIP)
-    R = rows.part(np.arange(rows.landmarks.n_landmarks), samples)
+    every = np.arange(rows.landmarks.n_landmarks)
+    R = rows.part(every, samples)
     f = np.ascontiguousarray(factor.F[samples].T)  # (r, s)
     at = factor.F[rows.rows].T  # (r, n)
-    own = np.flatnonzero((rows.rows >= start) & (rows.rows < start + R.shape[1]))
-    itself = own, rows.rows[own] - start  # a row and its own sample: the diagonal is not predicted
-    R[itself] = 0.0
+    R[itself := rows.itself(every, samples)] = 0.0  # the diagonal is not predicted
     left, product = [float(np.vdot(R, R))], np.empty_like(R)
     for k, weight in enumerate(factor.weights):
         np.multiply((weight * at[k])[:, None], f[k], out=product)
