@@ -48,7 +48,9 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client():
-    with Client(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as made:
+    with Client(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0"
+    ) as made:
         yield made
 
 
