@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -448,16 +449,28 @@ def test_an_interrupted_run_leaves_no_scratch(problem, on_cluster):
 
 
 @pytest.mark.usefixtures("to_scratch")
-@pytest.mark.parametrize("where", ["__init__", "write"])
-def test_a_full_disk_is_told_of_and_the_run_goes_on(problem, where, monkeypatch):
+def test_a_full_disk_is_told_of_and_the_run_goes_on(problem, monkeypatch):
     expected = fit(problem).ranking_
 
     def full(*args, **options):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(LocalScratch, where, full)
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
     with pytest.warns(UserWarning, match=r"cannot be written to scratch .*No space left.*TMPDIR"):
         assert_array_equal(fit(problem).ranking_, expected)
+
+
+@pytest.mark.usefixtures("to_scratch")
+@pytest.mark.parametrize("room", [0, 1000])
+def test_a_disk_that_fills_is_too(problem, room):
+    expected = fit(problem).ranking_
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+    try:
+        with pytest.warns(UserWarning, match=r"cannot be written to scratch \(.*TMPDIR"):
+            assert_array_equal(fit(problem).ranking_, expected)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_a_place_that_is_not_there_is_told_of(tmp_path, rng, monkeypatch):

@@ -30,7 +30,7 @@ from dhsic.passes.dependence import (
     lasting_gains,
     own_labels,
 )
-from dhsic.passes.groups import AbstractCandidates
+from dhsic.passes.groups import AbstractCandidates, gains_of
 from dhsic.passes.landmarks import LandmarkSum
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum
@@ -161,8 +161,9 @@ class SourceForward(AbstractRoundDependence):
                 lambda every: lasting_gains(asked, self.data, every, by_definition=definition),
             )
             return -losses, record  # what removal would cost
-        gains, record = candidates.gains(
-            self._engines(question), self.data, S, n, self._first, joining=True, aloud=aloud
+        engines, first = self._engines(question), self._first
+        gains, record = gains_of(
+            candidates, engines, self.data, S, n, first, joining=True, aloud=aloud
         )
         record.pop("error_bound_used", None)  # of one before the last, which measures its own
         if isinstance(question, LowRankQuestion):

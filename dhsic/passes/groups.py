@@ -58,23 +58,6 @@ class AbstractCandidates(ABC):
     def mean_size(self) -> float:
         """Features of a candidate, on average: sigma is the same for all of a round."""
 
-    @abstractmethod
-    def gains(
-        self,
-        engines: AbstractEngines,
-        data: ScaledReader,
-        S: Index,
-        n: int,
-        choice: EngineChoice | None,
-        *,
-        joining: bool = False,
-        aloud: bool = True,
-    ) -> tuple[Float, dict[str, Any]]:
-        """Gains of candidates S, (s,), good enough to place the n largest, and a record.
-
-        `choice` is of the first engine; where `aloud` the reporter of `data` hears of it.
-        """
-
 
 class Singles(AbstractCandidates):
     """Features, each for itself."""
@@ -92,19 +75,6 @@ class Singles(AbstractCandidates):
     @property
     def mean_size(self) -> float:
         return 1.0
-
-    def gains(
-        self,
-        engines: AbstractEngines,
-        data: ScaledReader,
-        S: Index,
-        n: int,
-        choice: EngineChoice | None,
-        *,
-        joining: bool = False,
-        aloud: bool = True,
-    ) -> tuple[Float, dict[str, Any]]:
-        return refined(engines, data, S, n, choice, aloud=aloud)
 
 
 class Membership(AbstractCandidates):
@@ -150,28 +120,6 @@ class Membership(AbstractCandidates):
         groups = self.every
         return self.features(groups).size / groups.size
 
-    def gains(
-        self,
-        engines: AbstractEngines,
-        data: ScaledReader,
-        S: Index,
-        n: int,
-        choice: EngineChoice | None,
-        *,
-        joining: bool = False,
-        aloud: bool = True,
-    ) -> tuple[Float, dict[str, Any]]:
-        """By definition."""
-        question = engines.question
-        state, sums = Direct().prepare(question), question.kernel.sums
-        score = ScoreGroups(state, sums, self.sizes, joining)
-        gains = np.empty(S.size)
-        for groups, found in data.reader.map(score, self.jobs(data, S)):
-            gains[np.searchsorted(S, groups)] = found
-            if aloud:
-                data.tell(len(groups))
-        return gains, {"engine": f"groups: {S.size}"}
-
     def jobs(self, data: ScaledReader, groups: Index) -> list[Job]:
         """Jobs that read whole groups, a few of them open at a time."""
         out: list[Job] = []
@@ -198,6 +146,35 @@ class Membership(AbstractCandidates):
             size += n
             ends.append(last)
         return batches
+
+
+def gains_of(
+    candidates: AbstractCandidates,
+    engines: AbstractEngines,
+    data: ScaledReader,
+    S: Index,
+    n: int,
+    choice: EngineChoice | None,
+    *,
+    joining: bool = False,
+    aloud: bool = True,
+) -> tuple[Float, dict[str, Any]]:
+    """Gains of the candidates S, (s,), good enough to place the n largest, and a record.
+
+    Of groups by definition; else `choice` is of the first engine. Where `aloud` the reporter of
+    `data` hears of them.
+    """
+    if not isinstance(candidates, Membership):
+        return refined(engines, data, S, n, choice, aloud=aloud)
+    question = engines.question
+    state, sums = Direct().prepare(question), question.kernel.sums
+    score = ScoreGroups(state, sums, candidates.sizes, joining)
+    gains = np.empty(S.size)
+    for groups, found in data.reader.map(score, candidates.jobs(data, S)):
+        gains[np.searchsorted(S, groups)] = found
+        if aloud:
+            data.tell(len(groups))
+    return gains, {"engine": f"groups: {S.size}"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ shares with its workers, and goes with it.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -106,15 +107,16 @@ class LocalScratch(AbstractScratch):
     """A file of this process in `place` that has no name there, one chunk after the other."""
 
     def __init__(self, place: Path) -> None:
-        self._file = tempfile.TemporaryFile(dir=place)  # noqa: SIM115  # it outlives this call
+        # Without a buffer, which would be written again when a full disk is closed.
+        self._file = tempfile.TemporaryFile(dir=place, buffering=0)  # noqa: SIM115  # it stays
         self._lock = threading.Lock()
         self._spans: dict[int, tuple[int, int]] = {}
 
     def write(self, number: int, data: bytes) -> None:
         with self._lock:
             at = self._file.seek(0, os.SEEK_END)
-            self._file.write(data)
-            self._file.flush()
+            if self._file.write(data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             self._spans[number] = at, len(data)
 
     def read(self, number: int) -> bytes:
