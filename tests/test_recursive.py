@@ -9,10 +9,10 @@ from sklearn.svm import SVC
 
 import dhsic
 from dhsic.errors import InputError
-from dhsic.passes import machine
-from dhsic.passes.machine import machine_weights
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
+from dhsic.selectors import svmrfe
+from dhsic.selectors.svmrfe import machine_weights
 
 
 def data(rng, m=60, d=14, classes=2):
@@ -24,7 +24,7 @@ def data(rng, m=60, d=14, classes=2):
 
 @pytest.mark.parametrize("step", [1, 3])
 def test_linear_is_that_of_scikit_learn(rng, step, monkeypatch):
-    monkeypatch.setattr(machine, "TOLERANCE", 1e-6)
+    monkeypatch.setattr(svmrfe, "TOLERANCE", 1e-6)
     X, y = data(rng)
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     model = dhsic.SVMRFE(5, step=step, progress=False).fit(X, y)
@@ -96,7 +96,7 @@ def test_what_makes_no_sense_gets_a_sentence(rng, options, y, words):
 
 
 def test_a_machine_that_does_not_converge_is_told(rng, monkeypatch):
-    monkeypatch.setattr(machine, "MOST_STEPS", 20)
+    monkeypatch.setattr(svmrfe, "MOST_STEPS", 20)
     X, y = data(rng)
     with pytest.raises(InputError, match="does not converge in 20 steps"):
         dhsic.SVMRFE(3, standardize=False).fit(100 * X, y)
