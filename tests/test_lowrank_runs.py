@@ -498,7 +498,7 @@ def test_peak_stays_below_the_promise(tmp_path, kernel, m, d, squares):
 
 
 @pytest.mark.parametrize(
-    ("approx", "kernel", "m", "d", "begins_thin", "eager", "may_square"),
+    ("approx", "kernel", "m", "d", "is_low_rank", "eager", "may_square"),
     [
         ("auto", Gaussian(), 100, 20_000, False, True, True),
         ("auto", Gaussian(), 2000, 2000, False, True, True),
@@ -518,17 +518,21 @@ def test_peak_stays_below_the_promise(tmp_path, kernel, m, d, squares):
         ("direct", Gaussian(), 50_000, 200_000, False, False, True),
     ],
 )
-def test_plan(approx, kernel, m, d, begins_thin, eager, may_square):
+def test_plan(approx, kernel, m, d, is_low_rank, eager, may_square):
     plan = EnginePlan.of(approx, kernel, m, d)
-    assert (plan.begins_thin, plan.eager, plan.may_square) == (begins_thin, eager, may_square)
+    assert (plan.is_low_rank, plan.eager, plan.may_square) == (
+        is_low_rank,
+        eager,
+        may_square,
+    )
 
 
 def test_given_labels_of_many_samples_stay_exact(monkeypatch):
     """Their factor would take longer than the run."""
     monkeypatch.setattr("dhsic.passes.planning.MOST_DECOMPOSED", 30)
     for m, thin in ((20, True), (40, False)):
-        assert EnginePlan.of("auto", Gaussian(), m, 10**9, "precomputed").begins_thin == thin
-        assert EnginePlan.of("auto", Gaussian(), m, 10**9, "balanced").begins_thin
+        assert EnginePlan.of("auto", Gaussian(), m, 10**9, "precomputed").is_low_rank == thin
+        assert EnginePlan.of("auto", Gaussian(), m, 10**9, "balanced").is_low_rank
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

@@ -713,7 +713,7 @@ def test_bad_parameters(make, bad):
 def test_low_rank_is_for_kernels_that_have_it(name, problem):
     known = name in ("gaussian", "linear")
     assert resolve_kernel(name).low_rank == known
-    assert EnginePlan.of("auto", resolve_kernel(name), 4000, 10**6).begins_thin == known
+    assert EnginePlan.of("auto", resolve_kernel(name), 4000, 10**6).is_low_rank == known
     check_approx(name, "exact")
     if not known:
         with pytest.raises(InputError, match="approx='lowrank' is there for"):
@@ -767,7 +767,7 @@ def test_a_kernel_of_ones_own_goes_by_the_definition(problem, estimator, approx)
 
 
 def test_a_kernel_of_ones_own_is_never_of_low_rank(problem):
-    assert not EnginePlan.of("auto", Bells(), 4000, 10**6).begins_thin
+    assert not EnginePlan.of("auto", Bells(), 4000, 10**6).is_low_rank
     with pytest.raises(InputError, match="approx='lowrank' is there for"):
         fit(*problem, kernel=Bells(), approx="lowrank")
     with pytest.raises(InputError, match="no expansion"):

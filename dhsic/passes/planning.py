@@ -33,7 +33,7 @@ class EnginePlan:
 
     Attributes
     ----------
-    begins_thin : bool
+    is_low_rank : bool
         Low rank at first.
     eager : bool
         Exact as soon as that is cheap.
@@ -41,7 +41,7 @@ class EnginePlan:
         Whether m x m matrices may be made.
     """
 
-    begins_thin: bool
+    is_low_rank: bool
     eager: bool
     may_square: bool
 
@@ -59,14 +59,9 @@ class EnginePlan:
         check_approx(kernel, approx)
         rounds = 0.1 if kernel.is_additive else 1.0
         wide = rounds * flops_of_round(m, d) > CHEAP and d > FEW_FEATURES
-        able = kernel.low_rank and _factors(label_kernel, m)
-        thin = approx == "lowrank" or (approx == "auto" and able and (wide or m > MOST_SAMPLES))
-        return EnginePlan(thin, approx == "auto", not thin or m <= MOST_SAMPLES)
-
-
-def _factors(label_kernel: str, m: int) -> bool:
-    """Whether the labels have a thin factor."""
-    return label_kernel != "precomputed" or m <= MOST_DECOMPOSED
+        able = kernel.low_rank and (label_kernel != "precomputed" or m <= MOST_DECOMPOSED)
+        low_rank = approx == "lowrank" or (approx == "auto" and able and (wide or m > MOST_SAMPLES))
+        return EnginePlan(low_rank, approx == "auto", not low_rank or m <= MOST_SAMPLES)
 
 
 def exact_scoring(
@@ -100,17 +95,17 @@ def memory_of(
     def promised(budget: int) -> Promise:
         held = min(stored, HOME_BYTES if runtime.is_remote else budget)
         # Survivors are copied when so few are left; those that leave are in memory besides.
-        copied = held // (COMPACTING if plan.begins_thin else EPOCH)
+        copied = held // (COMPACTING if plan.is_low_rank else EPOCH)
         return promise(
             n_samples=m,
             n_features=source.n_features,
             n_bases=_bases(kernel),
             squares=plan.may_square,
-            landmarks=_landmarks(m, may_square=plan.may_square) if plan.begins_thin else 0,
-            sample_entries=sample_size(m) * m if plan.begins_thin else 0,
+            landmarks=_landmarks(m, may_square=plan.may_square) if plan.is_low_rank else 0,
+            sample_entries=sample_size(m) * m if plan.is_low_rank else 0,
             block_bytes=block_bytes(source, m),
             tile_bytes=max(
-                lowrank_tile(m) if plan.begins_thin else 0,
+                lowrank_tile(m) if plan.is_low_rank else 0,
                 _tile_bytes(kernel, m) if plan.may_square else 0,
             ),
             n_threads=runtime.n_here,

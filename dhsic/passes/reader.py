@@ -340,15 +340,11 @@ def positions(some: Index, among: Index) -> Index:
 
 
 def grouped(jobs: Sequence[Job], worth_many: int = WORTH_MANY) -> list[Job]:
-    """The same jobs in a few, consecutive ones together, for results that are large."""
-    n_features = sum(columns.local.size for job in jobs for columns in job.payload)
-    return merged(jobs, n_partials(n_features, worth_many))
-
-
-def n_partials(n_features: int, worth_many: int = WORTH_MANY) -> int:
-    """Jobs of a statistic of so many features.
+    """The same jobs in a few, consecutive ones together, for results that are large.
 
     More than `FEW_PARTIALS` are made where each has `worth_many` features: results travel.
     """
+    n_features = sum(columns.local.size for job in jobs for columns in job.payload)
     few = min(FEW_PARTIALS, n_features // WORTH_FEW)
-    return max(1, max(few, min(MANY_PARTIALS, n_features // worth_many)) // 2 * 2)
+    n = max(few, min(MANY_PARTIALS, n_features // worth_many)) // 2 * 2
+    return merged(jobs, max(1, n))

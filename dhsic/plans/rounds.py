@@ -136,7 +136,7 @@ def work_of(run: SelectionRun, budget: int | None) -> Work | None:
         return None
     kernel = resolve_kernel(asked.kernel)
     least = _gone_through(run, asked, budget, misses=False)
-    misses = isinstance(asked, AbstractElimination) and asked.engines(run, asked.approx).begins_thin
+    misses = isinstance(asked, AbstractElimination) and asked.engines(run, asked.approx).is_low_rank
     most = _gone_through(run, asked, budget, misses=True) if misses else least
     assumed = [OPEN] if misses else []
     if isinstance(asked, FOHSIC):
@@ -251,7 +251,7 @@ class Leaving(AbstractSizes):
     def __init__(self, *of_run: Any, misses: bool) -> None:
         super().__init__(*of_run)
         self._rounds: ExactRounds | LowRankRounds = self._exact
-        if self._plan.begins_thin:
+        if self._plan.is_low_rank:
             self._rounds = LowRankRounds(self._exact, self._plan, misses=misses)
 
     def measure(self) -> None:
@@ -398,7 +398,7 @@ class Joining(AbstractSizes):
 
     def __init__(self, *of_run: Any) -> None:
         super().__init__(*of_run)
-        self._is_low_rank = self._plan.begins_thin
+        self._is_low_rank = self._plan.is_low_rank
         self._sum: AbstractFeatureSum = self._exact.sum
         if self._is_low_rank:
             self._sum = LandmarkSum(self._data, 0, LANDMARKS)

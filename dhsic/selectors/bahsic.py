@@ -172,7 +172,7 @@ class BAHSIC(AbstractElimination):
 
     def engines(self, run: SelectionRun, approx: str) -> EnginePlan:
         if run.groups is not None or self.label_kernel == SELF:
-            return EnginePlan(begins_thin=False, eager=False, may_square=True)
+            return EnginePlan(is_low_rank=False, eager=False, may_square=True)
         d = run.source.n_features
         return EnginePlan.of(approx, self._kernel, run.n_samples, d, self.label_kernel)
 
@@ -182,7 +182,7 @@ class BAHSIC(AbstractElimination):
         choices, data, candidates = self._parts(run, budget)
         plan = self.engines(run, self.approx)
         scorer: AbstractScorer
-        if plan.begins_thin:
+        if plan.is_low_rank:
             scorer = LowRankScorer(
                 choices,
                 data,

@@ -124,11 +124,11 @@ class FOHSIC(KernelSelector[SourceForward]):
         )
         large = approx == "auto" and able and run.n_samples > MOST_SAMPLES
         low_rank = approx == "lowrank" or large
-        return EnginePlan(begins_thin=low_rank, eager=False, may_square=not low_rank)
+        return EnginePlan(is_low_rank=low_rank, eager=False, may_square=not low_rank)
 
     def fitted(self, run: SelectionRun) -> tuple[Promise, int | None]:
         needed, budget = self._fitted(run)
-        if self.engines(run, self.approx).begins_thin:
+        if self.engines(run, self.approx).is_low_rank:
             landmarks = needed.landmarks + SQUARES * 8 * PRODUCTS**2
             return replace(needed, landmarks=landmarks), budget
         if self.strategy == "forward":
@@ -140,7 +140,7 @@ class FOHSIC(KernelSelector[SourceForward]):
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> SourceForward:
         """HSIC(sigma, S-dagger + {j}), from the whole kernel matrix or in low rank."""
-        is_low_rank = self.engines(run, self.approx).begins_thin
+        is_low_rank = self.engines(run, self.approx).is_low_rank
         W = self._factored(run, labels) if is_low_rank else run.weights(labels)
         return SourceForward(*self._parts(run, budget), W, self._seed)
 

@@ -121,7 +121,7 @@ class KernelSelector(Selector, Generic[D]):
         return scales(self.standardize, values, alone=self._alone)
 
     def smaller(self, run: SelectionRun) -> str:
-        is_low_rank, may_be = (self.engines(run, a).begins_thin for a in (self.approx, "auto"))
+        is_low_rank, may_be = (self.engines(run, a).is_low_rank for a in (self.approx, "auto"))
         more = " or approx='lowrank'" if may_be and not is_low_rank else ""
         return f"use fewer samples{more if run.n_samples > MOST_SAMPLES else ''}"
 

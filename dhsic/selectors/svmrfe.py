@@ -121,7 +121,7 @@ class SVMRFE(AbstractElimination):
 
     def engines(self, run: SelectionRun, approx: str) -> EnginePlan:
         """Exact: W is a full matrix."""
-        return EnginePlan(begins_thin=False, eager=False, may_square=True)
+        return EnginePlan(is_low_rank=False, eager=False, may_square=True)
 
     def _dependence(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
