@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -166,45 +165,29 @@ class DescentSelector(Selector):
             total = self.max_iterations * data.features.size
             with closing(Progress(run.progress, total)) as progress:
                 data.reporter = progress
-                if previous is None or not previous.round:
-                    at, done = method.begin(start), begin(data.features)
-                    if previous is None:
-                        kept.start(done, scaling.checksum)
-                else:
+                if previous is not None and previous.round:
                     at, done = method.state.restored(previous.round, kept.arrays), previous
-                for at, done in self._steps(data, method, at, done, started):  # noqa: B020
+                else:
+                    at, done = method.begin(start), begin(data.features)
+                if previous is None:
+                    kept.start(done, scaling.checksum)
+                none, n_left, before = np.empty(0), max(0, self.max_iterations - done.round), 0
+                for at in islice(method.steps(at, self.tolerance), n_left):  # noqa: B020
+                    record = {
+                        **at.record(),
+                        "n_nonzero": int(np.count_nonzero(at.w)),
+                        "seconds": time.perf_counter() - started,
+                        "bytes_read": data.bytes_read - before,
+                    }
+                    done = done.after(none.astype(np.int64), none, record)
                     kept.save(done, at.arrays())
                     progress.round_done(done)
+                    started, before = time.perf_counter(), data.bytes_read
                 kept.finish()
                 self._check_converged(at)
                 potential = np.full(run.source.n_features, np.nan)
                 potential[data.features] = method.potential(at.w)
         return _order(data.features, at, done, potential), scaling
-
-    def _steps(
-        self,
-        data: WeightedSource,
-        method: AbstractWeighting,
-        at: WeightState,
-        done: SelectionState,
-        started: float,
-    ) -> Iterator[tuple[WeightState, SelectionState]]:
-        """States after `at`, whose history is that of `done`, each with its history.
-
-        The passes before the first step, from `started` on, are in its record.
-        """
-        none = np.empty(0, dtype=np.int64)
-        before, n_left = 0, max(0, self.max_iterations - done.round)
-        for after in islice(method.steps(at, self.tolerance), n_left):
-            record = {
-                **after.record(),
-                "n_nonzero": int(np.count_nonzero(after.w)),
-                "seconds": time.perf_counter() - started,
-                "bytes_read": data.bytes_read - before,
-            }
-            done = done.after(none, np.empty(0), record)
-            yield after, done
-            started, before = time.perf_counter(), data.bytes_read
 
     def _check_converged(self, at: WeightState) -> None:
         if at.residual > self.tolerance and at.iteration >= self.max_iterations:
