@@ -287,7 +287,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def _rank(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> tuple[Order, Scaling]:
-        """Do the work of the method, from the start or from where the checkpoint left off.
+        """Order that the method finds, from the start or from where the checkpoint left off.
 
         `budget` is bytes of survivors in memory, here or on each worker, as of `fitted`.
         """

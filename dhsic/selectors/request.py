@@ -197,7 +197,7 @@ class Request:
     def run(
         self, runtime: AbstractRuntime | None = None, *, announce: Announce | None = None
     ) -> xr.Dataset:
-        """Do the selection, from the start or from where the checkpoint left off.
+        """Result of the selection, done from the start or from where the checkpoint left off.
 
         Parameters
         ----------

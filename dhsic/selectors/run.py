@@ -98,7 +98,7 @@ class SelectionRun:
         return self.selector.scales(self.values)
 
     def execute(self) -> Outcome:
-        """Do it, from the start or from where the checkpoint left off."""
+        """Outcome of the run, done from the start or from where the checkpoint left off."""
         selector = self.selector
         selector.check()
         self._check_sizes()
