@@ -328,20 +328,20 @@ def save(result: Any, path: str | PathLike[str], *, overwrite: bool = False) -> 
         An object store does not answer.
     """
     result = _as_result(result)
-    if tables.check_suffix(path):
-        tables.write_table(result, path, overwrite=overwrite)
+    check_vacant(path, overwrite=overwrite)
+    if tables.table_suffix(path):
+        tables.write_table(result, path)
         return
     if is_url(path):
-        _save_at(result, fspath(path), overwrite=overwrite)
+        _save_at(result, fspath(path))
         return
     check_place(as_path(path), "The result", InputError)
     with written_aside(as_path(path), overwrite=overwrite) as part:
         _write(result, str(part))
 
 
-def _save_at(result: xr.Dataset, url: str, *, overwrite: bool) -> None:
+def _save_at(result: xr.Dataset, url: str) -> None:
     """Put a result at a URL, its root last: before that there is none."""
-    check_vacant(url, overwrite=overwrite)
     at = ObjectStore(check_url(url, "", InputError))
     files: dict[str, Any] = {}
     _write(result, MemoryStore(files))
@@ -378,31 +378,32 @@ def check_vacant(path: str | PathLike[str], *, overwrite: bool) -> None:
     InputError
         Something is there, or there is no such format.
     """
-    if tables.check_suffix(path):
-        tables.check_free(path, overwrite=overwrite)
-        return
-    if not is_url(path):
+    is_table, is_there = bool(tables.check_suffix(path)), exists(path)
+    if not (is_table or is_url(path)):
         check_free(as_path(path), overwrite=overwrite)
         return
     at = store_at(path, "", InputError)
-    is_zarr = at.has(META)
-    if is_zarr and not overwrite:
+    is_file = not at.is_there() if is_url(path) else as_path(path).is_file() or not is_there
+    if is_table and not is_file:
         raise InputError(
-            f"{path} exists already. Choose another path, or overwrite it (overwrite=True)."
+            f"{path} is a folder, or something else than a file, so no table is written over it. "
+            "Choose another path, or remove it yourself."
         )
-    if not is_zarr and (held := sorted(at.names())):
+    if not (is_table or is_there) and (held := sorted(at.names())):
         raise InputError(
             f"{path} holds other things ({', '.join(held[:3])}) and is not a Zarr store, so it is "
             "not overwritten. Choose another path, or remove it yourself."
+        )
+    if is_there and not overwrite:
+        raise InputError(
+            f"{path} exists already. Choose another path, or overwrite it (overwrite=True)."
         )
 
 
 def exists(path: str | PathLike[str]) -> bool:
     """Return whether anything is at a path, or a Zarr store or table at a URL."""
-    if tables.table_suffix(path):
-        return tables.is_there(path)
     if is_url(path):
-        return store_at(path, "", InputError).has(META)
+        return store_at(path, "", InputError).has("" if tables.table_suffix(path) else META)
     return as_path(path).exists()
 
 
@@ -418,8 +419,12 @@ def load(path: str | PathLike[str]) -> xr.Dataset:
     """
     at = store_at(path, "", InputError)
     if not at.is_there():
-        if tables.table_suffix(path) and tables.is_there(path):
-            tables.refuse_to_load(path)
+        suffix = tables.table_suffix(path)
+        if suffix and exists(path):
+            raise InputError(
+                f"{path} is a table, and a result is read from the Zarr store that dhsic.save "
+                f"wrote. Read the table with {tables.FORMATS[suffix.removesuffix('.gz')][1]}."
+            )
         raise InputError(f"There is no result at {path}; pass the folder that dhsic.save wrote.")
     if is_url(path):
         store: Store = in_memory(at.read_all(at.tree()))

@@ -239,48 +239,13 @@ def check_suffix(path: str | PathLike[str]) -> str:
     return suffix
 
 
-def check_free(path: str | PathLike[str], *, overwrite: bool) -> None:
-    """Refuse to write a table where something is, unless it is a file to overwrite.
-
-    Raises
-    ------
-    InputError
-        Something is there.
-    StoreError
-        An object store does not answer.
-    """
-    if is_url(path):
-        objects = ObjectStore(check_url(fspath(path), "", InputError))
-        is_there, is_folder = objects.has(""), objects.is_there()
-    else:
-        place = as_path(path)
-        is_there, is_folder = place.exists(), place.exists() and not place.is_file()
-    if is_folder:
-        raise InputError(
-            f"{path} is a folder, or something else than a file, so no table is written over it. "
-            "Choose another path, or remove it yourself."
-        )
-    if is_there and not overwrite:
-        raise InputError(
-            f"{path} exists already. Choose another path, or overwrite it (overwrite=True)."
-        )
-
-
-def is_there(path: str | PathLike[str]) -> bool:
-    """Return whether a table is at a path or URL."""
-    if is_url(path):
-        return ObjectStore(check_url(fspath(path), "", InputError)).has("")
-    return as_path(path).exists()
-
-
-def write_table(result: xr.Dataset, path: str | PathLike[str], *, overwrite: bool) -> None:
+def write_table(result: xr.Dataset, path: str | PathLike[str]) -> None:
     """Write a result as a table at a path or URL of one of `FORMATS`.
 
     Whoever is killed meanwhile leaves there what was there.
     """
     suffix = check_suffix(path)
     write, _ = FORMATS[suffix.removesuffix(".gz")]
-    check_free(path, overwrite=overwrite)
     with _whole(path) as file:
         if suffix not in PACKED:
             write(result.compute(), file)
@@ -305,11 +270,3 @@ def _whole(path: str | PathLike[str]) -> Iterator[IO[bytes]]:
         with aside.open("wb") as file:
             yield file
         ObjectStore(check_url(fspath(path), "", InputError)).write("", aside)
-
-
-def refuse_to_load(path: str | PathLike[str]) -> None:
-    """Say how a table is read, which is no result any more."""
-    raise InputError(
-        f"{path} is a table, and a result is read from the Zarr store that dhsic.save wrote. Read "
-        f"the table with {FORMATS[table_suffix(path).removesuffix('.gz')][1]}."
-    )

@@ -67,6 +67,14 @@ def lock_of(store: AbstractStore, name: str) -> AbstractLock:
     return Lease(str(store.path), name)
 
 
+def written_by(holder: str, path: Path | str) -> CheckpointError:
+    """The error of a lock that another process has."""
+    return CheckpointError(
+        f"{path} is being written by {holder or 'another process'}. Wait until it ends, stop it, "
+        "or pass another folder."
+    )
+
+
 # In a folder -------------------------------------------------------------------------------
 
 
@@ -99,12 +107,9 @@ class FileLock(AbstractLock):
 
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            writer = os.read(handle, 200).decode(errors="replace") or "another process"
+            writer = os.read(handle, 200).decode(errors="replace")
             os.close(handle)
-            raise CheckpointError(
-                f"{self.path.parent} is being written by {writer}. Wait until it ends, stop it, "
-                "or pass another folder."
-            ) from error
+            raise written_by(writer, self.path.parent) from error
         except (ImportError, OSError) as error:  # Windows has no such locks
             logger.warning(
                 "%s cannot be locked (%s); see that one run writes it.", self.path, error
@@ -237,7 +242,7 @@ class Lease(AbstractLock):
         )
         self._tag = self._written(tag)
         if self._tag is None:  # another one was faster
-            raise self._refusal(Word.of(self._store.get(self._name)))
+            raise written_by(Word.of(self._store.get(self._name)).holder, self._store.path)
         try:
             self._check_store()
         except BaseException:
@@ -262,7 +267,7 @@ class Lease(AbstractLock):
         if word.is_free or word.is_dead or _age(found) > SKEW + word.seconds:
             return found.tag
         if word.process == process_name(os.getpid()):
-            raise self._refusal(word)
+            raise written_by(word.holder, self._store.path)
         logger.warning(
             "%s is held by %s; waiting up to %g s to hear whether it is still at work.",
             *(self._store.path, word.holder, word.seconds),
@@ -274,16 +279,10 @@ class Lease(AbstractLock):
             if again is None or Word.of(again).is_free:
                 return None if again is None else again.tag
             if again.tag != found.tag:
-                raise self._refusal(Word.of(again))
+                raise written_by(Word.of(again).holder, self._store.path)
         dead.add(word.process)
         logger.warning("%s: %s is dead; taking over.", self._store.path, word.holder)
         return found.tag
-
-    def _refusal(self, word: Word) -> CheckpointError:
-        return CheckpointError(
-            f"{self._store.path} is being written by {word.holder or 'another process'}. Wait "
-            "until it ends, stop it, or pass another folder."
-        )
 
     def _check_store(self) -> None:
         """Refuse a store that writes whatever the condition: it cannot have a single writer."""
