@@ -426,7 +426,7 @@ def load(path: str | PathLike[str]) -> xr.Dataset:
                 f"wrote. Read the table with {tables.FORMATS[suffix.removesuffix('.gz')][1]}."
             )
         raise InputError(f"There is no result at {path}; pass the folder that dhsic.save wrote.")
-    if is_url(path):
+    if isinstance(at, ObjectStore):
         store: Store = in_memory(at.read_all(at.tree()))
     else:
         store = FolderStore(as_path(path), read_only=True)

@@ -17,6 +17,7 @@ from typing import Any
 
 from dhsic.detached.folder import ENDS, Folder, Status, arrays_of, plain_request
 from dhsic.errors import CheckpointError, ClusterError, DhsicError, StoreError
+from dhsic.progress import Hook
 from dhsic.results import save
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads
@@ -29,8 +30,6 @@ from dhsic.storage.store import AbstractStore, FileStore, LostError, check_place
 LOOKS = 0.5  # seconds between looks whether the run shall stop
 #: What is told of the record of a round.
 OF_ROUNDS = ("round", "n_features", "n_removed", "n_added", "hsic", "sigma", "engine")
-
-Tell = Callable[[Mapping[str, Any]], object]
 
 
 class StoppedError(DhsicError):
@@ -50,7 +49,7 @@ class Driver:
         Hears of events besides the folder.
     """
 
-    def __init__(self, folder: Folder, lock: AbstractLock, tell: Tell | None = None) -> None:
+    def __init__(self, folder: Folder, lock: AbstractLock, tell: Hook | None = None) -> None:
         self.folder = folder
         self._lock = lock
         self._tell = tell or (lambda _event: None)

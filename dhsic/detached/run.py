@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import CancelledError
 from os import PathLike
 from pathlib import Path
@@ -16,6 +16,7 @@ import dhsic.errors
 from dhsic.detached.driver import drive_here, name_of, send
 from dhsic.detached.folder import ENDS, Folder
 from dhsic.errors import CheckpointError, ClusterError, DhsicError
+from dhsic.progress import Hook
 from dhsic.results import load
 from dhsic.selectors.select import method_of
 from dhsic.storage.checkpoint import Checkpoint
@@ -25,8 +26,6 @@ AGAIN = 10.0  # seconds before a scheduler that did not answer is asked again
 PATIENCE = 5.0  # seconds that a run must look lost before it is
 LOOKS = 0.2  # seconds between looks at the folder
 PROGRESS = ("round", "features_left", "features_done", "features_total", "seconds")
-
-Hear = Callable[[Mapping[str, Any]], object]
 
 
 class Run:
@@ -103,7 +102,7 @@ class Run:
         state = Checkpoint(self.path).load()
         return () if state is None else state.history
 
-    def wait(self, timeout: float | None = None, *, callback: Hear | None = None) -> str:
+    def wait(self, timeout: float | None = None, *, callback: Hook | None = None) -> str:
         """Wait until the run has ended or is lost; return its status then, or after `timeout` s.
 
         Parameters
@@ -220,7 +219,7 @@ class Run:
             self._scheduler = scheduler
         return self
 
-    def listen(self, callback: Hear) -> None:
+    def listen(self, callback: Hook) -> None:
         """Have `callback` called with every event of the run, those of the past first.
 
         Events are mappings with ``event`` (``"running"``, ``"round"``, ``"done"``, ``"failed"``,

@@ -232,6 +232,7 @@ class ObjectStore(AbstractStore):
         return {str(key).removeprefix(f"{self._prefix}/").strip("/") for key in keys}
 
     def tree(self, name: str = "") -> list[str]:
+        """Names of all objects below a name."""
         with self._asked() as obstore:
             pages = obstore.list(self._bucket, prefix=self._key(name), chunk_size=1000)
             keys = [str(meta["path"]) for page in pages for meta in page]

@@ -169,10 +169,6 @@ class AbstractStore(ABC):
         """Names at the top, without those that writing leaves there for a moment."""
 
     @abstractmethod
-    def tree(self, name: str = "") -> list[str]:
-        """Names of all files below a name."""
-
-    @abstractmethod
     def has(self, name: str) -> bool:
         """Whether there is a file of this name."""
 
@@ -316,10 +312,6 @@ class FileStore(AbstractStore):
     def names(self) -> set[str]:
         names = {path.name for path in self.path.iterdir()}
         return {name for name in names if not (name.startswith(".") and name.endswith(".tmp"))}
-
-    def tree(self, name: str = "") -> list[str]:
-        files = (path for path in (self.path / name).rglob("*") if path.is_file())
-        return [path.relative_to(self.path).as_posix() for path in files]
 
     def has(self, name: str) -> bool:
         return (self.path / name).exists()
