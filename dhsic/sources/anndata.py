@@ -276,31 +276,6 @@ class AnnDataStore:
                 found |= {f"{folder}/{name}": members[name] for name in sorted(members)}
         return {name: node for name, node in found.items() if node is not None and _holds(node)}
 
-    def names(self, variable: str | None, shape: tuple[int, ...], dims: Axes, axis: int) -> Names:
-        """Names along the axis of the features and along the other one.
-
-        Raises
-        ------
-        DataError
-            A dataframe cannot be read, or has other than one row for each of them.
-        """
-        prefix = "raw/" if (variable or "").startswith("raw/") else ""
-
-        def along(at: int) -> Callable[[], Array] | None:
-            name = dims[at]
-            if name is None:
-                return None
-            found = Frame.of(self.group, f"{prefix}{name}" if name == "var" else name)
-            if found.n != shape[at]:
-                raise DataError(
-                    f"{found.place} has {found.n} rows, and {variable or 'X'} of shape {shape} has "
-                    f"{shape[at]} along that axis: the store was written in part, or by two "
-                    "writers. Write it again."
-                )
-            return found.names
-
-        return Names(along(axis), along(1 - axis))
-
 
 def _axes(name: str) -> Axes:
     return AXES.get(name) or AXES.get(name.rpartition("/")[0]) or (None, None)
@@ -333,9 +308,29 @@ def refuse_mudata(group: zarr.Group) -> None:
 
 
 def open_anndata(store: AnnDataStore, options: OpenOptions) -> ZarrSource:
-    """Open X (n_obs, n_var) or another matrix: samples first by AnnData's format."""
+    """Open X (n_obs, n_var) or another matrix: samples first by AnnData's format.
+
+    Raises
+    ------
+    DataError
+        A dataframe cannot be read, or has other than one row for each element of its axis.
+    """
     array, dims = store.matrix(options.variable)
-    axis = options.feature_axis(array.shape, dims if any(dims) else None, str(array.store_path))
-    names = store.names(options.variable, array.shape, dims, axis)
+    shape, name = array.shape, options.variable or "X"
+    axis = options.feature_axis(shape, dims if any(dims) else None, str(array.store_path))
+
+    def names_along(at: int) -> Callable[[], Array] | None:
+        of = dims[at]
+        if of is None:
+            return None
+        frame = Frame.of(store.group, "raw/var" if of == "var" and name[:4] == "raw/" else of)
+        if frame.n != shape[at]:
+            raise DataError(
+                f"{frame.place} has {frame.n} rows, and {name} of shape {shape} has {shape[at]} "
+                "along that axis: the store was written in part, or by two writers. Write it again."
+            )
+        return frame.names
+
+    names = Names(names_along(axis), names_along(1 - axis))
     chunked = ChunkedArray(array, axis, options.missing_chunks)
     return ZarrSource(chunked, names, missing_code=options.code_of(array.attrs))

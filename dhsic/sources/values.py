@@ -227,16 +227,10 @@ def _merged(
 
 @dataclass(frozen=True, slots=True)
 class ValueKind:
-    """What the values of a matrix are.
+    """What the values of a matrix are, `because` of what was seen (for people).
 
-    Attributes
-    ----------
-    dosages : bool
-        0, 1 and 2, and missing ones: copies of an allele, or whether something is there.
-    codes : mapping
-        Numbers that are taken for missing, besides what the source declares.
-    because : str
-        What was seen, for people.
+    `dosages` are 0, 1 and 2, and missing ones: copies of an allele, or whether something is there.
+    `codes` are taken for missing, besides what the source declares.
     """
 
     dosages: bool

@@ -74,13 +74,7 @@ class Variants:
 
     @classmethod
     def names_of(cls, data: zarr.Group | xr.Dataset, d: int) -> Names:
-        """Names and coordinates of d variants: of a group they are read when they are asked for.
-
-        Raises
-        ------
-        DataError
-            They are those of others, or name contigs that there are not.
-        """
+        """Names and coordinates of d variants: of a group they are read when they are asked for."""
         if isinstance(data, xr.Dataset):
             here = cls.of(data, d, "the Dataset")
             return Names(here.names(), here.samples(), here.coords())
@@ -186,34 +180,19 @@ def _alleles(alleles: Array | None) -> dict[str, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Filters:
-    """FILTER of the variants.
+    """FILTER of the variants: PASS, another one, or none, "." in VCF: then it was not applied.
 
-    Attributes
-    ----------
-    passed : (d,) bool
-        Whether it is PASS.
-    n_failed : int
-        Variants with another one.
-    n_unset : int
-        Variants with none, "." in VCF: filters were not applied, so they have not passed.
-    by_id : mapping
-        Variants by filter, those other than PASS that any has; a variant may have several.
+    `by_id` counts variants by filter other than PASS, of which a variant may have several.
     """
 
-    passed: Mask
+    passed: Mask  # (d,)
     n_failed: int
     n_unset: int
     by_id: Mapping[str, int]
 
     @classmethod
     def of(cls, data: Any, d: int, missing_chunks: MissingChunks = "error") -> Filters | None:
-        """Return those of a group or Dataset of d variants, None where it keeps none.
-
-        Raises
-        ------
-        DataError
-            They are not those of d variants and the filters that are listed.
-        """
+        """Return those of a group or Dataset of d variants, None where it keeps none."""
         if not isinstance(data, zarr.Group | xr.Dataset):
             return None
         variants = Variants(data)
@@ -247,13 +226,7 @@ class Filters:
 
 
 def passing(source: AbstractSource, data: Any, missing_chunks: MissingChunks) -> SubsetSource:
-    """Return the features of a source, opened from `data`, that are variants with FILTER PASS.
-
-    Raises
-    ------
-    InputError
-        The data keep no FILTER, or no variant passed.
-    """
+    """Return the features of a source, opened from `data`, that are variants with FILTER PASS."""
     filters = Filters.of(data, source.n_features, missing_chunks)
     if filters is None:
         raise InputError(
