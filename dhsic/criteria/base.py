@@ -198,9 +198,8 @@ def any_classes(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
             f"{criterion.name!r} takes classes and y has {n} different values in {len(column)} "
             "samples; pass classes that samples share, or take 'pearson' or 'qmi' for numbers."
         )
-    classes = Classes.of(label_matrix(column, "multiclass"))
-    target = ClassTarget(classes.codes, None, classes.sizes**-2.0, "centroids")
-    return LabelMatrix((target,), len(classes.codes), 1)
+    codes = Classes.of(label_matrix(column, "multiclass")).codes
+    return LabelMatrix((ClassTarget.of(codes, "centroids"),), len(codes), 1)
 
 
 def numbers(y: Array, criterion: AbstractCriterion) -> LabelMatrix:

@@ -39,8 +39,7 @@ def _window(y: Array, criterion: AbstractCriterion) -> LabelMatrix:
     labels = label_matrix(column, "auto")
     target = labels.parts[0]
     if isinstance(target, ClassTarget):
-        codes, n = target.codes, int(target.codes.max()) + 1
-        return LabelMatrix((ClassTarget(codes, None, np.ones(n), "delta"),), len(codes), 1)
+        return LabelMatrix((ClassTarget.of(target.codes, "delta"),), labels.n_samples, 1)
     assert isinstance(target, RealTargets), "numbers are real targets"
     assert target.sigma is not None, "the kernel on them is Gaussian"
     spread = target.values.std()

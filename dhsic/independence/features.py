@@ -244,16 +244,11 @@ def _standardised(
 
 def _features_at(given: Any, source: AbstractSource) -> Index:
     """Positions of the features asked for, in the order asked for; of all by default."""
-    d = source.n_features
     if given is None:
-        return np.arange(d)
+        return np.arange(source.n_features)
     asked = as_array(given, "features")
-    if asked.dtype.kind in "OSUT":
-        return _named(asked, source)
-    return _positions(asked, d, "features", "features")
-
-
-def _named(asked: Array, source: AbstractSource) -> Index:
+    if asked.dtype.kind not in "OSUT":
+        return _positions(asked, source.n_features, "features", "features")
     names = source.feature_names()
     if names is None:
         raise InputError(

@@ -69,7 +69,7 @@ class ClassTarget:
 
     @staticmethod
     def of(codes: Array, kernel: str) -> ClassTarget:
-        """Class kernel of a name, eq. 16 to 19."""
+        """Class kernel of a name: eq. 16 to 19, or one of criteria, which judge by classes."""
         sizes = np.bincount(codes).astype(np.float64)  # m_y
         m, signs, one = sizes.sum(), np.array([[-1.0], [1.0]]), np.ones(1)
         if kernel == "binary":  # eq. 16
@@ -78,6 +78,10 @@ class ClassTarget:
             return ClassTarget(codes, signs / sizes[:, None], one, kernel)
         if kernel == "multiclass":  # eq. 18 with c_y = 1 / m_y
             return ClassTarget(codes, None, 1.0 / sizes, kernel)
+        if kernel == "delta":
+            return ClassTarget(codes, None, np.ones(len(sizes)), kernel)
+        if kernel == "centroids":  # JMLR 6.5
+            return ClassTarget(codes, None, sizes**-2.0, kernel)
         psi = np.diag(m / (sizes * (m - sizes))) - 1.0 / (m - sizes)  # eq. 19; row y is psi(y)
         return ClassTarget(codes, psi, np.ones(len(sizes)), kernel)
 

@@ -105,14 +105,12 @@ def _columns(y: Array) -> Array:
         Y = Y[:, None]
     if Y.ndim != 2 or Y.shape[0] == 0 or Y.shape[1] == 0:
         raise InputError(f"y has shape {np.shape(y)}; pass (m,) or (m, t) with one row a sample.")
-    for t in range(Y.shape[1]):
-        bad = (
-            np.array([_is_missing(v) for v in Y[:, t]])
-            if Y.dtype.kind in "OSU"
-            else (~np.isfinite(Y[:, t]) if Y.dtype.kind == "f" else np.zeros(len(Y), dtype=bool))
-        )
-        if bad.any():
-            where = np.flatnonzero(bad)
+    if Y.dtype.kind in "OSU":
+        missing = np.array([[_is_missing(value) for value in row] for row in Y.T])
+    else:
+        missing = ~np.isfinite(Y.T) if Y.dtype.kind == "f" else np.zeros(Y.T.shape, dtype=bool)
+    for where in map(np.flatnonzero, missing):
+        if where.size:
             raise InputError(
                 f"{where.size} of {len(Y)} labels are missing or not finite (first at sample "
                 f"{where[0]}); drop those samples (CLI: --drop-missing) or fill them in."

@@ -200,7 +200,7 @@ def centred_targets(labels: LabelMatrix, covariates: Array | None) -> Float:
 def _linear(part: LabelPart) -> LabelPart:
     """Classes by eq. 9; real values by eq. 8, in units of their deviation."""
     if isinstance(part, ClassTarget):
-        return ClassTarget(part.codes, None, np.ones(int(part.codes.max()) + 1), "delta")
+        return ClassTarget.of(part.codes, "delta")
     assert isinstance(part, RealTargets), "no label kernel but a given matrix has another form"
     values = part.values - part.values.mean(axis=0)
     return RealTargets(values / values.std(axis=0), None)
