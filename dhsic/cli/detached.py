@@ -1,6 +1,6 @@
-"""`dhsic attach`, `cancel`: runs that go on elsewhere; and how `select` starts one.
+"""`dhsic status`, `attach` and `cancel`: runs that were left to a cluster; how `select` leaves one.
 
-`dhsic status`: how a run is, on a cluster or in the process that began it.
+`status` says too how a run is that goes on in the process that began it.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from dhsic.cli.labels import describe
 from dhsic.errors import DataError, InputError
 from dhsic.joins.keys import some
 from dhsic.joins.missing import PLINK_MISSING, is_missing, plink_missing, typed
-from dhsic.joins.variables import IDENTIFIERS, anndata_of
+from dhsic.joins.variables import along_samples, anndata_of
 from dhsic.memory import human
 from dhsic.passes.once import LOOKED_AT, look_at
 from dhsic.passes.reader import MANY_BLOCKS, block_width
@@ -121,7 +121,7 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
     run = BAHSIC().new_run(source, np.empty(0), choose_runtime("threads"))
     promise, values = run.selector.fitted(run)[0], _values(source)
     if store is None:
-        targets, matrices = dict(_targets(data, source.n_samples)), {}
+        targets, matrices = dict(_targets(source, data)), {}
     else:
         targets, matrices = dict(_columns(store.obs)), dict(_matrices(store))
     if as_json:
@@ -169,18 +169,15 @@ def _values(source: AbstractSource) -> str:
     return told if whole else f"{told} (in the few blocks that were read)"
 
 
-def _targets(data: ChunkedArray, m: int) -> Iterator[tuple[str, str]]:
+def _targets(source: AbstractSource, data: ChunkedArray) -> Iterator[tuple[str, str]]:
     """Arrays along the samples that could be labels, and what is in them."""
     group = parent(data.opened())
     if group is None:
         return
     with metadata_of(data.label):
-        arrays = sorted(group.arrays())
-    for name, array in arrays:
-        dims = dimension_names(array)
-        along = dims is None or dims[0] not in ("variants", "features", "contigs", "filters")
-        if array.ndim == 1 and array.shape[0] == m and along and name not in IDENTIFIERS:
-            yield name, _summary(read_array(array, "fill"))
+        arrays = {name: array for name, array in group.arrays() if array.ndim == 1}
+    for name in along_samples(arrays, source):
+        yield name, _summary(read_array(arrays[name], "fill"))
 
 
 def _columns(frame: Frame) -> Iterator[tuple[str, str]]:

@@ -23,6 +23,8 @@ from dhsic.validation import refuse_lossy
 
 #: Arrays along the samples that name them rather than describe them.
 IDENTIFIERS = frozenset({"sample_id", "samples", "sample"})
+#: Dimensions of what is about something else than the samples.
+OTHER_DIMS = FEATURE_DIMS | {"contigs", "filters"}
 
 
 def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -> Array:
@@ -65,7 +67,10 @@ def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: st
     found = {key: of for key, of in _variables(opened).items() if 1 <= of.ndim <= most}
     if name in found:
         return _values(found[name], missing_chunks)
-    usable = sorted(_along_samples(opened, found))
+    source = None
+    with suppress(DhsicError):
+        source = open_source(opened)
+    usable = along_samples(found, source)
     if not usable:
         raise InputError(
             f"There is no variable {name!r} along the samples, nor any other; pass {otherwise}."
@@ -142,19 +147,19 @@ def _column(frame: Frame, name: str, otherwise: str, missing_chunks: MissingChun
     )
 
 
-def _along_samples(data: zarr.Group | xr.Dataset, found: Mapping[str, Any]) -> list[str]:
-    """Names of the variables that have one value, or row of values, a sample."""
-    source = None
-    with suppress(DhsicError):  # where it is not known which axis the samples are, names must tell
-        source = open_source(data)
+def along_samples(found: Mapping[str, Any], source: AbstractSource | None) -> list[str]:
+    """Names of the variables that have one value, or row of values, a sample of a source.
+
+    Without one, where it is not known which axis the samples are, names of dimensions must tell.
+    """
 
     def fits(name: str, of: Any) -> bool:
         named = dimension_names(of) if isinstance(of, zarr.Array) else of.dims
         dims = tuple(str(dim).lower() for dim in named or ())
-        if name in (*IDENTIFIERS, *dims[:1]) or not FEATURE_DIMS.isdisjoint(dims):
+        if name in (*IDENTIFIERS, *dims[:1]) or not OTHER_DIMS.isdisjoint(dims):
             return False
         if source is None:
             return bool(dims) and dims[0] in SAMPLE_DIMS
         return bool(of.shape[0] == source.n_samples and of.shape[1:] != (source.n_features,))
 
-    return [name for name, of in found.items() if fits(name, of)]
+    return sorted(name for name, of in found.items() if fits(name, of))
