@@ -52,8 +52,11 @@ DIRECT_COST = 200.0
 #: Time of a quadratic form in float64 over one in float32.
 DOUBLE_COST = 2.0
 
-#: An order of the series, or another way to score.
+#: An order of the series, or another way to score; and the features that go each way.
 Way = int | Literal["levels", "pairs", "direct"]
+Ways = Iterator[tuple[Way, Mask]]
+#: Who tells them: a round, at home or where it is scored.
+Known = Question | RoundState
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ class Final(AbstractSplitEngine):
             return forms * len(facts.max_abs)
         return level_products(facts.n_levels) if way == "levels" else 0
 
-    def suffices(self, known: Question | RoundState, facts: FeatureStats) -> Mask:
+    def suffices(self, known: Known, facts: FeatureStats) -> Mask:
         """Features for which the radial kernel's series is right, (c,)."""
         if not self.order:
             return np.zeros(len(facts.max_abs), dtype=bool)
@@ -137,40 +140,34 @@ class Final(AbstractSplitEngine):
         if isinstance(way, int):
             return Dense(way, np.float64).score(state, X, facts)
         # <A, F + constant> with F the kernel's `factor`, over levels or over pairs of samples:
-        kernel, sigma, A, row_sums = state.kernel, state.sigma, state.A[0], state.row_sums[0]
         if way == "levels":
-            gains = level_gains(X, facts.n_levels, A, row_sums, kernel, sigma)
+            gains = level_gains(state, X, facts.n_levels, state.sigma)
         else:
-            gains = pair_gains(X, A, kernel, sigma)
-        if kernel.constant:
-            gains += kernel.constant * float(namespace_of(row_sums).sum(row_sums))
+            gains = pair_gains(state, X)
+        if constant := state.kernel.constant:
+            row_sums = state.row_sums[0]
+            gains += constant * float(namespace_of(row_sums).sum(row_sums))
         return gains
 
-    def ways(self, known: Question | RoundState, facts: FeatureStats) -> Iterator[tuple[Way, Mask]]:
+    def ways(self, known: Known, facts: FeatureStats) -> Ways:
         by = {"taylor": self._by_distances, "levels": self._by_levels}.get(
             self.scored_by, self._by_order
         )
         return ((way, which) for way, which in by(known, facts) if which.any())
 
-    def _by_distances(
-        self, known: Question | RoundState, facts: FeatureStats
-    ) -> Iterator[tuple[Way, Mask]]:
+    def _by_distances(self, known: Known, facts: FeatureStats) -> Ways:
         good = self.suffices(known, facts)
         yield self.order, good
         yield "direct", ~good
 
-    def _by_levels(
-        self, known: Question | RoundState, facts: FeatureStats
-    ) -> Iterator[tuple[Way, Mask]]:
+    def _by_levels(self, known: Known, facts: FeatureStats) -> Ways:
         steep = np.asarray(known.kernel.exponent(facts.max_abs, known.sigma) > STEEPEST_LEVELS)
         few = (facts.n_levels > 0) & ~steep
         yield "levels", few
         yield "pairs", ~few & ~steep
         yield "direct", steep
 
-    def _by_order(
-        self, known: Question | RoundState, facts: FeatureStats
-    ) -> Iterator[tuple[Way, Mask]]:
+    def _by_order(self, known: Known, facts: FeatureStats) -> Ways:
         kernel, sigma, everyone = known.kernel, known.sigma, np.ones(len(facts.max_abs), dtype=bool)
         if kernel.exact_order is not None:
             yield kernel.exact_order, everyone

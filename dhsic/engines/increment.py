@@ -157,6 +157,8 @@ def _less_one(kernel: AbstractKernel, difference: Array, sigma: float) -> Array:
 
 #: How a feature is scored: by exact terms, by functions of one value, or otherwise.
 Way = Expansion | Separable | Literal["levels", "direct"]
+#: Who tells that: a round, at home or where it is scored.
+Known = AnyQuestion | RoundState
 
 
 @dataclass(frozen=True)
@@ -204,9 +206,7 @@ class Increment(AbstractSplitEngine):
         if isinstance(way, Expansion):
             gains = by_terms(state, way, X, self.dtype)
         else:
-            A, sums, sigma = state.A[0], state.row_sums[0], -state.sigma
-            gains = level_gains(X, facts.n_levels, A, sums, state.kernel, sigma, self.dtype)
-            gains *= state.scale
+            gains = level_gains(state, X, facts.n_levels, -state.sigma, self.dtype)
         return np.stack([gains, self._rounding(state, way, facts)], axis=1)
 
     def error(self, question: AnyQuestion, facts: FeatureStats, gains: Float) -> Float:
@@ -226,12 +226,7 @@ class Increment(AbstractSplitEngine):
             return way.n_terms(self._tolerance(known.n_samples)) * len(facts.max_abs)
         return level_products(facts.n_levels) if way == "levels" else 0
 
-    def _tolerance(self, m: int) -> float:
-        return self.share / m if self.share else NOTHING
-
-    def ways(
-        self, known: AnyQuestion | RoundState, facts: FeatureStats
-    ) -> Iterator[tuple[Way, Mask]]:
+    def ways(self, known: Known, facts: FeatureStats) -> Iterator[tuple[Way, Mask]]:
         kernel, exact = known.kernel, known.kernel.addition()
         if exact is not None or not kernel.is_product:
             yield exact or "direct", np.ones(len(facts.max_abs), dtype=bool)
@@ -248,6 +243,10 @@ class Increment(AbstractSplitEngine):
             if rest.any():
                 yield "direct" if basis is None or n > LONGEST else basis, rest
 
+    def _tolerance(self, m: int) -> float:
+        """Part of R that may be left out, on average over the range of a feature."""
+        return self.share / m if self.share else NOTHING
+
     def _definition(self, question: AnyQuestion) -> Any:
         if isinstance(question, LowRankQuestion):
             raise InputError(
@@ -257,7 +256,7 @@ class Increment(AbstractSplitEngine):
             )
         return Direct(joining=True).prepare(question)
 
-    def _rounding(self, known: AnyQuestion | RoundState, way: Way, facts: FeatureStats) -> Float:
+    def _rounding(self, known: Known, way: Way, facts: FeatureStats) -> Float:
         """Bound on what rounding does to gains, (c,)."""
         if isinstance(way, Expansion):
             norms = {t.base: known.norm(t.base) for t in way.terms}

@@ -24,9 +24,8 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.engines.base import one_by_one
+from dhsic.engines.base import RoundState, one_by_one
 from dhsic.kernels.base import AbstractKernel
-from dhsic.linalg.quadratic import AnyQuadratic, Quadratic
 from dhsic.namespace import cast, first_of, host, namespace_of, taken, write, zeros
 
 #: Largest F for which differences of sums keep their digits.
@@ -36,18 +35,11 @@ INDICATORS = 768
 
 
 def level_gains(
-    X: Array,
-    n_levels: Array,
-    A: AnyQuadratic,
-    row_sums: Float,
-    kernel: AbstractKernel,
-    sigma: float,
-    dtype: Any = "float64",
+    state: RoundState, X: Array, n_levels: Array, sigma: float, dtype: Any = "float64"
 ) -> Float:
-    """Gains of c few-valued features, (c,) float64; at minus sigma, of features that join.
+    """Gains of few-valued features X (c, m), (c,) float64; at minus sigma, of those that join.
 
-    X is (c, m), `n_levels` (c,) at least 2; A is ``W o K`` in the dtype, in which products are,
-    `row_sums` (m,) float64 are its own. The kernel has a `factor`.
+    `n_levels` (c,) are at least 2; products are in the dtype of ``A = W o K``.
     """
     gains = np.empty(X.shape[0])
     for q in np.unique(n_levels):
@@ -55,8 +47,8 @@ def level_gains(
         rows = max(1, INDICATORS // int(q))
         for a in range(0, same.size, rows):
             which = same[a : a + rows]
-            gains[which] = _gains(taken(X, which), int(q), A, row_sums, kernel, sigma, dtype)
-    return gains
+            gains[which] = _gains(state, taken(X, which), int(q), sigma, dtype)
+    return state.scale * gains
 
 
 def level_products(n_levels: Array) -> int:
@@ -64,37 +56,28 @@ def level_products(n_levels: Array) -> int:
     return int((n_levels.astype(np.int64) - 1).sum())
 
 
-def _gains(
-    X: Array,
-    q: int,
-    A: AnyQuadratic,
-    row_sums: Float,
-    kernel: AbstractKernel,
-    sigma: float,
-    dtype: Any,
-) -> Float:
-    """Gains of features with q levels each; NumPy's, as those of `level_gains`."""
+def _gains(state: RoundState, X: Array, q: int, sigma: float, dtype: Any) -> Float:
+    """Gains of features with q levels each, over the scale; NumPy's."""
     xp = namespace_of(X)
     levels, indicators = level_indicators(X, q)  # (q, c), (q, c, m)
-    F = kernel.factor(xp.square(levels[:, None, :] - levels[None, :, :]), sigma)  # (q, q, c)
+    apart = xp.square(levels[:, None, :] - levels[None, :, :])
+    F = state.kernel.factor(apart, sigma)  # (q, q, c)
     mild = host(xp.max(F, axis=(0, 1)) <= STEEP)
     if mild.all():  # the common case, without a copy
-        return _by_row_sums(indicators, F, A, row_sums, dtype)
+        return _by_row_sums(state, indicators, F, dtype)
     gains = np.empty(X.shape[0])
-    gains[mild] = _by_row_sums(taken(indicators, mild, 1), taken(F, mild, 2), A, row_sums, dtype)
-    N = A.pairs(cast(taken(indicators, ~mild, 1), dtype))  # (q, q, c)
+    gains[mild] = _by_row_sums(state, taken(indicators, mild, 1), taken(F, mild, 2), dtype)
+    N = state.A[0].pairs(cast(taken(indicators, ~mild, 1), dtype))  # (q, q, c)
     gains[~mild] = host(xp.sum(taken(F, ~mild, 2) * N, axis=(0, 1)))
     return gains
 
 
-def _by_row_sums(
-    indicators: Float, F: Float, A: AnyQuadratic, row_sums: Float, dtype: Any
-) -> Float:
+def _by_row_sums(state: RoundState, indicators: Float, F: Float, dtype: Any) -> Float:
     """``sum_kl F_kl N_kl`` by products for the levels from 1 on."""
     xp = namespace_of(indicators)
     others = indicators[1:, ...]
-    N = A.pairs(cast(others, dtype))  # (q - 1, q - 1, c)
-    N_0 = xp.vecdot(others, row_sums) - xp.sum(N, axis=0)  # (q - 1, c)
+    N = state.A[0].pairs(cast(others, dtype))  # (q - 1, q - 1, c)
+    N_0 = xp.vecdot(others, state.row_sums[0]) - xp.sum(N, axis=0)  # (q - 1, c)
     gains = 2 * xp.sum(F[0, 1:, :] * N_0, axis=0) + xp.sum(F[1:, 1:, :] * N, axis=(0, 1))
     return host(gains)
 
@@ -114,18 +97,18 @@ def level_indicators(X: Array, q: int) -> tuple[Float, Float]:
     return levels, indicators
 
 
-def pair_gains(X: Array, A: Quadratic, kernel: AbstractKernel, sigma: float) -> Float:
+def pair_gains(state: RoundState, X: Array) -> Float:
     """``<A, F>`` for each row of X, every pair of samples once: A comes in panels of a triangle."""
 
     def gain(x: Float) -> Float:
         xp, total = namespace_of(x), zeros((), like=x)
-        for a, b, panel in A.columns():
+        for a, b, panel in state.A[0].columns():
             apart = x[a:][:, None] - x[a:b][None, :]
-            F = kernel.factor(apart * apart, sigma)
+            F = state.kernel.factor(apart * apart, state.sigma)
             total += xp.vecdot(xp.reshape(panel, (-1,)), xp.reshape(F, (-1,)))
         return total
 
-    return one_by_one(X, gain)
+    return state.scale * one_by_one(X, gain)
 
 
 def gains_from_sums(

@@ -166,9 +166,13 @@ class AbstractEngines(ABC):
     def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
         """Features to be scored again, unless they are settled, (d,)."""
 
-    @abstractmethod
+    @final
     def advice(self, facts: FeatureStats, gains: Float, n: int) -> EngineChoice:
         """Choice for a round over features whose gains will be much like these."""
+        if not gains.size:
+            return EngineChoice()
+        everyone, nothing = np.arange(gains.size), np.zeros(gains.size)
+        return EngineChoice.of(self._cheapest(facts, gains, nothing, everyone, n, 1.0))
 
     @abstractmethod
     def _final(self, facts: FeatureStats) -> AbstractEngine:
@@ -201,11 +205,6 @@ class AbstractEngines(ABC):
                 best, least = engine, work
         return best
 
-    @final
-    def _choice(self, facts: FeatureStats, gains: Float, n: int) -> EngineChoice:
-        everyone, nothing = np.arange(gains.size), np.zeros(gains.size)
-        return EngineChoice.of(self._cheapest(facts, gains, nothing, everyone, n, 1.0))
-
     @property
     def _is_single(self) -> bool:
         return bool(np.dtype(self.dtype) == np.float32)
@@ -218,11 +217,8 @@ class RemovalEngines(AbstractEngines):
     question: Question
 
     def first(self, facts: FeatureStats, n: int, choice: EngineChoice | None) -> AbstractEngine:
-        if self.by_definition:
-            return definition_of(self.question.kernel)
-        if choice is None:
-            return self._first_of_all(facts)
-        return choice.engine or self._final(facts)
+        rough = self._guess(facts) if choice is None else choice.engine
+        return rough or self._final(facts)
 
     def then(
         self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
@@ -232,29 +228,33 @@ class RemovalEngines(AbstractEngines):
     def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
         return undecided(gains, errors, n)
 
-    def advice(self, facts: FeatureStats, gains: Float, n: int) -> EngineChoice:
-        one = self.by_definition or not gains.size
-        return EngineChoice() if one else self._choice(facts, gains, n)
-
-    def _first_of_all(self, facts: FeatureStats) -> AbstractEngine:
-        """When nothing is known of the gains."""
+    def _guess(self, facts: FeatureStats) -> Dense | None:
+        """Series, where one is worth it, when nothing is known of the gains."""
         question, kernel, dtype = self.question, self.question.kernel, np.dtype(self.dtype)
         radial = kernel.scored_by == "taylor"  # their final engine may be the definition: slow
-        worth = has_series(kernel) and (self._is_single or radial)
-        if len(facts.max_abs) > FEW_FEATURES and worth:
-            if kernel.exact_order is not None:
-                return Dense(kernel.exact_order, dtype)
-            first_base = 1 if radial else 0  # which sets the size of gains; of those by chance:
-            spread = 2 * np.sqrt(2) * question.sigma * question.norm(first_base)
-            for order in self._orders(dtype.name):
-                neglected = question.neglected(order, facts)
-                neglected = np.minimum(neglected, np.finfo(np.float64).max)  # quantiles subtract
-                if np.quantile(neglected, 0.9) <= FIRST_NEGLECTED * spread:
-                    return Dense(order, dtype)
-        return self._final(facts)
+        worth = self._has_rough and (self._is_single or radial)
+        if len(facts.max_abs) <= FEW_FEATURES or not worth:
+            return None
+        if kernel.exact_order is not None:
+            return Dense(kernel.exact_order, dtype)
+        first_base = 1 if radial else 0  # which sets the size of gains; of those by chance:
+        spread = 2 * np.sqrt(2) * question.sigma * question.norm(first_base)
+        for order in self._orders(dtype.name):
+            neglected = question.neglected(order, facts)
+            neglected = np.minimum(neglected, np.finfo(np.float64).max)  # quantiles subtract
+            if np.quantile(neglected, 0.9) <= FIRST_NEGLECTED * spread:
+                return Dense(order, dtype)
+        return None
+
+    @property
+    def _has_rough(self) -> bool:
+        return has_series(self.question.kernel) and not self.by_definition
 
     def _final(self, facts: FeatureStats) -> AbstractEngine:
-        return final_engine(self.question, facts)
+        question = self.question
+        return (
+            definition_of(question.kernel) if self.by_definition else final_engine(question, facts)
+        )
 
     def _orders(self, precision: str) -> range:
         """Orders worth a pass of their own; radial kernels hold a matrix for each."""
@@ -266,7 +266,7 @@ class RemovalEngines(AbstractEngines):
     def _rough(self, last: AbstractEngine, facts: FeatureStats) -> Iterator[tuple[Dense, float]]:
         """Series."""
         kernel, sigma = self.question.kernel, self.question.sigma
-        if not has_series(kernel):
+        if not self._has_rough:
             return
         for name, factor in (("float32", 1.0), ("float64", DOUBLE_COST))[not self._is_single :]:
             for order in self._orders(name) if kernel.exact_order is None else [kernel.exact_order]:
@@ -290,7 +290,7 @@ class AdditionEngines(AbstractEngines):
         last = self._final(facts)
         rough = Increment(FIRST_SHARE, "float32") if choice is None else choice.engine
         all_join = n == len(facts.max_abs)
-        if all_join or not self._is_single or not isinstance(last, Increment):
+        if all_join or not (self._is_single and isinstance(last, Increment)):
             return last
         # Where some features have no such engine, none have:
         able = isinstance(rough, Increment) and not rough.definitions(self.question, facts)
@@ -306,9 +306,6 @@ class AdditionEngines(AbstractEngines):
         out = undecided(gains, errors, n)
         out[largest(gains, n, tie_width(gains))] = True
         return out
-
-    def advice(self, facts: FeatureStats, gains: Float, n: int) -> EngineChoice:
-        return self._choice(facts, gains, n) if gains.size else EngineChoice()
 
     def _final(self, facts: FeatureStats) -> AbstractEngine:
         if self.question.kernel.scored_by == "matrix":

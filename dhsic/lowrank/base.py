@@ -252,25 +252,13 @@ class AbstractFactorizer(ABC):
 
 
 def check_rank(rank: object, factorizer: str) -> None:
-    """Refuse a rank that is no whole number from 1; None passes.
-
-    Raises
-    ------
-    InputError
-        It is none.
-    """
+    """Refuse a rank that is no whole number from 1; None passes."""
     if rank is not None and not is_count(rank):
         raise InputError(f"{factorizer} rank={rank!r}; pass a whole number >= 1.")
 
 
 def check_tolerance(tolerance: Any, factorizer: str) -> None:
-    """Refuse a tolerance outside [0, 1).
-
-    Raises
-    ------
-    InputError
-        It is outside, or no number.
-    """
+    """Refuse a tolerance outside [0, 1)."""
     if not (is_number(tolerance) and 0 <= float(tolerance) < 1):
         raise InputError(f"{factorizer} tolerance={tolerance!r}; pass a number from 0 to below 1.")
 

@@ -24,26 +24,12 @@ STRIP = 4096
 
 
 def random_directions(seed: int, features: Index, n: int) -> Float:
-    """Entries of `n` standard normal directions at some features, (n, c).
+    """Entries of `n` standard normal directions at features of these numbers, from 0: (n, c).
 
     An entry depends on the seed, the number of its direction and the number of its feature alone,
     so any cut of the features into blocks, and any larger n, gives the same values. They come in
     chunks of `CHUNK` features, each from a generator of its own: blocks that cover few chunks, or
     whole ones, are the cheap ones.
-
-    Parameters
-    ----------
-    seed : int
-        From 0.
-    features : (c,) int64
-        Numbers of the features in the whole data, from 0.
-    n : int
-        Number of directions.
-
-    Returns
-    -------
-    (n, c) float64
-        A row a direction.
     """
     features = np.asarray(features, dtype=np.int64)
     chunks, offsets = np.divmod(features, CHUNK)
