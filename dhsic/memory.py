@@ -16,8 +16,6 @@ from dhsic.errors import MemoryBudgetError
 #: m x m float64 matrices of the exact engine at its peak: L, W, G, and all of G for the definition;
 #: per base of the expansion A, and half of it in float64 and in float32.
 SQUARES, SQUARES_PER_BASE = 4, 1.75
-#: b x m float64 matrices of low rank (statistic, kernel rows, factors), and samples in float32.
-THIN, SAMPLES = 4, 4
 #: float64 arrays per feature: the scaling (8), scores, order and what sorting them takes, copies of
 #: their checksums on the way to a checkpoint, and more columns of the result (4).
 VECTORS = 31
@@ -25,11 +23,26 @@ VECTORS = 31
 COPIES = 5
 #: Room for the allocator, buffers of BLAS and what libraries load on first use.
 SLACK_BYTES = 96 << 20
+#: What a worker process of Dask holds with dhsic loaded; and states that it keeps, this round's and
+#: the last one's.
+PROCESS_BYTES, STATES = 240 << 20, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
-    """Peak memory of a run in this process, bytes by purpose.
+class WorkerMemory:
+    """What a worker may have: bytes (None: as many as it likes), and tasks at once.
+
+    `said_by` tells where the limit comes from.
+    """
+
+    limit: int | None = None
+    n_threads: int = 1
+    said_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEstimate:
+    """Peak memory of a run, in the process that asks for it or in a worker, bytes by purpose.
 
     Attributes
     ----------
@@ -38,44 +51,53 @@ class Promise:
     squares : int
         m x m matrices of the driver.
     tasks : int
-        Blocks, tiles and partial statistics of the tasks in flight.
+        Blocks, tiles and partial sums of the tasks in flight.
     survivors : int
         Survivors kept in memory.
     vectors : int
         Per-feature arrays.
     landmarks : int
-        Thin matrices and the sample of a run in low rank.
+        Matrices of low rank, and the sample that certifies them.
+    states : int
+        What a worker is sent, of this round and the last.
+    blocks : int
+        Of `tasks`, what follows from how wide a block is.
     """
 
     process: int
-    squares: int
-    tasks: int
-    survivors: int
-    vectors: int
+    squares: int = 0
+    tasks: int = 0
+    survivors: int = 0
+    vectors: int = 0
     landmarks: int = 0
+    states: int = 0
+    blocks: int = 0
 
     @property
     def total(self) -> int:
         """Sum of all."""
-        parts = (self.process, self.squares, self.tasks, self.survivors, self.vectors)
-        return sum(parts) + self.landmarks + SLACK_BYTES
+        kept = self.survivors + self.vectors + self.landmarks + self.states
+        return self.process + SLACK_BYTES + self.squares + self.tasks + kept
 
     def __str__(self) -> str:
-        thin = f"{human(self.landmarks)} for landmarks, " if self.landmarks else ""
-        return (
-            f"peak memory at most {human(self.total)} ({human(self.squares)} for m x m matrices, "
-            f"{thin}"
-            f"{human(self.tasks)} for tasks in flight, {human(self.survivors)} for survivors, "
-            f"{human(self.vectors)} for features, "
-            f"{human(self.process + SLACK_BYTES)} for the process)"
-        )
+        parts = {
+            "m x m matrices": self.squares,
+            "landmarks": self.landmarks,
+            "tasks in flight": self.tasks,
+            "what is broadcast": self.states,
+            "survivors": self.survivors,
+            "features": self.vectors,
+            "the process": self.process + SLACK_BYTES,
+        }
+        told = ", ".join(f"{human(size)} for {what}" for what, size in parts.items() if size)
+        return f"at most {human(self.total)} ({told})"
 
     def allowed(self, limit: int | None) -> int:
         """Bytes that the process may have: `limit`, or what is available."""
         return available_bytes() + self.process if limit is None else limit
 
     def check(self, limit: int | None, smaller: str = "use fewer samples") -> None:
-        """Refuse what does not fit.
+        """Refuse what does not fit this process.
 
         Parameters
         ----------
@@ -87,75 +109,68 @@ class Promise:
         Raises
         ------
         MemoryBudgetError
-            The promise exceeds `limit`, or without one what this process may still get.
+            More than `limit`, or without one than this process may still get.
         """
         allowed = self.allowed(limit)
-        if self.total > allowed:
-            remedy = (
-                f"{smaller}, or fewer threads"
-                if self.squares + self.tasks > self.survivors
-                else "use fewer threads"
+        if self.total <= allowed:
+            return
+        squares, half = self.squares + self.tasks, (self.total - self.process) / 2
+        remedy = f"{smaller}, or fewer threads" if squares > self.survivors else "use fewer threads"
+        advice = ""
+        if self.blocks > half:
+            advice = (
+                " Most of it is for blocks, a few a thread: write the store again with narrower "
+                "chunks (dhsic inspect says how), or use fewer threads."
             )
-            raise MemoryBudgetError(
-                f"This run needs {self}, and there are {human(allowed)}; {remedy}, or raise the "
-                "limit (memory=)."
-            )
+        elif squares - self.blocks > half:
+            advice = f" Most of it is for m x m matrices: {smaller}."
+        raise MemoryBudgetError(
+            f"This run needs peak memory {self}, and there are {human(allowed)}; {remedy}, or "
+            f"raise the limit (memory=).{advice}"
+        )
+
+    def check_worker(self, memory: WorkerMemory, smaller: str) -> None:
+        """Refuse what does not fit a worker; raises as `check`."""
+        if memory.limit is None or self.total <= memory.limit:
+            return
+        process, squares = self.process + SLACK_BYTES, self.states + self.tasks - self.blocks
+        n = memory.n_threads
+        give = f"give workers fewer threads, or {human(self.total)}" if n > 1 else ""
+        if self.blocks >= max(squares, process):
+            narrower = "write the store again with narrower chunks (dhsic inspect says how)"
+            remedy = f"{narrower}, or {give or 'give workers more'}"
+        elif squares >= process:
+            remedy = f"{smaller}, or {give or 'give workers more'}"
+        else:
+            remedy = f"give workers {human(self.total)}"
+        raise MemoryBudgetError(
+            f"A worker of {f'{n} threads' if n > 1 else 'one thread'} needs {self}, and there are "
+            f"{human(memory.limit)} ({memory.said_by}); {remedy}."
+        )
 
 
-def promise(
-    *,
-    n_samples: int,
-    n_features: int,
-    n_bases: int,
-    squares: bool,
-    landmarks: int,
-    sample_entries: int,
-    block_bytes: int,
-    tile_bytes: int,
-    n_threads: int,
-    survivor_bytes: int,
-) -> Promise:
-    """Peak of a run, from its sizes.
+def square_bytes(m: int, n_bases: int) -> int:
+    """Bytes of the (m, m) matrices of a driver whose kernel has so many bases."""
+    return int(8 * m * m * (SQUARES + SQUARES_PER_BASE * n_bases))
+
+
+def task_bytes(n_threads: int, block: int, tile: int, result: int = 0) -> dict[str, int]:
+    """`tasks` and `blocks` of an estimate.
 
     Parameters
     ----------
-    n_samples, n_features
-        m and d.
-    n_bases
-        Base matrices of the kernel's expansion.
-    squares
-        Whether m x m matrices are made.
-    landmarks
-        Most landmarks b of a run in low rank, 0 without.
-    sample_entries
-        Values that its certificate is made from.
-    block_bytes
-        Stored bytes of one block, which is held `COPIES` times meanwhile.
-    tile_bytes
-        Temporaries of one tile.
-    n_threads
-        Tasks at once.
-    survivor_bytes
-        Budget for survivors, or the whole matrix if it is less.
+    block : int
+        Bytes of a block, which a task holds `COPIES` times.
+    tile, result : int
+        Bytes that it holds besides, and of what it returns.
     """
-    m = n_samples
-    square, thin = m * m * 8, landmarks * m * 8
-    matrices = square * (SQUARES + SQUARES_PER_BASE * n_bases) if squares else 0
-    partial = max(square if squares else 0, thin)
-    working = n_threads * (COPIES * block_bytes + tile_bytes)
-    return Promise(
-        process=resident_bytes(),
-        squares=int(matrices),
-        tasks=working + (n_threads + 2) * partial,
-        survivors=survivor_bytes,
-        vectors=VECTORS * 8 * n_features,
-        landmarks=THIN * thin + SAMPLES * 4 * sample_entries if landmarks else 0,
-    )
+    blocks = n_threads * COPIES * block
+    return {"tasks": blocks + n_threads * tile + (n_threads + 2) * result, "blocks": blocks}
 
 
 def fitted(
-    promised: Callable[[int], Promise], most: int, room: int, limit: int | None
-) -> tuple[Promise, int | None]:
+    promised: Callable[[int], MemoryEstimate], most: int, room: int, limit: int | None
+) -> tuple[MemoryEstimate, int | None]:
     """Memory that a run will need at most, and how much of it survivors get if that is less.
 
     They get what the limit leaves them; those that do not fit go to scratch, with the same result.
@@ -163,7 +178,7 @@ def fitted(
     Parameters
     ----------
     promised : callable
-        Promise with so many bytes for survivors.
+        Estimate with so many bytes for survivors.
     most, room : int
         Bytes that survivors are given where there is no limit, and that they can need.
     """

@@ -25,7 +25,7 @@ from zarr.storage import MemoryStore
 from dhsic import tables
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import DataError, InputError
-from dhsic.memory import Promise
+from dhsic.memory import MemoryEstimate
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.stores import FolderStore, metadata_of
@@ -163,7 +163,7 @@ class Outcome:
     source: AbstractSource
     values: ValueKind
     n_samples: int
-    promise: Promise
+    promise: MemoryEstimate
     runtime: str
 
     @property

@@ -40,9 +40,9 @@ from dhsic.detached.folder import (
 )
 from dhsic.errors import CheckpointError, ClusterError, InputError
 from dhsic.kernels import KernelRidge, Polynomial, RationalQuadratic
+from dhsic.memory import WorkerMemory
 from dhsic.runtime import driving
 from dhsic.runtime.base import Job as Work
-from dhsic.runtime.base import WorkerMemory
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.request import Request

@@ -11,7 +11,7 @@ import pytest
 import dhsic
 from dhsic.errors import MemoryBudgetError
 from dhsic.kernels.gaussian import Gaussian
-from dhsic.memory import Promise, available_bytes, human, promise
+from dhsic.memory import SLACK_BYTES, MemoryEstimate, available_bytes, human, task_bytes
 from dhsic.passes.planning import EnginePlan, memory_of
 from dhsic.passes.reader import COMPACT_BYTES
 from dhsic.runtime.threads import Threads
@@ -80,23 +80,23 @@ def test_a_gigabyte_under_two(tmp_path):
 
 
 def test_promise_grows_with_what_it_is_for():
-    sizes = {
-        "n_samples": 1000,
-        "n_features": 10_000,
-        "n_bases": 1,
-        "squares": True,
-        "landmarks": 200,
-        "sample_entries": 1 << 20,
-        "block_bytes": 8 << 20,
-        "tile_bytes": 1 << 20,
-        "n_threads": 2,
-        "survivor_bytes": 1 << 20,
-    }
-    base = promise(**sizes).total
+    parts = ("process", "squares", "tasks", "survivors", "vectors", "landmarks", "states")
+    for part in parts:
+        assert MemoryEstimate(**{"process": 0, part: GB}).total == GB + SLACK_BYTES, part
+    sizes = {"n_threads": 2, "block": 8 << 20, "tile": 1 << 20, "result": 1 << 20}
     for name, size in sizes.items():
-        assert promise(**sizes | {name: 2 * size}).total > base - (1 << 22), name
-    assert promise(**sizes | {"n_samples": 4000}).squares == 16 * promise(**sizes).squares
-    assert promise(**sizes | {"squares": False}).squares == 0
+        assert task_bytes(**sizes | {name: 2 * size})["tasks"] > task_bytes(**sizes)["tasks"], name
+
+    source, kernel = ArraySource(np.zeros((4000, 8000), dtype=np.int8)), Gaussian()
+    exact, lowrank = EnginePlan(False, False, True), EnginePlan(True, True, False)
+    with Threads(2) as runtime:
+        small, large, thin = (
+            memory_of(plan, source, runtime, kernel, m, GB)[0]
+            for plan, m in ((exact, 1000), (exact, 4000), (lowrank, 4000))
+        )
+    assert large.squares == 16 * small.squares
+    assert (thin.squares, large.landmarks) == (0, 0)
+    assert thin.landmarks > 0
 
 
 def test_survivors_get_what_the_limit_leaves_them():
@@ -115,7 +115,7 @@ def test_survivors_get_what_the_limit_leaves_them():
 
 def test_what_does_not_fit_is_refused_with_both_numbers():
     with pytest.raises(MemoryBudgetError, match=r"1\.1 GB.*there are 1\.0 GB; use fewer"):
-        Promise(0, GB, 0, 0, 0).check(GB)
+        MemoryEstimate(0, squares=GB).check(GB)
 
 
 def test_a_refused_run_reads_nothing(monkeypatch):

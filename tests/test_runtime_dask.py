@@ -30,7 +30,6 @@ from dhsic.runtime import broadcast, choose_runtime, mapping, worker
 from dhsic.runtime.base import Job
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.selectors.workers import WorkerPromise
 from dhsic.sources.opening import open_source
 
 
@@ -504,7 +503,7 @@ def test_survivors_get_what_the_limit_of_workers_leaves(small_workers, tmp_path)
     with DaskRuntime(small_workers, scratch=tmp_path) as runtime:
         run = dhsic.BAHSIC().new_run(source, np.arange(50) % 2, runtime)
         run.room_on_workers(runtime.tightest(), None)
-        whole = WorkerPromise.of(run)
+        whole = run.on_worker()
         assert whole.survivors == 50 * 10**5 * 8
         rest = replace(runtime.tightest(), limit=whole.total - 10**6, n_threads=1)
         assert run.room_on_workers(rest, None) == whole.survivors - 10**6

@@ -151,7 +151,7 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
         *(("target", f"{name}: {summary}") for name, summary in targets.items()),
         *([] if targets else [("target", "no variable along the samples")]),
         *(("variable", f"{name}: {what}") for name, what in matrices.items()),
-        ("memory", f"a selection of all samples: {promise}"),
+        ("memory", f"a selection of all samples: peak memory {promise}"),
     ]
     good = ["The layout is good for feature selection."]
     told += [("advice", line) for line in advice(whole_of(source), layout) or good]

@@ -25,7 +25,7 @@ from dhsic.cli.labels import describe, notes_on, open_with_labels
 from dhsic.cli.report import show
 from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
-from dhsic.memory import Promise, available_bytes, human, peak_bytes, resident_bytes
+from dhsic.memory import MemoryEstimate, available_bytes, human, peak_bytes, resident_bytes
 from dhsic.plans.asking import Foreseen, plan_of
 from dhsic.results import exists, load, save
 from dhsic.selectors.run import SelectionRun
@@ -81,7 +81,9 @@ def perform(job: SelectJob) -> None:
     show(result, truth, job.out, as_json=job.as_json, took=took)
 
 
-def _announce(ctx: click.Context, job: SelectJob, run: SelectionRun, promise: Promise) -> None:
+def _announce(
+    ctx: click.Context, job: SelectJob, run: SelectionRun, promise: MemoryEstimate
+) -> None:
     """Say what is about to begin, and that there is something to lose from now on."""
     ctx.meta[BEGUN] = True
     asked = (
@@ -94,7 +96,7 @@ def _announce(ctx: click.Context, job: SelectJob, run: SelectionRun, promise: Pr
     where = run.runtime.name
     where = f"{run.runtime.n_workers} threads" if where == "threads" else where
     say("run", f"{run.selector.described()}, on {where}{_kept(job)}")
-    say("memory", f"{promise}; allowed {human(allowed)}")
+    say("memory", f"peak memory {promise}; allowed {human(allowed)}")
 
 
 def _say_data(job: SelectJob, given: Labelled) -> None:

@@ -14,9 +14,10 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.criteria.base import AbstractCriterion
+from dhsic.criteria.sums import ENTRIES, MOST_NODES, ROWS
 from dhsic.passes.reader import Reader
 from dhsic.passes.scaled import Reporter
-from dhsic.passes.task import AbstractPass, Tile, cut
+from dhsic.passes.task import AbstractPass, AbstractSizedPass, Cost, Tile, cut
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
@@ -28,10 +29,12 @@ LOOKED_AT = 1 << 30
 FEW_JOBS = 3
 #: Entries of a tile, 4 MiB in float64, and the most features of one.
 TILE_ENTRIES, WIDEST = 1 << 19, 512
+#: float64 arrays of a tile: values, deviations, their squares, and masks.
+TILES = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Judge(AbstractPass):
+class Judge(AbstractSizedPass):
     """Scaling of the features and what a criterion says of each, (k, c).
 
     Attributes
@@ -55,6 +58,11 @@ class Judge(AbstractPass):
             scalings.append(scaling)
             columns.append(self._columns(X, scaling))
         return Scaling.join(scalings), np.concatenate(columns, axis=1)
+
+    def cost(self, m: int) -> Cost:
+        has_kernel = self.criterion is not None and self.criterion.has_bandwidth
+        of_kernel = 4 * (MOST_NODES * ROWS + ENTRIES) if has_kernel else 0
+        return Cost(values=m, tile=8 * (TILES * tile_height(m) * m + of_kernel))
 
     def _columns(self, X: Float, scaling: Scaling) -> Float:
         """Of a tile, (k, c); NaN where a feature does not vary, or beyond numbers."""

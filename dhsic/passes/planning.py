@@ -11,12 +11,19 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_kernels import MOST_DECOMPOSED
 from dhsic.kernels.table import check_approx
 from dhsic.linalg.quadratic import PANEL, form_flops
-from dhsic.memory import Promise, fitted, promise
-from dhsic.passes.landmarks import check_number, first_number, lowrank_tile, most_number
+from dhsic.memory import (
+    VECTORS,
+    MemoryEstimate,
+    fitted,
+    resident_bytes,
+    square_bytes,
+    task_bytes,
+)
+from dhsic.passes.landmarks import LandmarkSums, check_number, first_number, most_number
 from dhsic.passes.lowrank import CHEAP, FEW_FEATURES, MOST_SAMPLES, flops_of_round, sample_size
 from dhsic.passes.reader import COMPACT_BYTES, COMPACTING, HOME_BYTES, block_bytes
 from dhsic.passes.sums import EPOCH, FEW
-from dhsic.passes.task import Cost, exact_tile
+from dhsic.passes.task import Cost, Sum, exact_tile
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources.base import AbstractSource
 
@@ -25,6 +32,11 @@ BASES_OF_RIDGE = 4
 #: Tiles of a task for radial kernels, which keep powers, and (m, m) matrices of a ridge kernel's
 #: definition.
 TILES_RADIAL, SQUARES_SOLVING = 14, 8
+
+
+#: Matrices of low rank, b x m in float64 (statistic, kernel rows, factors), and copies of the
+#: sample of its certificate in float32.
+LOW_RANK, SAMPLES = 4, 4
 
 
 @dataclass(frozen=True)
@@ -63,6 +75,19 @@ class EnginePlan:
         low_rank = approx == "lowrank" or (approx == "auto" and able and (wide or m > MOST_SAMPLES))
         return EnginePlan(low_rank, approx == "auto", not low_rank or m <= MOST_SAMPLES)
 
+    def n_landmarks(self, m: int) -> int:
+        """Most landmarks in low rank, check rows included, before it is all samples."""
+        n = first_number(m)
+        while 2 * n <= most_number(m) and not self.may_square:
+            n *= 2
+        return min(m, n + check_number(m)) if self.is_low_rank else 0
+
+    def costs(self, kernel: AbstractKernel, m: int) -> list[Cost]:
+        """Of passes that a run may come to."""
+        exact = [Sum(kernel.sums).cost(m), exact_scoring(kernel, m)] if self.may_square else []
+        rows = np.arange(self.n_landmarks(m))
+        return [*exact, LandmarkSums(rows).cost(m)] if rows.size else exact
+
 
 def exact_scoring(
     kernel: AbstractKernel, m: int, products: float = 1.0, dtype: str = "float32"
@@ -88,28 +113,26 @@ def memory_of(
     kernel: AbstractKernel,
     m: int,
     limit: int | None,
-) -> tuple[Promise, int | None]:
+) -> tuple[MemoryEstimate, int | None]:
     """Memory that a run will need at most, and how much of it survivors get if that is less."""
     stored = m * source.n_features * np.dtype(source.dtype).itemsize
 
-    def promised(budget: int) -> Promise:
+    costs, n_landmarks = plan.costs(kernel, m), plan.n_landmarks(m)
+    tile, result = max(cost.tile for cost in costs), max(cost.result for cost in costs)
+    sampled = sample_size(m) * m if n_landmarks else 0
+    tasks = task_bytes(runtime.n_here, block_bytes(source, m), tile, result)
+
+    def promised(budget: int) -> MemoryEstimate:
         held = min(stored, HOME_BYTES if runtime.is_remote else budget)
         # Survivors are copied when so few are left; those that leave are in memory besides.
         copied = held // (COMPACTING if plan.is_low_rank else EPOCH)
-        return promise(
-            n_samples=m,
-            n_features=source.n_features,
-            n_bases=_bases(kernel),
-            squares=plan.may_square,
-            landmarks=_landmarks(m, may_square=plan.may_square) if plan.is_low_rank else 0,
-            sample_entries=sample_size(m) * m if plan.is_low_rank else 0,
-            block_bytes=block_bytes(source, m),
-            tile_bytes=max(
-                lowrank_tile(m) if plan.is_low_rank else 0,
-                _tile_bytes(kernel, m) if plan.may_square else 0,
-            ),
-            n_threads=runtime.n_here,
-            survivor_bytes=held + copied + FEW * m * 8,
+        return MemoryEstimate(
+            process=resident_bytes(),
+            squares=square_bytes(m, _bases(kernel)) if plan.may_square else 0,
+            survivors=held + copied + FEW * m * 8,
+            vectors=VECTORS * 8 * source.n_features,
+            landmarks=LOW_RANK * 8 * n_landmarks * m + SAMPLES * 4 * sampled,
+            **tasks,
         )
 
     return fitted(promised, COMPACT_BYTES, stored, limit)
@@ -130,11 +153,3 @@ def _tile_bytes(kernel: AbstractKernel, m: int) -> int:
         return exact_tile(m, TILES_RADIAL)
     solving = SQUARES_SOLVING * m * m * 8 if kernel.scored_by == "matrix" else 0
     return max(exact_tile(m), solving)
-
-
-def _landmarks(m: int, *, may_square: bool) -> int:
-    """Most landmarks of a run in low rank, check rows included, before it is all samples."""
-    n = first_number(m)
-    while 2 * n <= most_number(m) and not may_square:
-        n *= 2
-    return min(m, n + check_number(m))

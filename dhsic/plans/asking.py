@@ -13,45 +13,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dhsic.errors import ClusterError, InputError, MemoryBudgetError
-from dhsic.memory import COPIES, Promise, human
+from dhsic.errors import ClusterError, InputError
+from dhsic.memory import WorkerMemory
 from dhsic.passes.once import LOOKED_AT
 from dhsic.plans.plan import Plan, Stored
 from dhsic.plans.rounds import Work, work_of
 from dhsic.plans.time import NETWORK, Expected, Rates
-from dhsic.runtime.base import AbstractRuntime, Job, Task, WorkerMemory
+from dhsic.runtime.base import AbstractRuntime, Job, Task
 from dhsic.runtime.threads import Threads, usable_cores
 from dhsic.selectors.parameters import BYTES
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun
 from dhsic.selectors.select import method_of, selector_of
-from dhsic.selectors.workers import WorkerPromise
 from dhsic.sources.base import AbstractSource
-
-
-def check_fits(promise: Promise, run: SelectionRun, block_bytes: int) -> None:
-    """Refuse what the run itself would refuse, and say what the memory is for.
-
-    Raises
-    ------
-    MemoryBudgetError
-        The promise exceeds the limit of the run.
-    """
-    try:
-        promise.check(run.memory, run.selector.smaller(run))
-    except MemoryBudgetError as error:
-        blocks = COPIES * block_bytes * run.runtime.n_workers
-        if 2 * blocks > promise.total - promise.process:
-            advice = (
-                f"Most of it is for blocks of {human(block_bytes)}, one a thread: write the store "
-                "again with narrower chunks (dhsic inspect says how), or use fewer threads."
-            )
-        elif 2 * (promise.squares + promise.tasks - blocks) > promise.total - promise.process:
-            advice = f"Most of it is for m x m matrices: {run.selector.smaller(run)}."
-        else:
-            raise
-        message = f"{error} {advice}"
-        raise MemoryBudgetError(message) from error
 
 
 class Foreseen(AbstractRuntime):
@@ -192,13 +166,12 @@ def plan_of(
         values = run.values_told()
     promise, budget = run.selector.fitted(run)
     limits = WorkerMemory(worker_memory, said_by="worker_memory=") if is_remote else None
-    budget = run.room_on_workers(limits, budget)
-    work, data = work_of(run, budget), Stored.of(run.source, m)
-    check_fits(promise, run, data.block_bytes)
-    worker = None
+    budget, smaller = run.room_on_workers(limits, budget), run.selector.smaller(run)
+    promise.check(run.memory, smaller)
+    work, worker = work_of(run, budget), None
     if limits is not None:
-        worker = WorkerPromise.of(run, limits, 0 if work is None else work.state_bytes)
-        worker.check(limits, run.selector.smaller(run))
+        worker = run.on_worker(limits, 0 if work is None else work.state_bytes)
+        worker.check_worker(limits, smaller)
     speed = Rates.measured(run.source, m) if rates is None else Rates.of(rates)
     assumed = [] if work is None else [*work.assumed]
     if run.selector.stability:
@@ -215,7 +188,7 @@ def plan_of(
     return Plan(
         method=method_of(request.selector)[0],
         description=run.selector.described(),
-        data=data,
+        data=Stored.of(run.source, m),
         values=values,
         runtime=run.runtime.name,
         n_workers=run.runtime.n_workers,

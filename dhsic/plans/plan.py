@@ -15,12 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from dhsic.memory import Promise
+from dhsic.memory import MemoryEstimate
 from dhsic.passes.reader import block_width
 from dhsic.plans.rounds import Work
 from dhsic.plans.text import as_text, rows, times
 from dhsic.plans.time import Expected, Rates
-from dhsic.selectors.workers import WorkerPromise
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.views import whole_of
 
@@ -141,9 +140,9 @@ class Plan:
         "threads" or "dask".
     n_workers : int
         Threads, or workers of one thread each.
-    promise : Promise
+    promise : MemoryEstimate
         Peak memory of this process, as the run itself will promise it.
-    worker : WorkerPromise or None
+    worker : MemoryEstimate or None
         Peak memory of a worker, where there is a cluster.
     work : Work or None
         All passes; None where the data decide how many steps the method takes.
@@ -163,8 +162,8 @@ class Plan:
     values: str
     runtime: str
     n_workers: int
-    promise: Promise
-    worker: WorkerPromise | None
+    promise: MemoryEstimate
+    worker: MemoryEstimate | None
     work: Work | None
     n_steps: int | None
     rates: Rates

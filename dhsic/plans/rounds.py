@@ -28,6 +28,7 @@ from dhsic.passes.forward import LANDMARKS
 from dhsic.passes.groups import AbstractCandidates, Membership, Singles
 from dhsic.passes.landmarks import LandmarkSum, MeasureLandmarks, first_number
 from dhsic.passes.lowrank import Sample, exact_takes_over
+from dhsic.passes.once import Judge
 from dhsic.passes.planning import EnginePlan, exact_scoring
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum
@@ -128,8 +129,8 @@ def work_of(run: SelectionRun, budget: int | None) -> Work | None:
     if isinstance(asked, OnePass):
         dry, criterion = DryRun(), asked.resolved()
         data = _data(run, budget, dry)
-        judged = Assumed(Cost(values=run.n_samples))
-        data.scored(judged, data.jobs(data.alive), aloud=False)
+        judge = Judge(standardize=True, criterion=criterion)
+        data.scored(judge, data.jobs(data.alive), aloud=False)
         dry.round_done(run.source.n_features, data.bytes_read)
         return _work(run, dry, dry, [], is_timed=not criterion.has_bandwidth)
     if not isinstance(asked, KernelSelector):

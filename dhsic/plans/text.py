@@ -43,7 +43,7 @@ def rows(plan: Plan) -> list[tuple[str, str]]:
     if plan.work is not None:
         out += [("reading", _reading(plan.work)), ("computing", _computing(plan.work))]
         out.append(("survivors", plan.work.survivors))
-    out.append(("memory", f"this process: {plan.promise}"))
+    out.append(("memory", f"this process: peak memory {plan.promise}"))
     if plan.worker is not None:
         out.append(("", f"each worker: {plan.worker}"))
         if plan.work is not None:

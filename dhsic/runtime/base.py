@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, final
 
+from dhsic.memory import WorkerMemory
 from dhsic.sources.base import AbstractSource, Block
 
 
@@ -27,26 +28,6 @@ class Job:
 
 
 Task = Callable[[AbstractSource, Job, Any], Any]
-
-
-#: What a worker process of Dask holds with dhsic loaded.
-PROCESS_BYTES = 240 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerMemory:
-    """What a worker may have: bytes (None: as many as it likes), and tasks at once.
-
-    `said_by` tells where the limit comes from.
-    """
-
-    limit: int | None = None
-    n_threads: int = 1
-    said_by: str = ""
-
-
-#: A worker of one thread that may have all it asks for.
-UNLIMITED = WorkerMemory()
 
 
 class AbstractRuntime(ABC):
@@ -64,7 +45,7 @@ class AbstractRuntime(ABC):
 
     @property
     def n_here(self) -> int:
-        """Tasks that run in this process at once: for the promise.
+        """Tasks that run in this process at once, for the memory estimate.
 
         Of a cluster those of the last rounds, when survivors are few enough to come here.
         """

@@ -26,8 +26,8 @@ from distributed import CancelledError, Client, Future, Security, span
 from distributed.comm.addressing import resolve_address
 
 from dhsic.errors import ClusterError, MemoryBudgetError
-from dhsic.memory import human
-from dhsic.runtime.base import PROCESS_BYTES, AbstractRuntime, Job, Task, WorkerMemory
+from dhsic.memory import PROCESS_BYTES, WorkerMemory, human
+from dhsic.runtime.base import AbstractRuntime, Job, Task
 from dhsic.runtime.broadcast import Broadcast
 from dhsic.runtime.mapping import Map, Watch, silent
 from dhsic.runtime.worker import greet, hold, other_versions, versions

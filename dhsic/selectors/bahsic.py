@@ -14,7 +14,7 @@ from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_kernels import LabelMatrix
 from dhsic.kernels.labels import SELF
-from dhsic.memory import Promise
+from dhsic.memory import MemoryEstimate
 from dhsic.passes.dependence import AbstractScorer, ExactScorer, SourceDependence
 from dhsic.passes.lowrank import LowRankScorer
 from dhsic.passes.planning import EnginePlan
@@ -32,7 +32,7 @@ class AbstractElimination(KernelSelector[SourceDependence]):
     #: Which features leave in which round.
     algorithm: ClassVar[Callable[..., Iterator[SelectionState]]] = staticmethod(bahsic)
 
-    def fitted(self, run: SelectionRun) -> tuple[Promise, int | None]:
+    def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         return self._fitted(run)
 
     def _ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:

@@ -27,7 +27,7 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.label_kernels import LabelMatrix
 from dhsic.kernels.labels import SELF
 from dhsic.kernels.table import resolve_kernel
-from dhsic.memory import Promise
+from dhsic.memory import MemoryEstimate
 from dhsic.progress import check_progress
 from dhsic.results import Order
 from dhsic.runtime.base import AbstractRuntime
@@ -277,7 +277,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         """The labels; None where the data are their own."""
 
     @abstractmethod
-    def fitted(self, run: SelectionRun) -> tuple[Promise, int | None]:
+    def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         """Memory that a run will need at most, and bytes of it for survivors.
 
         None are as many as are of use.

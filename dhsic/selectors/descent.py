@@ -11,7 +11,7 @@ import time
 import warnings
 from abc import abstractmethod
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, ClassVar
@@ -31,11 +31,18 @@ from dhsic.kernels.bandwidth import (
 )
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.label_kernels import LabelMatrix
-from dhsic.kernels.statistic import Statistic
-from dhsic.memory import Promise, fitted, promise
+from dhsic.kernels.statistic import InnerProducts, Statistic
+from dhsic.memory import (
+    VECTORS,
+    MemoryEstimate,
+    fitted,
+    resident_bytes,
+    square_bytes,
+    task_bytes,
+)
 from dhsic.passes.reader import COMPACT_BYTES, block_bytes
-from dhsic.passes.task import TILE
-from dhsic.passes.weighted import WeightedSource
+from dhsic.passes.task import Sum
+from dhsic.passes.weighted import Projections, WeightedSource
 from dhsic.progress import Progress
 from dhsic.results import Order
 from dhsic.selectors.base import Selector
@@ -110,33 +117,25 @@ class DescentSelector(Selector):
     def smaller(self, run: SelectionRun) -> str:
         return "use fewer samples"
 
-    def fitted(self, run: SelectionRun) -> tuple[Promise, int | None]:
+    def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         stored = run.n_samples * run.source.n_features * np.dtype(run.source.dtype).itemsize
         return fitted(partial(self._promised, run, stored), COMPACT_BYTES, stored, run.memory)
 
-    def _promised(self, run: SelectionRun, stored: int, budget: int) -> Promise:
+    def _promised(self, run: SelectionRun, stored: int, budget: int) -> MemoryEstimate:
         """Memory at most, with `budget` bytes for features."""
         m, (n_bases, n_directions) = run.n_samples, self._sizes()
-        promised = promise(
-            n_samples=m,
-            n_features=run.source.n_features,
-            n_bases=n_bases,
-            squares=not n_directions,
-            landmarks=n_directions,
-            sample_entries=0,
-            block_bytes=block_bytes(run.source, m),
-            tile_bytes=8 * TILE * (m + n_directions) * 8,
-            n_threads=run.runtime.n_here,
+        n_here, some = run.runtime.n_here, min(m, MEDIAN_SAMPLES)
+        summed = Projections(0, n_directions) if n_directions else Sum(InnerProducts())
+        cost, block = summed.cost(m), block_bytes(run.source, m)
+        of_median = (MEDIAN + n_here + 2) * 8 * some * some
+        return MemoryEstimate(
+            process=resident_bytes(),
+            squares=of_median if n_directions else square_bytes(m, n_bases),
             # Once more in all for those of weight above 0.
-            survivor_bytes=0 if run.runtime.is_remote else 2 * min(stored, budget),
-        )
-        if not n_directions:
-            return promised
-        some = min(m, MEDIAN_SAMPLES)
-        return replace(
-            promised,
-            squares=(MEDIAN + run.runtime.n_here + 2) * 8 * some * some,
+            survivors=0 if run.runtime.is_remote else 2 * min(stored, budget),
+            vectors=VECTORS * 8 * run.source.n_features,
             landmarks=OF_FEATURES * 8 * n_directions * m,
+            **task_bytes(n_here, block, cost.tile, cost.result),
         )
 
     def _rank(

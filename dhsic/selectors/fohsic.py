@@ -17,7 +17,7 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.label_kernels import LabelMatrix
 from dhsic.kernels.labels import SELF
 from dhsic.kernels.ridge import AbstractMatrixFunction
-from dhsic.memory import Promise
+from dhsic.memory import MemoryEstimate
 from dhsic.passes.forward import SourceForward
 from dhsic.passes.landmarks import PRODUCTS
 from dhsic.passes.lowrank import MOST_SAMPLES
@@ -126,7 +126,7 @@ class FOHSIC(KernelSelector[SourceForward]):
         low_rank = approx == "lowrank" or large
         return EnginePlan(is_low_rank=low_rank, eager=False, may_square=not low_rank)
 
-    def fitted(self, run: SelectionRun) -> tuple[Promise, int | None]:
+    def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         needed, budget = self._fitted(run)
         if self.engines(run, self.approx).is_low_rank:
             landmarks = needed.landmarks + SQUARES * 8 * PRODUCTS**2

@@ -14,13 +14,13 @@ import numpy as np
 
 from dhsic.algorithms.state import begin
 from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_first
-from dhsic.criteria.sums import ENTRIES, MOST_NODES, ROWS, resolve_width
+from dhsic.criteria.sums import resolve_width
 from dhsic.criteria.table import criterion_of
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.label_kernels import LabelMatrix
-from dhsic.memory import Promise, resident_bytes
-from dhsic.passes.once import Judge, Judged, read_once, tile_height
+from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes
+from dhsic.passes.once import Judge, Judged, read_once
 from dhsic.passes.reader import block_bytes
 from dhsic.progress import Progress
 from dhsic.results import Order
@@ -33,8 +33,6 @@ from dhsic.sources.values import ValueKind
 OF_SOME = ("bandwidth", "label_kernel", "penalty", "centroid_weight", "proportion")
 #: float64 arrays per feature: the scaling twice, columns, scores, order and what sorting takes.
 VECTORS = 39
-#: float64 arrays of a tile: values, deviations, their squares, and masks.
-TILES = 6
 #: Directions that factors of labels have, and copies of them.
 DIRECTIONS, COPIES = 40, 4
 #: float64 values per pair of labels while the median of their distances is taken.
@@ -137,20 +135,16 @@ class OnePass(Selector):
     def smaller(self, run: SelectionRun) -> str:
         return "use fewer samples"
 
-    def fitted(self, run: SelectionRun) -> tuple[Promise, int | None]:
+    def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         """By sizes: blocks and tiles of the tasks in flight, and vectors of all features."""
-        m, has_kernel = run.n_samples, self.resolved().has_bandwidth
-        block = 5 * block_bytes(run.source, m)
-        tile = TILES * 8 * tile_height(m) * m
-        kernel = 8 * 4 * (MOST_NODES * ROWS + ENTRIES) if has_kernel else 0
+        m, criterion, n_here = run.n_samples, self.resolved(), run.runtime.n_here
         pairs = PAIRS * min(m, MEDIAN_SAMPLES) ** 2
-        needed = Promise(
+        tile = Judge(standardize=True, criterion=criterion).cost(m).tile
+        needed = MemoryEstimate(
             process=resident_bytes(),
-            squares=0,
-            tasks=run.runtime.n_here * (block + tile + kernel),
-            survivors=0,
             vectors=VECTORS * 8 * run.source.n_features,
-            landmarks=8 * (COPIES * DIRECTIONS * m + pairs) if has_kernel else 0,
+            landmarks=8 * (COPIES * DIRECTIONS * m + pairs) if criterion.has_bandwidth else 0,
+            **task_bytes(n_here, block_bytes(run.source, m), tile),
         )
         return needed, None
 

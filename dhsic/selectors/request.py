@@ -25,7 +25,7 @@ from dhsic.joins.frames import check_order
 from dhsic.joins.labels import Labelled
 from dhsic.joins.missing import check_coded
 from dhsic.joins.variables import read_groups
-from dhsic.memory import Promise
+from dhsic.memory import MemoryEstimate
 from dhsic.results import to_dataset
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from dhsic.selectors.base import Selector
 
 #: Hears a run and its memory promise before the work begins.
-Announce = Callable[[SelectionRun, Promise], object]
+Announce = Callable[[SelectionRun, MemoryEstimate], object]
 
 
 @dataclass(frozen=True, eq=False)

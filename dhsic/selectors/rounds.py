@@ -23,7 +23,7 @@ from dhsic.kernels.label_kernels import LabelMatrix
 from dhsic.kernels.labels import SELF
 from dhsic.kernels.table import check_approx, check_bandwidth, resolve_kernel
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.memory import Promise
+from dhsic.memory import MemoryEstimate
 from dhsic.passes.dependence import AbstractRoundDependence, Choices
 from dhsic.passes.groups import OPEN_GROUPS, AbstractCandidates, Membership, Singles
 from dhsic.passes.lowrank import MOST_SAMPLES
@@ -182,7 +182,7 @@ class KernelSelector(Selector, Generic[D]):
                 "approx='lowrank' scores single features, and groups were given; leave it out."
             )
 
-    def _fitted(self, run: SelectionRun) -> tuple[Promise, int | None]:
+    def _fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         """Memory as of `fitted`, with the statistics of the groups that are under way."""
         m, plan = run.n_samples, self.engines(run, self.approx)
         source, runtime = run.source, run.runtime

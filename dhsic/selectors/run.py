@@ -19,15 +19,15 @@ from dhsic.hsic import checked_weights
 from dhsic.kernels.label_kernels import LabelMatrix
 from dhsic.kernels.labels import SELF, label_matrix
 from dhsic.kernels.table import resolve_kernel
-from dhsic.memory import Promise
+from dhsic.memory import PROCESS_BYTES, STATES, MemoryEstimate, WorkerMemory
 from dhsic.passes.once import look_at
 from dhsic.passes.reader import COMPACT_BYTES
 from dhsic.progress import Hook
 from dhsic.results import Outcome
-from dhsic.runtime.base import AbstractRuntime, WorkerMemory
+from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.blas import single_blas_thread
+from dhsic.runtime.threads import Threads
 from dhsic.selectors.groups import Groups
-from dhsic.selectors.workers import WorkerPromise
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import KEEPING, ValueKind, recoded
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from dhsic.selectors.base import Selector
 
 logger = logging.getLogger("dhsic")
+
+#: m x m matrices of a state at its largest: W and G, for the definition. And part of the driver's
+#: matrices of low rank that a state may be.
+SQUARES_SENT, OF_LOW_RANK = 2, 8
 
 
 class Unkept:
@@ -76,7 +80,7 @@ class SelectionRun:
     job: Mapping[str, Any] = field(default_factory=dict)
     progress: str | bool | Hook = False
     memory: int | None = None
-    announce: Callable[[SelectionRun, Promise], object] | None = None
+    announce: Callable[[SelectionRun, MemoryEstimate], object] | None = None
     #: What the values of the data are, once they were looked at; and the data before that.
     values: ValueKind | None = None
     given: AbstractSource | None = None
@@ -113,7 +117,7 @@ class SelectionRun:
         budget = self.room_on_workers(self.runtime.tightest(), budget)
         return self.looked()._executed(needed, budget)
 
-    def _executed(self, needed: Promise, budget: int | None) -> Outcome:
+    def _executed(self, needed: MemoryEstimate, budget: int | None) -> Outcome:
         assert self.values is not None, "they were looked at"
         if self.announce is not None:
             self.announce(self, needed)
@@ -166,12 +170,37 @@ class SelectionRun:
         done = "and scaled to unit deviation" if self.standardizes else "not scaled"
         return f"{self.values}; features are centred, {done}"
 
+    def on_worker(
+        self, memory: WorkerMemory | None = None, state_bytes: int | None = None
+    ) -> MemoryEstimate:
+        """Peak memory of a worker; what is broadcast is bounded where it is not known.
+
+        Parameters
+        ----------
+        memory : WorkerMemory, optional
+            What the worker may have, by default all it asks for, and one thread.
+        """
+        memory, m = memory or WorkerMemory(), self.n_samples
+        alone = replace(self, runtime=Threads(memory.n_threads), memory=1 << 62)
+        here = self.selector.fitted(alone)[0]
+        if state_bytes is None:  # by what its driver holds
+            squares = SQUARES_SENT * 8 * m * m if here.squares else 0
+            state_bytes = max(squares, here.landmarks // OF_LOW_RANK)
+        stored = m * self.source.n_features * np.dtype(self.source.dtype).itemsize
+        needed = MemoryEstimate(
+            PROCESS_BYTES, tasks=here.tasks, states=STATES * state_bytes, blocks=here.blocks
+        )
+        kept = min(COMPACT_BYTES, stored) if here.survivors else 0
+        if memory.limit is not None:
+            kept = max(0, min(kept, memory.limit - needed.total))
+        return replace(needed, survivors=kept)
+
     def room_on_workers(self, memory: WorkerMemory | None, budget: int | None) -> int | None:
         """Bytes for survivors: of `budget`, what the limit of workers leaves them there."""
         if memory is None or memory.limit is None:
             return budget
-        needed = WorkerPromise.of(self, memory)
-        needed.check(memory, self.selector.smaller(self))
+        needed = self.on_worker(memory)
+        needed.check_worker(memory, self.selector.smaller(self))
         return min(COMPACT_BYTES if budget is None else budget, needed.survivors)
 
     def identity(self) -> dict[str, Any]:
