@@ -31,8 +31,8 @@ from tables import seconds, size, table
 import dhsic
 from dhsic.plans.asking import Foreseen
 from dhsic.plans.dry import CountedSource
+from dhsic.plans.plan import duration
 from dhsic.plans.rounds import work_of
-from dhsic.plans.text import duration
 from dhsic.plans.time import Overheads, Rates, Setting, Terms
 from dhsic.runtime.threads import usable_cores
 

@@ -16,7 +16,9 @@ from dhsic.cli import main
 from dhsic.errors import ClusterError, InputError, MemoryBudgetError
 from dhsic.memory import SLACK_BYTES
 from dhsic.passes import reader as reading
-from dhsic.passes.reader import Reader
+from dhsic.passes.landmarks import MeasureLandmarks
+from dhsic.passes.reader import Execution, Reader
+from dhsic.passes.task import AbstractSum, Measure
 from dhsic.plans import Plan, Rates, plan
 from dhsic.plans.asking import Foreseen
 from dhsic.plans.dry import DryRun
@@ -67,6 +69,7 @@ def asked(store, y, **options):
         {"kernel": "linear"},
         {"dtype": "float64", "step": 0.8},
         {"label_kernel": "self", "step": 0.5},
+        {"label_kernel": "self", "kernel": "linear"},
         {"method": "linear"},
         {"method": "fohsic", "n_features_to_select": 5},
         {"method": "fohsic", "n_features_to_select": 9, "step": 3, "kernel": "linear"},
@@ -83,6 +86,42 @@ def test_rounds_and_bytes_are_those_of_the_run(store, data, options):
     assert told.work.least.bytes_read == result["round_bytes_read"].to_numpy().tolist()
     assert list(told.work.sizes) == result["round_n_features"].to_numpy().tolist()
     assert (told.n_rounds, told.bytes_read) == (result.sizes["rounds"], BYTES)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"approx": "exact", "step": 0.2},
+        {"approx": "exact", "kernel": "linear", "label_kernel": "self", "step": 0.5},
+        {"approx": "lowrank", "step": 0.02, "tolerance": 1.0},
+        {"method": "fohsic", "n_features_to_select": 400, "step": 0.15},
+    ],
+    ids=str,
+)
+def test_passes_that_sizes_decide_on_are_those_of_the_run(store, data, options, monkeypatch):
+    """Sums and measures: which, over how many features, in how many jobs, in their order."""
+    seen = {Execution: {}, DryRun: {}}
+
+    def noted(kind, way):
+        do = getattr(kind, way)
+
+        def noting(self, reader, a_pass, jobs):
+            if isinstance(a_pass, (AbstractSum, Measure, MeasureLandmarks)):
+                n = sum(columns.local.size for job in jobs for columns in job.payload)
+                passes = seen[kind].setdefault(self, [])
+                passes.append((type(a_pass).__name__, n, len(jobs)))
+            return do(self, reader, a_pass, jobs)
+
+        monkeypatch.setattr(kind, way, noting)
+
+    noted(Execution, "map")
+    noted(DryRun, "_counted")
+    y = None if options.get("label_kernel") == "self" else data[1]
+    asked(store, y, **options)
+    (real,) = seen[Execution].values()
+    foreseen, *_ = seen[DryRun].values()  # others are on a cluster, or low rank needs more
+    assert len(real) > 1
+    assert foreseen == real
 
 
 def test_groups_are_counted_by_groups(store, data):

@@ -1,16 +1,12 @@
-"""`plan`: ask what a run will take before anything runs.
+"""`plan`: ask what a run will take before anything runs, here or on a cluster yet to be had.
 
-What does not fit in this process, and what would make it smaller.
-
-A cluster that is not there yet, as far as a plan is concerned with it.
+What the run itself would refuse is refused, with what would make it fit.
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from dhsic.errors import ClusterError, InputError
@@ -39,11 +35,6 @@ class Foreseen(AbstractRuntime):
             raise InputError(f"n_workers={n_workers!r}; pass how many workers, 1 or more.")
         self.n_workers = n_workers
 
-    @property
-    def shared_folder(self) -> Path:
-        """Any folder: workers are supposed to share one."""
-        return Path(tempfile.gettempdir())
-
     def results(
         self,
         task: Task,
@@ -53,7 +44,6 @@ class Foreseen(AbstractRuntime):
         *,
         divisible: bool,
     ) -> Generator[Any]:
-        """Refuse: a plan runs nothing."""
         raise TypeError(f"A plan runs nothing, and was given {len(jobs)} jobs.")
 
 
@@ -137,18 +127,7 @@ def plan_of(
     worker_memory: int | None = None,
     rates: Rates | Mapping[str, float] | None = None,
 ) -> Plan:
-    """Plan of a request on a runtime.
-
-    Parameters
-    ----------
-    worker_memory, rates
-        As of `plan`.
-
-    Raises
-    ------
-    MemoryBudgetError, InputError, ClusterError
-        It would be refused, or does not fit.
-    """
+    """Plan of a request on a runtime; `worker_memory`, `rates` and errors as of `plan`."""
     run = request.new_run(runtime)
     run.selector.check()
     if worker_memory is not None and not runtime.is_remote:
@@ -203,13 +182,7 @@ def plan_of(
 
 
 def bytes_of(amount: int | str | None) -> int | None:
-    """An amount of memory in bytes.
-
-    Raises
-    ------
-    InputError
-        What is none.
-    """
+    """An amount of memory in bytes; what is none is refused."""
     if not isinstance(amount, str):
         BYTES("memory", amount)
         return None if amount is None else int(amount)

@@ -176,8 +176,8 @@ class DryRun(AbstractExecution):
             return reader.recut(features)
         n, in_memory, is_home = features.size, place is not Location.SCRATCH, place is Location.HOME
         self._counted(reader, Assumed(Cost(values=form.n_samples)), reader.jobs(features))
-        stays_home = reader.is_home and place is Location.MEMORY
-        to = Location.HOME if stays_home else place
+        is_here = is_home or (reader.is_home and place is Location.MEMORY)
+        to = Location.HOME if is_here else place
         self.moves.append(Move(n, to, n * form.bytes_per_feature))
         chunk = 1 if in_memory else reader.writing(features, form)[1]
         source = CountedSource(form.n_samples, n, form.dtype, chunk, in_memory=in_memory)

@@ -1,12 +1,9 @@
 """How long a run takes: its passes at the rates of one thread, shared out over workers.
 
-A pass of J jobs on W threads takes ceil(J / W) / J of the time of one; what this process does is
-shared by nobody. On a cluster the scheduler hands jobs out one by one while others run, the state
-of a round reaches every worker process once, and results that are summed are summed here.
-
-How fast this machine computes, and this store is read: measured in a second, or given.
-
-What a cluster takes beside the work: its scheduler, what is sent, what comes back.
+Rates of this machine and this store are measured in a second, or given. A pass of J jobs on W
+threads takes ceil(J / W) / J of the time of one; what this process does is shared by nobody. On a
+cluster the scheduler hands jobs out one by one while others run, the state of a round reaches every
+worker process once, and results that are summed are summed here.
 """
 
 from __future__ import annotations
@@ -207,31 +204,17 @@ SUMMING = 7.0
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Seconds, by what takes them.
+    """Seconds, by what takes them."""
 
-    Attributes
-    ----------
-    driver : float
-        What this process does alone: between passes, and passes over few features.
-    shared : float
-        Tasks, of which there are as many as threads or more.
-    narrow : float
-        Tasks of passes with fewer jobs than threads: more workers gain nothing there.
-    scheduler : float
-        What handing out jobs takes beyond the time of the tasks.
-    start : float
-        Until the first jobs of passes run.
-    broadcast : float
-        States on their way to workers.
-    results : float
-        Reading and adding up what workers return.
-    """
-
+    #: What this process does alone: between passes, and passes over few features.
     driver: float = 0.0
+    #: Tasks of passes with as many jobs as threads, and with fewer: more workers gain nothing.
     shared: float = 0.0
     narrow: float = 0.0
+    #: What handing out jobs takes beyond the time of the tasks, and until the first jobs run.
     scheduler: float = 0.0
     start: float = 0.0
+    #: States on their way to workers, and what these return being read and added up.
     broadcast: float = 0.0
     results: float = 0.0
 
@@ -251,24 +234,11 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Where passes run.
-
-    Attributes
-    ----------
-    rates : Rates
-        Of one thread, here as there.
-    n_workers : int
-        Threads in all.
-    n_processes : int
-        Worker processes that they are in; 0 for threads of this process.
-    overheads : Overheads
-        What a cluster takes besides tasks.
-    n_here : int
-        Threads of this process.
-    """
+    """Where passes run: at which rates of a thread, on how many threads in all."""
 
     rates: Rates
     n_workers: int
+    #: Worker processes that the threads are in; 0 where they are those of this process.
     n_processes: int = 0
     overheads: Overheads = USUAL
     n_here: int = 1
@@ -316,16 +286,12 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Time on so many workers.
+    """Time on so many threads, or workers of one thread each.
 
     Attributes
     ----------
-    n_workers : int
-        Threads, or workers of one thread each.
-    on_cluster : bool
-        Whether they are workers of a cluster.
     seconds, at_most : float
-        Without and with what low rank may have to fall back on.
+        Where low rank meets its tolerance, and where it does not.
     """
 
     n_workers: int
