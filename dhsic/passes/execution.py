@@ -59,10 +59,7 @@ class AbstractExecution(ABC):
     def keep(self, reader: Reader, features: Index, form: Form, place: Location) -> Reader | None:
         """Reader of `features` in this form, there; None where they do not pack.
 
-        Raises
-        ------
-        UnwritableError
-            Scratch takes no more.
+        UnwritableError says that scratch takes no more.
         """
 
 

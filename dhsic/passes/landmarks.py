@@ -73,16 +73,9 @@ def lowrank_tile(m: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LandmarkSet:
-    """Samples that are landmarks, and what each is for.
+    """Samples that are landmarks, `rows` (b,), ascending.
 
-    Attributes
-    ----------
-    rows : (b,) int64
-        All of them, ascending.
-    fit, check : int64
-        Positions among `rows` that make factors, and that check them.
-    n_samples : int
-        Number of samples m.
+    `fit` and `check` are positions among them: those that make factors, and that check them.
     """
 
     rows: Index
@@ -127,13 +120,7 @@ def first_number(m: int) -> int:
 
 
 class LandmarkSum(AbstractFeatureSum):
-    """Of landmarks with all samples, (b, m), and squared norms; of all samples where all are.
-
-    Attributes
-    ----------
-    chosen : LandmarkSet
-        The landmarks.
-    """
+    """Of landmarks with all samples, (b, m), and squared norms; of all samples where all are."""
 
     def __init__(self, data: ScaledReader, seed: int, n: int | None = None) -> None:
         """Against `n` landmarks, by default as many as a run begins with."""
@@ -236,15 +223,7 @@ class LandmarkSum(AbstractFeatureSum):
         return True
 
     def replay_rounds(self, survivors: Sequence[Index], n_rows: Sequence[int]) -> None:
-        """Repeat rounds that are done, see `replay`.
-
-        Parameters
-        ----------
-        survivors : sequence of int64 arrays
-            S at the start of every round.
-        n_rows : sequence of int
-            Landmarks, check rows included, at the end of every round.
-        """
+        """Repeat rounds that are done, see `replay`, each of which ended with so many landmarks."""
         grown = []
         for number, n in enumerate(n_rows):
             if n != len(self.chosen.rows):

@@ -37,14 +37,7 @@ TILES = 6
 class Judge(AbstractSizedPass):
     """Scaling of the features and what a criterion says of each, (k, c).
 
-    Attributes
-    ----------
-    standardize : bool
-        Features to unit standard deviation.
-    criterion : AbstractCriterion or None
-        None where only the scaling is wanted.
-    prepared : object
-        What `criterion` made of the labels.
+    `prepared` is what it made of the labels; without a criterion only the scaling is wanted.
     """
 
     standardize: bool
@@ -81,14 +74,7 @@ class Judge(AbstractSizedPass):
 class Judged:
     """What the pass found out of d features.
 
-    Attributes
-    ----------
-    scaling : Scaling
-        Of all features.
-    columns : (k, d) float64
-        As of `AbstractCriterion.columns`; NaN for features that do not vary.
-    bytes_read : int
-        Stored bytes, 0 from memory.
+    `columns` (k, d) are as of `AbstractCriterion.columns`, NaN for features that do not vary.
     """
 
     scaling: Scaling

@@ -78,15 +78,10 @@ def block_bytes(source: AbstractSource, m: int) -> int:
 
 
 def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
-    """Whether features are to be kept apart from the `n_stored` that they are read from.
+    """Whether features are to be kept apart, in `n_bytes`, from what they are read from.
 
     All of them are where they fit in memory, some where they are few; by sizes alone, so that a
     resumed run decides as the one before.
-
-    Parameters
-    ----------
-    n_bytes : int
-        What they take as they would be kept.
     """
     if n_features == n_stored:
         return n_bytes <= COMPACT_BYTES
@@ -99,10 +94,6 @@ class Reader:
 
     Attributes
     ----------
-    source : AbstractSource
-        Where they are read from.
-    runtime : AbstractRuntime
-        Where tasks run.
     rows : (m,) int64 or None
         Samples that take part, in this order; None for all.
     held : (s,) int64 or None
@@ -145,12 +136,7 @@ class Reader:
     ) -> list[Job]:
         """Jobs whose results, joined, are in the order of `features` (ascending).
 
-        Parameters
-        ----------
-        scaling : Scaling, optional
-            Of all features of the source.
-        tags : (s,) int64, optional
-            What else the pass has to know of each of `features`.
+        `scaling` is of all features of the source, `tags` (s,) of these.
         """
         at = self._places(features)
         out = []

@@ -99,14 +99,7 @@ def _share(difference: Float, errors: Float) -> float:
 class Threshold:
     """Of a round: half way below the `n` largest gains of S.
 
-    Attributes
-    ----------
-    question : Question
-        The round's, with K of all samples.
-    data : ScaledReader
-        Reads features of S.
-    tolerance : float
-        Part of the features leaving that may be wrong ones.
+    Of the features leaving, a part `tolerance` may be wrong ones.
     """
 
     question: Question

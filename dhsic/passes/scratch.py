@@ -150,20 +150,9 @@ class SharedScratch(AbstractScratch):
 
 
 class ScratchSource(AbstractSurvivors):
-    """Survivors in scratch.
+    """Survivors in scratch, `chunk` of them in each chunk.
 
-    Parameters
-    ----------
-    scratch : AbstractScratch
-        Where they are.
-    n_features, chunk : int
-        How many there are, and how many in a chunk.
-    form : Form
-        How to read what is kept of them.
-    missing_code : int or None
-        As of the source they are from.
-    memory : int
-        Bytes of it that every process that reads them may keep.
+    Every process that reads them keeps up to `memory` bytes of it.
     """
 
     def __init__(
@@ -248,16 +237,10 @@ def chunk_width(block_width: int, form: Form) -> int:
 def writing_jobs(
     blocks: Sequence[tuple[Block, slice]], at: Index, chunk: int, most: int
 ) -> list[Job]:
-    """Cut positions `at` of a source into runs of whole chunks of scratch.
+    """Cut positions `at` of a source into runs of whole chunks of scratch: `most`, or two.
 
-    Runs begin close to where stored blocks do, so that few of those are read twice.
-
-    Parameters
-    ----------
-    blocks : sequence of (Block, slice)
-        Stored blocks, and which of `at` lie in each.
-    most : int
-        Jobs, at most, unless that is less than two.
+    Runs begin close to where stored blocks do, so that few of those are read twice; `blocks` says
+    which of `at` lie in each.
     """
     starts = np.array([part.start for _, part in blocks])
     n = max(min(len(blocks), 2), min(len(blocks) // BLOCKS_PER_WRITER, most, MOST_WRITERS))

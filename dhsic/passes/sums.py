@@ -107,10 +107,7 @@ class AbstractFeatureSum(ABC):
     def replay(self, survivors: Sequence[Index], restarted: Collection[int] = ()) -> None:
         """Repeat what an uninterrupted run did for these S: the same bits, not all the work.
 
-        Parameters
-        ----------
-        restarted : collection of int
-            Numbers of those S for which it was summed anew whatever their sizes.
+        `restarted` are numbers of those S for which it was summed anew whatever their sizes.
         """
         base, last = self._base, None
         for number, S in enumerate(survivors):

@@ -41,14 +41,7 @@ from dhsic.sources.scaling import Scaling
 class WeightedSource:
     """`dhsic.weighting.centred.WeightedData` over the features of a source that vary.
 
-    Parameters
-    ----------
-    source, runtime, rows, memory
-        As of `ScaledReader`.
-    standardize : bool
-        Features to unit standard deviation.
-    seed : int
-        Of random directions.
+    `seed` is of random directions.
 
     Attributes
     ----------
@@ -160,13 +153,7 @@ class WeightedSource:
 
 @dataclass(frozen=True, slots=True)
 class Spreads(AbstractPass):
-    """``2 (x_j o x_j)' A 1 - 2 x_j' A x_j``, (c,).
-
-    Attributes
-    ----------
-    forms, row_sums
-        A, ready for quadratic forms, and ``A 1``.
-    """
+    """``2 (x_j o x_j)' A 1 - 2 x_j' A x_j``, (c,), of A ready for quadratic forms, and ``A 1``."""
 
     forms: Any
     row_sums: Float
