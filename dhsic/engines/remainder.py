@@ -104,18 +104,13 @@ class Remainder:
         kernel, low, high = self.kernel, self.low, self.high
         below = c < low
         tau, at = np.minimum(c, low), np.where(below, low, high)
-        whole = np.where(below, kernel.change(low, tau), _largest_change(kernel, high))
+        largest = kernel.profile(np.zeros_like(high)) - np.nan_to_num(kernel.profile(high))
+        whole = np.where(below, kernel.change(low, tau), largest)
         terms = [np.nan_to_num(kernel.coefficient(p, at)) * tau**p for p in range(1, order + 1)]
         R = whole - np.sum(terms, axis=0) + ROUNDING
         after = kernel.coefficient(order + 1, low - tau) * tau ** (order + 1)  # Lagrange's form
         R = np.maximum(np.where(below, np.fmin(R, after), R), 0.0)
         return float(np.sqrt(self.squares @ (R / tau) ** 2))
-
-
-def _largest_change(kernel: AbstractRadial, high: Float) -> Float:
-    """``kappa(0) - kappa(high)``."""
-    change: Float = kernel.profile(np.zeros_like(high)) - np.nan_to_num(kernel.profile(high))
-    return change
 
 
 def _ends(kept: Index) -> tuple[Float, Float]:
