@@ -109,7 +109,11 @@ def number(value: str | float) -> Any:
     >>> number("0.1"), number("100")
     (0.1, 100)
     """
-    return _read(value, (), "neither a fraction like 0.1 nor a count like 100", _count_or_float)
+
+    def convert(text: str) -> float | int:
+        return int(text) if text.strip().isdigit() else float(text)
+
+    return _read(value, (), "neither a fraction like 0.1 nor a count like 100", convert)
 
 
 def codes(value: str | int | list[int] | None) -> Any:
@@ -142,10 +146,6 @@ def _read(value: Any, names: tuple[str, ...], what: str, convert: Callable[[str]
         return convert(value)
     except ValueError as error:
         raise click.BadParameter(f"{value!r} is {what}.") from error
-
-
-def _count_or_float(text: str) -> float | int:
-    return int(text) if text.strip().isdigit() else float(text)
 
 
 def _several(kind: Callable[[str], Any], text: str) -> Any:
@@ -218,7 +218,10 @@ def spelled(name: str) -> str:
 
 def declared(*classes: tuple[str, str]) -> Iterator[Declared]:
     """Fields of classes, by file and name: those that the docstring of the first describes."""
-    found = [_class_of(file, name) for file, name in classes]
+    found = []
+    for file, name in classes:
+        parsed = ast.parse((Path(__file__).parents[1] / file).read_text("utf-8"))
+        found += [n for n in parsed.body if isinstance(n, ast.ClassDef) and n.name == name]
     fields = [each for node in found for each in node.body if isinstance(each, ast.AnnAssign)]
     defaults = {
         each.target.id: ast.literal_eval(each.value)
@@ -230,11 +233,6 @@ def declared(*classes: tuple[str, str]) -> Iterator[Declared]:
         for name, kind, text in re.findall(r"^(\w+) : (.*)\n((?: +.*\n?)+)", entries, re.MULTILINE):
             if name in defaults:
                 yield Declared(name, defaults[name], section, kind, " ".join(text.split()))
-
-
-def _class_of(file: str, name: str) -> ast.ClassDef:
-    source = (Path(__file__).parents[1] / file).read_text("utf-8")
-    return next(n for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.name == name)
 
 
 def but(option: Option, **about: Any) -> Option:

@@ -220,22 +220,19 @@ class Keys:
 
         Ids that one side writes twice are tried where no others name a sample.
         """
-        direct = list(self._direct() if said is None else self._said(said))
+        direct = list(self._direct(said))
         return direct if any(key.counts for key in direct) else [*direct, *self._twice(direct)]
 
-    def _direct(self) -> Iterator[Key]:
-        names = free(self.columns, self.wanted)
+    def _direct(self, said: str | None) -> Iterator[Key]:
+        if said is not None and said in self.columns:
+            yield self._of((said,), quoted(said), self.columns[said])
+            return
+        names = free(self.columns, self.wanted) if said is None else []
         others = any(is_id(name) and plain(name) not in NAMELESS for name in names)
         for name in names:
             if not (others and is_index(name, self.columns[name])):
                 yield self._judged(self._of((name,), quoted(name), self.columns[name]))
         yield from self._joined()
-
-    def _said(self, name: str) -> Iterator[Key]:
-        if name in self.columns:
-            yield self._of((name,), quoted(name), self.columns[name])
-        elif plain(name) == JOINED:
-            yield from self._joined()
 
     def _joined(self) -> Iterator[Key]:
         fid, iid = self._called(FAMILY), self._called(SAMPLE)
