@@ -95,6 +95,7 @@ def test_rounds_and_bytes_are_those_of_the_run(store, data, options):
         {"approx": "exact", "kernel": "linear", "label_kernel": "self", "step": 0.5},
         {"approx": "lowrank", "step": 0.02, "tolerance": 1.0},
         {"method": "fohsic", "n_features_to_select": 400, "step": 0.15},
+        {"method": "svm-rfe", "step": 0.4},
     ],
     ids=str,
 )

@@ -135,7 +135,7 @@ def work_of(run: SelectionRun, budget: int | None) -> Work | None:
         return _work(run, dry, dry, [], is_timed=not criterion.has_bandwidth)
     if not isinstance(asked, KernelSelector):
         return None
-    kernel = resolve_kernel(asked.kernel)
+    kernel = _kernel_of(asked)
     least = _gone_through(run, asked, budget, misses=False)
     misses = isinstance(asked, AbstractElimination) and asked.engines(run, asked.approx).is_low_rank
     most = _gone_through(run, asked, budget, misses=True) if misses else least
@@ -174,6 +174,11 @@ def _kept(moves: list[Move], run: SelectionRun) -> str:
         f"in {place}: {move.n_features:,} in {human(move.n_bytes)}"
         for place, move in largest.items()
     )
+
+
+def _kernel_of(asked: KernelSelector[Any]) -> AbstractKernel:
+    """Kernel of the rounds."""
+    return asked.machine_kernel if isinstance(asked, SVMRFE) else resolve_kernel(asked.kernel)
 
 
 def _data(run: SelectionRun, budget: int | None, dry: DryRun) -> ScaledReader:
@@ -275,7 +280,7 @@ class ExactRounds:
     def __init__(
         self, run: SelectionRun, asked: KernelSelector[Any], data: ScaledReader, dry: DryRun
     ) -> None:
-        self.kernel: AbstractKernel = resolve_kernel(asked.kernel)
+        self.kernel = _kernel_of(asked)
         self.data, self.dry, self.m = data, dry, data.n_samples
         self.sum = SquareSum(data, CountedSums(dry, self.m), Unread())  # type: ignore[arg-type]
         self.is_own = asked.label_kernel == SELF

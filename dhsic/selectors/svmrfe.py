@@ -131,13 +131,17 @@ class SVMRFE(AbstractElimination):
         (classes,) = labels.parts
         assert isinstance(classes, ClassTarget), "others are refused"
         given, data, candidates = self._parts(run, budget)
-        # W changes, so one pass is none; the terms of the polynomial of degree 1 are the same.
-        linear = given.kernel == Linear()
-        choices = replace(given, kernel=Polynomial(1, 0.0)) if linear else given
+        choices = replace(given, kernel=self.machine_kernel)
         nothing = np.zeros((labels.n_samples, labels.n_samples))  # until a machine has seen data
         machine = partial(machine_weights, classes=classes.codes, penalty=float(self.penalty))
         scorer = ExactScorer(choices, data, candidates, nothing, machine=machine)
         return SourceDependence(choices, data, candidates, scorer)
+
+    @property
+    def machine_kernel(self) -> AbstractKernel:
+        """Kernel of the rounds: W changes, so that even the linear kernel takes all of them."""
+        # The terms of the polynomial of degree 1 are the same.
+        return Polynomial(1, 0.0) if self._kernel == Linear() else self._kernel
 
     def _check_rounds(self, kernel: AbstractKernel) -> None:
         if kernel.scored_by == "matrix" or kernel.is_of_categories:
