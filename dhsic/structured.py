@@ -40,7 +40,7 @@ from dhsic.kernels.counting import (
 )
 from dhsic.kernels.graphs import ShortestPaths, Walks
 from dhsic.kernels.labels import label_matrix
-from dhsic.validation import as_numbers
+from dhsic.validation import as_numbers, check_symmetric
 
 __all__ = ["Ranking", "rank_kernels", "rank_subgraphs", "rank_substrings"]
 
@@ -195,11 +195,7 @@ def _checked(kernels: Sequence[Any]) -> list[Float]:
                 f"Kernel {g} has shape {K.shape} and the first one {len(matrices[0])} samples; "
                 "pass matrices (m, m) of the same samples."
             )
-        worst = float(np.abs(K - K.T).max(initial=0.0))
-        if worst > 1e-8 * float(np.abs(K).max(initial=0.0)):
-            raise InputError(
-                f"Kernel {g} is not symmetric (largest difference {worst:.3g}); pass (K + K') / 2."
-            )
+        check_symmetric(K, f"Kernel {g}", "K")
     return matrices
 
 

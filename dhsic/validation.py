@@ -162,3 +162,13 @@ def refuse_dtype(dtype: Any, what: str) -> NoReturn:
         f"The dtype of {what} is {dtype}; numbers are booleans, integers or floats. Convert it "
         "(.astype('float32')), encode text (pandas.get_dummies), or choose another variable."
     )
+
+
+def check_symmetric(A: Array, what: str, letter: str) -> None:
+    """Refuse a matrix that is not its transpose but for rounding."""
+    worst = float(np.abs(A - A.T).max(initial=0.0))
+    if worst > 1e-8 * float(np.abs(A).max(initial=0.0)):
+        raise InputError(
+            f"{what} is not symmetric (largest difference {worst:.3g}); pass ({letter} + {letter}')"
+            " / 2."
+        )

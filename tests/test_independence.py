@@ -61,12 +61,10 @@ def quadratic(rng):
 
 @examples(10)
 @given(st.data(), matrices(samples=(6, 10)), st.sampled_from(ESTIMATORS), st.booleans())
-def test_permutations_are_the_definition(data, X, estimator, thin):
+def test_permutations_are_the_definition(data, X, estimator, low):
     y, label_kernel, _, C, K, L = sides(data, X)
     Q = covariate_basis(C, len(X))
-    before = (
-        DenseSymmetric(np.array(L)) if not thin else label_matrix(y, label_kernel, C).low_rank()
-    )
+    before = DenseSymmetric(np.array(L)) if not low else label_matrix(y, label_kernel, C).low_rank()
     A = estimated(DenseSymmetric(np.array(K)), estimator).projected(Q)
     P = drawn(len(X), 5, seed=3)
     expected = [naive_independence.statistic(K, L, p, estimator, C) for p in P]
@@ -159,14 +157,14 @@ def test_hyppo_agrees(quadratic):
 
 @examples(6)
 @given(st.data(), matrices(samples=(5, 6)), st.sampled_from(ESTIMATORS), st.booleans())
-def test_moments_are_those_of_every_permutation(data, X, estimator, thin):
+def test_moments_are_those_of_every_permutation(data, X, estimator, low):
     y, label_kernel, _, C, K, L = sides(data, X)
     C = None if C is None else C[:, :1]
     Q = covariate_basis(C, len(X))
     expected = naive_independence.moments(K, L, estimator, C)
     scale = np.abs(K).max() * np.abs(L).max()
     A = estimated(DenseSymmetric(np.array(K)), estimator).projected(Q)
-    before = label_matrix(y, label_kernel, C).low_rank() if thin else DenseSymmetric(np.array(L))
+    before = label_matrix(y, label_kernel, C).low_rank() if low else DenseSymmetric(np.array(L))
 
     null = moments_permuted(before.projected(Q), A)
 

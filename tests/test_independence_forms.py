@@ -20,17 +20,17 @@ def drawn(rng, m, r):
 
 
 @given(st.integers(3, 9), st.integers(1, 4), st.integers(1, 2), st.integers(0, 2**32 - 1))
-def test_a_thin_form_is_its_matrix(m, r, q, seed):
+def test_a_form_of_low_rank_is_its_matrix(m, r, q, seed):
     rng = np.random.default_rng(seed)
-    thin = drawn(rng, m, r)
-    full = DenseSymmetric(thin.whole())
+    low = drawn(rng, m, r)
+    full = DenseSymmetric(low.whole())
     Q = np.linalg.qr(rng.standard_normal((m, q)))[0]
     Z, diagonal = rng.standard_normal((m, 3)), rng.standard_normal(m)
     P = np.stack([rng.permutation(m) for _ in range(4)])
     other = DenseSymmetric(full.quadratic(np.eye(m)) * np.eye(m) + np.ones((m, m)))
     close = {"rtol": 1e-10, "atol": 1e-12 * max(1.0, full.norm**2)}
 
-    for before, after in ((thin, full), (thin.projected(Q), full.projected(Q))):
+    for before, after in ((low, full), (low.projected(Q), full.projected(Q))):
         np.testing.assert_allclose(before.whole(), after.matrix, **close)
         np.testing.assert_allclose(before.diagonal, after.diagonal, **close)
         np.testing.assert_allclose(before.row_sums, after.row_sums, **close)
@@ -48,14 +48,14 @@ def test_a_thin_form_is_its_matrix(m, r, q, seed):
 @given(st.integers(3, 9), st.integers(0, 5), st.integers(0, 2**32 - 1))
 def test_powers_are_sums_over_entries(m, r, seed):
     rng = np.random.default_rng(seed)
-    thin = drawn(rng, m, r)
-    A = thin.whole()
+    low = drawn(rng, m, r)
+    A = low.whole()
     cubes = sum(a**3 for a in A.ravel())
     traces = sum(A[i, j] * A[j, k] * A[k, i] for i, j, k in np.ndindex(m, m, m))
     squares = [sum(a * a for a in row) for row in A]
     H, scale = np.eye(m) - 1 / m, 1e-12 * max(1.0, np.abs(A).sum() ** 3)
 
-    for form in (thin, DenseSymmetric(A)):
+    for form in (low, DenseSymmetric(A)):
         assert form.cubes() == pytest.approx(cubes, abs=scale)
         assert form.cubed_trace() == pytest.approx(traces, abs=scale)
         np.testing.assert_allclose(form.row_squares(), squares, atol=scale)
@@ -82,21 +82,21 @@ def test_rows_that_are_looked_up_together_do_not_matter(rng, monkeypatch):
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_kernels_of_one_feature_are_thin(rng, kernel):
+def test_kernels_of_one_feature_are_of_low_rank(rng, kernel):
     X = rng.standard_normal((200, 1)) ** 3
 
-    thin = low_rank_kernel(kernel, X, 0.3)
+    low = low_rank_kernel(kernel, X, 0.3)
 
     K = dense_kernel(kernel, X, 0.3).matrix
-    np.testing.assert_allclose(thin.whole(), K, rtol=0, atol=COMPLETE * np.trace(K))
-    assert thin.F.shape[1] < 50
+    np.testing.assert_allclose(low.whole(), K, rtol=0, atol=COMPLETE * np.trace(K))
+    assert low.F.shape[1] < 50
 
 
 def test_kernels_of_many_features_are_not(rng):
     assert low_rank_kernel(Gaussian(), rng.standard_normal((200, 50)), 0.01) is None
 
 
-def test_labels_are_thin_where_they_can_be(rng):
+def test_labels_are_of_low_rank_where_they_can_be(rng):
     y = rng.standard_normal((300, 2))
 
     assert isinstance(label_matrix(y[:, 0]).low_rank(), LowRankSymmetric)

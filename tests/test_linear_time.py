@@ -94,7 +94,7 @@ def test_a_given_matrix_is_decomposed(rng):
     assert (factor.weights < 0).any()
 
 
-def test_what_has_no_thin_factor_is_refused(monkeypatch):
+def test_what_has_no_factor_of_low_rank_is_refused(monkeypatch):
     monkeypatch.setattr("dhsic.kernels.label_kernels.MOST_DECOMPOSED", 5)
     monkeypatch.setattr("dhsic.kernels.label_kernels.MOST_DIRECTIONS", 3)
     with pytest.raises(InputError, match="6 samples takes too long"):

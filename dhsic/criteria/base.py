@@ -22,7 +22,7 @@ from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 from dhsic.kernels.label_kernels import ClassTarget, LabelMatrix, RealTargets
 from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel, label_matrix
-from dhsic.validation import as_array
+from dhsic.validation import as_array, is_number
 
 #: Scores closer than this, relative to the larger of two neighbours, are ties.
 TIE = 1e-10
@@ -140,7 +140,7 @@ def worst_first(scores: Float) -> Index:
 
 def check_part(name: str, value: Any, what: str) -> None:
     """Refuse what is no number between 0 and 1."""
-    if isinstance(value, bool) or not (isinstance(value, Real) and 0 < float(value) < 1):
+    if not (is_number(value) and 0 < float(value) < 1):
         raise InputError(f"{name}={value!r}; pass {what}, a number between 0 and 1.")
 
 

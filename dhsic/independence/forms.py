@@ -34,6 +34,7 @@ from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.pivoted_cholesky import pivoted_cholesky
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
+from dhsic.namespace import slices
 from dhsic.validation import as_array, as_numbers
 
 #: Size of a strip of float64; five of them are in memory at most.
@@ -146,8 +147,8 @@ class LowRankHsic(HsicForm):
 def strips(m: int) -> Iterator[tuple[slice, slice]]:
     """Rows and columns of the strips that cover the upper triangle of (m, m)."""
     height = int(np.clip(STRIP_BYTES // (8 * m), FEWEST, MOST))
-    for a in range(0, m, height):
-        yield slice(a, min(a + height, m)), slice(a, m)
+    for rows in slices(m, height):
+        yield rows, slice(rows.start, m)
 
 
 def tiles(m: int) -> Iterator[tuple[slice, slice]]:
@@ -294,14 +295,12 @@ class SlicedData:
     def _read(self, rows: slice, features: slice) -> Float:
         return as_numbers(self._X[rows, features], "X")
 
-    def _slices(self) -> Iterator[slice]:
+    def _slices(self) -> list[slice]:
         """Features that are read together: whole chunks where there are any."""
         chunks = getattr(self._X, "chunks", None)
         chunk = 1 if chunks is None else int(np.max(chunks[1]))
         most = int(np.clip(STRIP_BYTES // (8 * self.n_samples), FEWEST, MOST))
-        width = chunk * max(1, most // chunk)
-        for a in range(0, self.n_features, width):
-            yield slice(a, min(a + width, self.n_features))
+        return slices(self.n_features, chunk * max(1, most // chunk))
 
 
 def few_samples(X: Float) -> Float:

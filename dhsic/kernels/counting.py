@@ -21,7 +21,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from scipy.sparse import csc_array, csr_array
 
 from dhsic._typing import Float
 from dhsic.errors import InputError
-from dhsic.validation import is_positive
+from dhsic.validation import is_count, is_positive
 
 #: Numbers of a dense block of columns.
 BLOCK = 2**22
@@ -98,7 +97,7 @@ def quadratic_forms(W: Float, counts: Any) -> Float:
 
 def check_length(what: str, value: object) -> None:
     """Refuse a length that is no whole number from 1."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+    if not is_count(value):
         raise InputError(f"{what}={value!r}; pass a whole number >= 1.")
 
 

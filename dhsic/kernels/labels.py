@@ -21,7 +21,14 @@ from dhsic.kernels.label_kernels import (
     label_distances,
 )
 from dhsic.linalg.covariates import covariate_basis
-from dhsic.validation import LARGEST, as_array, as_numbers, refuse_dtype, refuse_wide
+from dhsic.validation import (
+    LARGEST,
+    as_array,
+    as_numbers,
+    check_symmetric,
+    refuse_dtype,
+    refuse_wide,
+)
 
 #: Units in the last place of the largest value by which equal numbers differ when computed twice.
 ROUNDING = 4
@@ -245,10 +252,5 @@ def _precomputed(L: Array) -> Float:
     L = as_numbers(L, "the precomputed L")
     if L.ndim != 2 or L.shape[0] != L.shape[1]:
         raise InputError(f"A precomputed L has shape {L.shape}; pass (m, m), one row a sample.")
-    worst = float(np.abs(L - L.T).max())
-    if worst > 1e-8 * max(float(np.abs(L).max()), 1e-300):
-        raise InputError(
-            f"The precomputed L is not symmetric (largest difference {worst:.3g}); "
-            "pass (L + L') / 2."
-        )
+    check_symmetric(L, "The precomputed L", "L")
     return L
