@@ -23,8 +23,7 @@ from dhsic.passes.dependence import Choices, SourceDependence
 from dhsic.passes.groups import Singles
 from dhsic.passes.lowrank import FEW_FEATURES, LowRankScorer
 from dhsic.passes.scaled import ScaledReader
-from dhsic.runtime.blas import single_blas_thread
-from dhsic.runtime.threads import Threads
+from dhsic.runtime.threads import Threads, single_blas_thread
 from dhsic.sources.arrays import ArraySource
 
 N_LAST = 50

@@ -35,7 +35,7 @@ from dhsic.lowrank import Spectral
 from dhsic.lowrank.base import landmark_statistic, uniform_rows
 from dhsic.namespace import moved
 from dhsic.passes.task import TILE
-from dhsic.runtime.blas import single_blas_thread
+from dhsic.runtime.threads import single_blas_thread
 
 N_LANDMARKS = 300
 NO_DEVICE = "no GPU that CuPy or torch finds: the rows of the cores alone"

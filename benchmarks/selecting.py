@@ -19,8 +19,7 @@ from dhsic.lowrank import Nystrom
 from dhsic.passes.dependence import Choices
 from dhsic.passes.lowrank import LowRankScorer, ScoreLowRank
 from dhsic.passes.scaled import ScaledReader
-from dhsic.runtime.blas import single_blas_thread
-from dhsic.runtime.threads import Threads
+from dhsic.runtime.threads import Threads, single_blas_thread
 
 
 def how_scored(approx, tolerance=None):

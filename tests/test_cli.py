@@ -22,7 +22,7 @@ from dhsic.hsic import ESTIMATORS
 from dhsic.kernels.labels import LABEL_KERNELS
 from dhsic.kernels.table import KERNELS
 from dhsic.results import load
-from dhsic.selectors.rounds import APPROX
+from dhsic.selectors.bahsic import APPROX
 from dhsic.selectors.select import METHODS, parameters_of
 from dhsic.simulation.truth import read_truth
 from dhsic.sources.options import MissingChunks

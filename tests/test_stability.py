@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 import dhsic
 from dhsic.cli import main
 from dhsic.errors import InputError
-from dhsic.selectors.stability import halves
+from dhsic.selectors.request import halves
 
 
 def data(rng, m=80, d=20):

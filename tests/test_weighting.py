@@ -23,14 +23,14 @@ from dhsic.lowrank.random_features import random_directions
 from dhsic.passes.weighted import WeightedSource
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
+from dhsic.selectors.ccm import WithInverse, WithoutInverse
 from dhsic.selectors.descent import sigma_of
+from dhsic.selectors.weighting import ZeroNorm
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.opening import open_source
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.weighting.centred import FourierCentred, FullCentred
-from dhsic.weighting.conditional import WithInverse, WithoutInverse
 from dhsic.weighting.descent import Evaluation, ProjectedGradient, Region
-from dhsic.weighting.zero_norm import ZeroNorm
 
 SIGMA, EPSILON, STRICTNESS, PRICE, D, SEED = 0.07, 0.02, 30.0, 0.3, 6, 5
 

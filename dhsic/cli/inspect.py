@@ -36,7 +36,7 @@ from dhsic.sources.base import AbstractSource
 from dhsic.sources.codecs import CHECKSUMS, described
 from dhsic.sources.opening import open_source, parent
 from dhsic.sources.stores import metadata_of
-from dhsic.sources.variants import ALLELES, FILTER, Filters, n_multiallelic
+from dhsic.sources.vcz import ALLELES, FILTER, Filters, n_multiallelic
 from dhsic.sources.views import whole_of
 from dhsic.sources.writing import chunk_width
 from dhsic.sources.zarr import ChunkedArray, dimension_names, member, read_array

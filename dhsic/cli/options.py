@@ -249,7 +249,7 @@ _of_methods = {
     each.name: each.of_method()
     for each in declared(
         ("selectors/bahsic.py", "BAHSIC"),
-        ("selectors/rounds.py", "KernelSelector"),
+        ("selectors/bahsic.py", "KernelSelector"),
         ("selectors/base.py", "Selector"),
     )
     if each.name not in OF_RUNS

@@ -34,10 +34,9 @@ from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum
 from dhsic.passes.task import Cost, Measure
 from dhsic.plans.dry import AllVary, Assumed, CountedSums, DryRun, Move, Step, Unread
-from dhsic.selectors.bahsic import AbstractElimination
+from dhsic.selectors.bahsic import AbstractElimination, KernelSelector
 from dhsic.selectors.fohsic import FOHSIC
 from dhsic.selectors.onepass import OnePass
-from dhsic.selectors.rounds import KernelSelector
 from dhsic.selectors.run import SelectionRun
 from dhsic.selectors.svmrfe import SVMRFE
 

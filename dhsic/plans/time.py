@@ -24,8 +24,7 @@ from dhsic.passes.reader import block_width
 from dhsic.passes.task import TILE
 from dhsic.plans.dry import Step
 from dhsic.plans.rounds import Work
-from dhsic.runtime.blas import single_blas_thread
-from dhsic.runtime.threads import usable_cores
+from dhsic.runtime.threads import single_blas_thread, usable_cores
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import measure, standardise
 from dhsic.validation import is_positive

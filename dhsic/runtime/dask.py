@@ -28,9 +28,8 @@ from distributed.comm.addressing import resolve_address
 from dhsic.errors import ClusterError, MemoryBudgetError
 from dhsic.memory import PROCESS_BYTES, WorkerMemory, human
 from dhsic.runtime.base import AbstractRuntime, Job, Task
-from dhsic.runtime.broadcast import Broadcast
 from dhsic.runtime.mapping import Map, Watch, silent
-from dhsic.runtime.worker import greet, hold, other_versions, versions
+from dhsic.runtime.worker import Broadcast, greet, hold, other_versions, versions
 from dhsic.sources.base import AbstractSource
 
 CLIENT_BYTES = 64 * 2**20  # data of this process that may travel to workers, once

@@ -34,8 +34,7 @@ from distributed import CancelledError, Future, KilledWorker
 
 from dhsic.errors import ClusterError, DhsicError
 from dhsic.runtime.base import Job, Task
-from dhsic.runtime.broadcast import Broadcast, StateUnreachableError, fetched
-from dhsic.runtime.worker import WHERE, run, versions
+from dhsic.runtime.worker import WHERE, Broadcast, StateUnreachableError, fetched, run, versions
 from dhsic.sources.base import AbstractSource
 
 if TYPE_CHECKING:

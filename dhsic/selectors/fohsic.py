@@ -23,8 +23,8 @@ from dhsic.passes.landmarks import PRODUCTS
 from dhsic.passes.lowrank import MOST_SAMPLES
 from dhsic.passes.planning import EnginePlan
 from dhsic.results import Order
+from dhsic.selectors.bahsic import KernelSelector
 from dhsic.selectors.parameters import one_of
-from dhsic.selectors.rounds import KernelSelector
 from dhsic.selectors.run import SelectionRun
 
 #: Part of the choices, on average over rounds, that low rank may likely get wrong unsaid.

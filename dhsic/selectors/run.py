@@ -1,4 +1,8 @@
-"""A run: what every method does around its own work, from the first check to the outcome."""
+"""A run: what every method does around its own work, from the first check to the outcome.
+
+Where features leave in groups the run knows them, as users name them, and says what an order of
+groups means for the features.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 
 from dhsic._typing import Array, Float, Index
 from dhsic.algorithms.state import SelectionState
@@ -20,14 +25,13 @@ from dhsic.kernels.label_kernels import LabelMatrix
 from dhsic.kernels.labels import SELF, label_matrix
 from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import PROCESS_BYTES, STATES, MemoryEstimate, WorkerMemory
+from dhsic.passes.groups import Membership
 from dhsic.passes.once import look_at
 from dhsic.passes.reader import COMPACT_BYTES
 from dhsic.progress import Hook
-from dhsic.results import Outcome
+from dhsic.results import Order, Outcome
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.runtime.blas import single_blas_thread
-from dhsic.runtime.threads import Threads
-from dhsic.selectors.groups import Groups
+from dhsic.runtime.threads import Threads, single_blas_thread
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import KEEPING, ValueKind, recoded
@@ -36,6 +40,74 @@ from dhsic.versions import versions
 
 if TYPE_CHECKING:
     from dhsic.selectors.base import Selector
+
+#: What a feature without a group is named, in lower case.
+NAMELESS = {"", "nan", "none", "na", "."}
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """A group for each of d features.
+
+    Attributes
+    ----------
+    codes : (d,) int64
+        Group of each feature: position of its name.
+    names : (g,) str
+        Names, in the order of their first features.
+    """
+
+    codes: Index
+    names: Array
+
+    @staticmethod
+    def of(given: Any, d: int) -> Groups:
+        """Groups from one name a feature."""
+        labels = np.asarray(given)
+        if labels.shape != (d,):
+            raise InputError(
+                f"groups have shape {labels.shape} and there are {d} features; pass one name a "
+                "feature, in their order."
+            )
+        text = labels.astype(object).astype(str)  # text of any width is cast in two steps only
+        missing = np.flatnonzero([name.strip().lower() in NAMELESS for name in text])
+        if missing.size:
+            raise InputError(
+                f"{missing.size} features have no group (first: feature {missing[0]}); give each "
+                "one, for instance its own name where it stands alone."
+            )
+        codes, names = pd.factorize(text)  # ties go by position, as among features
+        if names.size == 1:
+            raise InputError(
+                f"All {d} features are in one group ({names[0]}): there is nothing to choose from."
+            )
+        return Groups(codes.astype(np.int64), names)
+
+    @property
+    def n(self) -> int:
+        """Number of groups."""
+        return int(self.names.size)
+
+    def spread(self, order: Order, membership: Membership) -> Order:
+        """Order of features from one of groups; those of a group by index, the first best."""
+        parts = [membership.features(np.array([group]))[::-1] for group in order.features]
+        sizes = np.array([part.size for part in parts], dtype=np.int64)
+        rank = np.zeros(self.codes.size, dtype=np.int64)
+        features = np.concatenate(parts)
+        rank[features] = np.repeat(np.arange(sizes.size, 0, -1), sizes)
+        extra = {
+            "group": (self.names[self.codes].astype(object), "group of the feature"),
+            "group_rank": (rank, "rank of its group, 1 is the most relevant; 0 where constant"),
+        }
+        return replace(
+            order,
+            features=features,
+            scores=np.repeat(order.scores, sizes),
+            rounds=np.repeat(order.rounds, sizes),
+            sizes=sizes,
+            extra={**order.extra, **extra},
+        )
+
 
 logger = logging.getLogger("dhsic")
 

@@ -25,8 +25,7 @@ from dhsic.sources.arrays import check_chunks, names_along, open_in_memory, open
 from dhsic.sources.base import AbstractSource, Names, check_dtype
 from dhsic.sources.options import MissingChunks, OpenOptions, PloidyPolicy, naming_array, text
 from dhsic.sources.stores import UNKNOWN_DTYPE, ArchiveStore, FolderStore, file_bytes, metadata_of
-from dhsic.sources.variants import POSITION, Variants, passing
-from dhsic.sources.vcz import holds_calls, open_calls
+from dhsic.sources.vcz import POSITION, Variants, holds_calls, open_calls, passing
 from dhsic.sources.views import RecodedSource
 from dhsic.sources.zarr import (
     ChunkedArray,
