@@ -1,4 +1,4 @@
-r"""Conditional covariance minimisation, as a function of weights (Chen et al. 2017, CCM), from end to end.
+r"""Conditional covariance minimisation (Chen et al. 2017, CCM), from end to end.
 
 Features are judged by what kernel ridge regression on all of them together leaves of the labels,
 so it finds features that say something only together with fewer samples than HSIC needs. Every step
@@ -6,7 +6,8 @@ costs two passes over the features and a decomposition of the kernel matrix, ``m
 ``m D d + m D^2`` with D random features. The objective has many local minima: among hundreds of
 irrelevant features for a hundred samples it ends in one of them, and BAHSIC should go before.
 
-What descends is the trace of the conditional covariance operator (CCM eq. 13 to 20),
+What descends, as a function of weights, is the trace of the conditional covariance operator (CCM
+eq. 13 to 20),
 
     ``Q(w) = tr Y' (G_w + n eps I)^-1 Y``                                   eq. 14, 17
 

@@ -5,7 +5,7 @@ labels a sample of them, and a method with its parameters. Whoever holds that ca
 the selection here or on any cluster, or foresee what it takes.
 
 A request for stability also runs on halves of the samples and counts how often each selects a
-feature: Meinshausen and Buhlmann: Stability selection. J. R. Statist. Soc. B 72 (2010). A feature that is
+feature (Meinshausen and Buhlmann: Stability selection. J. R. Statist. Soc. B 72, 2010). One that is
 selected by what a few samples happen to say is not selected from most halves; one that the target
 depends on is. Halves are drawn without replacement, class by class where labels are classes, and
 each is a run of its own over the same blocks.
