@@ -18,7 +18,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from dhsic._typing import Array, Float
-from dhsic.linalg.blas import add_products, subtract_products
+from dhsic.linalg.quadratic import add_products, subtract_products
 from dhsic.namespace import slices
 
 #: Side of a tile: a few of them in float64 fit the cache, and threads, which take turns between

@@ -20,7 +20,7 @@ from dhsic.engines.base import LowRankQuestion
 from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import Statistic, add_packed, packed, zero_upper
-from dhsic.linalg.blas import add_products
+from dhsic.linalg.quadratic import add_products
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import Landmarks, LandmarkStats
 from dhsic.lowrank.projections import Cholesky

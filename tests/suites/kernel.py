@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dhsic.kernels.statistic import InnerProducts, Statistic, zero_upper
-from dhsic.linalg.blas import add_products
+from dhsic.linalg.quadratic import add_products
 
 
 class KernelSuite(ABC):
