@@ -28,9 +28,9 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.table import resolve_kernel
 from dhsic.passes.dependence import Choices, SourceDependence
-from dhsic.passes.groups import Singles
 from dhsic.passes.lowrank import LowRankScorer
 from dhsic.passes.planning import EnginePlan
+from dhsic.passes.refinement import Singles
 from dhsic.passes.scaled import ScaledReader
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads

@@ -24,8 +24,7 @@ from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import AbstractBandwidth, BandwidthStats, Grid
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.table import check_overflow
-from dhsic.passes.groups import AbstractCandidates, gains_of
-from dhsic.passes.refinement import refined
+from dhsic.passes.refinement import AbstractCandidates, refined
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum, survivors_of
 from dhsic.passes.task import Measure
@@ -171,7 +170,7 @@ class ExactScorer(AbstractScorer):
             gains = self._candidates.summed(S, of_features)
             return gains, -float(gains.sum()), record | self._beside
         engines = self._engines(question)
-        gains, record = gains_of(self._candidates, engines, self._data, S, n, self._first)
+        gains, record = self._candidates.gains(engines, self._data, S, n, self._first)
         return gains, question.hsic, record | self._beside
 
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:

@@ -30,8 +30,8 @@ from dhsic.passes.dependence import (
     lasting_gains,
     own_labels,
 )
-from dhsic.passes.groups import AbstractCandidates, gains_of
 from dhsic.passes.landmarks import LandmarkSum
+from dhsic.passes.refinement import AbstractCandidates
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum
 from dhsic.passes.task import Measure
@@ -162,9 +162,7 @@ class SourceForward(AbstractRoundDependence):
             )
             return -losses, record  # what removal would cost
         engines, first = self._engines(question), self._first
-        gains, record = gains_of(
-            candidates, engines, self.data, S, n, first, joining=True, aloud=aloud
-        )
+        gains, record = candidates.gains(engines, self.data, S, n, first, joining=True, aloud=aloud)
         record.pop("error_bound_used", None)  # of one before the last, which measures its own
         if isinstance(question, LowRankQuestion):
             record |= self._certificate(question, S, gains, n)

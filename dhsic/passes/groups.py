@@ -1,80 +1,28 @@
-"""What is removed or added: features, or groups of them, a gene with all of its variants.
+"""Groups of features that are removed or added as one, a gene with all of its variants.
 
-Groups are scored by definition, from jobs that read whole groups.
+They are scored by definition, from jobs that read whole groups.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Float, Index, Mask
+from dhsic._typing import Float, Index
 from dhsic.engines.direct import TILE_ENTRIES, Direct, DirectState
 from dhsic.engines.refine import AbstractEngines, EngineChoice
 from dhsic.kernels.statistic import AbstractSums, Statistic, zero_upper
 from dhsic.passes.execution import merged
-from dhsic.passes.refinement import refined
+from dhsic.passes.refinement import AbstractCandidates
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.task import TILE, AbstractPass, Tile, cut
 from dhsic.runtime.base import Job
-from dhsic.sources.scaling import Scaling
 
 #: Features of a job, and groups of it that may be under way together.
 JOB_FEATURES, OPEN_GROUPS = 2048, 4
-
-
-class AbstractCandidates(ABC):
-    """What may be removed or added, and the features of each."""
-
-    #: Whether rounds have several engines to choose from.
-    has_engines: ClassVar[bool] = True
-
-    def __init__(self) -> None:
-        self._alive: Mask = np.empty(0, dtype=bool)
-
-    def drop_constant(self, scaling: Scaling) -> None:
-        """Features that do not vary are no candidates, nor part of one."""
-        self._alive = ~scaling.constant
-
-    @property
-    @abstractmethod
-    def every(self) -> Index:
-        """All candidates, ascending."""
-
-    @abstractmethod
-    def features(self, candidates: Index) -> Index:
-        """Features of some candidates, ascending where they are."""
-
-    @abstractmethod
-    def summed(self, candidates: Index, of_features: Float) -> Float:
-        """Sums over the features of each candidate."""
-
-    @property
-    @abstractmethod
-    def mean_size(self) -> float:
-        """Features of a candidate, on average: sigma is the same for all of a round."""
-
-
-class Singles(AbstractCandidates):
-    """Features, each for itself."""
-
-    @property
-    def every(self) -> Index:
-        return np.flatnonzero(self._alive)
-
-    def features(self, candidates: Index) -> Index:
-        return candidates
-
-    def summed(self, candidates: Index, of_features: Float) -> Float:
-        return of_features
-
-    @property
-    def mean_size(self) -> float:
-        return 1.0
 
 
 class Membership(AbstractCandidates):
@@ -128,6 +76,27 @@ class Membership(AbstractCandidates):
             out += merged(data.jobs(features, tags=self.codes[features]), 1)
         return out
 
+    def gains(
+        self,
+        engines: AbstractEngines,
+        data: ScaledReader,
+        S: Index,
+        n: int,
+        choice: EngineChoice | None,
+        *,
+        joining: bool = False,
+        aloud: bool = True,
+    ) -> tuple[Float, dict[str, Any]]:
+        question = engines.question
+        state, sums = Direct().prepare(question), question.kernel.sums
+        score = ScoreGroups(state, sums, self.sizes, joining)
+        gains = np.empty(S.size)
+        for groups, found in data.reader.map(score, self.jobs(data, S)):
+            gains[np.searchsorted(S, groups)] = found
+            if aloud:
+                data.tell(len(groups))
+        return gains, {"engine": f"groups: {S.size}"}
+
     def _batches(self, groups: Index) -> list[list[int]]:
         """Groups of each job: by their first features, so that neighbours are read together."""
         spans = []
@@ -146,35 +115,6 @@ class Membership(AbstractCandidates):
             size += n
             ends.append(last)
         return batches
-
-
-def gains_of(
-    candidates: AbstractCandidates,
-    engines: AbstractEngines,
-    data: ScaledReader,
-    S: Index,
-    n: int,
-    choice: EngineChoice | None,
-    *,
-    joining: bool = False,
-    aloud: bool = True,
-) -> tuple[Float, dict[str, Any]]:
-    """Gains of the candidates S, (s,), good enough to place the n largest, and a record.
-
-    Of groups by definition; else `choice` is of the first engine. Where `aloud` the reporter of
-    `data` hears of them.
-    """
-    if not isinstance(candidates, Membership):
-        return refined(engines, data, S, n, choice, aloud=aloud)
-    question = engines.question
-    state, sums = Direct().prepare(question), question.kernel.sums
-    score = ScoreGroups(state, sums, candidates.sizes, joining)
-    gains = np.empty(S.size)
-    for groups, found in data.reader.map(score, candidates.jobs(data, S)):
-        gains[np.searchsorted(S, groups)] = found
-        if aloud:
-            data.tell(len(groups))
-    return gains, {"engine": f"groups: {S.size}"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,9 +40,8 @@ from dhsic.passes.dependence import (
     ExactScorer,
     LastingGains,
 )
-from dhsic.passes.groups import Singles
 from dhsic.passes.landmarks import LandmarkSum, MeasureLandmarks
-from dhsic.passes.refinement import Threshold
+from dhsic.passes.refinement import Singles, Threshold
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.task import AbstractPass, Tile, cut, placed, tile_height
 from dhsic.sources.scaling import Codes, Scaling, code_values, scaling_of

@@ -1,10 +1,12 @@
 """Passes over chosen features of a source: which blocks, in which jobs, by which runtime.
 
 As features leave, less and less of a block is needed, and the survivors are compacted: kept in
-memory where they fit a fixed budget, else rewritten to scratch once half of what is stored has
-left, so that all passes together decode a small multiple of one. On a cluster they go to scratch
-in either case. Whether, and the cut into jobs, depends on sizes and the source alone, never on
-where survivors are kept, so every run over the same data sums in the same order.
+memory where they fit a fixed budget, else rewritten to scratch, so that all passes together decode
+a small multiple of one. Low rank does so once half of what is stored has left; the exact engine
+asks for it when an epoch begins (`dhsic.passes.sums`), once seven in eight have. On a cluster they
+go to scratch in either case, unless they are few. Whether, and the cut into jobs, depends on sizes
+and the source alone, never on where survivors are kept, so every run over the same data sums in
+the same order.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ COMPACT_BYTES = 512 << 20
 HOME_BYTES = 128 << 20
 #: Flops of an exact round for each thread here that take no longer than a cluster takes to answer.
 HOME_FLOPS = 2e9
-#: Survivors are kept apart once what is stored is this many times as much.
+#: Survivors are kept apart where that is asked for and what is stored is this many times as much.
 COMPACTING = 2
 
 

@@ -1,16 +1,19 @@
 """A round's progressive refinement: all features first, then those whose place is undecided.
 
-`refined` runs engine after engine; which goes when is `dhsic.engines.refine`'s to say.
-`Threshold` comes after low rank, where K is known: features that an error could move across the
-threshold are scored exactly. Of a million features few lie next to it; the others leave or stay
-whatever their error. So a round costs little more than low rank alone, and its result is that of
-the exact engine, but for the part of the tolerance that is left to features further off.
+What is removed or added are `AbstractCandidates`: features, each for itself (`Singles`), or groups
+of them (`dhsic.passes.groups`). For features `refined` runs engine after engine; which goes when is
+`dhsic.engines.refine`'s to say. `Threshold` comes after low rank, where K is known: features that
+an error could move across the threshold are scored exactly. Of a million features few lie next to
+it; the others leave or stay whatever their error. So a round costs little more than low rank alone,
+and its result is that of the exact engine, but for the part of the tolerance that is left to
+features further off.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +31,7 @@ from dhsic.engines.final import final_engine
 from dhsic.engines.lowrank import orders_for
 from dhsic.engines.refine import AbstractEngines, EngineChoice, tie_width
 from dhsic.passes.scaled import ScaledReader, dtype_of
+from dhsic.sources.scaling import Scaling
 
 #: Widths of the band next to the threshold that is scored exactly, in deviations of the error.
 BANDS = tuple(0.25 * step for step in range(1, 17))
@@ -38,6 +42,87 @@ PROBE, PROBED = 0.5, 256
 LEFT = 0.5
 #: Part of the spread of gains that their series may neglect, and its highest order in float32.
 EXACTLY, HIGHEST_ORDER = 1e-3, 6
+
+
+class AbstractCandidates(ABC):
+    """What may be removed or added, and the features of each."""
+
+    #: Whether rounds have several engines to choose from.
+    has_engines: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self._alive: Mask = np.empty(0, dtype=bool)
+
+    def drop_constant(self, scaling: Scaling) -> None:
+        """Features that do not vary are no candidates, nor part of one."""
+        self._alive = ~scaling.constant
+
+    @property
+    @abstractmethod
+    def every(self) -> Index:
+        """All candidates, ascending."""
+
+    @abstractmethod
+    def features(self, candidates: Index) -> Index:
+        """Features of some candidates, ascending where they are."""
+
+    @abstractmethod
+    def summed(self, candidates: Index, of_features: Float) -> Float:
+        """Sums over the features of each candidate."""
+
+    @property
+    @abstractmethod
+    def mean_size(self) -> float:
+        """Features of a candidate, on average: sigma is the same for all of a round."""
+
+    @abstractmethod
+    def gains(
+        self,
+        engines: AbstractEngines,
+        data: ScaledReader,
+        S: Index,
+        n: int,
+        choice: EngineChoice | None,
+        *,
+        joining: bool = False,
+        aloud: bool = True,
+    ) -> tuple[Float, dict[str, Any]]:
+        """Gains of the candidates S, (s,), good enough to place the n largest, and a record.
+
+        `choice` is of the first engine, where rounds have several. Where `aloud` the reporter of
+        `data` hears of what was scored.
+        """
+
+
+class Singles(AbstractCandidates):
+    """Features, each for itself."""
+
+    @property
+    def every(self) -> Index:
+        return np.flatnonzero(self._alive)
+
+    def features(self, candidates: Index) -> Index:
+        return candidates
+
+    def summed(self, candidates: Index, of_features: Float) -> Float:
+        return of_features
+
+    @property
+    def mean_size(self) -> float:
+        return 1.0
+
+    def gains(
+        self,
+        engines: AbstractEngines,
+        data: ScaledReader,
+        S: Index,
+        n: int,
+        choice: EngineChoice | None,
+        *,
+        joining: bool = False,
+        aloud: bool = True,
+    ) -> tuple[Float, dict[str, Any]]:
+        return refined(engines, data, S, n, choice, aloud=aloud)
 
 
 def refined(

@@ -25,11 +25,12 @@ from dhsic.kernels.labels import SELF
 from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import human
 from dhsic.passes.forward import LANDMARKS
-from dhsic.passes.groups import AbstractCandidates, Membership, Singles
+from dhsic.passes.groups import Membership
 from dhsic.passes.landmarks import LandmarkSum, MeasureLandmarks, first_number
 from dhsic.passes.lowrank import Sample, exact_takes_over
 from dhsic.passes.once import Judge
 from dhsic.passes.planning import EnginePlan, exact_scoring
+from dhsic.passes.refinement import AbstractCandidates, Singles
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum
 from dhsic.passes.task import Cost, Measure

@@ -34,9 +34,10 @@ from dhsic.passes.dependence import (
     ExactScorer,
     SourceDependence,
 )
-from dhsic.passes.groups import OPEN_GROUPS, AbstractCandidates, Membership, Singles
+from dhsic.passes.groups import OPEN_GROUPS, Membership
 from dhsic.passes.lowrank import MOST_SAMPLES, LowRankScorer
 from dhsic.passes.planning import EnginePlan, memory_of
+from dhsic.passes.refinement import AbstractCandidates, Singles
 from dhsic.passes.scaled import ScaledReader
 from dhsic.progress import Progress
 from dhsic.results import Order
