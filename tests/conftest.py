@@ -41,9 +41,12 @@ def quick_rates():
         yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client():
-    """Client of a cluster of two workers in this process; not the default one."""
+    """Client of a cluster of two workers in this process; not the default one.
+
+    A run that is left to it makes a default one in its worker: so no cluster outlives its module.
+    """
     from distributed import Client, LocalCluster
 
     with (
