@@ -1,5 +1,7 @@
 """The selectors in scikit-learn's manner, and `select`."""
 
+import inspect
+
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -359,3 +361,10 @@ def test_public_names_alone_are_listed():
     assert "kernel_matrix" in dir(dhsic)
     assert all(not name.startswith("_") or name == "__version__" for name in dir(dhsic))
     assert all(hasattr(dhsic, name) for name in dir(dhsic))
+
+
+def test_help_shows_what_a_method_takes_before_what_all_take():
+    names = list(inspect.signature(dhsic.BAHSIC).parameters)
+    assert names[:3] == ["n_features_to_select", "step", "kernel"]
+    assert names[-1] == "memory"
+    assert sorted(names) == sorted(dhsic.BAHSIC().get_params())

@@ -11,6 +11,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, fields
+from inspect import Signature, get_annotations, signature
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -41,6 +42,17 @@ from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
 
 
+class MethodFirst:
+    """Signature of a selector as help shows it: what its method takes, then what all take."""
+
+    def __get__(self, _: object, selector: type[Selector]) -> Signature:
+        given = dict(signature(selector.__init__).parameters)
+        declared = [name for cls in selector.__mro__ for name in get_annotations(cls)]
+        first = [name for name, p in given.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        names = dict.fromkeys((*first[1:], *(name for name in declared if name in given)))
+        return Signature([given[name] for name in names])
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """What all selectors share: reading X, running, and the fitted attributes.
@@ -50,6 +62,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     `_constraints` says; what several of them may not be together, the method.
     """
 
+    __signature__: ClassVar[Any] = MethodFirst()
     #: Name of the method in what identifies a run.
     _method: ClassVar[str]
     #: What parameters may be, one by one.
