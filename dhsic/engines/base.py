@@ -300,7 +300,7 @@ class AbstractSplitEngine(AbstractEngine):
         """
 
     @abstractmethod
-    def scored(self, way: Any, state: RoundState, X: Array, facts: FeatureStats) -> Float:
+    def one_way(self, way: Any, state: RoundState, X: Array, facts: FeatureStats) -> Float:
         """Gains, as of `score`, of features that all go one way."""
 
     @abstractmethod
@@ -312,7 +312,7 @@ class AbstractSplitEngine(AbstractEngine):
         gains = np.empty(0)
         for way, which in self.ways(state, facts):
             some = X if which.all() else taken(X, which)
-            part = self.scored(way, state, some, facts.take(which))
+            part = self.one_way(way, state, some, facts.take(which))
             gains = gains if gains.size else np.empty((X.shape[0], *part.shape[1:]))
             gains[which] = part
         return gains

@@ -133,7 +133,7 @@ class Final(AbstractSplitEngine):
     def _definition(self) -> AbstractEngine:
         return RadialDirect() if self.scored_by == "taylor" else Direct()
 
-    def scored(self, way: Way, state: RoundState, X: Array, facts: FeatureStats) -> Float:
+    def one_way(self, way: Way, state: RoundState, X: Array, facts: FeatureStats) -> Float:
         if way == "direct":
             assert state.definition is not None, "prepared for_features that include these"
             return self._definition.score(state.definition, X, facts)

@@ -196,7 +196,7 @@ class Increment(AbstractSplitEngine):
         definition = self._definition(question) if self.with_direct else None
         return RoundState.of(question, bases, self.dtype, definition=definition)
 
-    def scored(self, way: Way, state: RoundState, X: Array, facts: FeatureStats) -> Float:
+    def one_way(self, way: Way, state: RoundState, X: Array, facts: FeatureStats) -> Float:
         if isinstance(way, Separable):
             return self._by_functions(state, way, X)
         if way == "direct":

@@ -107,7 +107,7 @@ class LowRank(AbstractSplitEngine):
         n_forms = known.kernel.expansion(min(way, LONGEST), known.sigma).n_forms
         return n_forms * len(facts.max_abs)
 
-    def scored(self, way: int, state: RoundState, X: Array, facts: FeatureStats) -> Float:
+    def one_way(self, way: int, state: RoundState, X: Array, facts: FeatureStats) -> Float:
         if way > LONGEST and state.definition is not None:
             gains: Float = state.definition.gains(state.kernel, state.sigma, host(X))
             return gains

@@ -51,7 +51,7 @@ class Choices:
 
 
 class AbstractScorer(ABC):
-    """Scores candidates for removal.
+    """Finds what the removal of candidates gains.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class AbstractScorer(ABC):
         """What policies for the bandwidth may ask."""
 
     @abstractmethod
-    def scores(self, sigma: float, S: Index, n: int) -> tuple[Float, float, dict[str, Any]]:
+    def gains(self, sigma: float, S: Index, n: int) -> tuple[Float, float, dict[str, Any]]:
         """Gains of the candidates S, (s,), good enough to place the n largest.
 
         Then HSIC of what is left, and a record of what they took.
@@ -129,11 +129,13 @@ class ExactScorer(AbstractScorer):
     def measure(self) -> Scaling:
         kernel = self._choices.kernel
         first = Measure(self._choices.standardize, None if kernel.is_additive else kernel.sums)
-        for _, upper in self._data.measure(first):
-            if upper is not None:
-                self.sum.include(upper)
+        scaling = self._data.measure(first, self._include)
         self.sum.begin(self._data.alive)
-        return self._data.scaling
+        return scaling
+
+    def _include(self, upper: Float | None) -> None:
+        if upper is not None:
+            self.sum.include(upper)
 
     def resume(
         self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]
@@ -158,7 +160,7 @@ class ExactScorer(AbstractScorer):
             self.sum.restart(self.sum.features)
         self._W = weigh(own_labels(self._choices, self.sum))
 
-    def scores(self, sigma: float, S: Index, n: int) -> tuple[Float, float, dict[str, Any]]:
+    def gains(self, sigma: float, S: Index, n: int) -> tuple[Float, float, dict[str, Any]]:
         question = self._asked(sigma)
         if self._choices.kernel.is_additive:
             features, definition = self._candidates.features(S), self._choices.by_definition
@@ -339,7 +341,7 @@ class SourceDependence(AbstractRoundDependence):
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
         """Line 4: the n candidates whose removal leaves the largest HSIC."""
-        gains, hsic, record = self.scorer.scores(sigma, S, n)
+        gains, hsic, record = self.scorer.gains(sigma, S, n)
         first, left = self._largest(sigma, hsic, gains, n)
         if not self.choices.kernel.is_additive:
             record["advice"] = self.scorer.advise(sigma, S[left], gains[left], n)

@@ -77,9 +77,9 @@ class SourceForward(AbstractRoundDependence):
         self._first: EngineChoice | None = None
 
     def measure(self) -> Scaling:
-        list(self.data.measure(Measure(self.choices.standardize)))
-        self._candidates.drop_constant(self.data.scaling)
-        return self.data.scaling
+        scaling = self.data.measure(Measure(self.choices.standardize))
+        self._candidates.drop_constant(scaling)
+        return scaling
 
     def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
         of_all = SquareSum(self.data, self.choices.kernel.sums)

@@ -122,10 +122,11 @@ class LowRankScorer(AbstractScorer):
 
     def measure(self) -> Scaling:
         first = MeasureLandmarks(self.sum.chosen.rows, self._choices.standardize)
-        found = list(self._data.measure(first))
-        self._are_codes = self._choices.kernel.is_product and all(codes for *_, codes in found)
-        self.sum.start(self._data.alive, [sums for _, sums, _ in found])
-        return self._data.scaling
+        found: list[tuple[Any, bool]] = []  # sums, and whether all that they are over are codes
+        scaling = self._data.measure(first, lambda *rest: found.append(rest))
+        self._are_codes = self._choices.kernel.is_product and all(codes for _, codes in found)
+        self.sum.start(self._data.alive, [sums for sums, _ in found])
+        return scaling
 
     def resume(
         self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]
@@ -151,7 +152,7 @@ class LowRankScorer(AbstractScorer):
     def known(self) -> BandwidthStats:
         return LandmarkStats(self.sum.fit, self._hsic)
 
-    def scores(self, sigma: float, S: Index, n: int) -> tuple[Float, float, dict[str, Any]]:
+    def gains(self, sigma: float, S: Index, n: int) -> tuple[Float, float, dict[str, Any]]:
         if self._choices.kernel.is_additive:
             gains, record = self._lasting.of(S, self.sum.features, self._score_for_good)
             return gains, -float(gains.sum()), record | NO_ERROR
@@ -159,13 +160,13 @@ class LowRankScorer(AbstractScorer):
         orders = orders_for(self._choices.kernel, sigma, self._data.facts(S), self._data.n_samples)
         steep = bool((orders > LONGEST).any())
         rows = SampledRows.of(self._weights, self.sum.check) if steep else None
-        gains = self._scored(replace(state, definition=rows), S, aloud=True)
+        gains = self._gains(replace(state, definition=rows), S, aloud=True)
         exactly = ""
         if n == S.size:
             certificate = EXACT
         elif self.sum.chosen.is_everyone:
             threshold = Threshold(self._asked(sigma), self._data, self._tolerance, S, n)
-            gains, band, certificate = threshold.scored(gains, certificate)
+            gains, band, certificate = threshold.corrected(gains, certificate)
             exactly = f", exact: {band.size}" if band.size else ""
         else:
             certificate = certificate.at_threshold(gains, n, self._data.sizes(S))
@@ -188,7 +189,7 @@ class LowRankScorer(AbstractScorer):
         ones = LowRankSymmetric.of(np.ones((m, 1)), np.ones(1))
         question = LowRankQuestion(kernel, 1.0, self._weights, lambda _: ones, tolerance=0.0)
         state = LowRank(1, np.float64).prepare(question)
-        gains = self._scored(state, features, aloud=False)
+        gains = self._gains(state, features, aloud=False)
         return gains, {"engine": f"low rank {_rank(state)}"}
 
     def _exactly(self, S: Index) -> ExactScorer:
@@ -242,11 +243,11 @@ class LowRankScorer(AbstractScorer):
         sizes = self._data.sizes(features)
         return certify(errors, gains, n_sampled, self._data.n_samples, sizes)
 
-    def _scored(self, state: RoundState, S: Index, *, aloud: bool) -> Float:
+    def _gains(self, state: RoundState, S: Index, *, aloud: bool) -> Float:
         dtype = np.float64 if self._choices.kernel.is_additive else np.float32
         jobs = self._data.jobs(S, scaled=not self._are_codes)
         score = ScoreLowRank(state, dtype, self._choices.standardize)
-        return self._data.scored(score, jobs, aloud=aloud)
+        return self._data.results(score, jobs, aloud=aloud)
 
     def _hsic(self, sigma: float, state: RoundState | None = None) -> float:
         """``<W, K>``: by the factor, unless K is known."""

@@ -147,7 +147,7 @@ def refined(
     while open_.size:
         some = facts.take(open_)
         state = engine.prepare(engines.question)
-        found = data.scores(S[open_], engine, state, aloud=aloud and not passes)
+        found = data.gains(S[open_], engine, state, aloud=aloud and not passes)
         if found.ndim == 2:  # the engine measures what it leaves out
             new, error = found.T
         else:
@@ -193,7 +193,7 @@ class Threshold:
     S: Index
     n: int
 
-    def scored(self, gains: Float, certificate: Certificate) -> tuple[Float, Index, Certificate]:
+    def corrected(self, gains: Float, certificate: Certificate) -> tuple[Float, Index, Certificate]:
         """Gains, exact where the error could move them across it; which those are.
 
         The others are moved by the mean difference, which is no error of the order.
@@ -244,5 +244,5 @@ class Threshold:
             if order > HIGHEST_ORDER:
                 engine = final_engine(question, facts.take(which))
             state = engine.prepare(question)
-            gains[which] = self.data.scores(features[which], engine, state, aloud=False)
+            gains[which] = self.data.gains(features[which], engine, state, aloud=False)
         return gains

@@ -5,7 +5,7 @@ What is read is counted, and who listens hears of features that were scored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, Protocol
@@ -93,20 +93,23 @@ class ScaledReader:
             known.max_abs[features], known.fourth_moment[features], known.n_levels[features]
         )
 
-    def measure(self, a_pass: AbstractPass) -> Iterator[Any]:
-        """Results of the first pass, over all features, each of which begins with their scaling.
+    def measure(self, a_pass: AbstractPass, take: Callable[..., object] | None = None) -> Scaling:
+        """Run the first pass, over all features: how they are scaled.
 
-        After the last one it is known, and what is read again is held against it.
+        Each of its results begins with that; `take` gets what else is in it, in order. What is
+        read from now on is where the first pass has left it, and is compared with that.
         """
         self.reader, jobs, n_bytes = self.reader.first_pass()
         self.bytes_read += n_bytes
         parts = []
         for result in self.reader.map(a_pass, jobs):
             parts.append(result[0])
-            yield result
+            if take is not None:
+                take(*result[1:])
         if self._scaling is None:
             self._scaling = Scaling.join(parts)
             self.reader = self.reader.checked(self._scaling)
+        return self._scaling
 
     def jobs(
         self,
@@ -126,13 +129,13 @@ class ScaledReader:
         """Standardised values of features, (c, m)."""
         return np.concatenate(list(self.reader.joined(Values(dtype), self.jobs(features))))
 
-    def scores(self, features: Index, engine: AbstractEngine, state: Any, *, aloud: bool) -> Array:
-        """What the engine finds of features; the reporter hears of them where `aloud`."""
+    def gains(self, features: Index, engine: AbstractEngine, state: Any, *, aloud: bool) -> Array:
+        """Gains of features by the engine; the reporter hears of them where `aloud`."""
         score = Score(engine, state, dtype_of(engine))
-        return self.scored(score, self.jobs(features), aloud=aloud)
+        return self.results(score, self.jobs(features), aloud=aloud)
 
-    def scored(self, a_pass: AbstractPass, jobs: Sequence[Job], *, aloud: bool) -> Array:
-        """Results of a pass that scores, one after the other."""
+    def results(self, a_pass: AbstractPass, jobs: Sequence[Job], *, aloud: bool) -> Array:
+        """Results of a pass that scores, one after the other, (c,) or (c, 2)."""
         parts = []
         for part in self.reader.joined(a_pass, jobs):
             parts.append(part)

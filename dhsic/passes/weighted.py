@@ -79,9 +79,9 @@ class WeightedSource:
 
     def measure(self) -> Scaling:
         """Pass over all features: how they are scaled."""
-        list(self._all.measure(Measure(self._standardize)))
+        scaling = self._all.measure(Measure(self._standardize))
         self.features = self._all.alive
-        return self._all.scaling
+        return scaling
 
     def sample_statistic(self) -> Statistic:
         """``sum_j x_j x_j'`` of every so-many-th sample, as many as a median is taken over."""
@@ -110,7 +110,7 @@ class WeightedSource:
         if which.any():
             data = self._all if which.all() else self._left
             spreads = Spreads(Quadratic.of(A, 1.0, np.float64), A.sum(axis=1))
-            out[which] = self._scored(data, spreads, data.jobs(self.features[which]))
+            out[which] = self._results(data, spreads, data.jobs(self.features[which]))
         return out
 
     def projections(self, w: Float, n_directions: int) -> Float:
@@ -121,7 +121,7 @@ class WeightedSource:
     def pulls(self, B: Float) -> Float:
         """``sum_k omega_kj <B_k, x_j>``, (n,)."""
         jobs = self._all.jobs(self.features, tags=self.features)
-        return self._scored(self._all, Pulls(self._seed, B), jobs)
+        return self._results(self._all, Pulls(self._seed, B), jobs)
 
     def close(self) -> None:
         """Let go of scratch."""
@@ -146,9 +146,9 @@ class WeightedSource:
         jobs = grouped(self._jobs(data, w))
         return Statistic(data.reader.added(Sum(InnerProducts()), jobs))
 
-    def _scored(self, data: ScaledReader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Float:
+    def _results(self, data: ScaledReader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Float:
         data.reporter = self.reporter
-        return data.scored(a_pass, jobs, aloud=True)
+        return data.results(a_pass, jobs, aloud=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ def work_of(run: SelectionRun, budget: int | None) -> Work | None:
         dry, criterion = DryRun(), asked.resolved()
         data = _data(run, budget, dry)
         judge = Judge(standardize=True, criterion=criterion)
-        data.scored(judge, data.jobs(data.alive), aloud=False)
+        data.results(judge, data.jobs(data.alive), aloud=False)
         dry.round_done(run.source.n_features, data.bytes_read)
         return _work(run, dry, dry, [], is_timed=not criterion.has_bandwidth)
     if not isinstance(asked, KernelSelector):
@@ -291,7 +291,7 @@ class ExactRounds:
     def measure(self) -> None:
         """The first pass: scaling, and the sum unless the kernel is linear."""
         data, sums = self.data, CountedSums(self.dry, self.m)
-        list(data.measure(Measure(sums=None if self.kernel.is_additive else sums)))
+        data.measure(Measure(sums=None if self.kernel.is_additive else sums))
         self.sum.begin(data.alive)
         if self.is_own and self.kernel.is_additive:
             self.sum.restart(data.alive)
@@ -318,7 +318,7 @@ class ExactRounds:
         places = np.linspace(0, S.size - 1, max(1, round(share * S.size))).astype(np.int64)
         some = S if share == 1.0 else S[places]
         cost = exact_scoring(self.kernel, self.m, products, dtype)
-        self.data.scored(Assumed(cost), self.data.jobs(some), aloud=False)
+        self.data.results(Assumed(cost), self.data.jobs(some), aloud=False)
 
     def _steps(self, n: int) -> tuple[tuple[float, float, str], ...]:
         """Passes over n features: part of them, products of each, precision."""
@@ -344,7 +344,7 @@ class LowRankRounds:
 
     def measure(self) -> None:
         """The first pass: scaling, and the sum against landmarks."""
-        list(self._data.measure(MeasureLandmarks(self._sum.chosen.rows)))
+        self._data.measure(MeasureLandmarks(self._sum.chosen.rows))
         self._sum.start(self._data.alive, [])
 
     def begin(self, S: Index) -> ExactRounds | LowRankRounds:
@@ -386,7 +386,7 @@ class LowRankRounds:
     def _score(self, S: Index) -> None:
         has_grown = len(self._sum.chosen.fit) > first_number(self._m)
         cost = lowrank_scoring(self._m, HIGHER_RANK if has_grown else RANK)
-        self._data.scored(Assumed(cost), self._data.jobs(S), aloud=False)
+        self._data.results(Assumed(cost), self._data.jobs(S), aloud=False)
 
 
 def lowrank_scoring(m: int, rank: int, products: float = 1.0) -> Cost:
@@ -411,7 +411,7 @@ class Joining(AbstractSizes):
         self._n_inside = 0
 
     def measure(self) -> None:
-        list(self._data.measure(Measure()))
+        self._data.measure(Measure())
         if self._exact.is_own:
             self._exact.sum.restart(self._data.alive)
 
@@ -436,7 +436,7 @@ class Joining(AbstractSizes):
         if self._is_low_rank:
             self._dry.drive(DRIVING_LOW_RANK * LANDMARKS * m)
             cost = replace(lowrank_scoring(m, RANK, JOINING), values=m)
-            self._data.scored(Assumed(cost), self._data.jobs(S), aloud=False)
+            self._data.results(Assumed(cost), self._data.jobs(S), aloud=False)
         else:
             self._dry.drive(DRIVING * m**2)
             self._exact.score_part(S, 1.0, 1.0 if self._kernel.is_additive else JOINING)
