@@ -21,7 +21,7 @@ from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.table import resolve_kernel
 from dhsic.passes.dependence import Choices, SourceDependence
 from dhsic.passes.groups import Singles
-from dhsic.passes.lowrank import FEW_FEATURES, LowRankScorer
+from dhsic.passes.lowrank import ALWAYS_EXACT, LowRankScorer
 from dhsic.passes.scaled import ScaledReader
 from dhsic.runtime.threads import Threads, single_blas_thread
 from dhsic.sources.arrays import ArraySource
@@ -53,7 +53,7 @@ def by_round(X, y, tolerance, runtime):
         scaling = thin.measure()
         S = np.flatnonzero(~scaling.constant)
         for number in range(1, removed_in.max() + 1):
-            if S.size <= FEW_FEATURES:  # from here a run in low rank goes on exactly
+            if S.size <= ALWAYS_EXACT:  # from here a run in low rank goes on exactly
                 break
             gone = np.flatnonzero(removed_in == number)
             thin.move_to(S)

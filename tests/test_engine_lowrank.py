@@ -204,7 +204,7 @@ def test_tiles_change_nothing_but_rounding(rng, monkeypatch, dtype):
     case = genotypes(rng, m=100, d=30)
     whole = case.gains(dtype=dtype)
     monkeypatch.setattr(lowrank, "TILE_SAMPLES", 7)
-    monkeypatch.setattr(lowrank, "TILE_ENTRIES", 31)
+    monkeypatch.setattr(lowrank, "SCORED_ENTRIES", 31)
     tiled = case.gains(dtype=dtype)
 
     unit = np.finfo(dtype).eps

@@ -392,7 +392,7 @@ def test_command_line(rng, tmp_path):
 
 
 def test_long_runs_take_float32_first(rng, monkeypatch):
-    monkeypatch.setattr("dhsic.engines.refine.FEW_FEATURES", 4)
+    monkeypatch.setattr("dhsic.engines.refine.MOST_AT_ONCE", 4)
     X, y = wide(rng)
     engines = dhsic.FOHSIC(4, progress=False).fit(X, y).result_["round_engine"].to_numpy()
     assert all(engine.startswith("float32") for engine in engines[:-1])

@@ -27,7 +27,7 @@ OF_RUNS = ("checkpoint", "progress", "runtime", "memory")
 SPELLED = {"random_state": "seed", "as_json": "json", "settings": "set"}
 SHORT = {"n_features": "-n", "force": "-f"}
 #: So many choices stand beside an option.
-FEW = 4
+FEW_CHOICES = 4
 #: What a default stands for, where it does not say so itself.
 SHOWN = {"standardize": "all but dosages", "n_features": "50, or all if fewer"}
 #: What the docstring of `BAHSIC` has no reason to say.
@@ -42,7 +42,7 @@ class Option(click.Option):
 
     def __init__(self, *words: str, section: str = "Options", **about: Any) -> None:
         choices = getattr(about.get("type"), "choices", ())
-        if len(choices) > FEW:
+        if len(choices) > FEW_CHOICES:
             listed = f"One of {', '.join(choices)}."
             about |= {"metavar": "NAME", "help": f"{about.get('help', '')} {listed}".strip()}
         super().__init__(list(words), **about)

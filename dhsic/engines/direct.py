@@ -23,7 +23,7 @@ from dhsic.linalg.quadratic import Quadratic
 from dhsic.namespace import Movable, at_a_time, namespace_of, slices, zeros
 
 #: Entries of a tile: the temporaries of one feature stay in the cache and off the memory promise.
-TILE_ENTRIES = 1 << 18
+DEFINITION_ENTRIES = 1 << 18
 #: Rows of a panel at a time.
 ROWS = 256
 
@@ -72,7 +72,7 @@ class Direct(AbstractEngine):
         xp = namespace_of(x)
         m = x.shape[0]
         gain = zeros((), like=x)
-        for part in slices(m, max(1, at_a_time(x, TILE_ENTRIES) // m)):
+        for part in slices(m, max(1, at_a_time(x, DEFINITION_ENTRIES) // m)):
             change = difference(  # (rows, m)
                 state.G[part, :], state.norms[part], state.norms, x[part], x, state.sigma
             )

@@ -45,8 +45,8 @@ LONGEST_TAYLOR = 4
 STEEPEST = 8.0
 #: The same over levels: there it only has to stay a number, times a K that may be none.
 STEEPEST_LEVELS = 600.0
-#: With this few features the definition of a radial kernel is done before the bases are.
-FEW_FEATURES = 64
+#: Up to so many features the definition of a radial kernel is done before the bases are.
+MOST_BY_DEFINITION = 64
 #: Time of the definition of a feature, in quadratic forms in float32.
 DIRECT_COST = 200.0
 #: Time of a quadratic form in float64 over one in float32.
@@ -189,7 +189,7 @@ class Final(AbstractSplitEngine):
 
 def _shortest(question: Question, facts: FeatureStats) -> Final:
     """With the shortest series of a radial kernel that does for nine in ten."""
-    for order in range(1, LONGEST_TAYLOR + 1) if len(facts.max_abs) > FEW_FEATURES else ():
+    for order in range(1, LONGEST_TAYLOR + 1) if len(facts.max_abs) > MOST_BY_DEFINITION else ():
         good = Final("taylor", order).suffices(question, facts)
         if good.mean() >= 0.9 or (order == LONGEST_TAYLOR and good.any()):
             return Final("taylor", order, with_direct=not good.all())

@@ -53,7 +53,7 @@ from dhsic.namespace import cast, host, moved, namespace_of, slices, zeros
 #: Part of R that the last engine leaves out: rounding.
 NOTHING = 1e-14
 #: Longest sums of products; beyond them the definition is no dearer.
-LONGEST = 128
+LONGEST_SUM = 128
 #: Products of a feature and a function that are in the cache together.
 ROWS = 384
 #: Degrees that are tried, the least that resolves the kernel is taken.
@@ -235,13 +235,13 @@ class Increment(AbstractSplitEngine):
         for number in np.unique(steps):
             here = steps == number
             basis = separable(kernel, known.sigma, float(STEP**number))
-            n = basis.n_terms(tolerance) if basis is not None else LONGEST + 1
+            n = basis.n_terms(tolerance) if basis is not None else LONGEST_SUM + 1
             few = here & (facts.n_levels > 0) & (facts.n_levels - 1.0 <= n)
             rest = here & ~few
             if few.any():
                 yield "levels", few
             if rest.any():
-                yield "direct" if basis is None or n > LONGEST else basis, rest
+                yield "direct" if basis is None or n > LONGEST_SUM else basis, rest
 
     def _tolerance(self, m: int) -> float:
         """Part of R that may be left out, on average over the range of a feature."""

@@ -29,11 +29,11 @@ from dhsic.namespace import at_a_time, cast, host, namespace_of, slices, zeros
 #: Samples that are summed in the working dtype; sums over more are summed in float64.
 TILE_SAMPLES = 4096
 #: Entries of a block that are scored at a time: what is derived from them stays in the cache.
-TILE_ENTRIES = 1 << 17
+SCORED_ENTRIES = 1 << 17
 #: Part of the spread of gains by chance that the series may neglect.
 NEGLECTED = 0.02
 #: Longest series.
-LONGEST = 24
+LONGEST_LOW_RANK = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class LowRank(AbstractSplitEngine):
     def ways(
         self, known: LowRankQuestion | RoundState, facts: FeatureStats
     ) -> Iterator[tuple[int, Mask]]:
-        """Orders, above `LONGEST` for the definition."""
+        """Orders, above `LONGEST_LOW_RANK` for the definition."""
         if self.order is None:
             orders = orders_for(known.kernel, known.sigma, facts, known.n_samples)
         else:
@@ -104,17 +104,17 @@ class LowRank(AbstractSplitEngine):
             yield int(order), orders == order
 
     def columns(self, way: int, known: LowRankQuestion, facts: FeatureStats) -> int:
-        n_forms = known.kernel.expansion(min(way, LONGEST), known.sigma).n_forms
+        n_forms = known.kernel.expansion(min(way, LONGEST_LOW_RANK), known.sigma).n_forms
         return n_forms * len(facts.max_abs)
 
     def one_way(self, way: int, state: RoundState, X: Array, facts: FeatureStats) -> Float:
-        if way > LONGEST and state.definition is not None:
+        if way > LONGEST_LOW_RANK and state.definition is not None:
             gains: Float = state.definition.gains(state.kernel, state.sigma, host(X))
             return gains
-        expansion = state.kernel.expansion(min(way, LONGEST), state.sigma)
+        expansion = state.kernel.expansion(min(way, LONGEST_LOW_RANK), state.sigma)
         c, m = X.shape
         gains = zeros(c, like=X)
-        width = max(1, at_a_time(X, TILE_ENTRIES) // min(m, TILE_SAMPLES))
+        width = max(1, at_a_time(X, SCORED_ENTRIES) // min(m, TILE_SAMPLES))
         with np.errstate(over="ignore", invalid="ignore"):  # outliers: no number, no rank
             for tile in slices(c, width):
                 gains[tile] = self._sum(state, expansion, X[tile, :])
@@ -153,7 +153,7 @@ class LowRank(AbstractSplitEngine):
 def orders_for(
     kernel: AbstractKernel, sigma: float, facts: FeatureStats, m: int, neglected: float = NEGLECTED
 ) -> Index:
-    """Order of the series for each feature, (c,); above `LONGEST` none will do.
+    """Order of the series for each feature, (c,); above `LONGEST_LOW_RANK` none will do.
 
     What is neglected stays below that part of ``2 sqrt(2) sigma ||A||_F``, the standard
     deviation of the gain of a feature that is independent of A.
@@ -162,4 +162,4 @@ def orders_for(
         return np.full(len(facts.max_abs), kernel.exact_order)
     # Neglected parts of pairs add up with random signs: the root of their number.
     chance = neglected * 2 * np.sqrt(2)
-    return sufficient_orders(kernel, sigma, facts, np.sqrt(m), chance, LONGEST)
+    return sufficient_orders(kernel, sigma, facts, np.sqrt(m), chance, LONGEST_LOW_RANK)

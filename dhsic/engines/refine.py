@@ -71,8 +71,8 @@ def largest(gains: Float, n: int, tie: float) -> Index:
     return ordered[:n].astype(np.int64)
 
 
-#: With this few features left a round is a matter of milliseconds: converge at once.
-FEW_FEATURES = 64
+#: Up to so many features left a round is a matter of milliseconds: converge at once.
+MOST_AT_ONCE = 64
 #: Neglected part that the first engine of a run may have, over the spread of gains by chance.
 FIRST_NEGLECTED = 0.02
 #: Highest orders worth a pass of their own, by precision.
@@ -189,7 +189,7 @@ class AbstractEngines(ABC):
         """The last engine, or one that makes for less work before it; arguments as of `then`."""
         some = facts.take(open_)
         best = last = self._final(some)
-        if open_.size <= FEW_FEATURES:
+        if open_.size <= MOST_AT_ONCE:
             return last
         last_cost = cost_of(last, self.question, some) / open_.size
         least = last_cost * open_.size + PASS_COST
@@ -233,7 +233,7 @@ class RemovalEngines(AbstractEngines):
         question, kernel, dtype = self.question, self.question.kernel, np.dtype(self.dtype)
         radial = kernel.scored_by == "taylor"  # their final engine may be the definition: slow
         worth = self._has_rough and (self._is_single or radial)
-        if len(facts.max_abs) <= FEW_FEATURES or not worth:
+        if len(facts.max_abs) <= MOST_AT_ONCE or not worth:
             return None
         if kernel.exact_order is not None:
             return Dense(kernel.exact_order, dtype)

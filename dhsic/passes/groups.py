@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Float, Index
-from dhsic.engines.direct import TILE_ENTRIES, Direct, DirectState
+from dhsic.engines.direct import DEFINITION_ENTRIES, Direct, DirectState
 from dhsic.engines.refine import AbstractEngines, EngineChoice
 from dhsic.kernels.statistic import AbstractSums, Statistic, zero_upper
 from dhsic.passes.execution import merged
@@ -161,7 +161,7 @@ class ScoreGroups(AbstractPass):
         part = Statistic(upper)
         G_g, norms_g = part.whole(), part.diagonal
         m = len(norms_g)
-        height = max(1, TILE_ENTRIES // m)
+        height = max(1, DEFINITION_ENTRIES // m)
         gain = 0.0
         for a in range(0, m, height):
             rows, columns = slice(a, min(a + height, m)), slice(a, m)

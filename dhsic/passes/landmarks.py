@@ -32,7 +32,7 @@ from dhsic.sources.scaling import Codes, Scaling, scaling_of
 from dhsic.sources.views import checksums
 
 #: The statistic is summed anew when this fraction of the features it was summed from is left.
-EPOCH = 32
+LANDMARK_EPOCH = 32
 #: Landmarks that a run begins with, and the fewest where samples are many.
 LANDMARKS, FEWEST = 192, 64
 #: Check rows, at most and at least.
@@ -154,7 +154,7 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def epoch(self) -> int:
-        return EPOCH
+        return LANDMARK_EPOCH
 
     @property
     def longest(self) -> float:

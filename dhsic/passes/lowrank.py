@@ -25,7 +25,7 @@ from dhsic.accelerator import wanted_device
 from dhsic.engines.base import LowRankQuestion, Question, RoundState
 from dhsic.engines.certificate import EXACT, Certificate, certify, row_errors
 from dhsic.engines.levels import gains_from_sums
-from dhsic.engines.lowrank import LONGEST, LowRank, SampledRows, orders_for
+from dhsic.engines.lowrank import LONGEST_LOW_RANK, LowRank, SampledRows, orders_for
 from dhsic.engines.refine import in_low_rank
 from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.linalg.symmetric import LowRankSymmetric
@@ -54,8 +54,8 @@ COMPRESSION = 1e-4
 CHEAP = 3e10
 #: m x m matrices in the middle of a run: up to so many samples.
 MOST_SAMPLES = 6000
-#: With so few features left K has many directions, one wrong feature counts, and exact is cheap.
-FEW_FEATURES = 1024
+#: Up to so many features left K has many directions, one wrong one counts, and exact is cheap.
+ALWAYS_EXACT = 1024
 #: Entries of genotypes that are scored at a time: few calls, for threads take turns between them.
 CODE_ENTRIES = 1 << 23
 #: Features of the sample, at most and at least, and its entries.
@@ -75,7 +75,7 @@ def flops_of_round(m: int, n_features: int) -> float:
 def exact_takes_over(m: int, n_features: int, *, eager: bool) -> bool:
     """Whether a round of so many features is for the exact engine, where that may be used."""
     cheap = flops_of_round(m, n_features) <= CHEAP
-    return n_features <= FEW_FEATURES or (eager and cheap)
+    return n_features <= ALWAYS_EXACT or (eager and cheap)
 
 
 class LowRankScorer(AbstractScorer):
@@ -158,7 +158,7 @@ class LowRankScorer(AbstractScorer):
             return gains, -float(gains.sum()), record | NO_ERROR
         state, certificate = self._fit_within(sigma, S, n)
         orders = orders_for(self._choices.kernel, sigma, self._data.facts(S), self._data.n_samples)
-        steep = bool((orders > LONGEST).any())
+        steep = bool((orders > LONGEST_LOW_RANK).any())
         rows = SampledRows.of(self._weights, self.sum.check) if steep else None
         gains = self._gains(replace(state, definition=rows), S, aloud=True)
         exactly = ""

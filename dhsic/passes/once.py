@@ -17,7 +17,7 @@ from dhsic.criteria.base import AbstractCriterion
 from dhsic.criteria.sums import ENTRIES, MOST_NODES, ROWS
 from dhsic.passes.reader import Reader
 from dhsic.passes.scaled import Reporter
-from dhsic.passes.task import AbstractPass, AbstractSizedPass, Cost, Tile, cut
+from dhsic.passes.task import AbstractPass, AbstractSizedPass, Cost, Tile, cut, tile_height
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.scaling import Scaling
@@ -27,8 +27,6 @@ from dhsic.sources.values import Census, ValueKind
 LOOKED_AT = 1 << 30
 #: Jobs that are looked at first: where these are of another kind, so are the rest.
 FEW_JOBS = 3
-#: Entries of a tile, 4 MiB in float64, and the most features of one.
-TILE_ENTRIES, WIDEST = 1 << 19, 512
 #: float64 arrays of a tile: values, deviations, their squares, and masks.
 TILES = 6
 
@@ -46,7 +44,7 @@ class Judge(AbstractSizedPass):
 
     def over(self, blocks: Iterator[Tile], m: int) -> tuple[Scaling, Float]:
         scalings, columns = [], []
-        for tile in cut(blocks, tile_height(m)):
+        for tile in cut(blocks, float64_height(m)):
             scaling, X = tile.measured(standardize=self.standardize)
             scalings.append(scaling)
             columns.append(self._columns(X, scaling))
@@ -55,7 +53,7 @@ class Judge(AbstractSizedPass):
     def cost(self, m: int) -> Cost:
         has_kernel = self.criterion is not None and self.criterion.has_bandwidth
         of_kernel = 4 * (MOST_NODES * ROWS + ENTRIES) if has_kernel else 0
-        return Cost(values=m, tile=8 * (TILES * tile_height(m) * m + of_kernel))
+        return Cost(values=m, tile=8 * (TILES * float64_height(m) * m + of_kernel))
 
     def _columns(self, X: Float, scaling: Scaling) -> Float:
         """Of a tile, (k, c); NaN where a feature does not vary, or beyond numbers."""
@@ -101,9 +99,9 @@ def read_once(
     return Judged(Scaling.join(scalings), np.concatenate(columns, axis=1), reader.bytes_of(jobs))
 
 
-def tile_height(m: int) -> int:
-    """Features of a tile."""
-    return max(1, min(WIDEST, TILE_ENTRIES // max(1, m)))
+def float64_height(m: int) -> int:
+    """Features of a tile in float64, in the memory of one in float32."""
+    return tile_height(2 * m)
 
 
 def look_at(

@@ -20,9 +20,9 @@ from dhsic.memory import (
     task_bytes,
 )
 from dhsic.passes.landmarks import LandmarkSums, check_number, first_number, most_number
-from dhsic.passes.lowrank import CHEAP, FEW_FEATURES, MOST_SAMPLES, flops_of_round, sample_size
+from dhsic.passes.lowrank import ALWAYS_EXACT, CHEAP, MOST_SAMPLES, flops_of_round, sample_size
 from dhsic.passes.reader import COMPACT_BYTES, COMPACTING, HOME_BYTES, block_bytes
-from dhsic.passes.sums import EPOCH, FEW
+from dhsic.passes.sums import FEW_LEAVING, SQUARE_EPOCH
 from dhsic.passes.task import Cost, Sum, exact_tile
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources.base import AbstractSource
@@ -70,7 +70,7 @@ class EnginePlan:
         """
         check_approx(kernel, approx)
         rounds = 0.1 if kernel.is_additive else 1.0
-        wide = rounds * flops_of_round(m, d) > CHEAP and d > FEW_FEATURES
+        wide = rounds * flops_of_round(m, d) > CHEAP and d > ALWAYS_EXACT
         able = kernel.low_rank and (label_kernel != "precomputed" or m <= MOST_DECOMPOSED)
         low_rank = approx == "lowrank" or (approx == "auto" and able and (wide or m > MOST_SAMPLES))
         return EnginePlan(low_rank, approx == "auto", not low_rank or m <= MOST_SAMPLES)
@@ -125,11 +125,11 @@ def memory_of(
     def promised(budget: int) -> MemoryEstimate:
         held = min(stored, HOME_BYTES if runtime.is_remote else budget)
         # Survivors are copied when so few are left; those that leave are in memory besides.
-        copied = held // (COMPACTING if plan.is_low_rank else EPOCH)
+        copied = held // (COMPACTING if plan.is_low_rank else SQUARE_EPOCH)
         return MemoryEstimate(
             process=resident_bytes(),
             squares=square_bytes(m, _bases(kernel)) if plan.may_square else 0,
-            survivors=held + copied + FEW * m * 8,
+            survivors=held + copied + FEW_LEAVING * m * 8,
             vectors=VECTORS * 8 * source.n_features,
             landmarks=LOW_RANK * 8 * n_landmarks * m + SAMPLES * 4 * sampled,
             **tasks,

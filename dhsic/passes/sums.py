@@ -25,9 +25,9 @@ from dhsic.passes.task import Sum
 
 #: Up to how many features G is down-dated by their values, (c, m). The same number for all
 #: runtimes: the two ways add up in other orders, and to other bits.
-FEW = 2048
+FEW_LEAVING = 2048
 #: A new epoch begins when this fraction of the features of the last one is left.
-EPOCH = 8
+SQUARE_EPOCH = 8
 #: Features that join together and are sent by their values, not their statistic.
 FEW_CHOSEN = 128
 
@@ -156,7 +156,7 @@ class SquareSum(AbstractFeatureSum):
 
     def remove(self, features: Index) -> None:
         """By the features themselves where they are few, else by their sum."""
-        if features.size > FEW:
+        if features.size > FEW_LEAVING:
             self._upper -= self._sum(features)
         else:
             Z, each = self.data.values(features), self.data.reader.runtime.each
@@ -168,7 +168,7 @@ class SquareSum(AbstractFeatureSum):
 
     @property
     def epoch(self) -> int:
-        return EPOCH
+        return SQUARE_EPOCH
 
     @property
     def longest(self) -> float:

@@ -19,7 +19,7 @@ import numpy as np
 from dhsic._typing import Index
 from dhsic.algorithms.bahsic import Removal
 from dhsic.engines.final import DIRECT_COST, has_series
-from dhsic.engines.refine import FEW_FEATURES
+from dhsic.engines.refine import MOST_AT_ONCE
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF
 from dhsic.kernels.table import resolve_kernel
@@ -325,7 +325,7 @@ class ExactRounds:
         exact = self.kernel.exact_order
         if self._by_definition or not has_series(self.kernel):
             return ((1.0, DIRECT_COST, "float32"),)
-        if self.kernel.is_additive or n <= FEW_FEATURES or self._in_double:
+        if self.kernel.is_additive or n <= MOST_AT_ONCE or self._in_double:
             return ((1.0, exact or AT_ONCE, "float64"),)
         if exact is not None:
             return ((1.0, exact, "float32"), (LEFT, exact, "float64"))
