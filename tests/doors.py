@@ -17,7 +17,8 @@ GIVEN = ("FeatureTests", "Plan", "Run", "TestResult")
 #: What runs ask of estimators.
 INNER = (
     *("new_run", "takes_groups", "takes_self", "set_fit_request", "check_samples", "fitted"),
-    *("smaller", "engines", "algorithm", "rounds", "centring"),
+    *("smaller", "engines", "algorithm", "rounds", "centring", "check", "described", "identity"),
+    *("scales", "resolved", "machine_kernel"),
 )
 DOORS = Path(__file__).parent / "data" / "doors.json"
 
@@ -55,27 +56,34 @@ def _door(thing):
 
 
 def _members(kind):
-    """Public members of a class that are ours, by name."""
+    """How a class is made, and its public members that are ours, by name.
+
+    Fields stand among the parameters; of a class that users are given, among the members.
+    """
     ours = [each for each in kind.__mro__ if each.__module__.startswith("dhsic")]
-    names = {name for each in ours for name in vars(each) if name[0] != "_"} - {*INNER}
-    names |= set(getattr(kind, "__dataclass_fields__", {}))
-    found = {name: inspect.getattr_static(kind, name, None) for name in sorted(names)}
-    made = {} if kind.__name__ in GIVEN else {"call": _parameters(kind)}
+    names = {name for each in ours for name in vars(each)} - {*INNER}
+    fields = {*getattr(kind, "__dataclass_fields__", ())}
+    given = kind.__name__ in GIVEN
+    made = {} if given else {"call": _parameters(kind)}
+    public = sorted(n for n in (names | fields if given else names - fields) if n[0] != "_")
+    found = {name: inspect.getattr_static(kind, name, None) for name in public}
     return made | {
         name: _parameters(each) if inspect.isfunction(each) else {} for name, each in found.items()
     }
 
 
 def _parameters(thing):
-    """Kind and default of every parameter, by name."""
+    """Kind and default of every parameter, by name; sorted where their order says nothing."""
+    named = [each for name, each in inspect.signature(thing).parameters.items() if name != "self"]
+    named.sort(key=lambda each: (each.kind, each.name if each.kind is each.KEYWORD_ONLY else ""))
     return {
-        name: f"{each.kind.name.lower()}{'' if each.default is each.empty else _said(each.default)}"
-        for name, each in inspect.signature(thing).parameters.items()
-        if name != "self"
+        each.name: each.kind.name.lower() + ("" if each.default is each.empty else _said(each))
+        for each in named
     }
 
 
-def _said(default):
+def _said(parameter):
+    default = parameter.default
     plain = default is None or isinstance(default, (bool, int, float, str, tuple))
     return f" = {default!r}" if plain else " = ..."
 
@@ -83,13 +91,13 @@ def _said(default):
 def _options(command):
     """Of every option and argument, by all its spellings: default, choices, and how it is given."""
     found = {}
-    for each in command.params:
+    for each in sorted(command.params, key=lambda each: each.opts):
         spelled = " ".join([*each.opts, *each.secondary_opts])
         choices = each.type.choices if isinstance(each.type, click.Choice) else ()
         plain = each.default is None or isinstance(each.default, (bool, int, float, str))
         about = {
             "default": each.default if plain and each.default is not False else None,
-            "choices": [str(choice) for choice in choices],
+            "choices": sorted(str(choice) for choice in choices),
             "required": each.required,
             "multiple": getattr(each, "multiple", False),
             "flag": getattr(each, "is_flag", False),
