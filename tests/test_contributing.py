@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import naive_kernels
 import numpy as np
 import pytest
 import zarr
 from click.testing import CliRunner
 from distributed import Client
+from suites.kernel import KernelSuite
 
 import dhsic
 from dhsic.cli import main
@@ -21,6 +23,8 @@ from dhsic.criteria.table import CRITERIA
 from dhsic.engines.base import AbstractEngine
 from dhsic.engines.final import FINAL_ENGINES
 from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.levels import AbstractProduct
+from dhsic.kernels.statistic import AbstractSums
 from dhsic.kernels.table import KERNELS
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.bahsic import BAHSIC
@@ -77,7 +81,7 @@ def goes_everywhere(path, client, tmp_path, **asked):
 
 
 @dataclass(frozen=True)
-class Sech(AbstractKernel):
+class Cauchy(AbstractKernel):
     """``1 / (1 + sigma ||x - x'||^2)``; it says no more than it must."""
 
     name = "own-kernel"
@@ -87,15 +91,73 @@ class Sech(AbstractKernel):
         return 1 / (1 + sigma * (rows[:, None] + columns[None, :] - 2 * inner))
 
     def decrement(self, inner, rows, columns, x, y, sigma):
-        left = (x[:, None] - y[None, :]) ** 2
         K = self.gram(inner, rows, columns, sigma)
-        return K / (1 - sigma * left * K) - K
+        part = sigma * (x[:, None] - y[None, :]) ** 2 * K
+        return K * part / (1 - part)
+
+
+class TestCauchy(KernelSuite):
+    kernel = Cauchy()
+
+    def value(self, x, z, sigma):
+        return 1 / (1 + sigma * naive_kernels.squared_distance(x, z))
 
 
 def test_a_kernel(data, client, tmp_path, monkeypatch):
-    monkeypatch.setitem(KERNELS, Sech.name, Sech)
+    monkeypatch.setitem(KERNELS, Cauchy.name, Cauchy)
 
-    result = goes_everywhere(data[0], client, tmp_path, kernel=Sech.name)
+    result = goes_everywhere(data[0], client, tmp_path, kernel=Cauchy.name)
+
+    assert sorted(np.flatnonzero(result["selected"])) == RELEVANT
+
+
+@dataclass(frozen=True)
+class Logarithms(AbstractSums):
+    """``sum_j log(1 + scale (x_ij - x_i'j)^2)``, whatever sigma is."""
+
+    scale: float
+
+    def of(self, z):
+        return np.log1p(self.scale * np.subtract.outer(z, z).astype(np.float64) ** 2)
+
+    def add(self, upper, Z):
+        for z in Z:
+            upper += self.of(z)
+
+    def take_away(self, upper, Z, each):
+        for z in Z:
+            upper -= self.of(z)
+
+
+@dataclass(frozen=True)
+class HeavyTails(AbstractProduct):
+    """``prod_j (1 + scale (x_j - x'_j)^2)^(-sigma)``, no function of inner products."""
+
+    name = "own-product"
+    summed = "logarithms of differences"
+    scale: float = 0.5
+
+    @property
+    def sums(self):
+        return Logarithms(self.scale)
+
+    def apart(self, difference):
+        return np.log1p(self.scale * difference**2)
+
+
+class TestHeavyTails(KernelSuite):
+    kernel = HeavyTails()
+    sigma = 0.3
+
+    def value(self, x, z, sigma):
+        return np.prod((1 + 0.5 * (x - z) ** 2) ** -sigma)
+
+
+@pytest.mark.parametrize("method", ["bahsic", "fohsic"])
+def test_a_kernel_of_other_sums(data, client, tmp_path, monkeypatch, method):
+    monkeypatch.setitem(KERNELS, HeavyTails.name, HeavyTails)
+
+    result = goes_everywhere(data[0], client, tmp_path, kernel=HeavyTails.name, method=method)
 
     assert sorted(np.flatnonzero(result["selected"])) == RELEVANT
 
@@ -149,7 +211,7 @@ class Loops(AbstractEngine):
 
 
 @dataclass(frozen=True)
-class Looped(Sech):
+class Looped(Cauchy):
     name = "own-looped"
     scored_by = "loops"
 
@@ -160,7 +222,7 @@ def test_an_engine(data, client, tmp_path, monkeypatch):
 
     result = goes_everywhere(data[0], client, tmp_path, kernel=Looped.name)
 
-    meant = dhsic.select(data[0], "y", **TWO, kernel=Sech())
+    meant = dhsic.select(data[0], "y", **TWO, kernel=Cauchy())
     assert ranks(result) == ranks(meant)
     np.testing.assert_allclose(result["score"], meant["score"], rtol=1e-9)
     assert result["round_engine"].to_numpy()[0].startswith("loops")

@@ -1,6 +1,7 @@
 """Radial kernels, kernels by levels and ridge: kernels, engines and whole runs by definition."""
 
 import pickle
+from dataclasses import dataclass
 
 import array_api_strict
 import naive
@@ -166,27 +167,23 @@ class TestInverseDistance(RadialSuite):
         assert_allclose(K / 0.2, 1 / (cdist(X, X) + 0.2), rtol=1e-9)
 
 
-@pytest.mark.parametrize("kernel", [LaplaceL1(), Delta()])
-def test_kernels_by_levels_are_their_definition(kernel, rng):
-    X = rng.integers(0, 4, (9, 6)) / 2
-    value = {"laplace-l1": naive_kernels.laplace_l1, "delta": naive_kernels.delta}[kernel.name]
+class TestLaplaceL1(KernelSuite):
+    kernel = LaplaceL1()
+    sigma = 0.3
 
-    def gram(X):
-        G, zero = statistic_of(kernel, X).whole(), np.zeros(9)
-        return G, kernel.gram(G, zero, zero, 0.3)
+    def value(self, x, z, sigma):
+        return naive_kernels.laplace_l1(x, z, sigma)
 
-    G, K = gram(X)
-    assert_allclose(K, [[value(x, z, 0.3) for z in X] for x in X], rtol=1e-13)
-    for j, x in enumerate(X.T):
-        less, without = gram(np.delete(X, j, axis=1))
-        loss = kernel.decrement(G, np.zeros(9), np.zeros(9), x, x, 0.3)
-        gain = kernel.increment(less, np.zeros(9), np.zeros(9), x, x, 0.3)
-        base = kernel.base(0, G, np.zeros(9), np.zeros(9), 0.3)
-        F = kernel.factor(np.subtract.outer(x, x) ** 2, 0.3)
-        assert_allclose(loss, without - K, atol=1e-14)
-        assert_allclose(gain, K - without, atol=1e-14)
-        assert_allclose(base * (F + kernel.constant), loss, atol=1e-14)
-        assert (np.log(np.maximum(F, 1e-9)) <= kernel.exponent(np.abs(x).max(), 0.3) + 1e-9).all()
+
+class TestDelta(KernelSuite):
+    kernel = Delta()
+
+    @pytest.fixture
+    def X(self, rng):
+        return rng.integers(0, 4, (9, 6)) / 2
+
+    def value(self, x, z, sigma):
+        return naive_kernels.delta(x, z, sigma)
 
 
 def test_steep_features_go_by_the_definition():
@@ -686,6 +683,16 @@ def test_names():
     for name, kind in KERNELS.items():
         assert kind.name == name
         assert isinstance(resolve_kernel(name).parameters(), dict)
+
+
+def test_parameters_are_numbers():
+    @dataclass(frozen=True)
+    class OfAKind(RationalQuadratic):
+        kind: str = "cubic"
+
+    assert RationalQuadratic(alpha=2.5).parameters() == {"alpha": 2.5}
+    with pytest.raises(InputError, match=r"'kind': 'cubic'.*, and runs are told apart by numbers"):
+        OfAKind().parameters()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 r"""A kernel on data states facts: its Gram matrix, its decrement, and what makes scores fast.
 
-All of them are functions of one statistic that is additive over features, the inner products
-``G = X X'`` of the standardised data. Removing feature j with column x changes the Gram matrix by
+All of them are functions of one statistic that is additive over features (`sums`): mostly the
+inner products ``G = X X'`` of the standardised data, else distances of another kind, or counts,
+which stand in the place of G below. Removing feature j with column x changes the Gram matrix by
 
     ``decrement = K(S \ j) - K(S)``                                         (m, m)
 
@@ -84,7 +85,8 @@ class AbstractKernel(ABC):
     """A kernel on data; `sigma` is ignored by kernels that have no bandwidth.
 
     A kernel of one's own has a `name`, `gram` and `decrement`; it is scored by the definition,
-    never in low rank. The other facts make it faster, and engines read no more than these.
+    never in low rank. One that is no function of inner products has `sums` and an `increment`
+    besides. The other facts make it faster, and engines read no more than these.
     """
 
     name: ClassVar[str]
@@ -92,17 +94,16 @@ class AbstractKernel(ABC):
     is_of_categories: ClassVar[bool] = False
     #: HSIC is a sum over features: no loop is needed (JMLR 5.1.1).
     is_additive: ClassVar[bool] = False
-    #: What is summed over features for every two samples.
-    sums: ClassVar[AbstractSums] = InnerProducts()
     #: What scores features faster than the definition: an `expansion` that is exact or bounds its
     #: remainder; one whose remainder follows from distances (`dhsic.kernels.radial`); pairs of
-    #: levels (`dhsic.kernels.levels`); or the whole matrix at once (`dhsic.kernels.ridge`).
+    #: levels (`dhsic.kernels.levels.AbstractLevels`); or the whole matrix at once
+    #: (`dhsic.kernels.ridge`).
     scored_by: ClassVar[Literal["definition", "series", "taylor", "levels", "matrix"]] = (
         "definition"
     )
     #: Selection in linear time knows it: terms of its expansion have factors of low rank.
     low_rank: ClassVar[bool] = False
-    #: A product over features, which `factor` gives.
+    #: A product over features, ``exp(-sigma sum_j r(x_j, x'_j))`` in form; `factor` gives it.
     is_product: ClassVar[bool] = False
     #: ``exp(-sigma D)``: the mean of ``cos(sqrt(2 sigma) w' (x - x'))`` over standard normal w.
     has_normal_frequencies: ClassVar[bool] = False
@@ -114,6 +115,11 @@ class AbstractKernel(ABC):
         """The kernel as one of this family, which `scored_by` says that it is."""
         assert isinstance(kernel, cls), f"{kernel.name} is of another family"
         return kernel
+
+    @property
+    def sums(self) -> AbstractSums:
+        """What is summed over features for every two samples; a class attribute will do."""
+        return InnerProducts()
 
     @property
     def exact_order(self) -> int | None:
@@ -129,8 +135,8 @@ class AbstractKernel(ABC):
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """Part of K, (r, c), a new array.
 
-        `inner` (r, c) is that part of ``G = X X'``; `rows` (r,) and `columns` (c,) are the
-        diagonal of G there.
+        `inner` (r, c) is that part of G, what `sums` adds up, ``X X'`` mostly; `rows` (r,) and
+        `columns` (c,) are the diagonal of G there.
         """
 
     @abstractmethod
@@ -145,7 +151,10 @@ class AbstractKernel(ABC):
     def increment(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """Part of ``K(S + j) - K(S)``, (r, c); arguments as of `decrement`, of S without j."""
+        """Part of ``K(S + j) - K(S)``, (r, c); arguments as of `decrement`, of S without j.
+
+        As it stands here it is for kernels of inner products; those of other `sums` give theirs.
+        """
         joined: Float = inner + x[:, None] * y[None, :]
         return -self.decrement(joined, rows + x * x, columns + y * y, x, y, sigma)
 
@@ -211,22 +220,37 @@ class AbstractKernel(ABC):
     def factor(self, squared_difference: Float, sigma: float) -> Float:
         r"""``K(S \ j) / K(S) - 1`` of a product, as a function of ``(x_i - x_i')^2``.
 
-        At minus sigma it is ``K(S + j) / K(S) - 1``. A kernel that is a product over features has
-        an exact expansion on few-valued features: functions on q levels are spanned by q - 1
-        indicators besides the constant.
+        At minus sigma it must be ``K(S + j) / K(S) - 1``, by which features are added: K is
+        ``exp(-sigma sum_j r(x_j, x'_j))`` in form, ``factor = exp(sigma r) - 1``, and what is
+        summed does not depend on sigma. Such a kernel has an exact expansion on few-valued
+        features: functions on q levels are spanned by q - 1 indicators besides the constant.
         """
         raise NotImplementedError(
-            f"The {self.name} kernel says that it is a product over features: give its factor."
+            f"The {self.name} kernel is a product over features, or scored by levels: give its "
+            "factor."
         )
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
-        """Largest logarithm of 1 + `factor` for features of these largest magnitudes, (c,)."""
+        """Bound of the logarithm of `factor` for features of these largest magnitudes, (c,)."""
         raise NotImplementedError(
-            f"The {self.name} kernel says that it is a product over features: give its exponent."
+            f"The {self.name} kernel is a product over features, or scored by levels: give its "
+            "exponent."
         )
 
     def parameters(self) -> dict[str, float]:
-        """What identifies the kernel besides its name: its fields, where it is a data class."""
+        """What identifies the kernel besides its name: its fields, where it is a data class.
+
+        Raises
+        ------
+        InputError
+            A field is no number; checkpoints and results keep numbers.
+        """
         mine: Any = self
-        known = fields(mine) if is_dataclass(mine) else ()
-        return {f.name: float(getattr(self, f.name)) for f in known}
+        known = {f.name: getattr(self, f.name) for f in fields(mine)} if is_dataclass(mine) else {}
+        try:
+            return {name: float(value) for name, value in known.items()}
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"The {self.name} kernel's fields are {known}, and runs are told apart by numbers; "
+                "make each of them one, or write a parameters() that gives numbers."
+            ) from error

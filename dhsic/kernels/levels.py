@@ -5,13 +5,14 @@ r"""Kernels that change with a feature through its pairs of levels alone.
 with F (`factor`) a function of two values that is 0 where they are equal. There is no series, and
 none is needed where features have few values: see `dhsic.engines.levels`.
 
-`LaplaceL1` takes the sum of absolute differences for the distance, which makes it a product over
-features, like the Gaussian. `Delta`, for categories, says in how many features two samples agree
-(JMLR 5.2, on data).
+`AbstractProduct` is the exponential of a sum of distances, each of one feature, so a product over
+features like the Gaussian; `LaplaceL1` takes absolute differences. `Delta`, for categories, says in
+how many features two samples agree (JMLR 5.2, on data).
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -24,29 +25,49 @@ from dhsic.kernels.statistic import AbsoluteDifferences, AbstractSums, Agreement
 from dhsic.namespace import cast, namespace_of
 
 
-@dataclass(frozen=True)
-class LaplaceL1(AbstractKernel):
-    """``exp(-sigma sum_j |x_j - x'_j|)``: a product over features, of the L1 distance.
+class AbstractLevels(AbstractKernel):
+    """A kernel scored by pairs of levels: it gives `factor`, `exponent` and `increment`.
 
-    Few-valued features are scored exactly and fast, by their levels; others take an exponential
-    for every pair of samples. Its statistic are the L1 distances, which no matrix product gives,
-    so it is for thousands of features, or for genotypes, rather than for millions. With the
-    default policy, ``sigma = 1 / (2 |S|)``, the exponent of standardised data is about 1/2; the
-    median policy makes it 1/2 at the median L1 distance.
+    Where it is no product over features it gives `base` too, ``decrement / (factor + constant)``,
+    and `constant`, what the decrement is over the base where two values are equal.
     """
 
-    name: ClassVar[str] = "laplace-l1"
     scored_by = "levels"
+
+    @abstractmethod
+    def factor(self, squared_difference: Float, sigma: float) -> Float: ...
+
+    @abstractmethod
+    def exponent(self, max_abs: Float, sigma: float) -> Float: ...
+
+    @abstractmethod
+    def increment(
+        self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
+    ) -> Float: ...
+
+
+class AbstractProduct(AbstractLevels):
+    """``exp(-sigma sum_j r(x_j - x'_j))``: a product over features, of a distance of its own.
+
+    Few-valued features are scored exactly and fast, by their levels; others take an exponential
+    for every pair of samples. A kernel of this kind gives `apart`, and `sums` that add it up.
+    """
+
     has_bandwidth: ClassVar[bool] = True
     is_product: ClassVar[bool] = True
-    sums: ClassVar[AbstractSums] = AbsoluteDifferences()
+    #: What `sums` adds up, for people.
+    summed: ClassVar[str]
+
+    @abstractmethod
+    def apart(self, difference: Float) -> Float:
+        """``r(difference)``, a new array: 0 at 0, growing to both sides alike, without sigma."""
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """``exp(-sigma inner)``, `inner` the L1 distances; those of a sample with itself are 0."""
+        """``exp(-sigma inner)``, `inner` the sums of r; those of a sample with itself are 0."""
         xp = namespace_of(inner)
         if xp.any(rows != 0) or xp.any(columns != 0):
             raise InputError(
-                "The laplace-l1 kernel is one of absolute differences, and what it got is no sum "
+                f"The {self.name} kernel is one of {self.summed}, and what it got is no sum "
                 "of these; take kernel='laplace', which is one of inner products."
             )
         K: Float = xp.exp(-float(sigma) * xp.where(inner > 0, inner, xp.zeros_like(inner)))
@@ -55,37 +76,55 @@ class LaplaceL1(AbstractKernel):
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """``K o (exp(sigma |delta|) - 1)``; where that is large, the difference itself."""
+        """``K o (exp(sigma r) - 1)``; where that is large, the difference itself."""
         xp = namespace_of(inner)
-        delta = xp.abs(x[:, None] - y[None, :])
-        t = float(sigma) * delta
+        r = self.apart(x[:, None] - y[None, :])
+        t = float(sigma) * r
         K = self.gram(inner, rows, columns, sigma)
         little = K * xp.expm1(xp.minimum(t, xp.ones_like(t)))
-        without = self.gram(inner - delta, rows, columns, sigma)
+        without = self.gram(inner - r, rows, columns, sigma)
         change: Float = xp.where(t < 1, little, without - K)
         return change
 
     def increment(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
-        """``K o (exp(-sigma |delta|) - 1)``."""
-        xp = namespace_of(inner)
-        t = float(sigma) * xp.abs(x[:, None] - y[None, :])
-        change: Float = self.gram(inner, rows, columns, sigma) * xp.expm1(-t)
+        """``K o (exp(-sigma r) - 1)``."""
+        t = float(sigma) * self.apart(x[:, None] - y[None, :])
+        change: Float = self.gram(inner, rows, columns, sigma) * namespace_of(inner).expm1(-t)
         return change
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:
         xp = namespace_of(squared_difference)
-        ratio: Float = xp.expm1(float(sigma) * xp.sqrt(squared_difference))
+        ratio: Float = xp.expm1(float(sigma) * self.apart(xp.sqrt(squared_difference)))
         return ratio
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
-        """``2 sigma max_abs``: no two values of a feature are further apart."""
-        return np.asarray(2.0 * sigma * max_abs)
+        """``sigma r(2 max_abs)``: no two values of a feature are further apart."""
+        return float(sigma) * self.apart(np.asarray(2.0 * max_abs))
 
 
 @dataclass(frozen=True)
-class Delta(AbstractKernel):
+class LaplaceL1(AbstractProduct):
+    """``exp(-sigma sum_j |x_j - x'_j|)``: a product over features, of the L1 distance.
+
+    Its statistic are the L1 distances, which no matrix product gives, so it is for thousands of
+    features, or for genotypes, rather than for millions. With the default policy,
+    ``sigma = 1 / (2 |S|)``, the exponent of standardised data is about 1/2; the median policy makes
+    it 1/2 at the median L1 distance.
+    """
+
+    name: ClassVar[str] = "laplace-l1"
+    sums: ClassVar[AbstractSums] = AbsoluteDifferences()
+    summed: ClassVar[str] = "absolute differences"
+
+    def apart(self, difference: Float) -> Float:
+        r: Float = namespace_of(difference).abs(difference)
+        return r
+
+
+@dataclass(frozen=True)
+class Delta(AbstractLevels):
     """``k(x, x') = sum_j 1[x_j = x'_j]``: scores add over features, one pass ranks them all.
 
     For categories whose numbers are names: blood groups, alleles, codes of any kind. Scaling does
@@ -101,7 +140,6 @@ class Delta(AbstractKernel):
     """
 
     name: ClassVar[str] = "delta"
-    scored_by = "levels"
     is_additive: ClassVar[bool] = True
     is_of_categories: ClassVar[bool] = True
     sums: ClassVar[AbstractSums] = Agreements()

@@ -58,7 +58,14 @@ Each = Callable[..., Iterable[Any]]
 
 
 class AbstractSums(ABC):
-    """What a kernel sums over features for every two samples; a value, sent with tasks."""
+    """What a kernel sums over features for every two samples; a value, sent with tasks.
+
+    A kernel that is no function of inner products has one of its own. The sum is accumulated once
+    and features that leave are taken away from it while sigma moves from round to round: so what
+    is added must not depend on sigma, which is the coefficient of the sum, ``exp(-sigma sum)``
+    say. Kernels get parts of it as `inner`, and as `rows` and `columns` its diagonal, the sums of
+    a sample with itself, which of distances is 0.
+    """
 
     @abstractmethod
     def add(self, upper: Float, Z: Float) -> None:
