@@ -7,6 +7,7 @@ What is registered here is what a contributor would put into a file of its own; 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import naive_kernels
 import numpy as np
@@ -14,7 +15,9 @@ import pytest
 import zarr
 from click.testing import CliRunner
 from distributed import Client
+from stores import changed, draw_matrix
 from suites.kernel import KernelSuite
+from suites.source import Case, SourceSuite
 
 import dhsic
 from dhsic.cli import main
@@ -22,6 +25,7 @@ from dhsic.criteria.base import UNIT_NUMBERS, AbstractCriterion
 from dhsic.criteria.table import CRITERIA
 from dhsic.engines.base import AbstractEngine
 from dhsic.engines.final import FINAL_ENGINES
+from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.levels import AbstractProduct
 from dhsic.kernels.statistic import AbstractSums
@@ -30,8 +34,16 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.bahsic import BAHSIC
 from dhsic.selectors.onepass import OnePass
 from dhsic.selectors.select import METHODS
-from dhsic.sources.base import AbstractSource, Block
-from dhsic.sources.opening import OPENERS
+from dhsic.sources.base import (
+    AbstractSource,
+    check_dtype,
+    check_finite,
+    check_shape,
+    even_blocks,
+    fingerprint,
+    regular_edges,
+)
+from dhsic.sources.opening import OPENERS, open_source
 
 M, D, RELEVANT = 60, 40, [3, 17]
 TWO = {"n_features_to_select": 2}
@@ -180,6 +192,7 @@ class Agreement(AbstractCriterion):
 def test_a_criterion(data, client, tmp_path, monkeypatch):
     path, X, y = data
     monkeypatch.setitem(CRITERIA, Agreement.name, Agreement)
+    # METHODS took the criteria when it was imported: a line in the table is enough for both.
     monkeypatch.setitem(METHODS, Agreement.name, (OnePass, {"criterion": Agreement.name}))
 
     result = goes_everywhere(path, client, tmp_path, method=Agreement.name)
@@ -262,31 +275,75 @@ def test_an_algorithm(data, client, tmp_path, monkeypatch):
 
 
 class NpyFile(AbstractSource):
-    """A matrix in a .npy file, read where it lies."""
+    """A matrix in a .npy file, samples one after the other, read where it lies."""
 
-    def __init__(self, path):
-        self.path = str(path)
-        X = np.load(self.path, mmap_mode="r")
-        (self.n_samples, self.n_features), self.dtype = X.shape, X.dtype
+    def __init__(self, path, options):
+        self.path = path
+        if options.variable is not None:
+            raise InputError(f"{path} holds one matrix. Leave out variable={options.variable!r}.")
+        try:
+            with Path(path).open("rb") as file:
+                np.lib.format.read_magic(file)
+                shape, is_turned, self.dtype = np.lib.format.read_array_header_1_0(file)
+                self.begin = file.tell()
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"There is no array at {path} ({error}). Pass a local file."
+            ) from error
+        check_dtype(self.dtype, path)
+        check_shape(shape, path)
+        if is_turned or options.feature_axis(shape, None, path, convention=1) == 0:
+            raise InputError(f"Samples of {path} are apart. Write them one after the other.")
+        self.n_samples, self.n_features = shape
+        self.missing_code = options.code_of({})
 
     def blocks(self, width):
-        starts = range(0, self.n_features, width)
-        return tuple(Block(i, a, min(a + width, self.n_features)) for i, a in enumerate(starts))
+        return even_blocks(self.n_features, width)
 
     def read(self, block, rows=None):
-        X = np.load(self.path, mmap_mode="r")[:, block.start : block.stop]
-        return np.asfortranarray(X if rows is None else X[rows])
+        chosen = range(self.n_samples) if rows is None else rows.tolist()
+        values = np.empty((block.width, len(chosen)), self.dtype)
+        with Path(self.path).open("rb") as file:  # mapped, all pages touched would count as memory
+            for at, row in enumerate(chosen):
+                n_before = row * self.n_features + block.start
+                file.seek(self.begin + n_before * self.dtype.itemsize)
+                values[:, at] = np.fromfile(file, self.dtype, block.width)
+        check_finite(values, block, rows, None, self.missing_code)
+        return values.T
 
     def fingerprint(self):
-        return f"npy {self.n_samples} {self.n_features}"
+        return fingerprint(self, regular_edges(self.n_features, 256), ("npy", self.begin))
 
 
-def test_a_source(data, client, tmp_path, monkeypatch):
+@pytest.fixture
+def npy(monkeypatch):
+    monkeypatch.setitem(OPENERS, ".npy", NpyFile)
+
+
+class TestNpyFile(SourceSuite):
+    @pytest.fixture(params=["f4", "i1", "?"])
+    def case(self, request, tmp_path, npy):
+        X = draw_matrix(dtype=request.param)
+
+        def opened(X, name):
+            np.save(tmp_path / name, X)
+            return open_source(tmp_path / name, missing_code=-1)
+
+        expected = np.where(X == -1, np.nan, X)
+        return Case(
+            opened(X, "a.npy"),
+            expected,
+            lambda: open_source(tmp_path / "a.npy", missing_code=-1),
+            lambda: opened(changed(X), "b.npy"),
+        )
+
+
+def test_a_source(data, client, tmp_path, npy):
     path, X, y = data
-    monkeypatch.setitem(OPENERS, ".npy", lambda path, options: NpyFile(path))
-    np.save(tmp_path / "X.npy", X)
+    own, meant = str(tmp_path / "X.NPY"), ranks(dhsic.select(path, "y", **TWO))
+    with Path(own).open("wb") as file:
+        np.save(file, X)
     (tmp_path / "y.tsv").write_text("y\n" + "".join(f"{value!r}\n" for value in y.tolist()))
-    own, meant = str(tmp_path / "X.npy"), ranks(dhsic.select(path, "y", **TWO))
 
     assert "40 features" in str(dhsic.plan(own, y, **TWO))
     for runtime in ("threads", "dask"):
@@ -295,6 +352,26 @@ def test_a_source(data, client, tmp_path, monkeypatch):
     done = CliRunner().invoke(main, [*command, "--out", str(tmp_path / "out.zarr")])
     assert done.exit_code == 0, done.output
     assert ranks(dhsic.load(tmp_path / "out.zarr")) == meant
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"target": "y"}, "holds no variable 'y'; pass the labels"),
+        ({"groups": "gene"}, "no variable 'gene'"),
+        ({"variable": "X"}, "Leave out variable"),
+        ({"sample_dim": 1, "target": np.arange(23) / 7}, "Write them one after the other"),
+        ({"pass_only": True}, "Leave out pass_only"),
+        ({"target": np.arange(7.0)}, "there are 7 labels"),
+        ({"data": "absent.npy"}, "no array at absent.npy"),
+        ({"data": "s3://bucket/a.npy"}, "Pass a local file"),
+    ],
+)
+def test_what_a_source_cannot_do_gets_a_sentence(tmp_path, npy, asked, words):
+    np.save(tmp_path / "a.npy", draw_matrix())
+    given = {"data": tmp_path / "a.npy", "target": np.arange(11) / 7} | asked
+    with pytest.raises(InputError, match=words):
+        dhsic.select(**given)
 
 
 # A runtime: a file in dhsic/runtime/; estimators take the object ---------------------------------

@@ -110,7 +110,7 @@ class AbstractCriterion(ABC):
         state : object
             From `prepare`.
         X : (c, m) float64
-            Features as rows, missing values filled in; of mean 0.
+            Features as rows, of mean 0; missing values are 0, the mean, and not told apart.
         n_levels : (c,) int array
             Distinct values of each, 0 for many.
         """

@@ -299,7 +299,7 @@ def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REM
         names, assumed = [str(name).removeprefix("#") for name in frame.columns], ""
         names[0] = "" if names[0].startswith("Unnamed: ") else names[0]
     else:
-        is_fam = file.suffix in (".fam", ".psam")
+        is_fam = file.suffix.lower() in (".fam", ".psam")
         names = _fam_names(path, len(columns)) if is_fam else _headless(columns, values)
         assumed = f"no header, columns taken for {some(names, 8)}"
     if len(set(names)) < len(names):
@@ -349,7 +349,8 @@ def _parsed(file: Path) -> tuple[pd.DataFrame, bool]:
             f"its first line is a comment ({line.strip()[:40]!r}), and the names of the columns "
             "are expected there. Remove it, or begin it with ##."
         )
-    is_fam = file.suffix == ".fam" or (file.suffix == ".psam" and not line.startswith("#"))
+    suffix = file.suffix.lower()
+    is_fam = suffix == ".fam" or (suffix == ".psam" and not line.startswith("#"))
     is_fam = is_fam and {"fid", "iid"}.isdisjoint(map(plain, fields[:2]))
     has_header = not is_fam and _is_header(fields)
     twice = sorted({field for field in fields if field and fields.count(field) > 1})

@@ -15,7 +15,7 @@ from dhsic.errors import DhsicError, InputError
 from dhsic.joins.keys import did_you_mean
 from dhsic.sources.anndata import AnnDataStore, Frame
 from dhsic.sources.base import AbstractSource
-from dhsic.sources.opening import open_source, open_store
+from dhsic.sources.opening import open_source, open_store, opener_of
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, MissingChunks
 from dhsic.sources.stores import metadata_of
 from dhsic.sources.zarr import dimension_names, read_array
@@ -103,7 +103,7 @@ def read_groups(
     if store is not None:
         return source.of_features(_column(store.var, name, "one name a feature", missing_chunks))
     d = source.n_features + source.n_features_filtered
-    found = {} if isinstance(opened, zarr.Array) else _variables(opened)
+    found = _variables(opened) if isinstance(opened, (zarr.Group, xr.Dataset)) else {}
     along = sorted(key for key, of in found.items() if of.shape == (d,))
     if name in along:
         return source.of_features(_values(found[name], missing_chunks))
@@ -121,7 +121,9 @@ def anndata_of(data: Any) -> AnnDataStore | None:
 
 
 def _opened(data: Any) -> Any:
-    return open_store(fspath(data)) if isinstance(data, (str, PathLike)) else data
+    """A store; what is no Zarr stays as it is, a matrix without variables beside it."""
+    is_store = isinstance(data, (str, PathLike)) and opener_of(data) is None
+    return open_store(fspath(data)) if is_store else data
 
 
 def _variables(data: zarr.Group | xr.Dataset) -> dict[str, Any]:

@@ -58,8 +58,16 @@ FOREIGN = (
 
 #: What says whether arrays of VCF Zarr describe a matrix whose dimensions have no names.
 NAMING = (POSITION, "sample_id")
-#: What opens files that are no Zarr, by their suffix.
+#: What opens files that are no Zarr, by their suffix in lower case; `FOREIGN` may list it too.
+#: It gets path or URL as users write them, at which there may be nothing. Of the options it honours
+#: `sample_dim`, `n_samples` and `missing_code`; `variable`, and URLs with `storage_options`, it
+#: honours or refuses. What it refuses gets an InputError.
 OPENERS: dict[str, Callable[[str, OpenOptions], AbstractSource]] = {}
+
+
+def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
+    """Find what opens a path or URL by its suffix; None for Zarr, and for what is in memory."""
+    return OPENERS.get(Path(X).suffix.lower()) if isinstance(X, str | PathLike) else None
 
 
 def open_source(
@@ -125,7 +133,9 @@ def open_source(
     """
     several = _codes_of(missing_code)
     said: Any = None if several else missing_code
-    options = OpenOptions(variable, sample_dim, n_samples, said, missing_chunks, ploidy_policy)
+    options = OpenOptions(
+        variable, sample_dim, n_samples, said, missing_chunks, ploidy_policy, storage_options
+    )
     if isinstance(X, AbstractSource):
         options.check_length(X.n_samples, "X")
         if pass_only or sample_dim is not None or variable is not None:
@@ -133,7 +143,7 @@ def open_source(
                 "X is open already: say sample_dim=, variable= and pass_only= where it is opened."
             )
         return X
-    opener = OPENERS.get(Path(X).suffix) if isinstance(X, str | PathLike) else None
+    opener = opener_of(X)
     if isinstance(X, str | PathLike) and opener is None:
         X = open_store(fspath(X), storage_options)
     source = _opened(X, options) if opener is None else opener(fspath(X), options)
@@ -304,7 +314,7 @@ def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> A
 
 def _local(path: Path) -> Store:
     """A folder or a zip file, of which only files are read."""
-    if path.suffix != ".zip":
+    if path.suffix.lower() != ".zip":
         return FolderStore(path, read_only=True)
     if not path.is_dir():
         file_bytes(path)

@@ -53,6 +53,7 @@ class OpenOptions:
     missing_code: int | str | None = "auto"
     missing_chunks: MissingChunks = "error"
     ploidy_policy: PloidyPolicy = "count"
+    storage_options: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.missing_chunks not in get_args(MissingChunks):
