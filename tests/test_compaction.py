@@ -265,7 +265,7 @@ def test_the_budget_counts_what_is_kept(tmp_path, rng, monkeypatch):
             ("nearly", D * M, True),
         ):
             monkeypatch.setattr(reading, "COMPACT_BYTES", budget)
-            reader = open_reader(tmp_path, *draw(kind, rng), runtime).compacted(np.arange(D))
+            reader = open_reader(tmp_path, *draw(kind, rng), runtime).loaded()
             assert (reader.held is not None) == is_held
             if is_held:
                 assert reader.source.client_bytes == (D * 8 if kind == "genotypes" else D * M)

@@ -6,7 +6,7 @@ A plan puts an execution of its own in the place of this one, which counts and d
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -44,15 +44,16 @@ class AbstractExecution(ABC):
     """How what a reader is asked for is done: in truth, or by a plan, which counts it."""
 
     @abstractmethod
-    def map(self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
-        """Results of the pass over the jobs, in order."""
+    def results(
+        self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job], *, divisible: bool
+    ) -> Iterator[Any]:
+        """Results of the pass over the jobs, in order.
+
+        Where they are `divisible` they are put one after the other, whatever each of them is over.
+        """
 
     @abstractmethod
-    def joined(self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
-        """Results to be put one after the other, in order, whatever each of them is over."""
-
-    @abstractmethod
-    def added(self, reader: Reader, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+    def summed(self, reader: Reader, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
         """Results added up, in the order of jobs."""
 
     @abstractmethod
@@ -66,28 +67,13 @@ class AbstractExecution(ABC):
 class Execution(AbstractExecution):
     """Through the runtime of the reader; a failure ends its scratch too."""
 
-    def map(self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
-        return self._through(reader.runtime.map, reader, a_pass, jobs)
-
-    def joined(self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
-        """A cluster gets a few jobs for each of its threads, since each takes it milliseconds."""
-        if reader.runtime.is_remote:
-            jobs = merged(jobs, JOBS_PER_THREAD * reader.runtime.n_workers)
-        return self._through(reader.runtime.joined, reader, a_pass, jobs)
-
-    def added(self, reader: Reader, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
-        total = a_pass.zero(reader.n_samples)
-        for part in self.map(reader, a_pass, jobs):
-            a_pass.add(total, part)
-        return total
-
-    def _through(
-        self,
-        way: Callable[..., Iterator[Any]],
-        reader: Reader,
-        a_pass: AbstractPass,
-        jobs: Sequence[Job],
+    def results(
+        self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job], *, divisible: bool
     ) -> Iterator[Any]:
+        runtime = reader.runtime
+        if divisible and runtime.is_remote:  # each job takes a cluster milliseconds
+            jobs = merged(jobs, JOBS_PER_THREAD * runtime.n_workers)
+        way = runtime.joined if divisible else runtime.map
         try:
             yield from way(run, reader.source, jobs, (a_pass, reader.rows))
         except GeneratorExit:
@@ -95,6 +81,12 @@ class Execution(AbstractExecution):
         except BaseException:
             reader.close()
             raise
+
+    def summed(self, reader: Reader, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+        total = a_pass.zero(reader.n_samples)
+        for part in self.results(reader, a_pass, jobs, divisible=False):
+            a_pass.add(total, part)
+        return total
 
     def keep(self, reader: Reader, features: Index, form: Form, place: Location) -> Reader | None:
         if place is Location.STORED:

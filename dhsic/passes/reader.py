@@ -4,7 +4,8 @@ As features leave, less and less of a block is needed, and the survivors are com
 memory where they fit a fixed budget, else rewritten to scratch, so that all passes together decode
 a small multiple of one. Low rank does so once half of what is stored has left; the exact engine
 asks for it when an epoch begins (`dhsic.passes.sums`), once seven in eight have. On a cluster they
-go to scratch in either case, unless they are few. Whether, and the cut into jobs, depends on sizes
+go to scratch in either case, unless they are few. All features are loaded in the same way before
+the first round (`Reader.loaded`) where they fit. Whether, and the cut into jobs, depends on sizes
 and the source alone, never on where survivors are kept, so every run over the same data sums in
 the same order.
 """
@@ -179,15 +180,15 @@ class Reader:
 
     def map(self, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
         """Results of the pass over the jobs, in order."""
-        return self.execution.map(self, a_pass, jobs)
+        return self.execution.results(self, a_pass, jobs, divisible=False)
 
     def joined(self, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
         """Results of a pass that works block by block, in order: to be put one after the other."""
-        return self.execution.joined(self, a_pass, jobs)
+        return self.execution.results(self, a_pass, jobs, divisible=True)
 
     def added(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
         """Results of the pass, added up in the order of jobs."""
-        return self.execution.added(self, a_pass, jobs)
+        return self.execution.summed(self, a_pass, jobs)
 
     def close(self) -> None:
         """Remove the scratch that is read from, if there is one, and end threads of its own."""
@@ -204,10 +205,10 @@ class Reader:
         return self.bytes_per_feature * sum(widths)
 
     def first_pass(self) -> tuple[Reader, list[Job], int]:
-        """Reader of all features, kept apart where they fit; a few jobs over them; bytes read."""
+        """Reader of all features, loaded where they fit; a few jobs over them; bytes read."""
         everything = np.arange(self.source.n_features, dtype=np.int64)
         n_bytes = self.bytes_of(self.jobs(everything))
-        reader = self.compacted(everything)
+        reader = self.loaded()
         jobs = grouped(reader.jobs(everything))
         if reader.held is None:
             n_bytes += reader.bytes_of(jobs)
@@ -224,6 +225,10 @@ class Reader:
         if self.held is not None:
             return self
         return replace(self, source=ChecksummedSource.over(self.source, checksum, rows))
+
+    def loaded(self) -> Reader:
+        """Reader of all features, kept apart before any has left, if they fit `COMPACT_BYTES`."""
+        return self.compacted(np.arange(self.source.n_features, dtype=np.int64))
 
     def compacted(self, features: Index) -> Reader:
         """Reader of `features` alone, from memory or scratch; as it is where nothing is gained.

@@ -162,13 +162,12 @@ class DryRun(AbstractExecution):
     moves: list[Move] = field(default_factory=list)
     _bytes_before: int = 0
 
-    def map(self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
+    def results(
+        self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job], *, divisible: bool
+    ) -> Iterator[Any]:
         yield self._counted(reader, a_pass, jobs)
 
-    def joined(self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
-        yield self._counted(reader, a_pass, jobs)
-
-    def added(self, reader: Reader, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+    def summed(self, reader: Reader, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
         return self._counted(reader, a_pass, jobs)
 
     def keep(self, reader: Reader, features: Index, form: Form, place: Location) -> Reader:
