@@ -144,7 +144,7 @@ KINDS = {"genotypes": True, "calls": True, "tetraploid": False, "nearly": False,
 @pytest.fixture(autouse=True)
 def _far_from_home(monkeypatch):
     """These data are so small that a cluster would leave them to the process that asks."""
-    monkeypatch.setattr(reading, "HOME_BYTES", 0)
+    monkeypatch.setattr(execution, "HOME_BYTES", 0)
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +207,7 @@ def test_they_do_on_a_cluster(kind, client, place, tmp_path, rng, monkeypatch):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_few_survivors_of_a_cluster_come_home(kind, client, place, tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(reading, "HOME_BYTES", 1 << 20)
+    monkeypatch.setattr(execution, "HOME_BYTES", 1 << 20)
     X, code = draw(kind, rng)
     S = np.sort(rng.choice(D, D // 3, replace=False))
     with DaskRuntime(client, scratch=place) as runtime:

@@ -1,4 +1,4 @@
-"""How what a reader is asked for is done: passes run by its runtime, survivors kept apart.
+"""How what a reader is asked for is done: passes run by its runtime, survivors kept in their place.
 
 A plan puts an execution of its own in the place of this one, which counts and does nothing.
 """
@@ -25,19 +25,42 @@ from dhsic.passes.scratch import (
 from dhsic.passes.survivors import Form, HeldSource, Span, around
 from dhsic.passes.task import AbstractPass, AbstractSum, Tile, run
 from dhsic.runtime.base import Job
-from dhsic.runtime.threads import Threads
+from dhsic.runtime.threads import Threads, usable_cores
 
 if TYPE_CHECKING:
     from dhsic.passes.reader import Reader
 
 #: Jobs of a pass for each thread of a cluster, where results are put one after the other.
 JOBS_PER_THREAD = 4
+#: Bytes of survivors, as they are kept, that a cluster may leave to the process that asks.
+HOME_BYTES = 128 << 20
+#: Flops of an exact round for each thread here that take no longer than a cluster takes to answer.
+HOME_FLOPS = 2e9
 
 
 class Location(Enum):
     """Where survivors are kept."""
 
     MEMORY, HOME, SCRATCH, STORED = "memory", "memory of this process", "scratch", "the store"
+
+
+def where_to_keep(reader: Reader, n_features: int, n_bytes: int) -> Location:
+    """Where so many survivors of the reader belong, which take so many bytes."""
+    runtime = reader.runtime
+    if not runtime.is_remote and n_bytes <= reader.room:
+        return Location.MEMORY
+    if runtime.is_remote and _belong_home(reader, n_features, n_bytes):
+        return Location.HOME
+    return Location.STORED if reader.scratch_place is None else Location.SCRATCH
+
+
+def _belong_home(reader: Reader, n_features: int, n_bytes: int) -> bool:
+    """Whether so few features are scored sooner here, or as soon, as by the cluster."""
+    if reader.device is not None:  # the workers have it
+        return False
+    n_here = usable_cores()
+    quick = 2.0 * reader.n_samples**2 * n_features <= HOME_FLOPS * n_here
+    return n_bytes <= HOME_BYTES and (quick or n_here >= reader.runtime.n_workers)
 
 
 class AbstractExecution(ABC):

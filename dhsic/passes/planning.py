@@ -19,9 +19,10 @@ from dhsic.memory import (
     square_bytes,
     task_bytes,
 )
+from dhsic.passes.execution import HOME_BYTES
 from dhsic.passes.landmarks import LandmarkSums, check_number, first_number, most_number
 from dhsic.passes.lowrank import ALWAYS_EXACT, CHEAP, MOST_SAMPLES, flops_of_round, sample_size
-from dhsic.passes.reader import COMPACT_BYTES, COMPACTING, HOME_BYTES, block_bytes
+from dhsic.passes.reader import COMPACT_BYTES, COMPACTING, block_bytes
 from dhsic.passes.sums import FEW_LEAVING, SQUARE_EPOCH
 from dhsic.passes.task import Cost, Sum, exact_tile
 from dhsic.runtime.base import AbstractRuntime

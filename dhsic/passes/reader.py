@@ -29,12 +29,12 @@ from dhsic.passes.execution import (
     Extremes,
     Location,
     merged,
+    where_to_keep,
 )
 from dhsic.passes.scratch import AbstractScratch, UnwritableError, chunk_width, writing_jobs
 from dhsic.passes.survivors import Form, RecutSource, around, fits, forms
 from dhsic.passes.task import AbstractPass, AbstractSum, Columns
 from dhsic.runtime.base import AbstractRuntime, Job
-from dhsic.runtime.threads import usable_cores
 from dhsic.sources.base import AbstractSource, Block
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.views import ChecksummedSource
@@ -52,10 +52,6 @@ MANY_PARTIALS, WORTH_MANY = 32, 2048
 #: Bytes of survivors, as they are kept (packed, if they can be), up to which all features are kept
 #: apart from the start: in memory where there is so much.
 COMPACT_BYTES = 512 << 20
-#: Bytes of survivors, as they are kept, that a cluster may leave to the process that asks.
-HOME_BYTES = 128 << 20
-#: Flops of an exact round for each thread here that take no longer than a cluster takes to answer.
-HOME_FLOPS = 2e9
 #: Survivors are kept apart where that is asked for and what is stored is this many times as much.
 COMPACTING = 2
 
@@ -245,7 +241,7 @@ class Reader:
                 continue
             if self.runtime.is_remote and self.source.in_memory:  # it is at hand: cut alike
                 return replace(self, held=np.arange(d))
-            place = self._belong_at(s, n_bytes)
+            place = where_to_keep(self, s, n_bytes)
             if place is Location.STORED and self._is_lazy:
                 continue
             try:
@@ -261,22 +257,6 @@ class Reader:
             if kept is not None:
                 return kept
         return self
-
-    def _belong_at(self, n_features: int, n_bytes: int) -> Location:
-        """Where so many survivors belong, which take so many bytes."""
-        if not self.runtime.is_remote and n_bytes <= self.room:
-            return Location.MEMORY
-        if self.runtime.is_remote and self._belongs_home(n_features, n_bytes):
-            return Location.HOME
-        return Location.STORED if self.scratch_place is None else Location.SCRATCH
-
-    def _belongs_home(self, n_features: int, n_bytes: int) -> bool:
-        """Whether so few features are scored sooner here, or as soon, as by the cluster."""
-        if self.device is not None:  # the workers have it
-            return False
-        n_here = usable_cores()
-        quick = 2.0 * self.n_samples**2 * n_features <= HOME_FLOPS * n_here
-        return n_bytes <= HOME_BYTES and (quick or n_here >= self.runtime.n_workers)
 
     @property
     def scratch_place(self) -> Path | None:
