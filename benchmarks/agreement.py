@@ -20,8 +20,8 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.table import resolve_kernel
 from dhsic.passes.dependence import Choices, SourceDependence
-from dhsic.passes.groups import Singles
 from dhsic.passes.lowrank import ALWAYS_EXACT, LowRankScorer
+from dhsic.passes.refinement import Singles
 from dhsic.passes.scaled import ScaledReader
 from dhsic.runtime.threads import Threads, single_blas_thread
 from dhsic.sources.arrays import ArraySource

@@ -37,7 +37,7 @@ from dhsic.runtime.threads import Threads
 
 #: Small numbers for what makes a run go from one regime to the next.
 FEW = {
-    "landmarks.LANDMARKS": 24,
+    "landmarks.FIRST_LANDMARKS": 24,
     "landmarks.FEWEST": 24,
     "landmarks.MOST_CHECKS": 12,
     "landmarks.FEWEST_CHECKS": 12,
@@ -157,7 +157,7 @@ class Rounds:
 @pytest.mark.parametrize("seed", one_in(2, [0, 1]))
 def test_rounds_of_wide_data_agree(monkeypatch, kernel, n_landmarks, least, seed):
     """98 % of what leaves, or all but one feature, at the default tolerance."""
-    patch(monkeypatch, {"landmarks.LANDMARKS": n_landmarks, "landmarks.FEWEST": 40})
+    patch(monkeypatch, {"landmarks.FIRST_LANDMARKS": n_landmarks, "landmarks.FEWEST": 40})
     patch(monkeypatch, {"landmarks.MOST_CHECKS": 20, "landmarks.FEWEST_CHECKS": 20})
     X, y = populations(150, 3000, seed)
     rounds = Rounds(X, y > np.median(y), fewest=257, kernel=kernel)

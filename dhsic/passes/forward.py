@@ -40,7 +40,7 @@ from dhsic.sources.scaling import Scaling
 #: Median squared distance of two values of a normal feature, over its variance.
 NORMAL_MEDIAN = 0.9099
 #: Landmarks that K of the features chosen is factored from.
-LANDMARKS = 256
+JOINING_LANDMARKS = 256
 #: Features that the certificate of low rank looks at: next to the threshold, and others.
 NEAREST, OTHERS = 32, 32
 
@@ -67,7 +67,7 @@ class SourceForward(AbstractRoundDependence):
         super().__init__(choices, data, candidates)
         self._W: Any = W
         self._sum: AbstractFeatureSum = (
-            LandmarkSum(data, seed, LANDMARKS)
+            LandmarkSum(data, seed, JOINING_LANDMARKS)
             if isinstance(W, LowRankSymmetric)
             else SquareSum(data, choices.kernel.sums)
         )

@@ -34,7 +34,7 @@ from dhsic.sources.views import checksums
 #: The statistic is summed anew when this fraction of the features it was summed from is left.
 LANDMARK_EPOCH = 32
 #: Landmarks that a run begins with, and the fewest where samples are many.
-LANDMARKS, FEWEST = 192, 64
+FIRST_LANDMARKS, FEWEST = 192, 64
 #: Check rows, at most and at least.
 MOST_CHECKS, FEWEST_CHECKS = 96, 32
 #: Features whose products are worth a triangle that travels: it takes a twentieth of their time.
@@ -93,7 +93,7 @@ class LandmarkSet:
         n_check = check_number(m)
         every = np.arange(m)
         if 2 * (n + n_check) > m:
-            return LandmarkSet(every, every, np.sort(order[: max(n_check, LANDMARKS)]), m)
+            return LandmarkSet(every, every, np.sort(order[: max(n_check, FIRST_LANDMARKS)]), m)
         rows = every if everyone else np.sort(order[: n + n_check])
         check, fit = np.sort(order[:n_check]), np.sort(order[n_check : n + n_check])
         return LandmarkSet(rows, np.searchsorted(rows, fit), np.searchsorted(rows, check), m)
@@ -116,7 +116,7 @@ def most_number(m: int) -> int:
 
 def first_number(m: int) -> int:
     """Landmarks that a run over m samples begins with."""
-    return int(np.clip(ENTRIES // m, FEWEST, LANDMARKS))
+    return int(np.clip(ENTRIES // m, FEWEST, FIRST_LANDMARKS))
 
 
 class LandmarkSum(AbstractFeatureSum):

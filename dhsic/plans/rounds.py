@@ -24,7 +24,7 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF
 from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import human
-from dhsic.passes.forward import LANDMARKS
+from dhsic.passes.forward import JOINING_LANDMARKS
 from dhsic.passes.groups import Membership
 from dhsic.passes.landmarks import LandmarkSum, MeasureLandmarks, first_number
 from dhsic.passes.lowrank import Sample, exact_takes_over
@@ -407,7 +407,7 @@ class Joining(AbstractSizes):
         self._is_low_rank = self._plan.is_low_rank
         self._sum: AbstractFeatureSum = self._exact.sum
         if self._is_low_rank:
-            self._sum = LandmarkSum(self._data, 0, LANDMARKS)
+            self._sum = LandmarkSum(self._data, 0, JOINING_LANDMARKS)
         self._n_inside = 0
 
     def measure(self) -> None:
@@ -423,7 +423,7 @@ class Joining(AbstractSizes):
         features = np.sort(self.candidates.features(new))
         self._sum.add(features)
         if self._is_low_rank:
-            self._dry.drive(float64=2.0 * LANDMARKS * self._data.n_samples * features.size)
+            self._dry.drive(float64=2.0 * JOINING_LANDMARKS * self._data.n_samples * features.size)
 
     def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
         """So many of S, once they are scored."""
@@ -434,7 +434,7 @@ class Joining(AbstractSizes):
     def _score(self, S: Index) -> None:
         m = self._data.n_samples
         if self._is_low_rank:
-            self._dry.drive(DRIVING_LOW_RANK * LANDMARKS * m)
+            self._dry.drive(DRIVING_LOW_RANK * JOINING_LANDMARKS * m)
             cost = replace(lowrank_scoring(m, RANK, JOINING), values=m)
             self._data.results(Assumed(cost), self._data.jobs(S), aloud=False)
         else:
