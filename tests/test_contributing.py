@@ -201,6 +201,32 @@ def test_a_criterion(data, client, tmp_path, monkeypatch):
     np.testing.assert_allclose(result["score"], expected, atol=1e-12)
 
 
+@dataclass(frozen=True)
+class Laborious(Agreement):
+    is_timed = False
+
+    def tile_bytes(self, c, m):
+        return 10**12
+
+    def label_bytes(self, m):
+        return 10**11
+
+
+def test_what_a_criterion_takes_is_promised(data, monkeypatch):
+    monkeypatch.setitem(METHODS, Agreement.name, (OnePass, {"criterion": Agreement.name}))
+    promised, is_timed = [], []
+    for each in (Agreement, Laborious):
+        monkeypatch.setitem(CRITERIA, each.name, each)
+        plan = dhsic.plan(data[0], "y", **TWO, method=each.name, memory=10**15, runtime="threads")
+        promised.append(plan.promise)
+        is_timed.append("not foreseen" not in str(plan))
+
+    small, large = promised
+    assert large.landmarks - small.landmarks == 10**11
+    assert (large.total - small.total) // 10**11 >= 11  # a tile of every task, and the labels
+    assert is_timed == [True, False]
+
+
 # An engine: a file in dhsic/engines/ and a line in `FINAL_ENGINES`, for kernels that name it ---
 
 

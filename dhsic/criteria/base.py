@@ -76,6 +76,8 @@ class AbstractCriterion(ABC):
         Whether it is meant for standardised features.
     has_bandwidth : bool
         Whether a kernel on the data has a width.
+    is_timed : bool
+        Whether `columns` takes about the time of standardising X; else a plan foretells none.
     labels : LabelReading
         What labels it takes, and what it keeps of them.
     """
@@ -85,6 +87,7 @@ class AbstractCriterion(ABC):
     signed: ClassVar[str] = ""
     standardize: ClassVar[bool] = True
     has_bandwidth: ClassVar[bool] = False
+    is_timed: ClassVar[bool] = True
     labels: ClassVar[LabelReading]
 
     def read(self, y: Array) -> LabelMatrix:
@@ -114,6 +117,16 @@ class AbstractCriterion(ABC):
         n_levels : (c,) int array
             Distinct values of each, 0 for many.
         """
+
+    def tile_bytes(self, c: int, m: int) -> int:
+        """Bytes that `columns` of X (c, m) takes at once, besides four arrays like X."""
+        del c, m
+        return 0
+
+    def label_bytes(self, m: int) -> int:
+        """Bytes that m labels and `prepare` take, besides a few vectors."""
+        del m
+        return 0
 
     def finish(self, state: Any, columns: Float) -> CriterionScores:
         """Scores from the columns of all features that vary, (k, s): as these have them."""

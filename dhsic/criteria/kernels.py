@@ -16,11 +16,24 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.criteria.base import TWO_CLASSES, AbstractCriterion, LabelReading, single_target
-from dhsic.criteria.sums import kernel_sums, resolve_width, widths_of
+from dhsic.criteria.sums import (
+    ENTRIES,
+    MOST_NODES,
+    ROWS,
+    kernel_sums,
+    resolve_width,
+    widths_of,
+)
+from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.label_kernels import ClassTarget, LabelMatrix, RealTargets
 from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.covariates import residuals
 from dhsic.linalg.symmetric import LowRankSymmetric
+
+#: Directions that factors of labels have, and copies of them.
+DIRECTIONS, COPIES = 40, 4
+#: float64 values per pair of labels while the median of their distances is taken.
+PAIRS = 3
 
 #: What labels come down to, and what sums are divided by.
 ScaledLabels = tuple[LowRankSymmetric, float]
@@ -61,6 +74,7 @@ class AbstractKernelCriterion(AbstractCriterion):
     """A criterion of the Gaussian kernel on a feature."""
 
     has_bandwidth: ClassVar[bool] = True
+    is_timed: ClassVar[bool] = False
     bandwidth: Any = "dimension"
 
     def __post_init__(self) -> None:
@@ -73,6 +87,12 @@ class AbstractKernelCriterion(AbstractCriterion):
     def columns(self, state: ScaledLabels, X: Float, n_levels: Array) -> Float:
         sigma = widths_of(X, resolve_width(self.bandwidth))
         return self.of_width(sigma, state, X, n_levels)[None]
+
+    def tile_bytes(self, c: int, m: int) -> int:
+        return 8 * 4 * (MOST_NODES * ROWS + ENTRIES)
+
+    def label_bytes(self, m: int) -> int:
+        return 8 * (COPIES * DIRECTIONS * m + PAIRS * min(m, MEDIAN_SAMPLES) ** 2)
 
 
 @dataclass(frozen=True)

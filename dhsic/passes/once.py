@@ -14,7 +14,6 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.criteria.base import AbstractCriterion
-from dhsic.criteria.sums import ENTRIES, MOST_NODES, ROWS
 from dhsic.passes.reader import Reader
 from dhsic.passes.scaled import Reporter
 from dhsic.passes.task import AbstractPass, AbstractSizedPass, Cost, Tile, cut, tile_height
@@ -51,9 +50,9 @@ class Judge(AbstractSizedPass):
         return Scaling.join(scalings), np.concatenate(columns, axis=1)
 
     def cost(self, m: int) -> Cost:
-        has_kernel = self.criterion is not None and self.criterion.has_bandwidth
-        of_kernel = 4 * (MOST_NODES * ROWS + ENTRIES) if has_kernel else 0
-        return Cost(values=m, tile=8 * (TILES * float64_height(m) * m + of_kernel))
+        c = float64_height(m)
+        of_criterion = 0 if self.criterion is None else self.criterion.tile_bytes(c, m)
+        return Cost(values=m, tile=8 * TILES * c * m + of_criterion)
 
     def _columns(self, X: Float, scaling: Scaling) -> Float:
         """Of a tile, (k, c); NaN where a feature does not vary, or beyond numbers."""

@@ -132,7 +132,7 @@ def work_of(run: SelectionRun, budget: int | None) -> Work | None:
         judge = Judge(standardize=True, criterion=criterion)
         data.results(judge, data.jobs(data.alive), aloud=False)
         dry.round_done(run.source.n_features, data.bytes_read)
-        return _work(run, dry, dry, [], is_timed=not criterion.has_bandwidth)
+        return _work(run, dry, dry, [], is_timed=criterion.is_timed)
     if not isinstance(asked, KernelSelector):
         return None
     kernel = _kernel_of(asked)

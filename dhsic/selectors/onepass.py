@@ -17,7 +17,6 @@ from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_f
 from dhsic.criteria.sums import resolve_width
 from dhsic.criteria.table import criterion_of
 from dhsic.errors import InputError
-from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.label_kernels import LabelMatrix
 from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes
 from dhsic.passes.once import Judge, Judged, read_once
@@ -33,10 +32,6 @@ from dhsic.sources.values import ValueKind
 OF_SOME = ("bandwidth", "label_kernel", "penalty", "centroid_weight", "proportion")
 #: float64 arrays per feature: the scaling twice, columns, scores, order and what sorting takes.
 VECTORS = 39
-#: Directions that factors of labels have, and copies of them.
-DIRECTIONS, COPIES = 40, 4
-#: float64 values per pair of labels while the median of their distances is taken.
-PAIRS = 3
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -138,12 +133,11 @@ class OnePass(Selector):
     def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         """By sizes: blocks and tiles of the tasks in flight, and vectors of all features."""
         m, criterion, n_here = run.n_samples, self.resolved(), run.runtime.n_here
-        pairs = PAIRS * min(m, MEDIAN_SAMPLES) ** 2
         tile = Judge(standardize=True, criterion=criterion).cost(m).tile
         needed = MemoryEstimate(
             process=resident_bytes(),
             vectors=VECTORS * 8 * run.source.n_features,
-            landmarks=8 * (COPIES * DIRECTIONS * m + pairs) if criterion.has_bandwidth else 0,
+            landmarks=criterion.label_bytes(m),
             **task_bytes(n_here, block_bytes(run.source, m), tile),
         )
         return needed, None
