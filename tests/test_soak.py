@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 SOAK = Path(__file__).parents[1] / "benchmarks" / "soak.py"
-#: Runs: every way that the soak has, and half of them again.
-RUNS = 20
+#: Runs: every way that the soak has, which loads what it needs, and all of them again.
+RUNS = 26
 #: What the client of Dask's own in a worker that hosted a driver keeps open, and its threads.
 FDS, THREADS = 12, 8
 #: MiB by which a process may grow over the second half of so few runs.
