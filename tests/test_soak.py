@@ -28,7 +28,7 @@ def test_runs_leave_nothing_behind(tmp_path):
     said = json.loads(told.read_text())["verdict"]
     left = said["left"]
     assert said["runs"] == RUNS
-    assert left["datasets"] == 1  # the one submitted run: it is found by its id
+    assert left["datasets"] == 2  # the submitted runs: each is found by its id
     assert left["tasks"] == left["datasets"]
     assert said["files_left"] == []
     assert max(said["more_fds"].values()) <= FDS
