@@ -380,6 +380,13 @@ def test_a_source(data, client, tmp_path, npy):
     assert ranks(dhsic.load(tmp_path / "out.zarr")) == meant
 
 
+def test_a_registered_suffix_is_more_than_a_foreign_one(tmp_path, monkeypatch):
+    monkeypatch.setitem(OPENERS, ".csv.gz", NpyFile)
+    with (tmp_path / "a.CSV.gz").open("wb") as file:
+        np.save(file, draw_matrix())
+    assert open_source(tmp_path / "a.CSV.gz").n_features == 23
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [

@@ -67,7 +67,8 @@ OPENERS: dict[str, Callable[[str, OpenOptions], AbstractSource]] = {}
 
 def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
     """Find what opens a path or URL by its suffix; None for Zarr, and for what is in memory."""
-    return OPENERS.get(Path(X).suffix.lower()) if isinstance(X, str | PathLike) else None
+    name = fspath(X).lower() if isinstance(X, str | PathLike) else ""
+    return next((opener for suffix, opener in OPENERS.items() if name.endswith(suffix)), None)
 
 
 def open_source(
