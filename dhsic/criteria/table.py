@@ -51,7 +51,7 @@ def criterion_of(name: object, given: Mapping[str, Any]) -> AbstractCriterion:
     kind = CRITERIA[name]
     chosen = {key: value for key, value in given.items() if value is not None}
     # Concrete criteria are dataclasses; the base cannot be one, it has no fields.
-    known = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+    known = [f.name for f in fields(kind)]  # type: ignore[arg-type]  # all are data classes
     for key, value in chosen.items():
         if key not in known:
             has = f"{name!r} has {', '.join(known)}" if known else f"{name!r} has none"

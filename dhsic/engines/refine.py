@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -132,8 +132,11 @@ class AbstractEngines(ABC):
         Working precision.
     by_definition : bool
         Score by the definition alone.
+    joining : bool
+        Whether features join, or leave.
     """
 
+    joining: ClassVar[bool] = False
     question: Any
     dtype: Any
     by_definition: bool = False
@@ -283,6 +286,7 @@ class AdditionEngines(AbstractEngines):
         Of the values of a feature, on average over features.
     """
 
+    joining: ClassVar[bool] = True
     question: AnyQuestion
     mean_square: float = 1.0
 

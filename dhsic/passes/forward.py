@@ -162,7 +162,7 @@ class SourceForward(AbstractRoundDependence):
             )
             return -losses, record  # what removal would cost
         engines, first = self._engines(question), self._first
-        gains, record = candidates.gains(engines, self.data, S, n, first, joining=True, aloud=aloud)
+        gains, record = candidates.gains(engines, self.data, S, n, first, aloud=aloud)
         record.pop("error_bound_used", None)  # of one before the last, which measures its own
         if isinstance(question, LowRankQuestion):
             record |= self._certificate(question, S, gains, n)

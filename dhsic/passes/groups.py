@@ -84,12 +84,11 @@ class Membership(AbstractCandidates):
         n: int,
         choice: EngineChoice | None,
         *,
-        joining: bool = False,
         aloud: bool = True,
     ) -> tuple[Float, dict[str, Any]]:
         question = engines.question
         state, sums = Direct().prepare(question), question.kernel.sums
-        score = ScoreGroups(state, sums, self.sizes, joining)
+        score = ScoreGroups(state, sums, self.sizes, engines.joining)
         gains = np.empty(S.size)
         for groups, found in data.reader.map(score, self.jobs(data, S)):
             gains[np.searchsorted(S, groups)] = found

@@ -84,7 +84,6 @@ class AbstractCandidates(ABC):
         n: int,
         choice: EngineChoice | None,
         *,
-        joining: bool = False,
         aloud: bool = True,
     ) -> tuple[Float, dict[str, Any]]:
         """Gains of the candidates S, (s,), good enough to place the n largest, and a record.
@@ -119,7 +118,6 @@ class Singles(AbstractCandidates):
         n: int,
         choice: EngineChoice | None,
         *,
-        joining: bool = False,
         aloud: bool = True,
     ) -> tuple[Float, dict[str, Any]]:
         return refined(engines, data, S, n, choice, aloud=aloud)

@@ -282,7 +282,7 @@ class ExactRounds:
     ) -> None:
         self.kernel = _kernel_of(asked)
         self.data, self.dry, self.m = data, dry, data.n_samples
-        self.sum = SquareSum(data, CountedSums(dry, self.m), Unread())  # type: ignore[arg-type]
+        self.sum = SquareSum(data, CountedSums(dry, self.m), Unread())  # type: ignore[arg-type]  # never read
         self.is_own = asked.label_kernel == SELF
         self._in_double = str(asked.dtype) == "float64"
         self._by_definition = asked.approx == "direct" or run.groups is not None

@@ -171,7 +171,7 @@ class DescentSelector(Selector):
                 if previous is None:
                     kept.start(done, scaling.checksum)
                 none, n_left, before = np.empty(0), max(0, self.max_iterations - done.round), 0
-                for at in islice(method.steps(at, self.tolerance), n_left):  # noqa: B020
+                for at in islice(method.steps(at, self.tolerance), n_left):  # noqa: B020  # from the last
                     record = {
                         **at.record(),
                         "n_nonzero": int(np.count_nonzero(at.w)),
