@@ -174,6 +174,8 @@ class AbstractEngines(ABC):
         """Choice for a round over features whose gains will be much like these."""
         if not gains.size:
             return EngineChoice()
+        if gains.size <= MOST_AT_ONCE:  # a final one, whose name is the same for any features
+            return EngineChoice.of(self._final(facts.take(np.arange(0))))
         everyone, nothing = np.arange(gains.size), np.zeros(gains.size)
         return EngineChoice.of(self._cheapest(facts, gains, nothing, everyone, n, 1.0))
 

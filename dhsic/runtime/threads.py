@@ -182,7 +182,9 @@ class Threads(AbstractRuntime):
             wait(pending)
 
     def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        return map(function, items) if self.n_workers == 1 else self._pool().map(function, items)
+        if self.n_workers > 1 and len(items := [*items]) > 1:
+            return self._pool().map(function, items)
+        return map(function, items)
 
     def _pool(self) -> ThreadPoolExecutor:
         if self._executor is None:  # kept between maps: a round may last only milliseconds
