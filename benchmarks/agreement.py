@@ -16,9 +16,9 @@ from tables import table
 
 import dhsic
 from dhsic.hsic import factored_weights
+from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import label_matrix
-from dhsic.kernels.table import resolve_kernel
 from dhsic.passes.dependence import Choices, SourceDependence
 from dhsic.passes.lowrank import ALWAYS_EXACT, LowRankScorer
 from dhsic.passes.refinement import Singles

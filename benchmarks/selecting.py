@@ -12,9 +12,9 @@ from dhsic import open_source, read_target
 from dhsic.engines.base import LowRankQuestion
 from dhsic.engines.lowrank import LowRank
 from dhsic.hsic import factored_weights
+from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import label_matrix
-from dhsic.kernels.table import resolve_kernel
 from dhsic.lowrank import Nystrom
 from dhsic.passes.dependence import Choices
 from dhsic.passes.lowrank import LowRankScorer, ScoreLowRank

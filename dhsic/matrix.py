@@ -25,6 +25,7 @@ from dask.typing import Key
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
+from dhsic.kernels import check_overflow, resolve_kernel
 from dhsic.kernels.bandwidth import (
     MEDIAN_SAMPLES,
     Dimension,
@@ -35,7 +36,6 @@ from dhsic.kernels.bandwidth import (
 )
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import Statistic
-from dhsic.kernels.table import check_overflow, resolve_kernel
 from dhsic.sources.arrays import check_sizes
 from dhsic.validation import as_array, as_numbers, is_count, refuse_lossy
 

@@ -19,8 +19,8 @@ from dhsic.cli.job import SelectJob
 from dhsic.cli.options import OF_RUNS
 from dhsic.errors import ClusterError
 from dhsic.hsic import ESTIMATORS
+from dhsic.kernels import KERNELS
 from dhsic.kernels.labels import LABEL_KERNELS
-from dhsic.kernels.table import KERNELS
 from dhsic.results import load
 from dhsic.selectors.bahsic import APPROX
 from dhsic.selectors.select import METHODS, parameters_of

@@ -26,10 +26,10 @@ from dhsic.criteria.table import CRITERIA
 from dhsic.engines.base import AbstractEngine
 from dhsic.engines.final import FINAL_ENGINES
 from dhsic.errors import InputError
+from dhsic.kernels import KERNELS
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.levels import AbstractProduct
 from dhsic.kernels.statistic import AbstractSums
-from dhsic.kernels.table import KERNELS
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.bahsic import BAHSIC
 from dhsic.selectors.onepass import OnePass
@@ -89,7 +89,7 @@ def goes_everywhere(path, client, tmp_path, **asked):
     return here
 
 
-# A kernel: a file in dhsic/kernels/ and a line in dhsic/kernels/table.py ----------------------
+# A kernel: a file in dhsic/kernels/ and a line in its __init__.py ------------------------------
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from dhsic.independence.forms import dense_kernel, low_rank_kernel
 from dhsic.kernels import Gaussian
-from dhsic.kernels.label_kernels import COMPLETE
-from dhsic.kernels.labels import label_matrix
+from dhsic.kernels.labels import COMPLETE, label_matrix
 from dhsic.linalg import symmetric
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
 

@@ -6,7 +6,7 @@ import pytest
 from suites.kernel import KernelSuite
 
 from dhsic.errors import InputError
-from dhsic.kernels import Gaussian, Linear, Polynomial
+from dhsic.kernels import Gaussian, Linear, Polynomial, resolve_kernel
 from dhsic.kernels.bandwidth import (
     Dimension,
     DistanceStats,
@@ -16,7 +16,6 @@ from dhsic.kernels.bandwidth import (
     resolve_bandwidth,
 )
 from dhsic.kernels.statistic import TILE, Statistic, add_packed, packed, zero_upper
-from dhsic.kernels.table import resolve_kernel
 
 
 class TestGaussian(KernelSuite):

@@ -32,8 +32,7 @@ from dhsic.lowrank import (
     measured_error,
     resolve_factorizer,
 )
-from dhsic.lowrank.base import BaseRows, landmark_statistic, uniform_rows
-from dhsic.lowrank.random_features import CHUNK, random_directions
+from dhsic.lowrank.base import CHUNK, BaseRows, landmark_statistic, random_directions, uniform_rows
 
 
 class TestNystrom(CompleteFactorizerSuite):

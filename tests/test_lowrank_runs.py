@@ -23,10 +23,9 @@ from thorough import examples, one_in
 import dhsic
 from dhsic.errors import InputError
 from dhsic.hsic import factored_weights
-from dhsic.kernels import Gaussian, Laplace, Linear, Polynomial
+from dhsic.kernels import Gaussian, Laplace, Linear, Polynomial, resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import label_matrix
-from dhsic.kernels.table import resolve_kernel
 from dhsic.passes.dependence import Choices, SourceDependence
 from dhsic.passes.lowrank import LowRankScorer
 from dhsic.passes.planning import EnginePlan
@@ -639,7 +638,7 @@ def test_what_is_meant_is_taken(options, seed):
 
 
 def test_a_given_label_matrix_that_is_too_large_is_refused(monkeypatch):
-    monkeypatch.setattr("dhsic.kernels.label_kernels.MOST_DECOMPOSED", 10)
+    monkeypatch.setattr("dhsic.kernels.labels.MOST_DECOMPOSED", 10)
     model = dhsic.BAHSIC(2, approx="lowrank", label_kernel="precomputed", progress=False)
     with pytest.raises(InputError, match=r"12 samples takes too long.*'exact'"):
         model.fit(TINY, np.eye(12))

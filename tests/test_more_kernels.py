@@ -28,6 +28,7 @@ from dhsic.engines.ridge import Inverse, Solved
 from dhsic.errors import InputError
 from dhsic.hsic import weights
 from dhsic.kernels import (
+    KERNELS,
     Delta,
     Gaussian,
     InverseDistance,
@@ -37,6 +38,8 @@ from dhsic.kernels import (
     Linear,
     RationalQuadratic,
     Ridge,
+    check_approx,
+    resolve_kernel,
 )
 from dhsic.kernels.bandwidth import DistanceStats
 from dhsic.kernels.base import AbstractKernel
@@ -49,7 +52,6 @@ from dhsic.kernels.statistic import (
     Statistic,
     zero_upper,
 )
-from dhsic.kernels.table import KERNELS, check_approx, resolve_kernel
 from dhsic.namespace import host
 from dhsic.passes.planning import EnginePlan
 from dhsic.runtime.dask import DaskRuntime

@@ -19,7 +19,7 @@ from thorough import examples
 from dhsic import CCM, FeatureWeighting
 from dhsic.errors import InputError
 from dhsic.hsic import weights
-from dhsic.lowrank.random_features import random_directions
+from dhsic.lowrank.base import random_directions
 from dhsic.passes.weighted import WeightedSource
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads

@@ -78,7 +78,7 @@ class TableNames(click.Choice[str]):
 
 #: Where the names are that a parameter may be.
 TABLES = {
-    "kernel": ("dhsic.kernels.table", "KERNELS"),
+    "kernel": ("dhsic.kernels", "KERNELS"),
     "method": ("dhsic.selectors.select", "METHODS"),
 }
 

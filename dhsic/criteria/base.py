@@ -20,8 +20,14 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
-from dhsic.kernels.label_kernels import ClassTarget, LabelMatrix, RealTargets
-from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel, label_matrix
+from dhsic.kernels.labels import (
+    CLASS_KERNELS,
+    ClassTarget,
+    LabelMatrix,
+    RealTargets,
+    auto_kernel,
+    label_matrix,
+)
 from dhsic.validation import as_array, is_number
 
 #: Scores closer than this, relative to the larger of two neighbours, are ties.

@@ -25,8 +25,7 @@ from dhsic.criteria.sums import (
     widths_of,
 )
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
-from dhsic.kernels.label_kernels import ClassTarget, LabelMatrix, RealTargets
-from dhsic.kernels.labels import label_matrix
+from dhsic.kernels.labels import ClassTarget, LabelMatrix, RealTargets, label_matrix
 from dhsic.linalg.covariates import residuals
 from dhsic.linalg.symmetric import LowRankSymmetric
 

@@ -21,16 +21,14 @@ from dhsic.independence.forms import (
     few_samples,
 )
 from dhsic.joins.frames import in_order
+from dhsic.kernels import check_overflow, resolve_kernel
 from dhsic.kernels.bandwidth import AbstractBandwidth, resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.label_kernels import LabelMatrix
-from dhsic.kernels.labels import label_matrix
+from dhsic.kernels.labels import LabelMatrix, label_matrix
 from dhsic.kernels.statistic import Statistic
-from dhsic.kernels.table import check_overflow, resolve_kernel
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
 from dhsic.lowrank import FACTORIZERS, resolve_factorizer
-from dhsic.lowrank.base import Landmarks, landmark_statistic, uniform_rows
-from dhsic.lowrank.random_features import CHUNK, random_directions
+from dhsic.lowrank.base import CHUNK, Landmarks, landmark_statistic, random_directions, uniform_rows
 from dhsic.validation import as_numbers, is_count
 
 #: Features whose random directions are in memory together.

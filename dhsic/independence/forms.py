@@ -29,10 +29,10 @@ from dhsic.errors import InputError
 from dhsic.hsic import check_estimator
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES, AbstractBandwidth, DistanceStats
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.label_kernels import COMPLETE, LabelMatrix
+from dhsic.kernels.labels import COMPLETE, LabelMatrix
 from dhsic.kernels.statistic import Statistic
+from dhsic.linalg import pivoted_cholesky
 from dhsic.linalg.covariates import covariate_basis
-from dhsic.linalg.pivoted_cholesky import pivoted_cholesky
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
 from dhsic.namespace import slices
 from dhsic.validation import as_array, as_numbers

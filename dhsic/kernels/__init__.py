@@ -1,5 +1,9 @@
-"""Kernels on data and on labels: the statistic, the Gram matrix and the expansion of each."""
+"""Kernels on data and on labels, by name: the statistic, the Gram matrix, the expansion of each."""
 
+import numpy as np
+
+from dhsic.errors import InputError
+from dhsic.kernels.bandwidth import Dimension, resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel, Expansion, Term
 from dhsic.kernels.counting import Spectrum, WeightedSubstrings
 from dhsic.kernels.dot import Linear, Polynomial
@@ -28,3 +32,76 @@ __all__ = [
     "Walks",
     "WeightedSubstrings",
 ]
+
+#: Values of a kernel up to here may be multiplied by weights and summed.
+LARGEST_VALUE = 1e150
+
+#: Kernels on data that users may name, in the order in which they are told.
+KERNELS: dict[str, type[AbstractKernel]] = {
+    kernel.name: kernel
+    for kernel in (
+        *(Gaussian, Linear, Polynomial, Laplace, LaplaceL1, RationalQuadratic, InverseDistance),
+        *(Ridge, Delta),
+    )
+}
+
+
+def resolve_kernel(kernel: object) -> AbstractKernel:
+    """Kernel object for a name; objects pass.
+
+    Raises
+    ------
+    InputError
+        An unknown name, or something that is neither.
+    """
+    if isinstance(kernel, AbstractKernel):
+        return kernel
+    if not isinstance(kernel, str) or kernel not in KERNELS:
+        raise InputError(
+            f"kernel={kernel!r} is unknown; pass one of {', '.join(KERNELS)} or a kernel object "
+            "such as dhsic.kernels.Polynomial(degree=3)."
+        )
+    return KERNELS[kernel]()
+
+
+def check_bandwidth(kernel: object, bandwidth: object) -> None:
+    """Refuse a width for a kernel that has none; ``"dimension"``, the default, says nothing."""
+    chosen = resolve_kernel(kernel)
+    if not chosen.has_bandwidth and resolve_bandwidth(bandwidth) != Dimension():
+        raise InputError(
+            f"bandwidth={bandwidth!r} is the width of a kernel, and the {chosen.name} kernel has "
+            "none; leave it out, or pass kernel='gaussian'."
+        )
+
+
+def check_approx(kernel: object, approx: object) -> None:
+    """Refuse low rank for a kernel that only the exact engines know."""
+    chosen = resolve_kernel(kernel)
+    if approx == "lowrank" and not chosen.low_rank:
+        raise InputError(
+            f"approx='lowrank' is there for the gaussian, linear and polynomial kernels, and "
+            f"kernel is {chosen.name!r}; pass approx='exact', or leave it out."
+        )
+
+
+def check_overflow(kernel: AbstractKernel, squared_norm: float) -> None:
+    """Refuse data on which the kernel leaves the range of floating-point numbers.
+
+    By Cauchy and Schwarz no value of a kernel of inner products exceeds that of the longest
+    sample with itself, whose squared norm is given; other kernels are refused altogether.
+    """
+    if not kernel.of_inner_products:
+        raise InputError(
+            f"The {kernel.name} kernel is no function of the inner product of two samples and is "
+            "for selecting features alone: dhsic.BAHSIC takes it. Pass kernel='laplace', 'linear' "
+            "or another one here."
+        )
+    n = np.array([squared_norm])
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = float(kernel.gram(n[:, None], n, n, 1.0)[0, 0])
+    if not (squared_norm < LARGEST_VALUE and abs(value) < LARGEST_VALUE):
+        raise InputError(
+            f"The {kernel.name} kernel overflows: the longest sample has norm "
+            f"{squared_norm**0.5:.3g}, and the kernel of it with itself is {value:.3g}. Pass "
+            "standardize=True, rescale the data, or take a lower degree."
+        )

@@ -15,7 +15,6 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from dhsic._typing import Array, Float
 from dhsic.linalg.quadratic import add_products, subtract_products
@@ -84,43 +83,10 @@ class InnerProducts(AbstractSums):
         add_products(upper, Z)
 
     def take_away(self, upper: Float, Z: Float, each: Each) -> None:
-        _in_strips(len(upper), each, partial(subtract_products, upper, Z))
+        in_strips(len(upper), each, partial(subtract_products, upper, Z))
 
 
-@dataclass(frozen=True)
-class AbsoluteDifferences(AbstractSums):
-    """``sum_j |x_ij - x_i'j|``, the L1 distance: about 1 ns a pair and feature, without BLAS."""
-
-    def add(self, upper: Float, Z: Float) -> None:
-        self._change(upper, Z, 1.0, map)
-
-    def take_away(self, upper: Float, Z: Float, each: Each) -> None:
-        self._change(upper, Z, -1.0, each)
-
-    def _change(self, upper: Float, Z: Float, sign: float, each: Each) -> None:
-        samples = np.ascontiguousarray(Z.T, dtype=np.float64)
-
-        def change(columns: slice) -> None:
-            b = columns.stop
-            upper[:b, columns] += sign * cdist(samples[columns], samples[:b], "cityblock").T
-
-        _in_strips(len(samples), each, change)
-
-
-@dataclass(frozen=True)
-class Agreements(AbstractSums):
-    """``sum_j 1[x_ij = x_i'j]``: in how many features samples agree."""
-
-    def add(self, upper: Float, Z: Float) -> None:
-        for z in Z:
-            upper += np.equal.outer(z, z)
-
-    def take_away(self, upper: Float, Z: Float, each: Each) -> None:
-        for z in Z:
-            upper -= np.equal.outer(z, z)
-
-
-def _in_strips(m: int, each: Each, change: Callable[[slice], object]) -> None:
+def in_strips(m: int, each: Each, change: Callable[[slice], object]) -> None:
     """Change m columns, some of them at a time."""
     for _ in each(change, slices(m, STRIP)):
         pass

@@ -10,10 +10,8 @@ from typing import Any
 
 from dhsic.errors import InputError
 from dhsic.lowrank.base import AbstractFactorizer, Landmarks
-from dhsic.lowrank.projections import Cholesky, Nystrom
-from dhsic.lowrank.random_features import RandomFeatures
+from dhsic.lowrank.factorizers import Cholesky, Nystrom, RandomFeatures, Spectral
 from dhsic.lowrank.residuals import measured_error
-from dhsic.lowrank.spectral import Spectral
 
 __all__ = [
     "AbstractFactorizer",

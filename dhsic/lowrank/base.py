@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -23,12 +23,13 @@ from dhsic.kernels.bandwidth import EQUAL
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.gaussian import squared_distances
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.validation import is_count, is_number
 
 #: Bytes of the base matrix that are in memory at a time.
 STRIP_BYTES = 1 << 24
 #: Fewer samples than this at a time are not worth a call.
 LEAST_STRIP = 64
+#: Features whose random numbers come from one generator.
+CHUNK = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,25 @@ def uniform_rows(m: int, n: int, seed: int) -> Index:
         raise InputError(f"{n} landmarks of {m} samples; take from 1 to {m}.")
     rng = np.random.default_rng(seed)
     return np.sort(rng.choice(m, size=n, replace=False, shuffle=False)).astype(np.int64)
+
+
+def random_directions(seed: int, features: Index, n: int) -> Float:
+    """Entries of `n` standard normal directions at features of these numbers, from 0: (n, c).
+
+    An entry depends on the seed, the number of its direction and the number of its feature alone,
+    so any cut of the features into blocks, and any larger n, gives the same values. They come in
+    chunks of `CHUNK` features, each from a generator of its own: blocks that cover few chunks, or
+    whole ones, are the cheap ones.
+    """
+    features = np.asarray(features, dtype=np.int64)
+    chunks, offsets = np.divmod(features, CHUNK)
+    directions = np.empty((n, len(features)))
+    for chunk in np.unique(chunks):
+        here = np.flatnonzero(chunks == chunk)
+        key = np.array([seed, chunk], dtype=np.uint64)
+        normal = np.random.Generator(np.random.Philox(key=key)).standard_normal((n, CHUNK))
+        directions[:, here] = normal[:, offsets[here]]
+    return directions
 
 
 def landmark_statistic(X: Array, rows: Index) -> Landmarks:
@@ -249,23 +269,3 @@ class AbstractFactorizer(ABC):
     @abstractmethod
     def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
         """F (m, r), its weights and its error."""
-
-
-def check_rank(rank: object, factorizer: str) -> None:
-    """Refuse a rank that is no whole number from 1; None passes."""
-    if rank is not None and not is_count(rank):
-        raise InputError(f"{factorizer} rank={rank!r}; pass a whole number >= 1.")
-
-
-def check_tolerance(tolerance: Any, factorizer: str) -> None:
-    """Refuse a tolerance outside [0, 1)."""
-    if not (is_number(tolerance) and 0 <= float(tolerance) < 1):
-        raise InputError(f"{factorizer} tolerance={tolerance!r}; pass a number from 0 to below 1.")
-
-
-def signs(V: Array) -> Array:
-    """Sign per column that makes its largest entry positive, (r,); V is (n, r)."""
-    if V.shape[0] == 0:
-        return np.ones(V.shape[1])
-    largest = V[np.argmax(np.abs(V), axis=0), np.arange(V.shape[1])]
-    return np.where(largest < 0, -1.0, 1.0)

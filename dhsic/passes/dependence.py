@@ -21,9 +21,9 @@ from dhsic.algorithms.state import SelectionState
 from dhsic.engines.base import Question
 from dhsic.engines.refine import EngineChoice, RemovalEngines, largest, tie_width
 from dhsic.errors import InputError
+from dhsic.kernels import check_overflow
 from dhsic.kernels.bandwidth import AbstractBandwidth, BandwidthStats, Grid
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.table import check_overflow
 from dhsic.passes.refinement import AbstractCandidates, refined
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum, survivors_of

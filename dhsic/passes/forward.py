@@ -19,9 +19,9 @@ from dhsic.algorithms.state import SelectionState
 from dhsic.engines.base import AnyQuestion, LowRankQuestion, Question
 from dhsic.engines.certificate import certify, joining_row_errors, nearest_to_threshold
 from dhsic.engines.refine import AdditionEngines, EngineChoice, largest, tie_width
+from dhsic.kernels import check_overflow
 from dhsic.kernels.bandwidth import DistanceStats, Grid, Median
 from dhsic.kernels.statistic import Statistic
-from dhsic.kernels.table import check_overflow
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.passes.dependence import (
     AbstractRoundDependence,

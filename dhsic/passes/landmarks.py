@@ -23,7 +23,7 @@ from dhsic.kernels.statistic import Statistic, add_packed, packed, zero_upper
 from dhsic.linalg.quadratic import add_products
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import Landmarks, LandmarkStats
-from dhsic.lowrank.projections import Cholesky
+from dhsic.lowrank.factorizers import Cholesky
 from dhsic.passes.reader import WORTH_MANY, grouped
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.sums import AbstractFeatureSum

@@ -30,8 +30,8 @@ from dhsic.engines.refine import in_low_rank
 from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import BaseRows, LandmarkStats
+from dhsic.lowrank.factorizers import Spectral
 from dhsic.lowrank.residuals import predictive
-from dhsic.lowrank.spectral import Spectral
 from dhsic.memory import release_pages
 from dhsic.passes.dependence import (
     NO_ERROR,

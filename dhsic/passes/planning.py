@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dhsic.engines.final import LONGEST_TAYLOR
+from dhsic.kernels import check_approx
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.label_kernels import MOST_DECOMPOSED
-from dhsic.kernels.table import check_approx
+from dhsic.kernels.labels import MOST_DECOMPOSED
 from dhsic.linalg.quadratic import PANEL, form_flops
 from dhsic.memory import (
     VECTORS,

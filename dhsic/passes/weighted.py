@@ -19,7 +19,7 @@ from dhsic._typing import Float, Index, Mask
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.statistic import InnerProducts, Statistic
 from dhsic.linalg.quadratic import Quadratic
-from dhsic.lowrank.random_features import CHUNK, random_directions
+from dhsic.lowrank.base import CHUNK, random_directions
 from dhsic.passes.reader import grouped
 from dhsic.passes.scaled import Reporter, ScaledReader
 from dhsic.passes.task import (

@@ -20,9 +20,9 @@ from dhsic._typing import Index
 from dhsic.algorithms.bahsic import Removal
 from dhsic.engines.final import DIRECT_COST, has_series
 from dhsic.engines.refine import MOST_AT_ONCE
+from dhsic.kernels import resolve_kernel
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF
-from dhsic.kernels.table import resolve_kernel
 from dhsic.memory import human
 from dhsic.passes.forward import JOINING_LANDMARKS
 from dhsic.passes.groups import Membership

@@ -20,11 +20,10 @@ from dhsic.algorithms.policies import check_step, sizes
 from dhsic.algorithms.state import SelectionState, begin
 from dhsic.errors import InputError
 from dhsic.hsic import check_estimator, checked_factored_weights, checked_weights
+from dhsic.kernels import check_approx, check_bandwidth, resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.label_kernels import LabelMatrix
-from dhsic.kernels.labels import SELF
-from dhsic.kernels.table import check_approx, check_bandwidth, resolve_kernel
+from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.memory import MemoryEstimate
 from dhsic.passes.dependence import (

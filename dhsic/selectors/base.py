@@ -24,10 +24,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dhsic._typing import Array, Mask
 from dhsic.algorithms.policies import how_many
 from dhsic.errors import InputError
+from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
-from dhsic.kernels.label_kernels import LabelMatrix
-from dhsic.kernels.labels import SELF
-from dhsic.kernels.table import resolve_kernel
+from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.memory import MemoryEstimate
 from dhsic.progress import check_progress
 from dhsic.results import Order

@@ -41,8 +41,7 @@ from dhsic._typing import Array, Float
 from dhsic.algorithms.policies import how_many
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import Median
-from dhsic.kernels.label_kernels import ClassTarget, LabelMatrix, LabelPart, RealTargets
-from dhsic.kernels.labels import label_matrix
+from dhsic.kernels.labels import ClassTarget, LabelMatrix, LabelPart, RealTargets, label_matrix
 from dhsic.linalg.covariates import nothing_left, residuals
 from dhsic.passes.weighted import WeightedSource
 from dhsic.selectors.descent import DescentSelector, sigma_of, width_of

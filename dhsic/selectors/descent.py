@@ -30,7 +30,7 @@ from dhsic.kernels.bandwidth import (
     resolve_bandwidth,
 )
 from dhsic.kernels.gaussian import Gaussian
-from dhsic.kernels.label_kernels import LabelMatrix
+from dhsic.kernels.labels import LabelMatrix
 from dhsic.kernels.statistic import InnerProducts, Statistic
 from dhsic.memory import (
     VECTORS,

@@ -14,8 +14,7 @@ from dhsic.algorithms.policies import how_many
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.label_kernels import LabelMatrix
-from dhsic.kernels.labels import SELF
+from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.memory import MemoryEstimate
 from dhsic.passes.forward import SourceForward

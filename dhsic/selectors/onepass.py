@@ -17,7 +17,7 @@ from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_f
 from dhsic.criteria.sums import resolve_width
 from dhsic.criteria.table import criterion_of
 from dhsic.errors import InputError
-from dhsic.kernels.label_kernels import LabelMatrix
+from dhsic.kernels.labels import LabelMatrix
 from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes
 from dhsic.passes.once import Judge, Judged, read_once
 from dhsic.passes.reader import block_bytes

@@ -21,9 +21,8 @@ from dhsic._typing import Array, Float, Index
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import InputError
 from dhsic.hsic import checked_weights
-from dhsic.kernels.label_kernels import LabelMatrix
-from dhsic.kernels.labels import SELF, label_matrix
-from dhsic.kernels.table import resolve_kernel
+from dhsic.kernels import resolve_kernel
+from dhsic.kernels.labels import SELF, LabelMatrix, label_matrix
 from dhsic.memory import PROCESS_BYTES, STATES, MemoryEstimate, WorkerMemory
 from dhsic.passes.groups import Membership
 from dhsic.passes.once import look_at

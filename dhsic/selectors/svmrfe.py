@@ -26,8 +26,7 @@ from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.dot import Linear, Polynomial
-from dhsic.kernels.label_kernels import ClassTarget, LabelMatrix
-from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel, label_matrix
+from dhsic.kernels.labels import CLASS_KERNELS, ClassTarget, LabelMatrix, auto_kernel, label_matrix
 from dhsic.passes.dependence import ExactScorer, SourceDependence
 from dhsic.passes.planning import EnginePlan
 from dhsic.selectors.bahsic import AbstractElimination

@@ -39,7 +39,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Mask
 from dhsic.hsic import check_estimator
-from dhsic.kernels.label_kernels import LabelMatrix
+from dhsic.kernels.labels import LabelMatrix
 from dhsic.passes.weighted import WeightedSource
 from dhsic.selectors.descent import DescentSelector, sigma_of
 from dhsic.selectors.parameters import POSITIVE, one_of

@@ -10,8 +10,7 @@ from cases import KERNELS
 
 from dhsic.kernels import Gaussian
 from dhsic.lowrank import Landmarks, measured_error
-from dhsic.lowrank.base import landmark_statistic, uniform_rows
-from dhsic.lowrank.random_features import random_directions
+from dhsic.lowrank.base import landmark_statistic, random_directions, uniform_rows
 
 #: Bases of the expansions of the kernels of cases.KERNELS.
 BASES = {"gaussian": (0,), "linear": (1,), "polynomial": (0, 1, 2), "polynomial-3": (1,)}
