@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from measuring import SIGN_OF_LIFE_S, say
 
-from dhsic.simulation.simulate import simulate_genotypes
+from dhsic.simulation import simulate_genotypes
 
 #: Features with an effect of their own in the label "additive".
 N_ADDITIVE = 4

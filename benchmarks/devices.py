@@ -24,9 +24,9 @@ from exact import normal_data
 from measuring import say
 from tables import size, table
 
-from dhsic.engines.base import FeatureStats, LowRankQuestion, Question
 from dhsic.engines.dense import Dense
 from dhsic.engines.lowrank import LowRank
+from dhsic.engines.question import FeatureStats, LowRankQuestion, Question
 from dhsic.hsic import factored_weights, weights
 from dhsic.kernels import Gaussian
 from dhsic.kernels.labels import label_matrix

@@ -17,7 +17,7 @@ from tables import table
 
 import dhsic
 from dhsic.cli.report import compare
-from dhsic.simulation.simulate import simulate_genotypes
+from dhsic.simulation import simulate_genotypes
 from dhsic.simulation.truth import read_truth, truth_path
 
 N_SELECTED = 50

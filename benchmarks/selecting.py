@@ -9,8 +9,8 @@ from data import matrix_of
 
 import dhsic
 from dhsic import open_source, read_target
-from dhsic.engines.base import LowRankQuestion
 from dhsic.engines.lowrank import LowRank
+from dhsic.engines.question import LowRankQuestion
 from dhsic.hsic import factored_weights
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth

@@ -9,7 +9,7 @@ from measuring import say
 import dhsic
 from dhsic.passes import execution, reader
 from dhsic.runtime.dask import DaskRuntime
-from dhsic.simulation.simulate import simulate_genotypes
+from dhsic.simulation import simulate_genotypes
 
 M, D, SEED = 200, 6000, 7
 N_SELECT = 8

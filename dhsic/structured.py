@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Float, Index
+from dhsic.algorithms import check_step
 from dhsic.algorithms.bahsic import Removal, bahsic
 from dhsic.algorithms.fohsic import fohsic
-from dhsic.algorithms.policies import check_step
 from dhsic.algorithms.state import begin
 from dhsic.engines.refine import largest, tie_width
 from dhsic.errors import InputError

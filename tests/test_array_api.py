@@ -21,11 +21,11 @@ from suites.factorizer import everyone, standardised
 
 from dhsic import namespace
 from dhsic.engines import lowrank
-from dhsic.engines.base import LowRankQuestion
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
 from dhsic.engines.final import final_engine
 from dhsic.engines.lowrank import LowRank
+from dhsic.engines.question import LowRankQuestion
 from dhsic.hsic import factored_weights
 from dhsic.kernels import Gaussian
 from dhsic.kernels.labels import label_matrix

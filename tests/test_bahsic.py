@@ -14,7 +14,7 @@ from strategies import labels, matrices
 from thorough import examples
 
 import dhsic
-from dhsic.algorithms.policies import check_step, removed, sizes
+from dhsic.algorithms import check_step, removed, sizes
 from dhsic.kernels.labels import label_matrix
 from dhsic.runtime.threads import Threads
 

@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from suites.engine import facts_of
 from suites.factorizer import standardised, three_populations
 
-from dhsic.engines.base import LowRankQuestion, Question
 from dhsic.engines.certificate import (
     EXACT,
     certify,
@@ -25,6 +24,7 @@ from dhsic.engines.certificate import (
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
 from dhsic.engines.lowrank import LowRank
+from dhsic.engines.question import LowRankQuestion, Question
 from dhsic.hsic import factored_weights, weights
 from dhsic.kernels import Gaussian, Polynomial
 from dhsic.kernels.labels import label_matrix

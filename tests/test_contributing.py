@@ -21,10 +21,10 @@ from suites.source import Case, SourceSuite
 
 import dhsic
 from dhsic.cli import main
+from dhsic.criteria import CRITERIA
 from dhsic.criteria.base import UNIT_NUMBERS, AbstractCriterion
-from dhsic.criteria.table import CRITERIA
-from dhsic.engines.base import AbstractEngine
-from dhsic.engines.final import FINAL_ENGINES
+from dhsic.engines import AbstractEngine
+from dhsic.engines.final import FAMILIES, Family
 from dhsic.errors import InputError
 from dhsic.kernels import KERNELS
 from dhsic.kernels.base import AbstractKernel
@@ -174,7 +174,7 @@ def test_a_kernel_of_other_sums(data, client, tmp_path, monkeypatch, method):
     assert sorted(np.flatnonzero(result["selected"])) == RELEVANT
 
 
-# A criterion: a file in dhsic/criteria/ and a line in dhsic/criteria/table.py -----------------
+# A criterion: a file in dhsic/criteria/ and a line in its __init__.py -------------------------
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ def test_what_a_criterion_takes_is_promised(data, monkeypatch):
     assert is_timed == [True, False]
 
 
-# An engine: a file in dhsic/engines/ and a line in `FINAL_ENGINES`, for kernels that name it ---
+# An engine: a file in dhsic/engines/ and a line in `FAMILIES`, for kernels that name it ---
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ class Looped(Cauchy):
 
 
 def test_an_engine(data, client, tmp_path, monkeypatch):
-    monkeypatch.setitem(FINAL_ENGINES, "loops", lambda question, facts: Loops())
+    monkeypatch.setitem(FAMILIES, "loops", Family(lambda *_: Loops(), bases=2))
     monkeypatch.setitem(KERNELS, Looped.name, Looped)
 
     result = goes_everywhere(data[0], client, tmp_path, kernel=Looped.name)

@@ -12,10 +12,10 @@ from suites.engine import facts_of
 from suites.factorizer import everyone, standardised, three_populations
 
 from dhsic.engines import lowrank
-from dhsic.engines.base import LowRankQuestion, Question
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
 from dhsic.engines.lowrank import LowRank
+from dhsic.engines.question import LowRankQuestion, Question
 from dhsic.errors import InputError
 from dhsic.hsic import factored_weights, weights
 from dhsic.kernels import Gaussian, Polynomial

@@ -16,8 +16,8 @@ from thorough import examples
 import dhsic
 from dhsic.algorithms.fohsic import added
 from dhsic.cli import main
-from dhsic.engines.base import FeatureStats, Question
 from dhsic.engines.increment import Increment, beyond_zero, separable
+from dhsic.engines.question import FeatureStats, Question
 from dhsic.errors import CheckpointError, InputError
 from dhsic.hsic import weights
 from dhsic.kernels.gaussian import Gaussian

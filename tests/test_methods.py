@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 import dhsic
 from dhsic.cli import main
-from dhsic.criteria.table import CRITERIA
+from dhsic.criteria import CRITERIA
 from dhsic.errors import InputError
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.selectors.select import METHODS, parameters_of

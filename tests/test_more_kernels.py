@@ -19,12 +19,11 @@ from suites.kernel import KernelSuite
 from thorough import examples
 
 import dhsic
-from dhsic.engines.base import Question
 from dhsic.engines.dense import Dense
-from dhsic.engines.direct import Direct, RadialDirect
+from dhsic.engines.direct import Direct, Inverse, RadialDirect, Solved
 from dhsic.engines.final import LONGEST_TAYLOR, Final, cost_of, final_engine
+from dhsic.engines.question import Question
 from dhsic.engines.refine import EngineChoice, RemovalEngines
-from dhsic.engines.ridge import Inverse, Solved
 from dhsic.errors import InputError
 from dhsic.hsic import weights
 from dhsic.kernels import (

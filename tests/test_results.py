@@ -11,7 +11,7 @@ import dhsic
 from dhsic.errors import InputError
 from dhsic.results import FORMAT, load, ranking, save, selected_features, to_dataset
 from dhsic.runtime.threads import Threads
-from dhsic.simulation.simulate import simulate_genotypes
+from dhsic.simulation import simulate_genotypes
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.base import Names
 from dhsic.sources.opening import open_source

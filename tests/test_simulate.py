@@ -10,8 +10,8 @@ import xarray as xr
 import zarr
 
 from dhsic.errors import InputError
+from dhsic.simulation import simulate_genotypes
 from dhsic.simulation.haplotypes import SEGMENT, Cohort, Haplotypes
-from dhsic.simulation.simulate import simulate_genotypes
 from dhsic.simulation.truth import TraitPlan, plant, read_truth, truth_path
 
 M, D = 60, 1500
@@ -300,7 +300,7 @@ def test_arguments_that_do_not_fit_are_refused_before_anything_is_written(tmp_pa
 
 KILLED = """
 import os, signal, sys
-from dhsic.simulation.simulate import simulate_genotypes
+from dhsic.simulation import simulate_genotypes
 simulate_genotypes(sys.argv[1], n_samples=50, n_variants=3000, chunk_variants=256,
                    on_block=lambda _: os.kill(os.getpid(), signal.SIGKILL))
 """
@@ -318,7 +318,7 @@ def test_a_killed_run_leaves_no_store_and_the_next_clears_up(tmp_path):
 MEASURED = """
 import sys
 from dhsic.memory import peak_bytes
-from dhsic.simulation.simulate import simulate_genotypes
+from dhsic.simulation import simulate_genotypes
 simulate_genotypes(sys.argv[1], n_samples=2000, n_variants=int(sys.argv[2]))
 print(peak_bytes() // 1024)
 """

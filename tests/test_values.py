@@ -15,7 +15,7 @@ from dhsic.errors import DataError, InputError
 from dhsic.independence import test_features as tested
 from dhsic.passes.once import look_at
 from dhsic.runtime.threads import Threads
-from dhsic.simulation.simulate import simulate_genotypes
+from dhsic.simulation import simulate_genotypes
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.values import CODES, Census, ValueKind
 from dhsic.sources.views import RecodedSource

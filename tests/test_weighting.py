@@ -29,8 +29,8 @@ from dhsic.selectors.weighting import ZeroNorm
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.opening import open_source
 from dhsic.storage.checkpoint import Checkpoint
+from dhsic.weighting import Evaluation, ProjectedGradient, Region
 from dhsic.weighting.centred import FourierCentred, FullCentred
-from dhsic.weighting.descent import Evaluation, ProjectedGradient, Region
 
 SIGMA, EPSILON, STRICTNESS, PRICE, D, SEED = 0.07, 0.02, 30.0, 0.3, 6, 5
 

@@ -1,0 +1,61 @@
+"""How many features leave in a round: the step of Algorithm 1, line 4."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dhsic.errors import InputError
+from dhsic.validation import is_count, is_number
+
+
+def check_step(step: object) -> float | int:
+    """Return `step` as a fraction (float) or a count (int).
+
+    Raises
+    ------
+    InputError
+        Anything but a fraction in (0, 1) or a whole number >= 1.
+    """
+    given: Any = step
+    if is_count(given):
+        return int(given)
+    if is_number(given) and 0 < given < 1:
+        return float(given)
+    raise InputError(f"step={step!r}; pass a fraction in (0, 1) or a whole number >= 1.")
+
+
+def how_many(n_features_to_select: Any, d: int) -> int:
+    """Number of features to select of d.
+
+    Raises
+    ------
+    InputError
+        Neither a count >= 1, a fraction in (0, 1), nor None.
+    """
+    n = n_features_to_select
+    if n is None:
+        return max(1, d // 2)
+    if is_count(n):
+        return min(int(n), d)
+    if is_number(n) and 0 < n < 1:
+        return max(1, int(n * d))
+    raise InputError(
+        f"n_features_to_select={n!r}; pass a count >= 1, a fraction in (0, 1) or None for half."
+    )
+
+
+def removed(step: float | int, n: int) -> int:
+    """Features that leave when n are left: ``max(1, floor(step n))``, or `step` of them."""
+    if isinstance(step, int):
+        return min(step, n)
+    return max(1, math.floor(step * n))
+
+
+def sizes(step: float | int, n: int) -> list[int]:
+    """``|S|`` at the start of every round, from n until none is left."""
+    out = []
+    while n > 0:
+        out.append(n)
+        n -= removed(step, n)
+    return out

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dhsic._typing import Float, Index
-from dhsic.algorithms.policies import removed
+from dhsic.algorithms import removed
 from dhsic.algorithms.state import SelectionState
 
 

@@ -35,8 +35,8 @@ from typing import Protocol
 import numpy as np
 
 from dhsic._typing import Index
+from dhsic.algorithms import removed
 from dhsic.algorithms.bahsic import Removal
-from dhsic.algorithms.policies import removed
 from dhsic.algorithms.state import RETURNED, SelectionState
 
 #: Key of a record under which values of sets are kept, "size:value" with blanks between.

@@ -10,7 +10,7 @@ from typing import Any
 
 from dhsic.cli.labels import split_columns
 from dhsic.cli.options import OF_RUNS, spelled
-from dhsic.criteria.table import CRITERIA
+from dhsic.criteria import CRITERIA
 from dhsic.errors import CheckpointError, InputError
 from dhsic.joins.labels import Labelled
 from dhsic.kernels.labels import SELF

@@ -15,7 +15,7 @@ from dhsic.cli.console import counted, seconds
 from dhsic.cli.exits import echo_json
 from dhsic.errors import InputError
 from dhsic.memory import human
-from dhsic.simulation.simulate import simulate_genotypes
+from dhsic.simulation import simulate_genotypes
 from dhsic.simulation.truth import truth_path
 from dhsic.storage.store import check_place
 

@@ -1,1 +1,59 @@
-"""Criteria related to HSIC that judge each feature alone (JMLR section 6), in one pass."""
+"""From what users write to a criterion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from dhsic.criteria.base import AbstractCriterion
+from dhsic.criteria.kernels import MMD, QMI, TargetAlignment
+from dhsic.criteria.linear import (
+    Centroid,
+    Pearson,
+    RidgeRegression,
+    ShrunkenCentroid,
+    SignalToNoise,
+    Welch,
+)
+from dhsic.criteria.moderated import LogOdds, ModeratedT
+from dhsic.errors import InputError
+
+#: Criteria by the names that users write.
+CRITERIA: Mapping[str, type[AbstractCriterion]] = {
+    kind.name: kind
+    for kind in (
+        Pearson,
+        Centroid,
+        Welch,
+        SignalToNoise,
+        ModeratedT,
+        LogOdds,
+        ShrunkenCentroid,
+        MMD,
+        TargetAlignment,
+        QMI,
+        RidgeRegression,
+    )
+}
+
+
+def criterion_of(name: object, given: Mapping[str, Any]) -> AbstractCriterion:
+    """Criterion for a name, with those of the `given` parameters that are not None.
+
+    Raises
+    ------
+    InputError
+        An unknown name, a parameter that this criterion has not, or a bad value of one.
+    """
+    if not isinstance(name, str) or name not in CRITERIA:
+        raise InputError(f"criterion={name!r} is unknown; pass one of {', '.join(CRITERIA)}.")
+    kind = CRITERIA[name]
+    chosen = {key: value for key, value in given.items() if value is not None}
+    # Concrete criteria are dataclasses; the base cannot be one, it has no fields.
+    known = [f.name for f in fields(kind)]  # type: ignore[arg-type]  # all are data classes
+    for key, value in chosen.items():
+        if key not in known:
+            has = f"{name!r} has {', '.join(known)}" if known else f"{name!r} has none"
+            raise InputError(f"{key}={value!r} is no parameter of {name!r}; leave it out: {has}.")
+    return kind(**chosen)

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from dhsic._typing import Array, Float, Mask
-from dhsic.engines.base import LowRankQuestion, RoundState
+from dhsic.engines.question import LowRankQuestion, RoundState
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import BaseRows, Landmarks
 

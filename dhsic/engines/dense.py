@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.engines.base import AbstractEngine, FeatureStats, Question, RoundState
+from dhsic.engines import AbstractEngine
+from dhsic.engines.question import FeatureStats, Question, RoundState
 from dhsic.kernels.base import AbstractKernel, Expansion
 from dhsic.namespace import cast, host, namespace_of, slices, zeros
 

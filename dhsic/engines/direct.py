@@ -16,11 +16,13 @@ from functools import partial
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.engines.base import AbstractEngine, FeatureStats, Question, one_by_one
+from dhsic.engines import AbstractEngine, one_by_one
+from dhsic.engines.question import FeatureStats, Question
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.radial import AbstractRadial
+from dhsic.kernels.ridge import AbstractMatrixFunction, inverse_of
 from dhsic.linalg.quadratic import Quadratic
-from dhsic.namespace import Movable, at_a_time, namespace_of, slices, zeros
+from dhsic.namespace import Movable, at_a_time, cast, host, namespace_of, slices, zeros
 
 #: Entries of a tile: the temporaries of one feature stay in the cache and off the memory promise.
 DEFINITION_ENTRIES = 1 << 18
@@ -125,3 +127,93 @@ class RadialDirect(AbstractEngine):
                 change = state.kernel.change_of(z[part, :], t, norms[down], norms[across])
                 gain += xp.vecdot(xp.reshape(W[part, :], (-1,)), xp.reshape(change, (-1,)))
         return gain
+
+
+@dataclass(frozen=True, slots=True)
+class InverseState(Movable):
+    """``M^-1`` and ``B = M^-1 W M^-1``, float64, with lambda."""
+
+    inverse: Quadratic
+    B: Quadratic
+    penalty: float
+
+
+@dataclass(frozen=True)
+class Inverse(AbstractEngine):
+    """Gains of ridge over the linear kernel, to rounding, in float64.
+
+    Parameters
+    ----------
+    joining : float or None
+        None for features that leave; for those that join, the mean square of the values of a
+        feature, which is what one adds to the diagonal of K.
+    """
+
+    joining: float | None = None
+
+    @property
+    def name(self) -> str:
+        return "inverse" if self.joining is None else "exact"
+
+    def prepare(self, question: Question) -> InverseState:
+        """Invert M once: on the range of K, or where features join, everywhere."""
+        if self.joining is None:
+            inverse, penalty = question.resolvent.inverse, question.resolvent.penalty
+        else:
+            G = question.statistic.whole()
+            relative = AbstractMatrixFunction.of(question.kernel).penalty
+            penalty = relative * (float(np.diagonal(G).mean()) + self.joining)
+            inverse = inverse_of(G, penalty)
+        B = inverse @ question.W @ inverse
+        even = (B + B.T) / 2  # rounding is not symmetric
+        return InverseState(
+            Quadratic.of(inverse, 1.0, np.float64), Quadratic.of(even, 1.0, np.float64), penalty
+        )
+
+    def score(self, state: InverseState, X: Array, facts: FeatureStats) -> Float:
+        X = cast(X, np.float64)
+        sign = -1.0 if self.joining is None else 1.0
+        return host(sign * state.penalty * state.B.forms(X) / (1.0 + sign * state.inverse.forms(X)))
+
+    def products(self, question: Question, facts: FeatureStats) -> int:
+        return 2 * len(facts.max_abs)
+
+
+@dataclass(frozen=True, slots=True)
+class SolvedState:
+    """What the definition needs: W, G, K inside and ``M^-1``, (m, m) float64, and lambda."""
+
+    kernel: AbstractMatrixFunction
+    sigma: float
+    W: Float
+    G: Float
+    K: Float
+    inverse: Float
+    penalty: float
+
+
+@dataclass(frozen=True)
+class Solved(AbstractEngine):
+    r"""Gains of any ridge kernel by the definition: ``m^3`` a feature, NumPy's alone.
+
+    With ``E = K(S \ j) - K(S)`` the gain is ``lambda <W, M(S \ j)^-1 E M^-1>``, of which nothing
+    cancels.
+    """
+
+    def prepare(self, question: Question) -> SolvedState:
+        kernel = AbstractMatrixFunction.of(question.kernel)
+        G = question.statistic.whole()
+        norms = np.diagonal(G)
+        K = kernel.inside.gram(G, norms, norms, question.sigma)
+        penalty = question.resolvent.penalty
+        inverse = inverse_of(K, penalty)
+        return SolvedState(kernel, question.sigma, question.W, G, K, inverse, penalty)
+
+    def score(self, state: SolvedState, X: Array, facts: FeatureStats) -> Float:
+        return np.array([self._gain(state, x) for x in np.asarray(host(X), dtype=np.float64)])
+
+    def _gain(self, state: SolvedState, x: Float) -> float:
+        norms = np.diagonal(state.G)
+        E = state.kernel.inside.decrement(state.G, norms, norms, x, x, state.sigma)
+        without = inverse_of(state.K + E, state.penalty)
+        return state.penalty * float(np.vdot(state.W, without @ E @ state.inverse))

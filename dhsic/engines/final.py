@@ -8,30 +8,23 @@ r"""The final engine: each feature in the cheapest way that is right to the last
 What a series leaves out is known from the feature alone, but for radial kernels, whose samples
 must be far from each other besides (`Remainder` says for which features they are): that is so for
 nearly all features as long as many are left. With few of them, or with samples that are nearly
-equal, the definition takes over. Ridge kernels have engines of their own (`dhsic.engines.ridge`).
+equal, the definition takes over. Ridge kernels have engines of their own (`dhsic.engines.direct`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from dhsic._typing import Array, Float, Mask
-from dhsic.engines.base import (
-    AbstractEngine,
-    AbstractSplitEngine,
-    FeatureStats,
-    Question,
-    RoundState,
-)
+from dhsic.engines import AbstractEngine, AbstractSplitEngine
 from dhsic.engines.dense import Dense, rounding_of_terms, sufficient_orders
-from dhsic.engines.direct import Direct, RadialDirect
+from dhsic.engines.direct import Direct, Inverse, RadialDirect, Solved
 from dhsic.engines.levels import level_gains, level_products, pair_gains
-from dhsic.engines.ridge import Inverse, Solved
-from dhsic.kernels.base import AbstractKernel
+from dhsic.engines.question import FeatureStats, Question, RoundState
 from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.namespace import namespace_of
 
@@ -196,32 +189,50 @@ def _shortest(question: Question, facts: FeatureStats) -> Final:
     return Final("taylor")
 
 
-#: Engine that settles features for good, in the cheapest way there is, by what a kernel is
-#: `scored_by`.
-FINAL_ENGINES: dict[str, Callable[[Question, FeatureStats], AbstractEngine]] = {
-    "definition": lambda *_: Direct(),
-    "matrix": lambda question, _: (
-        Inverse() if AbstractMatrixFunction.of(question.kernel).updates else Solved()
-    ),
-    "series": Final.for_features,
-    "taylor": Final.for_features,
-    "levels": Final.for_features,
+@dataclass(frozen=True)
+class Family:
+    """How kernels that are `scored_by` the same are scored for good, and what that takes.
+
+    Attributes
+    ----------
+    final : callable
+        Engine that settles these features, in the cheapest way there is.
+    definition : AbstractEngine
+        The oracle, where users ask for it.
+    has_series : bool
+        Whether cheaper engines may go before the final one (`dhsic.engines.refine`).
+    bases : int, optional
+        (m, m) matrices that a round holds; as many as an exact expansion has orders by default.
+    tiles, squares : int, optional
+        What a task holds: tiles of features in float64, and (m, m) matrices of its own.
+    """
+
+    final: Callable[[Question, FeatureStats], AbstractEngine]
+    definition: AbstractEngine = field(default_factory=Direct)
+    has_series: bool = False
+    bases: int | None = None
+    tiles: int | None = None
+    squares: int = 0
+
+
+def _ridge(question: Question, _: FeatureStats) -> AbstractEngine:
+    return Inverse() if AbstractMatrixFunction.of(question.kernel).updates else Solved()
+
+
+#: By what a kernel is `scored_by`. Radial kernels keep powers; those of ridge K, its resolvent with
+#: what inverting it takes, and B.
+FAMILIES: dict[str, Family] = {
+    "definition": Family(lambda *_: Direct()),
+    "matrix": Family(_ridge, definition=Solved(), bases=4, squares=8),
+    "series": Family(Final.for_features, has_series=True),
+    "taylor": Family(Final.for_features, has_series=True, bases=LONGEST_TAYLOR, tiles=14),
+    "levels": Family(Final.for_features),
 }
 
 
 def final_engine(question: Question, facts: FeatureStats) -> AbstractEngine:
     """Engine that settles these features for good."""
-    return FINAL_ENGINES[question.kernel.scored_by](question, facts)
-
-
-def definition_of(kernel: AbstractKernel) -> AbstractEngine:
-    """Engine of the definition."""
-    return Solved() if kernel.scored_by == "matrix" else Direct()
-
-
-def has_series(kernel: AbstractKernel) -> bool:
-    """Whether a cheaper engine may go before the final one."""
-    return kernel.scored_by in ("series", "taylor")
+    return FAMILIES[question.kernel.scored_by].final(question, facts)
 
 
 def cost_of(engine: AbstractEngine, question: Question, facts: FeatureStats) -> float:

@@ -36,16 +36,11 @@ from typing import Any, Literal
 import numpy as np
 
 from dhsic._typing import Array, Float, Mask
-from dhsic.engines.base import (
-    AbstractSplitEngine,
-    AnyQuestion,
-    FeatureStats,
-    LowRankQuestion,
-    RoundState,
-)
+from dhsic.engines import AbstractSplitEngine
 from dhsic.engines.dense import by_terms, rounding_of, rounding_of_terms
 from dhsic.engines.direct import Direct
 from dhsic.engines.levels import level_gains, level_products
+from dhsic.engines.question import AnyQuestion, FeatureStats, LowRankQuestion, RoundState
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel, Expansion
 from dhsic.namespace import cast, host, moved, namespace_of, slices, zeros

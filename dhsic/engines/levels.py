@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.engines.base import RoundState, one_by_one
+from dhsic.engines import one_by_one
+from dhsic.engines.question import RoundState
 from dhsic.kernels.base import AbstractKernel
 from dhsic.namespace import cast, first_of, host, namespace_of, taken, write, zeros
 

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Index, Mask
-from dhsic.engines.base import AbstractSplitEngine, FeatureStats, LowRankQuestion, RoundState
+from dhsic.engines import AbstractSplitEngine
 from dhsic.engines.dense import sufficient_orders
+from dhsic.engines.question import FeatureStats, LowRankQuestion, RoundState
 from dhsic.kernels.base import AbstractKernel, Expansion
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import Landmarks

@@ -21,19 +21,18 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from dhsic._typing import Float, Index, Mask
-from dhsic.engines.base import AbstractEngine, AnyQuestion, FeatureStats, Question
+from dhsic.engines import AbstractEngine
 from dhsic.engines.dense import Dense
-from dhsic.engines.direct import Direct
+from dhsic.engines.direct import Direct, Inverse
 from dhsic.engines.final import (
     DOUBLE_COST,
+    FAMILIES,
     LONGEST_TAYLOR,
     cost_of,
-    definition_of,
     final_engine,
-    has_series,
 )
 from dhsic.engines.increment import Increment
-from dhsic.engines.ridge import Inverse
+from dhsic.engines.question import AnyQuestion, FeatureStats, Question
 
 #: Gains closer than this, relative to the largest magnitude in the round, are ties.
 TIE = 1e-10
@@ -253,13 +252,12 @@ class RemovalEngines(AbstractEngines):
 
     @property
     def _has_rough(self) -> bool:
-        return has_series(self.question.kernel) and not self.by_definition
+        return FAMILIES[self.question.kernel.scored_by].has_series and not self.by_definition
 
     def _final(self, facts: FeatureStats) -> AbstractEngine:
-        question = self.question
-        return (
-            definition_of(question.kernel) if self.by_definition else final_engine(question, facts)
-        )
+        if self.by_definition:
+            return FAMILIES[self.question.kernel.scored_by].definition
+        return final_engine(self.question, facts)
 
     def _orders(self, precision: str) -> range:
         """Orders worth a pass of their own; radial kernels hold a matrix for each."""

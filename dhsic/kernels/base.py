@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, ClassVar, Literal, Self, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 
@@ -97,10 +97,8 @@ class AbstractKernel(ABC):
     #: What scores features faster than the definition: an `expansion` that is exact or bounds its
     #: remainder; one whose remainder follows from distances (`dhsic.kernels.radial`); pairs of
     #: levels (`dhsic.kernels.levels.AbstractLevels`); or the whole matrix at once
-    #: (`dhsic.kernels.ridge`).
-    scored_by: ClassVar[Literal["definition", "series", "taylor", "levels", "matrix"]] = (
-        "definition"
-    )
+    #: (`dhsic.kernels.ridge`). Of `dhsic.engines.final.FAMILIES`.
+    scored_by: ClassVar[str] = "definition"
     #: Selection in linear time knows it: terms of its expansion have factors of low rank.
     low_rank: ClassVar[bool] = False
     #: A product over features, ``exp(-sigma sum_j r(x_j, x'_j))`` in form; `factor` gives it.

@@ -8,7 +8,7 @@ of feature j in two samples, and Taylor's series about z has positive terms only
 
 Each ``(x - y)^(2p)`` falls into products ``x^a y^(2p-a)``: order p weighs a base matrix of its own,
 ``c_p(z)``, and takes ``2p - 1`` quadratic forms. What the series leaves out depends on how close
-samples are, so it is bounded from the distances, see `dhsic.engines.remainder`.
+samples are, so it is bounded from the distances, see `dhsic.engines.question`.
 
 `Laplace` is an exponential of the distance, not of its square (JMLR 5.1.3); `InverseDistance` is
 ``1 / (||x - x'|| + eps)`` but for a factor (JMLR 9.2, "dis"); `RationalQuadratic` is

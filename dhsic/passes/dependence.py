@@ -18,7 +18,7 @@ import numpy as np
 from dhsic._typing import Float, Index
 from dhsic.algorithms.bahsic import Removal
 from dhsic.algorithms.state import SelectionState
-from dhsic.engines.base import Question
+from dhsic.engines.question import Question
 from dhsic.engines.refine import EngineChoice, RemovalEngines, largest, tie_width
 from dhsic.errors import InputError
 from dhsic.kernels import check_overflow

@@ -16,8 +16,8 @@ import numpy as np
 from dhsic._typing import Float, Index
 from dhsic.algorithms.bahsic import Removal
 from dhsic.algorithms.state import SelectionState
-from dhsic.engines.base import AnyQuestion, LowRankQuestion, Question
 from dhsic.engines.certificate import certify, joining_row_errors, nearest_to_threshold
+from dhsic.engines.question import AnyQuestion, LowRankQuestion, Question
 from dhsic.engines.refine import AdditionEngines, EngineChoice, largest, tie_width
 from dhsic.kernels import check_overflow
 from dhsic.kernels.bandwidth import DistanceStats, Grid, Median

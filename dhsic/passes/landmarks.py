@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.engines.base import LowRankQuestion
+from dhsic.engines.question import LowRankQuestion
 from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import Statistic, add_packed, packed, zero_upper

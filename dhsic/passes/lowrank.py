@@ -22,10 +22,10 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.accelerator import wanted_device
-from dhsic.engines.base import LowRankQuestion, Question, RoundState
 from dhsic.engines.certificate import EXACT, Certificate, certify, row_errors
 from dhsic.engines.levels import gains_from_sums
 from dhsic.engines.lowrank import LONGEST_LOW_RANK, LowRank, SampledRows, orders_for
+from dhsic.engines.question import LowRankQuestion, Question, RoundState
 from dhsic.engines.refine import in_low_rank
 from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.linalg.symmetric import LowRankSymmetric

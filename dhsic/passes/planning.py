@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dhsic.engines.final import LONGEST_TAYLOR
+from dhsic.engines.final import FAMILIES
 from dhsic.kernels import check_approx
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import MOST_DECOMPOSED
@@ -24,16 +24,9 @@ from dhsic.passes.landmarks import LandmarkSums, check_number, first_number, mos
 from dhsic.passes.lowrank import ALWAYS_EXACT, CHEAP, MOST_SAMPLES, flops_of_round, sample_size
 from dhsic.passes.reader import COMPACT_BYTES, COMPACTING, block_bytes
 from dhsic.passes.sums import FEW_LEAVING, SQUARE_EPOCH
-from dhsic.passes.task import Cost, Sum, exact_tile
+from dhsic.passes.task import TILES, Cost, Sum, exact_tile
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources.base import AbstractSource
-
-#: Matrices of ridge kernels: K, its resolvent with what inverting it takes, B; in place of bases.
-BASES_OF_RIDGE = 4
-#: Tiles of a task for radial kernels, which keep powers, and (m, m) matrices of a ridge kernel's
-#: definition.
-TILES_RADIAL, SQUARES_SOLVING = 14, 8
-
 
 #: Matrices of low rank, b x m in float64 (statistic, kernel rows, factors), and copies of the
 #: sample of its certificate in float32.
@@ -97,13 +90,14 @@ def exact_scoring(
 
     A triangle is sent for each base of an expansion that has an order of its own.
     """
+    family = FAMILIES[kernel.scored_by]
     triangle, flops = m * (m + PANEL) // 2 + m, form_flops(m) * products
     return Cost(
         float32=flops if dtype == "float32" else 0.0,
         float64=flops if dtype == "float64" else 0.0,
         values=m,
         state=(kernel.exact_order or 1) * np.dtype(dtype).itemsize * triangle,
-        tile=_tile_bytes(kernel, m),
+        tile=max(exact_tile(m, family.tiles or TILES), 8 * family.squares * m * m),
     )
 
 
@@ -123,13 +117,15 @@ def memory_of(
     sampled = sample_size(m) * m if n_landmarks else 0
     tasks = task_bytes(runtime.n_here, block_bytes(source, m), tile, result)
 
+    bases = FAMILIES[kernel.scored_by].bases or kernel.exact_order or 1
+
     def promised(budget: int) -> MemoryEstimate:
         held = min(stored, HOME_BYTES if runtime.is_remote else budget)
         # Survivors are copied when so few are left; those that leave are in memory besides.
         copied = held // (COMPACTING if plan.is_low_rank else SQUARE_EPOCH)
         return MemoryEstimate(
             process=resident_bytes(),
-            squares=square_bytes(m, _bases(kernel)) if plan.may_square else 0,
+            squares=square_bytes(m, bases) if plan.may_square else 0,
             survivors=held + copied + FEW_LEAVING * m * 8,
             vectors=VECTORS * 8 * source.n_features,
             landmarks=LOW_RANK * 8 * n_landmarks * m + SAMPLES * 4 * sampled,
@@ -137,20 +133,3 @@ def memory_of(
         )
 
     return fitted(promised, COMPACT_BYTES, stored, limit)
-
-
-def _bases(kernel: AbstractKernel) -> int:
-    """Weighted (m, m) matrices of a round."""
-    if kernel.scored_by == "taylor":
-        return LONGEST_TAYLOR
-    if kernel.scored_by == "matrix":
-        return BASES_OF_RIDGE
-    return kernel.exact_order or 1
-
-
-def _tile_bytes(kernel: AbstractKernel, m: int) -> int:
-    """Temporaries of one tile of the exact engine; of the definition, for ridge kernels."""
-    if kernel.scored_by == "taylor":
-        return exact_tile(m, TILES_RADIAL)
-    solving = SQUARES_SOLVING * m * m * 8 if kernel.scored_by == "matrix" else 0
-    return max(exact_tile(m), solving)

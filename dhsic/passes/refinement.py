@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dhsic._typing import Float, Index, Mask
-from dhsic.engines.base import AbstractEngine, Question
+from dhsic.engines import AbstractEngine
 from dhsic.engines.certificate import (
     CHANCE,
     Certificate,
@@ -29,6 +29,7 @@ from dhsic.engines.certificate import (
 from dhsic.engines.dense import Dense
 from dhsic.engines.final import final_engine
 from dhsic.engines.lowrank import orders_for
+from dhsic.engines.question import Question
 from dhsic.engines.refine import AbstractEngines, EngineChoice, tie_width
 from dhsic.passes.scaled import ScaledReader, dtype_of
 from dhsic.sources.scaling import Scaling

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.engines.base import AbstractEngine, FeatureStats
+from dhsic.engines import AbstractEngine
+from dhsic.engines.question import FeatureStats
 from dhsic.passes.execution import AbstractExecution, Execution
 from dhsic.passes.reader import Reader
 from dhsic.passes.task import AbstractPass, Score, Values

@@ -15,7 +15,7 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.algorithms.state import SelectionState
-from dhsic.engines.base import AnyQuestion, Question
+from dhsic.engines.question import AnyQuestion, Question
 from dhsic.kernels.bandwidth import BandwidthStats, DistanceStats
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import AbstractSums, Statistic, zero_upper

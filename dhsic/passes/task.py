@@ -18,7 +18,8 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.accelerator import accelerator, wanted_device
-from dhsic.engines.base import AbstractEngine, FeatureStats
+from dhsic.engines import AbstractEngine
+from dhsic.engines.question import FeatureStats
 from dhsic.kernels.statistic import AbstractSums, zero_upper
 from dhsic.runtime.base import Job
 from dhsic.sources.base import AbstractSource

@@ -18,7 +18,7 @@ import numpy as np
 
 from dhsic._typing import Index
 from dhsic.algorithms.bahsic import Removal
-from dhsic.engines.final import DIRECT_COST, has_series
+from dhsic.engines.final import DIRECT_COST, FAMILIES
 from dhsic.engines.refine import MOST_AT_ONCE
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.base import AbstractKernel
@@ -142,14 +142,14 @@ def work_of(run: SelectionRun, budget: int | None) -> Work | None:
     assumed = [OPEN] if misses else []
     if isinstance(asked, FOHSIC):
         assumed += [] if kernel.is_additive else [JOINED]
-        timed = has_series(kernel) and run.groups is None
+        timed = FAMILIES[kernel.scored_by].has_series and run.groups is None
         is_timed = timed and asked.strategy == "forward"
         return _work(run, least, most, assumed, is_timed=is_timed)
     if not kernel.is_additive and kernel.exact_order is None and run.groups is None:
         assumed.append(SERIES)
     if isinstance(asked, SVMRFE):
         assumed.append(MACHINES)
-    return _work(run, least, most, assumed, is_timed=has_series(kernel))
+    return _work(run, least, most, assumed, is_timed=FAMILIES[kernel.scored_by].has_series)
 
 
 def _work(
@@ -323,7 +323,7 @@ class ExactRounds:
     def _steps(self, n: int) -> tuple[tuple[float, float, str], ...]:
         """Passes over n features: part of them, products of each, precision."""
         exact = self.kernel.exact_order
-        if self._by_definition or not has_series(self.kernel):
+        if self._by_definition or not FAMILIES[self.kernel.scored_by].has_series:
             return ((1.0, DIRECT_COST, "float32"),)
         if self.kernel.is_additive or n <= MOST_AT_ONCE or self._in_double:
             return ((1.0, exact or AT_ONCE, "float64"),)

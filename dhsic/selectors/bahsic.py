@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
+from dhsic.algorithms import check_step, sizes
 from dhsic.algorithms.bahsic import bahsic, one_pass
-from dhsic.algorithms.policies import check_step, sizes
 from dhsic.algorithms.state import SelectionState, begin
 from dhsic.errors import InputError
 from dhsic.hsic import check_estimator, checked_factored_weights, checked_weights

@@ -22,7 +22,7 @@ from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dhsic._typing import Array, Mask
-from dhsic.algorithms.policies import how_many
+from dhsic.algorithms import how_many
 from dhsic.errors import InputError
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth

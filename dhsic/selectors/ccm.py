@@ -38,7 +38,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from dhsic._typing import Array, Float
-from dhsic.algorithms.policies import how_many
+from dhsic.algorithms import how_many
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import Median
 from dhsic.kernels.labels import ClassTarget, LabelMatrix, LabelPart, RealTargets, label_matrix
@@ -47,19 +47,13 @@ from dhsic.passes.weighted import WeightedSource
 from dhsic.selectors.descent import DescentSelector, sigma_of, width_of
 from dhsic.selectors.parameters import COUNT, POSITIVE, one_of
 from dhsic.selectors.run import SelectionRun
+from dhsic.weighting import AbstractWeighting, DescentState, Evaluation, ProjectedGradient, Region
 from dhsic.weighting.centred import (
     AbstractCentred,
     Centring,
     FourierCentred,
     FullCentred,
     WeightedData,
-)
-from dhsic.weighting.descent import (
-    AbstractWeighting,
-    DescentState,
-    Evaluation,
-    ProjectedGradient,
-    Region,
 )
 
 #: Relative residual of conjugate gradients.

@@ -50,7 +50,7 @@ from dhsic.selectors.parameters import COUNT, POSITIVE, by, scales
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
-from dhsic.weighting.descent import AbstractWeighting, WeightState
+from dhsic.weighting import AbstractWeighting, WeightState
 
 #: Matrices (m, D) of a step with D random features; matrices of samples that the median takes.
 OF_FEATURES, MEDIAN = 9, 4

@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from dhsic.algorithms import how_many
 from dhsic.algorithms.fohsic import added, floating, fohsic
-from dhsic.algorithms.policies import how_many
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from dhsic.algorithms.state import begin
+from dhsic.criteria import criterion_of
 from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_first
 from dhsic.criteria.sums import resolve_width
-from dhsic.criteria.table import criterion_of
 from dhsic.errors import InputError
 from dhsic.kernels.labels import LabelMatrix
 from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes

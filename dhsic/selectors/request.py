@@ -26,7 +26,7 @@ import xarray as xr
 
 from dhsic._typing import Array, Index
 from dhsic.accelerator import wanted_device
-from dhsic.algorithms.policies import how_many
+from dhsic.algorithms import how_many
 from dhsic.errors import InputError
 from dhsic.joins.frames import check_order
 from dhsic.joins.labels import Labelled

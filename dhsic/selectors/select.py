@@ -7,7 +7,7 @@ from typing import Any
 
 import xarray as xr
 
-from dhsic.criteria.table import CRITERIA
+from dhsic.criteria import CRITERIA
 from dhsic.errors import InputError
 from dhsic.selectors.bahsic import BAHSIC, LinearHSIC
 from dhsic.selectors.base import Selector

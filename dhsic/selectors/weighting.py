@@ -44,8 +44,8 @@ from dhsic.passes.weighted import WeightedSource
 from dhsic.selectors.descent import DescentSelector, sigma_of
 from dhsic.selectors.parameters import POSITIVE, one_of
 from dhsic.selectors.run import SelectionRun
+from dhsic.weighting import AbstractWeighting, Evaluation, ProjectedGradient, Region
 from dhsic.weighting.centred import WeightedData, gram_of
-from dhsic.weighting.descent import AbstractWeighting, Evaluation, ProjectedGradient, Region
 
 #: Steps of the inner problem: it is worth no more, for its tangent is soon another one.
 INNER_STEPS = 4

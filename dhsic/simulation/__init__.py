@@ -1,1 +1,257 @@
-"""Simulated genotypes with a trait whose causes are known, as stores of any size."""
+"""Simulated genotypes as a VCF Zarr store of any size, written block by block.
+
+What the store holds follows from the arguments alone: not from the chunks, nor from the number
+of threads that wrote it. `haplotypes` says how genotypes are made, `truth` how the trait is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import zarr
+
+from dhsic._typing import Array, Index
+from dhsic.errors import InputError
+from dhsic.runtime.threads import Threads, usable_cores
+from dhsic.simulation.haplotypes import SEGMENT, Cohort, Haplotypes, generator
+from dhsic.simulation.truth import Planted, TraitPlan, Truth, plant, truth_path
+from dhsic.sources.writing import chunk_width, create_array, write_array, written_aside
+from dhsic.versions import VERSION
+
+Trait = Literal["binary", "quantitative"]
+Layout = Literal["vcz", "plain"]
+MAX_THREADS = 8
+ALLELES = np.array([(r, a) for r in "ACGT" for a in "ACGT" if r != a], dtype=object)  # (12, 2)
+SLAB = 65536  # chunk of the arrays that have one element per variant
+
+
+def simulate_genotypes(
+    path: str | Path,
+    *,
+    n_samples: int,
+    n_variants: int,
+    n_causal: int = 10,
+    n_pairs: int = 2,
+    n_populations: int = 3,
+    missing: float = 0.005,
+    heritability: float = 0.8,
+    stratification: float = 0.0,
+    trait: Trait = "binary",
+    seed: int = 0,
+    chunk_variants: int | None = None,
+    zarr_format: Literal[2, 3] = 3,
+    layout: Layout = "vcz",
+    contigs: int = 5,
+    overwrite: bool = False,
+    on_block: Callable[[int], object] | None = None,
+) -> Truth:
+    """Genotypes with linkage, population structure and a trait, written as a Zarr store.
+
+    The store is written aside and renamed when it is whole, and the planted variants go into
+    a table beside it, ``<store stem>.truth.tsv``.
+
+    Parameters
+    ----------
+    path : path
+        Where the store goes; must not exist, unless `overwrite`.
+    n_samples, n_variants : int
+        Size. Memory is bounded by a few chunks, whatever the number of variants.
+    n_causal, n_pairs : int
+        Common variants with an additive effect, and pairs that act only through their product.
+        Every term explains the same share of the trait.
+    n_populations : int
+        Populations that samples belong to, Fst about 0.05.
+    missing : float
+        Fraction of calls that are missing.
+    heritability : float
+        Fraction of the variance of the liability that the planted variants explain.
+    stratification : float
+        Standard deviation of the population means of the liability, in units of the rest.
+    trait : {"binary", "quantitative"}
+        ``sample_trait`` is 1 where the liability is above its median, or the liability.
+    seed : int
+        Same arguments, same store.
+    chunk_variants : int, optional
+        Variants per chunk; a power of two with 4 to 16 MiB by default. Samples are one chunk.
+    zarr_format : {2, 3}
+    layout : {"vcz", "plain"}
+        ``call_genotype`` (variants, samples, ploidy) as VCF Zarr has it, or one matrix
+        ``dosage`` (variants, samples) with -1 where missing.
+    contigs : int
+        At most this many contigs, of whole segments of 512 variants.
+    overwrite : bool
+        Replace a Zarr store that is there.
+    on_block : callable, optional
+        Called with the number of variants just written.
+
+    Returns
+    -------
+    Truth
+        The planted variants.
+
+    Raises
+    ------
+    InputError
+        Arguments that do not fit, or a path that exists.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     truth = simulate_genotypes(f"{folder}/g.vcz", n_samples=50, n_variants=600)
+    >>> truth.frame()["kind"].value_counts().to_dict()
+    {'additive': 10, 'pair': 4}
+    """
+    _check_choices(trait, layout, zarr_format, contigs, chunk_variants)
+    plan = TraitPlan(n_causal, n_pairs, heritability, stratification)
+    plan.check_room(n_variants)
+    path, cohort = Path(path), Cohort(n_samples, n_populations, missing, seed)
+    ploidy = 2 if layout == "vcz" else 1
+    width = chunk_variants or chunk_width(n_variants, n_samples * ploidy)
+    with written_aside(path, overwrite=overwrite) as aside:
+        group = zarr.create_group(aside, zarr_format=zarr_format)
+        said = {"seed": seed, "n_populations": n_populations, "missing": missing, **asdict(plan)}
+        group.attrs.update(
+            source=f"dhsic-{VERSION}",
+            vcf_zarr_version="0.4",
+            simulation={**said, "trait": trait},
+        )
+        places = _place(n_variants, contigs, seed)
+        planted = plant(cohort, n_variants, plan)
+        _write_samples(group, cohort, planted, trait)
+        _write_variants(group, places, seed)
+        _write_calls(group, cohort, n_variants, width, layout, on_block)
+        truth = _truth(places, planted, plan)
+        truth.write(truth_path(path))
+    return truth
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the variants lie: contig number and position, ascending within a contig."""
+
+    contig: Array  # (d,)
+    position: Array  # (d,)
+    contig_names: Array  # (contigs,)
+
+    def names(self, which: slice | Index) -> Array:
+        """Names of some variants, ``contig:position``."""
+        pairs = zip(self.contig_names[self.contig[which]], self.position[which], strict=True)
+        return np.array([f"{contig}:{position}" for contig, position in pairs], dtype=object)
+
+
+def _place(n_variants: int, contigs: int, seed: int) -> Places:
+    """Cut the variants into contigs of whole segments, so linkage never spans two."""
+    n_segments = -(-n_variants // SEGMENT)
+    n_contigs = min(contigs, n_segments)
+    edges = np.linspace(0, n_segments, n_contigs + 1).astype(int) * SEGMENT
+    contig = np.repeat(np.arange(n_contigs, dtype=np.int16), np.diff(edges))[:n_variants]
+    # 1 to 2000 bases apart, less where a contig would outgrow 31 bits.
+    gap = min(2000, (2**31 - 1) // int(np.diff(edges).max()))
+    position = generator(seed, 4).integers(1, gap + 1, size=n_variants, dtype=np.int32)
+    for start, stop in pairwise(edges):
+        np.cumsum(position[start:stop], out=position[start:stop])
+    names = np.array([str(i + 1) for i in range(n_contigs)], dtype=object)
+    return Places(contig, position, names)
+
+
+def _write_samples(group: zarr.Group, cohort: Cohort, planted: Planted, trait: Trait) -> None:
+    digits = len(str(cohort.n_samples - 1))
+    names = [f"sample_{i:0{digits}d}" for i in range(cohort.n_samples)]
+    liability = planted.liability
+    binary = (liability > np.median(liability)).astype(np.int8)
+    write_array(group, "sample_id", np.array(names, dtype=object), ("samples",))
+    write_array(group, "sample_population", cohort.population, ("samples",))
+    write_array(group, "sample_trait", binary if trait == "binary" else liability, ("samples",))
+
+
+def _write_variants(group: zarr.Group, places: Places, seed: int) -> None:
+    write_array(group, "contig_id", places.contig_names, ("contigs",))
+    write_array(group, "variant_contig", places.contig, ("variants",), SLAB)
+    write_array(group, "variant_position", places.position, ("variants",), SLAB)
+    # Text by slabs: ten million names as Python objects would take a gigabyte.
+    d = len(places.contig)
+    chunk, dims = min(d, SLAB), ("variants", "alleles")
+    names = create_array(group, "variant_id", shape=(d,), dtype=str, chunks=(chunk,), dims=dims[:1])
+    alleles = create_array(
+        group, "variant_allele", shape=(d, 2), dtype=str, chunks=(chunk, 2), dims=dims
+    )
+    for start in range(0, d, SLAB):
+        slab = slice(start, min(start + SLAB, d))
+        rng = generator(seed, 5, start // SLAB)
+        names[slab] = places.names(slab)
+        alleles[slab] = ALLELES[rng.integers(len(ALLELES), size=SLAB)[: slab.stop - start]]
+
+
+def _write_calls(
+    group: zarr.Group,
+    cohort: Cohort,
+    n_variants: int,
+    width: int,
+    layout: Layout,
+    on_block: Callable[[int], object] | None,
+) -> None:
+    """Draw, encode and write chunks on a few threads, each a stretch of whole chunks."""
+    n_axes, name = (3, "call_genotype") if layout == "vcz" else (2, "dosage")
+    array = create_array(
+        group,
+        name,
+        shape=(n_variants, cohort.n_samples, 2)[:n_axes],
+        dtype="i1",
+        chunks=(width, cohort.n_samples, 2)[:n_axes],
+        dims=("variants", "samples", "ploidy")[:n_axes],
+    )
+
+    # A stretch is at least a segment, or chunks narrower than it would draw it many times.
+    stretch = width * max(1, SEGMENT // width)
+
+    def write(start: int) -> int:
+        stop, haplotypes = min(start + stretch, n_variants), Haplotypes(cohort)
+        draw = haplotypes.genotypes if layout == "vcz" else haplotypes.dosage
+        for a in range(start, stop, width):
+            b = min(a + width, stop)
+            array[a:b] = draw(a, b)
+        return stop - start
+
+    with Threads(min(MAX_THREADS, usable_cores())) as threads:
+        for n_written in threads.each(write, range(0, n_variants, stretch)):
+            if on_block is not None:
+                on_block(n_written)
+
+
+def _truth(places: Places, planted: Planted, plan: TraitPlan) -> Truth:
+    site = planted.site
+    kind = ["additive"] * plan.n_causal + ["pair"] * (2 * plan.n_pairs)
+    return Truth(
+        variant_index=site,
+        variant_id=places.names(site),
+        contig=places.contig_names[places.contig[site]],
+        position=places.position[site].astype(np.int64),
+        kind=np.array(kind, dtype=object),
+        effect=planted.effect,
+        partner=planted.partner,
+    )
+
+
+def _check_choices(
+    trait: str, layout: str, zarr_format: int, contigs: int, chunk_variants: int | None
+) -> None:
+    choices: list[tuple[str, object, tuple[object, object]]] = [
+        ("trait", trait, ("binary", "quantitative")),
+        ("layout", layout, ("vcz", "plain")),
+        ("zarr_format", zarr_format, (2, 3)),
+    ]
+    for name, value, known in choices:
+        if value not in known:
+            raise InputError(f"{name}={value!r} is unknown; pass {known[0]!r} or {known[1]!r}.")
+    if not 1 <= contigs <= 32767:
+        raise InputError(f"contigs={contigs} does not fit; pass 1 to 32767.")
+    if chunk_variants is not None and chunk_variants < 1:
+        raise InputError(
+            f"chunk_variants={chunk_variants} is a width; pass 1 or more, or None to choose it."
+        )

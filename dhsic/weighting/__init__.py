@@ -1,1 +1,307 @@
-"""Weights on features, found by descent: CCM, and HSIC with a concave zero norm."""
+r"""Descent over weights of features: what a method of it is, and the optimiser beneath.
+
+Spectral projected gradient (Birgin, Martinez, Raydan 2000, SIAM J. Optim. 10, algorithm SPG2)
+minimises f over a convex region, from x with gradient g:
+
+    1: d <- P(x - a g) - x                     P the projection, a the spectral step
+    2: lambda <- 1
+    3: x' <- x + lambda d
+    4: until f(x') <= max of the last M values + gamma lambda g'd:
+           lambda <- the minimum of a parabola, or half, and back to 3
+    5: s <- x' - x,  y <- g' - g,  a <- s's / s'y    (Barzilai and Borwein)
+
+The values need not fall in every step, only below the largest of the last M: that is what lets the
+spectral step do its work. They never rise above the first. Line 4 asks for values alone, and the
+gradient, which costs another pass over the data, is computed once a step.
+
+The region is a box with a budget: ``0 <= w <= 1``, ``1'w <= b`` (CCM eq. 17). Its nearest point to
+v is ``clip(v - tau, 0, 1)``, with ``tau = 0`` where the budget leaves room and else the root of
+``s(tau) = 1' clip(v - tau, 0, 1) = b``. That sum falls with tau, linearly between the edges
+``v_j - 1`` and ``v_j``: the edges around the root are found by bisection over their sorted list and
+the root in closed form, as Duchi et al. (2008) do without upper bounds.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from dhsic._typing import Array, Float
+
+
+class WeightState(Protocol):
+    """Weights w, (n,), after so many steps; `residual` is what is compared with the tolerance."""
+
+    @staticmethod
+    def restored(iteration: int, arrays: Mapping[str, Array]) -> WeightState:
+        """State after so many steps, from its arrays."""
+
+    @property
+    def iteration(self) -> int: ...
+
+    @property
+    def w(self) -> Float: ...
+
+    @property
+    def residual(self) -> float: ...
+
+    def arrays(self) -> dict[str, Array]:
+        """What `restored` makes the state from again, one-dimensional arrays."""
+
+    def record(self) -> dict[str, float | int]:
+        """For the history of rounds."""
+
+
+class AbstractWeighting(ABC):
+    """A method that finds weights step by step, over some data."""
+
+    state: ClassVar[type[WeightState]]
+
+    @abstractmethod
+    def begin(self, w: Float) -> WeightState:
+        """State before the first step, which is from the weights w."""
+
+    @abstractmethod
+    def steps(self, state: Any, tolerance: float) -> Iterator[WeightState]:
+        """States after every further step, until the weights stay."""
+
+    @abstractmethod
+    def potential(self, w: Float) -> Float:
+        """How much the objective gains per unit of weight, feature by feature, (n,)."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """Entries from 0 to `upper` with a sum of at most `total` (CCM eq. 17, 18; JMLR eq. 32).
+
+    Examples
+    --------
+    >>> Region(total=1.5).project(np.array([2.0, 0.5, 0.25]))
+    array([1.   , 0.375, 0.125])
+    """
+
+    upper: float = 1.0
+    total: float = np.inf
+
+    def project(self, point: Float) -> Float:
+        """Nearest point of the region, new: clipped, after all moved down where a sum asks it.
+
+        A total is for regions whose upper bound is 1.
+        """
+        w = point.clip(0.0, self.upper)
+        if w.sum() <= self.total:
+            return w
+        return (point - _root(point, self.total)).clip(0.0, 1.0)
+
+
+def _root(v: Float, budget: float) -> float:
+    """Tau with ``1' clip(v - tau, 0, 1) = budget``; the sum exceeds the budget at tau = 0."""
+    edges = np.unique(np.concatenate([v, v - 1.0]))
+    first, last = 0, len(edges) - 1  # above the budget, or on it, at the first; not at the last
+    while last - first > 1:
+        middle = (first + last) // 2
+        if (v - edges[middle]).clip(0.0, 1.0).sum() >= budget:
+            first = middle
+        else:
+            last = middle
+    low, high = edges[first], edges[last]
+    within = (v >= high) & (v - 1.0 <= low)  # neither 0 nor 1 between the two edges
+    full = v - 1.0 >= high
+    if not within.any():
+        return float(low)
+    return float((v[within].sum() + full.sum() - budget) / within.sum())
+
+
+#: M, the values that a new one is compared with.
+MEMORY = 10
+#: Gamma: the part of the decrease promised by the gradient that is asked for.
+SUFFICIENT = 1e-4
+#: A shorter step is between these parts of the last one.
+SHORTEST, LONGEST = 0.1, 0.9
+#: Spectral steps lie between 1 / LIMIT and LIMIT times the first one.
+LIMIT = 1e10
+#: Values asked for in one step, at most: then rounding is all that is left to gain.
+MOST_TRIALS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """f at a point: its value, and its gradient where that is asked for."""
+
+    value: float
+    gradient: Callable[[], Float]
+
+
+#: A function to be minimised; the point that it is evaluated at stays as it is.
+Objective = Callable[[Float], Evaluation]
+
+
+@dataclass(frozen=True, slots=True)
+class DescentState:
+    """State after a step; never changed, only replaced. The next step follows from it alone.
+
+    Attributes
+    ----------
+    iteration : int
+        Steps done; 0 at the start.
+    point, gradient : (n,) float64
+        x and g.
+    recent : tuple of float
+        The last M values, the one at `point` last.
+    step : float
+        The spectral step a for the next iteration.
+    first_step : float
+        The first one, the scale that `LIMIT` is relative to.
+    slope : float
+        Largest entry of the gradient at the start, in magnitude: the scale of gradients.
+    residual : float
+        Largest entry of ``P(x - g / slope) - x`` in magnitude: 0 where x is stationary.
+    n_evaluations : int
+        Values that the step asked for.
+    """
+
+    iteration: int
+    point: Float
+    gradient: Float
+    recent: tuple[float, ...]
+    step: float
+    first_step: float
+    slope: float
+    residual: float
+    n_evaluations: int
+
+    @property
+    def value(self) -> float:
+        """Value of the objective at the point."""
+        return self.recent[-1]
+
+    @property
+    def w(self) -> Float:
+        """The point, where it is weights."""
+        return self.point
+
+    def arrays(self) -> dict[str, Array]:
+        facts = self.step, self.first_step, self.slope, self.residual
+        return {
+            "point": self.point,
+            "gradient": self.gradient,
+            "recent": np.array(self.recent),
+            "facts": np.array(facts),
+        }
+
+    @staticmethod
+    def restored(iteration: int, arrays: Mapping[str, Array]) -> DescentState:
+        recent = tuple(float(value) for value in arrays["recent"])
+        step, first_step, slope, residual = (float(fact) for fact in arrays["facts"])
+        x, g = arrays["point"], arrays["gradient"]
+        return DescentState(iteration, x, g, recent, step, first_step, slope, residual, 0)
+
+    def record(self) -> dict[str, float | int]:
+        return {
+            "objective": self.value,
+            "step": self.step,
+            "residual": self.residual,
+            "n_evaluations": self.n_evaluations,
+        }
+
+
+@dataclass(frozen=True)
+class ProjectedGradient:
+    """Spectral projected gradient.
+
+    Attributes
+    ----------
+    objective : Objective
+        What is minimised.
+    region : Region
+        Where.
+    reach : float
+        How far an entry may move in a step before it is projected. Where the function is not
+        convex, short steps follow the slope; long ones end in the corner that is nearest.
+    """
+
+    objective: Objective
+    region: Region
+    reach: float = np.inf
+
+    def begin(self, point: Float) -> DescentState:
+        """State before the first step: no entry moves by more than the mean of the point in it."""
+        x = self.region.project(point)
+        evaluation = self.objective(x)
+        g = evaluation.gradient()
+        slope = float(np.abs(g).max(initial=0.0)) or 1.0
+        step = (float(np.abs(x).mean()) or 1.0) / slope
+        residual = self._residual(x, g, slope)
+        return DescentState(0, x, g, (evaluation.value,), step, step, slope, residual, 1)
+
+    def steps(self, state: DescentState, tolerance: float) -> Iterator[DescentState]:
+        """States after every step from `state` on, until the residual is at most `tolerance`.
+
+        They end too where no value along the direction is lower: rounding is all that is left to
+        gain.
+        """
+        while state.residual > tolerance:
+            found = self._step(state)
+            if found is None:
+                return
+            state = found
+            yield state
+
+    def _step(self, state: DescentState) -> DescentState | None:
+        x, g = state.point, state.gradient
+        can_move = self.region.project(x - g / state.slope) != x
+        step = min(state.step, self.reach / float(np.abs(g[can_move]).max()))
+        ahead = self.region.project(x - step * g)
+        promised = float(np.vdot(g, ahead - x))  # 1
+        found = self._search(state, ahead, promised) if promised < 0 else None  # 2 to 4
+        if found is None:
+            return None
+        new, evaluation, n_evaluations = found
+        gradient = evaluation.gradient()
+        return DescentState(
+            iteration=state.iteration + 1,
+            point=new,
+            gradient=gradient,
+            recent=(*state.recent, evaluation.value)[-MEMORY:],
+            step=_spectral(new - x, gradient - g, state.first_step),  # 5
+            first_step=state.first_step,
+            slope=state.slope,
+            residual=self._residual(new, gradient, state.slope),
+            n_evaluations=n_evaluations,
+        )
+
+    def _search(
+        self, state: DescentState, ahead: Float, promised: float
+    ) -> tuple[Float, Evaluation, int] | None:
+        """Lines 2 to 4: the new point, f there, and how many values that took.
+
+        `ahead` is ``x + d``, in the region; `promised` is ``g'd``, below 0.
+        """
+        x, ceiling = state.point, max(state.recent)
+        length = 1.0
+        for trial in range(1, MOST_TRIALS + 1):
+            # Not x + (ahead - x): entries on the border of the region are on it exactly.
+            new = ahead if trial == 1 else x + length * (ahead - x)
+            evaluation = self.objective(new)
+            if evaluation.value <= ceiling + SUFFICIENT * length * promised:
+                return new, evaluation, trial
+            curvature = evaluation.value - state.value - length * promised
+            lowest = -0.5 * length * length * promised / curvature if curvature > 0 else 0.0
+            inside = SHORTEST * length <= lowest <= LONGEST * length
+            length = lowest if inside else length / 2
+        return None
+
+    def _residual(self, x: Float, g: Float, slope: float) -> float:
+        return float(np.abs(self.region.project(x - g / slope) - x).max(initial=0.0))
+
+
+def _spectral(s: Float, y: Float, first: float) -> float:
+    """``s's / s'y``; the longest step where f does not curve upwards along s."""
+    curved = float(np.vdot(s, y))
+    if curved <= 0:
+        return first * LIMIT
+    return float(np.clip(float(np.vdot(s, s)) / curved, first / LIMIT, first * LIMIT))

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from cases import ESTIMATORS, KERNELS
 
-from dhsic.engines.base import FeatureStats, Question
 from dhsic.engines.direct import Direct
+from dhsic.engines.question import FeatureStats, Question
 from dhsic.hsic import weights
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic

@@ -3,7 +3,7 @@
 import dataclasses
 
 import naive
-import naive_relatives as plain
+import naive_criteria as plain
 import numpy as np
 import pytest
 import zarr
@@ -16,12 +16,11 @@ from thorough import examples
 
 import dhsic
 from dhsic import OnePass
-from dhsic.criteria import moderated
+from dhsic.criteria import CRITERIA, moderated
 from dhsic.criteria import sums as nodes
 from dhsic.criteria.base import worst_first
 from dhsic.criteria.kernels import QMI
 from dhsic.criteria.sums import kernel_sums, median_square
-from dhsic.criteria.table import CRITERIA
 from dhsic.errors import InputError
 from dhsic.kernels.labels import label_matrix
 from dhsic.runtime.dask import DaskRuntime
