@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from dhsic.independence import FeatureTests, TestResult, hsic_test, test_features
     from dhsic.independence.estimate import hsic, hsic_variance
-    from dhsic.joins.variables import read_target
+    from dhsic.joins.labels import read_target
     from dhsic.matrix import kernel_matrix
     from dhsic.plans.asking import plan
     from dhsic.plans.plan import Plan
@@ -101,7 +101,7 @@ _HOMES = {
     ),
     "independence": ("FeatureTests", "TestResult", "hsic_test", "test_features"),
     "independence.estimate": ("hsic", "hsic_variance"),
-    "joins.variables": ("read_target",),
+    "joins.labels": ("read_target",),
     "matrix": ("kernel_matrix",),
     "plans": ("Plan", "Rates", "plan"),
     "results": ("load", "save", "selected_features"),

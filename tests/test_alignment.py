@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dhsic.errors import InputError
-from dhsic.joins.table import Table, read_table
+from dhsic.joins.table import Table
+from dhsic.joins.text import read_table
 
 
 def by_name(columns, names, wanted=(), **options):

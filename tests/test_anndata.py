@@ -16,7 +16,7 @@ from suites.source import Case, SourceSuite
 
 import dhsic
 from dhsic.errors import InputError
-from dhsic.joins.variables import read_groups
+from dhsic.joins.labels import read_groups
 
 pytestmark = pytest.mark.filterwarnings("ignore:Consolidated metadata is")
 

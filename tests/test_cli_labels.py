@@ -8,7 +8,7 @@ import pytest
 import zarr
 from commands import QUICK, SIMULATE, M, run, selected, told
 
-from dhsic.joins.table import NA
+from dhsic.joins.text import NA
 
 
 @pytest.fixture(scope="module")

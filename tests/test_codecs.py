@@ -17,7 +17,7 @@ from stores import write
 
 from dhsic import BAHSIC, DataError, InputError
 from dhsic.errors import MemoryBudgetError
-from dhsic.joins.table import read_table
+from dhsic.joins.text import read_table
 from dhsic.results import load
 from dhsic.runtime import choose_runtime
 from dhsic.sources.codecs import CLAIMED, OversizeError, decoded

@@ -17,7 +17,7 @@ import dhsic
 from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import open_with_labels
 from dhsic.errors import InputError
-from dhsic.joins.table import read_table
+from dhsic.joins.text import read_table
 from dhsic.selectors.base import Selector
 
 M, D = 20, 12

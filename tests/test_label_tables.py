@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from dhsic.errors import InputError
-from dhsic.joins.table import read_table
+from dhsic.joins.text import read_table
 
 
 def columns_of(tmp_path, text, name="table.txt"):

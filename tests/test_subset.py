@@ -11,7 +11,7 @@ from suites.source import Case, SourceSuite, whole
 
 import dhsic
 from dhsic.errors import InputError
-from dhsic.joins.variables import read_groups
+from dhsic.joins.labels import read_groups
 from dhsic.passes import reader
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads

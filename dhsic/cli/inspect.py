@@ -23,8 +23,8 @@ from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import describe
 from dhsic.errors import DataError, InputError
 from dhsic.joins.keys import some
-from dhsic.joins.missing import PLINK_MISSING, is_missing, plink_missing, typed
-from dhsic.joins.variables import along_samples, anndata_of
+from dhsic.joins.labels import along_samples, anndata_of
+from dhsic.joins.text import PLINK_MISSING, is_missing, plink_missing, typed
 from dhsic.memory import human
 from dhsic.passes.once import LOOKED_AT, look_at
 from dhsic.passes.reader import MANY_BLOCKS, block_width

@@ -13,10 +13,16 @@ import numpy as np
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
 from dhsic.joins.keys import is_id, is_number, plain, some
-from dhsic.joins.labels import Labelled, refuse_ids
-from dhsic.joins.missing import PLINK_MISSING, is_missing, plink_missing, typed, whole_numbers
-from dhsic.joins.table import RowOrder, Table, read_table
-from dhsic.joins.variables import labels_at
+from dhsic.joins.labels import Labelled, labels_at, refuse_ids
+from dhsic.joins.table import RowOrder, Table
+from dhsic.joins.text import (
+    PLINK_MISSING,
+    is_missing,
+    plink_missing,
+    read_table,
+    typed,
+    whole_numbers,
+)
 from dhsic.kernels.labels import CLASS_KERNELS, MOST_CLASSES, auto_kernel
 from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source

@@ -20,7 +20,7 @@ from dhsic.independence.forms import (
     TiledWeights,
     few_samples,
 )
-from dhsic.joins.frames import in_order
+from dhsic.joins.table import in_order
 from dhsic.kernels import check_overflow, resolve_kernel
 from dhsic.kernels.bandwidth import AbstractBandwidth, resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel

@@ -23,7 +23,7 @@ from dhsic.independence.estimate import HsicSpec
 from dhsic.independence.test import HsicTest, TestResult
 from dhsic.joins.keys import did_you_mean
 from dhsic.joins.labels import Labelled
-from dhsic.joins.missing import check_coded
+from dhsic.joins.text import check_coded
 from dhsic.kernels.base import AbstractKernel
 from dhsic.passes.once import look_at
 from dhsic.passes.reader import Reader

@@ -22,7 +22,7 @@ from dhsic.independence.null import (
     rounding_of,
     values_permuted,
 )
-from dhsic.joins.missing import check_coded
+from dhsic.joins.text import check_coded
 from dhsic.kernels.bandwidth import DistanceStats, Grid
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import Statistic

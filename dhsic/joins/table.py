@@ -1,8 +1,11 @@
 """Tables of labels and covariates, and which of their rows is which sample.
 
-They are frames of Python, or text: TSV, CSV, white space, PLINK; with a header or without.
+They are frames of Python, or text (`dhsic.joins.text`). Arrays of NumPy go by position. Where both
+sides carry names (the index of pandas, the coordinate of xarray, the sample names of a store) and
+the names say otherwise, position is wrong, and silently so; then there is an error. Columns of ids
+are names, never values.
 
-The rule, for both alike:
+The rule, for tables and frames with columns of ids alike:
 
 1. Keys are all columns of the table but those that are wanted as values and those that name
    parents, and FID and IID joined by "_". Only where none of them names a sample, and nobody is
@@ -26,16 +29,9 @@ names, by what it holds too: a word of its own in every row.
 
 from __future__ import annotations
 
-import csv
-import gzip
-import re
-import zlib
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from io import BytesIO, TextIOWrapper
-from itertools import dropwhile
-from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -44,29 +40,26 @@ from dhsic._typing import Array, Index
 from dhsic.errors import InputError
 from dhsic.joins.keys import (
     JOINED,
+    PARENTS,
     Key,
     Keys,
     as_text,
     did_you_mean,
     free,
+    is_count,
     is_id,
     is_index,
-    is_number,
+    is_whole,
     names_rows,
     plain,
     quoted,
     some,
 )
+from dhsic.validation import as_array
 
 #: What callers may do about a table that does not fit: about its key, about samples that it lacks.
 REMEDIES = "drop the columns that do not hold them", "Take the samples that both have"
 BY_POSITION = "pass by_position=True if the rows are in the order of the data."
-#: Bytes of a file that are looked at for what is no text, and how files of gzip begin.
-HEAD, GZIP = 1 << 12, b"\x1f\x8b"
-#: What stands for a missing value, in any case.
-NA = frozenset({"", ".", "na", "nan"})
-#: Columns of a .fam file, which has no header; as PLINK calls them.
-FAM = ("FID", "IID", "PAT", "MAT", "SEX", "PHENO")
 
 
 @dataclass(frozen=True)
@@ -153,7 +146,13 @@ class Table:
             self._check_nameless(text, wanted, said)
             return self.in_order(m, "for neither the table nor the data name samples")
         ours = as_text(names)
-        self._check_unique(ours)
+        if not pd.Index(ours).is_unique:
+            twice = np.unique(ours[pd.Index(ours).duplicated()].astype(str))
+            raise InputError(
+                f"The data name {len(twice)} samples more than once ({some(twice)}), so rows of "
+                f"{self.what} cannot be matched by name; make sample names unique, or "
+                f"{BY_POSITION}"
+            )
         able = [key for key in Keys(text, wanted, ours).all(said) if key.counts]
         if not able:
             self._refuse_strangers(text, wanted, ours)
@@ -179,16 +178,6 @@ class Table:
                     "and the data have no sample names to compare with. Pass by_position=True if "
                     "the rows are in the order of the data."
                 )
-
-    def _check_unique(self, ours: Array) -> None:
-        index = pd.Index(ours)
-        if not index.is_unique:
-            twice = np.unique(ours[index.duplicated()].astype(str))
-            raise InputError(
-                f"The data name {len(twice)} samples more than once ({some(twice)}), so rows of "
-                f"{self.what} cannot be matched by name; make sample names unique, or "
-                f"{BY_POSITION}"
-            )
 
     def _best(self, able: list[Key], ours: Array) -> Key:
         """The key that names all samples, or most of them; refused where others differ."""
@@ -261,7 +250,6 @@ def _ids(text: Mapping[str, Array], wanted: tuple[str, ...]) -> list[str]:
 
 
 def _note(key: Key) -> str:
-    """What was done, for people."""
     taken = key.rows[key.rows >= 0]
     order = "the same" if (np.diff(taken) > 0).all() else "another"
     told = f" ({key.told})" if key.columns != ("",) else ""
@@ -274,172 +262,128 @@ def _note(key: Key) -> str:
     return note
 
 
-# Files ---------------------------------------------------------------------------------------
+def names_of(given: Any) -> Array | None:
+    """Names that a pandas or xarray object carries for its rows, or None."""
+    if hasattr(given, "iloc"):  # pandas, whose names are its index
+        return np.asarray(given.index)
+    dims = getattr(given, "dims", ())
+    if hasattr(given, "coords") and isinstance(dims, tuple) and dims and dims[0] in given.coords:
+        return np.asarray(given.coords[dims[0]].values)
+    return None
 
 
-def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REMEDIES) -> Table:
-    """Read a table of text; the separator is taken from its first line.
+def id_columns(given: Any) -> list[Hashable]:
+    """Columns of a frame that hold ids: by what they are called, or a word of its own in each row.
 
-    A header that lacks a name for the first column (as R writes it) is understood. Where there is
-    no header, columns get the names that PLINK has for them: FID, IID, then `values` with a number.
+    A word is no name where there is no other column.
     """
-    file = Path(path)
-    if not file.is_file():
-        if file.exists():
-            raise InputError(f"{path} is no file (a folder, a pipe?); pass a TSV or CSV file.")
-        raise InputError(f"There is no table at {path}; pass a TSV or CSV file with a header.")
-    try:
-        frame, has_header = _parsed(file)
-    except (ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:  # pandas' are ValueErrors
-        raise InputError(f"{path} cannot be read as a table: {_why(error)}") from error
-    if frame.shape[0] == 0 or frame.shape[1] == 0:
-        raise InputError(f"{path} holds no rows; pass a table with a header and a row a sample.")
-    columns = [frame.iloc[:, i].to_numpy(dtype=object) for i in range(frame.shape[1])]
-    if has_header:
-        names, assumed = [str(name).removeprefix("#") for name in frame.columns], ""
-        names[0] = "" if names[0].startswith("Unnamed: ") else names[0]
-    else:
-        is_fam = file.suffix.lower() in (".fam", ".psam")
-        names = _fam_names(path, len(columns)) if is_fam else _headless(columns, values)
-        assumed = f"no header, columns taken for {some(names, 8)}"
-    if len(set(names)) < len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise InputError(f"{path} has two columns {some(map(repr, twice))}; rename one of each.")
-    return Table(path, dict(zip(names, columns, strict=True)), assumed, remedies)
+    if not (hasattr(given, "iloc") and hasattr(given, "columns")):
+        return []
+
+    def names(i: int, dtype: Any) -> bool:
+        is_text = not pd.api.types.is_numeric_dtype(dtype) and dtype.kind not in "mM"
+        return len(given.columns) > 1 and is_text and names_rows(as_text(given.iloc[:, i]))
+
+    return [
+        name
+        for i, (name, dtype) in enumerate(zip(given.columns, given.dtypes, strict=True))
+        if (is_id(name) and isinstance(name, str)) or names(i, dtype)
+    ]
 
 
-def _why(error: Exception) -> str:
-    """What is wrong with a table, and what to do."""
-    text = str(error).strip()
-    if isinstance(error, UnicodeDecodeError):
-        return (
-            f"byte {error.start} is 0x{error.object[error.start]:02x}, which is no UTF-8. Save it "
-            "as UTF-8; of a table in Latin-1: iconv -f LATIN1 -t UTF-8 FILE > NEW."
-        )
-    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text)
-    if found:
-        return (
-            f"line {found[2]} has {found[3]} fields, and {found[1]} are expected. Mend that line; "
-            "text that holds the separator needs quotes around it."
-        )
-    found = re.search(r"EOF inside string starting at row (\d+)", text)
-    if found:
-        return f"a quote that is opened in row {found[1]} is not closed. Close it, or leave it out."
-    return text
-
-
-def _parsed(file: Path) -> tuple[pd.DataFrame, bool]:
-    """Columns of text without empty rows, and whether the file has a header."""
-    packed = file.read_bytes()
-    content = gzip.decompress(packed) if packed.startswith(GZIP) else packed
-    if b"\0" in content[:HEAD]:
-        raise ValueError(
-            "it is UTF-16, or no text (a workbook?). Save it as text in UTF-8; of a table in "
-            "UTF-16: iconv -f UTF-16 -t UTF-8 FILE > NEW."
-        )
-    lines = enumerate(TextIOWrapper(BytesIO(content), "utf-8-sig", errors="replace"))
-    told = dropwhile(lambda one: not one[1].strip() or one[1].startswith("##"), lines)
-    n_skipped, line = next(told, (0, ""))
-    if not line:
-        raise ValueError("it is empty")
-    separator = next((mark for mark in ("\t", ",", ";") if mark in line), r"\s+")
-    fields, below = _fields(line, separator), _fields(next(told, (0, ""))[1], separator)
-    if line.startswith("#") and below and _is_comment(fields, below):
-        raise ValueError(
-            f"its first line is a comment ({line.strip()[:40]!r}), and the names of the columns "
-            "are expected there. Remove it, or begin it with ##."
-        )
-    suffix = file.suffix.lower()
-    is_fam = suffix == ".fam" or (suffix == ".psam" and not line.startswith("#"))
-    is_fam = is_fam and {"fid", "iid"}.isdisjoint(map(plain, fields[:2]))
-    has_header = not is_fam and _is_header(fields)
-    twice = sorted({field for field in fields if field and fields.count(field) > 1})
-    if has_header and twice:
-        raise ValueError(f"two columns are called {twice[0]!r}; rename one of them")
-    frame = pd.read_csv(
-        BytesIO(content),
-        sep=separator,
-        skiprows=n_skipped,
-        header=0 if has_header else None,
-        dtype=str,
-        keep_default_na=False,
-        encoding="utf-8-sig",
-        skipinitialspace=True,
-    )
-    return _rectangular(frame, by_blanks=separator == r"\s+"), has_header
-
-
-def _rectangular(frame: pd.DataFrame, *, by_blanks: bool) -> pd.DataFrame:
-    """The columns as they were meant, where lines are longer or shorter than the first."""
-    if not isinstance(frame.index, pd.RangeIndex):  # a row has one field more than the header
-        names, frame = list(frame.columns), frame.reset_index()
-        is_empty = (frame.iloc[:, -1].fillna("") == "").all()
-        if is_empty and is_id(names[0]):  # for it ends with a separator
-            frame = frame.iloc[:, :-1].set_axis(names, axis=1)
-        else:
-            frame = frame.set_axis(["", *names], axis=1)
-    frame = frame.fillna("")
-    is_there = (frame != "").any(axis=1).to_numpy()
-    is_short = is_there & (frame.iloc[:, -1] == "").to_numpy()
-    if by_blanks and is_short.any():
-        raise ValueError(
-            f"row {int(is_short.argmax()) + 1} has fewer fields than others, so blanks cannot tell "
-            "which is missing; write NA for it, or separate columns by tabs"
-        )
-    return frame[is_there]
-
-
-def _fields(line: str, separator: str) -> list[str]:
-    """Fields of a line, without empty ones at its end."""
-    by_blanks = separator == r"\s+"
-    fields = line.split() if by_blanks else next(csv.reader([line], delimiter=separator), [])
-    fields = [field.strip().strip('"') for field in fields]
-    while fields and not fields[-1]:
-        fields.pop()
-    return fields
-
-
-def _is_comment(fields: list[str], below: list[str]) -> bool:
-    """Whether a line that begins with "#" names no columns: the one below it does.
-
-    >>> _is_comment(["#IID", "y"], ["a", "1"]), _is_comment(["#", "by", "me"], ["IID", "y", "z"])
-    (False, True)
-    """
-    names = [field for field in below if is_id(field)]
-    is_said = fields[0] != "#" and any(map(is_id, fields))
-    return bool(names) and _is_header(below) and not is_said
-
-
-def _is_header(fields: list[str]) -> bool:
-    """Whether a first line names columns: one is called like ids, or none is a value.
-
-    >>> [_is_header(line.split()) for line in ("IID 1 2", "F1 S1 0.5", "age sex", "S1 NA")]
-    [True, False, True, False]
-    """
-    if fields[0] == "" or fields[0].startswith("#"):
-        return True
-    values = any(is_number(field) or field.lower() in NA for field in fields)
-    return not values or any(is_id(field) for field in fields if field)
-
-
-def _fam_names(path: str, n: int) -> list[str]:
-    """Names of the columns of a .fam file."""
-    if n not in (len(FAM) - 1, len(FAM)):
+def values_of(given: Any, what: str) -> Array:
+    """Labels or covariates as an array, without columns of ids."""
+    ids = id_columns(given)
+    if not ids:
+        return as_array(given, what)
+    if len(ids) == len(given.columns):
         raise InputError(
-            f"{path} has {n} columns and no header; a .fam file has {len(FAM)}: {', '.join(FAM)}."
+            f"{what} has no column but {', '.join(map(repr, ids))}, which name samples. Pass "
+            f"values too; or {what}.to_numpy() if these are the values."
         )
-    return list(FAM[:n])
+    return as_array(given.drop(columns=ids), what)
 
 
-def _headless(columns: list[Array], values: str) -> list[str]:
-    """Names of columns without a header: FID and IID, as far as they can be ids; then values."""
-    n_ids = next((i for i in range(min(2, len(columns))) if _measures(columns[i])), 2)
-    n_ids = min(n_ids, len(columns) - 1)
-    ids = ("FID", "IID")[2 - n_ids :]
-    return [*ids, *(f"{values}{i}" for i in range(1, len(columns) - n_ids + 1))]
+def join(
+    names: Array | None,
+    given: Any,
+    what: str,
+    *,
+    by_position: bool = False,
+    remedy: str | None = None,
+) -> RowOrder | None:
+    """Match labels or covariates (`what`) to the samples of the data; None leaves them in order.
+
+    `names` are those of the samples (m,); `given` has its own, if any. With `by_position` rows are
+    in the order of the samples, whatever they are called; `remedy` is an expression that puts them
+    in order, for people.
+    """
+    ids = [] if by_position else [c for c in id_columns(given) if plain(c) not in PARENTS]
+    if not ids:
+        check_order(names, given, what, remedy, by_position=by_position)
+        return None
+    columns = {str(name): np.asarray(given[name]) for name in ids}
+    named = None if names is None or is_count(names) else names
+    index = given.index
+    is_same = names is not None and np.array_equal(as_text(names), as_text(index))
+    if index.name is not None or is_same or not is_whole(index):
+        columns[str(index.name or "index")] = np.asarray(index)
+    m = len(given) if named is None else len(named)
+    return Table(what, columns).by_name(named, m)
 
 
-def _measures(values: Array) -> bool:
-    """Whether numbers are no ids: some are missing, or no whole numbers."""
-    text = [str(value).strip() for value in values]
-    return all(is_number(t) or t.lower() in NA for t in text) and not all(t.isdigit() for t in text)
+def in_order(
+    X: Any, given: Any, what: str, *, by_position: bool = False, remedy: str | None = None
+) -> Array:
+    """Labels or covariates as an array, in the order of the samples of X, which is in memory."""
+    alignment = join(names_of(X), given, what, remedy=remedy, by_position=by_position)
+    values = values_of(given, what)
+    return values if alignment is None else alignment.take(values)
+
+
+def check_order(
+    samples: Array | None,
+    given: Any,
+    what: str,
+    remedy: str | None = None,
+    *,
+    by_position: bool = False,
+) -> None:
+    """Refuse labels or covariates (`what`) that name other samples than the data, or another order.
+
+    A count 0, 1, 2, ..., which pandas gives where nobody named anything, says nothing; unless the
+    other side holds whole numbers some of which are the same, so that both may be of one frame.
+    Parameters are those of `join`, `samples` the names of the data's.
+    """
+    theirs = names_of(given)
+    if by_position or samples is None or theirs is None or len(samples) != len(theirs):
+        return
+    ours, named = as_text(samples), as_text(theirs)
+    if (ours == named).all():
+        return
+    if is_count(samples) or is_count(theirs):
+        shared = len(set(ours) & set(named))
+        are_numbers = is_whole(samples) and is_whole(theirs)
+        if shared == 0 or (not are_numbers and shared < len(set(samples))):
+            return
+    first = next(i for i, pair in enumerate(zip(ours, named, strict=True)) if pair[0] != pair[1])
+    problem = f"sample {first} is {ours[first]!r} in X and {named[first]!r} in {what}"
+    position = "by_position=True if the rows belong together by position"
+    lacking = len(set(ours) - set(named))
+    if lacking:
+        raise InputError(
+            f"Samples of {what} are others than those of X: {lacking} of X's {len(set(ours))} "
+            f"names are not among them ({problem}). Take the samples that both have, or pass "
+            f"{position}."
+        )
+    if len(set(ours)) < len(ours):
+        raise InputError(
+            f"Samples are in another order in {what} than in X ({problem}), and names repeat, so "
+            f"they cannot be matched. Make names unique, or pass {position}."
+        )
+    in_pandas = hasattr(given, "iloc")
+    put = ".loc[X.index]" if in_pandas else f".sel({given.dims[0]}=X[{given.dims[0]!r}])"
+    raise InputError(
+        f"Samples are in another order in {what} than in X: {problem}. Pass "
+        f"{remedy or f'{what}{put}'}, or {position}."
+    )

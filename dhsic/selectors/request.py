@@ -28,10 +28,9 @@ from dhsic._typing import Array, Index
 from dhsic.accelerator import wanted_device
 from dhsic.algorithms import how_many
 from dhsic.errors import InputError
-from dhsic.joins.frames import check_order
-from dhsic.joins.labels import Labelled
-from dhsic.joins.missing import check_coded
-from dhsic.joins.variables import read_groups
+from dhsic.joins.labels import Labelled, read_groups
+from dhsic.joins.table import check_order
+from dhsic.joins.text import check_coded
 from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel
 from dhsic.memory import MemoryEstimate
 from dhsic.results import Outcome, to_dataset

@@ -1,0 +1,331 @@
+"""Labels and covariates as text: tables in files, and what of them is missing.
+
+Files are TSV, CSV, white space or PLINK's, with a header or without. Text says that a value is
+missing in several ways (``NA``), and PLINK writes -9, or 0 beside its codes of cases and controls.
+Taken for values they would be learnt from, so they are refused unless somebody says what they are.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+import zlib
+from io import BytesIO, TextIOWrapper
+from itertools import dropwhile
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import zarr
+
+from dhsic._typing import Array, Mask
+from dhsic.errors import InputError
+from dhsic.joins.keys import is_id, is_number, plain, some
+from dhsic.joins.table import REMEDIES, Table
+from dhsic.sources.base import AbstractSource
+from dhsic.sources.options import SAMPLE_DIMS
+from dhsic.validation import as_array
+
+#: Bytes of a file that are looked at for what is no text, and how files of gzip begin.
+HEAD, GZIP = 1 << 12, b"\x1f\x8b"
+#: What stands for a missing value, in any case.
+NA = frozenset({"", ".", "na", "nan"})
+#: Columns of a .fam file, which has no header; as PLINK calls them.
+FAM = ("FID", "IID", "PAT", "MAT", "SEX", "PHENO")
+#: Text that stands for one where tables and missing objects were made text.
+ABSENT = frozenset(("NA", "NaN", "nan", "None", "<NA>"))
+#: What PLINK writes for a phenotype that is missing.
+PLINK_MISSING = -9
+
+
+def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REMEDIES) -> Table:
+    """Read a table of text; the separator is taken from its first line.
+
+    A header that lacks a name for the first column (as R writes it) is understood. Where there is
+    no header, columns get the names that PLINK has for them: FID, IID, then `values` with a number.
+    """
+    file = Path(path)
+    if not file.is_file():
+        if file.exists():
+            raise InputError(f"{path} is no file (a folder, a pipe?); pass a TSV or CSV file.")
+        raise InputError(f"There is no table at {path}; pass a TSV or CSV file with a header.")
+    try:
+        frame, has_header = _parsed(file)
+    except (ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:  # pandas' are ValueErrors
+        raise InputError(f"{path} cannot be read as a table: {_why(error)}") from error
+    if frame.shape[0] == 0 or frame.shape[1] == 0:
+        raise InputError(f"{path} holds no rows; pass a table with a header and a row a sample.")
+    columns = [frame.iloc[:, i].to_numpy(dtype=object) for i in range(frame.shape[1])]
+    if has_header:
+        names, assumed = [str(name).removeprefix("#") for name in frame.columns], ""
+        names[0] = "" if names[0].startswith("Unnamed: ") else names[0]
+    else:
+        is_fam = file.suffix.lower() in (".fam", ".psam")
+        if is_fam and len(columns) not in (len(FAM) - 1, len(FAM)):
+            raise InputError(
+                f"{path} has {len(columns)} columns and no header; a .fam file has {len(FAM)}: "
+                f"{', '.join(FAM)}."
+            )
+        names = list(FAM[: len(columns)]) if is_fam else _headless(columns, values)
+        assumed = f"no header, columns taken for {some(names, 8)}"
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise InputError(f"{path} has two columns {some(map(repr, twice))}; rename one of each.")
+    return Table(path, dict(zip(names, columns, strict=True)), assumed, remedies)
+
+
+def _why(error: Exception) -> str:
+    text = str(error).strip()
+    if isinstance(error, UnicodeDecodeError):
+        return (
+            f"byte {error.start} is 0x{error.object[error.start]:02x}, which is no UTF-8. Save it "
+            "as UTF-8; of a table in Latin-1: iconv -f LATIN1 -t UTF-8 FILE > NEW."
+        )
+    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text)
+    if found:
+        return (
+            f"line {found[2]} has {found[3]} fields, and {found[1]} are expected. Mend that line; "
+            "text that holds the separator needs quotes around it."
+        )
+    found = re.search(r"EOF inside string starting at row (\d+)", text)
+    if found:
+        return f"a quote that is opened in row {found[1]} is not closed. Close it, or leave it out."
+    return text
+
+
+def _parsed(file: Path) -> tuple[pd.DataFrame, bool]:
+    """Columns of text without empty rows, and whether the file has a header."""
+    packed = file.read_bytes()
+    content = gzip.decompress(packed) if packed.startswith(GZIP) else packed
+    if b"\0" in content[:HEAD]:
+        raise ValueError(
+            "it is UTF-16, or no text (a workbook?). Save it as text in UTF-8; of a table in "
+            "UTF-16: iconv -f UTF-16 -t UTF-8 FILE > NEW."
+        )
+    lines = enumerate(TextIOWrapper(BytesIO(content), "utf-8-sig", errors="replace"))
+    told = dropwhile(lambda one: not one[1].strip() or one[1].startswith("##"), lines)
+    n_skipped, line = next(told, (0, ""))
+    if not line:
+        raise ValueError("it is empty")
+    separator = next((mark for mark in ("\t", ",", ";") if mark in line), r"\s+")
+    fields, below = _fields(line, separator), _fields(next(told, (0, ""))[1], separator)
+    if line.startswith("#") and below and _is_comment(fields, below):
+        raise ValueError(
+            f"its first line is a comment ({line.strip()[:40]!r}), and the names of the columns "
+            "are expected there. Remove it, or begin it with ##."
+        )
+    suffix = file.suffix.lower()
+    is_fam = suffix == ".fam" or (suffix == ".psam" and not line.startswith("#"))
+    is_fam = is_fam and {"fid", "iid"}.isdisjoint(map(plain, fields[:2]))
+    has_header = not is_fam and _is_header(fields)
+    twice = sorted({field for field in fields if field and fields.count(field) > 1})
+    if has_header and twice:
+        raise ValueError(f"two columns are called {twice[0]!r}; rename one of them")
+    frame = pd.read_csv(
+        BytesIO(content),
+        sep=separator,
+        skiprows=n_skipped,
+        header=0 if has_header else None,
+        dtype=str,
+        keep_default_na=False,
+        encoding="utf-8-sig",
+        skipinitialspace=True,
+    )
+    return _rectangular(frame, by_blanks=separator == r"\s+"), has_header
+
+
+def _rectangular(frame: pd.DataFrame, *, by_blanks: bool) -> pd.DataFrame:
+    """The columns as they were meant, where lines are longer or shorter than the first."""
+    if not isinstance(frame.index, pd.RangeIndex):  # a row has one field more than the header
+        names, frame = list(frame.columns), frame.reset_index()
+        is_empty = (frame.iloc[:, -1].fillna("") == "").all()
+        if is_empty and is_id(names[0]):  # for it ends with a separator
+            frame = frame.iloc[:, :-1].set_axis(names, axis=1)
+        else:
+            frame = frame.set_axis(["", *names], axis=1)
+    frame = frame.fillna("")
+    is_there = (frame != "").any(axis=1).to_numpy()
+    is_short = is_there & (frame.iloc[:, -1] == "").to_numpy()
+    if by_blanks and is_short.any():
+        raise ValueError(
+            f"row {int(is_short.argmax()) + 1} has fewer fields than others, so blanks cannot tell "
+            "which is missing; write NA for it, or separate columns by tabs"
+        )
+    return frame[is_there]
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    by_blanks = separator == r"\s+"
+    fields = line.split() if by_blanks else next(csv.reader([line], delimiter=separator), [])
+    fields = [field.strip().strip('"') for field in fields]
+    while fields and not fields[-1]:
+        fields.pop()
+    return fields
+
+
+def _is_comment(fields: list[str], below: list[str]) -> bool:
+    """Whether a line that begins with "#" names no columns: the one below it does.
+
+    >>> _is_comment(["#IID", "y"], ["a", "1"]), _is_comment(["#", "by", "me"], ["IID", "y", "z"])
+    (False, True)
+    """
+    names = [field for field in below if is_id(field)]
+    is_said = fields[0] != "#" and any(map(is_id, fields))
+    return bool(names) and _is_header(below) and not is_said
+
+
+def _is_header(fields: list[str]) -> bool:
+    """Whether a first line names columns: one is called like ids, or none is a value.
+
+    >>> [_is_header(line.split()) for line in ("IID 1 2", "F1 S1 0.5", "age sex", "S1 NA")]
+    [True, False, True, False]
+    """
+    if fields[0] == "" or fields[0].startswith("#"):
+        return True
+    values = any(is_number(field) or field.lower() in NA for field in fields)
+    return not values or any(is_id(field) for field in fields if field)
+
+
+def _headless(columns: list[Array], values: str) -> list[str]:
+    """Names of columns without a header: FID and IID, as far as they can be ids; then values."""
+
+    def are_measured(column: Array) -> bool:
+        """Whether numbers are no ids: some are missing, or no whole numbers."""
+        text = [str(value).strip() for value in column]
+        are_numbers = all(is_number(t) or t.lower() in NA for t in text)
+        return are_numbers and not all(t.isdigit() for t in text)
+
+    n_ids = next((i for i, column in enumerate(columns[:2]) if are_measured(column)), 2)
+    n_ids = min(n_ids, len(columns) - 1)
+    ids = ("FID", "IID")[2 - n_ids :]
+    return [*ids, *(f"{values}{i}" for i in range(1, len(columns) - n_ids + 1))]
+
+
+def typed(values: Array, na: tuple[str, ...] = (), not_na: tuple[str, ...] = ()) -> Array:
+    """Numbers as float64 with NaN where missing; text as objects, "" where missing.
+
+    Numbers and booleans of a store stay as they are, unless `na` names one of them; so does its
+    text of fixed width, which names classes though they be called "0" and "1". Text that `not_na`
+    names is a value whatever it stands for elsewhere.
+
+    Examples
+    --------
+    >>> typed(np.array(["1", "NA", "2.5"], dtype=object))
+    array([1. , nan, 2.5])
+    >>> typed(np.array(["case", ".", "-9"], dtype=object), na=("-9",))
+    array(['case', '', ''], dtype=object)
+    """
+    coded = [float(code) for code in na if is_number(code)]
+    if values.dtype.kind not in "OSUT":
+        missing = np.isin(values, coded)
+        return np.where(missing, np.nan, values) if missing.any() else values
+    absent = NA - {t.strip().lower() for t in not_na}
+
+    def is_none(text: str) -> bool:
+        said = text.lower() in absent or text in na
+        return said or (bool(coded) and is_number(text) and float(text) in coded)
+
+    text = np.array(_texts(values), dtype=object)
+    missing = np.array([is_none(t.strip()) for t in text], dtype=bool)
+    if values.dtype.kind == "U":
+        return np.where(missing, "", values)
+    if missing.all() or not all(map(is_number, text[~missing])):
+        return np.where(missing, "", text)
+    numbers = np.full(text.shape, np.nan)
+    numbers[~missing] = text[~missing].astype(np.float64)
+    return numbers
+
+
+def _texts(values: Array) -> list[str]:
+    return list(map(str, np.char.decode(values) if values.dtype.kind == "S" else values))
+
+
+def is_missing(values: Array) -> Mask:
+    """Where a typed column has no value, (m,)."""
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind in "OU":
+        return np.asarray(values == "", dtype=bool)
+    return np.zeros(values.shape, dtype=bool)
+
+
+def whole_numbers(values: Array) -> Array:
+    """Integers that texts say, as Python's, so that none loses a digit; 0 for other text."""
+    if values.dtype.kind not in "OSUT":
+        return values
+    said = (t.strip() for t in _texts(values))
+    return np.array([int(t) if t.lstrip("+-").isdecimal() else 0 for t in said], dtype=object)
+
+
+def check_coded(X: Any, **given: Any) -> None:
+    """Refuse labels and covariates of X some of which look like codes for missing: -9, "NA"."""
+    for what, values in given.items():
+        if values is None:
+            continue
+        columns = as_array(values, what)
+        if columns.ndim > 1 and columns.shape[1] >= len(columns):
+            continue  # a kernel matrix, or what is refused elsewhere
+        n = sum(plink_missing(c) for c in (columns.T if columns.ndim == 2 else [columns]))
+        if n:
+            kept = (
+                f"pass {what} + {-PLINK_MISSING}, which ranks alike"
+                if columns.dtype.kind in "if"
+                else f"give it another name, such as 'minus {-PLINK_MISSING}'"
+            )
+            raise InputError(
+                f"{n} of {columns.size} values of {what} are {PLINK_MISSING}, which PLINK writes "
+                "for missing ones, and no other is near it. "
+                f"{_without(X, what, columns, PLINK_MISSING)} If {PLINK_MISSING} is a value, "
+                f"{kept}."
+            )
+        texts = [v for v in columns.ravel().tolist() if isinstance(v, str)]
+        for word in sorted(ABSENT.intersection(texts)):
+            raise InputError(
+                f"{texts.count(word)} of {columns.size} values of {what} are {word!r}, which "
+                f"stands for missing ones. {_without(X, what, columns, word)} If it is a class, "
+                f"give it another name, such as 'class {word}'."
+            )
+
+
+def plink_missing(values: Array) -> int:
+    """Count what looks like PLINK's missing values: -9 far below all others, or among text.
+
+    Examples
+    --------
+    >>> plink_missing(np.array([1, 2, -9])), plink_missing(np.array([-9.0, -8.5, 1.0]))
+    (1, 0)
+    >>> plink_missing(np.array(["case", "-9", "control"]))
+    1
+    """
+    if values.dtype.kind in "OSUT":  # other text counts as 0, none as missing
+        said = (t.strip() for t in _texts(values))
+        numbers = [float(t) if is_number(t) else 0.0 if t else np.nan for t in said]
+        values = np.array(numbers, dtype=np.float64)
+    if values.dtype.kind not in "if":
+        return 0
+    coded = values == PLINK_MISSING
+    others = values[~coded & ~np.isnan(values)]
+    is_far = others.size and others.min() > PLINK_MISSING / 2 and others.max() >= 0
+    return int(coded.sum()) if is_far else 0
+
+
+def _without(X: Any, what: str, columns: Array, code: object) -> str:
+    """How to leave out samples whose values are a code."""
+    code = repr(str(code)) if columns.dtype.kind in "SUT" or isinstance(code, str) else code
+    keep = f"({what} != {code}).all(axis=1)" if columns.ndim == 2 else f"{what} != {code}"
+    if isinstance(X, (str, PathLike, zarr.Group, zarr.Array, AbstractSource)):
+        return (
+            f"Leave those samples out: keep = numpy.flatnonzero({keep}); then pass "
+            "xarray.open_zarr(path, mask_and_scale=False).isel(samples=keep) for the data and "
+            f"{what}[keep] (dhsic.read_target reads them by name)."
+        )
+    if hasattr(X, "isel"):
+        samples = next((dim for dim in X.dims if str(dim).lower() in SAMPLE_DIMS), "samples")
+        return (
+            f"Leave those samples out: keep = numpy.flatnonzero({keep}); then pass "
+            f"X.isel({samples}=keep) and {what}[keep]."
+        )
+    return f"Leave those samples out: keep = {keep}; then pass X[keep] and {what}[keep]."
