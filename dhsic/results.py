@@ -26,12 +26,17 @@ from dhsic import tables
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import DataError, InputError
 from dhsic.memory import MemoryEstimate
-from dhsic.sources.base import AbstractSource
+from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.stores import FolderStore, metadata_of
 from dhsic.sources.values import ValueKind
-from dhsic.sources.writing import check_free, write_array, written_aside
-from dhsic.sources.zarr import dimension_names, read_array
+from dhsic.sources.zarr import (
+    check_free,
+    dimension_names,
+    read_array,
+    write_array,
+    written_aside,
+)
 from dhsic.storage.format import META, as_bytes, in_memory
 from dhsic.storage.objects import ObjectStore
 from dhsic.storage.store import as_path, check_place, check_url, is_url, store_at

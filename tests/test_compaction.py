@@ -32,7 +32,7 @@ from dhsic.passes.survivors import Form, HeldSource, forms, pack
 from dhsic.runtime.base import Job
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
-from dhsic.sources.base import Block
+from dhsic.sources import Block
 
 M, D = 30, 400
 

@@ -34,7 +34,7 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.bahsic import BAHSIC
 from dhsic.selectors.onepass import OnePass
 from dhsic.selectors.select import METHODS
-from dhsic.sources.base import (
+from dhsic.sources import (
     AbstractSource,
     check_dtype,
     check_finite,

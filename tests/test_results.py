@@ -12,8 +12,8 @@ from dhsic.errors import InputError
 from dhsic.results import FORMAT, load, ranking, save, selected_features, to_dataset
 from dhsic.runtime.threads import Threads
 from dhsic.simulation import simulate_genotypes
+from dhsic.sources import Names
 from dhsic.sources.arrays import ArraySource
-from dhsic.sources.base import Names
 from dhsic.sources.opening import open_source
 
 M, D, CONSTANT = 40, 30, (4, 17)

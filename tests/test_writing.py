@@ -5,7 +5,7 @@ import pytest
 import zarr
 
 from dhsic.errors import InputError
-from dhsic.sources.writing import chunk_width, create_array, write_array, written_aside
+from dhsic.sources.zarr import chunk_width, create_array, write_array, written_aside
 
 RNG = np.random.default_rng(0)
 VALUES = {

@@ -24,7 +24,7 @@ from dhsic.joins.text import (
     whole_numbers,
 )
 from dhsic.kernels.labels import CLASS_KERNELS, MOST_CLASSES, auto_kernel
-from dhsic.sources.base import AbstractSource
+from dhsic.sources import AbstractSource
 from dhsic.sources.opening import open_source
 from dhsic.validation import refuse_wide
 

@@ -30,7 +30,7 @@ from dhsic.passes.reader import Reader
 from dhsic.passes.task import AbstractPass, Tile
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.parameters import SCALING, Standardize, scales
-from dhsic.sources.base import AbstractSource
+from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import KEEPING, recoded
 from dhsic.validation import as_array

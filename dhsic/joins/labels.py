@@ -20,8 +20,8 @@ from dhsic.errors import DhsicError, InputError
 from dhsic.joins.keys import NAMELESS, did_you_mean, is_id, plain, some
 from dhsic.joins.table import id_columns, join, names_of, values_of
 from dhsic.kernels.labels import MOST_CLASSES
+from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AnnDataStore, Frame
-from dhsic.sources.base import AbstractSource
 from dhsic.sources.opening import open_source, open_store, opener_of
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, MissingChunks
 from dhsic.sources.zarr import arrays_of, dimension_names, read_array

@@ -25,7 +25,7 @@ from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
 from dhsic.joins.keys import is_id, is_number, plain, some
 from dhsic.joins.table import REMEDIES, Table
-from dhsic.sources.base import AbstractSource
+from dhsic.sources import AbstractSource
 from dhsic.sources.options import SAMPLE_DIMS
 from dhsic.validation import as_array
 

@@ -18,7 +18,7 @@ from dhsic.passes.reader import Reader
 from dhsic.passes.scaled import Reporter
 from dhsic.passes.task import AbstractPass, AbstractSizedPass, Cost, Tile, cut, tile_height
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.sources.base import AbstractSource
+from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import Census, ValueKind
 

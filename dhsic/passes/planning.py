@@ -26,7 +26,7 @@ from dhsic.passes.reader import COMPACT_BYTES, COMPACTING, block_bytes
 from dhsic.passes.sums import FEW_LEAVING, SQUARE_EPOCH
 from dhsic.passes.task import TILES, Cost, Sum, exact_tile
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.sources.base import AbstractSource
+from dhsic.sources import AbstractSource
 
 #: Matrices of low rank, b x m in float64 (statistic, kernel rows, factors), and copies of the
 #: sample of its certificate in float32.

@@ -35,7 +35,7 @@ from dhsic.passes.scratch import AbstractScratch, UnwritableError, chunk_width, 
 from dhsic.passes.survivors import Form, RecutSource, around, fits, forms
 from dhsic.passes.task import AbstractPass, AbstractSum, Columns
 from dhsic.runtime.base import AbstractRuntime, Job
-from dhsic.sources.base import AbstractSource, Block
+from dhsic.sources import AbstractSource, Block
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.views import ChecksummedSource
 

@@ -19,7 +19,7 @@ from dhsic.passes.execution import AbstractExecution, Execution
 from dhsic.passes.reader import Reader
 from dhsic.passes.task import AbstractPass, Score, Values
 from dhsic.runtime.base import AbstractRuntime, Job
-from dhsic.sources.base import AbstractSource
+from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
 
 

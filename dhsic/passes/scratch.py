@@ -31,7 +31,7 @@ from dhsic.errors import ScratchError
 from dhsic.passes.survivors import AbstractSurvivors, Form, Span, around, fits
 from dhsic.passes.task import AbstractPass, Columns, Tile
 from dhsic.runtime.base import Job
-from dhsic.sources.base import Block, group_chunks, regular_edges, run_of
+from dhsic.sources import Block, group_chunks, regular_edges, run_of
 
 #: Chunks in what a task reads: the ones at both ends are read in part, and by two tasks.
 CHUNKS_PER_BLOCK = 4

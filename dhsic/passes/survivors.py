@@ -22,7 +22,7 @@ from typing import Any, final
 import numpy as np
 
 from dhsic._typing import Array, Index
-from dhsic.sources.base import AbstractSource, Block, even_blocks, run_of
+from dhsic.sources import AbstractSource, Block, even_blocks, run_of
 from dhsic.sources.views import ChecksummedSource
 
 #: Consecutive integers that two bits tell apart, and values in a byte.

@@ -22,7 +22,7 @@ from dhsic.engines import AbstractEngine
 from dhsic.engines.question import FeatureStats
 from dhsic.kernels.statistic import AbstractSums, zero_upper
 from dhsic.runtime.base import Job
-from dhsic.sources.base import AbstractSource
+from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Codes, Scaling, measure, standardise
 
 #: Features of a tile: standardised values, product and left functions stay in the cache. And tiles

@@ -34,7 +34,7 @@ from dhsic.passes.task import (
     exact_tile,
 )
 from dhsic.runtime.base import AbstractRuntime, Job
-from dhsic.sources.base import AbstractSource
+from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
 
 

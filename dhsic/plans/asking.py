@@ -21,7 +21,7 @@ from dhsic.selectors.parameters import BYTES
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun
 from dhsic.selectors.select import method_of, selector_of
-from dhsic.sources.base import AbstractSource
+from dhsic.sources import AbstractSource
 
 
 class Foreseen(AbstractRuntime):

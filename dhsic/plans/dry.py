@@ -21,7 +21,7 @@ from dhsic.passes.survivors import Form
 from dhsic.passes.task import AbstractPass, AbstractSizedPass, AbstractSum, Cost, Tile
 from dhsic.runtime.base import Job
 from dhsic.runtime.threads import Threads
-from dhsic.sources.base import AbstractSource, Block, even_blocks, group_chunks, regular_edges
+from dhsic.sources import AbstractSource, Block, even_blocks, group_chunks, regular_edges
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from dhsic.memory import MemoryEstimate, human
 from dhsic.passes.reader import block_width
 from dhsic.plans.rounds import Work
 from dhsic.plans.time import Expected, Rates
-from dhsic.sources.base import AbstractSource
+from dhsic.sources import AbstractSource
 from dhsic.sources.views import whole_of
 
 

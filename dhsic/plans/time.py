@@ -25,7 +25,7 @@ from dhsic.passes.task import TILE
 from dhsic.plans.dry import Step
 from dhsic.plans.rounds import Work
 from dhsic.runtime.threads import single_blas_thread, usable_cores
-from dhsic.sources.base import AbstractSource
+from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import measure, standardise
 from dhsic.validation import is_positive
 

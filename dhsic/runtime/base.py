@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self, final
 
 from dhsic.memory import WorkerMemory
-from dhsic.sources.base import AbstractSource, Block
+from dhsic.sources import AbstractSource, Block
 
 
 @dataclass(frozen=True, slots=True)

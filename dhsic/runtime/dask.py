@@ -30,7 +30,7 @@ from dhsic.memory import PROCESS_BYTES, WorkerMemory, human
 from dhsic.runtime.base import AbstractRuntime, Job, Task
 from dhsic.runtime.mapping import Map, Watch, silent
 from dhsic.runtime.worker import Broadcast, greet, hold, other_versions, versions
-from dhsic.sources.base import AbstractSource
+from dhsic.sources import AbstractSource
 
 CLIENT_BYTES = 64 * 2**20  # data of this process that may travel to workers, once
 #: What shows that a scheduler does not answer.

@@ -35,7 +35,7 @@ from distributed import CancelledError, Future, KilledWorker
 from dhsic.errors import ClusterError, DhsicError
 from dhsic.runtime.base import Job, Task
 from dhsic.runtime.worker import WHERE, Broadcast, StateUnreachableError, fetched, run, versions
-from dhsic.sources.base import AbstractSource
+from dhsic.sources import AbstractSource
 
 if TYPE_CHECKING:
     from dhsic.runtime.dask import DaskRuntime

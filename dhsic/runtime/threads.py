@@ -24,7 +24,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  
 
 from dhsic.errors import InputError
 from dhsic.runtime.base import AbstractRuntime, Job, Task
-from dhsic.sources.base import AbstractSource
+from dhsic.sources import AbstractSource
 
 
 def _setter(library: Any) -> Callable[[int], object]:

@@ -34,8 +34,8 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.parameters import BYTES, HALVES, SCALING, Constraint, by, one_of, seed_of
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun
+from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import ArraySource, check_in_memory, check_turned
-from dhsic.sources.base import AbstractSource, Names
 from dhsic.sources.opening import open_source, take_features
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind

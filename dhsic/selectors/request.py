@@ -38,7 +38,7 @@ from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.parameters import HALVES, seed_of
 from dhsic.selectors.run import Groups, SelectionRun
-from dhsic.sources.base import AbstractSource
+from dhsic.sources import AbstractSource
 from dhsic.sources.opening import open_source
 from dhsic.sources.options import MissingChunks
 from dhsic.sources.views import ChecksummedSource

@@ -31,7 +31,7 @@ from dhsic.progress import Hook
 from dhsic.results import Order, Outcome
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads, single_blas_thread
-from dhsic.sources.base import AbstractSource
+from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import KEEPING, ValueKind, recoded
 from dhsic.storage.checkpoint import Checkpoint

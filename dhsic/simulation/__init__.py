@@ -20,7 +20,7 @@ from dhsic.errors import InputError
 from dhsic.runtime.threads import Threads, usable_cores
 from dhsic.simulation.haplotypes import SEGMENT, Cohort, Haplotypes, generator
 from dhsic.simulation.truth import Planted, TraitPlan, Truth, plant, truth_path
-from dhsic.sources.writing import chunk_width, create_array, write_array, written_aside
+from dhsic.sources.zarr import chunk_width, create_array, write_array, written_aside
 from dhsic.versions import VERSION
 
 Trait = Literal["binary", "quantitative"]

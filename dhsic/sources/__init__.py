@@ -1,0 +1,330 @@
+"""A source: m samples x d features that can be read a block of features at a time.
+
+Whatever the storage (NumPy, dask, xarray, Zarr, VCF Zarr), the rest of dhsic sees samples as
+rows, features as columns, one code for what is missing, and blocks made of whole chunks. It may
+hold booleans, integers and floats, no infinity; a fingerprint tells one matrix from another
+without reading the whole of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from dhsic._typing import Array, Index, Mask
+from dhsic.errors import DataError, InputError
+from dhsic.validation import WIDE, beyond_float, refuse_dtype
+
+if TYPE_CHECKING:
+    from dhsic.sources.zarr import ChunkedArray
+
+#: Chunks that a fingerprint reads, and features and samples of each at most.
+FINGERPRINT_CHUNKS, FINGERPRINT_FEATURES, FINGERPRINT_SAMPLES = 8, 4096, 4096
+
+
+def run_of(local: Index) -> slice | Index:
+    """Positions, ascending, as a slice where they follow each other: it copies nothing."""
+    if local.size and local[-1] - local[0] + 1 == local.size:
+        return slice(int(local[0]), int(local[-1]) + 1)
+    return local
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Features ``start:stop`` of a source, a whole number of chunks (or shards)."""
+
+    index: int
+    start: int
+    stop: int
+
+    @property
+    def width(self) -> int:
+        """Number of features c in the block."""
+        return self.stop - self.start
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Names:
+    """Names of features (d,) and samples (m,), and coordinates of features (d,), where known.
+
+    Each is an array, or a function that reads it when it is asked for. `key` gives what a
+    fingerprint takes for the names, by default the names themselves.
+    """
+
+    features: Array | Callable[[], Array | None] | None = None
+    samples: Array | Callable[[], Array | None] | None = None
+    coords: Mapping[str, Array] | Callable[[], Mapping[str, Array]] = field(default_factory=dict)
+    key: Callable[[], tuple[Array | None, ...]] | None = None
+
+
+class AbstractSource(ABC):
+    """A matrix of ``n_samples`` x ``n_features`` read in blocks of features.
+
+    Attributes
+    ----------
+    n_samples, n_features : int
+        Shape of the matrix, m and d.
+    dtype : numpy.dtype
+        What `read` returns: the stored dtype, never widened.
+    missing_code : int or None
+        The integer that stands for a missing value in what `read` returns; None where integers
+        have no such code. In floating data NaN is missing, whatever this says.
+    client_bytes : int
+        Bytes that would travel from this process for a worker to read the source: 0 when the
+        source opens itself again from a path or URL.
+    chunk_bytes : int
+        Bytes of a stored chunk once decoded, with what of it lies beyond the matrix; 0 without.
+    in_memory : bool
+        True when `read` costs no decoding.
+    dosages : bool
+        Whether the format says that values are copies of an allele; where it says nothing they
+        are looked at, see `dhsic.sources.values`.
+    keeps_codes : bool
+        Whether no number but `missing_code` stands for a missing value, by the format or the
+        caller; elsewhere values are looked at.
+    n_features_filtered : int
+        Features that the store has besides, and that are left out.
+    ploidy : int or None
+        Alleles of a full call, where values count alleles other than the reference.
+    names : Names
+        Names of features and samples, and coordinates of features that travel to the result.
+    chunked : ChunkedArray or None
+        The array of a Zarr store that is read, if it is one.
+    """
+
+    n_samples: int
+    n_features: int
+    dtype: Any
+    missing_code: int | None = None
+    client_bytes: int = 0
+    chunk_bytes: int = 0
+    in_memory: bool = False
+    dosages: bool = False
+    keeps_codes: bool = False
+    n_features_filtered: int = 0
+    ploidy: int | None = None
+    names: Names = Names()
+    chunked: ChunkedArray | None = None
+
+    @abstractmethod
+    def blocks(self, width: int) -> tuple[Block, ...]:
+        """Cut the features into blocks of about `width`, whole chunks (or shards) each.
+
+        The cut depends on the storage layout and `width` alone, never on the machine, so that
+        every runtime sums in the same order.
+        """
+
+    @abstractmethod
+    def read(self, block: Block, rows: Index | None = None) -> Array:
+        """Read a block: (m, c), Fortran-ordered (a feature is contiguous), in the stored dtype.
+
+        Only the samples `rows`, in this order; all by default.
+
+        Raises
+        ------
+        DataError
+            A chunk is missing, does not decode, or holds a value outside the domain. The
+            message names the array and the chunk.
+        """
+
+    def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
+        """Read some features of a block, by their position in it, ascending: (c', m), C-ordered.
+
+        By default the block is read and they are taken from it.
+        """
+        values: Array = self.read(block, rows).T[run_of(local)]
+        return values
+
+    def stored_width(self, block: Block) -> int:
+        """Features that are read from storage for a block."""
+        return block.width
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Hex digest of shape, dtype, layout, names and a sample of the data."""
+
+    @final
+    def feature_names(self) -> Array | None:
+        """Names of the features, an object array (d,), or None where the store has none."""
+        given = self.names.features
+        return given() if callable(given) else given
+
+    @final
+    def sample_names(self) -> Array | None:
+        """Names of the samples, an object array (m,), or None."""
+        given = self.names.samples
+        return given() if callable(given) else given
+
+    @final
+    def feature_coords(self) -> Mapping[str, Array]:
+        """Coordinates of the features that travel to the result, each (d,)."""
+        given = self.names.coords
+        return given() if callable(given) else given
+
+    def of_features(self, values: Array) -> Array:
+        """Of one value for each stored feature, those of the features here: all of them."""
+        return values
+
+    def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...] | None:
+        """Lazy blocks (dask arrays, (m, c) each) that a cluster should compute, or None.
+
+        A source that is itself a graph on the cluster answers with its parts; the runtime
+        hands them, computed, to `with_pieces` on the worker.
+        """
+        del blocks
+        return None
+
+    def with_pieces(self, blocks: tuple[Block, ...], arrays: tuple[Array, ...]) -> AbstractSource:
+        """Return a source that reads `blocks` from arrays already at hand."""
+        raise TypeError(f"{type(self).__name__} has no lazy pieces: {len(blocks)}, {len(arrays)}")
+
+
+#: Blocks in a matrix, at most: each is a task of every pass, and a scheduler spends 1 ms on one.
+MOST_BLOCKS = 10_000
+
+
+def group_chunks(edges: Index, width: int) -> tuple[Block, ...]:
+    """Group chunks with boundaries `edges` into blocks of at most `width` features.
+
+    A chunk is never cut, and a matrix never has more than `MOST_BLOCKS` blocks, so a block is
+    wider than `width` where chunks are, or where the matrix is very wide.
+
+    Examples
+    --------
+    >>> [(b.start, b.stop) for b in group_chunks(np.array([0, 4, 8, 12, 14]), 9)]
+    [(0, 8), (8, 14)]
+    """
+    n_chunks = len(edges) - 1
+    fewest = -(-n_chunks // MOST_BLOCKS)
+    blocks: list[Block] = []
+    at = 0
+    while at < n_chunks:
+        fits = int(np.searchsorted(edges, edges[at] + width, side="right")) - 1
+        to = min(max(fits, at + fewest), n_chunks)
+        blocks.append(Block(len(blocks), int(edges[at]), int(edges[to])))
+        at = to
+    return tuple(blocks)
+
+
+def even_blocks(n_features: int, width: int) -> tuple[Block, ...]:
+    """Blocks of `width` features, the last one ragged, of what has no chunks.
+
+    >>> [(b.start, b.stop) for b in even_blocks(5, 2)]
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    edges = regular_edges(n_features, width).tolist()
+    return tuple(Block(i, a, b) for i, (a, b) in enumerate(pairwise(edges)))
+
+
+def regular_edges(size: int, chunk: int) -> Index:
+    """Boundaries of chunks of one size, the last one ragged."""
+    return np.append(np.arange(0, size, chunk, dtype=np.int64), size)
+
+
+def row_span(rows: Index | None, n_samples: int) -> slice:
+    """The shortest range of samples that holds `rows`: what has to be read for them."""
+    if rows is None:
+        return slice(0, n_samples)
+    return slice(int(rows.min()), int(rows.max()) + 1) if len(rows) else slice(0, 0)
+
+
+def take_rows(values: Array, rows: Index | None, span: slice) -> Array:
+    """Keep `rows` of features-first `values` (c, m, ...), which hold the samples of `span`."""
+    return values if rows is None else np.take(values, rows - span.start, axis=1)
+
+
+def fingerprint(source: AbstractSource, edges: Index, layout: Any) -> str:
+    """Digest shape, dtype, layout, names, and checksums of up to eight chunks.
+
+    Chunks end at `edges` along the features; whatever else tells stores apart is in the repr of
+    `layout`.
+    """
+    shape = (source.n_samples, source.n_features)
+    digest = hashlib.sha256(repr((shape, str(source.dtype), source.missing_code, layout)).encode())
+    key = source.names.key
+    for part in key() if key else (source.feature_names(), source.sample_names()):
+        if part is None:
+            digest.update(b"-")
+        else:
+            is_text = part.dtype.kind not in "biuf"
+            digest.update("\0".join(map(str, part)).encode() if is_text else part.tobytes())
+    chosen = np.unique(np.linspace(0, len(edges) - 2, FINGERPRINT_CHUNKS).astype(np.int64))
+    is_tall = source.n_samples > FINGERPRINT_SAMPLES
+    rows = np.arange(FINGERPRINT_SAMPLES, dtype=np.int64) if is_tall else None
+    for index in chosen:
+        start, stop = int(edges[index]), int(edges[index + 1])
+        block = Block(int(index), start, min(stop, start + FINGERPRINT_FEATURES))
+        values: Any = source.read(block, rows).T  # C-ordered, so its bytes are in order
+        digest.update(zlib.crc32(values).to_bytes(4, "big"))
+    return digest.hexdigest()
+
+
+#: Says where a value is stored: (feature, sample) -> ", in chunk 'c/0/0' of ...".
+Place = Callable[[int, int], str]
+
+
+def check_dtype(dtype: Any, what: str) -> None:
+    """Refuse what is not a number on a line: complex, text, dates, objects."""
+    if np.dtype(dtype).kind not in "biuf":
+        refuse_dtype(dtype, what)
+
+
+def check_shape(shape: tuple[int, ...], what: str) -> None:
+    """Refuse what is not a matrix, or is an empty one."""
+    check_matrix(shape, what)
+    if 0 in shape:
+        raise InputError(f"{what} has shape {shape}, so it is empty. Pass a matrix with values.")
+
+
+def check_matrix(shape: tuple[int, ...], what: str) -> None:
+    """Refuse what has not two axes."""
+    if len(shape) != 2:
+        raise InputError(
+            f"{what} has shape {shape}; a matrix has two axes, samples and features. Reshape your "
+            "data, or select other axes away; a single feature is X.reshape(-1, 1)."
+        )
+
+
+def check_finite(
+    values: Array, block: Block, rows: Index | None, place: Place | None, missing_code: int | None
+) -> None:
+    """Refuse what float64 does not hold in features-first `values` (c, m).
+
+    Infinities; integers of which it has not every digit, but for the one that means missing. NaN
+    passes, it means missing.
+    """
+    if values.dtype.kind in "iu" and values.dtype.itemsize == WIDE:
+        wide: Mask = beyond_float(values)
+        if missing_code is not None:
+            wide &= values != missing_code
+        why = (
+            "; float64, in which features are compared, holds every integer to 2**53 only, and the "
+            "digits beyond would be lost. Leave out what is a name and no number, or subtract an "
+            "offset."
+        )
+        refuse_any(wide, values, block, rows, place, why)
+    if values.dtype.kind == "f":
+        why = (
+            "; values are finite, and missing ones NaN. Mend what wrote it, or replace infinities "
+            "by NaN."
+        )
+        refuse_any(np.isinf(values), values, block, rows, place, why)
+
+
+def refuse_any(
+    bad: Mask, values: Array, block: Block, rows: Index | None, place: Place | None, why: str
+) -> None:
+    """Refuse a block (c, m, ...) any values (c, m) of which are bad; the first one is named."""
+    if not bad.any():
+        return
+    c, i = (int(k) for k in np.argwhere(bad)[0])
+    feature, sample = block.start + c, i if rows is None else int(rows[i])
+    where = "" if place is None else place(feature, sample)
+    raise DataError(f"Feature {feature} of sample {sample} is {values[c, i]}{where}{why}")

@@ -16,7 +16,7 @@ from zarr.storage import StorePath
 
 from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
-from dhsic.sources.base import Names
+from dhsic.sources import Names
 from dhsic.sources.options import MissingChunks, OpenOptions, text
 from dhsic.sources.stores import metadata_of
 from dhsic.sources.zarr import ChunkedArray, Node, ZarrSource, child, group_at, place_of, read_array

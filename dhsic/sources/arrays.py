@@ -14,7 +14,7 @@ import xarray as xr
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
-from dhsic.sources.base import (
+from dhsic.sources import (
     AbstractSource,
     Block,
     Names,

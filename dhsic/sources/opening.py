@@ -20,9 +20,9 @@ from zarr.storage import StorePath
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
+from dhsic.sources import AbstractSource, Names, check_dtype
 from dhsic.sources.anndata import AnnDataStore, open_anndata, refuse_mudata
 from dhsic.sources.arrays import check_chunks, names_along, open_in_memory, open_xarray
-from dhsic.sources.base import AbstractSource, Names, check_dtype
 from dhsic.sources.options import MissingChunks, OpenOptions, PloidyPolicy, naming_array, text
 from dhsic.sources.stores import UNKNOWN_DTYPE, ArchiveStore, FolderStore, file_bytes, metadata_of
 from dhsic.sources.vcz import POSITION, Variants, holds_calls, open_calls, passing

@@ -16,7 +16,7 @@ import numpy as np
 
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError
-from dhsic.sources.base import AbstractSource
+from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import missing_mask
 from dhsic.sources.views import RecodedSource
 

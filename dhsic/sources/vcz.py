@@ -25,7 +25,7 @@ from zarr.storage import StorePath
 
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError, InputError
-from dhsic.sources.base import AbstractSource, Block, Names, check_finite, refuse_any
+from dhsic.sources import AbstractSource, Block, Names, check_finite, refuse_any
 from dhsic.sources.options import MissingChunks, OpenOptions, PloidyPolicy, text
 from dhsic.sources.views import SubsetSource
 from dhsic.sources.zarr import (

@@ -21,7 +21,7 @@ import numpy as np
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
-from dhsic.sources.base import AbstractSource, Block, Names
+from dhsic.sources import AbstractSource, Block, Names
 
 #: Coordinate of features that are some of a store's: their positions there.
 STORED = "stored_feature"

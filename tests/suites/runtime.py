@@ -12,7 +12,7 @@ import pytest
 from dhsic.errors import DataError
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.runtime.threads import Threads
-from dhsic.sources.base import AbstractSource, Block
+from dhsic.sources import AbstractSource, Block
 
 
 class Ramp(AbstractSource):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from dhsic.sources.base import AbstractSource
+from dhsic.sources import AbstractSource
 
 PICKLED = 20_000  # bytes of a source that opens itself again
 
