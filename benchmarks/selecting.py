@@ -17,8 +17,9 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import label_matrix
 from dhsic.lowrank import Nystrom
 from dhsic.passes.dependence import Choices
-from dhsic.passes.lowrank import LowRankScorer, ScoreLowRank
+from dhsic.passes.lowrank import LowRankScorer
 from dhsic.passes.scaled import ScaledReader
+from dhsic.passes.task import ScoreLowRank
 from dhsic.runtime.threads import Threads, single_blas_thread
 
 

@@ -7,7 +7,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,9 @@ SLACK_BYTES = 96 << 20
 #: What a worker process of Dask holds with dhsic loaded; and states that it keeps, this round's and
 #: the last one's.
 PROCESS_BYTES, STATES = 240 << 20, 2
+#: m x m matrices of a state at its largest: W and G, for the definition. And part of the driver's
+#: matrices of low rank that a state may be.
+SQUARES_SENT, OF_LOW_RANK = 2, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,26 @@ class MemoryEstimate:
         }
         told = ", ".join(f"{human(size)} for {what}" for what, size in parts.items() if size)
         return f"at most {human(self.total)} ({told})"
+
+    def on_worker(
+        self, limit: int | None, m: int, survivors: int, state_bytes: int | None
+    ) -> MemoryEstimate:
+        """Of a worker that has as many threads as this process.
+
+        Parameters
+        ----------
+        m, survivors : int
+            Samples, and bytes of survivors that it keeps where the limit leaves them.
+        state_bytes : int or None
+            What is broadcast; where it is not known bounded by what the driver holds.
+        """
+        if state_bytes is None:
+            squares = SQUARES_SENT * 8 * m * m if self.squares else 0
+            state_bytes = max(squares, self.landmarks // OF_LOW_RANK)
+        states = STATES * state_bytes
+        needed = MemoryEstimate(PROCESS_BYTES, tasks=self.tasks, states=states, blocks=self.blocks)
+        room = survivors if limit is None else max(0, min(survivors, limit - needed.total))
+        return replace(needed, survivors=room if self.survivors else 0)
 
     def allowed(self, limit: int | None) -> int:
         """Bytes that the process may have: `limit`, or what is available."""

@@ -27,8 +27,7 @@ from dhsic.kernels import Gaussian, Laplace, Linear, Polynomial, resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import label_matrix
 from dhsic.passes.dependence import Choices, SourceDependence
-from dhsic.passes.lowrank import LowRankScorer
-from dhsic.passes.planning import EnginePlan
+from dhsic.passes.lowrank import EnginePlan, LowRankScorer
 from dhsic.passes.refinement import Singles
 from dhsic.passes.scaled import ScaledReader
 from dhsic.runtime.dask import DaskRuntime
@@ -42,7 +41,6 @@ FEW = {
     "landmarks.FEWEST_CHECKS": 12,
     "landmarks.LANDMARK_EPOCH": 4,
     "lowrank.ALWAYS_EXACT": 30,
-    "planning.ALWAYS_EXACT": 30,
     "refinement.PROBED": 16,
     "lowrank.SAMPLE_MOST": 100,
     "lowrank.SAMPLE_FEWEST": 30,
@@ -277,7 +275,7 @@ def test_landmarks_grow_to_all_samples_and_then_comes_the_exact_engine(small):
 
 def test_a_tolerance_that_is_missed_is_told(small, monkeypatch):
     """Where no m x m matrix may be made landmarks are doubled, and what is left is said."""
-    monkeypatch.setattr("dhsic.passes.planning.MOST_SAMPLES", 50)
+    monkeypatch.setattr("dhsic.passes.lowrank.MOST_SAMPLES", 50)
     X, trait = populations(200, 500)
     with pytest.warns(UserWarning, match="rounds more of the features that left are likely"):
         result = fit(X, trait > np.median(trait), tolerance=0.01).result_
@@ -368,7 +366,7 @@ def test_a_run_that_goes_on_gives_the_same_bits(small, draw, kernel, regime, tmp
     y = trait > np.median(trait)
     options = {"kernel": kernel, "step": 0.35, **REGIMES[regime]}
     if "most samples" in options:
-        monkeypatch.setattr("dhsic.passes.planning.MOST_SAMPLES", options.pop("most samples"))
+        monkeypatch.setattr("dhsic.passes.lowrank.MOST_SAMPLES", options.pop("most samples"))
     # Which round it is that scores for a linear kernel depends on where the run was stopped.
     but = ("seconds", "engine", "products_float64") if kernel == "linear" else ("seconds",)
     whole = fit(X, y, checkpoint=tmp_path / "run", progress=copy_rounds(tmp_path), **options)
@@ -456,8 +454,8 @@ path, options = sys.argv[1], json.loads(sys.argv[2])
 source = dhsic.open_source(path, sample_dim="samples", missing_code=-1)
 y = np.load(sys.argv[3])
 if options.pop("no squares", False):
-    import dhsic.passes.planning
-    dhsic.passes.planning.MOST_SAMPLES = 50
+    import dhsic.passes.lowrank
+    dhsic.passes.lowrank.MOST_SAMPLES = 50
 model = dhsic.BAHSIC(5, progress=False, **options).fit(source, y)
 result = model.result_
 engines = str(result["round_engine"].values)
@@ -528,7 +526,7 @@ def test_plan(approx, kernel, m, d, is_low_rank, eager, may_square):
 
 def test_given_labels_of_many_samples_stay_exact(monkeypatch):
     """Their factor would take longer than the run."""
-    monkeypatch.setattr("dhsic.passes.planning.MOST_DECOMPOSED", 30)
+    monkeypatch.setattr("dhsic.passes.lowrank.MOST_DECOMPOSED", 30)
     for m, thin in ((20, True), (40, False)):
         assert EnginePlan.of("auto", Gaussian(), m, 10**9, "precomputed").is_low_rank == thin
         assert EnginePlan.of("auto", Gaussian(), m, 10**9, "balanced").is_low_rank
@@ -538,7 +536,7 @@ def test_given_labels_of_many_samples_stay_exact(monkeypatch):
 @pytest.mark.parametrize("kernel", ["gaussian", "linear", "polynomial"])
 def test_tall_data_are_ranked_as_by_definition(monkeypatch, rng, kernel, estimator):
     """Few features of many samples, where low rank is taken because m x m is too large."""
-    monkeypatch.setattr("dhsic.passes.planning.MOST_SAMPLES", 30)
+    monkeypatch.setattr("dhsic.passes.lowrank.MOST_SAMPLES", 30)
     X = rng.standard_normal((40, 6))
     y = X[:, 2] + 0.7 * X[:, 5] ** 2 + 0.2 * rng.standard_normal(40) > 0.5
     Z = ((X - X.mean(axis=0)) / X.std(axis=0)).tolist()
@@ -555,7 +553,7 @@ def by(options):
 
 
 def test_a_tall_run_is_resumed_and_the_same_on_a_cluster(monkeypatch, rng, client, tmp_path):
-    monkeypatch.setattr("dhsic.passes.planning.MOST_SAMPLES", 50)
+    monkeypatch.setattr("dhsic.passes.lowrank.MOST_SAMPLES", 50)
     X = rng.standard_normal((120, 20))
     y = (X[:, 2] + 0.2 * rng.standard_normal(120) > 0).astype(int)
 
@@ -592,7 +590,6 @@ def test_tall_data_fit_where_their_kernel_matrix_does_not():
 def test_what_is_chosen_is_told(small, monkeypatch):
     X, trait = populations(100, 400)
     exact = fit(X, trait, "auto")
-    monkeypatch.setattr("dhsic.passes.planning.CHEAP", 1e6)
     monkeypatch.setattr("dhsic.passes.lowrank.CHEAP", 3e6)
     both = fit(X, trait, "auto")
     by_rank = [str(e).startswith("low rank") for e in both.result_["round_engine"].values]

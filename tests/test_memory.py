@@ -12,7 +12,7 @@ import dhsic
 from dhsic.errors import MemoryBudgetError
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.memory import SLACK_BYTES, MemoryEstimate, available_bytes, human, task_bytes
-from dhsic.passes.planning import EnginePlan, memory_of
+from dhsic.passes.lowrank import EnginePlan
 from dhsic.passes.reader import COMPACT_BYTES
 from dhsic.runtime.threads import Threads
 from dhsic.sources.arrays import ArraySource
@@ -91,7 +91,7 @@ def test_promise_grows_with_what_it_is_for():
     exact, lowrank = EnginePlan(False, False, True), EnginePlan(True, True, False)
     with Threads(2) as runtime:
         small, large, thin = (
-            memory_of(plan, source, runtime, kernel, m, GB)[0]
+            plan.memory(source, runtime, kernel, m, GB)[0]
             for plan, m in ((exact, 1000), (exact, 4000), (lowrank, 4000))
         )
     assert large.squares == 16 * small.squares
@@ -103,9 +103,9 @@ def test_survivors_get_what_the_limit_leaves_them():
     source = ArraySource(np.zeros((1000, 600_000), dtype=np.int8))
     plan, kernel = EnginePlan.of("exact", Gaussian(), 1000, 600_000), Gaussian()
     with Threads(2) as runtime:
-        ample, budget = memory_of(plan, source, runtime, kernel, 1000, 1 << 40)
+        ample, budget = plan.memory(source, runtime, kernel, 1000, 1 << 40)
         limit = ample.total - (200 << 20)
-        tight, less = memory_of(plan, source, runtime, kernel, 1000, limit)
+        tight, less = plan.memory(source, runtime, kernel, 1000, limit)
 
     assert budget is None
     assert less is not None

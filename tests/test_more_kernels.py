@@ -52,7 +52,7 @@ from dhsic.kernels.statistic import (
     zero_upper,
 )
 from dhsic.namespace import host
-from dhsic.passes.planning import EnginePlan
+from dhsic.passes.lowrank import EnginePlan
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 

@@ -13,26 +13,36 @@ cheap. From there on nothing is approximated any more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.accelerator import wanted_device
 from dhsic.engines.certificate import EXACT, Certificate, certify, row_errors
-from dhsic.engines.levels import gains_from_sums
+from dhsic.engines.final import FAMILIES
 from dhsic.engines.lowrank import LONGEST_LOW_RANK, LowRank, SampledRows, orders_for
 from dhsic.engines.question import LowRankQuestion, Question, RoundState
 from dhsic.engines.refine import in_low_rank
+from dhsic.kernels import check_approx
 from dhsic.kernels.bandwidth import BandwidthStats
+from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.labels import MOST_DECOMPOSED
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import BaseRows, LandmarkStats
 from dhsic.lowrank.factorizers import Spectral
 from dhsic.lowrank.residuals import predictive
-from dhsic.memory import release_pages
+from dhsic.memory import (
+    VECTORS,
+    MemoryEstimate,
+    fitted,
+    release_pages,
+    resident_bytes,
+    square_bytes,
+    task_bytes,
+)
 from dhsic.passes.dependence import (
     NO_ERROR,
     AbstractScorer,
@@ -40,11 +50,23 @@ from dhsic.passes.dependence import (
     ExactScorer,
     LastingGains,
 )
-from dhsic.passes.landmarks import LandmarkSum, MeasureLandmarks
+from dhsic.passes.execution import HOME_BYTES
+from dhsic.passes.landmarks import (
+    LandmarkSum,
+    LandmarkSums,
+    MeasureLandmarks,
+    check_number,
+    first_number,
+    most_number,
+)
+from dhsic.passes.reader import COMPACT_BYTES, COMPACTING, block_bytes
 from dhsic.passes.refinement import Singles, Threshold
 from dhsic.passes.scaled import ScaledReader
-from dhsic.passes.task import AbstractPass, Tile, cut, placed, tile_height
-from dhsic.sources.scaling import Codes, Scaling, code_values, scaling_of
+from dhsic.passes.sums import FEW_LEAVING, SQUARE_EPOCH
+from dhsic.passes.task import Cost, ScoreLowRank, Sum, scoring_cost
+from dhsic.runtime.base import AbstractRuntime
+from dhsic.sources import AbstractSource
+from dhsic.sources.scaling import Scaling
 
 #: Directions that a factor may have, of which those are kept that predict other rows.
 DIRECTIONS = 32
@@ -56,10 +78,11 @@ CHEAP = 3e10
 MOST_SAMPLES = 6000
 #: Up to so many features left K has many directions, one wrong one counts, and exact is cheap.
 ALWAYS_EXACT = 1024
-#: Entries of genotypes that are scored at a time: few calls, for threads take turns between them.
-CODE_ENTRIES = 1 << 23
 #: Features of the sample, at most and at least, and its entries.
 SAMPLE_MOST, SAMPLE_FEWEST, SAMPLE_ENTRIES = 4096, 64, 1 << 25
+#: Matrices of low rank, b x m in float64 (statistic, kernel rows, factors), and copies of the
+#: sample of its certificate in float32.
+LOW_RANK, SAMPLES = 4, 4
 
 
 def sample_size(m: int) -> int:
@@ -76,6 +99,87 @@ def exact_takes_over(m: int, n_features: int, *, eager: bool) -> bool:
     """Whether a round of so many features is for the exact engine, where that may be used."""
     cheap = flops_of_round(m, n_features) <= CHEAP
     return n_features <= ALWAYS_EXACT or (eager and cheap)
+
+
+@dataclass(frozen=True)
+class EnginePlan:
+    """Engines of a run.
+
+    Attributes
+    ----------
+    is_low_rank : bool
+        Low rank at first.
+    eager : bool
+        Exact as soon as that is cheap.
+    may_square : bool
+        Whether m x m matrices may be made.
+    """
+
+    is_low_rank: bool
+    eager: bool
+    may_square: bool
+
+    @staticmethod
+    def of(
+        approx: str, kernel: AbstractKernel, m: int, d: int, label_kernel: str = "auto"
+    ) -> EnginePlan:
+        """Plan of a run with m samples and d features.
+
+        ``approx="auto"`` begins in low rank where a round by the exact engine is not cheap (for a
+        kernel that takes one round, ten of them), and wherever m x m matrices would be too large;
+        never with labels that cannot be factored or a kernel that low rank does not know. It goes
+        by the sizes alone and not by the memory that is there: a run is the same on all machines.
+        """
+        check_approx(kernel, approx)
+        rounds = 0.1 if kernel.is_additive else 1.0
+        wide = rounds * flops_of_round(m, d) > CHEAP and d > ALWAYS_EXACT
+        able = kernel.low_rank and (label_kernel != "precomputed" or m <= MOST_DECOMPOSED)
+        low_rank = approx == "lowrank" or (approx == "auto" and able and (wide or m > MOST_SAMPLES))
+        return EnginePlan(low_rank, approx == "auto", not low_rank or m <= MOST_SAMPLES)
+
+    def n_landmarks(self, m: int) -> int:
+        """Most landmarks in low rank, check rows included, before it is all samples."""
+        n = first_number(m)
+        while 2 * n <= most_number(m) and not self.may_square:
+            n *= 2
+        return min(m, n + check_number(m)) if self.is_low_rank else 0
+
+    def costs(self, kernel: AbstractKernel, m: int) -> list[Cost]:
+        """Of passes that a run may come to."""
+        exact = [Sum(kernel.sums).cost(m), scoring_cost(kernel, m)] if self.may_square else []
+        rows = np.arange(self.n_landmarks(m))
+        return [*exact, LandmarkSums(rows).cost(m)] if rows.size else exact
+
+    def memory(
+        self,
+        source: AbstractSource,
+        runtime: AbstractRuntime,
+        kernel: AbstractKernel,
+        m: int,
+        limit: int | None,
+    ) -> tuple[MemoryEstimate, int | None]:
+        """Memory of a run at most, and how much of it survivors get if that is less."""
+        stored = m * source.n_features * np.dtype(source.dtype).itemsize
+        costs, n_landmarks = self.costs(kernel, m), self.n_landmarks(m)
+        tile, result = max(cost.tile for cost in costs), max(cost.result for cost in costs)
+        sampled = sample_size(m) * m if n_landmarks else 0
+        n_bases = FAMILIES[kernel.scored_by].bases or kernel.exact_order or 1
+        tasks = task_bytes(runtime.n_here, block_bytes(source, m), tile, result)
+
+        def promised(budget: int) -> MemoryEstimate:
+            held = min(stored, HOME_BYTES if runtime.is_remote else budget)
+            # Survivors are copied when so few are left; those that leave are in memory besides.
+            copied = held // (COMPACTING if self.is_low_rank else SQUARE_EPOCH)
+            return MemoryEstimate(
+                process=resident_bytes(),
+                squares=square_bytes(m, n_bases) if self.may_square else 0,
+                survivors=held + copied + FEW_LEAVING * m * 8,
+                vectors=VECTORS * 8 * source.n_features,
+                landmarks=LOW_RANK * 8 * n_landmarks * m + SAMPLES * 4 * sampled,
+                **tasks,
+            )
+
+        return fitted(promised, COMPACT_BYTES, stored, limit)
 
 
 class LowRankScorer(AbstractScorer):
@@ -264,56 +368,6 @@ class LowRankScorer(AbstractScorer):
 def _rank(state: RoundState) -> int:
     """Most directions of a base matrix."""
     return max(len(forms.theta) for forms in state.A.values())
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreLowRank(AbstractPass):
-    """Gains by matrices of low rank, (c,).
-
-    Jobs of nothing but genotypes come without scaling, most of what would have to be sent: how
-    often each code occurs says all of it.
-    """
-
-    state: RoundState
-    dtype: Any = np.float32
-    standardize: bool = True
-    device: str | None = field(default_factory=wanted_device)
-
-    def over(self, blocks: Iterator[Tile], m: int) -> Float:
-        Y = self._sides()
-        gains: list[Float] = []
-        for tile in cut(blocks, max(1, CODE_ENTRIES // m)):
-            codes = None if Y is None else tile.codes
-            if codes is None or Y is None:
-                gains += self._of_values(tile)
-            else:
-                gains.append(self._of_codes(codes, Y))
-        return np.concatenate(gains)
-
-    def _of_values(self, tile: Tile) -> Iterator[Float]:
-        """Gains of features that are standardised, a tile at a time."""
-        (state, moved), (c, m) = placed(self.device, self.state), tile.raw.shape
-        for part in tile.cut(tile_height(m) if moved is None else c):
-            X = part.values(self.dtype)
-            yield LowRank(dtype=self.dtype).score(
-                state, X if moved is None else moved(X), part.facts
-            )
-
-    def _sides(self) -> Array | None:
-        """Y and ones side by side, (m, R + 1), where sums over levels give the gain."""
-        if not self.state.kernel.is_product:
-            return None
-        Y = self.state.A[0].Y
-        return np.column_stack([Y.T, np.ones(Y.shape[1], dtype=Y.dtype)])
-
-    def _of_codes(self, codes: Codes, Y: Array) -> Float:
-        """Gains of genotypes."""
-        state, U = self.state, codes.sums(Y)
-        counts = np.rint(U[..., -1])
-        values = code_values(scaling_of(counts, standardize=self.standardize))
-        theta = state.A[0].theta
-        gains = gains_from_sums(U[..., :-1], counts, values, theta, state.kernel, state.sigma)
-        return gains * state.scale
 
 
 class Sample:

@@ -19,17 +19,31 @@ import numpy as np
 from dhsic._typing import Array, Float, Index
 from dhsic.accelerator import accelerator, wanted_device
 from dhsic.engines import AbstractEngine
-from dhsic.engines.question import FeatureStats
+from dhsic.engines.final import FAMILIES
+from dhsic.engines.levels import gains_from_sums
+from dhsic.engines.lowrank import LowRank
+from dhsic.engines.question import FeatureStats, RoundState
+from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import AbstractSums, zero_upper
+from dhsic.linalg.quadratic import PANEL, form_flops
 from dhsic.runtime.base import Job
 from dhsic.sources import AbstractSource
-from dhsic.sources.scaling import Codes, Scaling, measure, standardise
+from dhsic.sources.scaling import (
+    Codes,
+    Scaling,
+    code_values,
+    measure,
+    scaling_of,
+    standardise,
+)
 
 #: Features of a tile: standardised values, product and left functions stay in the cache. And tiles
 #: of a task of the exact engine, in float64: values, functions, products.
 TILE, TILES = 384, 8
 #: Entries of a tile in low rank, 4 MiB in float32, and the most features of one.
 TILE_ENTRIES, WIDEST = 1 << 20, 512
+#: Entries of genotypes that are scored at a time: few calls, for threads take turns between them.
+CODE_ENTRIES = 1 << 23
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +278,74 @@ class Score(AbstractPass):
             X = tile.values(self.dtype)
             gains.append(self.engine.score(state, X if moved is None else moved(X), tile.facts))
         return np.concatenate(gains)
+
+
+def scoring_cost(
+    kernel: AbstractKernel, m: int, forms: float = 1.0, dtype: Any = "float32"
+) -> Cost:
+    """Of so many quadratic forms a feature by the exact engine.
+
+    A triangle is sent for each base of an expansion that has an order of its own.
+    """
+    itemsize, family = np.dtype(dtype).itemsize, FAMILIES[kernel.scored_by]
+    flops = form_flops(m) * forms
+    return Cost(
+        float32=flops if itemsize == 4 else 0.0,
+        float64=flops if itemsize == 8 else 0.0,
+        values=m,
+        state=(kernel.exact_order or 1) * itemsize * (m * (m + PANEL) // 2 + m),
+        tile=max(exact_tile(m, family.tiles or TILES), 8 * family.squares * m * m),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreLowRank(AbstractPass):
+    """Gains by matrices of low rank, (c,).
+
+    Jobs of nothing but genotypes come without scaling, most of what would have to be sent: how
+    often each code occurs says all of it.
+    """
+
+    state: RoundState
+    dtype: Any = np.float32
+    standardize: bool = True
+    device: str | None = field(default_factory=wanted_device)
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Float:
+        Y = self._sides()
+        gains: list[Float] = []
+        for tile in cut(blocks, max(1, CODE_ENTRIES // m)):
+            codes = None if Y is None else tile.codes
+            if codes is None or Y is None:
+                gains += self._of_values(tile)
+            else:
+                gains.append(self._of_codes(codes, Y))
+        return np.concatenate(gains)
+
+    def _of_values(self, tile: Tile) -> Iterator[Float]:
+        """Gains of features that are standardised, a tile at a time."""
+        (state, moved), (c, m) = placed(self.device, self.state), tile.raw.shape
+        for part in tile.cut(tile_height(m) if moved is None else c):
+            X = part.values(self.dtype)
+            yield LowRank(dtype=self.dtype).score(
+                state, X if moved is None else moved(X), part.facts
+            )
+
+    def _sides(self) -> Array | None:
+        """Y and ones side by side, (m, R + 1), where sums over levels give the gain."""
+        if not self.state.kernel.is_product:
+            return None
+        Y = self.state.A[0].Y
+        return np.column_stack([Y.T, np.ones(Y.shape[1], dtype=Y.dtype)])
+
+    def _of_codes(self, codes: Codes, Y: Array) -> Float:
+        """Gains of genotypes."""
+        state, U = self.state, codes.sums(Y)
+        counts = np.rint(U[..., -1])
+        values = code_values(scaling_of(counts, standardize=self.standardize))
+        theta = state.A[0].theta
+        gains = gains_from_sums(U[..., :-1], counts, values, theta, state.kernel, state.sigma)
+        return gains * state.scale
 
 
 def placed(device: str | None, state: Any) -> tuple[Any, Callable[[Array], Array] | None]:

@@ -27,13 +27,12 @@ from dhsic.memory import human
 from dhsic.passes.forward import JOINING_LANDMARKS
 from dhsic.passes.groups import Membership
 from dhsic.passes.landmarks import LandmarkSum, MeasureLandmarks, first_number
-from dhsic.passes.lowrank import Sample, exact_takes_over
+from dhsic.passes.lowrank import EnginePlan, Sample, exact_takes_over
 from dhsic.passes.once import Judge
-from dhsic.passes.planning import EnginePlan, exact_scoring
 from dhsic.passes.refinement import AbstractCandidates, Singles
 from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum
-from dhsic.passes.task import Cost, Measure
+from dhsic.passes.task import Cost, Measure, scoring_cost
 from dhsic.plans.dry import AllVary, Assumed, CountedSums, DryRun, Move, Step, Unread
 from dhsic.selectors.bahsic import AbstractElimination, KernelSelector
 from dhsic.selectors.fohsic import FOHSIC
@@ -317,7 +316,7 @@ class ExactRounds:
         """Score so many of S, evenly spread, by so many products each."""
         places = np.linspace(0, S.size - 1, max(1, round(share * S.size))).astype(np.int64)
         some = S if share == 1.0 else S[places]
-        cost = exact_scoring(self.kernel, self.m, products, dtype)
+        cost = scoring_cost(self.kernel, self.m, products, dtype)
         self.data.results(Assumed(cost), self.data.jobs(some), aloud=False)
 
     def _steps(self, n: int) -> tuple[tuple[float, float, str], ...]:

@@ -34,8 +34,7 @@ from dhsic.passes.dependence import (
     SourceDependence,
 )
 from dhsic.passes.groups import OPEN_GROUPS, Membership
-from dhsic.passes.lowrank import MOST_SAMPLES, LowRankScorer
-from dhsic.passes.planning import EnginePlan, memory_of
+from dhsic.passes.lowrank import MOST_SAMPLES, EnginePlan, LowRankScorer
 from dhsic.passes.refinement import AbstractCandidates, Singles
 from dhsic.passes.scaled import ScaledReader
 from dhsic.progress import Progress
@@ -194,9 +193,8 @@ class KernelSelector(Selector, Generic[D]):
     def _fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         """Memory as of `fitted`, with the statistics of the groups that are under way."""
         m, plan = run.n_samples, self.engines(run, self.approx)
-        source, runtime = run.source, run.runtime
-        needed, budget = memory_of(plan, source, runtime, self._kernel, m, run.memory)
-        n_open = 0 if run.groups is None else (OPEN_GROUPS + 4) * runtime.n_here
+        needed, budget = plan.memory(run.source, run.runtime, self._kernel, m, run.memory)
+        n_open = 0 if run.groups is None else (OPEN_GROUPS + 4) * run.runtime.n_here
         return replace(needed, tasks=needed.tasks + n_open * 8 * m * m), budget
 
     def _parts(

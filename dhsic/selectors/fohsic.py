@@ -19,8 +19,7 @@ from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.memory import MemoryEstimate
 from dhsic.passes.forward import SourceForward
 from dhsic.passes.landmarks import PRODUCTS
-from dhsic.passes.lowrank import MOST_SAMPLES
-from dhsic.passes.planning import EnginePlan
+from dhsic.passes.lowrank import MOST_SAMPLES, EnginePlan
 from dhsic.results import Order
 from dhsic.selectors.bahsic import KernelSelector
 from dhsic.selectors.parameters import one_of

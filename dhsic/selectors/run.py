@@ -23,7 +23,7 @@ from dhsic.errors import InputError
 from dhsic.hsic import checked_weights
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.labels import SELF, LabelMatrix, label_matrix
-from dhsic.memory import PROCESS_BYTES, STATES, MemoryEstimate, WorkerMemory
+from dhsic.memory import MemoryEstimate, WorkerMemory
 from dhsic.passes.groups import Membership
 from dhsic.passes.once import look_at
 from dhsic.passes.reader import COMPACT_BYTES
@@ -109,10 +109,6 @@ class Groups:
 
 
 logger = logging.getLogger("dhsic")
-
-#: m x m matrices of a state at its largest: W and G, for the definition. And part of the driver's
-#: matrices of low rank that a state may be.
-SQUARES_SENT, OF_LOW_RANK = 2, 8
 
 
 class Unkept:
@@ -253,18 +249,9 @@ class SelectionRun:
         """
         memory, m = memory or WorkerMemory(), self.n_samples
         alone = replace(self, runtime=Threads(memory.n_threads), memory=1 << 62)
-        here = self.selector.fitted(alone)[0]
-        if state_bytes is None:  # by what its driver holds
-            squares = SQUARES_SENT * 8 * m * m if here.squares else 0
-            state_bytes = max(squares, here.landmarks // OF_LOW_RANK)
         stored = m * self.source.n_features * np.dtype(self.source.dtype).itemsize
-        needed = MemoryEstimate(
-            PROCESS_BYTES, tasks=here.tasks, states=STATES * state_bytes, blocks=here.blocks
-        )
-        kept = min(COMPACT_BYTES, stored) if here.survivors else 0
-        if memory.limit is not None:
-            kept = max(0, min(kept, memory.limit - needed.total))
-        return replace(needed, survivors=kept)
+        kept = min(COMPACT_BYTES, stored)
+        return self.selector.fitted(alone)[0].on_worker(memory.limit, m, kept, state_bytes)
 
     def room_on_workers(self, memory: WorkerMemory | None, budget: int | None) -> int | None:
         """Bytes for survivors: of `budget`, what the limit of workers leaves them there."""
