@@ -19,10 +19,10 @@ from dhsic.hsic import factored_weights
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import label_matrix
+from dhsic.passes.candidates import Singles
 from dhsic.passes.dependence import Choices, SourceDependence
 from dhsic.passes.lowrank import ALWAYS_EXACT, LowRankScorer
-from dhsic.passes.refinement import Singles
-from dhsic.passes.scaled import ScaledReader
+from dhsic.passes.reader import Reader
 from dhsic.runtime.threads import Threads, single_blas_thread
 from dhsic.sources.arrays import ArraySource
 
@@ -45,7 +45,7 @@ def by_round(X, y, tolerance, runtime):
     removed_in = exact.result_["round_removed"].to_numpy()
     choices = Choices(resolve_kernel("gaussian"), resolve_bandwidth("dimension"))
     weights = factored_weights(label_matrix(y).factor())
-    data = ScaledReader(ArraySource(X), runtime)
+    data = Reader(ArraySource(X), runtime)
     scorer = LowRankScorer(choices, data, weights, tolerance)
     thin = SourceDependence(choices, data, Singles(), scorer)
     rows = []

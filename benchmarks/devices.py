@@ -34,7 +34,7 @@ from dhsic.kernels.statistic import Statistic
 from dhsic.lowrank import Spectral
 from dhsic.lowrank.base import landmark_statistic, uniform_rows
 from dhsic.namespace import moved
-from dhsic.passes.task import TILE
+from dhsic.passes import TILE
 from dhsic.runtime.threads import single_blas_thread
 
 N_LANDMARKS = 300

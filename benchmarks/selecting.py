@@ -16,10 +16,10 @@ from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import label_matrix
 from dhsic.lowrank import Nystrom
+from dhsic.passes import ScoreLowRank
 from dhsic.passes.dependence import Choices
 from dhsic.passes.lowrank import LowRankScorer
-from dhsic.passes.scaled import ScaledReader
-from dhsic.passes.task import ScoreLowRank
+from dhsic.passes.reader import Reader
 from dhsic.runtime.threads import Threads, single_blas_thread
 
 
@@ -84,17 +84,17 @@ def pass_job(store, rank):
     weights = factored_weights(labels.factor())
     with Threads() as runtime, single_blas_thread():
         source = open_source(store, variable=matrix_of(store))
-        data = ScaledReader(source, runtime)
+        data = Reader(source, runtime)
         scorer = LowRankScorer(choices, data, weights)
         S = np.flatnonzero(~scorer.measure().constant)
         fit, sigma = scorer.sum.fit, choices.bandwidth(scorer.known(), S.size)
         factor = Nystrom().factor(kernel, sigma, fit)
         question = LowRankQuestion(kernel, sigma, weights, lambda _: factor, rank, tolerance=0.0)
         state = LowRank(1).prepare(question)
-        jobs = data.reader.jobs(S)
+        jobs = data.jobs(S)
 
         def score():
-            parts = data.reader.joined(ScoreLowRank(state), jobs)
+            parts = data.joined(ScoreLowRank(state), jobs)
             return {"directions": len(state.A[0].theta), "scored": sum(len(part) for part in parts)}
 
         yield score

@@ -23,12 +23,12 @@ from stores import write_matrix
 import dhsic
 from dhsic.cli.exits import Command
 from dhsic.errors import ScratchError
-from dhsic.passes import execution, scratch
 from dhsic.passes import reader as reading
-from dhsic.passes.execution import Gather
+from dhsic.passes import scratch
+from dhsic.passes.jobs import writing_jobs
 from dhsic.passes.reader import Reader, worth_compacting
-from dhsic.passes.scratch import LocalScratch, ScratchSource, writing_jobs
-from dhsic.passes.survivors import Form, HeldSource, forms, pack
+from dhsic.passes.scratch import LocalScratch, ScratchSource
+from dhsic.passes.survivors import Form, Gather, HeldSource, forms, pack
 from dhsic.runtime.base import Job
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
@@ -144,7 +144,7 @@ KINDS = {"genotypes": True, "calls": True, "tetraploid": False, "nearly": False,
 @pytest.fixture(autouse=True)
 def _far_from_home(monkeypatch):
     """These data are so small that a cluster would leave them to the process that asks."""
-    monkeypatch.setattr(execution, "HOME_BYTES", 0)
+    monkeypatch.setattr(reading, "HOME_BYTES", 0)
 
 
 @pytest.fixture(scope="module")
@@ -207,11 +207,12 @@ def test_they_do_on_a_cluster(kind, client, place, tmp_path, rng, monkeypatch):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_few_survivors_of_a_cluster_come_home(kind, client, place, tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(execution, "HOME_BYTES", 1 << 20)
+    monkeypatch.setattr(reading, "HOME_BYTES", 1 << 20)
     X, code = draw(kind, rng)
     S = np.sort(rng.choice(D, D // 3, replace=False))
     with DaskRuntime(client, scratch=place) as runtime:
-        reader = open_reader(tmp_path, X, code, runtime).compacted(S)
+        reader = open_reader(tmp_path, X, code, runtime)
+        reader.compact(S)
         assert not reader.runtime.is_remote
         assert_array_equal(values_of(reader, S[::2]), X[:, S[::2]])
 
@@ -223,9 +224,10 @@ def compact_and_read(kind, budget, chosen, runtime, tmp_path, rng, monkeypatch):
     expected = X if rows is None else X[rows]
     reader = open_reader(tmp_path, X, code, runtime, rows)
     S = np.arange(D)
+    reader.load()
     for n in (D, D // 2, 11):
         S = np.sort(rng.choice(S, n, replace=False))
-        reader = reader.compacted(S)
+        reader.compact(S)
         for some in (S, S[::3], S[-1:]):
             assert_array_equal(values_of(reader, some), expected[:, some])
     assert reader.held.size == 11
@@ -247,7 +249,8 @@ def test_where_survivors_are_kept_does_not_change_the_jobs(
         runtime = DaskRuntime(client, scratch=place) if is_remote else Threads(1)
         with runtime:
             S = np.arange(0, D, 3)
-            reader = open_reader(tmp_path, X, code, runtime).compacted(S)
+            reader = open_reader(tmp_path, X, code, runtime)
+            reader.compact(S)
             assert (reader.scratch is not None) == (is_remote or not budget)
             is_packed = reader.source.form.packed
             assert is_packed == (KINDS[kind] or (kind == "nearly" and D // 2 not in S))
@@ -265,7 +268,8 @@ def test_the_budget_counts_what_is_kept(tmp_path, rng, monkeypatch):
             ("nearly", D * M, True),
         ):
             monkeypatch.setattr(reading, "COMPACT_BYTES", budget)
-            reader = open_reader(tmp_path, *draw(kind, rng), runtime).loaded()
+            reader = open_reader(tmp_path, *draw(kind, rng), runtime)
+            reader.load()
             assert (reader.held is not None) == is_held
             if is_held:
                 assert reader.source.client_bytes == (D * 8 if kind == "genotypes" else D * M)
@@ -277,7 +281,8 @@ def test_chunks_of_the_fill_value_are_written(dtype, fill, place, tmp_path):
     X = np.full((M, D), fill, dtype=dtype)
     S = np.arange(0, D, 2)
     with Threads(1) as runtime:
-        reader = open_reader(tmp_path, X, None, runtime).compacted(S)
+        reader = open_reader(tmp_path, X, None, runtime)
+        reader.compact(S)
         assert reader.scratch is not None
         assert_array_equal(values_of(reader, S), X[:, S])
     reader.close()
@@ -291,7 +296,8 @@ def test_what_is_at_hand_or_lazy_is_not_written(client, place):
     with DaskRuntime(client, scratch=place) as runtime:
         for data in (X, da.from_array(X, chunks=(M, 50))):
             source = dhsic.open_source(data)
-            reader = Reader(source, runtime).compacted(S)
+            reader = Reader(source, runtime)
+            reader.compact(S)
             assert reader.source is source
             assert reader.scratch is None
             assert_array_equal(values_of(reader, S), X[:, S])
@@ -301,14 +307,18 @@ def test_what_is_at_hand_or_lazy_is_not_written(client, place):
 
 def test_a_smaller_scratch_takes_the_place_of_the_last(runtime, tmp_path, rng, monkeypatch):
     monkeypatch.setattr(reading, "COMPACT_BYTES", 0)
-    first = open_reader(tmp_path, *draw("genotypes", rng), runtime).compacted(np.arange(0, D, 2))
-    second = first.compacted(np.arange(0, D, 8))
+    reader = open_reader(tmp_path, *draw("genotypes", rng), runtime)
+    reader.compact(np.arange(0, D, 2))
+    first = reader.source
+    reader.compact(np.arange(0, D, 8))
     with pytest.raises((ScratchError, ValueError)):  # a file of this process that is closed
-        first.source.columns(np.arange(3))
-    assert values_of(second, np.arange(0, D, 8)).shape == (M, D // 8)
-    assert second.compacted(np.arange(0, D, 8)) is second
-    assert second.compacted(np.arange(0, D, 8)[:-1]) is second
-    second.close()
+        first.columns(np.arange(3))
+    assert values_of(reader, np.arange(0, D, 8)).shape == (M, D // 8)
+    second = reader.source
+    reader.compact(np.arange(0, D, 8))
+    reader.compact(np.arange(0, D, 8)[:-1])
+    assert reader.source is second
+    reader.close()
 
 
 @pytest.fixture(scope="module")
@@ -373,7 +383,7 @@ def in_scratch(runtime, act):
 @pytest.mark.usefixtures("to_scratch")
 def test_a_run_has_scratch_that_has_no_name(problem, place, monkeypatch):
     made, seen = [], []
-    monkeypatch.setattr(execution, "LocalScratch", lambda at: made.append(at) or LocalScratch(at))
+    monkeypatch.setattr(reading, "LocalScratch", lambda at: made.append(at) or LocalScratch(at))
     fit(problem, progress=lambda _: seen.extend(place.iterdir()))
     assert made[0] == place
     assert not seen
@@ -477,24 +487,25 @@ def test_a_place_that_is_not_there_is_told_of(tmp_path, rng, monkeypatch):
     monkeypatch.setattr(reading, "COMPACT_BYTES", 0)
     with Threads(1) as runtime:
         reader = open_reader(tmp_path, *draw("genotypes", rng), runtime)
+        stored = reader.source
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
         with pytest.warns(UserWarning, match="No such file"):
-            kept = reader.compacted(np.arange(9))
-        assert (kept.source.base, kept.scratch) == (reader.source, None)
+            reader.compact(np.arange(9))
+        assert (reader.source.base, reader.scratch) == (stored, None)
 
 
 RUN = """
 import sys, tempfile, time
 import dhsic, numpy as np
-from dhsic.passes import execution, reader
+from dhsic.passes import reader
 reader.COMPACT_BYTES = 0
 tempfile.tempdir = sys.argv[2]
 made = []
-class Scratch(execution.LocalScratch):
+class Scratch(reader.LocalScratch):
     def write(self, number, data):
         made.append(number)
         super().write(number, data)
-execution.LocalScratch = Scratch
+reader.LocalScratch = Scratch
 def hook(record):
     if made:
         print("scratch", flush=True)

@@ -15,7 +15,7 @@ from thorough import examples
 import dhsic
 from dhsic.cli import main
 from dhsic.errors import InputError
-from dhsic.passes import groups as membership
+from dhsic.passes import candidates as membership
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 

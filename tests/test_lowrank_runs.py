@@ -26,10 +26,10 @@ from dhsic.hsic import factored_weights
 from dhsic.kernels import Gaussian, Laplace, Linear, Polynomial, resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import label_matrix
+from dhsic.passes.candidates import Singles
 from dhsic.passes.dependence import Choices, SourceDependence
 from dhsic.passes.lowrank import EnginePlan, LowRankScorer
-from dhsic.passes.refinement import Singles
-from dhsic.passes.scaled import ScaledReader
+from dhsic.passes.reader import Reader
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 
@@ -41,7 +41,7 @@ FEW = {
     "landmarks.FEWEST_CHECKS": 12,
     "landmarks.LANDMARK_EPOCH": 4,
     "lowrank.ALWAYS_EXACT": 30,
-    "refinement.PROBED": 16,
+    "candidates.PROBED": 16,
     "lowrank.SAMPLE_MOST": 100,
     "lowrank.SAMPLE_FEWEST": 30,
     "landmarks.MOST_LANDMARKS": 60,
@@ -105,7 +105,7 @@ def assert_same(one, other, *, but=("seconds",)):
 
 
 def low_rank_alone(source, choices, weights, **options):
-    data = ScaledReader(source, Threads(1))
+    data = Reader(source, Threads(1))
     scorer = LowRankScorer(choices, data, weights, **options)
     return SourceDependence(choices, data, Singles(), scorer)
 

@@ -1,7 +1,6 @@
 """Plans: what they foresee is what runs then do, and what cannot fit is refused."""
 
 import json
-from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -15,14 +14,13 @@ import dhsic
 from dhsic.cli import main
 from dhsic.errors import ClusterError, InputError, MemoryBudgetError
 from dhsic.memory import SLACK_BYTES
-from dhsic.passes import execution
+from dhsic.passes import AbstractSum, Measure
 from dhsic.passes import reader as reading
 from dhsic.passes.landmarks import MeasureLandmarks
-from dhsic.passes.reader import Execution, Reader
-from dhsic.passes.task import AbstractSum, Measure
+from dhsic.passes.reader import Reader
 from dhsic.plans import Plan, Rates, plan
 from dhsic.plans.asking import Foreseen
-from dhsic.plans.dry import DryRun
+from dhsic.plans.dry import CountingReader, DryRun
 from dhsic.plans.time import Expected
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
@@ -102,26 +100,26 @@ def test_rounds_and_bytes_are_those_of_the_run(store, data, options):
 )
 def test_passes_that_sizes_decide_on_are_those_of_the_run(store, data, options, monkeypatch):
     """Sums and measures: which, over how many features, in how many jobs, in their order."""
-    seen = {Execution: {}, DryRun: {}}
+    seen = {Reader: {}, CountingReader: {}}
 
     def noted(kind, way):
         do = getattr(kind, way)
 
-        def noting(self, reader, a_pass, jobs, **how):
+        def noting(self, a_pass, jobs, **how):
             if isinstance(a_pass, (AbstractSum, Measure, MeasureLandmarks)):
                 n = sum(columns.local.size for job in jobs for columns in job.payload)
                 passes = seen[kind].setdefault(self, [])
                 passes.append((type(a_pass).__name__, n, len(jobs)))
-            return do(self, reader, a_pass, jobs, **how)
+            return do(self, a_pass, jobs, **how)
 
         monkeypatch.setattr(kind, way, noting)
 
-    noted(Execution, "results")
-    noted(DryRun, "_counted")
+    noted(Reader, "_results")
+    noted(CountingReader, "_counted")
     y = None if options.get("label_kernel") == "self" else data[1]
     asked(store, y, **options)
-    (real,) = seen[Execution].values()
-    foreseen, *_ = seen[DryRun].values()  # others are on a cluster, or low rank needs more
+    (real,) = seen[Reader].values()
+    foreseen, *_ = seen[CountingReader].values()  # others are on a cluster, or low rank needs more
     assert len(real) > 1
     assert foreseen == real
 
@@ -158,7 +156,7 @@ def test_rounds_in_low_rank_read_what_was_foreseen(tmp_path, rng, monkeypatch):
 
 
 def test_bytes_of_a_cluster_are_foreseen(store, data, client, tmp_path, monkeypatch):
-    monkeypatch.setattr(execution, "HOME_FLOPS", 0)
+    monkeypatch.setattr(reading, "HOME_FLOPS", 0)
     options = {"approx": "exact", "step": 0.5, "kernel": "polynomial", "standardize": True}
     told = plan(store, data[1], rates=RATES, n_workers=4, **options)
     with DaskRuntime(client, scratch=tmp_path) as runtime:
@@ -180,16 +178,17 @@ def test_a_reader_that_counts_decides_as_one_that_reads(data):
     with Threads(1) as runtime, pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "COMPACT_BYTES", compact)
         real = Reader(source, runtime)
-        counting = replace(real, execution=DryRun())
+        counting = CountingReader(DryRun(), source, runtime)
         S = np.arange(d)
-        real, jobs, n_bytes = real.first_pass()
-        counting, counted, counted_bytes = counting.first_pass()
         try:
-            assert (len(jobs), n_bytes) == (len(counted), counted_bytes)
+            real.measure(Measure())
+            counting.measure(Measure())
+            assert real.bytes_read == counting.bytes_read
             for _ in range(4):
                 kept = data.draw(st.sets(st.sampled_from(S.tolist()), min_size=1))
                 S = np.array(sorted(kept))
-                real, counting = real.compacted(S), counting.compacted(S)
+                real.compact(S)
+                counting.compact(S)
                 ours, theirs = real.jobs(S), counting.jobs(S)
                 assert [job.blocks for job in ours] == [job.blocks for job in theirs]
                 assert real.bytes_of(ours) == counting.bytes_of(theirs)

@@ -12,7 +12,7 @@ from suites.source import Case, SourceSuite, whole
 import dhsic
 from dhsic.errors import InputError
 from dhsic.joins.labels import read_groups
-from dhsic.passes import reader
+from dhsic.passes import jobs, reader
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.sources.opening import open_source
@@ -121,7 +121,7 @@ def test_blocks_promise_what_is_read_for_them():
     some = SubsetSource(one_chunk, np.array([0, 9, 10]))
     (block,) = some.blocks(23)
     assert (block.width, some.stored_width(block)) == (3, 11)
-    assert reader.block_bytes(some, 11) == 11 * 11 * 4
+    assert jobs.block_bytes(some, 11) == 11 * 11 * 4
 
 
 # -- rankings -----------------------------------------------------------------------------------

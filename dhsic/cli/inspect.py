@@ -26,8 +26,8 @@ from dhsic.joins.keys import some
 from dhsic.joins.labels import along_samples, anndata_of
 from dhsic.joins.text import PLINK_MISSING, is_missing, plink_missing, typed
 from dhsic.memory import human
+from dhsic.passes.jobs import MANY_BLOCKS, block_width
 from dhsic.passes.once import LOOKED_AT, look_at
-from dhsic.passes.reader import MANY_BLOCKS, block_width
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.bahsic import BAHSIC

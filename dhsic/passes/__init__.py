@@ -1,1 +1,362 @@
-"""The one place where kernel, engine, runtime and source meet."""
+"""A pass: what is done with features once they are read.
+
+A pass is the only thing that ever runs over features. It is frozen and picklable, carries what it
+needs besides the data (an engine and its state, landmarks, a criterion), and says what a job
+gives, `AbstractPass.over`; how blocks are read is said once, in `run`, which is what travels to
+workers. `dhsic.passes.reader` runs it: results are put side by side, or added in the order of jobs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.accelerator import accelerator, wanted_device
+from dhsic.engines import AbstractEngine
+from dhsic.engines.final import FAMILIES
+from dhsic.engines.levels import gains_from_sums
+from dhsic.engines.lowrank import LowRank
+from dhsic.engines.question import FeatureStats, RoundState
+from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.statistic import AbstractSums, zero_upper
+from dhsic.linalg.quadratic import PANEL, form_flops
+from dhsic.runtime.base import Job
+from dhsic.sources import AbstractSource
+from dhsic.sources.scaling import (
+    Codes,
+    Scaling,
+    code_values,
+    measure,
+    scaling_of,
+    standardise,
+)
+
+#: Features of a tile: standardised values, product and left functions stay in the cache. And tiles
+#: of a task of the exact engine, in float64: values, functions, products.
+TILE, TILES = 384, 8
+#: Entries of a tile in low rank, 4 MiB in float32, and the most features of one.
+TILE_ENTRIES, WIDEST = 1 << 20, 512
+#: Entries of genotypes that are scored at a time: few calls, for threads take turns between them.
+CODE_ENTRIES = 1 << 23
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns of one block that a task reads.
+
+    Attributes
+    ----------
+    local : (c,) int64
+        Positions in the block, ascending.
+    scaling : Scaling or None
+        Of each; None where it is not known yet, or not needed.
+    tags : (c,) int64 or None
+        What else a pass has to know of each: its number, or its group.
+    """
+
+    local: Index
+    scaling: Scaling | None = None
+    tags: Index | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Some features as they were read, (c, m), and what is known of them (as of `Columns`)."""
+
+    raw: Array
+    missing_code: int | None
+    scaling: Any = None
+    tags: Any = None
+
+    def values(self, dtype: Any) -> Float:
+        """Standardised values, (c, m)."""
+        return standardise(self.raw, self.missing_code, self.scaling, dtype)
+
+    def measured(self, *, standardize: bool) -> tuple[Scaling, Float]:
+        """Scaling, which is not known yet, and standardised values (c, m) float64."""
+        return measure(self.raw, self.missing_code, standardize=standardize)
+
+    @property
+    def codes(self) -> Codes | None:
+        """The values as codes of genotypes, None where they are something else."""
+        return Codes.of(self.raw, self.missing_code)
+
+    @property
+    def facts(self) -> FeatureStats:
+        """What engines know of the features."""
+        return FeatureStats(self.scaling.max_abs, self.scaling.fourth_moment, self.scaling.n_levels)
+
+    def part(self, which: slice) -> Tile:
+        """Some of the features."""
+        scaling = None if self.scaling is None else self.scaling.take(which)
+        tags = None if self.tags is None else self.tags[which]
+        return Tile(self.raw[which], self.missing_code, scaling, tags)
+
+    def cut(self, height: int) -> Iterator[Tile]:
+        """The features, so many at a time."""
+        for a in range(0, len(self.raw), height):
+            yield self.part(slice(a, a + height))
+
+
+def cut(blocks: Iterable[Tile], height: int) -> Iterator[Tile]:
+    """Features of all blocks, at most `height` of one at a time."""
+    for block in blocks:
+        yield from block.cut(height)
+
+
+def tile_height(m: int) -> int:
+    """Features of a tile in low rank."""
+    return max(1, min(WIDEST, TILE_ENTRIES // max(1, m)))
+
+
+def exact_tile(m: int, tiles: int = TILES) -> int:
+    """Bytes that a task holds where features are standardised in float64."""
+    return tiles * TILE * m * 8
+
+
+class AbstractPass(ABC):
+    """What is done with features. Frozen, picklable."""
+
+    @abstractmethod
+    def over(self, blocks: Iterator[Tile], m: int) -> Any:
+        """Result of a job from its blocks, in order, of m samples each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a pass takes, from sizes alone: a plan counts it, and the memory estimate its largest.
+
+    Attributes
+    ----------
+    float32, float64 : float
+        Flops of matrix products, a feature.
+    values : float
+        Values that are made ready, a feature, in the time of standardising one.
+    columns, result : int
+        Bytes that come back of a feature, and of a job to be added up, where they are many.
+    state, sent : int
+        Bytes of its state, which every worker gets: at most, and as it turns out (0: the same).
+    tile : int
+        Bytes that a task holds besides its blocks and its result.
+    """
+
+    float32: float = 0.0
+    float64: float = 0.0
+    values: float = 0.0
+    columns: int = 0
+    result: int = 0
+    state: int = 0
+    sent: int = 0
+    tile: int = 0
+
+
+def square_cost(m: int) -> Cost:
+    """Of a sum over features for every two samples: one triangle of it is computed."""
+    return Cost(float64=float(m) ** 2, values=m, result=8 * m**2, tile=exact_tile(m))
+
+
+class AbstractSizedPass(AbstractPass):
+    """A pass of which sizes say what it takes."""
+
+    @abstractmethod
+    def cost(self, m: int) -> Cost:
+        """Cost over m samples."""
+
+
+class AbstractSum(AbstractSizedPass):
+    """A pass whose results are added up."""
+
+    @abstractmethod
+    def zero(self, m: int) -> Any:
+        """Sum of no results."""
+
+    @abstractmethod
+    def add(self, total: Any, part: Any) -> None:
+        """Add a result, in place."""
+
+
+def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | None]) -> Any:
+    """Run a pass over the blocks of a job: the task of every pass.
+
+    Parameters
+    ----------
+    asked : tuple
+        The pass, and the samples that take part (None: all).
+    """
+    a_pass, rows = asked
+    blocks = (
+        Tile(
+            source.read_columns(block, columns.local, rows),
+            source.missing_code,
+            columns.scaling,
+            columns.tags,
+        )
+        for block, columns in zip(job.blocks, job.payload, strict=True)
+    )
+    return a_pass.over(blocks, source.n_samples if rows is None else len(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Measure(AbstractSizedPass):
+    """Scaling of the features and, with `sums`, the upper triangle of their statistic."""
+
+    standardize: bool = True
+    sums: AbstractSums | None = None
+
+    def over(self, blocks: Iterator[Tile], m: int) -> tuple[Scaling, Float | None]:
+        upper = None if self.sums is None else zero_upper(m)
+        parts = []
+        for tile in cut(blocks, TILE):
+            scaling, Z = tile.measured(standardize=self.standardize)
+            parts.append(scaling)
+            if self.sums is not None and upper is not None:
+                self.sums.add(upper, Z)
+        return Scaling.join(parts), upper
+
+    def cost(self, m: int) -> Cost:
+        return Cost(values=m, tile=exact_tile(m)) if self.sums is None else square_cost(m)
+
+
+@dataclass(frozen=True, slots=True)
+class Values(AbstractSizedPass):
+    """Standardised values, (c, m), computed in float64; each the same whatever others there are."""
+
+    dtype: Any = np.float64
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Array:
+        tiles = cut(blocks, tile_height(m))
+        return np.concatenate(
+            [tile.values(np.float64).astype(self.dtype, copy=False) for tile in tiles]
+        )
+
+    def cost(self, m: int) -> Cost:
+        return Cost(values=m, columns=m * np.dtype(self.dtype).itemsize)
+
+
+@dataclass(frozen=True, slots=True)
+class Sum(AbstractSum):
+    """Upper triangle of the statistic, (m, m)."""
+
+    sums: AbstractSums
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Float:
+        upper = zero_upper(m)
+        for tile in cut(blocks, 2 * TILE):
+            self.sums.add(upper, tile.values(np.float64))
+        return upper
+
+    def zero(self, m: int) -> Float:
+        return zero_upper(m)
+
+    def add(self, total: Float, part: Float) -> None:
+        total += part
+
+    def cost(self, m: int) -> Cost:
+        return square_cost(m)
+
+
+@dataclass(frozen=True, slots=True)
+class Score(AbstractPass):
+    """Gains by an engine, (c,); `device` is what features are scored on (None: the cores)."""
+
+    engine: AbstractEngine
+    state: Any
+    device: str | None = field(default_factory=wanted_device)
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Float:
+        state, moved = placed(self.device, self.state)
+        tiles = cut(blocks, TILE) if moved is None else blocks
+        gains = []
+        for tile in tiles:
+            X = tile.values(dtype_of(self.engine))
+            gains.append(self.engine.score(state, X if moved is None else moved(X), tile.facts))
+        return np.concatenate(gains)
+
+
+def scoring_cost(
+    kernel: AbstractKernel, m: int, forms: float = 1.0, dtype: Any = "float32"
+) -> Cost:
+    """Of so many quadratic forms a feature by the exact engine.
+
+    A triangle is sent for each base of an expansion that has an order of its own.
+    """
+    itemsize, family = np.dtype(dtype).itemsize, FAMILIES[kernel.scored_by]
+    flops = form_flops(m) * forms
+    return Cost(
+        float32=flops if itemsize == 4 else 0.0,
+        float64=flops if itemsize == 8 else 0.0,
+        values=m,
+        state=(kernel.exact_order or 1) * itemsize * (m * (m + PANEL) // 2 + m),
+        tile=max(exact_tile(m, family.tiles or TILES), 8 * family.squares * m * m),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreLowRank(AbstractPass):
+    """Gains by matrices of low rank, (c,).
+
+    Jobs of nothing but genotypes come without scaling, most of what would have to be sent: how
+    often each code occurs says all of it.
+    """
+
+    state: RoundState
+    dtype: Any = np.float32
+    standardize: bool = True
+    device: str | None = field(default_factory=wanted_device)
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Float:
+        Y = self._sides()
+        gains: list[Float] = []
+        for tile in cut(blocks, max(1, CODE_ENTRIES // m)):
+            codes = None if Y is None else tile.codes
+            if codes is None or Y is None:
+                gains += self._of_values(tile)
+            else:
+                gains.append(self._of_codes(codes, Y))
+        return np.concatenate(gains)
+
+    def _of_values(self, tile: Tile) -> Iterator[Float]:
+        """Gains of features that are standardised, a tile at a time."""
+        (state, moved), (c, m) = placed(self.device, self.state), tile.raw.shape
+        for part in tile.cut(tile_height(m) if moved is None else c):
+            X = part.values(self.dtype)
+            yield LowRank(dtype=self.dtype).score(
+                state, X if moved is None else moved(X), part.facts
+            )
+
+    def _sides(self) -> Array | None:
+        """Y and ones side by side, (m, R + 1), where sums over levels give the gain."""
+        if not self.state.kernel.is_product:
+            return None
+        Y = self.state.A[0].Y
+        return np.column_stack([Y.T, np.ones(Y.shape[1], dtype=Y.dtype)])
+
+    def _of_codes(self, codes: Codes, Y: Array) -> Float:
+        """Gains of genotypes."""
+        state, U = self.state, codes.sums(Y)
+        counts = np.rint(U[..., -1])
+        values = code_values(scaling_of(counts, standardize=self.standardize))
+        theta = state.A[0].theta
+        gains = gains_from_sums(U[..., :-1], counts, values, theta, state.kernel, state.sigma)
+        return gains * state.scale
+
+
+def dtype_of(engine: AbstractEngine) -> str:
+    """Precision that an engine works in: "float32" or "float64"."""
+    return str(np.dtype(getattr(engine, "dtype", np.float64)))
+
+
+def placed(device: str | None, state: Any) -> tuple[Any, Callable[[Array], Array] | None]:
+    """State of an engine on the device that is wanted, and what moves arrays there.
+
+    None moves them on the cores, where engines that are NumPy's alone stay.
+    """
+    if device is None or not hasattr(state, "on"):
+        return state, None
+    found = accelerator(device)
+    return found.state(state), found.array

@@ -24,10 +24,10 @@ from dhsic.errors import InputError
 from dhsic.kernels import check_overflow
 from dhsic.kernels.bandwidth import AbstractBandwidth, BandwidthStats, Grid
 from dhsic.kernels.base import AbstractKernel
-from dhsic.passes.refinement import AbstractCandidates, refined
-from dhsic.passes.scaled import ScaledReader
+from dhsic.passes import Measure
+from dhsic.passes.candidates import AbstractCandidates, Singles
+from dhsic.passes.reader import AbstractReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum, survivors_of
-from dhsic.passes.task import Measure
 from dhsic.sources.scaling import Scaling
 
 #: What the history says of rounds without error, in a run that has others.
@@ -110,7 +110,7 @@ class ExactScorer(AbstractScorer):
     def __init__(
         self,
         choices: Choices,
-        data: ScaledReader,
+        data: AbstractReader,
         candidates: AbstractCandidates,
         W: Float,
         *,
@@ -198,7 +198,7 @@ class ExactScorer(AbstractScorer):
 class LastingGains:
     """Gains of an additive kernel: scored once, then looked up, `words` say in the history."""
 
-    def __init__(self, data: ScaledReader, words: str) -> None:
+    def __init__(self, data: AbstractReader, words: str) -> None:
         self._data, self._words = data, words
         self._found: tuple[Index, Float] | None = None
 
@@ -219,11 +219,12 @@ class LastingGains:
 
 
 def lasting_gains(
-    question: Question, data: ScaledReader, features: Index, *, by_definition: bool
+    question: Question, data: AbstractReader, features: Index, *, by_definition: bool
 ) -> tuple[Float, dict[str, Any]]:
     """Gains of features under an additive kernel, from all samples, and a record."""
     engines = RemovalEngines(question, np.float64, by_definition)
-    gains, record = refined(engines, data, features, features.size, EngineChoice(), aloud=False)
+    choice, n = EngineChoice(), features.size
+    gains, record = Singles().gains(engines, data, features, n, choice, aloud=False)
     check_shared(question, gains)
     return gains, record
 
@@ -245,7 +246,7 @@ class AbstractRoundDependence(ABC):
     """What both algorithms ask about features of a source; `candidates` are removed or added."""
 
     def __init__(
-        self, choices: Choices, data: ScaledReader, candidates: AbstractCandidates
+        self, choices: Choices, data: AbstractReader, candidates: AbstractCandidates
     ) -> None:
         self.choices = choices
         self.data = data
@@ -306,7 +307,7 @@ class SourceDependence(AbstractRoundDependence):
     def __init__(
         self,
         choices: Choices,
-        data: ScaledReader,
+        data: AbstractReader,
         candidates: AbstractCandidates,
         scorer: AbstractScorer,
     ) -> None:

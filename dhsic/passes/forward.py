@@ -23,6 +23,8 @@ from dhsic.kernels import check_overflow
 from dhsic.kernels.bandwidth import DistanceStats, Grid, Median
 from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.symmetric import LowRankSymmetric
+from dhsic.passes import Measure
+from dhsic.passes.candidates import AbstractCandidates
 from dhsic.passes.dependence import (
     AbstractRoundDependence,
     Choices,
@@ -31,10 +33,8 @@ from dhsic.passes.dependence import (
     own_labels,
 )
 from dhsic.passes.landmarks import LandmarkSum
-from dhsic.passes.refinement import AbstractCandidates
-from dhsic.passes.scaled import ScaledReader
+from dhsic.passes.reader import AbstractReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum
-from dhsic.passes.task import Measure
 from dhsic.sources.scaling import Scaling
 
 #: Median squared distance of two values of a normal feature, over its variance.
@@ -59,7 +59,7 @@ class SourceForward(AbstractRoundDependence):
     def __init__(
         self,
         choices: Choices,
-        data: ScaledReader,
+        data: AbstractReader,
         candidates: AbstractCandidates,
         W: Float | LowRankSymmetric,
         seed: int = 0,

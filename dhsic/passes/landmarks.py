@@ -24,10 +24,10 @@ from dhsic.linalg.quadratic import add_products
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import Landmarks, LandmarkStats
 from dhsic.lowrank.factorizers import Cholesky
-from dhsic.passes.reader import WORTH_MANY, grouped
-from dhsic.passes.scaled import ScaledReader
+from dhsic.passes import AbstractSizedPass, AbstractSum, Cost, Tile, Values, cut, tile_height
+from dhsic.passes.jobs import WORTH_MANY, grouped
+from dhsic.passes.reader import AbstractReader
 from dhsic.passes.sums import AbstractFeatureSum
-from dhsic.passes.task import AbstractSizedPass, AbstractSum, Cost, Tile, Values, cut, tile_height
 from dhsic.sources.scaling import Codes, Scaling, scaling_of
 from dhsic.sources.views import checksums
 
@@ -122,7 +122,7 @@ def first_number(m: int) -> int:
 class LandmarkSum(AbstractFeatureSum):
     """Of landmarks with all samples, (b, m), and squared norms; of all samples where all are."""
 
-    def __init__(self, data: ScaledReader, seed: int, n: int | None = None) -> None:
+    def __init__(self, data: AbstractReader, seed: int, n: int | None = None) -> None:
         """Against `n` landmarks, by default as many as a run begins with."""
         super().__init__(data)
         m = data.n_samples
@@ -192,7 +192,7 @@ class LandmarkSum(AbstractFeatureSum):
     def add(self, features: Index) -> None:
         """By their values, a part after the other."""
         data = self.data
-        for Z in data.reader.joined(Values(), data.jobs(features)):
+        for Z in data.joined(Values(), data.jobs(features)):
             inner, norms = self._against_landmarks
             self._set((inner + Z[:, self.chosen.rows].T @ Z, norms + np.vecdot(Z.T, Z.T)))
 
@@ -239,11 +239,11 @@ class LandmarkSum(AbstractFeatureSum):
         return LandmarkSet.of(self._m, n, self._seed, everyone=n_rows == self._m)
 
     def _sum(self, features: Index) -> Any:
-        jobs, reader = self.data.jobs(features), self.data.reader
+        jobs, data = self.data.jobs(features), self.data
         if not self.chosen.is_everyone:
             jobs = grouped(jobs, WORTH_MANY)
-            return reader.added(LandmarkSums(self.chosen.rows), jobs)
-        return reader.added(AllSums(), grouped(jobs, WORTH_SQUARES))
+            return data.added(LandmarkSums(self.chosen.rows), jobs)
+        return data.added(AllSums(), grouped(jobs, WORTH_SQUARES))
 
     def _set(self, sums: Sums | Float) -> None:
         self._sums: Sums | Float = sums

@@ -43,6 +43,8 @@ from dhsic.memory import (
     square_bytes,
     task_bytes,
 )
+from dhsic.passes import Cost, ScoreLowRank, Sum, scoring_cost
+from dhsic.passes.candidates import Singles, Threshold
 from dhsic.passes.dependence import (
     NO_ERROR,
     AbstractScorer,
@@ -50,7 +52,7 @@ from dhsic.passes.dependence import (
     ExactScorer,
     LastingGains,
 )
-from dhsic.passes.execution import HOME_BYTES
+from dhsic.passes.jobs import block_bytes
 from dhsic.passes.landmarks import (
     LandmarkSum,
     LandmarkSums,
@@ -59,11 +61,8 @@ from dhsic.passes.landmarks import (
     first_number,
     most_number,
 )
-from dhsic.passes.reader import COMPACT_BYTES, COMPACTING, block_bytes
-from dhsic.passes.refinement import Singles, Threshold
-from dhsic.passes.scaled import ScaledReader
+from dhsic.passes.reader import COMPACT_BYTES, COMPACTING, HOME_BYTES, AbstractReader
 from dhsic.passes.sums import FEW_LEAVING, SQUARE_EPOCH
-from dhsic.passes.task import Cost, ScoreLowRank, Sum, scoring_cost
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
@@ -205,7 +204,7 @@ class LowRankScorer(AbstractScorer):
     def __init__(
         self,
         choices: Choices,
-        data: ScaledReader,
+        data: AbstractReader,
         weights: LowRankSymmetric,
         tolerance: float = 0.02,
         *,
@@ -321,7 +320,7 @@ class LowRankScorer(AbstractScorer):
         if self._question is None or self._question.sigma != sigma:
             if self._W is None:
                 self._W = self._weights.rows(np.arange(self._data.n_samples))
-            kernel, each = self._choices.kernel, self._data.reader.runtime.each
+            kernel, each = self._choices.kernel, self._data.runtime.each
             self._question = Question(kernel, sigma, self._W, self.sum.statistic, each)
         return self._question
 
@@ -351,7 +350,7 @@ class LowRankScorer(AbstractScorer):
         dtype = np.float64 if self._choices.kernel.is_additive else np.float32
         jobs = self._data.jobs(S, scaled=not self._are_codes)
         score = ScoreLowRank(state, dtype, self._choices.standardize)
-        return self._data.results(score, jobs, aloud=aloud)
+        return self._data.scores(score, jobs, aloud=aloud)
 
     def _hsic(self, sigma: float, state: RoundState | None = None) -> float:
         """``<W, K>``: by the factor, unless K is known."""
@@ -377,8 +376,8 @@ class Sample:
     when half of the features are left. So the sample is a function of S alone.
     """
 
-    def __init__(self, data: ScaledReader, seed: int) -> None:
-        d, m = data.reader.source.n_features, data.n_samples
+    def __init__(self, data: AbstractReader, seed: int) -> None:
+        d, m = data.source.n_features, data.n_samples
         self._data = data
         self._lots = np.random.default_rng([seed, d]).random(d, dtype=np.float32)
         self._size = sample_size(m)

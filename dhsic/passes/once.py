@@ -14,9 +14,8 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.criteria.base import AbstractCriterion
-from dhsic.passes.reader import Reader
-from dhsic.passes.scaled import Reporter
-from dhsic.passes.task import AbstractPass, AbstractSizedPass, Cost, Tile, cut, tile_height
+from dhsic.passes import AbstractPass, AbstractSizedPass, Cost, Tile, cut, tile_height
+from dhsic.passes.reader import Reader, Reporter
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
@@ -95,7 +94,7 @@ def read_once(
         scalings.append(scaling)
         columns.append(values)
         reporter.scored(values.shape[1])
-    return Judged(Scaling.join(scalings), np.concatenate(columns, axis=1), reader.bytes_of(jobs))
+    return Judged(Scaling.join(scalings), np.concatenate(columns, axis=1), reader.bytes_read)
 
 
 def float64_height(m: int) -> int:

@@ -1,79 +1,91 @@
-"""Passes over chosen features of a source: which blocks, in which jobs, by which runtime.
+"""What reads the features of a run while they leave: which blocks, in which jobs, from where.
 
 As features leave, less and less of a block is needed, and the survivors are compacted: kept in
 memory where they fit a fixed budget, else rewritten to scratch, so that all passes together decode
 a small multiple of one. Low rank does so once half of what is stored has left; the exact engine
 asks for it when an epoch begins (`dhsic.passes.sums`), once seven in eight have. On a cluster they
 go to scratch in either case, unless they are few. All features are loaded in the same way before
-the first round (`Reader.loaded`) where they fit. Whether, and the cut into jobs, depends on sizes
-and the source alone, never on where survivors are kept, so every run over the same data sums in
-the same order.
+the first round (`AbstractReader.load`) where they fit. Whether, and the cut into jobs, depends on
+sizes and the source alone, never on where survivors are kept, so every run over the same data sums
+in the same order.
+
+`AbstractReader` decides all that. `Reader` runs the passes; that of a plan counts them.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, Self
 
 import numpy as np
 
-from dhsic._typing import Index
+from dhsic._typing import Array, Float, Index
 from dhsic.accelerator import wanted_device
-from dhsic.passes.execution import (
+from dhsic.engines.question import FeatureStats
+from dhsic.passes import AbstractPass, AbstractSum, Columns, Values, run
+from dhsic.passes.jobs import (
     JOBS_PER_THREAD,
-    AbstractExecution,
-    Execution,
-    Extremes,
-    Location,
+    block_width,
+    even_parts,
+    grouped,
     merged,
-    where_to_keep,
+    positions,
+    stored_parts,
+    writing_jobs,
 )
-from dhsic.passes.scratch import AbstractScratch, UnwritableError, chunk_width, writing_jobs
-from dhsic.passes.survivors import Form, RecutSource, around, fits, forms
-from dhsic.passes.task import AbstractPass, AbstractSum, Columns
+from dhsic.passes.scratch import (
+    AbstractScratch,
+    LocalScratch,
+    ScratchSource,
+    SharedScratch,
+    UnwritableError,
+    Write,
+    chunk_width,
+)
+from dhsic.passes.survivors import (
+    Extremes,
+    Form,
+    Gather,
+    HeldSource,
+    RecutSource,
+    Span,
+    around,
+    fits,
+    forms,
+)
 from dhsic.runtime.base import AbstractRuntime, Job
+from dhsic.runtime.threads import Threads, usable_cores
 from dhsic.sources import AbstractSource, Block
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.views import ChecksummedSource
 
-#: Stored bytes of a block that a task reads at a time.
-BLOCK_BYTES = 8 << 20
-#: Blocks of a pass over features in memory: this many where each has 128 features or more,
-#: else 4 where each has 32; always an even number, for threads come in even numbers too.
-MANY_BLOCKS, WIDE = 64, 128
-SOME_BLOCKS, NARROW = 4, 32
-#: Tasks of a statistic, each of which returns an m x m matrix: so many where each has this many
-#: features.
-FEW_PARTIALS, WORTH_FEW = 4, 256
-MANY_PARTIALS, WORTH_MANY = 32, 2048
 #: Bytes of survivors, as they are kept (packed, if they can be), up to which all features are kept
 #: apart from the start: in memory where there is so much.
 COMPACT_BYTES = 512 << 20
 #: Survivors are kept apart where that is asked for and what is stored is this many times as much.
 COMPACTING = 2
+#: Bytes of survivors, as they are kept, that a cluster may leave to the process that asks.
+HOME_BYTES = 128 << 20
+#: Flops of an exact round for each thread here that take no longer than a cluster takes to answer.
+HOME_FLOPS = 2e9
 
 
-def block_width(m: int, d: int, itemsize: int) -> int:
-    """Features of a block: about 8 MiB as stored or less, so that there are enough blocks."""
-    n_blocks = max(min(SOME_BLOCKS, d // NARROW), min(MANY_BLOCKS, d // WIDE))
-    n_blocks = max(n_blocks // 2 * 2, 2 if d >= NARROW // 2 else 1)
-    by_bytes = max(NARROW, BLOCK_BYTES // max(1, m * itemsize))
-    return min(by_bytes, -(-d // n_blocks))
+class Location(Enum):
+    """Where survivors are kept."""
+
+    MEMORY, HOME, SCRATCH, STORED = "memory", "memory of this process", "scratch", "the store"
 
 
-def block_bytes(source: AbstractSource, m: int) -> int:
-    """Bytes of the widest block of a pass of m samples, of which a task holds five times.
+class Reporter(Protocol):
+    """Hears of progress."""
 
-    All that is read for it counts. A chunk that is larger than the matrix is decoded whole, and
-    held twice meanwhile.
-    """
-    itemsize = np.dtype(source.dtype).itemsize
-    blocks = source.blocks(block_width(m, source.n_features, itemsize))
-    widest = max(source.stored_width(block) for block in blocks)
-    return max(int(widest * source.n_samples * itemsize), source.chunk_bytes * 2 // 5)
+    def scored(self, n_features: int) -> None:
+        """So many more features have been scored in the first pass of a round."""
 
 
 def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
@@ -87,38 +99,74 @@ def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
     return COMPACTING * n_features <= n_stored
 
 
-@dataclass(frozen=True)
-class Reader:
-    """Reads features (numbered as in the whole source) through a runtime.
+class AbstractReader(ABC):
+    """Reads features of a source, numbered as in the whole of it, from where they are kept.
 
-    Attributes
+    Parameters
     ----------
-    rows : (m,) int64 or None
-        Samples that take part, in this order; None for all.
-    held : (s,) int64 or None
-        Features that the source holds, ascending, when it was compacted; None for all.
-    scratch : AbstractScratch or None
-        Where the source lies, if that is scratch.
+    rows : (m,) int64, optional
+        Samples that take part, in this order; all by default.
     memory : int, optional
         Bytes of survivors that are kept in memory here, `COMPACT_BYTES` by default; more go to
         scratch, which changes nothing else. Every worker of a cluster keeps as much of it.
+
+    Attributes
+    ----------
+    held : (s,) int64 or None
+        Features that `source` holds, ascending, once some were kept apart; None for all.
+    scratch : AbstractScratch or None
+        Where `source` lies, if that is scratch.
     is_home : bool
         Whether survivors of a cluster have come to this process.
-    device : str or None
-        What features are scored on, None for the cores.
-    execution : AbstractExecution
-        How passes are run and survivors kept; that of a plan only counts.
+    reporter : Reporter or None
+        Hears of scores.
+    bytes_read : int
+        Stored bytes that passes have read so far.
     """
 
-    source: AbstractSource
-    runtime: AbstractRuntime
-    rows: Index | None = None
-    held: Index | None = None
-    scratch: AbstractScratch | None = None
-    memory: int | None = None
-    is_home: bool = False
-    device: str | None = field(default_factory=wanted_device)
-    execution: AbstractExecution = field(default_factory=Execution)
+    def __init__(
+        self,
+        source: AbstractSource,
+        runtime: AbstractRuntime,
+        rows: Index | None = None,
+        memory: int | None = None,
+    ) -> None:
+        self.source, self.runtime, self.rows = source, runtime, rows
+        self.room = COMPACT_BYTES if memory is None else memory
+        self.held: Index | None = None
+        self.scratch: AbstractScratch | None = None
+        self.is_home = False
+        self.reporter: Reporter | None = None
+        self.bytes_read = 0
+        self._scaling: Scaling | None = None
+
+    # -- how passes are run, and survivors kept ---------------------------------------------------
+
+    @abstractmethod
+    def _results(
+        self, a_pass: AbstractPass, jobs: Sequence[Job], *, divisible: bool
+    ) -> Iterator[Any]:
+        """Results of the pass over the jobs, in order.
+
+        Where they are `divisible` they are put one after the other, whatever each of them is over.
+        """
+
+    @abstractmethod
+    def _summed(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+        """Results added up, in the order of jobs."""
+
+    @abstractmethod
+    def _packs(self, features: Index) -> bool:
+        """Whether the values of features can be packed; it takes a pass."""
+
+    @abstractmethod
+    def _keep(self, features: Index, form: Form, place: Location) -> bool:
+        """Read `features` in this form from there (not the store) from now on, if they pack.
+
+        UnwritableError says that scratch takes no more.
+        """
+
+    # -- what is known of features ----------------------------------------------------------------
 
     @property
     def n_samples(self) -> int:
@@ -130,68 +178,115 @@ class Reader:
         """Stored bytes of one feature."""
         return int(self.n_samples * np.dtype(self.source.dtype).itemsize)
 
+    @property
+    def scaling(self) -> Scaling:
+        """Of all features of the source, after the first pass."""
+        assert self._scaling is not None, "measure comes first"
+        return self._scaling
+
+    @property
+    def alive(self) -> Index:
+        """Features that vary."""
+        return np.flatnonzero(~self.scaling.constant)
+
+    def sizes(self, features: Index) -> Float:
+        """Mean squares of standardised features, (c,)."""
+        known = self.scaling.take(features)
+        return np.asarray((known.std * known.scale) ** 2)
+
+    def facts(self, features: Index) -> FeatureStats:
+        """What engines know of features."""
+        known = self.scaling
+        return FeatureStats(
+            known.max_abs[features], known.fourth_moment[features], known.n_levels[features]
+        )
+
+    # -- passes -----------------------------------------------------------------------------------
+
     def jobs(
-        self, features: Index, scaling: Scaling | None = None, tags: Index | None = None
+        self,
+        features: Index,
+        *,
+        scaled: bool = True,
+        weighted: Scaling | None = None,
+        tags: Index | None = None,
     ) -> list[Job]:
         """Jobs whose results, joined, are in the order of `features` (ascending).
 
-        `scaling` is of all features of the source, `tags` (s,) of these.
+        What is known of their scaling goes with them if `scaled`, another one where `weighted`
+        is given (each of all features of the source), and `tags` (s,).
         """
+        scaling = self._scaling if scaled and weighted is None else weighted
         at = self._places(features)
+        parts = self._stored(at) if self.held is None else even_parts(at, self._width(at.size))
         out = []
-        for block, part in self._stored(at) if self.held is None else self._even(at):
+        for block, part in parts:
             known = None if scaling is None else scaling.take(features[part])
             tag = None if tags is None else tags[part]
             out.append(Job((block,), (Columns(at[part] - block.start, known, tag),)))
         return out
 
-    @property
-    def room(self) -> int:
-        """Bytes of survivors that are kept in memory here."""
-        return COMPACT_BYTES if self.memory is None else self.memory
-
-    def _places(self, features: Index) -> Index:
-        """Positions of features in the source, (s,)."""
-        return features if self.held is None else positions(features, self.held)
-
-    def _stored(self, at: Index) -> Iterator[tuple[Block, slice]]:
-        """Stored blocks and which of the positions `at` (ascending) lie in each."""
-        for block in self.source.blocks(self._stored_width()):
-            a, b = np.searchsorted(at, [block.start, block.stop])
-            if b > a:
-                yield block, slice(int(a), int(b))
-
-    def _even(self, at: Index) -> Iterator[tuple[Block, slice]]:
-        """Blocks with even numbers of the positions `at`, wherever those are kept."""
-        width = self._width(at.size)
-        for index, a in enumerate(range(0, at.size, width)):
-            b = min(a + width, at.size)
-            yield Block(index, int(at[a]), int(at[b - 1]) + 1), slice(a, b)
-
-    def _stored_width(self) -> int:
-        return self._width(self.source.n_features)
-
-    def _width(self, d: int) -> int:
-        return block_width(self.n_samples, d, np.dtype(self.source.dtype).itemsize)
-
     def map(self, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
         """Results of the pass over the jobs, in order."""
-        return self.execution.results(self, a_pass, jobs, divisible=False)
+        self.bytes_read += self.bytes_of(jobs)
+        return self._results(a_pass, jobs, divisible=False)
 
     def joined(self, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
         """Results of a pass that works block by block, in order: to be put one after the other."""
-        return self.execution.results(self, a_pass, jobs, divisible=True)
+        self.bytes_read += self.bytes_of(jobs)
+        return self._results(a_pass, jobs, divisible=True)
 
     def added(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
         """Results of the pass, added up in the order of jobs."""
-        return self.execution.summed(self, a_pass, jobs)
+        self.bytes_read += self.bytes_of(jobs)
+        return self._summed(a_pass, jobs)
 
-    def close(self) -> None:
-        """Remove the scratch that is read from, if there is one, and end threads of its own."""
-        if self.scratch is not None:
-            self.scratch.close()
-        if self.is_home:
-            self.runtime.close()
+    def scores(self, a_pass: AbstractPass, jobs: Sequence[Job], *, aloud: bool = False) -> Array:
+        """Results of a pass, one after the other; the reporter hears of them where `aloud`."""
+        parts = []
+        for part in self.joined(a_pass, jobs):
+            parts.append(part)
+            if aloud:
+                self.tell(len(part))
+        return np.concatenate(parts)
+
+    def values(self, features: Index, dtype: Any = np.float64) -> Array:
+        """Standardised values of features, (c, m)."""
+        return self.scores(Values(dtype), self.jobs(features))
+
+    def measure(self, a_pass: AbstractPass, take: Callable[..., object] | None = None) -> Scaling:
+        """Run the first pass, over all features: how they are scaled.
+
+        Each of its results begins with that; `take` gets what else is in it, in order. What is
+        read from now on is where the first pass has left it, and is compared with that.
+        """
+        every = np.arange(self.source.n_features, dtype=np.int64)
+        self.bytes_read += self.bytes_of(self.jobs(every))
+        self.load()
+        parts = []
+        for result in self._results(a_pass, grouped(self.jobs(every)), divisible=False):
+            parts.append(result[0])
+            if take is not None:
+                take(*result[1:])
+        if self._scaling is None:  # of a plan it is supposed
+            self._scaling = Scaling.join(parts)
+            self._compare_with(self._scaling.checksum)
+        return self._scaling
+
+    def _compare_with(self, checksum: Index) -> None:
+        """Compare what is read again with the first pass.
+
+        What is kept apart since then needs no comparing, nor does what is in memory.
+        """
+        if isinstance(self.source, RecutSource):
+            self.source = self.source.checked(checksum, self.rows)
+        elif self.held is None:
+            self.source = ChecksummedSource.over(self.source, checksum, self.rows)
+
+    def tell(self, n_features: int) -> None:
+        """Tell the reporter of features that were scored."""
+        if self.reporter is not None:
+            self.reporter.scored(n_features)
 
     def bytes_of(self, jobs: Sequence[Job]) -> int:
         """Stored bytes that the jobs read, 0 from memory."""
@@ -200,52 +295,51 @@ class Reader:
         widths = (self.source.stored_width(block) for job in jobs for block in job.blocks)
         return self.bytes_per_feature * sum(widths)
 
-    def first_pass(self) -> tuple[Reader, list[Job], int]:
-        """Reader of all features, loaded where they fit; a few jobs over them; bytes read."""
-        everything = np.arange(self.source.n_features, dtype=np.int64)
-        n_bytes = self.bytes_of(self.jobs(everything))
-        reader = self.loaded()
-        jobs = grouped(reader.jobs(everything))
-        if reader.held is None:
-            n_bytes += reader.bytes_of(jobs)
-        return reader, jobs, n_bytes
+    def apart(self, rows: Index | None = None) -> Self:
+        """Reader of the same, or of other samples; it has read nothing yet and owns no scratch."""
+        other = copy(self)
+        other.bytes_read, other.scratch = 0, None
+        other.rows = self.rows if rows is None else rows
+        return other
 
-    def checked(self, scaling: Scaling) -> Reader:
-        """Reader that compares what it reads again with the first pass, which gave the scaling.
+    def close(self) -> None:
+        """Remove the scratch that is read from, if there is one, and end threads of its own."""
+        if self.scratch is not None:
+            self.scratch.close()
+        if self.is_home:
+            self.runtime.close()
 
-        What is kept apart since then needs no comparing, nor does what is in memory.
+    # -- where features are kept ------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Keep all features apart, before any has left, if they fit `COMPACT_BYTES`."""
+        self._keep_apart(np.arange(self.source.n_features, dtype=np.int64))
+
+    def compact(self, S: Index) -> None:
+        """Keep S apart once it is a small part of what is stored."""
+        if S.size < self.source.n_features:
+            self._keep_apart(S)
+
+    def _keep_apart(self, features: Index) -> None:
+        """Read `features` from memory or scratch, or as before where nothing is gained.
+
+        The scratch so far is removed once the features are elsewhere. A disk that is full is told
+        of in a warning.
         """
-        checksum, rows = scaling.checksum, self.rows
-        if isinstance(self.source, RecutSource):
-            return replace(self, source=self.source.checked(checksum, rows))
-        if self.held is not None:
-            return self
-        return replace(self, source=ChecksummedSource.over(self.source, checksum, rows))
-
-    def loaded(self) -> Reader:
-        """Reader of all features, kept apart before any has left, if they fit `COMPACT_BYTES`."""
-        return self.compacted(np.arange(self.source.n_features, dtype=np.int64))
-
-    def compacted(self, features: Index) -> Reader:
-        """Reader of `features` alone, from memory or scratch; as it is where nothing is gained.
-
-        This reader's own scratch is removed once the features are elsewhere. A disk that is full
-        is told of in a warning.
-        """
-        if self.held is not None and features.size == self.held.size:
-            return self
         d, s = self.source.n_features, features.size
         for form in forms(self.n_samples, self.source.dtype):
             n_bytes = s * form.bytes_per_feature
             if not worth_compacting(s, d, n_bytes):
                 continue
             if self.runtime.is_remote and self.source.in_memory:  # it is at hand: cut alike
-                return replace(self, held=np.arange(d))
-            place = where_to_keep(self, s, n_bytes)
+                self.held = np.arange(d)
+                return
+            place = self._where(s, n_bytes)
             if place is Location.STORED and self._is_lazy:
                 continue
             try:
-                kept = self.execution.keep(self, features, form, place)
+                if self._kept(features, form, place):
+                    return
             except UnwritableError as error:
                 warnings.warn(
                     f"Survivors cannot be written to scratch ({error}), so the run goes on with "
@@ -253,13 +347,41 @@ class Reader:
                     "place with more (on a cluster, scratch= of its runtime).",
                     stacklevel=2,
                 )
-                kept = self.execution.keep(self, features, form, Location.STORED) or self
-            if kept is not None:
-                return kept
-        return self
+                self._kept(features, form, Location.STORED)
+                return
+
+    def _kept(self, features: Index, form: Form, place: Location) -> bool:
+        """Keep `features` there in this form; False where they do not pack."""
+        if place is not Location.STORED:
+            return self._keep(features, form, place)
+        d, s = self.source.n_features, features.size
+        # Where they are kept as they are, if not packed, the cut is the same.
+        matters = form.packed and not worth_compacting(s, d, s * self.bytes_per_feature)
+        if matters and not self._packs(features):
+            return False
+        at, source = self._places(features), self.source
+        if isinstance(source, RecutSource):
+            self.source = source.some(at)
+        else:
+            self.source = RecutSource(source, at, self._width(d))
+        self.held = features
+        return True
+
+    def _where(self, n_features: int, n_bytes: int) -> Location:
+        """Where so many survivors belong, which take so many bytes."""
+        if not self.runtime.is_remote:
+            if n_bytes <= self.room:
+                return Location.MEMORY
+        elif n_bytes <= HOME_BYTES and wanted_device() is None:  # else the workers have it
+            # So few are scored sooner here, or as soon, as by the cluster.
+            n_here = usable_cores()
+            quick = 2.0 * self.n_samples**2 * n_features <= HOME_FLOPS * n_here
+            if quick or n_here >= self.runtime.n_workers:
+                return Location.HOME
+        return Location.STORED if self._scratch_place is None else Location.SCRATCH
 
     @property
-    def scratch_place(self) -> Path | None:
+    def _scratch_place(self) -> Path | None:
         """Where scratch may be written; None where it would gain nothing, or workers differ."""
         return None if self.source.in_memory or self._is_lazy else self.runtime.shared_folder
 
@@ -268,56 +390,112 @@ class Reader:
         """Whether the source is itself computed on the cluster."""
         return self.runtime.is_remote and self.source.pieces(()) is not None
 
-    def moved(
+    def _move(
         self,
         source: AbstractSource,
         features: Index,
         scratch: AbstractScratch | None = None,
-        **changes: Any,
-    ) -> Reader:
-        """Reader of features that are kept in `source` now; this one's own scratch is removed."""
+        *,
+        home: bool = False,
+    ) -> None:
+        """Features are kept in `source` now, here where `home`; scratch so far is removed."""
         self.close()
-        return replace(self, source=source, held=features, rows=None, scratch=scratch, **changes)
+        self.source, self.held, self.rows, self.scratch = source, features, None, scratch
+        if home:
+            self.runtime, self.is_home = Threads(), True
 
-    def packs(self, features: Index, form: Form) -> bool:
-        """Whether values can be kept in this form, where it matters: it takes a pass."""
-        d, s = self.source.n_features, features.size
-        if not form.packed or worth_compacting(s, d, s * self.bytes_per_feature):
-            return True  # they are kept as they are, if not packed: the same cut
-        return fits(around(self.map(Extremes(), self.jobs(features))))
-
-    def recut(self, features: Index) -> Reader:
-        """Reader of features where they are, in the jobs in which they would be read elsewhere."""
-        at, source = self._places(features), self.source
-        if isinstance(source, RecutSource):
-            return replace(self, source=source.some(at), held=features)
-        return replace(self, source=RecutSource(source, at, self._stored_width()), held=features)
-
-    def writing(self, features: Index, form: Form) -> tuple[list[Job], int]:
+    def _writing(self, features: Index, form: Form) -> tuple[list[Job], int]:
         """Jobs that write features to scratch, and the chunk they write it in."""
         at = self._places(features)
         chunk = chunk_width(self._width(at.size), form)
         most = JOBS_PER_THREAD * self.runtime.n_workers
         return writing_jobs(list(self._stored(at)), at, chunk, most), chunk
 
+    def _places(self, features: Index) -> Index:
+        """Positions of features in the source, (s,)."""
+        return features if self.held is None else positions(features, self.held)
 
-def positions(some: Index, among: Index) -> Index:
-    """Where `some` of the features `among` are, both ascending; by a table where that is sooner."""
-    if some.size == among.size:
-        return np.arange(some.size)
-    if min(some.size, among.size) * 8 < among[-1]:
-        return np.searchsorted(among, some)
-    table = np.empty(among[-1] + 1, dtype=np.int64)
-    table[among] = np.arange(among.size)
-    return np.asarray(table[some])
+    def _stored(self, at: Index) -> Iterator[tuple[Block, slice]]:
+        return stored_parts(self.source.blocks(self._width(self.source.n_features)), at)
+
+    def _width(self, d: int) -> int:
+        return block_width(self.n_samples, d, np.dtype(self.source.dtype).itemsize)
 
 
-def grouped(jobs: Sequence[Job], worth_many: int = WORTH_MANY) -> list[Job]:
-    """The same jobs in a few, consecutive ones together, for results that are large.
+class Reader(AbstractReader):
+    """Reads through its runtime; a failure ends its scratch too."""
 
-    More than `FEW_PARTIALS` are made where each has `worth_many` features: results travel.
-    """
-    n_features = sum(columns.local.size for job in jobs for columns in job.payload)
-    few = min(FEW_PARTIALS, n_features // WORTH_FEW)
-    n = max(few, min(MANY_PARTIALS, n_features // worth_many)) // 2 * 2
-    return merged(jobs, max(1, n))
+    def _results(
+        self, a_pass: AbstractPass, jobs: Sequence[Job], *, divisible: bool
+    ) -> Iterator[Any]:
+        runtime = self.runtime
+        if divisible and runtime.is_remote:  # each job takes a cluster milliseconds
+            jobs = merged(jobs, JOBS_PER_THREAD * runtime.n_workers)
+        way = runtime.joined if divisible else runtime.map
+        try:
+            yield from way(run, self.source, jobs, (a_pass, self.rows))
+        except GeneratorExit:
+            raise
+        except BaseException:
+            self.close()
+            raise
+
+    def _summed(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+        total = a_pass.zero(self.n_samples)
+        for part in self._results(a_pass, jobs, divisible=False):
+            a_pass.add(total, part)
+        return total
+
+    def _packs(self, features: Index) -> bool:
+        jobs = self.jobs(features, scaled=False)
+        return fits(around(self._results(Extremes(), jobs, divisible=False)))
+
+    def _keep(self, features: Index, form: Form, place: Location) -> bool:
+        if place is Location.SCRATCH:
+            return self._in_scratch(features, form)
+        gather = self._at_home if place is Location.HOME else self._in_memory
+        kept, found = gather(self.jobs(features, scaled=False), features.size, form)
+        if found is not None:
+            source = HeldSource(kept, found, self.source.missing_code)
+            self._move(source, features, home=place is Location.HOME)
+        return found is not None
+
+    def _in_memory(self, jobs: list[Job], n: int, form: Form) -> tuple[Array, Form | None]:
+        """What is kept of n features, and in which form, once threads here have read them."""
+        kept = np.empty((n, form.length), dtype=form.kept_dtype)
+        starts = np.cumsum([0, *(job.payload[0].local.size for job in jobs)])
+
+        def fill(place: tuple[int, Job]) -> Span:
+            start, job = place
+            part, span = form.encode(run(self.source, job, (Gather(), self.rows)))
+            kept[start : start + len(part)] = part
+            return span
+
+        return kept, form.covering(self.runtime.each(fill, zip(starts, jobs, strict=False)))
+
+    def _at_home(self, jobs: list[Job], _: int, form: Form) -> tuple[Array, Form | None]:
+        """The same, once a cluster has read them."""
+        found = self._results(Gather(), jobs, divisible=True)
+        parts, spans = zip(*(form.encode(raw) for raw in found), strict=True)
+        return np.concatenate(parts), form.covering(spans)
+
+    def _in_scratch(self, features: Index, form: Form) -> bool:
+        place, source = self._scratch_place, self.source
+        assert place is not None, "scratch has a place"
+        jobs, chunk = self._writing(features, form)
+        try:
+            scratch = SharedScratch(place) if self.runtime.is_remote else LocalScratch(place)
+        except OSError as error:
+            raise UnwritableError(str(error)) from error
+        try:
+            asked = Write(scratch, chunk, form), self.rows
+            found = form.covering(self.runtime.map(run, source, jobs, asked))
+        except BaseException:
+            scratch.close()
+            raise
+        if found is None:
+            scratch.close()
+            return False
+        kept = ScratchSource(scratch, features.size, chunk, found, source.missing_code, self.room)
+        self._move(kept, features, scratch)
+        return True

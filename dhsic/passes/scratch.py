@@ -16,9 +16,8 @@ import socket
 import tempfile
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, final
 
@@ -28,9 +27,8 @@ from numcodecs import Blosc
 
 from dhsic._typing import Array, Index
 from dhsic.errors import ScratchError
+from dhsic.passes import AbstractPass, Tile
 from dhsic.passes.survivors import AbstractSurvivors, Form, Span, around, fits
-from dhsic.passes.task import AbstractPass, Columns, Tile
-from dhsic.runtime.base import Job
 from dhsic.sources import Block, group_chunks, regular_edges, run_of
 
 #: Chunks in what a task reads: the ones at both ends are read in part, and by two tasks.
@@ -41,9 +39,6 @@ CHUNK_BYTES = 512 << 10
 CHECKSUM = 4
 #: How values that are not packed are written: dosages take 5% more than at level 5, 5 times faster.
 CODEC = Blosc("zstd", 1, Blosc.AUTOSHUFFLE)
-#: Tasks that write, at most, and stored blocks that each reads at least: two tasks read the one
-#: between.
-MOST_WRITERS, BLOCKS_PER_WRITER = 1024, 4
 
 
 class UnwritableError(Exception):
@@ -232,26 +227,3 @@ class Write(AbstractPass):
 def chunk_width(block_width: int, form: Form) -> int:
     """Features of a chunk, where tasks read so many."""
     return max(1, block_width // CHUNKS_PER_BLOCK, CHUNK_BYTES // form.bytes_per_feature)
-
-
-def writing_jobs(
-    blocks: Sequence[tuple[Block, slice]], at: Index, chunk: int, most: int
-) -> list[Job]:
-    """Cut positions `at` of a source into runs of whole chunks of scratch: `most`, or two.
-
-    Runs begin close to where stored blocks do, so that few of those are read twice; `blocks` says
-    which of `at` lie in each.
-    """
-    starts = np.array([part.start for _, part in blocks])
-    n = max(min(len(blocks), 2), min(len(blocks) // BLOCKS_PER_WRITER, most, MOST_WRITERS))
-    begins = starts[len(blocks) * np.arange(n) // n]
-    edges = np.unique(np.append(-(-begins // chunk) * chunk, at.size).clip(max=at.size))
-    jobs = []
-    for a, b in pairwise(edges.tolist()):
-        reads = blocks[np.searchsorted(starts, a, "right") - 1 : np.searchsorted(starts, b)]
-        spans = [(block, max(a, part.start), min(b, part.stop)) for block, part in reads]
-        columns = tuple(
-            Columns(at[i:j] - block.start, tags=np.arange(i, j)) for block, i, j in spans
-        )
-        jobs.append(Job(tuple(block for block, _ in reads), columns))
-    return jobs

@@ -19,9 +19,9 @@ from dhsic.engines.question import AnyQuestion, Question
 from dhsic.kernels.bandwidth import BandwidthStats, DistanceStats
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import AbstractSums, Statistic, zero_upper
-from dhsic.passes.reader import grouped, positions
-from dhsic.passes.scaled import ScaledReader
-from dhsic.passes.task import Sum
+from dhsic.passes import Sum
+from dhsic.passes.jobs import grouped, positions
+from dhsic.passes.reader import AbstractReader
 
 #: Up to how many features G is down-dated by their values, (c, m). The same number for all
 #: runtimes: the two ways add up in other orders, and to other bits.
@@ -39,7 +39,7 @@ class AbstractFeatureSum(ABC):
 
     Parameters
     ----------
-    data : ScaledReader
+    data : AbstractReader
         Reads the features.
 
     Attributes
@@ -48,7 +48,7 @@ class AbstractFeatureSum(ABC):
         Those that it is the sum over, where they leave; ascending.
     """
 
-    def __init__(self, data: ScaledReader) -> None:
+    def __init__(self, data: AbstractReader) -> None:
         self.data = data
         self.features: Index = np.empty(0, dtype=np.int64)
         self._base = 0
@@ -124,7 +124,9 @@ class AbstractFeatureSum(ABC):
 class SquareSum(AbstractFeatureSum):
     """Of all samples with each other, (m, m), its upper triangle."""
 
-    def __init__(self, data: ScaledReader, sums: AbstractSums, upper: Float | None = None) -> None:
+    def __init__(
+        self, data: AbstractReader, sums: AbstractSums, upper: Float | None = None
+    ) -> None:
         """Of what `sums` says; `upper` is where to put it, by default new memory."""
         super().__init__(data)
         self._sums = sums
@@ -149,7 +151,7 @@ class SquareSum(AbstractFeatureSum):
 
     def add(self, features: Index) -> None:
         if features.size > FEW_CHOSEN:
-            for part in self.data.reader.map(Sum(self._sums), self.data.jobs(features)):
+            for part in self.data.map(Sum(self._sums), self.data.jobs(features)):
                 self.include(part)
         else:
             self._sums.add(self._upper, self.data.values(features))
@@ -159,7 +161,7 @@ class SquareSum(AbstractFeatureSum):
         if features.size > FEW_LEAVING:
             self._upper -= self._sum(features)
         else:
-            Z, each = self.data.values(features), self.data.reader.runtime.each
+            Z, each = self.data.values(features), self.data.runtime.each
             self._sums.take_away(self._upper, Z, each)
 
     def restart(self, S: Index) -> None:
@@ -178,10 +180,10 @@ class SquareSum(AbstractFeatureSum):
         return DistanceStats(kernel, W, self.statistic)
 
     def question(self, kernel: AbstractKernel, sigma: float, W: Any) -> Question:
-        return Question(kernel, sigma, W, self.statistic, self.data.reader.runtime.each)
+        return Question(kernel, sigma, W, self.statistic, self.data.runtime.each)
 
     def _sum(self, features: Index) -> Any:
-        return self.data.reader.added(Sum(self._sums), grouped(self.data.jobs(features)))
+        return self.data.added(Sum(self._sums), grouped(self.data.jobs(features)))
 
 
 def survivors_of(state: SelectionState) -> list[Index]:

@@ -22,6 +22,7 @@ from typing import Any, final
 import numpy as np
 
 from dhsic._typing import Array, Index
+from dhsic.passes import AbstractPass, Tile
 from dhsic.sources import AbstractSource, Block, even_blocks, run_of
 from dhsic.sources.views import ChecksummedSource
 
@@ -146,6 +147,23 @@ def _tiles(c: int, length: int) -> Iterator[tuple[int, int]]:
     step = max(1, TILE_VALUES // max(1, length))
     for a in range(0, c, step):
         yield a, min(a + step, c)
+
+
+@dataclass(frozen=True, slots=True)
+class Gather(AbstractPass):
+    """Stored values, (c, m)."""
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Array:
+        parts = [block.raw for block in blocks]
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Extremes(AbstractPass):
+    """Least and greatest of the stored values."""
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Span:
+        return around((int(b.raw.min()), int(b.raw.max())) for b in blocks if b.raw.size)
 
 
 class AbstractSurvivors(AbstractSource):

@@ -20,9 +20,7 @@ from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.statistic import InnerProducts, Statistic
 from dhsic.linalg.quadratic import Quadratic
 from dhsic.lowrank.base import CHUNK, random_directions
-from dhsic.passes.reader import grouped
-from dhsic.passes.scaled import Reporter, ScaledReader
-from dhsic.passes.task import (
+from dhsic.passes import (
     TILE,
     AbstractPass,
     AbstractSum,
@@ -33,6 +31,8 @@ from dhsic.passes.task import (
     cut,
     exact_tile,
 )
+from dhsic.passes.jobs import grouped
+from dhsic.passes.reader import Reader, Reporter
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
@@ -61,8 +61,8 @@ class WeightedSource:
         seed: int = 0,
         memory: int | None = None,
     ) -> None:
-        self._all = ScaledReader(source, runtime, rows, memory)
-        self._few: ScaledReader | None = None
+        self._all = Reader(source, runtime, rows, memory)
+        self._few: Reader | None = None
         self._standardize, self._seed = standardize, seed
         self.features: Index = np.empty(0, dtype=np.int64)
         self.reporter: Reporter | None = None
@@ -85,7 +85,7 @@ class WeightedSource:
 
     def sample_statistic(self) -> Statistic:
         """``sum_j x_j x_j'`` of every so-many-th sample, as many as a median is taken over."""
-        known = self._all.reader.rows
+        known = self._all.rows
         rows = np.arange(self.n_samples) if known is None else known
         some = self._all.apart(rows=rows[:: -(-self.n_samples // MEDIAN_SAMPLES)])
         statistic = self._sum(some, np.ones(self.features.size))
@@ -97,7 +97,7 @@ class WeightedSource:
         features = self.features[w != 0]
         if features.size:
             # The scratch of all features, if there is any, stays for the end of the run.
-            self._few = self._few or self._all.apart(scratch=None)
+            self._few = self._few or self._all.apart()
             self._few.compact(features)
 
     def statistic(self, w: Float) -> Statistic:
@@ -116,7 +116,7 @@ class WeightedSource:
     def projections(self, w: Float, n_directions: int) -> Float:
         """``sum_j w_j omega_kj x_j``, (n_directions, m)."""
         jobs = grouped(self._jobs(self._left, w))
-        return np.asarray(self._left.reader.added(Projections(self._seed, n_directions), jobs))
+        return np.asarray(self._left.added(Projections(self._seed, n_directions), jobs))
 
     def pulls(self, B: Float) -> Float:
         """``sum_k omega_kj <B_k, x_j>``, (n,)."""
@@ -130,11 +130,11 @@ class WeightedSource:
             self._few.close()
 
     @property
-    def _left(self) -> ScaledReader:
+    def _left(self) -> Reader:
         """Reader of the features that are left, or of all."""
         return self._all if self._few is None else self._few
 
-    def _jobs(self, data: ScaledReader, w: Float) -> list[Job]:
+    def _jobs(self, data: Reader, w: Float) -> list[Job]:
         """Jobs over the weighted features, none where all weights are 0."""
         features = self.features[w != 0]
         scale = data.scaling.scale.copy()
@@ -142,13 +142,13 @@ class WeightedSource:
         weighted = replace(data.scaling, scale=scale)
         return data.jobs(features, weighted=weighted, tags=features) if features.size else []
 
-    def _sum(self, data: ScaledReader, w: Float) -> Statistic:
+    def _sum(self, data: Reader, w: Float) -> Statistic:
         jobs = grouped(self._jobs(data, w))
-        return Statistic(data.reader.added(Sum(InnerProducts()), jobs))
+        return Statistic(data.added(Sum(InnerProducts()), jobs))
 
-    def _results(self, data: ScaledReader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Float:
+    def _results(self, data: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Float:
         data.reporter = self.reporter
-        return data.results(a_pass, jobs, aloud=True)
+        return data.scores(a_pass, jobs, aloud=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.kernels.statistic import AbstractSums
-from dhsic.passes.execution import AbstractExecution, Location
-from dhsic.passes.reader import Reader
+from dhsic.passes import AbstractPass, AbstractSizedPass, AbstractSum, Cost, Tile
+from dhsic.passes.reader import AbstractReader, Location
 from dhsic.passes.survivors import Form
-from dhsic.passes.task import AbstractPass, AbstractSizedPass, AbstractSum, Cost, Tile
-from dhsic.runtime.base import Job
-from dhsic.runtime.threads import Threads
+from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.sources import AbstractSource, Block, even_blocks, group_chunks, regular_edges
 
 
@@ -143,8 +142,8 @@ class CountedSource(AbstractSource):
 
 
 @dataclass(eq=False)
-class DryRun(AbstractExecution):
-    """Writes down what would be done; values of one byte are supposed to pack in two bits.
+class DryRun:
+    """What a run would do, written down by its reader and by who drives it.
 
     Attributes
     ----------
@@ -162,27 +161,6 @@ class DryRun(AbstractExecution):
     moves: list[Move] = field(default_factory=list)
     _bytes_before: int = 0
 
-    def results(
-        self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job], *, divisible: bool
-    ) -> Iterator[Any]:
-        yield self._counted(reader, a_pass, jobs)
-
-    def summed(self, reader: Reader, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
-        return self._counted(reader, a_pass, jobs)
-
-    def keep(self, reader: Reader, features: Index, form: Form, place: Location) -> Reader:
-        if place is Location.STORED:
-            return reader.recut(features)
-        n, in_memory, is_home = features.size, place is not Location.SCRATCH, place is Location.HOME
-        self._counted(reader, Assumed(Cost(values=form.n_samples)), reader.jobs(features))
-        is_here = is_home or (reader.is_home and place is Location.MEMORY)
-        to = Location.HOME if is_here else place
-        self.moves.append(Move(n, to, n * form.bytes_per_feature))
-        chunk = 1 if in_memory else reader.writing(features, form)[1]
-        source = CountedSource(form.n_samples, n, form.dtype, chunk, in_memory=in_memory)
-        runtime = Threads() if is_home else reader.runtime
-        return reader.moved(source, features, runtime=runtime, is_home=is_home or reader.is_home)
-
     def drive(self, elements: float = 0.0, float64: float = 0.0) -> None:
         """What this process does itself; `float64` flops on all its threads."""
         self.steps.append(Step(elements=elements, float64=float64, at_home=True))
@@ -197,37 +175,76 @@ class DryRun(AbstractExecution):
         """Sum over the steps."""
         return sum(map(of, self.steps))
 
-    def _counted(self, reader: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Unread:
+
+class CountingReader(AbstractReader):
+    """Writes down what would be read; values of one byte are supposed to pack in two bits."""
+
+    def __init__(
+        self,
+        dry: DryRun,
+        source: AbstractSource,
+        runtime: AbstractRuntime,
+        rows: Index | None = None,
+        memory: int | None = None,
+    ) -> None:
+        super().__init__(source, runtime, rows, memory)
+        supposed: Any = AllVary(np.zeros(source.n_features, dtype=bool))
+        self._scaling, self._dry = supposed, dry
+
+    def _results(
+        self, a_pass: AbstractPass, jobs: Sequence[Job], *, divisible: bool
+    ) -> Iterator[Any]:
+        yield self._counted(a_pass, jobs)
+
+    def _summed(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+        return self._counted(a_pass, jobs)
+
+    def _packs(self, features: Index) -> bool:
+        return True
+
+    def _keep(self, features: Index, form: Form, place: Location) -> bool:
+        n, in_memory, is_home = features.size, place is not Location.SCRATCH, place is Location.HOME
+        self._counted(Assumed(Cost(values=form.n_samples)), self.jobs(features))
+        is_here = is_home or (self.is_home and place is Location.MEMORY)
+        to = Location.HOME if is_here else place
+        self._dry.moves.append(Move(n, to, n * form.bytes_per_feature))
+        chunk = 1 if in_memory else self._writing(features, form)[1]
+        source = CountedSource(form.n_samples, n, form.dtype, chunk, in_memory=in_memory)
+        self._move(source, features, home=is_home)
+        return True
+
+    def _counted(self, a_pass: AbstractPass, jobs: Sequence[Job]) -> Unread:
         """Write down a pass."""
         assert isinstance(a_pass, AbstractSizedPass), f"{a_pass} does not say what it takes"
-        cost = a_pass.cost(reader.n_samples)
+        cost = a_pass.cost(self.n_samples)
         n = sum(columns.local.size for job in jobs for columns in job.payload)
         step = Step(
             n_features=n,
             n_jobs=len(jobs),
-            bytes_decoded=self._decoded(reader, reader.bytes_of(jobs)),
+            bytes_decoded=self._decoded(self.bytes_of(jobs)),
             values=cost.values * n,
             float32=cost.float32 * n,
             float64=cost.float64 * n,
             state_bytes=cost.state,
             sent_bytes=cost.sent or cost.state,
             result_bytes=cost.result * len(jobs) + cost.columns * n,
-            at_home=reader.is_home,
+            at_home=self.is_home,
         )
-        self.steps.append(step)
+        self._dry.steps.append(step)
         return Unread(n)
 
-    def _decoded(self, reader: Reader, n_bytes: int) -> int:
+    def _decoded(self, n_bytes: int) -> int:
         """Bytes decoded where `n_bytes` of values are read: of scratch as it is kept, at most.
 
         As much of scratch as there is room for stays in the memory of those that read it.
         """
-        if not n_bytes or reader.held is None or not self.moves:
+        moves = self._dry.moves
+        if not n_bytes or self.held is None or not moves:
             return n_bytes
-        last = self.moves[-1]
-        if last.n_bytes <= reader.room:
+        last = moves[-1]
+        if last.n_bytes <= self.room:
             return 0
-        return round(n_bytes * last.n_bytes / (last.n_features * reader.bytes_per_feature))
+        return round(n_bytes * last.n_bytes / (last.n_features * self.bytes_per_feature))
 
 
 @dataclass(frozen=True)

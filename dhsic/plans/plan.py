@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dhsic.memory import MemoryEstimate, human
-from dhsic.passes.reader import block_width
+from dhsic.passes.jobs import block_width
 from dhsic.plans.rounds import Work
 from dhsic.plans.time import Expected, Rates
 from dhsic.sources import AbstractSource

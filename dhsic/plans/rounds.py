@@ -24,16 +24,14 @@ from dhsic.kernels import resolve_kernel
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF
 from dhsic.memory import human
+from dhsic.passes import Cost, Measure, scoring_cost
+from dhsic.passes.candidates import AbstractCandidates, Membership, Singles
 from dhsic.passes.forward import JOINING_LANDMARKS
-from dhsic.passes.groups import Membership
 from dhsic.passes.landmarks import LandmarkSum, MeasureLandmarks, first_number
 from dhsic.passes.lowrank import EnginePlan, Sample, exact_takes_over
 from dhsic.passes.once import Judge
-from dhsic.passes.refinement import AbstractCandidates, Singles
-from dhsic.passes.scaled import ScaledReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum
-from dhsic.passes.task import Cost, Measure, scoring_cost
-from dhsic.plans.dry import AllVary, Assumed, CountedSums, DryRun, Move, Step, Unread
+from dhsic.plans.dry import Assumed, CountedSums, CountingReader, DryRun, Move, Step, Unread
 from dhsic.selectors.bahsic import AbstractElimination, KernelSelector
 from dhsic.selectors.fohsic import FOHSIC
 from dhsic.selectors.onepass import OnePass
@@ -129,7 +127,7 @@ def work_of(run: SelectionRun, budget: int | None) -> Work | None:
         dry, criterion = DryRun(), asked.resolved()
         data = _data(run, budget, dry)
         judge = Judge(standardize=True, criterion=criterion)
-        data.results(judge, data.jobs(data.alive), aloud=False)
+        data.scores(judge, data.jobs(data.alive))
         dry.round_done(run.source.n_features, data.bytes_read)
         return _work(run, dry, dry, [], is_timed=criterion.is_timed)
     if not isinstance(asked, KernelSelector):
@@ -180,10 +178,9 @@ def _kernel_of(asked: KernelSelector[Any]) -> AbstractKernel:
     return asked.machine_kernel if isinstance(asked, SVMRFE) else resolve_kernel(asked.kernel)
 
 
-def _data(run: SelectionRun, budget: int | None, dry: DryRun) -> ScaledReader:
+def _data(run: SelectionRun, budget: int | None, dry: DryRun) -> CountingReader:
     """What reads the features of the run, and only counts."""
-    known = AllVary(np.zeros(run.source.n_features, dtype=bool))
-    return ScaledReader(run.source, run.runtime, run.rows, budget, execution=dry, scaling=known)
+    return CountingReader(dry, run.source, run.runtime, run.rows, budget)
 
 
 def _gone_through(
@@ -226,7 +223,7 @@ class AbstractSizes(ABC):
     """What both algorithms ask, answered by sizes."""
 
     def __init__(
-        self, run: SelectionRun, asked: KernelSelector[Any], data: ScaledReader, dry: DryRun
+        self, run: SelectionRun, asked: KernelSelector[Any], data: CountingReader, dry: DryRun
     ) -> None:
         groups, self._plan = run.groups, asked.engines(run, asked.approx)
         self.candidates: AbstractCandidates = (
@@ -277,7 +274,7 @@ class ExactRounds:
     """Rounds of Algorithm 1 by the exact engine."""
 
     def __init__(
-        self, run: SelectionRun, asked: KernelSelector[Any], data: ScaledReader, dry: DryRun
+        self, run: SelectionRun, asked: KernelSelector[Any], data: CountingReader, dry: DryRun
     ) -> None:
         self.kernel = _kernel_of(asked)
         self.data, self.dry, self.m = data, dry, data.n_samples
@@ -317,7 +314,7 @@ class ExactRounds:
         places = np.linspace(0, S.size - 1, max(1, round(share * S.size))).astype(np.int64)
         some = S if share == 1.0 else S[places]
         cost = scoring_cost(self.kernel, self.m, products, dtype)
-        self.data.results(Assumed(cost), self.data.jobs(some), aloud=False)
+        self.data.scores(Assumed(cost), self.data.jobs(some))
 
     def _steps(self, n: int) -> tuple[tuple[float, float, str], ...]:
         """Passes over n features: part of them, products of each, precision."""
@@ -385,7 +382,7 @@ class LowRankRounds:
     def _score(self, S: Index) -> None:
         has_grown = len(self._sum.chosen.fit) > first_number(self._m)
         cost = lowrank_scoring(self._m, HIGHER_RANK if has_grown else RANK)
-        self._data.results(Assumed(cost), self._data.jobs(S), aloud=False)
+        self._data.scores(Assumed(cost), self._data.jobs(S))
 
 
 def lowrank_scoring(m: int, rank: int, products: float = 1.0) -> Cost:
@@ -435,7 +432,7 @@ class Joining(AbstractSizes):
         if self._is_low_rank:
             self._dry.drive(DRIVING_LOW_RANK * JOINING_LANDMARKS * m)
             cost = replace(lowrank_scoring(m, RANK, JOINING), values=m)
-            self._data.results(Assumed(cost), self._data.jobs(S), aloud=False)
+            self._data.scores(Assumed(cost), self._data.jobs(S))
         else:
             self._dry.drive(DRIVING * m**2)
             self._exact.score_part(S, 1.0, 1.0 if self._kernel.is_additive else JOINING)

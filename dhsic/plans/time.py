@@ -19,9 +19,8 @@ import numpy as np
 from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.linalg.quadratic import Quadratic, form_flops
-from dhsic.passes.execution import JOBS_PER_THREAD
-from dhsic.passes.reader import block_width
-from dhsic.passes.task import TILE
+from dhsic.passes import TILE
+from dhsic.passes.jobs import JOBS_PER_THREAD, block_width
 from dhsic.plans.dry import Step
 from dhsic.plans.rounds import Work
 from dhsic.runtime.threads import single_blas_thread, usable_cores

@@ -26,6 +26,12 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.memory import MemoryEstimate
+from dhsic.passes.candidates import (
+    OPEN_GROUPS,
+    AbstractCandidates,
+    Membership,
+    Singles,
+)
 from dhsic.passes.dependence import (
     AbstractRoundDependence,
     AbstractScorer,
@@ -33,10 +39,8 @@ from dhsic.passes.dependence import (
     ExactScorer,
     SourceDependence,
 )
-from dhsic.passes.groups import OPEN_GROUPS, Membership
 from dhsic.passes.lowrank import MOST_SAMPLES, EnginePlan, LowRankScorer
-from dhsic.passes.refinement import AbstractCandidates, Singles
-from dhsic.passes.scaled import ScaledReader
+from dhsic.passes.reader import AbstractReader, Reader
 from dhsic.progress import Progress
 from dhsic.results import Order
 from dhsic.selectors.base import Selector
@@ -199,7 +203,7 @@ class KernelSelector(Selector, Generic[D]):
 
     def _parts(
         self, run: SelectionRun, budget: int | None
-    ) -> tuple[Choices, ScaledReader, AbstractCandidates]:
+    ) -> tuple[Choices, AbstractReader, AbstractCandidates]:
         """What does not change during a run, what reads the features, and what is ranked."""
         choices = Choices(
             self._kernel,
@@ -208,7 +212,7 @@ class KernelSelector(Selector, Generic[D]):
             np.dtype(str(self.dtype)),
             self.approx == "direct",
         )
-        data = ScaledReader(run.source, run.runtime, run.rows, budget)
+        data = Reader(run.source, run.runtime, run.rows, budget)
         return choices, data, Singles() if run.groups is None else Membership(run.groups.codes)
 
     def _factored(self, run: SelectionRun, labels: LabelMatrix | None) -> LowRankSymmetric:

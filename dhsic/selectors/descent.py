@@ -40,8 +40,9 @@ from dhsic.memory import (
     square_bytes,
     task_bytes,
 )
-from dhsic.passes.reader import COMPACT_BYTES, block_bytes
-from dhsic.passes.task import Sum
+from dhsic.passes import Sum
+from dhsic.passes.jobs import block_bytes
+from dhsic.passes.reader import COMPACT_BYTES
 from dhsic.passes.weighted import Projections, WeightedSource
 from dhsic.progress import Progress
 from dhsic.results import Order

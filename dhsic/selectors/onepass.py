@@ -19,8 +19,8 @@ from dhsic.criteria.sums import resolve_width
 from dhsic.errors import InputError
 from dhsic.kernels.labels import LabelMatrix
 from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes
+from dhsic.passes.jobs import block_bytes
 from dhsic.passes.once import Judge, Judged, read_once
-from dhsic.passes.reader import block_bytes
 from dhsic.progress import Progress
 from dhsic.results import Order
 from dhsic.selectors.base import Selector

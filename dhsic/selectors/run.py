@@ -24,7 +24,7 @@ from dhsic.hsic import checked_weights
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.labels import SELF, LabelMatrix, label_matrix
 from dhsic.memory import MemoryEstimate, WorkerMemory
-from dhsic.passes.groups import Membership
+from dhsic.passes.candidates import Membership
 from dhsic.passes.once import look_at
 from dhsic.passes.reader import COMPACT_BYTES
 from dhsic.progress import Hook

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dhsic.cli import main
-from dhsic.passes import execution
+from dhsic.passes import reader
 
 if __name__ == "__main__":
-    execution.HOME_BYTES = -1
+    reader.HOME_BYTES = -1
     main(prog_name="dhsic")

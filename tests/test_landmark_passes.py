@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dhsic.passes import landmarks, task
+from dhsic import passes
+from dhsic.passes import Columns, landmarks, run
 from dhsic.passes.landmarks import LandmarkSums, MeasureLandmarks
-from dhsic.passes.task import Columns, run
 from dhsic.runtime.base import Job
 from dhsic.sources.arrays import ArraySource
 
@@ -32,10 +32,10 @@ def values(rng):
 def test_a_statistic_is_that_of_the_standardised_data(rng, monkeypatch, data, cut):
     if cut is not None:
         height, strip, in_single = cut
-        monkeypatch.setattr(task, "WIDEST", height)
+        monkeypatch.setattr(passes, "WIDEST", height)
         monkeypatch.setattr(landmarks, "LEAST_HEIGHT", height)
         monkeypatch.setattr(landmarks, "STRIP_ENTRIES", strip)
-        monkeypatch.setattr(task, "TILE_ENTRIES", 3 * M)
+        monkeypatch.setattr(passes, "TILE_ENTRIES", 3 * M)
         monkeypatch.setattr(landmarks, "IN_SINGLE", in_single)
     X = data(rng)
     Z = np.array(naive.standardise(np.where(X == -1, np.nan, X).tolist()))
