@@ -36,10 +36,9 @@ def test_a_form_of_low_rank_is_its_matrix(m, r, q, seed):
         np.testing.assert_allclose(before.quadratic(Z), after.quadratic(Z), **close)
         np.testing.assert_allclose(before.inner(P, [other]), after.inner(P, [other]), **close)
         np.testing.assert_allclose(before.norm**2, after.norm**2, **close)
-        np.testing.assert_allclose(before.row_squares(), after.row_squares(), **close)
-        np.testing.assert_allclose(before.less(0.7).whole(), after.less(0.7).matrix, **close)
-        changed = before.changed(3.0, diagonal).whole()
-        np.testing.assert_allclose(changed, after.changed(3.0, diagonal).matrix, **close)
+        for less in (0.0, 0.7):
+            changed = before.changed(3.0, diagonal, less).whole()
+            np.testing.assert_allclose(changed, after.changed(3.0, diagonal, less).matrix, **close)
     R = np.eye(m) - Q @ Q.T
     np.testing.assert_allclose(full.projected(Q).matrix, R @ full.matrix @ R, **close)
 
@@ -51,14 +50,13 @@ def test_powers_are_sums_over_entries(m, r, seed):
     A = low.whole()
     cubes = sum(a**3 for a in A.ravel())
     traces = sum(A[i, j] * A[j, k] * A[k, i] for i, j, k in np.ndindex(m, m, m))
-    squares = [sum(a * a for a in row) for row in A]
+    squares = sum(A[i, i] * a * a for i, row in enumerate(A) for a in row)
     H, scale = np.eye(m) - 1 / m, 1e-12 * max(1.0, np.abs(A).sum() ** 3)
 
     for form in (low, DenseSymmetric(A)):
-        assert form.cubes() == pytest.approx(cubes, abs=scale)
-        assert form.cubed_trace() == pytest.approx(traces, abs=scale)
-        np.testing.assert_allclose(form.row_squares(), squares, atol=scale)
-        np.testing.assert_allclose(form.less(0.7).whole(), A - 0.7 * H, atol=scale)
+        assert form.cubic_sums() == pytest.approx((cubes, squares, traces), abs=scale)
+        less = form.changed(1.0, form.diagonal, 0.7)
+        np.testing.assert_allclose(less.whole(), A - 0.7 * H, atol=scale)
 
 
 def test_rows_that_are_multiplied_together_do_not_matter(rng, monkeypatch):
@@ -67,7 +65,7 @@ def test_rows_that_are_multiplied_together_do_not_matter(rng, monkeypatch):
 
     for rows in (1, 7, 64):
         monkeypatch.setattr(symmetric, "MULTIPLIED", rows)
-        assert DenseSymmetric(S + S.T).cubed_trace() == pytest.approx(expected)
+        assert DenseSymmetric(S + S.T).cubic_sums()[2] == pytest.approx(expected)
 
 
 def test_rows_that_are_looked_up_together_do_not_matter(rng, monkeypatch):

@@ -123,9 +123,9 @@ def moments_permuted(C: Symmetric, A: Symmetric) -> Moments:
 def _without_trace(A: Symmetric) -> tuple[Symmetric, float, float]:
     """``A / ||A||`` less its part of H, its trace, and ``||A||``: cubes stay within range."""
     size = A.norm or 1.0
-    scaled = A.changed(1.0 / size, A.diagonal / size)
-    trace = float(scaled.diagonal.sum())
-    return scaled.less(trace / (len(A.diagonal) - 1)), trace, size
+    diagonal = A.diagonal / size
+    trace = float(diagonal.sum())
+    return A.changed(1.0 / size, diagonal, less=trace / (len(diagonal) - 1)), trace, size
 
 
 def sums_over(A: Symmetric, order: int) -> Float:
@@ -133,8 +133,8 @@ def sums_over(A: Symmetric, order: int) -> Float:
     a = A.diagonal
     if order == 2:
         return np.array([a @ a, A.norm**2])
-    squares = float(a @ A.row_squares())
-    return np.array([(a**3).sum(), A.cubes(), squares, A.quadratic(a[:, None])[0], A.cubed_trace()])
+    cubes, squares, trace = A.cubic_sums()
+    return np.array([(a**3).sum(), cubes, squares, A.quadratic(a[:, None])[0], trace])
 
 
 def coefficients(order: int, m: int) -> Float:

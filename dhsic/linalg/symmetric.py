@@ -80,16 +80,8 @@ class Symmetric(ABC):
         """``A / scale`` for quadratic forms, in the dtype."""
 
     @abstractmethod
-    def row_squares(self) -> Float:
-        """Diagonal of ``A^2``, (m,)."""
-
-    @abstractmethod
-    def cubes(self) -> float:
-        """``sum_ij A_ij^3``."""
-
-    @abstractmethod
-    def cubed_trace(self) -> float:
-        """``tr A^3``."""
+    def cubic_sums(self) -> tuple[float, float, float]:
+        """``sum_ij A_ij^3``, ``sum_ij A_ii A_ij^2`` and ``tr A^3``."""
 
     @abstractmethod
     def quadratic(self, Z: Float) -> Float:
@@ -100,16 +92,12 @@ class Symmetric(ABC):
         """The matrix itself, (m, m), not to be written to."""
 
     @abstractmethod
-    def changed(self, scale: float, diagonal: Float) -> Symmetric:
-        """Multiplied by `scale`, `diagonal` (m,) in place of its own."""
+    def changed(self, scale: float, diagonal: Float, less: float = 0.0) -> Symmetric:
+        """``scale A``, `diagonal` (m,) in place of its own, less so many times ``I - 1 1' / m``."""
 
     @abstractmethod
     def projected(self, Q: Float) -> Symmetric:
         """``R A R`` with ``R = I - Q Q'``."""
-
-    @abstractmethod
-    def less(self, c: float) -> Symmetric:
-        """``A - c H`` with ``H = I - 1 1' / m``."""
 
     @abstractmethod
     def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
@@ -150,21 +138,16 @@ class DenseSymmetric(Symmetric):
         """``A x``, (m,)."""
         return np.asarray(self.matrix @ x)
 
-    def row_squares(self) -> Float:
-        return np.asarray(np.einsum("ij,ij->i", self.matrix, self.matrix))
-
-    def cubes(self) -> float:
-        return float(np.einsum("ij,ij,ij->", self.matrix, self.matrix, self.matrix))
-
-    def cubed_trace(self) -> float:
-        """``<A^2, A>``, of both the lower triangle: O(m^3), half a product of matrices."""
-        A, total = self.matrix, 0.0
+    def cubic_sums(self) -> tuple[float, float, float]:
+        """The trace as ``<A^2, A>``, of both the lower triangle: O(m^3), half a product."""
+        A, trace = self.matrix, 0.0
         for a in range(0, len(A), MULTIPLIED):
             b = min(a + MULTIPLIED, len(A))
             product = A[a:b] @ A[:, :b]
-            total += 2.0 * float(np.einsum("ij,ij->", product[:, :a], A[a:b, :a]))
-            total += float(np.einsum("ij,ij->", product[:, a:], A[a:b, a:b]))
-        return total
+            trace += 2.0 * float(np.einsum("ij,ij->", product[:, :a], A[a:b, :a]))
+            trace += float(np.einsum("ij,ij->", product[:, a:], A[a:b, a:b]))
+        squares = float(self.diagonal @ np.einsum("ij,ij->i", A, A))
+        return float(np.einsum("ij,ij,ij->", A, A, A)), squares, trace
 
     def quadratic(self, Z: Float) -> Float:
         return np.asarray(np.einsum("ij,ij->j", Z, self.matrix @ Z))
@@ -172,21 +155,18 @@ class DenseSymmetric(Symmetric):
     def whole(self) -> Float:
         return self.matrix
 
-    def changed(self, scale: float, diagonal: Float) -> DenseSymmetric:
+    def changed(self, scale: float, diagonal: Float, less: float = 0.0) -> DenseSymmetric:
         A = self.matrix * scale
         np.fill_diagonal(A, diagonal)
+        if less:
+            A += less / len(A)
+            A[np.diag_indices_from(A)] -= less
         return DenseSymmetric(A)
 
     def projected(self, Q: Float) -> DenseSymmetric:
-        """From the left, then from the right."""
         A = self.matrix - Q @ (Q.T @ self.matrix)
         A -= (A @ Q) @ Q.T
         return DenseSymmetric((A + A.T) / 2)
-
-    def less(self, c: float) -> DenseSymmetric:
-        A = self.matrix + c / len(self.matrix)
-        A[np.diag_indices_from(A)] -= c
-        return DenseSymmetric(A)
 
     def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
         """Rows of C as they are, their entries looked up in the lower triangle."""
@@ -203,7 +183,7 @@ class DenseSymmetric(Symmetric):
 
     @property
     def bytes_permuted(self) -> int:
-        """The permutation: entries are looked up, a permutation at a time."""
+        """Of the permutation: entries are looked up, a permutation at a time."""
         return 8 * len(self.matrix)
 
 
@@ -254,24 +234,10 @@ class LowRankSymmetric(Symmetric):
         """What the diagonal has besides, (m,)."""
         return self.diagonal - self.own
 
-    @cached_property
+    @property
     def core(self) -> Float:
         """Weights between directions, (r, r)."""
         return self.weights if self.weights.ndim == 2 else np.diag(self.weights)
-
-    def _weighted(self, F: Float) -> Float:
-        return F * self.weights if self.weights.ndim == 1 else F @ self.weights
-
-    @cached_property
-    def _between(self) -> Float:
-        """``F' F diag(weights)``, (r, r)."""
-        return np.asarray((self.F.T @ self.F) * self.weights)
-
-    @cached_property
-    def _own_squares(self) -> Float:
-        """Diagonal of ``B^2``."""
-        M = self.weights[:, None] * self._between
-        return np.asarray(np.einsum("ia,ia->i", self.F @ M, self.F))
 
     @cached_property
     def row_sums(self) -> Float:
@@ -294,7 +260,7 @@ class LowRankSymmetric(Symmetric):
 
     def rows(self, which: Index) -> Float:
         """Rows of it with the true diagonal, (n, m), of samples `which` (n,)."""
-        A = self._weighted(self.F[which]) @ self.F.T
+        A = _weighted(self.F[which], self.weights) @ self.F.T
         A[np.arange(len(which)), which] = self.diagonal[which]
         return np.asarray(A)
 
@@ -302,38 +268,28 @@ class LowRankSymmetric(Symmetric):
         """``A x``, (m,)."""
         return self.F @ (self.core @ (self.F.T @ x)) + self.rest * x
 
-    def row_squares(self) -> Float:
-        """O(m r^2)."""
-        return self._own_squares + self.rest * (2.0 * self.own + self.rest)
+    def cubic_sums(self) -> tuple[float, float, float]:
+        """Powers of ``B + D`` expanded, D the diagonal besides: O(m r^2), and the cubes.
 
-    def cubes(self) -> float:
-        """From inner products of three directions, O(m r^3), or entry by entry, O(m^2 r)."""
-        m, r = self.F.shape
-        own = self._cubes_of_triples() if r * r < m else self._cubes_of_entries()
-        return own + float((self.diagonal**3 - self.own**3).sum())
-
-    def _cubes_of_triples(self) -> float:
-        total = 0.0
-        for weight, f in zip(self.weights, self.F.T, strict=True):
-            triples = (self.F * f[:, None]).T @ self.F
-            total += weight * float(self.weights @ np.square(triples) @ self.weights)
-        return total
-
-    def _cubes_of_entries(self) -> float:
-        total = 0.0
-        for a in range(0, len(self.F), WRITTEN):
-            rows = (self.F[a : a + WRITTEN] * self.weights) @ self.F.T
-            total += float(np.vdot(np.square(rows), rows))
-        return total
-
-    def cubed_trace(self) -> float:
-        """``(B + D)^3`` expanded, D the diagonal besides: O(m r^2)."""
-        M, D = self._between, self.rest
-        own = float(np.vdot((M @ M).T, M))
-        return own + float(D @ (3.0 * self._own_squares + D * (3.0 * self.own + D)))
+        These are from inner products of three directions, O(m r^3), or entry by entry, O(m^2 r).
+        """
+        F, w, own, D = self.F, self.weights, self.own, self.rest
+        between = (F.T @ F) * w
+        squares = np.einsum("ia,ia->i", F @ (w[:, None] * between), F)  # diagonal of B^2
+        trace = float(np.vdot((between @ between).T, between))
+        trace += float(D @ (3.0 * squares + D * (3.0 * own + D)))
+        cubes = 0.0
+        if self.rank**2 < len(F):
+            for weight, f in zip(w, F.T, strict=True):
+                cubes += weight * float(w @ np.square((F * f[:, None]).T @ F) @ w)
+        else:
+            for a in range(0, len(F), WRITTEN):
+                rows = (F[a : a + WRITTEN] * w) @ F.T
+                cubes += float(np.vdot(np.square(rows), rows))
+        cubes += float((self.diagonal**3 - own**3).sum())
+        return cubes, float(self.diagonal @ (squares + D * (2.0 * own + D))), trace
 
     def quadratic(self, Z: Float) -> Float:
-        """O(m r) a column."""
         products = self.F.T @ Z
         products *= products
         values = self.weights @ products
@@ -343,9 +299,13 @@ class LowRankSymmetric(Symmetric):
     def whole(self) -> Float:
         return self.rows(np.arange(self.n_samples))
 
-    def changed(self, scale: float, diagonal: Float) -> LowRankSymmetric:
-        """The same directions."""
-        return LowRankSymmetric(self.F, scale * self.weights, diagonal)
+    def changed(self, scale: float, diagonal: Float, less: float = 0.0) -> LowRankSymmetric:
+        """The same directions, and 1 for what there is less."""
+        F, weights, m = self.F, scale * self.weights, self.n_samples
+        if less:
+            F, weights = np.column_stack([F, np.ones(m)]), np.append(weights, less / m)
+            diagonal = diagonal + (less / m - less)
+        return LowRankSymmetric(F, weights, diagonal)
 
     def projected(self, Q: Float) -> LowRankSymmetric:
         """``R D R = D + [Q, D Q] N [Q, D Q]'`` for a diagonal D; N is diagonalised."""
@@ -360,11 +320,6 @@ class LowRankSymmetric(Symmetric):
         weights = np.concatenate([weights, values])
         return LowRankSymmetric(F, weights, diagonal_of_product(F, weights) + rest)
 
-    def less(self, c: float) -> LowRankSymmetric:
-        """One direction more."""
-        F, m = np.column_stack([self.F, np.ones(self.n_samples)]), self.n_samples
-        return LowRankSymmetric(F, np.append(self.weights, c / m), self.diagonal + (c / m - c))
-
     def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
         """Quadratic forms of the permuted directions, all of them at once."""
         n, m = permutations.shape
@@ -378,7 +333,7 @@ class LowRankSymmetric(Symmetric):
 
     @property
     def bytes_permuted(self) -> int:
-        """All directions."""
+        """Of all directions."""
         return self.F.nbytes
 
     def hadamard_sums(self, K: LowRankSymmetric) -> Float:
@@ -415,7 +370,10 @@ class LowRankSymmetric(Symmetric):
                 f"{K.n_samples}; pass all three of the same samples."
             )
         Theta = np.kron(self.core, np.diag(K.weights))  # (n, n)
-        R = _triangle(self.F, K.F)
+        R = np.zeros((0, len(Theta)))  # of Z = Q R, (at most n, n)
+        if len(Theta):
+            for _, Z in _strips(self.F, K.F):
+                R = np.asarray(np.linalg.qr(np.concatenate([R, Z]), mode="r"))
         T, V, missing = _compress(R @ Theta @ R.T, rank, tolerance)
         mix = (Theta @ (R.T @ V)) * (np.sqrt(m) / T)  # (n, kept)
         Y = np.empty((len(T), m))
@@ -441,8 +399,11 @@ def diagonal_of_product(F: Float, weights: Float) -> Float:
         for f, weight in zip(F.T, weights, strict=True):
             own += weight * np.square(f, dtype=np.float64)
         return own
-    weighted = F * weights if weights.ndim == 1 else F @ weights
-    return np.asarray(np.einsum("ij,ij->i", weighted, F))
+    return np.asarray(np.einsum("ij,ij->i", _weighted(F, weights), F))
+
+
+def _weighted(F: Float, weights: Float) -> Float:
+    return F * weights if weights.ndim == 1 else F @ weights
 
 
 def _strips(U: Float, F: Float) -> Iterator[tuple[slice, Float]]:
@@ -455,21 +416,8 @@ def _strips(U: Float, F: Float) -> Iterator[tuple[slice, Float]]:
         yield samples, Z.reshape(len(Z), n)
 
 
-def _triangle(U: Float, F: Float) -> Float:
-    """R of ``Z = Q R``, (at most n, n); a strip of Z after the other."""
-    n = U.shape[1] * F.shape[1]
-    R = np.zeros((0, n))
-    if n:
-        for _, Z in _strips(U, F):
-            R = np.asarray(np.linalg.qr(np.concatenate([R, Z]), mode="r"))
-    return R
-
-
 def _compress(core: Float, rank: int | None, tolerance: float) -> tuple[Float, Float, float]:
-    """Leading eigenvalues and -vectors of core (n, n) by size, and the part of the norm lost.
-
-    As few are kept as lose at most `tolerance` of the norm, and at most `rank`.
-    """
+    """Leading eigenvalues and -vectors of core (n, n) by size, and the part of the norm lost."""
     values, V = np.linalg.eigh((core + core.T) / 2)
     order = np.argsort(-np.abs(values), kind="stable")
     values, V = values[order], V[:, order]
