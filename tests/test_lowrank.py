@@ -23,7 +23,6 @@ from dhsic.kernels import Gaussian, Polynomial
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank import (
     FACTORIZERS,
-    SPECTRAL_RANK,
     Cholesky,
     Landmarks,
     Nystrom,
@@ -387,7 +386,7 @@ def test_names_stand_for_factorizers():
     assert resolve_factorizer("nystrom", rank=3, tolerance=1e-8) == Nystrom(rank=3, tolerance=1e-8)
     assert resolve_factorizer("nystrom", sampling="leverage") == Nystrom(sampling="leverage")
     assert resolve_factorizer("cholesky") == Cholesky()
-    assert resolve_factorizer("spectral") == Spectral(SPECTRAL_RANK)
+    assert resolve_factorizer("spectral") == Spectral(5)
     assert resolve_factorizer("random_features") == RandomFeatures()
     assert resolve_factorizer(Cholesky(rank=2)) == Cholesky(rank=2)
     assert all(cls.name == name for name, cls in FACTORIZERS.items())

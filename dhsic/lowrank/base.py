@@ -77,13 +77,7 @@ class Landmarks:
 
     @property
     def samples(self) -> Index:
-        """Which samples the landmarks are, (b,).
-
-        Raises
-        ------
-        InputError
-            They are random directions.
-        """
+        """Which samples the landmarks are, (b,); refused of random directions."""
         if self.rows is None:
             raise InputError(
                 f"These {self.n_landmarks} landmarks are random directions of feature space, which "
@@ -116,13 +110,7 @@ def _check_rows(rows: Index, b: int, m: int) -> None:
 
 
 def uniform_rows(m: int, n: int, seed: int) -> Index:
-    """`n` of `m` samples, every set as likely as another; (n,) ascending.
-
-    Raises
-    ------
-    InputError
-        n is not from 1 to m.
-    """
+    """`n` of `m` samples, every set as likely as another; (n,) ascending."""
     if not 1 <= n <= m:
         raise InputError(f"{n} landmarks of {m} samples; take from 1 to {m}.")
     rng = np.random.default_rng(seed)
@@ -133,9 +121,8 @@ def random_directions(seed: int, features: Index, n: int) -> Float:
     """Entries of `n` standard normal directions at features of these numbers, from 0: (n, c).
 
     An entry depends on the seed, the number of its direction and the number of its feature alone,
-    so any cut of the features into blocks, and any larger n, gives the same values. They come in
-    chunks of `CHUNK` features, each from a generator of its own: blocks that cover few chunks, or
-    whole ones, are the cheap ones.
+    so any cut of the features into blocks, and any larger n, gives the same values. Each chunk of
+    `CHUNK` features has a generator of its own: blocks that cover few chunks are the cheap ones.
     """
     features = np.asarray(features, dtype=np.int64)
     chunks, offsets = np.divmod(features, CHUNK)
@@ -179,10 +166,7 @@ class LandmarkStats:
 
 @dataclass(frozen=True, slots=True)
 class BaseRows:
-    """Rows at landmarks that are samples of base matrix `key`, of K itself for None.
-
-    They are computed where they are needed.
-    """
+    """Rows, at landmarks that are samples, of base matrix `key`, of K itself for None."""
 
     kernel: AbstractKernel
     sigma: float
@@ -243,19 +227,9 @@ class AbstractFactorizer(ABC):
     ) -> LowRankSymmetric:
         """``F diag(weights) F'`` with the true diagonal; the same bits for the same input and seed.
 
-        Weights are 1, or -1 for negative directions of the spectral factorizer. The error is its
-        own estimate of ``||K - F diag(weights) F'||_F / ||K||_F`` off the diagonal.
-
-        Parameters
-        ----------
-        kernel, sigma
-            Kernel and its parameter.
-        landmarks : Landmarks
-            What it is factored from.
-        base : int or None
-            Which base matrix of the expansion; K itself for None.
-        seed : int
-            Of what is drawn.
+        What is factored is base matrix `base` of the expansion, K itself for None. Weights are 1,
+        or -1 for negative directions of the spectral factorizer. The error is its own estimate of
+        ``||K - F diag(weights) F'||_F / ||K||_F`` off the diagonal.
 
         Raises
         ------

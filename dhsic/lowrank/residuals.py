@@ -56,17 +56,10 @@ class HeldOut:
     ) -> HeldOut:
         """At most `MOST_HELD` landmarks that the fit did not use, or used ones where those are few.
 
-        Parameters
-        ----------
-        F : (m, r) float64
-            The factor of a positive definite K; weights are 1.
-        used : (n,) int64
-            Positions of the landmarks that it was fitted to, ascending or not.
-        sizes : (m,) float64
-            Diagonal of what the factor misses.
-        left_out : callable
-            Rows of F of used landmarks, given as places in `used`, each as a fit to the others
-            would have it.
+        F (m, r) is the factor of a positive definite K, `used` (n,) are the positions of the
+        landmarks that it was fitted to, in any order, and `sizes` (m,) is the diagonal of what it
+        misses. `left_out` gives rows of F of used landmarks, named by their places in `used`, each
+        as a fit to the others would have it.
         """
         unused = np.setdiff1d(np.arange(rows.landmarks.n_landmarks), used)
         are_unused = len(unused) >= LEAST_HELD
@@ -93,18 +86,8 @@ def estimated_error(
     the residual: by Cauchy and Schwarz rho is then at most 1, and it is right also where the used
     landmarks were the ones hardest to predict.
 
-    Parameters
-    ----------
-    rows : BaseRows
-        The base matrix.
-    F, weights : (m, r), (r,) float64
-        Its factor.
-    used : (n,) int64
-        Positions of the landmarks that the fit used.
-    held : HeldOut
-        Landmarks held out.
-    sizes : (m,) float64
-        Expected size of the residuals of every sample.
+    F (m, r) with its `weights` is the factor, `used` (n,) are the positions of the landmarks that
+    the fit used, and `sizes` (m,) are the expected d_i.
     """
     outside = np.ones(len(F))
     outside[rows.rows[used]] = 0.0
