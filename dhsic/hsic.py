@@ -58,17 +58,23 @@ def weights(L: Float, estimator: str = "unbiased", covariates: Array | None = No
     check_estimator(estimator, len(L))
     if covariates is not None:
         L = DenseSymmetric(L).projected(covariate_basis(covariates, len(L))).matrix
-    return _biased(L) if estimator == "biased" else _unbiased(L)
+    m = len(L)
+    if estimator == "biased":
+        means = L.mean(axis=0)
+        W = L - means[:, None] - means[None, :]
+        W += means.mean()
+        W /= (m - 1) ** 2
+        return np.asarray(W)
+    v = L.sum(axis=0) - np.diagonal(L)  # Lt 1
+    W = L - (v[:, None] + v[None, :]) / (m - 2)
+    W += v.sum() / ((m - 1) * (m - 2))
+    W /= m * (m - 3)
+    np.fill_diagonal(W, 0.0)
+    return np.asarray(W)
 
 
 def checked_weights(L: Float, estimator: str, covariates: Array | None) -> Float:
-    """W as of `weights`, of labels of which something is left.
-
-    Raises
-    ------
-    InputError
-        Labels that are all alike once covariates are taken out.
-    """
+    """W as of `weights`; refused of labels that are all alike once covariates are taken out."""
     W = weights(L, estimator, covariates)
     _check_left(float(np.abs(W).max()), float(np.abs(L).max()), len(L), estimator, covariates)
     return W
@@ -86,38 +92,8 @@ def check_estimator(estimator: str, m: int) -> None:
         )
 
 
-def _biased(L: Float) -> Float:
-    """JMLR eq. 4: ``H L H / (m - 1)^2``."""
-    m = len(L)
-    means = L.mean(axis=0)
-    W = L - means[:, None] - means[None, :]
-    W += means.mean()
-    W /= (m - 1) ** 2
-    return np.asarray(W)
-
-
-def _unbiased(L: Float) -> Float:
-    """JMLR eq. 5 solved for the factor of ``K_ij``."""
-    m = len(L)
-    v = L.sum(axis=0) - np.diagonal(L)  # Lt 1
-    s = v.sum()  # 1' Lt 1
-    W = L - (v[:, None] + v[None, :]) / (m - 2)
-    W += s / ((m - 1) * (m - 2))
-    W /= m * (m - 3)
-    np.fill_diagonal(W, 0.0)
-    return np.asarray(W)
-
-
 def estimated(K: Symmetric, estimator: str) -> Symmetric:
-    """A, with which ``HSIC = <R L R, A>``: K with the diagonal that makes the estimator.
-
-    Parameters
-    ----------
-    K : Symmetric
-        Data kernel matrix.
-    estimator : {"unbiased", "biased"}
-        JMLR eq. 5 or eq. 4.
-    """
+    """A, with which ``HSIC = <R L R, A>``: K with the diagonal that makes the estimator."""
     m = K.n_samples
     if estimator == "biased":
         scale = 1.0 / (m - 1) ** 2
@@ -143,17 +119,8 @@ def variance_of_hsic(row_sums: Float, smoothed: Float) -> float:
     The **h** printed above section 2.6 is twice the sum that the text says it is; R, which divides
     by 4, is right.
 
-    Parameters
-    ----------
-    row_sums : (m,) float64
-        ``(W o K) 1`` for the weights of the unbiased estimator.
-    smoothed : (m,) float64
-        ``W Kt 1``.
-
-    Returns
-    -------
-    float
-        Not below 0.
+    `row_sums` (m,) are ``(W o K) 1`` for the weights of the unbiased estimator, `smoothed` (m,) is
+    ``W Kt 1``.
     """
     m = len(row_sums)
     h = (m - 2) * row_sums + row_sums.sum() - smoothed
@@ -166,10 +133,7 @@ def factored_weights(
 ) -> LowRankSymmetric:
     """W from L of low rank, as `weights` from L itself.
 
-    Returns
-    -------
-    LowRankSymmetric
-        Of rank g + 2 (unbiased) or g (biased), or less, where L is of g directions.
+    Of rank g + 2 (unbiased) or g (biased), or less, where L is of g directions.
     """
     m = L.n_samples
     check_estimator(estimator, m)
@@ -178,21 +142,13 @@ def factored_weights(
     if estimator == "biased":
         scale = (m - 1) ** 2
         return LowRankSymmetric(B, L.weights / scale, diagonal / scale)
-    return LowRankSymmetric(
-        np.column_stack([B, np.ones(m), -diagonal]),
-        _unbiased_core(L.weights, -float(diagonal.sum()), m),
-        np.zeros(m),
-    )
-
-
-def _unbiased_core(weights: Float, s: float, m: int) -> Float:
-    """M of eq. 5 between ``[B, 1, v]``."""
-    g = len(weights)
-    M = np.zeros((g + 2, g + 2))
-    M[:g, :g] = np.diag(weights)
-    M[g, g] = s / ((m - 1) * (m - 2))
+    g = len(L.weights)
+    M = np.zeros((g + 2, g + 2))  # of eq. 5, between [B, 1, v]
+    M[:g, :g] = np.diag(L.weights)
+    M[g, g] = -float(diagonal.sum()) / ((m - 1) * (m - 2))
     M[g, g + 1] = M[g + 1, g] = -1.0 / (m - 2)
-    return M / (m * (m - 3))
+    U = np.column_stack([B, np.ones(m), -diagonal])
+    return LowRankSymmetric(U, M / (m * (m - 3)), np.zeros(m))
 
 
 def checked_factored_weights(

@@ -112,28 +112,21 @@ def kernel_matrix(
     return da.Array(layers, name, (blocks.heights, blocks.heights), dtype=np.dtype(np.float64))
 
 
-def _part(X: Any, rows: slice, features: slice) -> Array:
-    """Some rows and features of an array: a view of what is in memory."""
-    return np.asarray(X[rows, features])
-
-
 @dataclass(frozen=True, eq=False)
 class _Blocks:
-    """X cut into row blocks i and feature chunks f.
+    """X cut into row blocks i of so many samples (`heights`) and feature chunks f.
 
-    Attributes
-    ----------
-    heights : tuple of int
-        Samples in each row block.
-    chunks : list of lists
-        ``chunks[i][f]``: the chunk, a function that reads it, or its key in the graph of `shared`.
-    shared : dask array or None
-        Whose graph the keys are of.
+    ``chunks[i][f]`` is a chunk, a function that reads it, or its key in the graph of `shared`.
     """
 
     heights: tuple[int, ...]
     chunks: list[list[Any]]
     shared: da.Array | None = None
+
+
+def _part(X: Any, rows: slice, features: slice) -> Array:
+    """Some rows and features of an array: a view of what is in memory."""
+    return np.asarray(X[rows, features])
 
 
 def _sliceable(X: Any) -> Any:
@@ -267,9 +260,8 @@ def _numbers(chunk: Any) -> Float:
 
 
 def _gram(kernel: AbstractKernel, sums: Sums, sigma: float) -> Float:
-    inner, rows, columns = sums
-    check_overflow(kernel, float(max(rows.max(), columns.max())))
-    return kernel.gram(inner, rows, columns, sigma)
+    check_overflow(kernel, float(max(norms.max() for norms in sums[1:])))
+    return kernel.gram(*sums, sigma)
 
 
 def _symmetric_gram(kernel: AbstractKernel, sums: Sums, sigma: float) -> Float:

@@ -58,7 +58,7 @@ class Ranking:
         The features: substrings, tuples of labels, or names of groups.
     scores : (n,) float64
         What HSIC loses without the feature (forward: gains by it), in the round that decided on
-        it; of `Ranking.of_scores` comparable throughout, else within a round.
+        it; of a sum comparable throughout, else within a round.
     ranking : (n,) int64
         A permutation of 1..n; 1 is the best.
     order : (n,) int64
@@ -75,21 +75,16 @@ class Ranking:
     rounds: tuple[Mapping[str, float | int | str], ...]
 
     @classmethod
-    def of_scores(cls, names: Sequence[Any], scores: Float) -> Ranking:
-        """Of features whose scores (n,) add up to HSIC: one pass, ties by position."""
-        order = largest(scores, scores.size, tie_width(scores))
-        record = {"n_features": scores.size, "hsic": float(scores.sum())}
-        return cls.of_order(names, scores, order, (record,))
-
-    @classmethod
-    def of_order(
-        cls,
-        names: Sequence[Any],
-        scores: Float,
-        order: Index,
-        rounds: tuple[Mapping[str, float | int | str], ...],
+    def of(
+        cls, names: Sequence[Any], scores: Float, order: Index | None = None, rounds: Any = ()
     ) -> Ranking:
-        """Of features in the order that an algorithm put them into, the best first."""
+        """Of features in the order that an algorithm put them into, the best first.
+
+        By default their scores add up to HSIC: one pass, ties by position.
+        """
+        if order is None:
+            order = largest(scores, scores.size, tie_width(scores))
+            rounds = ({"n_features": scores.size, "hsic": float(scores.sum())},)
         ranking = np.empty(order.size, dtype=np.int64)
         ranking[order] = np.arange(1, order.size + 1)
         return cls(tuple(names), scores, ranking, order, rounds)
@@ -168,7 +163,7 @@ def rank_kernels(
     named = _names(names, len(matrices))
     W = _label_weights(len(matrices[0]), y, label_kernel, estimator, covariates)
     if combine == "sum":
-        return Ranking.of_scores(named, np.array([float(np.vdot(W, K)) for K in matrices]))
+        return Ranking.of(named, np.array([float(np.vdot(W, K)) for K in matrices]))
     dependence, state = ProductDependence(W, matrices), begin(np.arange(len(named)))
     is_backward = strategy == "backward"
     rounds = (
@@ -180,7 +175,7 @@ def rank_kernels(
     scores = np.empty(len(named))
     scores[end.eliminated] = end.scores
     order = end.eliminated[::-1] if is_backward else end.eliminated
-    return Ranking.of_order(named, scores, order, end.history)
+    return Ranking.of(named, scores, order, end.history)
 
 
 def _checked(kernels: Sequence[Any]) -> list[Float]:
@@ -217,13 +212,6 @@ class ProductDependence:
 
     Memory: ``3 + log2 |S|`` matrices besides the kernels; time ``|S| log2 |S|`` products of two
     matrices, elementwise, for a round backwards, and ``2 |S|`` forwards.
-
-    Attributes
-    ----------
-    W : (m, m) float64
-        Weights of the labels.
-    kernels : sequence of (m, m) float64
-        ``K_g``, symmetric.
     """
 
     W: Float
@@ -409,7 +397,7 @@ def _rank_counts(
     y, C = ordered(y, "y"), None if covariates is None else ordered(covariates, "covariates")
     counts, names = kernel.counts(samples)
     W = _label_weights(counts.shape[0], y, label_kernel, estimator, C)
-    return Ranking.of_scores(names, kernel.weights(names) * quadratic_forms(W, counts))
+    return Ranking.of(names, kernel.weights(names) * quadratic_forms(W, counts))
 
 
 def _label_weights(m: int, y: Any, label_kernel: str, estimator: str, covariates: Any) -> Float:

@@ -47,13 +47,7 @@ KERNELS: dict[str, type[AbstractKernel]] = {
 
 
 def resolve_kernel(kernel: object) -> AbstractKernel:
-    """Kernel object for a name; objects pass.
-
-    Raises
-    ------
-    InputError
-        An unknown name, or something that is neither.
-    """
+    """Kernel object for a name; objects pass."""
     if isinstance(kernel, AbstractKernel):
         return kernel
     if not isinstance(kernel, str) or kernel not in KERNELS:

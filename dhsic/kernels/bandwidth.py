@@ -62,7 +62,6 @@ class DistanceStats:
         return D[pairs]
 
     def values(self, sigmas: Sequence[float]) -> list[float]:
-        """``<W, K>``."""
         W = self.W
         assert W is not None, "policies that compare HSIC come with weights"
         return [hsic_value(self.kernel, sigma, W, self.statistic) for sigma in sigmas]
@@ -138,13 +137,7 @@ def sigma_of_median(distances: Float) -> float:
 
 
 def resolve_bandwidth(bandwidth: object) -> AbstractBandwidth:
-    """Translate what users write: a name, a number or a grid of numbers.
-
-    Raises
-    ------
-    InputError
-        An unknown name, or a sigma that is not positive and finite.
-    """
+    """Translate what users write: a name, a positive number or a grid of such numbers."""
     if isinstance(bandwidth, AbstractBandwidth):
         return bandwidth
     if isinstance(bandwidth, str):

@@ -33,16 +33,9 @@ DIAGONAL_TILE = 64
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One summand ``coefficient f(x)' A f(x)`` with ``A = W o base``.
+    """One summand ``coefficient f(x)' A f(x)`` with ``A = W o base``, see `AbstractKernel.base`.
 
-    Attributes
-    ----------
-    base : int
-        Which base matrix; see `AbstractKernel.base`.
-    coefficient : float
-        Factor of the summand.
-    linear : bool
-        The summand is ``coefficient f(x)' A 1``: the row sums of A do, no product is needed.
+    Where it is `linear` it is ``coefficient f(x)' A 1``: the row sums of A do, without a product.
     """
 
     base: int
@@ -199,13 +192,7 @@ class AbstractKernel(ABC):
         return diagonal
 
     def expansion(self, order: int, sigma: float) -> Expansion:
-        """Terms up to `order`; refused by kernels that have no series.
-
-        Raises
-        ------
-        InputError
-            There is none.
-        """
+        """Terms up to `order`; refused by kernels that have no series."""
         raise InputError(
             f"The {self.name} kernel has no expansion of order {order}; score it by levels, or by "
             "the definition (approx='direct')."
@@ -236,13 +223,7 @@ class AbstractKernel(ABC):
         )
 
     def parameters(self) -> dict[str, float]:
-        """What identifies the kernel besides its name: its fields, where it is a data class.
-
-        Raises
-        ------
-        InputError
-            A field is no number; checkpoints and results keep numbers.
-        """
+        """What identifies the kernel besides its name: its fields, which must be numbers."""
         mine: Any = self
         known = {f.name: getattr(self, f.name) for f in fields(mine)} if is_dataclass(mine) else {}
         try:

@@ -49,6 +49,11 @@ class AbstractCountingKernel(ABC):
             ``#_a(x_i)``, for the n substructures that are in any sample.
         names : list
             The substructures a, sorted.
+
+        Raises
+        ------
+        InputError
+            Samples of another kind, or ones that hold nothing to count.
         """
 
     @abstractmethod
@@ -95,16 +100,12 @@ def quadratic_forms(W: Float, counts: Any) -> Float:
     return out
 
 
-def check_length(what: str, value: object) -> None:
-    """Refuse a length that is no whole number from 1."""
-    if not is_count(value):
-        raise InputError(f"{what}={value!r}; pass a whole number >= 1.")
-
-
-def check_decay(what: str, value: Any) -> None:
-    """Refuse a decay that is no positive number."""
-    if not is_positive(value):
-        raise InputError(f"{what}={value!r}; pass a positive number.")
+def check_lengths(kernel: str, parameter: str, length: object, decay: object = 1.0) -> None:
+    """Refuse a length that is no whole number from 1, or a decay that is no positive number."""
+    if not is_count(length):
+        raise InputError(f"{kernel} {parameter}={length!r}; pass a whole number >= 1.")
+    if not is_positive(decay):
+        raise InputError(f"{kernel} decay={decay!r}; pass a positive number.")
 
 
 @dataclass(frozen=True)
@@ -132,17 +133,12 @@ class Spectrum(AbstractCountingKernel):
     k: int
 
     def __post_init__(self) -> None:
-        check_length("Spectrum k", self.k)
+        check_lengths("Spectrum", "k", self.k)
 
     def counts(self, samples: Sequence[str]) -> tuple[Any, list[str]]:
-        """How often each substring of k letters is in each string.
+        """How often each substring of k letters is in each string; refused of anything else.
 
         Upper and lower case are different letters.
-
-        Raises
-        ------
-        InputError
-            Anything but strings, or none with k letters.
         """
         return _counts(samples, [int(self.k)])
 
@@ -180,28 +176,15 @@ class WeightedSubstrings(AbstractCountingKernel):
     decay: float | Mapping[str, float] | Callable[[str], float] = 0.5
 
     def __post_init__(self) -> None:
-        check_length("WeightedSubstrings longest", self.longest)
-        if not (isinstance(self.decay, Mapping) or callable(self.decay)):
-            check_decay("WeightedSubstrings decay", self.decay)
+        own = isinstance(self.decay, Mapping) or callable(self.decay)
+        check_lengths("WeightedSubstrings", "longest", self.longest, 1.0 if own else self.decay)
 
     def counts(self, samples: Sequence[str]) -> tuple[Any, list[str]]:
-        """How often each substring is in each string; as of `Spectrum.counts`.
-
-        Raises
-        ------
-        InputError
-            Anything but strings, or only empty ones.
-        """
+        """How often each substring is in each string; as of `Spectrum.counts`."""
         return _counts(samples, range(1, int(self.longest) + 1))
 
     def weights(self, names: Sequence[str]) -> Float:
-        """``w_a``, (n,).
-
-        Raises
-        ------
-        InputError
-            The mapping or the callable gives what is no number from 0.
-        """
+        """``w_a``, (n,), which mapping or callable must give as numbers from 0."""
         if isinstance(self.decay, Mapping):
             given = [self.decay.get(a, 0.0) for a in names]
         elif callable(self.decay):

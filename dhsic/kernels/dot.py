@@ -80,7 +80,6 @@ class Polynomial(AbstractKernel):
 
     @property
     def exact_order(self) -> int:
-        """The binomial series ends at b."""
         return self.degree
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
@@ -100,15 +99,12 @@ class Polynomial(AbstractKernel):
         return decrement
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        """``(G + a)^(b - p)`` for term p."""
         return self._power(inner, self.degree - key)
 
     def addition(self) -> Expansion:
-        """``sum_p C(b, p) (G + a)^(b-p) (x x')^p``, exact."""
         return _binomial(self.degree, 1)
 
     def expansion(self, order: int, sigma: float) -> Expansion:
-        """``sum_p (-1)^p C(b, p) (G + a)^(b-p) (x x')^p``, exact."""
         return _binomial(self.degree, -1)
 
     def _power(self, G: Float, exponent: int) -> Float:
@@ -120,7 +116,7 @@ class Polynomial(AbstractKernel):
 
 
 def _binomial(b: int, sign: int) -> Expansion:
-    """``(u + sign x x')^b - u^b``; the base of term p is ``u^(b - p)``."""
+    """``(u + sign x x')^b - u^b = sum_p sign^p C(b, p) u^(b-p) (x x')^p``; u^(b-p) is base p."""
 
     def functions(X: Array) -> Iterator[Array]:
         return (X**p if p > 1 else X for p in range(1, b + 1))

@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import dijkstra
 
 from dhsic._typing import Float, Index
 from dhsic.errors import InputError
-from dhsic.kernels.counting import AbstractCountingKernel, check_decay, check_length
+from dhsic.kernels.counting import AbstractCountingKernel, check_lengths
 from dhsic.validation import as_array
 
 #: Distances in memory at once.
@@ -54,13 +54,7 @@ class ShortestPaths(AbstractCountingKernel):
     """
 
     def counts(self, samples: Sequence[tuple[Any, Any]]) -> tuple[Any, list[Any]]:
-        """How often each (label, label, length) is in each graph.
-
-        Raises
-        ------
-        InputError
-            Graphs that are none, not undirected, or without any edge.
-        """
+        """How often each (label, label, length) is in each graph; one needs an edge."""
         adjacencies, codes, labels = _read(samples)
         q, longest = len(labels), max(A.shape[0] for A in adjacencies)
         found = [_pairs(A, c, q, longest) for A, c in zip(adjacencies, codes, strict=True)]
@@ -117,17 +111,12 @@ class Walks(AbstractCountingKernel):
     decay: float = 0.5
 
     def __post_init__(self) -> None:
-        check_length("Walks longest", self.longest)
-        check_decay("Walks decay", self.decay)
+        check_lengths("Walks", "longest", self.longest, self.decay)
 
     def counts(self, samples: Sequence[tuple[Any, Any]]) -> tuple[Any, list[Any]]:
         """How many walks of each graph meet each sequence of labels, none above its reverse.
 
-        Raises
-        ------
-        InputError
-            Graphs that are none, not undirected or without nodes, or more walks than float64
-            counts exactly.
+        More walks than float64 counts exactly are refused.
         """
         adjacencies, codes, labels = _read(samples)
         if not labels:
@@ -230,7 +219,7 @@ def _read(graphs: Sequence[Any]) -> tuple[list[Any], list[Index], list[Any]]:
 
 
 def _adjacency(i: int, given: Any) -> Any:
-    """Csr (n, n) of what is given for graph i, symmetric and of 0 and 1."""
+    """Csr (n, n) of graph i, symmetric and of 0 and 1."""
     matrix = given if issparse(given) else as_array(given, f"the adjacency of graph {i}")
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise InputError(

@@ -77,14 +77,8 @@ PartFactor = tuple[Float, Float, float]
 class ClassTarget:
     """A target of n classes: ``L_ij = table[class of i, class of j]``, of rank g.
 
-    Attributes
-    ----------
-    codes : (m,) integers
-        Class of each sample.
-    maps : (n, g) float64 or None
-        A row for each class, ``table = maps diag(weights) maps'``; None for unit vectors.
-    weights : (g,) float64
-        See `maps`.
+    `codes` (m,) are the classes of the samples and ``table = maps diag(weights) maps'``, `maps`
+    (n, g) with a row for each class, None for unit vectors.
     """
 
     codes: Array
@@ -141,7 +135,6 @@ class RealTargets:
 
     @property
     def name(self) -> str:
-        """The kernel."""
         return "linear" if self.sigma is None else "gaussian"
 
     def tile(self, rows: slice, columns: slice) -> Float:
@@ -193,15 +186,7 @@ LabelPart = ClassTarget | RealTargets | GivenMatrix
 
 @dataclass(frozen=True)
 class LabelMatrix:
-    """The label matrix L as the sum of its parts.
-
-    Attributes
-    ----------
-    parts : tuple of LabelPart
-        Class targets in their order, then the real ones.
-    n_samples, n_targets : int
-        m, and the number of target columns.
-    """
+    """The label matrix L as the sum of its parts: class targets in their order, then real ones."""
 
     parts: tuple[LabelPart, ...]
     n_samples: int
@@ -241,26 +226,13 @@ class LabelMatrix:
     def factor(
         self, *, tolerance: float = TOLERANCE, max_rank: int = MOST_DIRECTIONS
     ) -> LowRankSymmetric:
-        """L of low rank.
+        """L of low rank; refused of more than 2,000 classes and given L of over 5,000 samples.
 
-        Parameters
-        ----------
-        tolerance : float
-            Part of the trace of a Gaussian L that may be missing.
-        max_rank : int
-            Most directions of a Gaussian L; where they do not reach the tolerance, `error` says so.
-
-        Returns
-        -------
-        LowRankSymmetric
-            Weights are negative only where a given L is indefinite. The error is the part of the
-            trace that is missing, of a given L of the sum of its eigenvalues' sizes; no entry of a
-            Gaussian L is off by more than m times as much.
-
-        Raises
-        ------
-        InputError
-            A given L of more than 5,000 samples; more than 2,000 classes.
+        Of a Gaussian L, `tolerance` is the part of the trace that may be missing and `max_rank` the
+        most directions; where they do not reach the tolerance, `error` says so. It is the part of
+        the trace that is missing, of a given L of the sum of its eigenvalues' sizes; no entry of a
+        Gaussian L is off by more than m times as much. Weights are negative only where a given L is
+        indefinite.
         """
         found = [part.factor(tolerance, max_rank) for part in self.parts]
         missing = sum(left for _, _, left in found)
@@ -326,7 +298,10 @@ def label_matrix(
             "Y and one of the others."
         )
     if label_kernel == "precomputed":
-        L = _precomputed(y)
+        L = as_numbers(y, "the precomputed L")
+        if L.ndim != 2 or L.shape[0] != L.shape[1]:
+            raise InputError(f"A precomputed L has shape {L.shape}; pass (m, m), one row a sample.")
+        check_symmetric(L, "The precomputed L", "L")
         return LabelMatrix((GivenMatrix(L),), len(L), 1)
     Y = _columns(y)
     parts: list[LabelPart] = []
@@ -487,11 +462,3 @@ def _residuals(values: Float, covariates: Array) -> Float:
             "it to select for. Leave out the covariate that it follows from."
         )
     return np.asarray(left)
-
-
-def _precomputed(L: Array) -> Float:
-    L = as_numbers(L, "the precomputed L")
-    if L.ndim != 2 or L.shape[0] != L.shape[1]:
-        raise InputError(f"A precomputed L has shape {L.shape}; pass (m, m), one row a sample.")
-    check_symmetric(L, "The precomputed L", "L")
-    return L

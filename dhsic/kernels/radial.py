@@ -152,18 +152,13 @@ def _functions(X: Array, order: int, sigma: float) -> Iterator[Array]:
         yield powers[2 * p]
         yield powers[p]
         for a in range(1, p):
-            even = _balance(p, a, max_abs, fourth_moment)[:, None]
-            f, g = powers[a] * even, powers[2 * p - a] / even
+            # u^a times this is, by the bounds of `_magnitudes`, as large as u^(2p-a) over it
+            even = (
+                fourth_moment**0.125 * max_abs ** (p - 1.5) if a == 1 else max_abs ** float(p - a)
+            )
+            f, g = powers[a] * even[:, None], powers[2 * p - a] / even[:, None]
             yield f + g
             yield f - g
-
-
-def _balance(p: int, a: int, max_abs: Array, fourth_moment: Array) -> Array:
-    """Factor of ``u^a`` that makes it, by the bounds of `_magnitudes`, as large as ``u^(2p-a)``."""
-    if a == 1:
-        balance: Array = fourth_moment**0.125 * max_abs ** (p - 1.5)
-        return balance
-    return max_abs ** float(p - a)
 
 
 def _magnitudes(order: int, sigma: float, max_abs: Float, fourth_moment: Float) -> list[Float]:
@@ -176,12 +171,10 @@ def _magnitudes(order: int, sigma: float, max_abs: Float, fourth_moment: Float) 
         middle = spread if p == 1 else fourth_moment * max_abs ** (2 * p - 4)
         sizes.append(comb(2 * p, p) * scale * middle)
         for a in range(1, p):
-            norm = (
-                fourth_moment**0.75 * max_abs ** (2 * p - 3)
-                if a == 1
-                else fourth_moment * max_abs ** (2 * p - 4)
+            moment, power = (
+                (fourth_moment**0.75, 2 * p - 3) if a == 1 else (fourth_moment, 2 * p - 4)
             )
-            sizes += [comb(2 * p, a) / 2 * scale * 4 * norm] * 2
+            sizes += [comb(2 * p, a) / 2 * scale * 4 * (moment * max_abs**power)] * 2
     return sizes
 
 

@@ -30,28 +30,13 @@ class Resolvent:
     """``M^-1`` of some features on the range of K, where every feature lies.
 
     Outside of it ``M^-1`` is ``1 / lambda``, and with fewer features than samples, or a small
-    lambda, what a feature has there by rounding would count for more than the feature.
-
-    Attributes
-    ----------
-    penalty : float
-        Lambda.
-    values : (r,) float64
-        Eigenvalues of K that are not 0.
-    vectors : (m, r) float64
-        Their vectors.
+    lambda, what a feature has there by rounding would count for more than the feature. `values`
+    (r,) are the eigenvalues of K that are not 0, `vectors` (m, r) theirs; lambda is `penalty`.
     """
 
     penalty: float
     values: Float
     vectors: Float
-
-    @staticmethod
-    def of(K: Float, penalty: float) -> Resolvent:
-        """Decompose K, (m, m)."""
-        values, vectors = eigh(K, driver="evd", check_finite=False)
-        kept = values > NOTHING * values[-1]
-        return Resolvent(penalty, values[kept], vectors[:, kept])
 
     @property
     def inverse(self) -> Float:
@@ -87,10 +72,13 @@ class AbstractMatrixFunction(AbstractKernel):
         return self.inside.is_additive
 
     def resolvent(self, G: Float, sigma: float) -> Resolvent:
-        """Of all inner products, (m, m)."""
+        """Of all inner products, (m, m), by decomposing K."""
         norms = np.diagonal(G)
         K = self.inside.gram(G, norms, norms, sigma)
-        return Resolvent.of(K, self.penalty * float(np.diagonal(K).mean()))
+        values, vectors = eigh(K, driver="evd", check_finite=False)
+        kept = values > NOTHING * values[-1]
+        penalty = self.penalty * float(np.diagonal(K).mean())
+        return Resolvent(penalty, values[kept], vectors[:, kept])
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> NoReturn:
         """Refuse: no part of Kbar follows from that part of G; see `resolvent`."""

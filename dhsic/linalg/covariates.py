@@ -12,17 +12,8 @@ from dhsic.validation import as_numbers
 def covariate_basis(covariates: Array | None, m: int) -> Float:
     """Orthonormal basis Q of ``[1, C]``, (m, q + 1) or fewer columns where C is dependent.
 
-    Parameters
-    ----------
-    covariates : (m, q) or (m,) array, optional
-        C, real numbers; none by default.
-    m : int
-        Number of samples.
-
-    Raises
-    ------
-    InputError
-        Other than m rows, no numbers, or so many columns that nothing is left.
+    `covariates` are C, (m, q) or (m,); refused are other than m rows, what is no number, and so
+    many columns that nothing is left.
     """
     if covariates is None:
         return np.full((m, 1), m**-0.5)

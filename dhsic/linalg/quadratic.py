@@ -29,10 +29,8 @@ from dhsic.namespace import Movable, cast, namespace_of, zeros
 
 def _routine(name: str, n_arguments: int) -> Any:
     """Fortran routine `name`: all of its arguments are addresses."""
-    get_name, get_pointer = (
-        ctypes.pythonapi.PyCapsule_GetName,
-        ctypes.pythonapi.PyCapsule_GetPointer,
-    )
+    get_name = ctypes.pythonapi.PyCapsule_GetName
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_name.argtypes, get_name.restype = [ctypes.py_object], ctypes.c_char_p
     get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     get_pointer.restype = ctypes.c_void_p
@@ -50,14 +48,9 @@ _UPPER, _PLAIN, _TRANSPOSED = (ctypes.c_char(letter) for letter in (b"U", b"N", 
 
 
 def add_products(upper: Array, Z: Array) -> None:
-    """Add ``Z' Z`` to the upper triangle.
+    """Add ``Z' Z`` to the upper triangle, in place.
 
-    Parameters
-    ----------
-    upper : (m, m) float64 or float32, Fortran-ordered
-        Changed in place.
-    Z : (c, m) array of the same dtype, C-ordered
-        Features as rows.
+    `upper` is (m, m) in Fortran order, Z (c, m) in C order, both float64 or both float32.
     """
     _check(upper, Z)
     c, m = (ctypes.c_int(n) for n in Z.shape)
@@ -113,10 +106,7 @@ def form_flops(m: int) -> float:
 class Quadratic(Movable):
     """A symmetric (m, m) matrix, ready for quadratic forms.
 
-    Attributes
-    ----------
-    panels : tuple of arrays
-        Panel p is (m - a, b - a), the columns a..b of T from row a on.
+    Each of the `panels` is (m - a, b - a), the columns a..b of T from row a on.
     """
 
     panels: tuple[Array, ...]
@@ -168,14 +158,8 @@ class Quadratic(Movable):
 class LowRankQuadratic(Movable):
     """``Y' diag(theta) Y + Diag(correction)``, ready for quadratic forms.
 
-    Attributes
-    ----------
-    Y : (R, m) array
-        Directions in the working dtype, C-ordered, entries of about 1.
-    theta : (R,) float64
-        Their weights.
-    correction : (m,) array
-        True diagonal of A less the one that Y, as rounded, has.
+    Y (R, m) are directions in the working dtype, C-ordered, with entries of about 1; `correction`
+    (m,) is the true diagonal of A less the one that Y, as rounded, has.
     """
 
     Y: Array
@@ -183,7 +167,7 @@ class LowRankQuadratic(Movable):
     correction: Array
 
     def forms(self, X: Array) -> Float:
-        """``x' A x`` of every row of X (c, m), float64 (c,)."""
+        """As of `Quadratic`."""
         xp = namespace_of(X)
         along = cast(X @ self.Y.T, np.float64)  # (c, R)
         own = cast(xp.square(X) @ self.correction, np.float64)
@@ -191,7 +175,7 @@ class LowRankQuadratic(Movable):
         return total
 
     def pairs(self, X: Array) -> Float:
-        """``x_k' A x_l`` of the rows of X (n, c, m) with each other, float64 (n, n, c)."""
+        """As of `Quadratic`."""
         n, c, m = X.shape
         xp = namespace_of(X)
         flat = xp.reshape(X, (n * c, m))
@@ -201,8 +185,7 @@ class LowRankQuadratic(Movable):
             for l in range(k, n):  # noqa: E741  # the level, as in N_kl
                 between = xp.vecdot(along[k, ...] * self.theta, along[l, ...])
                 own = (X[k, ...] * X[l, ...]) @ self.correction
-                out[k, l, :] = between + cast(own, np.float64)
-                out[l, k, :] = out[k, l, :]
+                out[k, l, :] = out[l, k, :] = between + cast(own, np.float64)
         return out
 
 
