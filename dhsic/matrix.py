@@ -9,7 +9,7 @@ below the diagonal are transposes of those above.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations_with_replacement
@@ -18,9 +18,9 @@ from typing import Any
 import dask.array as da
 import numpy as np
 from dask.base import optimize, tokenize
-from dask.core import get_dependencies
 from dask.highlevelgraph import HighLevelGraph
 from dask.local import get_sync
+from dask.optimization import cull
 from dask.typing import Key
 
 from dhsic._typing import Array, Float
@@ -175,22 +175,10 @@ def _dask_blocks(X: da.Array) -> _Blocks:
         return _Blocks(heights, keys, X)  # a cluster has them
     (simple,) = optimize(X)
     graph = dict(simple.__dask_graph__())
-    if X.npartitions * len(_needed(graph, keys[0][0])) > 3 * len(graph):
+    if X.npartitions * len(cull(graph, [keys[0][0]])[0]) > 3 * len(graph):
         return _Blocks(heights, keys, X)  # chunks share work
-    chunks = [[partial(get_sync, _needed(graph, key), key) for key in row] for row in keys]
+    chunks = [[partial(get_sync, cull(graph, [key])[0], key) for key in row] for row in keys]
     return _Blocks(heights, chunks)
-
-
-def _needed(graph: Mapping[Key, Any], key: Key) -> dict[Key, Any]:
-    """Part of the graph that `key` depends on."""
-    part: dict[Key, Any] = {}
-    ahead = [key]
-    while ahead:
-        key = ahead.pop()
-        if key not in part:
-            part[key] = graph[key]
-            ahead.extend(get_dependencies(graph, key))
-    return part
 
 
 def _sigma(

@@ -114,13 +114,13 @@ def test_reads_nothing_before_it_is_computed(rng):
 
 def test_reads_whole_feature_chunks_and_never_joins_them(tmp_path, monkeypatch):
     shapes = set()
-    numbers = matrix._numbers
+    as_numbers = matrix.as_numbers
 
-    def noted(chunk):
-        shapes.add((out := numbers(chunk)).shape)
+    def noted(chunk, what):
+        shapes.add((out := as_numbers(chunk, what)).shape)
         return out
 
-    monkeypatch.setattr(matrix, "_numbers", noted)
+    monkeypatch.setattr(matrix, "as_numbers", noted)
     X = da.random.default_rng(0).normal(size=(30, 1000), chunks=(30, 100))
 
     dhsic.kernel_matrix(X, bandwidth="dimension", block_size=10).sum().compute()

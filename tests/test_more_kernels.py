@@ -43,14 +43,8 @@ from dhsic.kernels import (
 from dhsic.kernels.bandwidth import DistanceStats
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import label_matrix
-from dhsic.kernels.statistic import (
-    STRIP,
-    TILE,
-    AbsoluteDifferences,
-    InnerProducts,
-    Statistic,
-    zero_upper,
-)
+from dhsic.kernels.levels import AbsoluteDifferences
+from dhsic.kernels.statistic import STRIP, TILE, InnerProducts, Statistic, zero_upper
 from dhsic.namespace import host
 from dhsic.passes.lowrank import EnginePlan
 from dhsic.runtime.dask import DaskRuntime
