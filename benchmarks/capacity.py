@@ -35,6 +35,7 @@ from dhsic.plans.plan import duration
 from dhsic.plans.rounds import work_of
 from dhsic.plans.time import Overheads, Rates, Setting, Terms
 from dhsic.runtime.threads import usable_cores
+from dhsic.selectors.run import SelectionRun
 
 #: Features of the store that rates of reading are measured on.
 SOME = 512
@@ -120,7 +121,7 @@ def show_rates(rates, costs):
 
 def work_for(source, y, asked, n_threads):
     """(work, promise of the driver) of a selection on a cluster of so many threads."""
-    run = dhsic.BAHSIC(**asked).new_run(source, y, Foreseen(n_threads), memory=UNLIMITED)
+    run = SelectionRun(dhsic.BAHSIC(**asked, memory=UNLIMITED), source, y, Foreseen(n_threads))
     promise, budget = run.selector.fitted(run)
     return work_of(run, budget), promise
 

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dhsic import datasets, kernels
+    from dhsic import datasets, kernels, selectors
     from dhsic.detached.run import Run, attach
     from dhsic.detached.submit import submit
     from dhsic.errors import (
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
         LinearHSIC,
         OnePass,
     )
-    from dhsic.selectors.select import select
     from dhsic.sources.opening import open_source
     from dhsic.structured import rank_kernels, rank_subgraphs, rank_substrings
 
+    select = selectors.select
     __version__: str
 
 __all__ = [
@@ -120,7 +120,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOME:
         value = getattr(import_module(f"dhsic.{_HOME[name]}"), name)
     elif name == "__version__":
-        value = import_module("dhsic.versions").VERSION
+        value = import_module("importlib.metadata").version("dhsic")
     elif name.startswith("_") or find_spec(f"dhsic.{name}") is None:
         raise AttributeError(f"module 'dhsic' has no attribute {name!r}")
     else:

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
@@ -20,8 +23,12 @@ from array_api_compat import is_cupy_namespace
 from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.namespace import moved
-from dhsic.versions import DEVICE, device
 
+#: Variable of the environment that names where features are scored.
+DEVICE = "DHSIC_DEVICE"
+
+#: What was asked for where a run was sent from; None where the environment here says it.
+_sent: ContextVar[str | None] = ContextVar("dhsic_device", default=None)
 #: What is sent to a device to see whether it is there.
 PROBE = np.zeros(1)
 
@@ -55,15 +62,26 @@ class Accelerator:
             return self._last[1]
 
 
+@contextmanager
+def scored_on(name: str | None) -> Iterator[None]:
+    """Score on this device, whatever the environment here says: that of who sent the run counts."""
+    before = _sent.set(name or "")
+    try:
+        yield
+    finally:
+        _sent.reset(before)
+
+
 def wanted_device() -> str | None:
-    """What the environment asks for; None for the cores.
+    """What features are to be scored on; None for the cores.
 
     Raises
     ------
     InputError
         It names no library.
     """
-    name = device()
+    sent = _sent.get()
+    name = (os.environ.get(DEVICE) if sent is None else sent) or None
     if name is not None and not name.partition(":")[0].isidentifier():
         raise InputError(
             f"{DEVICE}={name!r} names no library of arrays; write it like cupy, cupy:1 or "

@@ -13,6 +13,8 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
 from os import PathLike, fspath
 from typing import Any
 
@@ -24,6 +26,7 @@ from zarr.storage import MemoryStore
 
 from dhsic import tables
 from dhsic._typing import Array, Float, Index
+from dhsic.accelerator import wanted_device
 from dhsic.errors import DataError, InputError
 from dhsic.memory import MemoryEstimate
 from dhsic.sources import AbstractSource
@@ -40,7 +43,6 @@ from dhsic.sources.zarr import (
 from dhsic.storage.format import META, as_bytes, in_memory
 from dhsic.storage.objects import ObjectStore
 from dhsic.storage.store import as_path, check_place, check_url, is_url, store_at
-from dhsic.versions import VERSION, versions
 
 #: Version of the layout below.
 FORMAT = 1
@@ -177,6 +179,21 @@ class Outcome:
         return np.concatenate([np.flatnonzero(self.scaling.constant), self.order.features])
 
 
+def versions() -> dict[str, str]:
+    """Versions that a ranking may depend on, down to the last bit of a sum.
+
+    Those of dhsic and of what computes for it, and the device, where there is one.
+    """
+    device = wanted_device()
+    return {**_installed()} if device is None else {**_installed(), "device": device}
+
+
+@cache
+def _installed() -> dict[str, str]:
+    """Versions of packages, looked up once: that takes as long as a small run."""
+    return {name: version(name) for name in ("dhsic", "numpy", "scipy", "zarr")}
+
+
 def ranking(order: Index) -> Index:
     """Rank of every feature, 1 the best, from the order of leaving (the worst first)."""
     ranks = np.empty(order.size, dtype=np.int64)
@@ -244,7 +261,7 @@ def _coords(outcome: Outcome) -> dict[str, Any]:
 def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
     n_features = int(outcome.scaling.constant.size)
     return {
-        "source": f"dhsic-{VERSION}",
+        "source": f"dhsic-{version('dhsic')}",
         "dhsic_format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "n_samples": outcome.n_samples,

@@ -1,7 +1,12 @@
-"""What callers hand over, as NumPy arrays; refused where something would be lost on the way."""
+"""What callers hand over: arrays, refused where something would be lost, and parameters.
+
+An estimator is its parameters: its fields, and what each of them may be, are declared once, in its
+class, in scikit-learn's manner. What these constraints are made of stands last.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
@@ -14,6 +19,9 @@ from dhsic.errors import InputError
 LARGEST = 1e60
 #: Integers up to here are floats of 64 bits, and bytes of those that go beyond.
 EXACT, WIDE = 2**53, 8
+
+#: Refuses what a parameter of that name may not be.
+Constraint = Callable[[str, Any], object]
 
 
 def as_array(given: Any, what: str) -> Array:
@@ -172,3 +180,59 @@ def check_symmetric(A: Array, what: str, letter: str) -> None:
             f"{what} is not symmetric (largest difference {worst:.3g}); pass ({letter} + {letter}')"
             " / 2."
         )
+
+
+# Parameters --------------------------------------------------------------------------------
+
+
+def such(holds: Callable[[Any], bool], remedy: str, verdict: str = "") -> Constraint:
+    """Whatever `holds` is true of; `remedy` follows "pass" in the sentence for anything else."""
+
+    def check(name: str, value: Any) -> None:
+        if not holds(value):
+            raise InputError(f"{name}={value!r}{verdict}; pass {remedy}")
+
+    return check
+
+
+def one_of(options: Collection[str | None], remedy: str) -> Constraint:
+    """One of some names; `remedy` as of `such`."""
+    return such(
+        lambda value: (value is None or isinstance(value, str)) and value in options,
+        remedy,
+        " is unknown",
+    )
+
+
+def by(check: Callable[[Any], object]) -> Constraint:
+    """Whatever a function takes, which refuses anything else by itself."""
+    return lambda _, value: check(value)
+
+
+def seed_of(random_state: Any) -> int:
+    """Seed of all random draws: a whole number, None for 0, or from a NumPy `RandomState`."""
+    if random_state is None:
+        return 0
+    if is_count(random_state, 0):
+        return int(random_state)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.get_state(legacy=False)["state"]["key"][0])
+    raise InputError(f"random_state={random_state!r}; pass a whole number from 0.")
+
+
+POSITIVE = such(is_positive, "a number above 0.")
+COUNT = such(is_count, "a whole number from 1.")
+SCALING = such(
+    lambda value: (
+        isinstance(value, bool | np.bool_) or (isinstance(value, str) and value == "auto")
+    ),
+    "'auto', True or False.",
+)
+HALVES = such(
+    lambda n: is_count(n, 0) and n != 1,
+    "how many halves of the samples to select from, such as 50, or 0 for none.",
+)
+BYTES = such(
+    lambda n: n is None or (n is not True and isinstance(n, Real) and float(n) > 0),
+    "a number of bytes, such as 8 * 2**30, or None for what the machine has.",
+)

@@ -12,11 +12,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from stores import write_matrix
 
 import dhsic
-from dhsic.accelerator import Accelerator
+from dhsic.accelerator import DEVICE, Accelerator
 from dhsic.errors import CheckpointError, InputError
 from dhsic.kernels import Laplace
 from dhsic.runtime.dask import DaskRuntime
-from dhsic.versions import DEVICE
 
 DEVICE1 = "array_api_strict:device1"
 RUNS = {

@@ -22,8 +22,8 @@ from dhsic.hsic import ESTIMATORS
 from dhsic.kernels import KERNELS
 from dhsic.kernels.labels import LABEL_KERNELS
 from dhsic.results import load
+from dhsic.selectors import METHODS, parameters_of
 from dhsic.selectors.bahsic import APPROX
-from dhsic.selectors.select import METHODS, parameters_of
 from dhsic.simulation.truth import read_truth
 from dhsic.sources.options import MissingChunks
 

@@ -20,6 +20,7 @@ from dhsic.errors import MemoryBudgetError
 from dhsic.joins.text import read_table
 from dhsic.results import load
 from dhsic.runtime import choose_runtime
+from dhsic.selectors.run import SelectionRun
 from dhsic.sources.codecs import CLAIMED, OversizeError, decoded
 from dhsic.sources.opening import open_source
 from dhsic.sources.zarr import read_array
@@ -222,6 +223,6 @@ def test_a_chunk_larger_than_its_matrix_is_promised(tmp_path):
             tmp_path / str(chunk), shape=(10, 10), dtype="f8", chunks=(chunk, chunk)
         )
         source = open_source(array, sample_dim=1)
-        run = BAHSIC().new_run(source, np.empty(0), choose_runtime("threads", n_threads=2))
+        run = SelectionRun(BAHSIC(), source, np.empty(0), choose_runtime("threads", n_threads=2))
         promises.append(run.selector.fitted(run)[0].tasks)
     assert promises[1] - promises[0] > 2 * 1.9 * 2000 * 2000 * 8  # two threads, twice each

@@ -31,9 +31,9 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.levels import AbstractProduct
 from dhsic.kernels.statistic import AbstractSums
 from dhsic.runtime.base import AbstractRuntime
+from dhsic.selectors import METHODS
 from dhsic.selectors.bahsic import BAHSIC
 from dhsic.selectors.onepass import OnePass
-from dhsic.selectors.select import METHODS
 from dhsic.sources import (
     AbstractSource,
     check_dtype,

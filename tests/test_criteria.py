@@ -25,6 +25,7 @@ from dhsic.errors import InputError
 from dhsic.kernels.labels import label_matrix
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
+from dhsic.selectors.run import SelectionRun
 from dhsic.sources.opening import open_source
 
 TWO_CLASS = ("centroid", "t", "snr", "moderated-t", "b", "mmd")
@@ -32,10 +33,9 @@ TWO_CLASS = ("centroid", "t", "snr", "moderated-t", "b", "mmd")
 
 def run(X, y, criterion, runtime=None, *, rows=None, checkpoint=None, missing_code=None, **options):
     source = open_source(X, n_samples=len(y) if rows is None else None, missing_code=missing_code)
-    parameters = OnePass(criterion=criterion, **options)
+    parameters = OnePass(criterion=criterion, checkpoint=checkpoint, **options)
     runtime = Threads(1) if runtime is None else runtime
-    asked = parameters.new_run(source, np.asarray(y), runtime, rows=rows, checkpoint=checkpoint)
-    return asked.execute()
+    return SelectionRun(parameters, source, np.asarray(y), runtime, rows=rows).execute()
 
 
 def scores_of(outcome):
@@ -445,7 +445,8 @@ def test_missing_codes_are_missing(rng, criterion):
     assert coded.scaling.n_missing.sum() == (X < 0).sum()
     if (X < 0).any():
         parameters = OnePass(criterion=criterion, missing="error")
-        asked = parameters.new_run(open_source(X, n_samples=40, missing_code=-1), y, Threads(1))
+        source = open_source(X, n_samples=40, missing_code=-1)
+        asked = SelectionRun(parameters, source, y, Threads(1))
         with pytest.raises(InputError, match="values are missing"):
             asked.execute()
 
@@ -528,7 +529,7 @@ def test_a_sentence_says_what_does_not_fit(rng, criterion, y, options, words):
 def test_covariates_are_refused(rng):
     source = open_source(rng.standard_normal((12, 3)), n_samples=12)
     parameters = OnePass(criterion="t")
-    once = parameters.new_run(source, TWO, Threads(1), covariates=np.ones((12, 1)))
+    once = SelectionRun(parameters, source, TWO, Threads(1), covariates=np.ones((12, 1)))
 
     with pytest.raises(InputError, match="no covariates"):
         once.execute()

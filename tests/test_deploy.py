@@ -30,9 +30,8 @@ from manifests import (
 )
 
 import dhsic
-from dhsic.accelerator import wanted_device
+from dhsic.accelerator import DEVICE, wanted_device
 from dhsic.storage.checkpoint import Checkpoint
-from dhsic.versions import DEVICE
 
 ROOT = DEPLOY.parent
 by_name = pytest.mark.parametrize("folder", ROOTS, ids=lambda path: path.name)

@@ -18,7 +18,7 @@ from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import open_with_labels
 from dhsic.errors import InputError
 from dhsic.joins.text import read_table
-from dhsic.selectors.base import Selector
+from dhsic.selectors.run import SelectionRun
 
 M, D = 20, 12
 rng = np.random.default_rng(5)
@@ -148,20 +148,24 @@ class ReachedError(Exception):
     """A run would begin with these labels and covariates."""
 
 
+def reached(_event):
+    """Asked for as the progress of runs that are to stop where they have their labels."""
+
+
 @pytest.fixture(autouse=True)
 def doors(monkeypatch):
-    """Have runs stop where they have their labels."""
-    new_run = Selector.new_run
+    """Have such runs stop."""
+    execute = SelectionRun.execute
 
-    def reach(self, source, y, runtime, **options):
-        if self.progress == "reach":
-            raise ReachedError(y, options["covariates"], options.get("rows"))
-        return new_run(self, source, y, runtime, **options)
+    def reach(run):
+        if run.selector.progress is reached:
+            raise ReachedError(run.y, run.covariates, run.rows)
+        return execute(run)
 
     def send(request, *args, **options):
         raise ReachedError(request.y, request.covariates, request.rows)
 
-    monkeypatch.setattr(Selector, "new_run", reach)
+    monkeypatch.setattr(SelectionRun, "execute", reach)
     monkeypatch.setattr(import_module("dhsic.detached.submit"), "send", send)
 
 
@@ -198,7 +202,7 @@ def in_python(store, kind, path, role, call):
 def by_fit(store, kind, path, role):
     def call(store, y, **options):
         dhsic.select(
-            store, y, n_features_to_select=3, progress="reach", runtime="threads", **options
+            store, y, n_features_to_select=3, progress=reached, runtime="threads", **options
         )
 
     return in_python(store, kind, path, role, call)

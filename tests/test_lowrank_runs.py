@@ -32,6 +32,7 @@ from dhsic.passes.lowrank import EnginePlan, LowRankScorer
 from dhsic.passes.reader import Reader
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
+from dhsic.selectors.run import SelectionRun
 
 #: Small numbers for what makes a run go from one regime to the next.
 FEW = {
@@ -578,7 +579,7 @@ def test_tall_data_fit_where_their_kernel_matrix_does_not():
     y = np.arange(25_000) % 2
     with Threads(2) as runtime:
         asked = {a: dhsic.BAHSIC(5, approx=a) for a in ("auto", "exact", "lowrank")}
-        needed = {a: m.fitted(m.new_run(source, y, runtime))[0] for a, m in asked.items()}
+        needed = {a: m.fitted(SelectionRun(m, source, y, runtime))[0] for a, m in asked.items()}
         assert needed["auto"].squares == 0
         beside = needed["auto"].total - needed["auto"].process
         assert beside < 3e9 < 40e9 < needed["exact"].total

@@ -12,7 +12,7 @@ from dhsic.cli import main
 from dhsic.criteria import CRITERIA
 from dhsic.errors import InputError
 from dhsic.runtime.dask import DaskRuntime
-from dhsic.selectors.select import METHODS, parameters_of
+from dhsic.selectors import METHODS, parameters_of
 
 
 @pytest.fixture(scope="module")

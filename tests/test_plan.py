@@ -25,6 +25,7 @@ from dhsic.plans.time import Expected
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors import METHODS
+from dhsic.selectors.run import SelectionRun
 from dhsic.sources.arrays import ArraySource
 
 M, D = 60, 1200
@@ -201,7 +202,7 @@ def test_memory_is_what_the_run_promises(store, data, approx):
     with Threads(3) as runtime:
         told = plan(store, data[1], rates=RATES, approx=approx, runtime=runtime)
         source = dhsic.open_source(store)
-        run = dhsic.BAHSIC(approx=approx).new_run(source, data[1], runtime)
+        run = SelectionRun(dhsic.BAHSIC(approx=approx), source, data[1], runtime)
         promised = run.selector.fitted(run)[0]
 
     for part in ("squares", "tasks", "survivors", "vectors", "landmarks"):

@@ -30,6 +30,7 @@ from dhsic.runtime import choose_runtime, mapping, worker
 from dhsic.runtime.base import Job
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
+from dhsic.selectors.run import SelectionRun
 from dhsic.sources.opening import open_source
 
 
@@ -501,7 +502,7 @@ def test_workers_that_are_too_small_are_refused_before_anything_runs(
 def test_survivors_get_what_the_limit_of_workers_leaves(small_workers, tmp_path):
     source = open_source(np.zeros((50, 10**5)), n_samples=50)
     with DaskRuntime(small_workers, scratch=tmp_path) as runtime:
-        run = dhsic.BAHSIC().new_run(source, np.arange(50) % 2, runtime)
+        run = SelectionRun(dhsic.BAHSIC(), source, np.arange(50) % 2, runtime)
         run.room_on_workers(runtime.tightest(), None)
         whole = run.on_worker()
         assert whole.survivors == 50 * 10**5 * 8

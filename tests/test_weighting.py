@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import lsq_linear, minimize
 from scipy.spatial.distance import pdist
+from sklearn.base import clone
 from stores import write_matrix
 from strategies import matrices
 from thorough import examples
@@ -25,6 +26,7 @@ from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.ccm import WithInverse, WithoutInverse
 from dhsic.selectors.descent import sigma_of
+from dhsic.selectors.run import SelectionRun
 from dhsic.selectors.weighting import ZeroNorm
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.opening import open_source
@@ -354,7 +356,10 @@ def additive(rng, n=100):
 
 def execute(X, y, parameters, runtime=None, **options):
     source = ArraySource(X) if isinstance(X, np.ndarray) else X
-    return parameters.new_run(source, y, runtime or Threads(1), **options).execute()
+    rows, covariates = options.pop("rows", None), options.pop("covariates", None)
+    asked = clone(parameters).set_params(**options)
+    runtime = runtime or Threads(1)
+    return SelectionRun(asked, source, y, runtime, covariates=covariates, rows=rows).execute()
 
 
 VARIANTS = {

@@ -31,6 +31,7 @@ from dhsic.passes.once import LOOKED_AT, look_at
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.bahsic import BAHSIC
+from dhsic.selectors.run import SelectionRun
 from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AnnDataStore, Frame
 from dhsic.sources.codecs import CHECKSUMS, described
@@ -123,7 +124,7 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
     if data is None:
         raise InputError(f"{path} is no Zarr store; inspect looks at the layout of one.")
     layout, sites, store = layout_of(whole_of(source), data), Sites.of(source), anndata_of(path)
-    run = BAHSIC().new_run(source, np.empty(0), choose_runtime("threads"))
+    run = SelectionRun(BAHSIC(), source, np.empty(0), choose_runtime("threads"))
     promise, values = run.selector.fitted(run)[0], _values(source)
     if store is None:
         targets, matrices = dict(_targets(source, data)), {}

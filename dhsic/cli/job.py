@@ -17,9 +17,9 @@ from dhsic.kernels.labels import SELF
 from dhsic.results import check_vacant
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
+from dhsic.selectors import parameters_of, selector_of
 from dhsic.selectors.base import Selector
 from dhsic.selectors.request import Request
-from dhsic.selectors.select import parameters_of, selector_of
 from dhsic.sources.options import MissingChunks
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.storage.store import FileStore, as_path, check_place, is_url, store_at

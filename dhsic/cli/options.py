@@ -79,7 +79,7 @@ class TableNames(click.Choice[str]):
 #: Where the names are that a parameter may be.
 TABLES = {
     "kernel": ("dhsic.kernels", "KERNELS"),
-    "method": ("dhsic.selectors.select", "METHODS"),
+    "method": ("dhsic.selectors", "METHODS"),
 }
 
 

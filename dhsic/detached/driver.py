@@ -17,11 +17,11 @@ from typing import Any
 
 from dhsic.detached.folder import ENDS, Folder, Status, arrays_of, plain_request
 from dhsic.errors import CheckpointError, ClusterError, DhsicError, StoreError
-from dhsic.progress import Hook
 from dhsic.results import save
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.request import Request
+from dhsic.selectors.run import Hook
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.storage.lock import AbstractLock
 from dhsic.storage.objects import MOMENTARY
@@ -67,7 +67,7 @@ class Driver:
             raise StoppedError
 
     def note(self, record: Mapping[str, Any]) -> None:
-        """Note and tell a round; `record` as of `dhsic.progress.Progress`."""
+        """Note and tell a round; `record` as of `dhsic.selectors.run.check_progress`."""
         left = int(record.get("n_features", 0))
         left -= int(record.get("n_removed", record.get("n_added", 0)))
         note = {

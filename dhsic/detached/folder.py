@@ -33,9 +33,9 @@ from dhsic import kernels
 from dhsic._typing import Array
 from dhsic.errors import CheckpointError, InputError
 from dhsic.kernels.base import AbstractKernel
+from dhsic.selectors import method_of, selector_of
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import Groups
-from dhsic.selectors.select import method_of, selector_of
 from dhsic.storage.checkpoint import DETACHED
 from dhsic.storage.format import plain
 from dhsic.storage.lock import AbstractLock, lock_of

@@ -16,9 +16,9 @@ import dhsic.errors
 from dhsic.detached.driver import drive_here, name_of, send
 from dhsic.detached.folder import ENDS, Folder
 from dhsic.errors import CheckpointError, ClusterError, DhsicError
-from dhsic.progress import Hook
 from dhsic.results import load
-from dhsic.selectors.select import method_of
+from dhsic.selectors import method_of
+from dhsic.selectors.run import Hook
 from dhsic.storage.checkpoint import Checkpoint
 
 ANSWER = 3.0  # seconds that a scheduler may take to say whether it knows a run

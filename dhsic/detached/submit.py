@@ -12,8 +12,8 @@ from dhsic.detached.folder import Folder
 from dhsic.detached.run import Run
 from dhsic.errors import InputError
 from dhsic.kernels.labels import SELF
+from dhsic.selectors import selector_of
 from dhsic.selectors.request import Request
-from dhsic.selectors.select import selector_of
 
 #: Parameters that are said otherwise here, and how.
 SAID_OTHERWISE = {

@@ -29,11 +29,11 @@ from dhsic.passes import AbstractPass, Tile
 from dhsic.passes.once import look_at
 from dhsic.passes.reader import Reader
 from dhsic.runtime.threads import Threads
-from dhsic.selectors.parameters import SCALING, Standardize, scales
+from dhsic.selectors.base import Standardize, scales
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import KEEPING, recoded
-from dhsic.validation import as_array
+from dhsic.validation import SCALING, as_array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,7 +87,7 @@ def test_features(
     features: Any = None,
     *,
     rows: Any = None,
-    standardize: bool | str = "auto",
+    standardize: Standardize = "auto",
     missing: str = "mean",
     kernel: str | AbstractKernel = "gaussian",
     label_kernel: str = "auto",

@@ -17,11 +17,11 @@ from dhsic.plans.rounds import Work, work_of
 from dhsic.plans.time import NETWORK, Expected, Rates
 from dhsic.runtime.base import AbstractRuntime, Job, Task
 from dhsic.runtime.threads import Threads, usable_cores
-from dhsic.selectors.parameters import BYTES
+from dhsic.selectors import method_of, selector_of
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun
-from dhsic.selectors.select import method_of, selector_of
 from dhsic.sources import AbstractSource
+from dhsic.validation import BYTES
 
 
 class Foreseen(AbstractRuntime):
@@ -131,8 +131,8 @@ def plan_of(
     run = request.new_run(runtime)
     run.selector.check()
     if worker_memory is not None and not runtime.is_remote:
-        allowed = worker_memory if run.memory is None else min(run.memory, worker_memory)
-        run = replace(run, memory=allowed)
+        most = run.selector.memory
+        run = run.asked(memory=worker_memory if most is None else min(most, worker_memory))
     m = run.n_samples
     run.selector.check_samples(run)
     is_remote = run.runtime.is_remote
@@ -146,7 +146,7 @@ def plan_of(
     promise, budget = run.selector.fitted(run)
     limits = WorkerMemory(worker_memory, said_by="worker_memory=") if is_remote else None
     budget, smaller = run.room_on_workers(limits, budget), run.selector.smaller(run)
-    promise.check(run.memory, smaller)
+    promise.check(run.selector.memory, smaller)
     work, worker = work_of(run, budget), None
     if limits is not None:
         worker = run.on_worker(limits, 0 if work is None else work.state_bytes)
@@ -227,7 +227,7 @@ def _times(run: SelectionRun, work: Work, rates: Rates) -> Iterator[Expected]:
 
 def _elsewhere(run: SelectionRun, n_workers: int) -> Work:
     """The same run on a cluster."""
-    there = replace(run, runtime=Foreseen(n_workers), memory=1 << 62)
+    there = replace(run, runtime=Foreseen(n_workers)).asked(memory=1 << 62)
     work = work_of(there, there.selector.fitted(there)[1])
     assert work is not None, "it is foreseen here, so it is there"
     return work

@@ -25,6 +25,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache, wraps
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,6 @@ from distributed import get_worker
 from dhsic.errors import ClusterError
 from dhsic.runtime.base import Job, Task
 from dhsic.runtime.threads import single_blas_thread
-from dhsic.versions import VERSION
 
 ALIGNMENT = 64
 SMALL = 256 * 1024  # bytes that may go along with every task
@@ -203,7 +203,7 @@ WHERE = "dhsic_worker"
 
 def versions() -> dict[str, str]:
     """Return the versions on which the last bit of a score depends."""
-    return {"dhsic": VERSION, "numpy": np.__version__}
+    return {"dhsic": version("dhsic"), "numpy": np.__version__}
 
 
 def other_versions(who: str, theirs: dict[str, str], ours: dict[str, str]) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from dhsic.algorithms import check_step, sizes
 from dhsic.algorithms.bahsic import bahsic, one_pass
-from dhsic.algorithms.state import SelectionState, begin
+from dhsic.algorithms.state import SelectionState
 from dhsic.errors import InputError
 from dhsic.hsic import check_estimator, checked_factored_weights, checked_weights
 from dhsic.kernels import check_approx, check_bandwidth, resolve_kernel
@@ -41,14 +41,12 @@ from dhsic.passes.dependence import (
 )
 from dhsic.passes.lowrank import MOST_SAMPLES, EnginePlan, LowRankScorer
 from dhsic.passes.reader import AbstractReader, Reader
-from dhsic.progress import Progress
 from dhsic.results import Order
-from dhsic.selectors.base import Selector
-from dhsic.selectors.parameters import by, one_of, scales, such
-from dhsic.selectors.run import Kept, SelectionRun
+from dhsic.selectors.base import Selector, scales
+from dhsic.selectors.run import SelectionRun
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
-from dhsic.validation import is_number
+from dhsic.validation import by, is_number, one_of, such
 
 APPROX = ("auto", "exact", "lowrank", "direct")
 
@@ -137,43 +135,28 @@ class KernelSelector(Selector, Generic[D]):
         more = " or approx='lowrank'" if may_be and not is_low_rank else ""
         return f"use fewer samples{more if run.n_samples > MOST_SAMPLES else ''}"
 
-    def _rank(
+    def rank(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> tuple[Order, Scaling]:
         dependence = self._dependence(run, labels, budget)
-        with closing(dependence), run.kept() as (kept, previous):
+        with closing(dependence), run.journal() as journal:
             scaling = dependence.measure()
-            run.check_found(kept, scaling, has_bandwidth=self._kernel.has_bandwidth)
+            journal.check(scaling, has_bandwidth=self._kernel.has_bandwidth)
             if self.label_kernel == SELF:
                 dependence.weigh_itself(
                     lambda L: checked_weights(L, self.estimator, run.covariates)
                 )
-            state = begin(dependence.candidates) if previous is None else previous
-            if previous is None:
-                kept.start(state, scaling.checksum)
+            state = journal.begin(dependence.candidates, scaling)
             dependence.check_overflow()
             dependence.resume(state)
-            state = self._to_the_end(run, dependence, state, kept)
+            dependence.data.reporter = journal.progress
+            journal.progress.expect(sum(self._ahead(run, state)))
+            for state in self.rounds(run, dependence, state):  # noqa: B020  # the next from the last
+                journal.note(state)
+            journal.finish()
         self._warn(state)
         order = self._order(state)
-        if run.groups is not None:
-            membership = Membership(run.groups.codes)
-            membership.drop_constant(scaling)
-            order = run.groups.spread(order, membership)
-        return order, scaling
-
-    def _to_the_end(
-        self, run: SelectionRun, dependence: D, state: SelectionState, kept: Kept
-    ) -> SelectionState:
-        progress = Progress(run.progress, sum(self._ahead(run, state)))
-        dependence.data.reporter = progress
-        with closing(progress):
-            for after in self.rounds(run, dependence, state):
-                state = after
-                kept.save(state)
-                progress.round_done(state)
-        kept.finish()
-        return state
+        return order if run.groups is None else run.groups.spread(order, scaling), scaling
 
     @property
     def _kernel(self) -> AbstractKernel:
@@ -197,7 +180,7 @@ class KernelSelector(Selector, Generic[D]):
     def _fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         """Memory as of `fitted`, with the statistics of the groups that are under way."""
         m, plan = run.n_samples, self.engines(run, self.approx)
-        needed, budget = plan.memory(run.source, run.runtime, self._kernel, m, run.memory)
+        needed, budget = plan.memory(run.source, run.runtime, self._kernel, m, self.memory)
         n_open = 0 if run.groups is None else (OPEN_GROUPS + 4) * run.runtime.n_here
         return replace(needed, tasks=needed.tasks + n_open * 8 * m * m), budget
 
@@ -242,9 +225,8 @@ class AbstractElimination(KernelSelector[SourceDependence]):
     ) -> Iterator[SelectionState]:
         """The algorithm, or all features at once."""
         if self.step is not None:
-            yield from self.algorithm(dependence, state, self.step)
-        elif state.survivors.size:
-            yield one_pass(dependence, state)
+            return self.algorithm(dependence, state, self.step)
+        return iter([one_pass(dependence, state)] if state.survivors.size else [])
 
     def _order(self, state: SelectionState) -> Order:
         placed = state.eliminated, state.scores, state.removed_in, state.history
@@ -365,7 +347,7 @@ class BAHSIC(AbstractElimination):
                 "many as samples; leave it out."
             )
 
-    def _labels(self, run: SelectionRun) -> LabelMatrix | None:
+    def labels(self, run: SelectionRun) -> LabelMatrix | None:
         return run.labels_by_kernel()
 
     def engines(self, run: SelectionRun, approx: str) -> EnginePlan:

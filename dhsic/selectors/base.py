@@ -2,7 +2,7 @@
 
 A method is one class, its selector. Users make it from parameters and call `fit`; `Request` takes
 it along with the data, and `SelectionRun`, which is what every method does around its own work,
-asks it for that work: `check_samples`, `fitted` (to the memory there is), `_labels`, `_rank`.
+asks it for that work: `check_samples`, `fitted` (to the memory there is), `labels`, `rank`.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.memory import MemoryEstimate
-from dhsic.progress import check_progress
 from dhsic.results import Order
-from dhsic.runtime.base import AbstractRuntime
-from dhsic.selectors.parameters import BYTES, HALVES, SCALING, Constraint, by, one_of, seed_of
 from dhsic.selectors.request import Request
-from dhsic.selectors.run import SelectionRun
+from dhsic.selectors.run import SelectionRun, check_progress
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import ArraySource, check_in_memory, check_turned
 from dhsic.sources.opening import open_source, take_features
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
+from dhsic.validation import BYTES, HALVES, SCALING, Constraint, by, one_of, seed_of
+
+Standardize = bool | str
 
 
 class MethodFirst:
@@ -175,7 +175,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         )
         n, d = self.n_features_to_select, self.n_features_in_
         if request.groups is not None:
-            d = request.groups.n
+            d = request.groups.names.size
         if isinstance(n, (int, np.integer)) and n > d:
             warnings.warn(
                 f"n_features_to_select={n} exceeds the {d} features there are; all are selected.",
@@ -225,12 +225,6 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 f"X cannot be read: {str(error).splitlines()[0].rstrip('.:')}. Pass a matrix of "
                 "numbers, samples as rows."
             ) from error
-
-    def new_run(
-        self, source: AbstractSource, y: Array | None, runtime: AbstractRuntime, **options: Any
-    ) -> SelectionRun:
-        """Run of this method; `options` as of `SelectionRun`."""
-        return SelectionRun(source, y, self, runtime, **options)
 
     def check(self) -> None:
         """Refuse parameters that cannot be, before any work.
@@ -285,7 +279,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         """Refuse fewer samples than the method takes, and what is not for as many."""
 
     @abstractmethod
-    def _labels(self, run: SelectionRun) -> LabelMatrix | None:
+    def labels(self, run: SelectionRun) -> LabelMatrix | None:
         """The labels; None where the data are their own."""
 
     @abstractmethod
@@ -296,7 +290,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         """
 
     @abstractmethod
-    def _rank(
+    def rank(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> tuple[Order, Scaling]:
         """Order that the method finds, from the start or from where the checkpoint left off.
@@ -336,6 +330,16 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         tags.target_tags.two_d_labels = True
         tags.input_tags.allow_nan = self.missing == "mean"
         return tags
+
+
+def scales(asked: Standardize, values: ValueKind, *, alone: bool = False) -> bool:
+    """Whether features are scaled to unit deviation: as asked, or as suits the data.
+
+    Scaled, a variant that three people carry weighs as much as a common one, and its few large
+    values drown the rest in a kernel of all features. So dosages keep their scale, unless every
+    feature is judged `alone`.
+    """
+    return alone or not values.dosages if isinstance(asked, str) else bool(asked)
 
 
 def _is_array_like(X: Any) -> bool:

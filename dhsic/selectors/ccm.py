@@ -45,8 +45,8 @@ from dhsic.kernels.labels import ClassTarget, LabelMatrix, LabelPart, RealTarget
 from dhsic.linalg.covariates import nothing_left, residuals
 from dhsic.passes.weighted import WeightedSource
 from dhsic.selectors.descent import DescentSelector, sigma_of, width_of
-from dhsic.selectors.parameters import COUNT, POSITIVE, one_of
 from dhsic.selectors.run import SelectionRun
+from dhsic.validation import COUNT, POSITIVE, one_of
 from dhsic.weighting import AbstractWeighting, DescentState, Evaluation, ProjectedGradient, Region
 from dhsic.weighting.centred import (
     AbstractCentred,
@@ -303,7 +303,7 @@ class CCM(DescentSelector):
 
     def check_samples(self, run: SelectionRun) -> None: ...
 
-    def _labels(self, run: SelectionRun) -> LabelMatrix:
+    def labels(self, run: SelectionRun) -> LabelMatrix:
         """By the kernels of the paper, or as asked."""
         assert run.y is not None, "y was given"
         labels = label_matrix(run.y, self.label_kernel, run.covariates).centred

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dhsic._typing import Float
-from dhsic.algorithms.state import SelectionState, begin
+from dhsic.algorithms.state import SelectionState
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import (
     MEDIAN_SAMPLES,
@@ -44,13 +44,12 @@ from dhsic.passes import Sum
 from dhsic.passes.jobs import block_bytes
 from dhsic.passes.reader import COMPACT_BYTES
 from dhsic.passes.weighted import Projections, WeightedSource
-from dhsic.progress import Progress
 from dhsic.results import Order
-from dhsic.selectors.base import Selector
-from dhsic.selectors.parameters import COUNT, POSITIVE, by, scales
+from dhsic.selectors.base import Selector, scales
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
+from dhsic.validation import COUNT, POSITIVE, by
 from dhsic.weighting import AbstractWeighting, WeightState
 
 #: Matrices (m, D) of a step with D random features; matrices of samples that the median takes.
@@ -120,7 +119,7 @@ class DescentSelector(Selector):
 
     def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         stored = run.n_samples * run.source.n_features * np.dtype(run.source.dtype).itemsize
-        return fitted(partial(self._promised, run, stored), COMPACT_BYTES, stored, run.memory)
+        return fitted(partial(self._promised, run, stored), COMPACT_BYTES, stored, self.memory)
 
     def _promised(self, run: SelectionRun, stored: int, budget: int) -> MemoryEstimate:
         """Memory at most, with `budget` bytes for features."""
@@ -139,7 +138,7 @@ class DescentSelector(Selector):
             **task_bytes(n_here, block, cost.tile, cost.result),
         )
 
-    def _rank(
+    def rank(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> tuple[Order, Scaling]:
         assert labels is not None, "y was given"
@@ -151,42 +150,36 @@ class DescentSelector(Selector):
             seed=self._seed,
             memory=budget,
         )
-        with closing(data):
-            return self._descend(run, data, labels)
-
-    def _descend(
-        self, run: SelectionRun, data: WeightedSource, labels: LabelMatrix
-    ) -> tuple[Order, Scaling]:
-        with run.kept() as (kept, previous):
+        with closing(data), run.journal() as journal:
             started = time.perf_counter()
             scaling = data.measure()
-            run.check_found(kept, scaling, has_bandwidth=True)
+            journal.check(scaling, has_bandwidth=True)
             method, start = self._weighting(run, data, labels)
-            total = self.max_iterations * data.features.size
-            with closing(Progress(run.progress, total)) as progress:
-                data.reporter = progress
-                if previous is not None and previous.round:
-                    at, done = method.state.restored(previous.round, kept.arrays), previous
-                else:
-                    at, done = method.begin(start), begin(data.features)
-                if previous is None:
-                    kept.start(done, scaling.checksum)
-                none, n_left, before = np.empty(0), max(0, self.max_iterations - done.round), 0
-                for at in islice(method.steps(at, self.tolerance), n_left):  # noqa: B020  # from the last
-                    record = {
-                        **at.record(),
-                        "n_nonzero": int(np.count_nonzero(at.w)),
-                        "seconds": time.perf_counter() - started,
-                        "bytes_read": data.bytes_read - before,
-                    }
-                    done = done.after(none.astype(np.int64), none, record)
-                    kept.save(done, at.arrays())
-                    progress.round_done(done)
-                    started, before = time.perf_counter(), data.bytes_read
-                kept.finish()
-                self._check_converged(at)
-                potential = np.full(run.source.n_features, np.nan)
-                potential[data.features] = method.potential(at.w)
+            data.reporter = journal.progress
+            journal.progress.expect(self.max_iterations * data.features.size)
+            done = journal.begin(data.features, scaling)
+            resumed = done.round > 0
+            at = (
+                method.state.restored(done.round, journal.arrays)
+                if resumed
+                else method.begin(start)
+            )
+            nothing, before = np.empty(0), 0
+            n_left = max(0, self.max_iterations - done.round)
+            for at in islice(method.steps(at, self.tolerance), n_left):  # noqa: B020  # from the last
+                record = {
+                    **at.record(),
+                    "n_nonzero": int(np.count_nonzero(at.w)),
+                    "seconds": time.perf_counter() - started,
+                    "bytes_read": data.bytes_read - before,
+                }
+                done = done.after(nothing.astype(np.int64), nothing, record)
+                journal.note(done, at.arrays())
+                started, before = time.perf_counter(), data.bytes_read
+            journal.finish()
+            self._check_converged(at)
+            potential = np.full(run.source.n_features, np.nan)
+            potential[data.features] = method.potential(at.w)
         return _order(data.features, at, done, potential), scaling
 
     def _check_converged(self, at: WeightState) -> None:

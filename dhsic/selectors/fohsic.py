@@ -22,8 +22,8 @@ from dhsic.passes.landmarks import PRODUCTS
 from dhsic.passes.lowrank import MOST_SAMPLES, EnginePlan
 from dhsic.results import Order
 from dhsic.selectors.bahsic import KernelSelector
-from dhsic.selectors.parameters import one_of
 from dhsic.selectors.run import SelectionRun
+from dhsic.validation import one_of
 
 #: Part of the choices, on average over rounds, that low rank may likely get wrong unsaid.
 DOUBTFUL = 0.1
@@ -108,7 +108,7 @@ class FOHSIC(KernelSelector[SourceForward]):
                 "leave it out."
             )
 
-    def _labels(self, run: SelectionRun) -> LabelMatrix | None:
+    def labels(self, run: SelectionRun) -> LabelMatrix | None:
         return run.labels_by_kernel()
 
     def engines(self, run: SelectionRun, approx: str) -> EnginePlan:

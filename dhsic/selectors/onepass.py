@@ -6,13 +6,11 @@ JMLR section 6, from end to end.
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dhsic.algorithms.state import begin
 from dhsic.criteria import criterion_of
 from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_first
 from dhsic.criteria.sums import resolve_width
@@ -21,7 +19,6 @@ from dhsic.kernels.labels import LabelMatrix
 from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes
 from dhsic.passes.jobs import block_bytes
 from dhsic.passes.once import Judge, Judged, read_once
-from dhsic.progress import Progress
 from dhsic.results import Order
 from dhsic.selectors.base import Selector
 from dhsic.selectors.run import SelectionRun
@@ -142,7 +139,7 @@ class OnePass(Selector):
         )
         return needed, None
 
-    def _labels(self, run: SelectionRun) -> LabelMatrix:
+    def labels(self, run: SelectionRun) -> LabelMatrix:
         """As the criterion reads them."""
         assert run.y is not None, "a criterion compares features with labels"
         criterion = self.resolved()
@@ -153,34 +150,36 @@ class OnePass(Selector):
             )
         return criterion.read(run.y)
 
-    def _rank(
+    def rank(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> tuple[Order, Scaling]:
         assert labels is not None, "y was given"
         started = time.perf_counter()
         criterion, d = self.resolved(), run.source.n_features
         prepared = criterion.prepare(labels)
-        with run.kept() as (kept, previous), closing(Progress(run.progress, d)) as progress:
+        with run.journal() as journal:
+            previous = journal.previous
             done = previous if previous is not None and previous.round else None
             # Of a run that is done, all but what is no part of its state: cheap, as it happens.
             again = done is None or criterion.signed
             # Without a criterion they are read for their scaling alone.
             judge = Judge(run.standardizes, criterion if again else None, prepared)
-            found = read_once(run.source, run.runtime, judge, progress, rows=run.rows)
-            run.check_found(kept, found.scaling, has_bandwidth=criterion.has_bandwidth)
+            journal.progress.expect(d)
+            found = read_once(run.source, run.runtime, judge, journal.progress, rows=run.rows)
+            journal.check(found.scaling, has_bandwidth=criterion.has_bandwidth)
             alive = np.flatnonzero(~found.scaling.constant)
             scores = criterion.finish(prepared, found.columns[:, alive]) if again else None
             if done is None:
                 assert scores is not None, "they are computed unless the run is done"
-                first, order = begin(alive), worst_first(scores.order_by)
+                order = worst_first(scores.order_by)
                 scaled = run.standardizes
                 record = _record(criterion, scores, found, started, standardized=scaled)
+                first = journal.begin(alive, found.scaling)
                 done = first.after(alive[order], scores.score[order], record)
-                if previous is None:
-                    kept.start(first, found.scaling.checksum)
-                kept.save(done)
-                kept.finish()
-            progress.round_done(done)
+                journal.note(done)
+                journal.finish()
+            else:
+                journal.progress.round_done(done)
         placed = (done.eliminated, done.scores, done.removed_in, done.history)
         extra = {}
         if scores is not None and scores.statistic is not None:

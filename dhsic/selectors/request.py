@@ -16,7 +16,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ import numpy as np
 import xarray as xr
 
 from dhsic._typing import Array, Index
-from dhsic.accelerator import wanted_device
+from dhsic.accelerator import scored_on, wanted_device
 from dhsic.algorithms import how_many
 from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled, read_groups
@@ -36,13 +35,12 @@ from dhsic.memory import MemoryEstimate
 from dhsic.results import Outcome, to_dataset
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.selectors.parameters import HALVES, seed_of
 from dhsic.selectors.run import Groups, SelectionRun
 from dhsic.sources import AbstractSource
 from dhsic.sources.opening import open_source
 from dhsic.sources.options import MissingChunks
 from dhsic.sources.views import ChecksummedSource
-from dhsic.versions import scored_on
+from dhsic.validation import seed_of
 
 if TYPE_CHECKING:
     from dhsic.selectors.base import Selector
@@ -65,23 +63,6 @@ def halves(y: Array | None, m: int, n: int, seed: int) -> list[Index]:
     ]
 
 
-def check_halves(run: SelectionRun, n: int, seed: int) -> None:
-    """Refuse before the work what halves of the samples are too few for."""
-    if not n:
-        return
-    run.selector._labels(run)  # what is refused of all samples is not blamed on halves
-    for number, half in enumerate(halves(run.y, run.n_samples, n, seed)):
-        part = _of_half(run, half, number)
-        try:
-            part.selector.check_samples(part)
-            part.selector._labels(part)
-        except InputError as error:
-            raise InputError(
-                f"stability={n} selects from halves of the samples, {half.size} of "
-                f"{run.n_samples}, and there: {error}"
-            ) from error
-
-
 def _strata(y: Array | None, m: int) -> list[Index]:
     everyone = np.arange(m)
     if y is not None and y.dtype.kind == "T":  # NumPy casts text of any width in part only
@@ -92,39 +73,49 @@ def _strata(y: Array | None, m: int) -> list[Index]:
     return [np.flatnonzero(codes == code) for code in range(codes.max() + 1)]
 
 
+def halved(run: SelectionRun, n: int, seed: int) -> Iterator[SelectionRun]:
+    """The run on each of n halves of its samples; they keep checkpoints next to its own."""
+    is_matrix, place = run.selector.label_kernel == "precomputed", run.selector.checkpoint
+    for number, half in enumerate(halves(run.y, run.n_samples, n, seed)):
+        kept = place and f"{place}.stability/{number:03d}"
+        yield replace(
+            run.asked(checkpoint=kept, progress=False),
+            y=run.y if run.y is None else run.y[np.ix_(half, half) if is_matrix else half],
+            covariates=None if run.covariates is None else run.covariates[half],
+            rows=half if run.rows is None else run.rows[half],
+            announce=None,
+        )
+
+
+def check_halves(run: SelectionRun, n: int, seed: int) -> None:
+    """Refuse before the work what halves of the samples are too few for."""
+    run.selector.labels(run)  # what is refused of all samples is not blamed on halves
+    for part in halved(run, n, seed):
+        try:
+            part.selector.check_samples(part)
+            part.selector.labels(part)
+        except InputError as error:
+            raise InputError(
+                f"stability={n} selects from halves of the samples, {part.n_samples} of "
+                f"{run.n_samples}, and there: {error}"
+            ) from error
+
+
 def with_stability(run: SelectionRun, outcome: Outcome, n: int, count: int, seed: int) -> Outcome:
     """The outcome of a run with a column ``stability``: part of n halves that select a feature.
 
-    From halves `count` features (or groups) are selected, as from all samples; they keep their
-    checkpoints next to that of the run.
+    From halves `count` features (or groups) are selected, as from all samples.
     """
     chosen = np.zeros(run.source.n_features)
-    source = ChecksummedSource.over(outcome.source, outcome.scaling.checksum, run.rows)
-    asked = copy(run.selector)
-    asked.standardize = outcome.parameters["standardize"]
     # Halves of the data that the run itself has read, and as it took them.
-    run = replace(run, source=source, values=outcome.values, selector=asked)
-    for number, half in enumerate(halves(run.y, run.n_samples, n, seed)):
-        found = _of_half(run, half, number).execute()
+    source = ChecksummedSource.over(outcome.source, outcome.scaling.checksum, run.rows)
+    run = replace(run, source=source, values=outcome.values)
+    for part in halved(run.asked(standardize=outcome.parameters["standardize"]), n, seed):
+        found = part.execute()
         chosen[found.worst_first[::-1][: found.order.n_features(count)]] += 1.0
     meaning = f"part of {n} random halves of the samples from which the feature is selected"
-    order = replace(
-        outcome.order, extra={**outcome.order.extra, "stability": (chosen / n, meaning)}
-    )
-    return replace(outcome, order=order)
-
-
-def _of_half(run: SelectionRun, half: Index, number: int) -> SelectionRun:
-    is_matrix = run.selector.label_kernel == "precomputed"
-    return replace(
-        run,
-        y=run.y if run.y is None else run.y[np.ix_(half, half) if is_matrix else half],
-        covariates=None if run.covariates is None else run.covariates[half],
-        rows=half if run.rows is None else run.rows[half],
-        checkpoint=run.checkpoint and f"{run.checkpoint}.stability/{number:03d}",
-        progress=False,
-        announce=None,
-    )
+    column = {"stability": (chosen / n, meaning)}
+    return replace(outcome, order=replace(outcome.order, extra={**outcome.order.extra, **column}))
 
 
 #: Hears a run and its memory promise before the work begins.
@@ -265,18 +256,15 @@ class Request:
 
     def new_run(self, runtime: AbstractRuntime, announce: Announce | None = None) -> SelectionRun:
         """The run on a runtime, ready to go."""
-        asked = self.selector
-        return asked.new_run(
+        return SelectionRun(
+            self.selector,
             self.open(),
             self.y,
             runtime,
             covariates=self.covariates,
             rows=self.rows,
             groups=self.groups,
-            checkpoint=asked.checkpoint,
             job=self.job,
-            progress=asked.progress,
-            memory=asked.memory,
             announce=announce,
         )
 
@@ -297,13 +285,14 @@ class Request:
         xarray.Dataset
             See `dhsic.results`.
         """
-        HALVES("stability", self.selector.stability)
-        n_halves = int(self.selector.stability)
+        asked = self.selector
+        asked.check()
+        n_halves, seed = int(asked.stability), seed_of(asked.random_state)
         with scored_on(self.device), self.running(runtime) as there:
             run = self.new_run(there, announce)
-            count = how_many(self.selector.n_features_to_select, run.n_candidates)
-            seed = seed_of(self.selector.random_state) if n_halves else 0
-            check_halves(run, n_halves, seed)
+            count = how_many(asked.n_features_to_select, run.n_candidates)
+            if n_halves:
+                check_halves(run, n_halves, seed)
             outcome = run.execute()
             if n_halves:
                 outcome = with_stability(run, outcome, n_halves, count, seed)

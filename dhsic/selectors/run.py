@@ -1,24 +1,27 @@
 """A run: what every method does around its own work, from the first check to the outcome.
 
-Where features leave in groups the run knows them, as users name them, and says what an order of
-groups means for the features.
+`SelectionRun` holds the data and asks the selector for its part; a `Journal` keeps the rounds and
+tells of them. Where features leave in groups the run knows them, as users name them, and says what
+an order of groups means for the features.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 
 from dhsic._typing import Array, Float, Index
-from dhsic.algorithms.state import SelectionState
+from dhsic.algorithms.state import SelectionState, begin
 from dhsic.errors import InputError
 from dhsic.hsic import checked_weights
 from dhsic.kernels import resolve_kernel
@@ -27,18 +30,20 @@ from dhsic.memory import MemoryEstimate, WorkerMemory
 from dhsic.passes.candidates import Membership
 from dhsic.passes.once import look_at
 from dhsic.passes.reader import COMPACT_BYTES
-from dhsic.progress import Hook
-from dhsic.results import Order, Outcome
+from dhsic.results import Order, Outcome, versions
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads, single_blas_thread
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import KEEPING, ValueKind, recoded
 from dhsic.storage.checkpoint import Checkpoint
-from dhsic.versions import versions
 
 if TYPE_CHECKING:
     from dhsic.selectors.base import Selector
+
+Hook = Callable[[Mapping[str, Any]], object]
+
+logger = logging.getLogger("dhsic")
 
 #: What a feature without a group is named, in lower case.
 NAMELESS = {"", "nan", "none", "na", "."}
@@ -82,13 +87,10 @@ class Groups:
             )
         return Groups(codes.astype(np.int64), names)
 
-    @property
-    def n(self) -> int:
-        """Number of groups."""
-        return int(self.names.size)
-
-    def spread(self, order: Order, membership: Membership) -> Order:
+    def spread(self, order: Order, scaling: Scaling) -> Order:
         """Order of features from one of groups; those of a group by index, the first best."""
+        membership = Membership(self.codes)
+        membership.drop_constant(scaling)
         parts = [membership.features(np.array([group]))[::-1] for group in order.features]
         sizes = np.array([part.size for part in parts], dtype=np.int64)
         rank = np.zeros(self.codes.size, dtype=np.int64)
@@ -108,24 +110,125 @@ class Groups:
         )
 
 
-logger = logging.getLogger("dhsic")
+# Rounds ------------------------------------------------------------------------------------
 
 
-class Unkept:
-    """What is kept of a run without a checkpoint: nothing, by the methods of `Checkpoint`."""
+class Progress:
+    """Features scored of all that a run will score, with rate and time left, for people.
 
-    arrays: ClassVar[Mapping[str, Array]] = {}
+    It draws a bar, calls a hook after every round, or does nothing, see `check_progress`. The sizes
+    of all rounds are known before the first, so the total is exact.
+    """
 
-    def check_data(self, checksums: Array) -> None: ...
+    def __init__(self, progress: Any) -> None:
+        self._hook = progress if callable(progress) else None
+        self._draws = _is_watched() if progress == "auto" else not self._hook and bool(progress)
+        self._bar: Any = None
+        self._done = self._total = 0
 
-    def start(self, state: SelectionState, checksums: Array | None = None) -> None: ...
+    def expect(self, n_features: int) -> None:
+        """Begin: all rounds together will score so many features."""
+        self._total = n_features
+        if self._draws:
+            self._bar = _bar(n_features)
 
-    def save(self, state: SelectionState, arrays: Mapping[str, Array] | None = None) -> None: ...
+    def scored(self, n_features: int) -> None:
+        """So many more features have been scored."""
+        self._done += n_features
+        if self._bar is not None:
+            self._bar.update(n_features)
 
-    def finish(self) -> None: ...
+    def round_done(self, state: SelectionState) -> None:
+        """Mark the end of a round."""
+        if self._bar is not None:
+            left = f", {state.survivors.size} left" if state.survivors.size else ""
+            self._bar.set_postfix_str(f"round {state.round}{left}")
+        if self._hook is not None:
+            sizes = {"features_done": self._done, "features_total": self._total}
+            self._hook({**state.history[-1], "round": state.round, **sizes})
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.close()
 
 
-Kept = Checkpoint | Unkept
+def _bar(total: int) -> Any:
+    """A bar of tqdm: in a notebook a widget, or text where there are no widgets."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "IProgress not found")  # of no use to who has no widgets
+        from tqdm.auto import tqdm
+    return tqdm(total=total, unit=" features", unit_scale=True, desc="dhsic", leave=False)
+
+
+def check_progress(progress: Any) -> None:
+    """Refuse what neither draws nor hears.
+
+    ``"auto"`` draws a bar where there is somebody to see it (a terminal, a notebook). A callable
+    gets one mapping per round: the round's record and ``round``, ``features_done``,
+    ``features_total``.
+    """
+    known = isinstance(progress, (bool, np.bool_)) or (
+        isinstance(progress, str) and progress == "auto"
+    )
+    if not (known or callable(progress)):
+        raise InputError(
+            f"progress={progress!r}; pass 'auto', True, False or a function of one mapping."
+        )
+
+
+def _is_watched() -> bool:
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
+class Journal:
+    """The rounds of a run: kept, where there is a checkpoint, and told as they end.
+
+    Attributes
+    ----------
+    previous : SelectionState or None
+        Where the run stopped before.
+    arrays : mapping
+        What `note` was given besides that state.
+    progress : Progress
+        Hears of features scored.
+    """
+
+    def __init__(self, run: SelectionRun, kept: Checkpoint | None) -> None:
+        self._run, self._kept = run, kept
+        self.previous = None if kept is None else kept.begin(run.identity())
+        self.arrays: Mapping[str, Array] = {} if kept is None else kept.arrays
+        self.progress = Progress(run.selector.progress)
+
+    def begin(self, candidates: Index, scaling: Scaling) -> SelectionState:
+        """Where the run stopped before, or its start."""
+        if self.previous is not None:
+            return self.previous
+        state = begin(candidates)
+        if self._kept is not None:
+            self._kept.start(state, scaling.checksum)
+        return state
+
+    def check(self, scaling: Scaling, *, has_bandwidth: bool) -> None:
+        """Refuse data of which other rounds are kept, or that nothing can be ranked by."""
+        if self._kept is not None:
+            self._kept.check_data(scaling.checksum)
+        missing, scaled = self._run.selector.missing, self._run.standardizes
+        scaling.check(missing, standardize=scaled, has_bandwidth=has_bandwidth)
+
+    def note(self, state: SelectionState, arrays: Mapping[str, Array] | None = None) -> None:
+        """Keep a round that has ended, with more that the next one needs, and tell of it."""
+        if self._kept is not None:
+            self._kept.save(state, arrays)
+        self.progress.round_done(state)
+
+    def finish(self) -> None:
+        """Mark the run as complete."""
+        if self._kept is not None:
+            self._kept.finish()
+
+
+# The run -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -136,17 +239,14 @@ class SelectionRun:
     an order of the features. `announce` hears the memory promise before the work begins.
     """
 
+    selector: Selector
     source: AbstractSource
     y: Array | None
-    selector: Selector
     runtime: AbstractRuntime
     covariates: Array | None = None
     rows: Index | None = None
     groups: Groups | None = None
-    checkpoint: str | None = None
     job: Mapping[str, Any] = field(default_factory=dict)
-    progress: str | bool | Hook = False
-    memory: int | None = None
     announce: Callable[[SelectionRun, MemoryEstimate], object] | None = None
     #: What the values of the data are, once they were looked at; and the data before that.
     values: ValueKind | None = None
@@ -160,7 +260,7 @@ class SelectionRun:
     @property
     def n_candidates(self) -> int:
         """What is ranked: features, or groups of them."""
-        return self.source.n_features if self.groups is None else self.groups.n
+        return self.source.n_features if self.groups is None else self.groups.names.size
 
     @property
     def standardizes(self) -> bool:
@@ -168,43 +268,39 @@ class SelectionRun:
         assert self.values is not None, "a run looks at the values before its first pass"
         return self.selector.scales(self.values)
 
+    def asked(self, **parameters: Any) -> Self:
+        """The run with other parameters of its method."""
+        return replace(self, selector=copy(self.selector).set_params(**parameters))
+
     def execute(self) -> Outcome:
         """Outcome of the run, done from the start or from where the checkpoint left off."""
-        selector = self.selector
-        selector.check()
+        asked = self.selector
+        asked.check()
         self._check_sizes()
-        if self._is_own and not selector.takes_self:
-            raise InputError(
-                "label_kernel='self' takes the data for labels, which this method cannot; pass y "
-                "and another label kernel, or take BAHSIC, FOHSIC or LinearHSIC."
-            )
-        selector.check_samples(self)
-        needed, budget = selector.fitted(self)
-        needed.check(self.memory, selector.smaller(self))
+        asked.check_samples(self)
+        needed, budget = asked.fitted(self)
+        needed.check(asked.memory, asked.smaller(self))
         budget = self.room_on_workers(self.runtime.tightest(), budget)
-        return self.looked()._executed(needed, budget)
-
-    def _executed(self, needed: MemoryEstimate, budget: int | None) -> Outcome:
-        assert self.values is not None, "they were looked at"
+        run = self.looked()
+        assert run.values is not None, "they were looked at"
         if self.announce is not None:
-            self.announce(self, needed)
-        m, selector = self.n_samples, self.selector
+            self.announce(run, needed)
         with single_blas_thread():
-            labels = selector._labels(self)
+            labels, m = asked.labels(run), self.n_samples
             if labels is not None and labels.n_samples != m:
                 raise InputError(
                     f"The label matrix is {labels.n_samples} x {labels.n_samples} and there are "
                     f"{m} samples; pass one row a sample."
                 )
-            order, scaling = selector._rank(self, labels, budget)
+            order, scaling = asked.rank(run, labels, budget)
         return Outcome(
             order,
             scaling,
             SELF if labels is None else labels.description,
             0 if labels is None else labels.n_targets,
-            {**selector.identity(), "standardize": self.standardizes},
-            self.source,
-            self.values,
+            {**asked.identity(), "standardize": run.standardizes},
+            run.source,
+            run.values,
             m,
             needed,
             self.runtime.name,
@@ -248,10 +344,10 @@ class SelectionRun:
             What the worker may have, by default all it asks for, and one thread.
         """
         memory, m = memory or WorkerMemory(), self.n_samples
-        alone = replace(self, runtime=Threads(memory.n_threads), memory=1 << 62)
+        alone = replace(self, runtime=Threads(memory.n_threads)).asked(memory=1 << 62)
         stored = m * self.source.n_features * np.dtype(self.source.dtype).itemsize
         kept = min(COMPACT_BYTES, stored)
-        return self.selector.fitted(alone)[0].on_worker(memory.limit, m, kept, state_bytes)
+        return alone.selector.fitted(alone)[0].on_worker(memory.limit, m, kept, state_bytes)
 
     def room_on_workers(self, memory: WorkerMemory | None, budget: int | None) -> int | None:
         """Bytes for survivors: of `budget`, what the limit of workers leaves them there."""
@@ -279,24 +375,18 @@ class SelectionRun:
         }
 
     @contextmanager
-    def kept(self) -> Iterator[tuple[Kept, SelectionState | None]]:
-        """Yield what keeps the rounds of the run, and the state that was kept before."""
-        if self.checkpoint is None:
-            yield Unkept(), None
-            return
-        with Checkpoint(self.checkpoint) as kept:
-            yield kept, kept.begin(self.identity())
-
-    def check_found(self, kept: Kept, scaling: Scaling, *, has_bandwidth: bool) -> None:
-        """Refuse data of which other rounds are kept, or that nothing can be ranked by."""
-        kept.check_data(scaling.checksum)
-        scaling.check(
-            self.selector.missing, standardize=self.standardizes, has_bandwidth=has_bandwidth
-        )
+    def journal(self) -> Iterator[Journal]:
+        """Yield what keeps the rounds of the run and tells of them."""
+        with ExitStack() as stack:
+            place = self.selector.checkpoint
+            kept = None if place is None else stack.enter_context(Checkpoint(place))
+            journal = Journal(self, kept)
+            stack.callback(journal.progress.close)
+            yield journal
 
     def labels_by_kernel(self) -> LabelMatrix | None:
         """Labels by the label kernel that was asked for; None where the data are their own."""
-        if self._is_own:
+        if self.selector.label_kernel == SELF:
             return None
         assert self.y is not None, "a method without labels says so"
         return label_matrix(self.y, self.selector.label_kernel, self.covariates).centred
@@ -306,11 +396,6 @@ class SelectionRun:
         if labels is None:
             return np.zeros((self.n_samples, self.n_samples))
         return checked_weights(labels.L, self.selector.estimator, self.covariates)
-
-    @property
-    def _is_own(self) -> bool:
-        """Whether the data are to be their own labels."""
-        return bool(self.selector.label_kernel == SELF)
 
     def _check_sizes(self) -> None:
         m, d = self.n_samples, self.source.n_features
@@ -327,4 +412,9 @@ class SelectionRun:
             raise InputError(
                 f"y has {len(self.y)} labels and the data have {m} samples; pass one label a "
                 f"sample, in the order of the samples.{hint}"
+            )
+        if self.selector.label_kernel == SELF and not self.selector.takes_self:
+            raise InputError(
+                "label_kernel='self' takes the data for labels, which this method cannot; pass y "
+                "and another label kernel, or take BAHSIC, FOHSIC or LinearHSIC."
             )

@@ -30,9 +30,8 @@ from dhsic.kernels.labels import CLASS_KERNELS, ClassTarget, LabelMatrix, auto_k
 from dhsic.passes.dependence import ExactScorer, SourceDependence
 from dhsic.passes.lowrank import EnginePlan
 from dhsic.selectors.bahsic import AbstractElimination
-from dhsic.selectors.parameters import such
 from dhsic.selectors.run import SelectionRun
-from dhsic.validation import is_positive
+from dhsic.validation import is_positive, such
 
 #: Samples that a machine takes.
 LEAST = 2
@@ -97,7 +96,7 @@ class SVMRFE(AbstractElimination):
                 f"svm-rfe tells two samples apart at least, and there are {run.n_samples}."
             )
 
-    def _labels(self, run: SelectionRun) -> LabelMatrix:
+    def labels(self, run: SelectionRun) -> LabelMatrix:
         """Classes; numbers that are none are refused."""
         assert run.y is not None, "this method does not take the data for labels"
         if run.y.ndim == 1 and auto_kernel(run.y) not in CLASS_KERNELS:

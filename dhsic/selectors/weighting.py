@@ -42,8 +42,8 @@ from dhsic.hsic import check_estimator
 from dhsic.kernels.labels import LabelMatrix
 from dhsic.passes.weighted import WeightedSource
 from dhsic.selectors.descent import DescentSelector, sigma_of
-from dhsic.selectors.parameters import POSITIVE, one_of
 from dhsic.selectors.run import SelectionRun
+from dhsic.validation import POSITIVE, one_of
 from dhsic.weighting import AbstractWeighting, Evaluation, ProjectedGradient, Region
 from dhsic.weighting.centred import WeightedData, gram_of
 
@@ -275,7 +275,7 @@ class FeatureWeighting(DescentSelector):
     def check_samples(self, run: SelectionRun) -> None:
         check_estimator(self.estimator, run.n_samples)
 
-    def _labels(self, run: SelectionRun) -> LabelMatrix | None:
+    def labels(self, run: SelectionRun) -> LabelMatrix | None:
         return run.labels_by_kernel()
 
     def _sizes(self) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
@@ -21,7 +22,6 @@ from dhsic.runtime.threads import Threads, usable_cores
 from dhsic.simulation.haplotypes import SEGMENT, Cohort, Haplotypes, generator
 from dhsic.simulation.truth import Planted, TraitPlan, Truth, plant, truth_path
 from dhsic.sources.zarr import chunk_width, create_array, write_array, written_aside
-from dhsic.versions import VERSION
 
 Trait = Literal["binary", "quantitative"]
 Layout = Literal["vcz", "plain"]
@@ -117,7 +117,7 @@ def simulate_genotypes(
         group = zarr.create_group(aside, zarr_format=zarr_format)
         said = {"seed": seed, "n_populations": n_populations, "missing": missing, **asdict(plan)}
         group.attrs.update(
-            source=f"dhsic-{VERSION}",
+            source=f"dhsic-{version('dhsic')}",
             vcf_zarr_version="0.4",
             simulation={**said, "trait": trait},
         )
