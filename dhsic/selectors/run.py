@@ -216,10 +216,10 @@ class Journal:
         missing, scaled = self._run.selector.missing, self._run.standardizes
         scaling.check(missing, standardize=scaled, has_bandwidth=has_bandwidth)
 
-    def note(self, state: SelectionState, arrays: Mapping[str, Array] | None = None) -> None:
-        """Keep a round that has ended, with more that the next one needs, and tell of it."""
+    def note(self, state: SelectionState, *arrays: Mapping[str, Array]) -> None:
+        """Keep a round that has ended, with arrays that the next one needs, and tell of it."""
         if self._kept is not None:
-            self._kept.save(state, arrays)
+            self._kept.save(state, *arrays)
         self.progress.round_done(state)
 
     def finish(self) -> None:
