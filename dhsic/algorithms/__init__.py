@@ -1,4 +1,4 @@
-"""How many features leave in a round: the step of Algorithm 1, line 4."""
+"""Algorithms 1 and 2 as generators over states; here how many features leave in a round."""
 
 from __future__ import annotations
 
@@ -10,13 +10,7 @@ from dhsic.validation import is_count, is_number
 
 
 def check_step(step: object) -> float | int:
-    """Return `step` as a fraction (float) or a count (int).
-
-    Raises
-    ------
-    InputError
-        Anything but a fraction in (0, 1) or a whole number >= 1.
-    """
+    """Return `step` as a fraction (float) or a count (int)."""
     given: Any = step
     if is_count(given):
         return int(given)
@@ -26,13 +20,7 @@ def check_step(step: object) -> float | int:
 
 
 def how_many(n_features_to_select: Any, d: int) -> int:
-    """Number of features to select of d.
-
-    Raises
-    ------
-    InputError
-        Neither a count >= 1, a fraction in (0, 1), nor None.
-    """
+    """Number of features to select of d: a count, a fraction, or None for half."""
     n = n_features_to_select
     if n is None:
         return max(1, d // 2)

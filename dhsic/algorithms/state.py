@@ -16,32 +16,17 @@ RETURNED = "returned"
 
 @dataclass(frozen=True, slots=True)
 class SelectionState:
-    """State of Algorithm 1 or 2 after a round; never changed, only replaced.
+    """State of Algorithm 1 or 2 after a round; never changed, only replaced."""
 
-    Attributes
-    ----------
-    round : int
-        Rounds done; 0 before the first.
-    survivors : (|S|,) int64
-        The features still in S, ascending.
-    eliminated : (d - |S|,) int64
-        S-dagger: the features in the order they left S, by Algorithm 1 the least relevant first,
-        by Algorithm 2 the most relevant.
-    scores : (d - |S|,) float64
-        Aligned with `eliminated`: by how much HSIC falls without the feature, or rises with it,
-        in its round.
-    removed_in : (d - |S|,) int64
-        Aligned with `eliminated`: the round (from 1) in which the feature left.
-    history : tuple of mappings
-        One record per round, plain numbers and strings: ``n_features`` (|S| at its start),
-        ``n_removed``, ``sigma``, ``hsic``, ``seconds``, ``bytes_read`` and what the engine adds.
-    """
-
-    round: int
-    survivors: Index
-    eliminated: Index
-    scores: Float
-    removed_in: Index
+    round: int  # rounds done; 0 before the first
+    survivors: Index  # (|S|,), the features still in S, ascending
+    #: S-dagger: the features in the order they left S, by Algorithm 1 the least relevant first, by
+    #: Algorithm 2 the most relevant.
+    eliminated: Index  # (d - |S|,), as the next two
+    scores: Float  # by how much HSIC falls without the feature, or rises with it, in its round
+    removed_in: Index  # the round (from 1) in which the feature left
+    #: One record per round, plain numbers and strings: ``n_features`` (|S| at its start),
+    #: ``n_removed``, ``sigma``, ``hsic``, ``seconds``, ``bytes_read`` and what the engine adds.
     history: tuple[Mapping[str, float | int | str], ...]
 
     def after(

@@ -1,4 +1,4 @@
-"""From what users write to a criterion."""
+"""Criteria related to HSIC that judge each feature alone (JMLR section 6), in one pass."""
 
 from __future__ import annotations
 

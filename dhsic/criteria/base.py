@@ -36,18 +36,11 @@ TIE = 1e-10
 
 @dataclass(frozen=True, slots=True)
 class CriterionScores:
-    """What a criterion says of s features.
+    """What a criterion says of s features, (s,) each.
 
-    Attributes
-    ----------
-    score : (s,) float64
-        Larger is more relevant; infinite where a feature separates classes without a spread.
-    statistic : (s,) float64 or None
-        The same with its sign, where there is one.
-    facts : mapping
-        What was learnt from all features together, plain numbers.
-    key : (s,) float64, optional
-        What features are ordered by, where the score is a function of it that loses digits.
+    Larger scores are more relevant; infinite where a feature separates classes without a spread.
+    The statistic is the same with its sign, `facts` what was learnt from all features together.
+    Where the score loses digits as a function of it, features are ordered by `key`.
     """
 
     score: Float
@@ -57,7 +50,6 @@ class CriterionScores:
 
     @property
     def order_by(self) -> Float:
-        """`key`, or the score."""
         return self.score if self.key is None else self.key
 
 
@@ -70,40 +62,24 @@ class LabelReading:
 
 
 class AbstractCriterion(ABC):
-    """A criterion; concrete ones are frozen dataclasses whose fields are its parameters.
+    """A criterion; concrete ones are frozen dataclasses whose fields are its parameters."""
 
-    Attributes
-    ----------
-    name : str
-        As users write it.
-    meaning, signed : str
-        What the score is, and what the statistic is; no statistic where `signed` is empty.
-    standardize : bool
-        Whether it is meant for standardised features.
-    has_bandwidth : bool
-        Whether a kernel on the data has a width.
-    is_timed : bool
-        Whether `columns` takes about the time of standardising X; else a plan foretells none.
-    labels : LabelReading
-        What labels it takes, and what it keeps of them.
-    """
-
+    #: As users write it.
     name: ClassVar[str]
+    #: What the score is, and what the statistic is; no statistic where that is empty.
     meaning: ClassVar[str]
     signed: ClassVar[str] = ""
+    #: Whether it is meant for standardised features.
     standardize: ClassVar[bool] = True
+    #: Whether a kernel on the data has a width.
     has_bandwidth: ClassVar[bool] = False
+    #: Whether `columns` takes about the time of standardising X; else a plan foretells none.
     is_timed: ClassVar[bool] = True
+    #: What labels it takes, and what it keeps of them.
     labels: ClassVar[LabelReading]
 
     def read(self, y: Array) -> LabelMatrix:
-        """Read labels: the label kernel by which the criterion is an HSIC.
-
-        Raises
-        ------
-        InputError
-            Labels that it does not take.
-        """
+        """Read labels: the label kernel by which the criterion is an HSIC."""
         return self.labels.read(y, self)
 
     def prepare(self, labels: LabelMatrix) -> Any:
@@ -112,26 +88,18 @@ class AbstractCriterion(ABC):
 
     @abstractmethod
     def columns(self, state: Any, X: Float, n_levels: Array) -> Float:
-        """A few numbers per feature, (k, c).
+        """A few numbers per feature, (k, c), with the state that `prepare` made.
 
-        Parameters
-        ----------
-        state : object
-            From `prepare`.
-        X : (c, m) float64
-            Features as rows, of mean 0; missing values are 0, the mean, and not told apart.
-        n_levels : (c,) int array
-            Distinct values of each, 0 for many.
+        X (c, m) has features as rows, of mean 0; missing values are 0, the mean, not told apart.
+        `n_levels` (c,) are distinct values of each, 0 for many.
         """
 
     def tile_bytes(self, c: int, m: int) -> int:
         """Bytes that `columns` of X (c, m) takes at once, besides four arrays like X."""
-        del c, m
         return 0
 
     def label_bytes(self, m: int) -> int:
         """Bytes that m labels and `prepare` take, besides a few vectors."""
-        del m
         return 0
 
     def finish(self, state: Any, columns: Float) -> CriterionScores:
@@ -165,18 +133,11 @@ def check_part(name: str, value: Any, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """Which sample is of which class.
+    """Which sample is of which class."""
 
-    Attributes
-    ----------
-    codes : (m,) integers
-        Class of each sample, by the ascending order of the names; of two, 1 is the positive one.
-    sizes : (n,) float64
-        Samples of each class, m_y.
-    """
-
+    #: Class of each sample, by the ascending order of the names; of two, 1 is the positive one.
     codes: Array
-    sizes: Float
+    sizes: Float  # (n,), samples of each class, m_y
 
     @staticmethod
     def of(labels: LabelMatrix) -> Classes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -72,8 +72,8 @@ def _centred_window(labels: LabelMatrix) -> ScaledLabels:
 class AbstractKernelCriterion(AbstractCriterion):
     """A criterion of the Gaussian kernel on a feature."""
 
-    has_bandwidth: ClassVar[bool] = True
-    is_timed: ClassVar[bool] = False
+    has_bandwidth = True
+    is_timed = False
     bandwidth: Any = "dimension"
 
     def __post_init__(self) -> None:
@@ -110,11 +110,9 @@ class MMD(AbstractKernelCriterion):
         Sigma.
     """
 
-    name: ClassVar[str] = "mmd"
-    labels: ClassVar[LabelReading] = LabelReading(
-        TWO_CLASSES.read, lambda labels: (labels.factor(), 1.0)
-    )
-    meaning: ClassVar[str] = "squared maximum mean discrepancy between the classes"
+    name = "mmd"
+    labels = LabelReading(TWO_CLASSES.read, lambda labels: (labels.factor(), 1.0))
+    meaning = "squared maximum mean discrepancy between the classes"
 
     def of_width(self, sigma: Float, state: ScaledLabels, X: Float, n_levels: Array) -> Float:
         L, _ = state
@@ -139,11 +137,11 @@ class TargetAlignment(AbstractKernelCriterion):
         See `dhsic.kernels.labels.label_matrix`.
     """
 
-    name: ClassVar[str] = "kta"
-    labels: ClassVar[LabelReading] = LabelReading(
+    name = "kta"
+    labels = LabelReading(
         lambda y, criterion: label_matrix(y, criterion.label_kernel), _of_norm_one
     )
-    meaning: ClassVar[str] = "kernel target alignment"
+    meaning = "kernel target alignment"
     label_kernel: str = "auto"
 
     def of_width(self, sigma: Float, state: ScaledLabels, X: Float, n_levels: Array) -> Float:
@@ -172,9 +170,9 @@ class QMI(AbstractKernelCriterion):
         Sigma of the window on the feature.
     """
 
-    name: ClassVar[str] = "qmi"
-    labels: ClassVar[LabelReading] = LabelReading(_window, _centred_window)
-    meaning: ClassVar[str] = "quadratic mutual information with the labels"
+    name = "qmi"
+    labels = LabelReading(_window, _centred_window)
+    meaning = "quadratic mutual information with the labels"
 
     def of_width(self, sigma: Float, state: ScaledLabels, X: Float, n_levels: Array) -> Float:
         L, square = state

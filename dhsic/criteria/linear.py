@@ -9,7 +9,6 @@ within classes are products with class indicators.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -22,7 +21,6 @@ from dhsic.criteria.base import (
     UNIT_NUMBERS,
     AbstractCriterion,
     Classes,
-    LabelReading,
     check_part,
 )
 from dhsic.errors import InputError
@@ -46,10 +44,10 @@ class Pearson(AbstractCriterion):
     regression on each feature alone.
     """
 
-    name: ClassVar[str] = "pearson"
-    labels: ClassVar[LabelReading] = UNIT_NUMBERS
-    meaning: ClassVar[str] = "squared Pearson correlation with the labels"
-    signed: ClassVar[str] = "Pearson correlation with the labels"
+    name = "pearson"
+    labels = UNIT_NUMBERS
+    meaning = "squared Pearson correlation with the labels"
+    signed = "Pearson correlation with the labels"
 
     def columns(self, state: Float, X: Float, n_levels: Array) -> Float:
         R = np.clip(ratio(X @ state, np.sqrt(np.vecdot(X, X))), -1.0, 1.0)
@@ -75,10 +73,10 @@ class RidgeRegression(AbstractCriterion):
         Lambda, at least 0, in units of ``x'x``.
     """
 
-    name: ClassVar[str] = "ridge"
-    labels: ClassVar[LabelReading] = NUMBERS
-    meaning: ClassVar[str] = "part of y'y that ridge regression on the feature explains"
-    signed: ClassVar[str] = "coefficient of ridge regression on the feature"
+    name = "ridge"
+    labels = NUMBERS
+    meaning = "part of y'y that ridge regression on the feature explains"
+    signed = "coefficient of ridge regression on the feature"
     penalty: float = 1.0
 
     def __post_init__(self) -> None:
@@ -96,19 +94,11 @@ class RidgeRegression(AbstractCriterion):
 
 @dataclass(frozen=True, slots=True)
 class ClassMoments:
-    """Means and variances of c features within n classes.
+    """Means and variances of c features within n classes."""
 
-    Attributes
-    ----------
-    sizes : (n,) float64
-        Samples of each class, m_y.
-    mean, variance : (n, c) float64
-        The variance is that of a sample, divided by ``m_y - 1``; 0 for a single sample.
-    """
-
-    sizes: Float
-    mean: Float
-    variance: Float
+    sizes: Float  # (n,), samples of each class, m_y
+    mean: Float  # (n, c)
+    variance: Float  # (n, c), of a sample, divided by m_y - 1; 0 for a single sample
 
     @property
     def difference(self) -> Float:
@@ -161,10 +151,10 @@ class Centroid(AbstractCriterion):
         w, between 0 and 1.
     """
 
-    name: ClassVar[str] = "centroid"
-    labels: ClassVar[LabelReading] = TWO_CLASSES
-    meaning: ClassVar[str] = "magnitude of the weighted difference of class means"
-    signed: ClassVar[str] = "weighted difference of class means, the last class less the first"
+    name = "centroid"
+    labels = TWO_CLASSES
+    meaning = "magnitude of the weighted difference of class means"
+    signed = "weighted difference of class means, the last class less the first"
     centroid_weight: float = 0.5
 
     def __post_init__(self) -> None:
@@ -187,10 +177,10 @@ class Welch(AbstractCriterion):
     them by (say ten a class); with fewer, `ModeratedT`.
     """
 
-    name: ClassVar[str] = "t"
-    labels: ClassVar[LabelReading] = TWO_OF_TWO
-    meaning: ClassVar[str] = "magnitude of the t-statistic with a variance per class"
-    signed: ClassVar[str] = "t-statistic, the last class less the first"
+    name = "t"
+    labels = TWO_OF_TWO
+    meaning = "magnitude of the t-statistic with a variance per class"
+    signed = "t-statistic, the last class less the first"
 
     def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
         moments = class_moments(X, state)
@@ -209,10 +199,10 @@ class SignalToNoise(AbstractCriterion):
     number of samples does not enter.
     """
 
-    name: ClassVar[str] = "snr"
-    labels: ClassVar[LabelReading] = TWO_OF_TWO
-    meaning: ClassVar[str] = "magnitude of the signal to noise ratio"
-    signed: ClassVar[str] = "signal to noise ratio, the last class less the first"
+    name = "snr"
+    labels = TWO_OF_TWO
+    meaning = "magnitude of the signal to noise ratio"
+    signed = "signal to noise ratio, the last class less the first"
 
     def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
         moments = class_moments(X, state)
@@ -233,11 +223,10 @@ class ShrunkenCentroid(AbstractCriterion):
     whatever their size.
     """
 
-    name: ClassVar[str] = "shrunken-centroid"
-    labels: ClassVar[LabelReading] = CLASSES
-    meaning: ClassVar[str] = "squared distances of class means from the overall mean"
+    name = "shrunken-centroid"
+    labels = CLASSES
+    meaning = "squared distances of class means from the overall mean"
 
     def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
-        """The sum over classes; X has mean 0."""
         means = class_means(X, state)
         return np.asarray(np.square(means).sum(axis=0, keepdims=True))

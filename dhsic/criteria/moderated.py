@@ -27,7 +27,6 @@ and ``v_0`` is told from the largest of the ``|t|`` by what they exceed their ex
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
@@ -40,7 +39,6 @@ from dhsic.criteria.base import (
     AbstractCriterion,
     Classes,
     CriterionScores,
-    LabelReading,
     check_part,
 )
 from dhsic.criteria.linear import class_moments, ratio
@@ -58,9 +56,9 @@ NORMAL = 1e6
 class AbstractModerated(AbstractCriterion):
     """A criterion of the moderated t, which is its `statistic`."""
 
-    labels: ClassVar[LabelReading] = TWO_OF_TWO
-    signed: ClassVar[str] = "moderated t-statistic, the last class less the first"
-    standardize: ClassVar[bool] = False
+    labels = TWO_OF_TWO
+    signed = "moderated t-statistic, the last class less the first"
+    standardize = False
 
     def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
         moments = class_moments(X, state)
@@ -81,8 +79,8 @@ class ModeratedT(AbstractModerated):
     the variance of a feature alone is too uncertain to divide by.
     """
 
-    name: ClassVar[str] = "moderated-t"
-    meaning: ClassVar[str] = "magnitude of the moderated t-statistic"
+    name = "moderated-t"
+    meaning = "magnitude of the moderated t-statistic"
 
     def finish(self, state: Classes, columns: Float) -> CriterionScores:
         t, prior = _moderated(state, columns)
@@ -104,8 +102,8 @@ class LogOdds(AbstractModerated):
         Part of the features that is thought to differ, between 0 and 1; it moves all scores.
     """
 
-    name: ClassVar[str] = "b"
-    meaning: ClassVar[str] = "log odds that the feature differs between the classes"
+    name = "b"
+    meaning = "log odds that the feature differs between the classes"
     proportion: float = 0.01
 
     def __post_init__(self) -> None:
@@ -148,7 +146,6 @@ class Prior:
 
     @property
     def facts(self) -> dict[str, float]:
-        """What was learnt, plain numbers."""
         return {"prior_degrees": self.degrees, "prior_variance": self.variance}
 
     def moderated(self, variances: Float, degrees: float) -> Float:

@@ -106,20 +106,11 @@ def gaussian(points: Float, sigma: Any) -> Float:
 def kernel_sums(
     X: Float, n_levels: Array, sigma: Float, B: Float, w: Float, *, squares: bool = False
 ) -> tuple[Float, Float]:
-    """``<L, K>`` and ``|K|^2`` of every feature, (c,) each.
+    """``<L, K>`` and ``|K|^2`` of every feature, (c,) each, ``K = exp(-sigma (x - x')^2)``.
 
-    Parameters
-    ----------
-    X : (c, m) float64
-        Features as rows.
-    n_levels : (c,) int array
-        Distinct values of each, 0 for many.
-    sigma : (c,) float64
-        ``K = exp(-sigma (x - x')^2)``.
-    B, w : (m, g) and (g,) float64
-        ``L = B diag(w) B'``.
-    squares : bool
-        Whether ``|K|^2``, the sum of squared entries, is wanted; else it has no meaning.
+    Features are the rows of X (c, m), of `n_levels` distinct values each, 0 for many; ``L = B
+    diag(w) B'``, B (m, g). ``|K|^2``, the sum of squared entries, has no meaning unless `squares`
+    are wanted.
     """
     inner, norms = np.empty(len(X)), np.empty(len(X))
     for q in np.unique(n_levels[n_levels > 0]):

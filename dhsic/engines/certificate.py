@@ -39,14 +39,10 @@ NEAR, FEWEST = 0.25, 64
 class Certificate:
     """Estimated error of the gains of a round.
 
-    Attributes
-    ----------
-    relative_error : float
-        Root mean square error of gains over their standard deviation.
-    expected_swap_rate : float
-        Part of the features that leave which the definition would keep, by expectation.
-    deviation : float
-        Root mean square error of the gains next to the threshold, per mean square of a feature.
+    `relative_error` is the root mean square error of gains over their standard deviation,
+    `expected_swap_rate` the part of the features that leave which the definition would keep, by
+    expectation, and `deviation` the root mean square error of the gains next to the threshold, per
+    mean square of a feature.
     """
 
     relative_error: float
@@ -184,6 +180,8 @@ def nearest_to_threshold(gains: Float, n: int, number: int) -> Mask:
 
 def _threshold(gains: Float, n: float) -> float:
     """Half way between the n-th and the next largest gain."""
-    k = int(min(max(round(n), 1), len(gains) - 1)) if len(gains) > 1 else 0
-    ordered = np.partition(-gains, [max(k - 1, 0), k] if len(gains) > 1 else [0])
-    return -float(ordered[max(k - 1, 0)] + ordered[k]) / 2
+    if len(gains) == 1:
+        return float(gains[0])
+    k = int(min(max(round(n), 1), len(gains) - 1))
+    ordered = np.partition(-gains, [k - 1, k])
+    return -float(ordered[k - 1] + ordered[k]) / 2

@@ -42,12 +42,8 @@ class Dense(AbstractEngine):
     def is_final(self) -> bool:
         return False
 
-    def expansion(self, question: Question) -> Expansion:
-        """Expansion that this engine evaluates."""
-        return question.kernel.expansion(self.order, question.sigma)
-
     def prepare(self, question: Question) -> RoundState:
-        bases = {t.base for t in self.expansion(question).terms}
+        bases = {t.base for t in question.kernel.expansion(self.order, question.sigma).terms}
         return RoundState.of(question, bases, self.dtype, scaled=np.dtype(self.dtype) != np.float64)
 
     def score(self, state: RoundState, X: Array, facts: FeatureStats) -> Float:
@@ -59,7 +55,7 @@ class Dense(AbstractEngine):
         Where A has few distinct values its own rounding is no accident but a multiple of it;
         that part is relative to the gain.
         """
-        expansion = self.expansion(question)
+        expansion = question.kernel.expansion(self.order, question.sigma)
         norms = {term.base: question.norm(term.base) for term in expansion.terms}
         unit = float(np.finfo(self.dtype).eps) / 2
         error = DEVIATIONS * unit * np.abs(gains)
@@ -72,7 +68,7 @@ class Dense(AbstractEngine):
         """One column per feature and order; of radial kernels, whose bases differ, per form."""
         kernel = question.kernel
         if kernel.scored_by == "taylor":
-            return len(facts.max_abs) * self.expansion(question).n_forms
+            return len(facts.max_abs) * kernel.expansion(self.order, question.sigma).n_forms
         return len(facts.max_abs) * (kernel.exact_order or self.order)
 
 

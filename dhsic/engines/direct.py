@@ -1,17 +1,30 @@
-r"""The definition: recompute the kernel matrix without each feature in turn.
+r"""Engines without an expansion: the definition, and what ridge kernels have in its place.
 
-``m^2`` exponentials a feature. Always right, so it is the oracle of every other engine and the
-fallback where an expansion would be long; cheap exactly when few features are left.
+The definition recomputes the kernel matrix without each feature in turn: ``m^2`` exponentials a
+feature. Always right, so it is the oracle of every other engine and the fallback where an expansion
+would be long; cheap exactly when few features are left.
 
 The gain of a feature under a radial kernel is ``sum W (kappa(z - t) - kappa(z))``,
 ``t = sigma (x_i - x_i')^2``. So `RadialDirect` makes the scaled distances z once a round and keeps
 them, like W, in panels of one triangle: half the pairs, in pieces that fit the cache.
+
+Ridge kernels are ``Kbar = I - lambda M^-1``, ``M = K + lambda I`` (JMLR 6.6). For the linear kernel
+removing x is an update of rank one, ``M - x x'``, and adding it ``M + x x'``, so by Sherman and
+Morrison, with ``B = M^-1 W M^-1``,
+
+    ``<W, Kbar(S \ j) - Kbar(S)> = -lambda (x' B x) / (1 - x' M^-1 x)``,
+    ``<W, Kbar(S + j) - Kbar(S)> = lambda (x' B x) / (1 + x' M^-1 x)``:
+
+two quadratic forms a feature, exact (`Inverse`). By the definition, and for other kernels inside,
+an (m, m) system is solved for every candidate (`Solved`). Where features join lambda is that of one
+feature more than S, as sigma is of other kernels: S may be empty.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -32,24 +45,18 @@ ROWS = 256
 
 @dataclass(frozen=True, slots=True)
 class DirectState(Movable):
-    """What the definition needs: kernel, sigma, W and G, (m, m) float64, and its diagonal."""
+    """What the definition needs."""
 
     kernel: AbstractKernel
     sigma: float
-    W: Float
+    W: Float  # (m, m), as G
     G: Float
     norms: Float
 
 
 @dataclass(frozen=True)
 class Direct(AbstractEngine):
-    """Gains by the definition, in float64.
-
-    Parameters
-    ----------
-    joining : bool
-        Of features that join S, instead of those that leave it.
-    """
+    """Gains by the definition, in float64, of features that leave S, or are `joining` it."""
 
     joining: bool = False
 
@@ -58,10 +65,8 @@ class Direct(AbstractEngine):
         return "exact" if self.joining else "direct"
 
     def prepare(self, question: Question) -> DirectState:
-        statistic = question.statistic
-        return DirectState(
-            question.kernel, question.sigma, question.W, statistic.whole(), statistic.diagonal
-        )
+        G, norms = question.statistic.whole(), question.statistic.diagonal
+        return DirectState(question.kernel, question.sigma, question.W, G, norms)
 
     def score(self, state: DirectState, X: Array, facts: FeatureStats) -> Float:
         return one_by_one(X, partial(self._gain, state))
@@ -142,11 +147,8 @@ class InverseState(Movable):
 class Inverse(AbstractEngine):
     """Gains of ridge over the linear kernel, to rounding, in float64.
 
-    Parameters
-    ----------
-    joining : float or None
-        None for features that leave; for those that join, the mean square of the values of a
-        feature, which is what one adds to the diagonal of K.
+    For features that join, `joining` is the mean square of the values of one, which is what it adds
+    to the diagonal of K; None for those that leave.
     """
 
     joining: float | None = None
@@ -179,19 +181,6 @@ class Inverse(AbstractEngine):
         return 2 * len(facts.max_abs)
 
 
-@dataclass(frozen=True, slots=True)
-class SolvedState:
-    """What the definition needs: W, G, K inside and ``M^-1``, (m, m) float64, and lambda."""
-
-    kernel: AbstractMatrixFunction
-    sigma: float
-    W: Float
-    G: Float
-    K: Float
-    inverse: Float
-    penalty: float
-
-
 @dataclass(frozen=True)
 class Solved(AbstractEngine):
     r"""Gains of any ridge kernel by the definition: ``m^3`` a feature, NumPy's alone.
@@ -200,20 +189,19 @@ class Solved(AbstractEngine):
     cancels.
     """
 
-    def prepare(self, question: Question) -> SolvedState:
+    def prepare(self, question: Question) -> tuple[Any, ...]:
         kernel = AbstractMatrixFunction.of(question.kernel)
         G = question.statistic.whole()
         norms = np.diagonal(G)
         K = kernel.inside.gram(G, norms, norms, question.sigma)
         penalty = question.resolvent.penalty
-        inverse = inverse_of(K, penalty)
-        return SolvedState(kernel, question.sigma, question.W, G, K, inverse, penalty)
+        return kernel.inside, question.sigma, question.W, G, K, inverse_of(K, penalty), penalty
 
-    def score(self, state: SolvedState, X: Array, facts: FeatureStats) -> Float:
-        return np.array([self._gain(state, x) for x in np.asarray(host(X), dtype=np.float64)])
-
-    def _gain(self, state: SolvedState, x: Float) -> float:
-        norms = np.diagonal(state.G)
-        E = state.kernel.inside.decrement(state.G, norms, norms, x, x, state.sigma)
-        without = inverse_of(state.K + E, state.penalty)
-        return state.penalty * float(np.vdot(state.W, without @ E @ state.inverse))
+    def score(self, state: tuple[Any, ...], X: Array, facts: FeatureStats) -> Float:
+        inside, sigma, W, G, K, inverse, penalty = state
+        norms, gains = np.diagonal(G), []
+        for x in np.asarray(host(X), dtype=np.float64):
+            E = inside.decrement(G, norms, norms, x, x, sigma)
+            without = inverse_of(K + E, penalty)
+            gains.append(penalty * float(np.vdot(W, without @ E @ inverse)))
+        return np.array(gains)

@@ -54,24 +54,14 @@ Known = Question | RoundState
 
 @dataclass(frozen=True)
 class Final(AbstractSplitEngine):
-    """Gains to about 1e-12 of their size by chance, in float64.
-
-    Parameters
-    ----------
-    scored_by : str
-        Family of the kernel, see `AbstractKernel`.
-    order : int
-        Of the series that is prepared; 0 for none.
-    with_direct : bool
-        Prepare for features that only the definition can score.
-    """
+    """Gains to about 1e-12 of their size by chance, in float64; `scored_by` as of the kernel."""
 
     #: What records of rounds call it, by the family.
     NAMES: ClassVar = {"series": "converged", "taylor": "settled", "levels": "levelled"}
 
     scored_by: str
-    order: int = 0
-    with_direct: bool = True
+    order: int = 0  # of the series that is prepared; 0 for none
+    with_direct: bool = True  # prepare for features that only the definition can score
 
     @staticmethod
     def for_features(question: Question, facts: FeatureStats) -> Final:
@@ -91,22 +81,15 @@ class Final(AbstractSplitEngine):
         bases = [0] if self.scored_by == "levels" else []
         if self.order:
             bases = [t.base for t in question.kernel.expansion(self.order, question.sigma).terms]
-        taylor = self.order and self.scored_by == "taylor"
+        definition = self._definition.prepare(question) if self.with_direct else None
+        remainder = question.remainder if self.order and self.scored_by == "taylor" else None
         return RoundState.of(
-            question,
-            bases,
-            np.float64,
-            scaled=False,
-            definition=self._definition.prepare(question) if self.with_direct else None,
-            remainder=question.remainder if taylor else None,
+            question, bases, np.float64, scaled=False, definition=definition, remainder=remainder
         )
 
     def columns(self, way: Way, known: Question, facts: FeatureStats) -> int:
-        """Quadratic forms of radial kernels' series; columns of the other ways."""
         if isinstance(way, int):
-            taylor = self.scored_by == "taylor"
-            forms = known.kernel.expansion(way, known.sigma).n_forms if taylor else way
-            return forms * len(facts.max_abs)
+            return Dense(way, np.float64).products(known, facts)
         return level_products(facts.n_levels) if way == "levels" else 0
 
     def suffices(self, known: Known, facts: FeatureStats) -> Mask:

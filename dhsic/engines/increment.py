@@ -63,21 +63,11 @@ POINTS = 257
 
 @dataclass(frozen=True, eq=False)
 class Separable:
-    """Expansion of R on ``[-range, range]``.
-
-    Attributes
-    ----------
-    range : float
-        Largest |x|.
-    coefficients : (r, n) float64
-        ``sqrt(mu_q) Q_nq``, the largest mu first.
-    left : (r + 1,) float64
-        Mean of ``R_q(x, x)`` over the range where the first q terms are kept.
-    """
+    """Expansion of R on ``[-range, range]``."""
 
     range: float
-    coefficients: Float
-    left: Float
+    coefficients: Float  # (r, n), ``sqrt(mu_q) Q_nq``, the largest mu first
+    left: Float  # (r + 1,), mean of what R(x, x) lacks over the range where q terms are kept
 
     def n_terms(self, tolerance: float) -> int:
         """Least number of terms that leaves no more than `tolerance` of R on average."""
@@ -99,7 +89,7 @@ class Separable:
 
 
 def separable(kernel: AbstractKernel, sigma: float, max_abs: float) -> Separable | None:
-    """Expansion for features of which no value is beyond `max_abs`; None where it would be long.
+    """Expansion for features of no value beyond `max_abs`; None where it would be long.
 
     The kernel is a product over features.
     """
@@ -140,9 +130,8 @@ def _decomposed(kernel: AbstractKernel, sigma: float, wide: float, C: Float) -> 
 
 def beyond_zero(kernel: AbstractKernel, x: Array, y: Array, sigma: float) -> Array:
     """R(x, y), where both are arrays that broadcast."""
-    together = _less_one(kernel, x - y, sigma)
-    rest: Array = together - _less_one(kernel, x, sigma) - _less_one(kernel, y, sigma)
-    return rest
+    R = _less_one(kernel, x - y, sigma) - _less_one(kernel, x, sigma) - _less_one(kernel, y, sigma)
+    return np.asarray(R)
 
 
 def _less_one(kernel: AbstractKernel, difference: Array, sigma: float) -> Array:
@@ -158,22 +147,12 @@ Known = AnyQuestion | RoundState
 
 @dataclass(frozen=True)
 class Increment(AbstractSplitEngine):
-    """Gains of joining features, (c, 2): gain and a bound on its error.
+    """Gains of joining features, (c, 2): gain and a bound on its error; products in `dtype`."""
 
-    Parameters
-    ----------
-    share : float
-        What may be left out of R, on average over the range of a feature, times m; 0 for nothing
-        but rounding.
-    dtype : float32 or float64
-        Of the products.
-    with_direct : bool
-        Prepare for features that only the definition can score.
-    """
-
+    #: What may be left out of R, on average over the range of a feature, times m; 0 for rounding.
     share: float = 0.0
     dtype: Any = "float64"
-    with_direct: bool = False
+    with_direct: bool = False  # prepare for features that only the definition can score
 
     @property
     def name(self) -> str:
@@ -184,7 +163,6 @@ class Increment(AbstractSplitEngine):
         return not self.share
 
     def prepare(self, question: AnyQuestion) -> RoundState:
-        """``A = W o base`` for every base that is asked for."""
         exact = question.kernel.addition()
         product = {0} if question.kernel.is_product else set()
         bases = {t.base for t in exact.terms} if exact is not None else product
@@ -263,11 +241,8 @@ class Increment(AbstractSplitEngine):
     def _by_functions(self, state: RoundState, way: Separable, X: Array) -> Float:
         """By functions of one value, as many as the tolerance asks for."""
         r = way.n_terms(self._tolerance(state.n_samples))
-        parts = [
-            self._few(state, way, r, X[part, :])
-            for part in slices(X.shape[0], max(1, ROWS // max(r, 1)))
-        ]
-        return np.concatenate(parts)
+        parts = slices(X.shape[0], max(1, ROWS // max(r, 1)))
+        return np.concatenate([self._few(state, way, r, X[part, :]) for part in parts])
 
     def _few(self, state: RoundState, way: Separable, r: int, X: Array) -> Float:
         xp = namespace_of(X)

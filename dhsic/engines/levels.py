@@ -118,18 +118,9 @@ def gains_from_sums(
     r"""Gains of features with few levels, from sums over them, (c,).
 
     With ``T_lk = K(S \ j) / K(S) - 1`` between levels l and k, 0 within a level, the gain is
-    ``sum_lk T_lk 1_l' A 1_k``: exact in the feature, and the diagonal of A takes no part.
-
-    Parameters
-    ----------
-    U : (q, c, R) float64
-        ``1_l' Y'`` for every level.
-    counts, values : (q, c) float64
-        Samples of each level, and its value.
-    theta : (R,) float64
-        Weights of the rows of Y.
-    kernel, sigma
-        A kernel with a `factor`.
+    ``sum_lk T_lk 1_l' A 1_k``: exact in the feature, and the diagonal of A takes no part. Of
+    every level U (q, c, R) has ``1_l' Y'``, counts (q, c) its samples and values (q, c) say where it
+    is; theta (R,) are the weights of the rows of Y. The kernel has a `factor`.
     """
     gains = np.zeros(U.shape[1])
     for low, high in combinations(range(len(U)), 2):

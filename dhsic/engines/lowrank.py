@@ -39,22 +39,12 @@ LONGEST_LOW_RANK = 24
 
 @dataclass(frozen=True, slots=True)
 class SampledRows:
-    """Some rows of K and W, for the definition on them; NumPy's alone.
+    """Some rows of K and W, for the definition on them; NumPy's alone."""
 
-    Attributes
-    ----------
-    which : (n,) int64
-        Which samples.
-    inner, W : (n, m) float64
-        Their inner products with all samples, and their weights.
-    norms : (m,) float64
-        Squared norms of all samples.
-    """
-
-    which: Index
-    inner: Float
-    W: Float
-    norms: Float
+    which: Index  # (n,), which samples
+    inner: Float  # (n, m), their inner products with all samples
+    W: Float  # (n, m)
+    norms: Float  # (m,), squared norms of all samples
 
     @staticmethod
     def of(W: LowRankSymmetric, landmarks: Landmarks) -> SampledRows:
@@ -77,11 +67,8 @@ class SampledRows:
 class LowRank(AbstractSplitEngine):
     """Gains by the kernel's expansion in O(m R) a feature, products in `dtype`.
 
-    Parameters
-    ----------
-    order : int, optional
-        Order of the expansion; by default as high as each feature needs, and for those that no
-        order will do for the definition, where the state has `SampledRows`.
+    By default its order is as high as each feature needs; those that no order will do for have the
+    definition, where the state has `SampledRows`.
     """
 
     order: int | None = None

@@ -50,22 +50,14 @@ ROUNDING = 1e-14
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Remainder:
-    """Sums of ``W_ij^2`` by ranges of ``z_ij``; equal samples are left out, they lack nothing.
-
-    Attributes
-    ----------
-    low, high : (n,) float64
-        Ends of the ranges that pairs lie in.
-    squares : (n,) float64
-        Sums of ``W_ij^2``.
-    """
+    """Sums of ``W_ij^2`` by ranges of ``z_ij``; equal samples are left out, they lack nothing."""
 
     kernel: AbstractRadial
     sigma: float
     n_samples: int
-    low: Float
+    low: Float  # (n,), ends of the ranges that pairs lie in
     high: Float
-    squares: Float
+    squares: Float  # (n,)
 
     @staticmethod
     def of(
@@ -83,18 +75,18 @@ class Remainder:
             z = kernel.scaled(inner, norms[rows], norms[columns], sigma).ravel()
             squares = np.square(W[rows, columns]).ravel() * (1 if rows == columns else 2)
             apart = z > 0
-            where = np.floor(PER_OCTAVE * np.log2(z[apart])).clip(-REACH, REACH) + REACH
-            at = where.astype(np.int64)
-            return np.asarray(
-                np.bincount(at, weights=squares[apart], minlength=2 * REACH + 1),
-                dtype=np.float64,
-            )
+            at = np.floor(PER_OCTAVE * np.log2(z[apart])).clip(-REACH, REACH) + REACH
+            counted = np.bincount(at.astype(np.int64), squares[apart], 2 * REACH + 1)
+            return np.asarray(counted, dtype=np.float64)
 
         total = np.zeros(2 * REACH + 1)
         for part in each(count, statistic.tiles()):
             total += part
         kept = np.flatnonzero(total)
-        low, high = _ends(kept)
+        # A little apart for rounding; the outermost ranges are open:
+        low = 2.0 ** ((kept - REACH) / PER_OCTAVE) * (1 - 1e-12)
+        high = 2.0 ** ((kept - REACH + 1) / PER_OCTAVE) * (1 + 1e-12)
+        low[kept == 0], high[kept == 2 * REACH] = 0.0, np.inf
         return Remainder(kernel, float(sigma), statistic.n_samples, low, high, total[kept])
 
     def norm(self, order: int) -> float:
@@ -128,15 +120,6 @@ class Remainder:
         after = kernel.coefficient(order + 1, low - tau) * tau ** (order + 1)  # Lagrange's form
         R = np.maximum(np.where(below, np.fmin(R, after), R), 0.0)
         return float(np.sqrt(self.squares @ (R / tau) ** 2))
-
-
-def _ends(kept: Index) -> tuple[Float, Float]:
-    """Ends of ranges by their numbers, a little apart for rounding; the outermost are open."""
-    low = 2.0 ** ((kept - REACH) / PER_OCTAVE) * (1 - 1e-12)
-    high = 2.0 ** ((kept - REACH + 1) / PER_OCTAVE) * (1 + 1e-12)
-    low[kept == 0] = 0.0
-    high[kept == 2 * REACH] = np.inf
-    return low, high
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +159,6 @@ class Question:
 
     @property
     def n_samples(self) -> int:
-        """Number of samples m."""
         return len(self.W)
 
     @cached_property
@@ -221,11 +203,8 @@ class Question:
         return self._weighted[base]
 
     def _weigh(self, base: int) -> DenseSymmetric:
-        A = np.empty_like(self.W)
-        row_sums = np.zeros(self.n_samples)
-        squares = 0.0
-        norms = self.statistic.diagonal
-        ones = np.ones(self.n_samples)
+        A, row_sums, squares = np.empty_like(self.W), np.zeros(self.n_samples), 0.0
+        norms, ones = self.statistic.diagonal, np.ones(self.n_samples)
 
         def weigh(place: tuple[slice, slice, Float]) -> tuple[slice, slice, Float, Float, float]:
             rows, columns, inner = place
@@ -250,14 +229,9 @@ class Question:
 class LowRankQuestion:
     """Everything a round fixes where W and K are of low rank: ``A = W o base`` is too.
 
-    Attributes
-    ----------
-    factor : callable
-        Base matrix of a number, of low rank and with its true diagonal.
-    rank : int, optional
-        Most directions of A.
-    tolerance : float
-        Part of A that its compression may lose; the default is what float32 rounds away.
+    `factor` gives the base matrix of a number, of low rank and with its true diagonal. A has at
+    most `rank` directions, and its compression may lose a part `tolerance` of it: by default what
+    float32 rounds away.
     """
 
     kernel: AbstractKernel
@@ -270,20 +244,16 @@ class LowRankQuestion:
 
     @property
     def n_samples(self) -> int:
-        """Number of samples m."""
         return self.W.n_samples
 
     @cached_property
     def hsic(self) -> float:
-        """``<W, K>``."""
         return float(self.W.hadamard_sums(self.factor(0)).sum())
 
     def norm(self, base: int) -> float:
-        """``||W o base||_F``."""
         return self.weighted(base).norm
 
     def weighted(self, base: int) -> LowRankSymmetric:
-        """``W o base``, computed once."""
         if base not in self._weighted:
             factor = self.factor(base)
             self._weighted[base] = self.W.hadamard(factor, rank=self.rank, tolerance=self.tolerance)
@@ -298,34 +268,22 @@ AnyQuestion = Question | LowRankQuestion
 class RoundState(Movable):
     """State of a round: ``A / scale`` for the bases that an engine needs, ``A = W o base``.
 
-    Attributes
-    ----------
-    A : dict of Quadratic or LowRankQuadratic
-        By base, in the working dtype.
-    row_sums : dict of (m,) float64
-        Of A / scale.
-    norms : dict of float
-        ``||A||_F``, or close upper bounds.
-    scale : float
-        Keeps float32 far from its smallest numbers.
-    definition
-        What the definition needs, where some feature needs that.
-    remainder : Remainder or None
-        What the series of a radial kernel leaves out, where features are told apart by it.
+    Mappings are by base. The scale keeps float32 far from its smallest numbers. Where some feature
+    needs the definition, `definition` is its state; where features are told apart by what the
+    series of a radial kernel leaves out, `remainder` is that.
     """
 
     kernel: AbstractKernel
     sigma: float
     n_samples: int
-    A: Mapping[int, Any]
-    row_sums: Mapping[int, Array]
-    norms: Mapping[int, float]
+    A: Mapping[int, Any]  # Quadratic or LowRankQuadratic, in the working dtype
+    row_sums: Mapping[int, Array]  # (m,) float64, of A / scale
+    norms: Mapping[int, float]  # ||A||_F, or close upper bounds
     scale: float
     definition: Any = None
     remainder: Remainder | None = None
 
     def norm(self, base: int) -> float:
-        """``||A||_F``, as the question has it."""
         return self.norms[base]
 
     @staticmethod

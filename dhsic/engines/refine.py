@@ -123,22 +123,12 @@ def in_low_rank(record: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class AbstractEngines(ABC):
-    """Engines of a round, as its refinement asks for them.
+    """Engines of a round, as its refinement asks for them."""
 
-    Attributes
-    ----------
-    dtype : float32 or float64
-        Working precision.
-    by_definition : bool
-        Score by the definition alone.
-    joining : bool
-        Whether features join, or leave.
-    """
-
-    joining: ClassVar[bool] = False
+    joining: ClassVar[bool] = False  # whether features join, or leave
     question: Any
-    dtype: Any
-    by_definition: bool = False
+    dtype: Any  # working precision
+    by_definition: bool = False  # score by the definition alone
 
     @abstractmethod
     def first(self, facts: FeatureStats, n: int, choice: EngineChoice | None) -> AbstractEngine:
@@ -278,17 +268,11 @@ class RemovalEngines(AbstractEngines):
 
 @dataclass(frozen=True)
 class AdditionEngines(AbstractEngines):
-    """Of features that join: a series cut short in float32, then all of it in float64.
-
-    Attributes
-    ----------
-    mean_square : float
-        Of the values of a feature, on average over features.
-    """
+    """Of features that join: a series cut short in float32, then all of it in float64."""
 
     joining: ClassVar[bool] = True
     question: AnyQuestion
-    mean_square: float = 1.0
+    mean_square: float = 1.0  # of the values of a feature, on average over features
 
     def first(self, facts: FeatureStats, n: int, choice: EngineChoice | None) -> AbstractEngine:
         last = self._final(facts)

@@ -18,9 +18,283 @@ columns of C. Three distributions say how large ``<C, A>`` is:
 Labels and data of few features have kernel matrices of a few tens of directions; others are dense
 (`dhsic.linalg.symmetric`). Where both are of low rank, a permutation costs O(m r g) and no (m, m)
 matrix is made; hundreds of permutations are one product.
+
+`test_features` tests features of a source one by one, and all of them together. Those asked for are
+read as every pass reads them, over the samples asked for, and held in memory, standardised.
 """
 
-from dhsic.independence.features import FeatureTests, test_features
-from dhsic.independence.test import METHODS, TestResult, hsic_test
+# ruff: noqa: PT028  # `test_features` is no test of pytest's, and has defaults
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import false_discovery_control
+
+from dhsic._typing import Array, Float, Index
+from dhsic.errors import InputError
+from dhsic.independence.estimate import HsicSpec
+from dhsic.independence.test import METHODS, HsicTest, TestResult, hsic_test
+from dhsic.joins.keys import did_you_mean
+from dhsic.joins.labels import Labelled
+from dhsic.joins.text import check_coded
+from dhsic.kernels.base import AbstractKernel
+from dhsic.passes.once import look_at
+from dhsic.passes.reader import Reader
+from dhsic.passes import AbstractPass, Tile
+from dhsic.runtime.threads import Threads
+from dhsic.selectors.base import Standardize, scales
+from dhsic.sources import AbstractSource
+from dhsic.sources.scaling import Scaling
+from dhsic.sources.values import KEEPING, recoded
+from dhsic.validation import SCALING, as_array
 
 __all__ = ["METHODS", "FeatureTests", "TestResult", "hsic_test", "test_features"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FeatureTests:
+    """What tests of single features, and of all of them together, found.
+
+    Attributes
+    ----------
+    features : (n,) int64
+        Which, by their position in X.
+    names : (n,) array of str or None
+        Their names, where X has any.
+    statistics, p_values, sigmas : (n,) float64
+        HSIC of every feature alone, its p-value and its width.
+    adjusted : (n,) float64
+        p-values after Benjamini and Hochberg: features at or below 0.05 hold at most about 5%
+        that do not depend on Y.
+    together : TestResult
+        The test of all of them as one set.
+    """
+
+    features: Index
+    names: Array | None
+    statistics: Float
+    p_values: Float
+    adjusted: Float
+    sigmas: Float
+    together: TestResult
+
+    def __str__(self) -> str:
+        names = [str(j) for j in (self.features if self.names is None else self.names)]
+        width = max(7, *map(len, names))
+        lines = [f"{'feature':<{width}}  {'HSIC':>10}  {'p':>9}  {'adjusted':>9}"]
+        values = zip(names, self.statistics, self.p_values, self.adjusted, strict=True)
+        lines += [f"{name:<{width}}  {h:10.4g}  {p:9.3g}  {q:9.3g}" for name, h, p, q in values]
+        return "\n".join([*lines, f"together: {self.together}"])
+
+    __repr__ = __str__
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """A row for each feature, by its position in X."""
+        columns = {} if self.names is None else {"name": self.names}
+        values = {name: getattr(self, name) for name in ("statistics", "p_values", "adjusted")}
+        index = pd.Index(self.features, name="feature")
+        return pd.DataFrame({**columns, **values, "sigma": self.sigmas}, index=index)
+
+
+def test_features(
+    X: Any,
+    Y: Any,
+    features: Any = None,
+    *,
+    rows: Any = None,
+    standardize: Standardize = "auto",
+    missing: str = "mean",
+    kernel: str | AbstractKernel = "gaussian",
+    label_kernel: str = "auto",
+    bandwidth: object = "median",
+    estimator: str = "unbiased",
+    covariates: Any = None,
+    method: str = "permutation",
+    n_permutations: int = 1000,
+    random_state: int = 0,
+    sample_dim: str | int | None = None,
+    variable: str | None = None,
+    missing_code: Any = "auto",
+    by_position: bool = False,
+) -> FeatureTests:
+    """Test features one by one, and together, for independence of Y.
+
+    p-values of features that were selected on the same samples are too small; select on some
+    samples and test on the others, which `rows` names.
+
+    Parameters
+    ----------
+    X : (m, d) array or store
+        Whatever `dhsic.open_source` reads; of a store the features asked for alone are read.
+    Y : (m,) or (m, t) array, or str
+        Labels of all samples, or the name of the variable of X that holds them.
+    features : (n,) array, optional
+        Positions or names of features, or a mask (d,) such as ``model.support_``; all by default.
+        Those asked for are held in memory, (m, n) float64.
+    rows : (m',) array, optional
+        Positions of the samples to test on, or a mask (m,); all by default.
+    standardize : "auto" or bool
+        To unit deviation over the samples tested on, as of `BAHSIC`; to zero mean in any case.
+    missing : {"mean", "error"}
+        Missing values become the mean of their feature, or are refused.
+    kernel, label_kernel, bandwidth, estimator, covariates, method, n_permutations, random_state
+        As of `hsic_test`; covariates are those of all samples. Every feature meets the same
+        permutations.
+    sample_dim, variable, missing_code
+        As of `dhsic.open_source`.
+    by_position : bool
+        Rows of `Y` and `covariates` are in the order of X, whatever they are called.
+
+    Returns
+    -------
+    FeatureTests
+        Arrays along `features`, and the test of the set. A feature that does not vary has
+        p-value 1 and no width (NaN).
+
+    Raises
+    ------
+    InputError
+        As of `hsic_test`; features or rows that X does not have.
+    DataError
+        A chunk of a store is missing or damaged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dhsic.independence import test_features
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 3))
+    >>> found = test_features(X, X[:, 1] ** 2, n_permutations=199)
+    >>> np.flatnonzero(found.adjusted < 0.05)
+    array([1])
+    """
+    where = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
+    given = Labelled.of(X, Y, covariates, what="Y", by_position=by_position, **where)
+    source, labels, C = given.source, as_array(given.y, "y"), given.covariates
+    which, m = _features_at(features, source), source.n_samples
+    taken = None if rows is None else _positions(as_array(rows, "rows"), m, "rows", "samples")
+    if C is not None and len(C) != m:
+        raise InputError(
+            f"covariates have shape {C.shape} and there are {m} samples; pass one row a sample."
+        )
+    if taken is not None:
+        is_matrix = label_kernel == "precomputed" and labels.ndim > 1
+        labels = labels[np.ix_(taken, taken)] if is_matrix else labels[taken]
+        C = None if C is None else C[taken]
+    check_coded(X, Y=labels, covariates=C)
+    spec = HsicSpec.of(labels, C, kernel, label_kernel, bandwidth, estimator)
+    test = HsicTest(spec, method, n_permutations, random_state)
+    Z, constant = _standardised(source, which, taken, missing, standardize, spec.kernel)
+    together = test.of(Z)
+    alone = [
+        replace(together, statistic=0.0, p_value=1.0, sigma=np.nan) if still else test.of(Z[:, [k]])
+        for k, still in enumerate(constant)
+    ]
+    names = source.feature_names()
+    p_values = np.array([each.p_value for each in alone])
+    return FeatureTests(
+        which,
+        None if names is None else np.asarray(names)[which],
+        np.array([each.statistic for each in alone]),
+        p_values,
+        np.asarray(false_discovery_control(p_values)),
+        np.array([each.sigma for each in alone]),
+        together,
+    )
+
+
+test_features.__test__ = False  # type: ignore[attr-defined]  # pytest takes it for a test
+
+
+@dataclass(frozen=True, slots=True)
+class Standardise(AbstractPass):
+    """Scaling of the features, and their standardised values, (c, m)."""
+
+    standardize: bool
+
+    def over(self, blocks: Iterator[Tile], m: int) -> tuple[Scaling, Float]:
+        known, Z = zip(*(b.measured(standardize=self.standardize) for b in blocks), strict=True)
+        return Scaling.join(known), np.concatenate(Z)
+
+
+def _standardised(
+    source: AbstractSource,
+    which: Index,
+    rows: Index | None,
+    missing: str,
+    standardize: Standardize,
+    kernel: AbstractKernel,
+) -> tuple[Float, Array]:
+    """Features `which`, (m, n), scaled over the samples, and which of them do not vary, (n,)."""
+    if missing not in ("mean", "error"):
+        raise InputError(f"missing={missing!r} is unknown; pass 'mean' or 'error'.")
+    SCALING("standardize", standardize)
+    order = np.argsort(which, kind="stable")
+    features = which[order]
+    with Threads() as runtime:
+        values = look_at(source, runtime, rows, features)
+        if values.codes:
+            warnings.warn(f"X holds {values}. {KEEPING}", stacklevel=3)
+        scaled = scales(standardize, values)
+        reader = Reader(recoded(source, values), runtime, rows)
+        Z, at, known = np.empty((reader.n_samples, len(which)), order="F"), 0, []
+        for scaling, block in reader.joined(Standardise(scaled), reader.jobs(features)):
+            Z[:, order[at : at + len(block)]] = block.T
+            known.append(scaling)
+            at += len(block)
+    whole = Scaling.join(known)
+    whole.check(missing, standardize=scaled, has_bandwidth=kernel.has_bandwidth)
+    constant = np.empty(len(which), dtype=bool)
+    constant[order] = whole.constant
+    return Z, constant
+
+
+def _features_at(given: Any, source: AbstractSource) -> Index:
+    """Positions of the features asked for, in the order asked for; of all by default."""
+    if given is None:
+        return np.arange(source.n_features)
+    asked = as_array(given, "features")
+    if asked.dtype.kind not in "OSUT":
+        return _positions(asked, source.n_features, "features", "features")
+    names = source.feature_names()
+    if names is None:
+        raise InputError(
+            f"features are names ({str(asked.flat[0])!r}, ...), and X names none; pass positions."
+        )
+    place = {str(name): j for j, name in enumerate(names)}
+    unknown = [str(name) for name in asked.ravel() if str(name) not in place]
+    if unknown:
+        raise InputError(
+            f"{len(unknown)} of the features are none of X (first: {unknown[0]!r})."
+            f"{did_you_mean(unknown[0], place)} Pass names that X has, or positions."
+        )
+    found = np.array([place[str(name)] for name in asked.ravel()])
+    return _positions(found, len(place), "features", "features")
+
+
+def _positions(asked: Array, n: int, what: str, things: str) -> Index:
+    """Positions from positions or a mask; each once."""
+    if asked.dtype.kind == "b" and asked.shape == (n,):
+        asked = np.flatnonzero(asked)
+    if asked.ndim != 1 or asked.size == 0 or asked.dtype.kind not in "iu":
+        raise InputError(
+            f"{what} have shape {asked.shape} and dtype {asked.dtype}; pass positions from 0 to "
+            f"{n - 1}, at least one, or a mask of {n}."
+        )
+    if asked.min() < 0 or asked.max() >= n:
+        raise InputError(
+            f"{what} hold {asked.min()} to {asked.max()}, and X has {n} {things}; pass positions "
+            f"from 0 to {n - 1}."
+        )
+    if len(np.unique(asked)) < len(asked):
+        raise InputError(
+            f"{len(asked) - len(np.unique(asked))} of the {len(asked)} {what} are "
+            "there more than once; pass each once."
+        )
+    return asked.astype(np.int64)

@@ -137,9 +137,7 @@ def hsic_variance(
 
     Parameters
     ----------
-    X, Y, kernel, label_kernel, bandwidth, covariates
-        As of `hsic`.
-    by_position
+    X, Y, kernel, label_kernel, bandwidth, covariates, by_position
         As of `hsic`.
     method, rank, tolerance, n_landmarks, random_state
         As of `hsic`: O(m^2) time for ``"exact"`` and ``"blockwise"``, O(m r^2) for the others
@@ -170,24 +168,7 @@ def hsic_variance(
 
 @dataclass(frozen=True, eq=False)
 class HsicSpec:
-    """What is asked of data: labels, and how they are compared; known before any X is read.
-
-    Attributes
-    ----------
-    labels : LabelMatrix
-        Of m samples.
-    covariates : (m, q) array or None
-        Linear effects to project out.
-    kernel, policy : AbstractKernel, AbstractBandwidth
-        Of the data.
-    estimator : {"unbiased", "biased"}
-        JMLR eq. 5 or eq. 4.
-
-    Raises
-    ------
-    InputError
-        Too few samples, or an unknown estimator.
-    """
+    """What is asked of data: labels, and how they are compared; known before any X is read."""
 
     labels: LabelMatrix
     covariates: Array | None
@@ -214,7 +195,6 @@ class HsicSpec:
 
     @cached_property
     def tiled_weights(self) -> TiledWeights:
-        """W, tile by tile."""
         return TiledWeights.of(self.labels, self.estimator, self.covariates)
 
     def matrix_of(self, X: Any) -> Float:
@@ -285,9 +265,8 @@ def _form(
 
 
 def _dense(spec: HsicSpec, X: Any) -> HsicForm:
-    values = spec.matrix_of(X)
+    values = spec.centred(spec.matrix_of(X))
     W = weights(spec.labels.L, spec.estimator, spec.covariates)
-    values = spec.centred(values)
     statistic = Statistic.of(values @ values.T)
     spec.check_overflow(statistic.diagonal)
     return TiledHsic(spec.kernel, values.shape[1], DenseSymmetric(W), statistic)

@@ -47,15 +47,7 @@ DIRECTIONS = 256
 
 @dataclass(frozen=True, eq=False)
 class HsicForm(ABC):
-    """Weights W (m, m) and a data kernel whose width is still open.
-
-    Attributes
-    ----------
-    kernel : AbstractKernel
-        Kernel on the data.
-    n_features : int
-        Number of features d.
-    """
+    """Weights W (m, m) and a data kernel whose width is still open."""
 
     kernel: AbstractKernel
     n_features: int
@@ -99,7 +91,6 @@ class TiledHsic(HsicForm):
         return totals
 
     def influence(self, sigma: float) -> tuple[Float, Float]:
-        """A pass over the data, then one over W."""
         norms = self.data.diagonal
         row_sums, sums = np.zeros(len(norms)), np.zeros(len(norms))
         for rows, columns, inner in self.data.tiles():
@@ -117,19 +108,11 @@ class TiledHsic(HsicForm):
 
 @dataclass(frozen=True, eq=False)
 class LowRankHsic(HsicForm):
-    """W and K of low rank.
-
-    Attributes
-    ----------
-    factor : callable
-        K for a sigma.
-    few : (n, d) float64
-        The samples that a median distance takes.
-    """
+    """W and K of low rank."""
 
     W: LowRankSymmetric
-    factor: Callable[[float], LowRankSymmetric]
-    few: Float
+    factor: Callable[[float], LowRankSymmetric]  # K for a sigma
+    few: Float  # (n, d), the samples that a median distance takes
 
     def values(self, sigmas: Sequence[float]) -> list[float]:
         """JMLR Lemma 6 and 7, with the true diagonal of K."""
@@ -175,25 +158,13 @@ def add_product(products: Float, rows: slice, columns: slice, tile: Float, Q: Fl
 
 @dataclass(frozen=True, eq=False)
 class TiledWeights:
-    """W of labels (JMLR eq. 4 and 5), written out where it is asked for.
-
-    Attributes
-    ----------
-    labels : LabelMatrix
-        The labels, which state L tile by tile.
-    Q, P, N : (m, q), (m, q), (q, q) float64
-        Basis of ``[1, covariates]``, ``L Q`` and ``Q' L Q``.
-    diagonal : (m,) float64
-        Of ``R L R``.
-    estimator : str
-        "unbiased" or "biased".
-    """
+    """W of labels (JMLR eq. 4 and 5), written out where it is asked for."""
 
     labels: LabelMatrix
-    Q: Float
-    P: Float
-    N: Float
-    diagonal: Float
+    Q: Float  # (m, q), a basis of ``[1, covariates]``
+    P: Float  # (m, q), ``L Q``
+    N: Float  # (q, q), ``Q' L Q``
+    diagonal: Float  # (m,), of ``R L R``
     estimator: str
 
     @staticmethod
@@ -239,17 +210,8 @@ class TiledWeights:
 class SlicedData:
     """Data (m, d) that are read as ``X[rows, features]`` and never all at once.
 
-    Parameters
-    ----------
-    X : array-like
-        NumPy array, memory map, dask array, zarr or HDF5 array, xarray DataArray, samples first.
-    centred : bool
-        Whether features lose their means, for distances to keep their digits.
-
-    Raises
-    ------
-    InputError
-        X is no matrix, or holds what is no number.
+    X is a NumPy array, memory map, dask array, zarr or HDF5 array, xarray DataArray, samples first.
+    Where `centred` features lose their means, for distances to keep their digits.
     """
 
     def __init__(self, X: Any, *, centred: bool) -> None:
@@ -318,8 +280,7 @@ def dense_kernel(kernel: AbstractKernel, X: Float, sigma: float) -> DenseSymmetr
 def low_rank_kernel(kernel: AbstractKernel, X: Float, sigma: float) -> LowRankSymmetric | None:
     """K where up to 256 directions, and m / 4, make it complete but for rounding; else None.
 
-    Every sample may be a pivot, so that nothing is missed, and rows of K are made from X when they
-    are asked for.
+    Every sample may be a pivot, so that nothing is missed.
     """
     norms = np.einsum("ij,ij->i", X, X)
 

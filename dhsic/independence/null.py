@@ -46,23 +46,10 @@ PATTERNS = {2: ((1, 2), (2, 0)), 3: ((1, 3), (2, 0), (2, 1), (2, 2), (3, 0))}
 def values_permuted(
     C: Symmetric, forms: Sequence[Symmetric], n_permutations: int, seed: int
 ) -> Float:
-    """``<P C P', A>`` for random permutations P, the same ones for every A.
+    """``<P C P', A>`` for random permutations P, the same ones for every A: (len(forms), n).
 
-    Parameters
-    ----------
-    C : Symmetric
-        ``R L R`` of m samples.
-    forms : sequence of Symmetric
-        ``R A R``, one or several.
-    n_permutations : int
-        How many are drawn.
-    seed : int
-        Permutations are drawn one after the other, so that they do not depend on how many of
-        them are worked on together.
-
-    Returns
-    -------
-    (len(forms), n_permutations) float64
+    C is ``R L R``, forms are ``R A R``. Permutations are drawn one after the other, so that they do
+    not depend on how many of them are worked on together.
     """
     rng = np.random.default_rng(seed)
     m, at_once = len(C.diagonal), max(1, BLOCK_BYTES // max(1, C.bytes_permuted))
@@ -92,16 +79,9 @@ def moments_permuted(C: Symmetric, A: Symmetric) -> Moments:
 
     Rows of C and of A sum to 0. Their traces t make the mean, ``t_A t_C / (m-1)``: a multiple of
     ``H = I - 1 1' / m`` is the same in every permutation, and ``A - t_A / (m-1) H`` has no trace.
-    What is left makes the central moments. The leading term of
-    the variance is that of Gretton et al. (2008).
-
-    One of low rank costs O(m r^3), or O(m^2 r) if that is less, and a dense one half a product of
-    (m, m) matrices.
-
-    Raises
-    ------
-    InputError
-        Fewer than 4 samples.
+    What is left makes the central moments. The leading term of the variance is that of Gretton et
+    al. (2008). One of low rank costs O(m r^3), or O(m^2 r) if that is less, and a dense one half a
+    product of (m, m) matrices.
     """
     m = len(C.diagonal)
     if m < FEWEST:
@@ -138,19 +118,9 @@ def sums_over(A: Symmetric, order: int) -> Float:
 
 
 def coefficients(order: int, m: int) -> Float:
-    """N, with which ``E <P C P', A>^q = sums_over(C)' N sums_over(A)``.
+    """N, (2, 2) or (5, 5), with which ``E <P C P', A>^q = sums_over(C)' N sums_over(A)``.
 
-    Parameters
-    ----------
-    order : {2, 3}
-        q.
-    m : int
-        Samples.
-
-    Returns
-    -------
-    (2, 2) or (5, 5) float64
-        Exact but for the last cast.
+    The order is q. Exact but for the last cast.
     """
     terms = [N * Fraction(1, perm(m, k)) for k, N in _products(order).items() if k <= m]
     return np.asarray(sum(terms), dtype=np.float64)
@@ -166,7 +136,9 @@ def _products(order: int) -> dict[int, Array]:
         for coarser in _partitions(k):
             pattern = _pattern([coarser[cell] for cell in cells])
             if pattern in PATTERNS[order]:
-                v[PATTERNS[order].index(pattern)] += _moebius(coarser)
+                sizes = [coarser.count(cell) for cell in set(coarser)]
+                moebius = prod((-1) ** (b - 1) * factorial(b - 1) for b in sizes)
+                v[PATTERNS[order].index(pattern)] += moebius
         found[k] = found.get(k, 0) + np.outer(v, v)
     return found
 
@@ -178,11 +150,6 @@ def _partitions(n: int, start: Partition = ()) -> Iterator[Partition]:
         return
     for cell in range(max(start, default=-1) + 2):
         yield from _partitions(n, (*start, cell))
-
-
-def _moebius(cells: Partition) -> int:
-    sizes = [cells.count(cell) for cell in set(cells)]
-    return prod((-1) ** (b - 1) * factorial(b - 1) for b in sizes)
 
 
 def _pattern(ends: list[int]) -> tuple[int, int] | None:
@@ -198,16 +165,7 @@ def p_of_permutations(observed: float, drawn: Float, rounding: float) -> float:
     """``(1 + #{drawn >= observed}) / (1 + n)``: at most its level, whatever n is.
 
     The permutation that changes nothing is one of them, hence the ones. Values that differ by
-    rounding are equal, which they often are for classes and genotypes.
-
-    Parameters
-    ----------
-    observed : float
-        ``<C, A>``.
-    drawn : (n,) float64
-        Its values under permutations.
-    rounding : float
-        See `rounding_of`.
+    `rounding_of` are equal, which they often are for classes and genotypes.
     """
     tie = TIE * max(abs(observed), float(np.abs(drawn).max())) + rounding
     return float(1 + np.count_nonzero(drawn >= observed - tie)) / (1 + len(drawn))
@@ -222,15 +180,6 @@ def p_of_gamma(observed: float, null: Moments, rounding: float) -> float:
 
     A handful of samples may have a negative skewness. The distribution would end then, and what is
     larger would have p-value 0; it counts as none.
-
-    Parameters
-    ----------
-    observed : float
-        The statistic.
-    null : Moments
-        Its moments.
-    rounding : float
-        See `rounding_of`.
     """
     spread = float(np.sqrt(null.variance))
     if spread <= rounding:  # every permutation is as large

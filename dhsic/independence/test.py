@@ -106,22 +106,7 @@ class TestResult:
 
 @dataclass(frozen=True, eq=False)
 class HsicTest:
-    """A test of any data against the same labels, which are worked on once.
-
-    Attributes
-    ----------
-    spec : HsicSpec
-        Labels, and how data are compared with them.
-    method : {"permutation", "gamma", "normal"}
-        Where p-values come from.
-    n_permutations, seed : int
-        How many are drawn.
-
-    Raises
-    ------
-    InputError
-        A parameter out of its range; an estimator or bandwidths that the method cannot do.
-    """
+    """A test of any data against the same labels, which are worked on once."""
 
     spec: HsicSpec
     method: str

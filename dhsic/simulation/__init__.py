@@ -116,11 +116,9 @@ def simulate_genotypes(
     with written_aside(path, overwrite=overwrite) as aside:
         group = zarr.create_group(aside, zarr_format=zarr_format)
         said = {"seed": seed, "n_populations": n_populations, "missing": missing, **asdict(plan)}
-        group.attrs.update(
-            source=f"dhsic-{version('dhsic')}",
-            vcf_zarr_version="0.4",
-            simulation={**said, "trait": trait},
-        )
+        said["trait"] = trait
+        written_by = f"dhsic-{version('dhsic')}"
+        group.attrs.update(source=written_by, vcf_zarr_version="0.4", simulation=said)
         places = _place(n_variants, contigs, seed)
         planted = plant(cohort, n_variants, plan)
         _write_samples(group, cohort, planted, trait)

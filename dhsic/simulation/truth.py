@@ -23,30 +23,15 @@ COMMON = 0.2  # causal variants have at least this minor allele frequency
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Truth:
-    """The planted variants of a simulated store, one element each, columns of its table.
+    """The planted variants of a simulated store, one element each, columns of its table."""
 
-    Attributes
-    ----------
-    variant_index : (k,) int array
-        Place in the store.
-    variant_id, contig : (k,) object array
-        Names of the variants and of their contigs.
-    position : (k,) int array
-    kind : (k,) object array
-        "additive", or "pair" for a variant that acts only together with its partner.
-    effect : (k,) float array
-        Standard deviations of liability for one standard deviation of the term.
-    partner : (k,) int array
-        `variant_index` of the partner of a pair, -1 for additive variants.
-    """
-
-    variant_index: Index
+    variant_index: Index  # place in the store
     variant_id: Array
     contig: Array
     position: Index
-    kind: Array
-    effect: Float
-    partner: Index
+    kind: Array  # "additive", or "pair" for a variant that acts only together with its partner
+    effect: Float  # standard deviations of liability for one standard deviation of the term
+    partner: Index  # `variant_index` of the partner of a pair, -1 for additive variants
 
     def frame(self) -> pd.DataFrame:
         """Return the truth as a table, a row per planted variant."""

@@ -142,37 +142,19 @@ Objective = Callable[[Float], Evaluation]
 
 @dataclass(frozen=True, slots=True)
 class DescentState:
-    """State after a step; never changed, only replaced. The next step follows from it alone.
+    """State after a step; never changed, only replaced. The next step follows from it alone."""
 
-    Attributes
-    ----------
-    iteration : int
-        Steps done; 0 at the start.
-    point, gradient : (n,) float64
-        x and g.
-    recent : tuple of float
-        The last M values, the one at `point` last.
-    step : float
-        The spectral step a for the next iteration.
-    first_step : float
-        The first one, the scale that `LIMIT` is relative to.
-    slope : float
-        Largest entry of the gradient at the start, in magnitude: the scale of gradients.
-    residual : float
-        Largest entry of ``P(x - g / slope) - x`` in magnitude: 0 where x is stationary.
-    n_evaluations : int
-        Values that the step asked for.
-    """
-
-    iteration: int
-    point: Float
-    gradient: Float
-    recent: tuple[float, ...]
-    step: float
-    first_step: float
+    iteration: int  # steps done; 0 at the start
+    point: Float  # x, (n,)
+    gradient: Float  # g, (n,)
+    recent: tuple[float, ...]  # the last M values, the one at `point` last
+    step: float  # the spectral step a for the next iteration
+    first_step: float  # the scale that `LIMIT` is relative to
+    #: Largest entry of the gradient at the start, in magnitude: the scale of gradients.
     slope: float
+    #: Largest entry of ``P(x - g / slope) - x`` in magnitude: 0 where x is stationary.
     residual: float
-    n_evaluations: int
+    n_evaluations: int  # values that the step asked for
 
     @property
     def value(self) -> float:
@@ -213,15 +195,8 @@ class DescentState:
 class ProjectedGradient:
     """Spectral projected gradient.
 
-    Attributes
-    ----------
-    objective : Objective
-        What is minimised.
-    region : Region
-        Where.
-    reach : float
-        How far an entry may move in a step before it is projected. Where the function is not
-        convex, short steps follow the slope; long ones end in the corner that is nearest.
+    `reach` is how far an entry may move in a step before it is projected. Where the function is not
+    convex, short steps follow the slope; long ones end in the corner that is nearest.
     """
 
     objective: Objective

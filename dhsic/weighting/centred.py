@@ -139,17 +139,11 @@ class FullCentred(AbstractCentred):
 
 @dataclass(frozen=True)
 class FourierCentred(AbstractCentred):
-    """G_w by D random Fourier features, O(m D) memory (CCM 5.2; Rahimi and Recht, 2007).
-
-    Attributes
-    ----------
-    angles : (m, D) float64
-        ``p_k + sqrt(2 sigma) sum_j w_j omega_kj x_ij``.
-    """
+    """G_w by D random Fourier features, O(m D) memory (CCM 5.2; Rahimi and Recht, 2007)."""
 
     data: WeightedData
     sigma: float
-    angles: Float
+    angles: Float  # (m, D), ``p_k + sqrt(2 sigma) sum_j w_j omega_kj x_ij``
 
     @staticmethod
     def over(data: WeightedData, sigma: float, n_directions: int, seed: int) -> Centring:
