@@ -174,39 +174,33 @@ def _shortest(question: Question, facts: FeatureStats) -> Final:
 
 @dataclass(frozen=True)
 class Family:
-    """How kernels that are `scored_by` the same are scored for good, and what that takes.
+    """How kernels that are `scored_by` the same are scored for good, and what that takes."""
 
-    Attributes
-    ----------
-    final : callable
-        Engine that settles these features, in the cheapest way there is.
-    definition : AbstractEngine
-        The oracle, where users ask for it.
-    has_series : bool
-        Whether cheaper engines may go before the final one (`dhsic.engines.refine`).
-    bases : int, optional
-        (m, m) matrices that a round holds; as many as an exact expansion has orders by default.
-    tiles, squares : int, optional
-        What a task holds: tiles of features in float64, and (m, m) matrices of its own.
-    """
-
+    #: Engine that settles these features, in the cheapest way there is.
     final: Callable[[Question, FeatureStats], AbstractEngine]
+    #: The oracle, where users ask for it.
     definition: AbstractEngine = field(default_factory=Direct)
+    #: Whether cheaper engines may go before the final one (`dhsic.engines.refine`).
     has_series: bool = False
+    #: (m, m) matrices that a round holds; by default as many as an exact expansion has orders.
     bases: int | None = None
+    #: What a task holds: tiles of features in float64, and (m, m) matrices of its own.
     tiles: int | None = None
     squares: int = 0
-
-
-def _ridge(question: Question, _: FeatureStats) -> AbstractEngine:
-    return Inverse() if AbstractMatrixFunction.of(question.kernel).updates else Solved()
 
 
 #: By what a kernel is `scored_by`. Radial kernels keep powers; those of ridge K, its resolvent with
 #: what inverting it takes, and B.
 FAMILIES: dict[str, Family] = {
     "definition": Family(lambda *_: Direct()),
-    "matrix": Family(_ridge, definition=Solved(), bases=4, squares=8),
+    "matrix": Family(
+        lambda question, _: (
+            Inverse() if AbstractMatrixFunction.of(question.kernel).updates else Solved()
+        ),
+        definition=Solved(),
+        bases=4,
+        squares=8,
+    ),
     "series": Family(Final.for_features, has_series=True),
     "taylor": Family(Final.for_features, has_series=True, bases=LONGEST_TAYLOR, tiles=14),
     "levels": Family(Final.for_features),

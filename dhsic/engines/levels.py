@@ -118,9 +118,8 @@ def gains_from_sums(
     r"""Gains of features with few levels, from sums over them, (c,).
 
     With ``T_lk = K(S \ j) / K(S) - 1`` between levels l and k, 0 within a level, the gain is
-    ``sum_lk T_lk 1_l' A 1_k``: exact in the feature, and the diagonal of A takes no part. Of
-    every level U (q, c, R) has ``1_l' Y'``, counts (q, c) its samples and values (q, c) say where it
-    is; theta (R,) are the weights of the rows of Y. The kernel has a `factor`.
+    ``sum_lk T_lk 1_l' A 1_k``: exact in the feature, and the diagonal of A takes no part. U is
+    ``1_l' Y'``, counts and values (q, c) are those of the levels, theta (R,) weighs the rows of Y.
     """
     gains = np.zeros(U.shape[1])
     for low, high in combinations(range(len(U)), 2):

@@ -134,29 +134,29 @@ class AbstractEngines(ABC):
     def first(self, facts: FeatureStats, n: int, choice: EngineChoice | None) -> AbstractEngine:
         """Engine that scores all features; `choice` is None in the first round of a run."""
 
-    @abstractmethod
+    @final
     def then(
         self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
     ) -> AbstractEngine:
         """Engine that should score the open features.
 
-        Parameters
-        ----------
-        facts : FeatureStats
-            Of all features, (d,).
-        gains, errors : (d,) float64
-            What is known or guessed of the gains, and bounds on how far they may be off.
-        open_ : int array
-            Features to score.
-        n : int
-            How many of the largest gains matter, in order.
-        caution : float
-            Factor on error bounds, once one was found too small.
+        Gains and errors (d,) are what is known or guessed of all features, of which the n largest
+        matter, in order; `caution` is a factor on error bounds, once one was found too small.
         """
+        if self.joining:
+            return self._final(facts.take(open_))
+        return self._cheapest(facts, gains, errors, open_, n, caution)
 
-    @abstractmethod
+    @final
     def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
-        """Features to be scored again, unless they are settled, (d,)."""
+        """Features to be scored again, unless they are settled, (d,).
+
+        Of those that join, the ones that are taken too: their scores are kept.
+        """
+        out = undecided(gains, errors, n)
+        if self.joining:
+            out[largest(gains, n, tie_width(gains))] = True
+        return out
 
     @final
     def advice(self, facts: FeatureStats, gains: Float, n: int) -> EngineChoice:
@@ -180,7 +180,7 @@ class AbstractEngines(ABC):
     def _cheapest(
         self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
     ) -> AbstractEngine:
-        """The last engine, or one that makes for less work before it; arguments as of `then`."""
+        """The last engine, or one that makes for less work before it."""
         some = facts.take(open_)
         best = last = self._final(some)
         if open_.size <= MOST_AT_ONCE:
@@ -213,14 +213,6 @@ class RemovalEngines(AbstractEngines):
     def first(self, facts: FeatureStats, n: int, choice: EngineChoice | None) -> AbstractEngine:
         rough = self._guess(facts) if choice is None else choice.engine
         return rough or self._final(facts)
-
-    def then(
-        self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
-    ) -> AbstractEngine:
-        return self._cheapest(facts, gains, errors, open_, n, caution)
-
-    def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
-        return undecided(gains, errors, n)
 
     def _guess(self, facts: FeatureStats) -> Dense | None:
         """Series, where one is worth it, when nothing is known of the gains."""
@@ -257,7 +249,6 @@ class RemovalEngines(AbstractEngines):
         return range(1, highest + 1)
 
     def _rough(self, last: AbstractEngine, facts: FeatureStats) -> Iterator[tuple[Dense, float]]:
-        """Series."""
         kernel, sigma = self.question.kernel, self.question.sigma
         if not self._has_rough:
             return
@@ -284,17 +275,6 @@ class AdditionEngines(AbstractEngines):
         able = isinstance(rough, Increment) and not rough.definitions(self.question, facts)
         return rough if rough is not None and able else last
 
-    def then(
-        self, facts: FeatureStats, gains: Float, errors: Float, open_: Index, n: int, caution: float
-    ) -> AbstractEngine:
-        return self._final(facts.take(open_))
-
-    def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
-        """Those whose place is undecided, and those that are taken: their scores are kept."""
-        out = undecided(gains, errors, n)
-        out[largest(gains, n, tie_width(gains))] = True
-        return out
-
     def _final(self, facts: FeatureStats) -> AbstractEngine:
         if self.question.kernel.scored_by == "matrix":
             return Inverse(joining=self.mean_square)
@@ -305,7 +285,6 @@ class AdditionEngines(AbstractEngines):
     def _rough(
         self, last: AbstractEngine, facts: FeatureStats
     ) -> Iterator[tuple[Increment, float]]:
-        """By less of R."""
         for share in SHARES if isinstance(last, Increment) and self._is_single else ():
             engine = Increment(share, "float32")
             yield engine, engine.products(self.question, facts) / len(facts.max_abs)
