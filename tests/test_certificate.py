@@ -1,7 +1,7 @@
 """The certificate against the definition: what it says of the error is so, near enough."""
 
 import math
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -83,6 +83,7 @@ class Round:
         return certify(t, self.thin(), n, self.m, self.sizes)
 
 
+@cache
 def structured(seed, *, m=300, d=1500, unequal=False, **more):
     """Three populations, labels from a few features and the population, noise."""
     rng = np.random.default_rng(seed)
