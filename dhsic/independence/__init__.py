@@ -44,9 +44,9 @@ from dhsic.joins.keys import did_you_mean
 from dhsic.joins.labels import Labelled
 from dhsic.joins.text import check_coded
 from dhsic.kernels.base import AbstractKernel
+from dhsic.passes import AbstractPass, Tile
 from dhsic.passes.once import look_at
 from dhsic.passes.reader import Reader
-from dhsic.passes import AbstractPass, Tile
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.base import Standardize, scales
 from dhsic.sources import AbstractSource
