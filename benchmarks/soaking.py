@@ -7,7 +7,7 @@ import zarr
 from measuring import say
 
 import dhsic
-from dhsic.passes import reader
+from dhsic.passes import reader, survivors
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.simulation import simulate_genotypes
 
@@ -31,7 +31,7 @@ class Runs:
     """
 
     def __init__(self, folder, scratch):
-        reader.HOME_BYTES = -1  # small data are to stay on the cluster
+        survivors.HOME_BYTES = -1  # small data are to stay on the cluster
         self._folder, self._scratch = folder, scratch
         folder.mkdir(parents=True, exist_ok=True)
         scratch.mkdir(parents=True, exist_ok=True)

@@ -548,7 +548,7 @@ def test_data_that_change_before_they_are_kept_apart_are_found(store, monkeypatc
 
 def test_survivors_without_a_place_of_their_own_are_compared(store, client, monkeypatch):
     """A cluster that shares no folder reads them where they are."""
-    monkeypatch.setattr("dhsic.passes.reader.HOME_BYTES", 0)
+    monkeypatch.setattr("dhsic.passes.survivors.HOME_BYTES", 0)
     monkeypatch.setattr(DaskRuntime, "shared_folder", None)
     with DaskRuntime(client) as runtime:
         fit(store.given, runtime=runtime)

@@ -24,7 +24,7 @@ import dhsic
 from dhsic.cli.exits import Command
 from dhsic.errors import ScratchError
 from dhsic.passes import reader as reading
-from dhsic.passes import scratch
+from dhsic.passes import scratch, survivors
 from dhsic.passes.jobs import writing_jobs
 from dhsic.passes.reader import Reader, worth_compacting
 from dhsic.passes.scratch import LocalScratch, ScratchSource
@@ -144,7 +144,7 @@ KINDS = {"genotypes": True, "calls": True, "tetraploid": False, "nearly": False,
 @pytest.fixture(autouse=True)
 def _far_from_home(monkeypatch):
     """These data are so small that a cluster would leave them to the process that asks."""
-    monkeypatch.setattr(reading, "HOME_BYTES", 0)
+    monkeypatch.setattr(survivors, "HOME_BYTES", 0)
 
 
 @pytest.fixture(scope="module")
@@ -207,7 +207,7 @@ def test_they_do_on_a_cluster(kind, client, place, tmp_path, rng, monkeypatch):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_few_survivors_of_a_cluster_come_home(kind, client, place, tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(reading, "HOME_BYTES", 1 << 20)
+    monkeypatch.setattr(survivors, "HOME_BYTES", 1 << 20)
     X, code = draw(kind, rng)
     S = np.sort(rng.choice(D, D // 3, replace=False))
     with DaskRuntime(client, scratch=place) as runtime:
@@ -383,7 +383,7 @@ def in_scratch(runtime, act):
 @pytest.mark.usefixtures("to_scratch")
 def test_a_run_has_scratch_that_has_no_name(problem, place, monkeypatch):
     made, seen = [], []
-    monkeypatch.setattr(reading, "LocalScratch", lambda at: made.append(at) or LocalScratch(at))
+    monkeypatch.setattr(scratch, "LocalScratch", lambda at: made.append(at) or LocalScratch(at))
     fit(problem, progress=lambda _: seen.extend(place.iterdir()))
     assert made[0] == place
     assert not seen
@@ -497,15 +497,15 @@ def test_a_place_that_is_not_there_is_told_of(tmp_path, rng, monkeypatch):
 RUN = """
 import sys, tempfile, time
 import dhsic, numpy as np
-from dhsic.passes import reader
+from dhsic.passes import reader, scratch
 reader.COMPACT_BYTES = 0
 tempfile.tempdir = sys.argv[2]
 made = []
-class Scratch(reader.LocalScratch):
+class Scratch(scratch.LocalScratch):
     def write(self, number, data):
         made.append(number)
         super().write(number, data)
-reader.LocalScratch = Scratch
+scratch.LocalScratch = Scratch
 def hook(record):
     if made:
         print("scratch", flush=True)

@@ -14,7 +14,7 @@ import dhsic
 from dhsic.cli import main
 from dhsic.errors import ClusterError, InputError, MemoryBudgetError
 from dhsic.memory import SLACK_BYTES
-from dhsic.passes import AbstractSum, Measure
+from dhsic.passes import AbstractSum, Measure, survivors
 from dhsic.passes import reader as reading
 from dhsic.passes.landmarks import MeasureLandmarks
 from dhsic.passes.reader import Reader
@@ -157,7 +157,7 @@ def test_rounds_in_low_rank_read_what_was_foreseen(tmp_path, rng, monkeypatch):
 
 
 def test_bytes_of_a_cluster_are_foreseen(store, data, client, tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "HOME_FLOPS", 0)
+    monkeypatch.setattr(survivors, "HOME_FLOPS", 0)
     options = {"approx": "exact", "step": 0.5, "kernel": "polynomial", "standardize": True}
     told = plan(store, data[1], rates=RATES, n_workers=4, **options)
     with DaskRuntime(client, scratch=tmp_path) as runtime:

@@ -9,7 +9,6 @@ from stores import write_matrix
 from thorough import one_in
 
 import dhsic
-from dhsic.passes import reader
 from dhsic.runtime.dask import DaskRuntime
 
 M, D = 60, 2700  # rounds that lose above 2,048 features, and above 128
@@ -86,7 +85,7 @@ def cases():
 @pytest.mark.parametrize(("workers", "name", "survivors"), list(cases()), indirect=["workers"])
 def test_same_bits(name, data, workers, on_threads, survivors, monkeypatch, tmp_path):
     if survivors != "come home":
-        monkeypatch.setattr(reader, "HOME_BYTES", 0)
+        monkeypatch.setattr(survivors, "HOME_BYTES", 0)
     with DaskRuntime(workers, scratch=tmp_path) as runtime:
         runtime.workers_see_folder = survivors != "have no place"
         there = selected(name, data, runtime=runtime)

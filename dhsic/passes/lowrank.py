@@ -61,8 +61,9 @@ from dhsic.passes.landmarks import (
     first_number,
     most_number,
 )
-from dhsic.passes.reader import COMPACT_BYTES, COMPACTING, HOME_BYTES, AbstractReader
+from dhsic.passes.reader import COMPACT_BYTES, COMPACTING, AbstractReader
 from dhsic.passes.sums import FEW_LEAVING, SQUARE_EPOCH
+from dhsic.passes.survivors import HOME_BYTES
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling

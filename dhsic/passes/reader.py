@@ -18,14 +18,12 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.accelerator import wanted_device
 from dhsic.engines.question import FeatureStats
 from dhsic.passes import AbstractPass, AbstractSum, Columns, Values, run
 from dhsic.passes.jobs import (
@@ -40,26 +38,27 @@ from dhsic.passes.jobs import (
 )
 from dhsic.passes.scratch import (
     AbstractScratch,
-    LocalScratch,
     ScratchSource,
-    SharedScratch,
     UnwritableError,
     Write,
     chunk_width,
+    scratch_in,
 )
 from dhsic.passes.survivors import (
     Extremes,
     Form,
     Gather,
     HeldSource,
+    Location,
     RecutSource,
     Span,
     around,
+    belong_home,
     fits,
     forms,
 )
 from dhsic.runtime.base import AbstractRuntime, Job
-from dhsic.runtime.threads import Threads, usable_cores
+from dhsic.runtime.threads import Threads
 from dhsic.sources import AbstractSource, Block
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.views import ChecksummedSource
@@ -69,16 +68,6 @@ from dhsic.sources.views import ChecksummedSource
 COMPACT_BYTES = 512 << 20
 #: Survivors are kept apart where that is asked for and what is stored is this many times as much.
 COMPACTING = 2
-#: Bytes of survivors, as they are kept, that a cluster may leave to the process that asks.
-HOME_BYTES = 128 << 20
-#: Flops of an exact round for each thread here that take no longer than a cluster takes to answer.
-HOME_FLOPS = 2e9
-
-
-class Location(Enum):
-    """Where survivors are kept."""
-
-    MEMORY, HOME, SCRATCH, STORED = "memory", "memory of this process", "scratch", "the store"
 
 
 class Reporter(Protocol):
@@ -270,18 +259,12 @@ class AbstractReader(ABC):
                 take(*result[1:])
         if self._scaling is None:  # of a plan it is supposed
             self._scaling = Scaling.join(parts)
-            self._compare_with(self._scaling.checksum)
+            checksum = self._scaling.checksum
+            if isinstance(self.source, RecutSource):
+                self.source = self.source.checked(checksum, self.rows)
+            elif self.held is None:  # else this process has seen to it, or it is in memory
+                self.source = ChecksummedSource.over(self.source, checksum, self.rows)
         return self._scaling
-
-    def _compare_with(self, checksum: Index) -> None:
-        """Compare what is read again with the first pass.
-
-        What is kept apart since then needs no comparing, nor does what is in memory.
-        """
-        if isinstance(self.source, RecutSource):
-            self.source = self.source.checked(checksum, self.rows)
-        elif self.held is None:
-            self.source = ChecksummedSource.over(self.source, checksum, self.rows)
 
     def tell(self, n_features: int) -> None:
         """Tell the reporter of features that were scored."""
@@ -372,12 +355,8 @@ class AbstractReader(ABC):
         if not self.runtime.is_remote:
             if n_bytes <= self.room:
                 return Location.MEMORY
-        elif n_bytes <= HOME_BYTES and wanted_device() is None:  # else the workers have it
-            # So few are scored sooner here, or as soon, as by the cluster.
-            n_here = usable_cores()
-            quick = 2.0 * self.n_samples**2 * n_features <= HOME_FLOPS * n_here
-            if quick or n_here >= self.runtime.n_workers:
-                return Location.HOME
+        elif belong_home(self.n_samples, n_features, n_bytes, self.runtime.n_workers):
+            return Location.HOME
         return Location.STORED if self._scratch_place is None else Location.SCRATCH
 
     @property
@@ -483,10 +462,7 @@ class Reader(AbstractReader):
         place, source = self._scratch_place, self.source
         assert place is not None, "scratch has a place"
         jobs, chunk = self._writing(features, form)
-        try:
-            scratch = SharedScratch(place) if self.runtime.is_remote else LocalScratch(place)
-        except OSError as error:
-            raise UnwritableError(str(error)) from error
+        scratch = scratch_in(place, shared=self.runtime.is_remote)
         try:
             asked = Write(scratch, chunk, form), self.rows
             found = form.covering(self.runtime.map(run, source, jobs, asked))

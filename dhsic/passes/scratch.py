@@ -144,6 +144,14 @@ class SharedScratch(AbstractScratch):
         shutil.rmtree(self.path, ignore_errors=True)
 
 
+def scratch_in(place: Path, *, shared: bool) -> AbstractScratch:
+    """Scratch in `place`, of this process or `shared` with workers."""
+    try:
+        return SharedScratch(place) if shared else LocalScratch(place)
+    except OSError as error:
+        raise UnwritableError(str(error)) from error
+
+
 class ScratchSource(AbstractSurvivors):
     """Survivors in scratch, `chunk` of them in each chunk.
 

@@ -17,12 +17,15 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any, final
 
 import numpy as np
 
 from dhsic._typing import Array, Index
+from dhsic.accelerator import wanted_device
 from dhsic.passes import AbstractPass, Tile
+from dhsic.runtime.threads import usable_cores
 from dhsic.sources import AbstractSource, Block, even_blocks, run_of
 from dhsic.sources.views import ChecksummedSource
 
@@ -34,8 +37,28 @@ LOW_BITS = np.uint32(0x03030303)
 #: Values that are packed or unpacked at a time: they stay in the cache.
 TILE_VALUES = 1 << 19
 
+#: Bytes of survivors, as they are kept, that a cluster may leave to the process that asks.
+HOME_BYTES = 128 << 20
+#: Flops of an exact round for each thread here that take no longer than a cluster takes to answer.
+HOME_FLOPS = 2e9
+
 #: Least and greatest of some values.
 Span = tuple[int, int]
+
+
+class Location(Enum):
+    """Where survivors are kept."""
+
+    MEMORY, HOME, SCRATCH, STORED = "memory", "memory of this process", "scratch", "the store"
+
+
+def belong_home(m: int, n_features: int, n_bytes: int, n_workers: int) -> bool:
+    """Whether so few features are scored sooner here, or as soon, as by a cluster."""
+    if wanted_device() is not None:  # the workers have it
+        return False
+    n_here = usable_cores()
+    quick = 2.0 * m**2 * n_features <= HOME_FLOPS * n_here
+    return n_bytes <= HOME_BYTES and (quick or n_here >= n_workers)
 
 
 @dataclass(frozen=True, slots=True)

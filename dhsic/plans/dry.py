@@ -17,8 +17,8 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.kernels.statistic import AbstractSums
 from dhsic.passes import AbstractPass, AbstractSizedPass, AbstractSum, Cost, Tile
-from dhsic.passes.reader import AbstractReader, Location
-from dhsic.passes.survivors import Form
+from dhsic.passes.reader import AbstractReader
+from dhsic.passes.survivors import Form, Location
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.sources import AbstractSource, Block, even_blocks, group_chunks, regular_edges
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dhsic.cli import main
-from dhsic.passes import reader
+from dhsic.passes import survivors
 
 if __name__ == "__main__":
-    reader.HOME_BYTES = -1
+    survivors.HOME_BYTES = -1
     main(prog_name="dhsic")
