@@ -292,7 +292,7 @@ def test_a_tolerance_that_is_missed_is_told(small, monkeypatch):
 def test_what_is_told_is_so_without_squares(small):
     """Estimated and true part of wrong features, over rounds and data."""
     told, wrong = [], []
-    for seed in range(4):
+    for seed in range(2):
         X, trait = populations(200, 1000, seed)
         rounds = Rounds(X, trait > np.median(trait), may_square=False, fewest=100)
         told += [record["cut_error"] for record in rounds.records]

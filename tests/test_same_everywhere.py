@@ -85,7 +85,7 @@ def cases():
 @pytest.mark.parametrize(("workers", "name", "survivors"), list(cases()), indirect=["workers"])
 def test_same_bits(name, data, workers, on_threads, survivors, monkeypatch, tmp_path):
     if survivors != "come home":
-        monkeypatch.setattr(survivors, "HOME_BYTES", 0)
+        monkeypatch.setattr("dhsic.passes.survivors.HOME_BYTES", 0)
     with DaskRuntime(workers, scratch=tmp_path) as runtime:
         runtime.workers_see_folder = survivors != "have no place"
         there = selected(name, data, runtime=runtime)

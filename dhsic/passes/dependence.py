@@ -128,14 +128,13 @@ class ExactScorer(AbstractScorer):
 
     def measure(self) -> Scaling:
         kernel = self._choices.kernel
-        first = Measure(self._choices.standardize, None if kernel.is_additive else kernel.sums)
-        scaling = self._data.measure(first, self._include)
+        if kernel.is_additive:
+            scaling = self._data.measure(Measure(self._choices.standardize))
+        else:
+            first = Measure(self._choices.standardize, kernel.sums)
+            scaling = self._data.measure(first, self.sum.include)
         self.sum.begin(self._data.alive)
         return scaling
-
-    def _include(self, upper: Float | None) -> None:
-        if upper is not None:
-            self.sum.include(upper)
 
     def resume(
         self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]

@@ -111,7 +111,7 @@ class SourceForward(AbstractRoundDependence):
 
     def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
         """Line 4: the n candidates whose joining leaves the largest HSIC."""
-        question = self._question(sigma)
+        question = self._sum.question(self.choices.kernel, sigma, self._W)
         hsic = question.hsic if S_dagger.size else 0.0
         gains, record = self._gains(question, S, n)
         first, stay = self._largest(sigma, hsic, gains, n)
@@ -209,9 +209,6 @@ class SourceForward(AbstractRoundDependence):
                 check_overflow(self.choices.kernel, self._sum.longest)
         self._inside = S_dagger
 
-    def _question(self, sigma: float) -> AnyQuestion:
-        return self._sum.question(self.choices.kernel, sigma, self._W)
-
     def _engines(self, question: AnyQuestion) -> AdditionEngines:
         choices = self.choices
         return AdditionEngines(question, choices.dtype, choices.by_definition, self._mean_square)
@@ -236,5 +233,6 @@ class SourceForward(AbstractRoundDependence):
 
     def _best_alone(self, sigma: float) -> float:
         """Largest HSIC of one candidate: what a grid is searched by before any is chosen."""
-        gains, _ = self._gains(self._question(sigma), self.candidates, 1, aloud=False)
+        question = self._sum.question(self.choices.kernel, sigma, self._W)
+        gains, _ = self._gains(question, self.candidates, 1, aloud=False)
         return float(gains.max())

@@ -241,7 +241,7 @@ class AbstractReader(ABC):
 
     def values(self, features: Index, dtype: Any = np.float64) -> Array:
         """Standardised values of features, (c, m)."""
-        return self.scores(Values(dtype), self.jobs(features))
+        return np.concatenate(list(self.joined(Values(dtype), self.jobs(features))))
 
     def measure(self, a_pass: AbstractPass, take: Callable[..., object] | None = None) -> Scaling:
         """Run the first pass, over all features: how they are scaled.
