@@ -13,9 +13,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dhsic import datasets, kernels, selectors
-    from dhsic.detached.run import Run, attach
-    from dhsic.detached.submit import submit
+    from dhsic import datasets, detached, kernels, selectors
+    from dhsic.detached import Run, attach
     from dhsic.errors import (
         CheckpointError,
         ClusterError,
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from dhsic.sources.opening import open_source
     from dhsic.structured import rank_kernels, rank_subgraphs, rank_substrings
 
-    select = selectors.select
+    select, submit = selectors.select, detached.submit
     __version__: str
 
 __all__ = [

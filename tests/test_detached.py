@@ -41,7 +41,6 @@ from dhsic.detached.folder import (
 from dhsic.errors import CheckpointError, ClusterError, InputError
 from dhsic.kernels import KernelRidge, Polynomial, RationalQuadratic
 from dhsic.memory import WorkerMemory
-from dhsic.runtime import driving
 from dhsic.runtime.base import Job as Work
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
@@ -285,7 +284,7 @@ def test_a_run_that_waits_for_a_worker_is_cancelled_at_once(client, store, tmp_p
 
 
 def test_a_cluster_without_a_free_worker_says_so(client, store, tmp_path, monkeypatch):
-    monkeypatch.setattr(driving, "WRITING", 0.05)
+    monkeypatch.setattr(driver, "WRITING", 0.05)
     monkeypatch.setattr(driver, "answer", lambda path, sign: time.sleep(0.5))
     with pytest.raises(ClusterError, match=r"was free within 0\.05 s. Submit when other work"):
         submit(store, "sample_trait", checkpoint=tmp_path / "run", client=client)

@@ -166,7 +166,7 @@ def doors(monkeypatch):
         raise ReachedError(request.y, request.covariates, request.rows)
 
     monkeypatch.setattr(SelectionRun, "execute", reach)
-    monkeypatch.setattr(import_module("dhsic.detached.submit"), "send", send)
+    monkeypatch.setattr(import_module("dhsic.detached"), "send", send)
 
 
 def by_command(store, kind, path, role, **options):

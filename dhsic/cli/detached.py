@@ -18,10 +18,10 @@ from dhsic.cli.console import counted, printable, say, seconds, shown, tell
 from dhsic.cli.exits import echo_json
 from dhsic.cli.job import SelectJob
 from dhsic.cli.report import show
+from dhsic.detached import attach as attached
 from dhsic.detached.driver import send
 from dhsic.detached.folder import Folder, Status
 from dhsic.detached.run import Run
-from dhsic.detached.run import attach as attached
 from dhsic.results import check_vacant, save
 from dhsic.selectors.request import Request
 from dhsic.simulation.truth import read_truth

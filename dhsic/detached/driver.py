@@ -7,17 +7,19 @@ whoever listens.
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dhsic.detached.folder import ENDS, Folder, Status, arrays_of, plain_request
 from dhsic.errors import CheckpointError, ClusterError, DhsicError, StoreError
 from dhsic.results import save
+from dhsic.runtime import sealed
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.request import Request
@@ -27,7 +29,17 @@ from dhsic.storage.lock import AbstractLock
 from dhsic.storage.objects import MOMENTARY
 from dhsic.storage.store import AbstractStore, FileStore, LostError, check_place, store_at
 
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
 LOOKS = 0.5  # seconds between looks whether the run shall stop
+RETRIES = 20  # of a driver that lost its connection; deaths of its worker count on the scheduler
+WRITING = 60.0  # seconds that workers may take to answer
+TOLD = 0.5  # seconds in which the state of a driver that has ended is told
+REMEMBERED = 20  # drivers that ended whom a scheduler still knows by the names of their runs
+NAMES = re.compile(r"dhsic-[0-9a-f]{12}")
+#: What a lost scheduler shows in.
+LOST = (OSError, TimeoutError, RuntimeError, CancelledError)
 #: What is told of the record of a round.
 OF_ROUNDS = ("round", "n_features", "n_removed", "n_added", "hsic", "sigma", "engine")
 
@@ -135,18 +147,27 @@ class Driver:
 
 
 def drive(path: str, topic: str) -> None:
-    """Do the run of a folder: the task of a cluster."""
-    from dhsic.runtime.driving import worker_session
+    """Do the run of a folder: the task of a cluster, which takes no thread of its worker."""
+    from distributed import get_worker, worker_client
 
-    folder = Folder(path)
+    from dhsic.runtime.dask import DaskRuntime
+
+    memory, folder = get_worker().memory_manager.memory_limit, Folder(path)
     with (
-        worker_session() as session,
+        worker_client(separate_thread=True) as client,
         folder.driven() as lock,
         folder.clean_scratch() as scratch,
-        closing(session.runtime(scratch)) as runtime,
+        closing(DaskRuntime(client, scratch=scratch)) as runtime,
     ):
-        driver = Driver(folder, lock, partial(session.tell, topic))
-        driver.conduct(runtime, memory=session.memory, is_connected=session.is_connected)
+
+        def tell(event: Mapping[str, Any]) -> None:
+            with suppress(*LOST):
+                client.log_event(topic, dict(event))
+
+        driver = Driver(folder, lock, tell)
+        driver.conduct(
+            runtime, memory=memory, is_connected=lambda: bool(client.status == "running")
+        )
 
 
 def drive_here(folder: Folder, n_threads: int | None) -> None:
@@ -190,7 +211,7 @@ def send(
     InputError, CheckpointError, ClusterError
         As of `dhsic.submit`.
     """
-    from dhsic.runtime import driving
+    from distributed import fire_and_forget
 
     if request is not None:
         arrays_of(request)
@@ -201,8 +222,60 @@ def send(
             _take(folder, request)
         folder.want_stop(wanted=False)
         folder.say(Status("waiting", found.scheduler.address))
-        driving.send(found, name_of(folder.request().id), str(folder.path), drive)
+        name, path = name_of(folder.request().id), str(folder.path)
+        with suppress(KeyError):
+            found.unpublish_dataset(name)
+        _forget(found)
+        key = f"{name}-{secrets.token_hex(4)}"
+        driver = sealed(drive, path, name)
+        future = found.submit(*driver, key=key, pure=False, retries=RETRIES, priority=10)
+        fire_and_forget(future)
+        found.publish_dataset((path, future, time.time()), name=name)
         return found if client is not None or scheduler is None else None
+
+
+def _forget(client: Client) -> None:
+    """Have the scheduler forget drivers that ended, but for the last: name, task and events."""
+    names = [name for name in client.list_datasets() if NAMES.fullmatch(str(name))]
+    if len(names) < REMEMBERED:
+        return
+    ended = []
+    for name in names:
+        with suppress(KeyError, ValueError, *LOST):
+            _, future, sent = client.get_dataset(name)
+            if _state(future) != "pending":
+                ended.append((sent, name))
+    old = [name for _, name in sorted(ended)[: -REMEMBERED + 1]]  # there will be another one
+    for name in old:
+        client.unpublish_dataset(name)
+    with suppress(AttributeError, ValueError, *LOST):  # a scheduler may refuse to run functions
+        client.run_on_scheduler(_silence, old)
+
+
+def _silence(topics: list[str], dask_scheduler: Any) -> None:
+    """Drop the events of topics, on the scheduler, which keeps them for ever."""
+    for topic in topics:
+        dask_scheduler._broker.truncate(topic)
+
+
+def _state(future: Future[Any]) -> str:
+    """State of a future that came from elsewhere: that it has ended is told in a moment."""
+    deadline = time.monotonic() + TOLD
+    while future.status == "pending" and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return str(future.status)
+
+
+def published(client: Client, run: str) -> tuple[str, Future[Any]] | None:
+    """Folder and driver of a run that a cluster knows by this id."""
+    if client.status != "running":
+        return None
+    try:
+        folder, future, _ = client.get_dataset(name_of(run))
+    except (KeyError, *LOST):
+        return None
+    _state(future)
+    return str(folder), future
 
 
 def _take(folder: Folder, request: Request) -> None:
@@ -248,12 +321,10 @@ def introduced(folder: Folder, client: Any, scheduler: str | None, security: Any
 
 def _check_reach(place: AbstractStore, client: Any) -> None:
     """Have every worker read what we write in a place, and write what we read."""
-    from dhsic.runtime import driving
-
     sign, token = f"{MOMENTARY}{secrets.token_hex(8)}", secrets.token_hex(8)
     place.write(f"{sign}/ours", token.encode())
     try:
-        for worker, said in driving.ask_all(client, answer, str(place.path), sign).items():
+        for worker, said in _answers(client, str(place.path), sign).items():
             name, why = said
             if not why and place.read_all([name]) == {name: token.encode()}:
                 continue
@@ -272,6 +343,26 @@ def _check_reach(place: AbstractStore, client: Any) -> None:
             )
     finally:
         place.remove(sign)
+
+
+def _answers(client: Client, path: str, sign: str) -> dict[str, tuple[str, str]]:
+    """What `answer` returns on every worker, by its address; without workers that have left."""
+    from dhsic.runtime.dask import of_each_worker
+
+    asked = of_each_worker(client, f"dhsic-ask-{secrets.token_hex(8)}", answer, path, sign)
+    said, deadline = {}, time.monotonic() + WRITING
+    for worker, future in asked.items():
+        try:
+            said[worker] = future.result(timeout=max(deadline - time.monotonic(), 0.1))
+        except TimeoutError as error:
+            if worker in client.nthreads():
+                raise ClusterError(
+                    f"No worker of {client!r} was free within {WRITING:g} s. Submit when other "
+                    "work on it has ended, or add workers."
+                ) from error
+        except CancelledError:
+            continue
+    return said
 
 
 def answer(path: str, sign: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""`Run`: a run that goes on elsewhere, as seen from here; `attach` finds it again."""
+"""`Run`: a run that goes on elsewhere, as seen from here."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import html
 import time
 from collections.abc import Mapping
 from concurrent.futures import CancelledError
-from os import PathLike
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 import xarray as xr
 
 import dhsic.errors
-from dhsic.detached.driver import drive_here, name_of, send
+from dhsic.detached.driver import LOST, drive_here, name_of, published, send
 from dhsic.detached.folder import ENDS, Folder
 from dhsic.errors import CheckpointError, ClusterError, DhsicError
 from dhsic.results import load
@@ -231,24 +231,23 @@ class Run:
         ClusterError
             There is no cluster to hear from.
         """
-        from dhsic.runtime import driving
-
         client = self._client()
         if client is None:
             raise ClusterError(
                 f"No cluster is there to hear of the run in {self.path}. Pass client= or "
                 "scheduler= to dhsic.attach, or follow the checkpoint: Run.wait(callback=...)."
             )
-        driving.listen(client, name_of(self.id), callback)
+        client.subscribe_topic(name_of(self.id), lambda event: callback(event[1]))
         self._listens = True
+        for _, event in client.get_events(name_of(self.id)) or ():
+            callback(event)  # it may hear one twice
 
     def close(self) -> None:
         """Let go of the cluster; the run goes on."""
-        from dhsic.runtime import driving
-
         client, self._driver = self._client(ask=False), None
         if self._listens and client is not None:
-            driving.unsubscribe(client, name_of(self.id))
+            with suppress(ValueError, *LOST):
+                client.unsubscribe_topic(name_of(self.id))
             self._listens = False
         if self._made is not None:
             self._made.close()
@@ -257,8 +256,6 @@ class Run:
 
     def _client(self, *, ask: bool = True) -> Any:
         """The client we have; else one of the scheduler that the run was sent to, if it answers."""
-        from dhsic.runtime import driving
-
         known = self._given or self._made
         if known is not None and known.status != "closed":
             return known
@@ -266,18 +263,16 @@ class Run:
         if not ask or address is None or time.monotonic() - self._asked < AGAIN:
             return None
         self._asked = time.monotonic()
-        self._made = driving.reach(address, ANSWER, self._security)
+        self._made = reached(address, self._security)
         return self._made
 
     def _is_known(self) -> bool:
         """Whether a cluster still means to work on the run."""
-        from dhsic.runtime import driving
-
         client = self._client()
         if client is None or client.status != "running":
             return False
         if self._driver is None:
-            found = driving.published(client, name_of(self.id))
+            found = published(client, self.id)
             self._driver = None if found is None else found[1]
         return self._driver is not None and self._driver.status == "pending"
 
@@ -339,66 +334,11 @@ class Run:
         return f"<table>{rows}</table>"
 
 
-def attach(
-    checkpoint: str | PathLike[str],
-    *,
-    client: Any = None,
-    scheduler: str | None = None,
-    security: Any = None,
-) -> Run:
-    """Find a run again, from any process that sees its checkpoint.
+def reached(scheduler: str, security: Any) -> Any:
+    """Client of the scheduler at an address; None where none answers."""
+    from dhsic.runtime.dask import client_at
 
-    Parameters
-    ----------
-    checkpoint : path, URL or str
-        What was given as ``checkpoint=``; or `Run.id`, with a cluster that knows it.
-    client : distributed.Client, optional
-        Cluster to ask; none is needed to read how far the run is, and its result.
-    scheduler : str, optional
-        Address of it where no `client` is given.
-    security : distributed.Security, optional
-        Certificates for `scheduler`; those of Dask's configuration by default.
-
-    Returns
-    -------
-    Run
-
-    Raises
-    ------
-    CheckpointError
-        There is no such run.
-    """
-    folder = Folder(checkpoint)
-    if not folder.store.is_there():
-        known = _folder_of(str(checkpoint), client, scheduler, security)
-        folder = folder if known is None else Folder(known)
-    if folder.is_detached:
-        return Run(folder, client=client, scheduler=scheduler, security=security)
-    if Checkpoint(folder.path).is_begun():
-        raise CheckpointError(
-            f"{checkpoint} keeps a run that was not left to a cluster: it goes on in the process "
-            "that began it, or not at all. Where it has stopped, the same call with this "
-            "checkpoint goes on, and so does `dhsic resume`."
-        )
-    why = "keeps no run that was submitted" if folder.store.is_there() else "is no folder"
-    raise CheckpointError(
-        f"{checkpoint} {why}. Pass the folder given as checkpoint= where it was begun; or the "
-        "id of a run, with scheduler= (or client=) of the cluster that it is on."
-    )
-
-
-def _folder_of(run: str, client: Any, scheduler: str | None, security: Any) -> str | None:
-    """Folder of a run that a cluster, where there is one, knows by its id."""
-    from dhsic.runtime import driving
-
-    asked = client
-    if asked is None and scheduler is not None:
-        asked = driving.reach(scheduler, ANSWER, security)
-    if asked is None:
-        return None
     try:
-        found = driving.published(asked, name_of(run))
-    finally:
-        if asked is not client:
-            asked.close()
-    return None if found is None else found[0]
+        return client_at(scheduler, ANSWER, security)
+    except ClusterError:
+        return None

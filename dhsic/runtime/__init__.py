@@ -1,13 +1,33 @@
-"""Which runtime a run uses when its caller does not say."""
+"""Which runtime a run uses when its caller does not say; what goes through a scheduler.
+
+A scheduler unpickles what it passes on, and keeps for good what it imported for that. So it is
+given `call` and bytes, and nothing here imports more than it takes to say no.
+"""
 
 from __future__ import annotations
 
+import pickle
 import sys
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 from dhsic.errors import ClusterError, InputError
-from dhsic.runtime.base import AbstractRuntime
-from dhsic.runtime.threads import Threads
+
+if TYPE_CHECKING:
+    from dhsic.runtime.base import AbstractRuntime
+
+
+def sealed(function: Callable[..., Any], *given: Any) -> tuple[Callable[..., Any], bytes]:
+    """What a cluster is asked, for `Client.submit`: a function, and what it is given first."""
+    import cloudpickle  # type: ignore[import-untyped]  # no stubs
+
+    return call, cloudpickle.dumps((function, given), protocol=5)
+
+
+def call(seal: bytes, *more: Any) -> Any:
+    """Do what was sealed, on a worker, where it is unpickled and imported."""
+    function, given = pickle.loads(seal)
+    return function(*given, *more)
 
 
 def choose_runtime(
@@ -31,6 +51,9 @@ def choose_runtime(
     n_threads : int, optional
         Threads of ``"threads"``.
     """
+    from dhsic.runtime.base import AbstractRuntime
+    from dhsic.runtime.threads import Threads
+
     on_dask = client is not None or scheduler is not None
     if isinstance(runtime, AbstractRuntime):
         return runtime

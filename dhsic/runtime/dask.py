@@ -14,7 +14,7 @@ import tempfile
 import time
 import warnings
 import weakref
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
@@ -27,8 +27,9 @@ from distributed.comm.addressing import resolve_address
 
 from dhsic.errors import ClusterError, MemoryBudgetError
 from dhsic.memory import PROCESS_BYTES, WorkerMemory, human
+from dhsic.runtime import sealed
 from dhsic.runtime.base import AbstractRuntime, Job, Task
-from dhsic.runtime.mapping import Map, Watch, silent
+from dhsic.runtime.mapping import Map, silent
 from dhsic.runtime.worker import Broadcast, greet, hold, other_versions, versions
 from dhsic.sources import AbstractSource
 
@@ -36,6 +37,7 @@ CLIENT_BYTES = 64 * 2**20  # data of this process that may travel to workers, on
 #: What shows that a scheduler does not answer.
 UNREACHABLE = (OSError, RuntimeError, ValueError)
 CONNECT = 15.0  # seconds that a scheduler may take to answer at first
+AVOIDED = 60.0  # seconds for which a worker that held a job up gets no other
 
 
 class DaskRuntime(AbstractRuntime):
@@ -83,7 +85,7 @@ class DaskRuntime(AbstractRuntime):
     ) -> None:
         self.client = connect(client, scheduler, min(timeout, CONNECT), security)
         self._security = security
-        self.watch = Watch()
+        self._avoided: dict[str, float] = {}  # workers, and until when
         self.token = secrets.token_hex(4)
         self.folder = Path(tempfile.mkdtemp(prefix=f"dhsic-{self.token}-", dir=scratch))
         self._finalizer = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
@@ -146,7 +148,7 @@ class DaskRuntime(AbstractRuntime):
         threads: dict[str, int] = self.client.nthreads()
         if not threads:
             # An adaptive cluster starts workers for work alone.
-            call = self.client.submit(hold, b"", key=self.unique("call"), pure=False)
+            call = self.client.submit(*sealed(hold), b"", key=self.unique("call"), pure=False)
             self.client.wait_for_workers(1, max(deadline - time.monotonic(), 0.1))
             threads = self.client.nthreads()
             call.release()
@@ -179,10 +181,21 @@ class DaskRuntime(AbstractRuntime):
 
     def workers_for(self, failed_on: Collection[str]) -> list[str] | None:
         """Workers to which a job may go that failed on some; None for all of them."""
-        if not failed_on and not self.watch.avoided:
+        avoided = self.avoided
+        if not failed_on and not avoided:
             return None
         left = sorted(set(self.workers()) - set(failed_on))
-        return self.watch.others(left) or left or None
+        return [worker for worker in left if worker not in avoided] or left or None
+
+    def avoid(self, workers: Iterable[str]) -> None:
+        """Give no job to these for a while: they held one up."""
+        self._avoided |= dict.fromkeys(workers, time.monotonic() + AVOIDED)
+
+    @property
+    def avoided(self) -> set[str]:
+        """Workers to be avoided now."""
+        now = time.monotonic()
+        return {worker for worker, until in self._avoided.items() if until > now}
 
     def workers_of(self, *futures: Future[Any]) -> set[str]:
         """Workers that run these or hold their results, as far as the scheduler answers."""
@@ -202,14 +215,9 @@ class DaskRuntime(AbstractRuntime):
         """Check every worker's versions; return whether all of them read our folder."""
         sign = self.folder / "sign.txt"
         sign.write_text(self.token)
-        futures = {
-            worker: self.client.submit(
-                greet, str(sign), workers=[worker], key=self.unique("greet"), pure=False
-            )
-            for worker in self.client.nthreads()
-        }
         ours, seen = versions(), []
-        for worker, future in futures.items():
+        asked = of_each_worker(self.client, self.unique("greet"), greet, str(sign))
+        for worker, future in asked.items():
             try:
                 theirs, read = future.result(timeout=self._timeout)
             except (CancelledError, TimeoutError):  # it left, or is busy: every task checks again
@@ -266,7 +274,8 @@ class DaskRuntime(AbstractRuntime):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
             key = self.unique("state")
-            return self.client.submit(hold, data, key=key, pure=False, workers=self.workers_for(()))
+            where = self.workers_for(())
+            return self.client.submit(*sealed(hold), data, key=key, pure=False, workers=where)
 
     def unique(self, name: str) -> str:
         """Return a key that nothing else on the cluster has."""
@@ -277,6 +286,18 @@ class DaskRuntime(AbstractRuntime):
         self._source = None
         if self._scheduler is not None:
             self.client.close()
+
+
+def of_each_worker(
+    client: Client, key: str, function: Callable[..., Any], *given: Any
+) -> dict[str, Future[Any]]:
+    """What a function will have returned on every worker, by its address."""
+    return {
+        worker: client.submit(
+            *sealed(function, *given), workers=[worker], key=f"{key}-{i}", pure=False, priority=10
+        )
+        for i, worker in enumerate(client.nthreads())
+    }
 
 
 def connect(

@@ -3,7 +3,7 @@
 What can happen to a job, and what is done about it:
 
 - its worker dies, the scheduler restarts, its result is lost: it runs again, `ATTEMPTS` times;
-- it takes far longer than others did: a copy of it runs on another worker (`Watch`);
+- it takes far longer than others did: a copy of it runs on another worker (`DaskRuntime.avoid`);
 - its task fails: an error that dhsic raised on purpose is raised at once, any other is tried on
   other workers first, and raised as it was at first if it comes again there;
 - workers die of it one after the other, or have no memory for it: it runs alone, in halves if its
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,6 +33,7 @@ from dask.base import annotate
 from distributed import CancelledError, Future, KilledWorker
 
 from dhsic.errors import ClusterError, DhsicError
+from dhsic.runtime import sealed
 from dhsic.runtime.base import Job, Task
 from dhsic.runtime.worker import WHERE, Broadcast, StateUnreachableError, fetched, run, versions
 from dhsic.sources import AbstractSource
@@ -49,7 +50,6 @@ RECOUNT = 2.0  # seconds between counts of the workers while jobs are handed in
 TIMES_MEDIAN = 4.0  # a job that takes so many times as long as others did is late
 KNOWN = 3  # others that must have ended for that
 NEVER_BEFORE = 10.0  # seconds before which no job is late: copies of short jobs cost more
-AVOIDED = 60.0  # seconds for which a worker that held a job up gets no other
 SILENT = 5.0  # seconds behind the others after which a worker does not answer
 ENDED = ("finished", "error", "cancelled")  # the first that is found counts
 
@@ -137,36 +137,6 @@ def silent(last_seen: Mapping[str, float]) -> set[str]:
     return {worker for worker, seen in last_seen.items() if seen < newest - SILENT}
 
 
-class Watch:
-    """Workers that are avoided, each for a while.
-
-    Examples
-    --------
-    >>> watch = Watch()
-    >>> watch.avoid(["tcp://a"])
-    >>> watch.others(["tcp://a", "tcp://b"])
-    ['tcp://b']
-    """
-
-    def __init__(self) -> None:
-        self._until: dict[str, float] = {}
-
-    def avoid(self, workers: Iterable[str]) -> None:
-        """These workers held a job up."""
-        self._until |= dict.fromkeys(workers, time.monotonic() + AVOIDED)
-
-    @property
-    def avoided(self) -> set[str]:
-        """Workers to be avoided now."""
-        now = time.monotonic()
-        return {worker for worker, until in self._until.items() if until > now}
-
-    def others(self, workers: Iterable[str]) -> list[str]:
-        """Those of the workers that are not to be avoided."""
-        avoided = self.avoided
-        return [worker for worker in workers if worker not in avoided]
-
-
 class Map:
     """A map in flight: `sent` and `state` are the source and the state as workers get them.
 
@@ -225,19 +195,14 @@ class Map:
         pieces = () if lazy is None else runtime.client.compute(list(lazy))
         source, source_bytes = self._sent.arguments()
         state, state_bytes = self._state.arguments()
+        shelf = (str(runtime.folder), self._key) if runtime.workers_see_folder else None
         flight.n_submitted += 1
         n = flight.n_submitted  # a key that was used keeps its old task on the scheduler
         with annotate(dhsic=self._description(flight), span=runtime.span):
             future = runtime.client.submit(
-                run,
-                self._task,
-                flight.job,
-                versions(),
-                source,
-                state,
+                *sealed(run, self._task, flight.job, versions(), source, state, shelf),
                 source_bytes,
                 state_bytes,
-                (str(runtime.folder), self._key) if runtime.workers_see_folder else None,
                 *pieces,
                 key=flight.key if n == 1 else f"{flight.key}-{n}",
                 pure=False,
@@ -347,7 +312,7 @@ class Map:
             if future.status == "error":  # the task's own
                 raise
             runtime = self._runtime  # do not wait for worker-ttl
-            runtime.watch.avoid(runtime.workers_of(future) | runtime.silent_workers())
+            runtime.avoid(runtime.workers_of(future) | runtime.silent_workers())
             raise CancelledError("its worker does not answer") from error
 
     def _look_after(self, flight: Flight) -> None:
@@ -355,12 +320,12 @@ class Map:
         runtime = self._runtime
         flight.since = time.monotonic()
         silent, its_own = runtime.silent_workers(), runtime.workers_of(*flight.copies)
-        runtime.watch.avoid(silent)
+        runtime.avoid(silent)
         if len(self._took) >= KNOWN:
-            runtime.watch.avoid(its_own)
+            runtime.avoid(its_own)
         elif its_own and not its_own <= silent:
             return  # jobs of this map may well take that long
-        if runtime.watch.others(runtime.workers()):
+        if set(runtime.workers()) - runtime.avoided:
             for broadcast in (self._sent, self._state):  # who has its bytes may be who hangs
                 broadcast.renew()
             self._submit(flight)

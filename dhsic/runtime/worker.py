@@ -24,7 +24,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache, wraps
+from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -201,6 +201,7 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT_BYTES = -1, -3, 64 << 20
 WHERE = "dhsic_worker"
 
 
+@cache  # of every task
 def versions() -> dict[str, str]:
     """Return the versions on which the last bit of a score depends."""
     return {"dhsic": version("dhsic"), "numpy": np.__version__}
@@ -243,44 +244,36 @@ def keep_pages() -> None:
             libc.mallopt(parameter, size)
 
 
-def _telling_where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Have an error tell on which worker it was raised, so that another one can be tried."""
-
-    @wraps(function)
-    def called(*given: Any) -> Any:
-        try:
-            return function(*given)
-        except Exception as error:
-            with contextlib.suppress(AttributeError):  # a class with slots
-                setattr(error, WHERE, get_worker().address)
-            raise
-
-    return called
-
-
-@_telling_where
 def run(
     task: Task,
     job: Job,
     expected: dict[str, str],
     source: Parcel,
     state: Parcel,
+    shelf: tuple[str, str] | None,
     source_bytes: bytes | None,
     state_bytes: bytes | None,
-    shelf: tuple[str, str] | None,
     *pieces: Any,
 ) -> Any:
     """Run one job; `pieces` are the blocks of a source that is itself a graph on the cluster.
 
     A large result is left on the `shelf` (folder, label), if there is one that the client sees, and
-    returned as a parcel: through the scheduler it would be copied four times.
+    returned as a parcel: through the scheduler it would be copied four times. An error tells on
+    which worker it was raised, so that another one can be tried.
     """
     keep_pages()
-    if versions() != expected:  # this worker joined after the check at the start
-        raise ClusterError(other_versions("A worker that joined the run", versions(), expected))
-    opened = receive(source, source_bytes)
-    if pieces:
-        opened = opened.with_pieces(job.blocks, pieces)
-    with single_blas_thread():
-        result = task(opened, job, receive(state, state_bytes))
-    return result if shelf is None else shelved(result, Path(shelf[0]), shelf[1])
+    try:
+        if versions() != expected:  # this worker joined after the check at the start
+            raise ClusterError(  # noqa: TRY301  # it was raised here, too
+                other_versions("A worker that joined the run", versions(), expected)
+            )
+        opened = receive(source, source_bytes)
+        if pieces:
+            opened = opened.with_pieces(job.blocks, pieces)
+        with single_blas_thread():
+            result = task(opened, job, receive(state, state_bytes))
+        return result if shelf is None else shelved(result, Path(shelf[0]), shelf[1])
+    except Exception as error:
+        with contextlib.suppress(AttributeError):  # a class with slots
+            setattr(error, WHERE, get_worker().address)
+        raise
