@@ -2,8 +2,8 @@
 
 What a run leaves out is counted in attributes of the result, each a whole number: `LEFT_OUT` names
 them all and says what each counts. Code that leaves out something more gives it a name there, and
-its count to `to_dataset`, by way of `_counted` if a source or a run knows it; who knows it later,
-as the command line does of labels, assigns the attribute.
+its count to `_attributes` if a source or a run knows it; who knows it later, as the command line
+does of labels, assigns the attribute.
 """
 
 from __future__ import annotations
@@ -120,35 +120,17 @@ LEFT_OUT = {
 
 @dataclass(frozen=True)
 class Order:
-    """An order of the features that vary, and how it came about.
+    """An order of the features that vary, and how it came about."""
 
-    Attributes
-    ----------
-    features : (s,) int64
-        The least relevant first.
-    scores : (s,) float64
-        Aligned with `features`; what a score means, the method says.
-    rounds : (s,) int64
-        Aligned with `features`: the round (from 1) that gave each its place.
-    history : tuple of mappings
-        One record per round, plain numbers and strings.
-    placed : {"removed", "added", "weighted", "scored"}
-        What a round does with features.
-    meaning : str
-        What scores are, where that follows neither from `placed` nor from HSIC.
-    sizes : (g,) int64, optional
-        Features of each candidate, the least relevant first, where candidates are groups.
-    extra : mapping
-        More columns for the result, name to (values of all d features, what they are).
-    """
-
-    features: Index
-    scores: Float
-    rounds: Index
-    history: tuple[Mapping[str, Any], ...]
-    placed: str = "removed"
-    meaning: str = ""
+    features: Index  # (s,), the least relevant first
+    scores: Float  # (s,), of `features`; what a score means, the method says
+    rounds: Index  # (s,), of `features`: the round (from 1) that gave each its place
+    history: tuple[Mapping[str, Any], ...]  # a record per round, plain numbers and strings
+    placed: str = "removed"  # what a round does with features: or "added", "weighted", "scored"
+    meaning: str = ""  # what scores are, where that follows neither from `placed` nor from HSIC
+    #: Features of each candidate, (g,), the least relevant first, where candidates are groups.
     sizes: Index | None = None
+    #: More columns for the result, name to (values of all d features, what they are).
     extra: Mapping[str, tuple[Array, str]] = field(default_factory=dict)
 
     def n_features(self, n_candidates: int) -> int:
@@ -227,7 +209,11 @@ def to_dataset(outcome: Outcome, n_selected: int) -> xr.Dataset:
     for key, values in _history(outcome).items():
         name = f"round_{key}"
         data[name] = ("rounds", values, {"long_name": said.get(name, key)})
-    return xr.Dataset(data, coords=_coords(outcome), attrs=_attributes(outcome, n_selected))
+    coords = {k: ("features", v) for k, v in outcome.source.feature_coords().items()}
+    names = outcome.source.feature_names()
+    if names is not None:
+        coords["feature"] = ("features", np.asarray(names, dtype=object))
+    return xr.Dataset(data, coords=coords, attrs=_attributes(outcome, n_selected))
 
 
 def _means(outcome: Outcome) -> dict[str, Array]:
@@ -250,45 +236,33 @@ def _history(outcome: Outcome) -> dict[str, Array]:
     return out
 
 
-def _coords(outcome: Outcome) -> dict[str, Any]:
-    names = outcome.source.feature_names()
-    coords = {k: ("features", v) for k, v in outcome.source.feature_coords().items()}
-    if names is not None:
-        coords["feature"] = ("features", np.asarray(names, dtype=object))
-    return coords
-
-
 def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
-    n_features = int(outcome.scaling.constant.size)
+    scaling, source = outcome.scaling, outcome.source
+    n_features = int(scaling.constant.size)
+    counted = {
+        "n_features_filtered": int(source.n_features_filtered),
+        "n_values_coded": sum(found.n for found in outcome.values.codes.values()),
+        "n_constant": int(scaling.constant.sum()),
+        "n_wholly_missing": int((scaling.n_missing == outcome.n_samples).sum()),
+    }
     return {
-        "source": f"dhsic-{version('dhsic')}",
+        "source": f"dhsic-{_installed()['dhsic']}",
         "dhsic_format": FORMAT,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "n_samples": outcome.n_samples,
         "n_features": n_features,
         "n_selected": int(min(n_selected, n_features)),
-        **left_out(_counted(outcome)),
-        "n_missing_values": int(outcome.scaling.n_missing.sum()),
-        "n_features_with_missing": int((outcome.scaling.n_missing > 0).sum()),
+        **left_out(counted),
+        "n_missing_values": int(scaling.n_missing.sum()),
+        "n_features_with_missing": int((scaling.n_missing > 0).sum()),
         "label_kernel_used": outcome.label_kernel,
         "n_targets": outcome.n_targets,
         "values": str(outcome.values),
         "runtime": outcome.runtime,
         "promised_bytes": outcome.promise.total,
-        "fingerprint": outcome.source.fingerprint(),
+        "fingerprint": source.fingerprint(),
         "parameters": json.dumps(outcome.parameters),
         "versions": json.dumps(versions()),
-    }
-
-
-def _counted(outcome: Outcome) -> dict[str, int]:
-    """What the run and its source left out, by the names of `LEFT_OUT`."""
-    scaling = outcome.scaling
-    return {
-        "n_features_filtered": int(outcome.source.n_features_filtered),
-        "n_values_coded": sum(found.n for found in outcome.values.codes.values()),
-        "n_constant": int(scaling.constant.sum()),
-        "n_wholly_missing": int((scaling.n_missing == outcome.n_samples).sum()),
     }
 
 
@@ -318,7 +292,6 @@ def selected_features(result: Any) -> xr.Dataset:
 
 
 def _as_result(given: Any) -> xr.Dataset:
-    """A result, or that of a selector."""
     result = getattr(given, "result_", given)
     if not (isinstance(result, xr.Dataset) and "rank" in result and "selected" in result):
         raise InputError(
@@ -376,7 +349,6 @@ def _save_at(result: xr.Dataset, url: str) -> None:
 
 
 def _write(result: xr.Dataset, store: Any) -> None:
-    """Write a result into a Zarr store."""
     group = zarr.open_group(store, mode="w", zarr_format=3, attributes=dict(result.attrs))
     for name, variable in result.variables.items():
         values = variable.to_numpy()
@@ -393,13 +365,7 @@ def _write(result: xr.Dataset, store: Any) -> None:
 
 
 def check_vacant(path: str | PathLike[str], *, overwrite: bool) -> None:
-    """Refuse to write a result where something is, unless it is one to overwrite, or in no format.
-
-    Raises
-    ------
-    InputError
-        Something is there, or there is no such format.
-    """
+    """Refuse to write a result where something is, unless to overwrite it, or in no format."""
     is_table, is_there = bool(tables.check_suffix(path)), exists(path)
     if not (is_table or is_url(path)):
         check_free(as_path(path), overwrite=overwrite)
@@ -474,7 +440,6 @@ def load(path: str | PathLike[str]) -> xr.Dataset:
 
 
 def _variable(array: zarr.Array[Any]) -> xr.Variable:
-    """An array of a result, read."""
     values = read_array(array)
     dims = [str(dim) for dim in dimension_names(array) or ()]
     if len(dims) != values.ndim:

@@ -67,13 +67,7 @@ Columns = dict[str, Array]
 
 
 def columns(result: xr.Dataset, which: Index | None = None) -> Columns:
-    """Columns of some features of a result, by name.
-
-    Parameters
-    ----------
-    which : (k,) int array, optional
-        Positions in the result; all by default.
-    """
+    """Columns of a result, by name; of the features at positions `which`, (k,), or of all."""
     d = result.sizes["features"]
     along = slice(None) if which is None else which
     # What `dhsic.selected_features` returns says where its features are in the data.
@@ -219,13 +213,7 @@ def table_suffix(path: str | PathLike[str]) -> str:
 
 
 def check_suffix(path: str | PathLike[str]) -> str:
-    """Suffix of a table, "" for a Zarr store; refuse what is neither.
-
-    Raises
-    ------
-    InputError
-        Results are not written in that format, or not without a package that is not installed.
-    """
+    """Suffix of a table, "" for a Zarr store; refuse what is neither, or lacks its package."""
     suffix = table_suffix(path)
     other = PurePosixPath(fspath(path)).suffix
     if not suffix and other.lower() not in ZARR:

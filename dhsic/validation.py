@@ -25,13 +25,7 @@ Constraint = Callable[[str, Any], object]
 
 
 def as_array(given: Any, what: str) -> Array:
-    """NumPy array of what a caller passed as `what`.
-
-    Raises
-    ------
-    InputError
-        Sparse or masked, a scalar, ragged, or nothing that NumPy takes for an array.
-    """
+    """NumPy array of what a caller passed as `what`; anything else is refused."""
     refuse_lossy(given, what)
     try:
         array = np.asarray(given)
@@ -66,13 +60,7 @@ def beyond_float(values: Array) -> Mask:
 
 
 def refuse_wide(given: Any, what: str) -> None:
-    """Refuse integers of which float64 would lose digits, of Python too.
-
-    Raises
-    ------
-    InputError
-        There are some; the message says where.
-    """
+    """Refuse integers of which float64 would lose digits, of Python too."""
     array = np.asarray(given)
     wide = beyond_float(array)
     if array.dtype.kind == "O":
@@ -125,13 +113,7 @@ def refuse_lossy(given: Any, what: str) -> None:
 
 
 def as_numbers(given: Any, what: str) -> Array:
-    """NumPy array of real, finite numbers, float64.
-
-    Raises
-    ------
-    InputError
-        As of `as_array`; text, dates, complex numbers; NaN, infinite or huge values.
-    """
+    """NumPy array of real, finite numbers, float64; anything else is refused."""
     array = as_array(given, what)
     if array.dtype.kind not in "biufO":
         refuse_dtype(array.dtype, what)

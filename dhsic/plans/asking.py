@@ -129,13 +129,12 @@ def plan_of(
 ) -> Plan:
     """Plan of a request on a runtime; `worker_memory`, `rates` and errors as of `plan`."""
     run = request.new_run(runtime)
-    run.selector.check()
     if worker_memory is not None and not runtime.is_remote:
         most = run.selector.memory
         run = run.asked(memory=worker_memory if most is None else min(most, worker_memory))
-    m = run.n_samples
-    run.selector.check_samples(run)
-    is_remote = run.runtime.is_remote
+    m, is_remote = run.n_samples, run.runtime.is_remote
+    limits = WorkerMemory(worker_memory, said_by="worker_memory=") if is_remote else None
+    promise, budget = run.promised(limits)
     if is_remote:
         _check_reach(run)
     values = "not looked at, as rates were given"
@@ -143,14 +142,10 @@ def plan_of(
         with Threads() as here:
             run = run.looked(here, whole=run.source.n_features * m <= LOOKED_AT)
         values = run.values_told()
-    promise, budget = run.selector.fitted(run)
-    limits = WorkerMemory(worker_memory, said_by="worker_memory=") if is_remote else None
-    budget, smaller = run.room_on_workers(limits, budget), run.selector.smaller(run)
-    promise.check(run.selector.memory, smaller)
     work, worker = work_of(run, budget), None
     if limits is not None:
         worker = run.on_worker(limits, 0 if work is None else work.state_bytes)
-        worker.check_worker(limits, smaller)
+        worker.check_worker(limits, run.selector.smaller(run))
     speed = Rates.measured(run.source, m) if rates is None else Rates.of(rates)
     assumed = [] if work is None else [*work.assumed]
     if run.selector.stability:

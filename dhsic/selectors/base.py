@@ -227,14 +227,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             ) from error
 
     def check(self) -> None:
-        """Refuse parameters that cannot be, before any work.
-
-        Raises
-        ------
-        InputError
-            The message says what to pass; `InputError.parameter` is the one it is about, where it
-            is one.
-        """
+        """Refuse parameters that cannot be; `InputError.parameter` is the one, where it is one."""
         for name, value in self.get_params(deep=False).items():
             try:
                 if name in self._constraints:
@@ -284,10 +277,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     @abstractmethod
     def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
-        """Memory that a run will need at most, and bytes of it for survivors.
-
-        None are as many as are of use.
-        """
+        """Memory needed at most, and bytes of it for survivors, None for as many as are of use."""
 
     @abstractmethod
     def rank(

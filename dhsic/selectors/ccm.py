@@ -65,24 +65,13 @@ REACH = 0.5
 
 @dataclass(frozen=True)
 class AbstractConditional(ABC):
-    """Q in one of its forms, from solutions of systems with G_w.
+    """Q in one of its forms, from solutions of systems with G_w."""
 
-    Attributes
-    ----------
-    centring : callable
-        From weights to G_w.
-    Y : (m, k) float64
-        Centred.
-    ridge : float
-        ``n eps``.
-    price, budget : float
-        Lambda_1 and b of ``+ lambda_1 (1'w - b)`` (CCM eq. 18), the budget as a price: b, the
-        features wanted, moves the value and nothing else. Without a price the budget is hard.
-    """
-
-    centring: Centring
-    Y: Float
-    ridge: float
+    centring: Centring  # from weights to G_w
+    Y: Float  # (m, k), centred
+    ridge: float  # n eps
+    #: Lambda_1 and b of ``+ lambda_1 (1'w - b)`` (CCM eq. 18), the budget as a price: b, the
+    #: features wanted, moves the value and nothing else. Without a price the budget is hard.
     price: float = field(default=0.0, kw_only=True)
     budget: float = field(default=0.0, kw_only=True)
 
@@ -123,15 +112,9 @@ class WithInverse(AbstractConditional):
 
 @dataclass(frozen=True)
 class WithoutInverse(AbstractConditional):
-    """Eq. 19 at the alpha that is best for w.
+    """Eq. 19 at the alpha that is best for w."""
 
-    Attributes
-    ----------
-    strictness : float
-        Lambda_2.
-    """
-
-    strictness: float
+    strictness: float  # lambda_2
 
     def solved(self, G: AbstractCentred) -> tuple[float, Float, Float]:
         """The derivative is that at a fixed alpha, ``2 lambda_2 <R, dG_w alpha>``."""
@@ -165,26 +148,14 @@ class WithoutInverse(AbstractConditional):
 
 @dataclass(frozen=True)
 class Minimisation(AbstractWeighting):
-    """Spectral projected gradient on an objective, which may be over less data in the end.
-
-    Attributes
-    ----------
-    data : WeightedData
-        What the objective is over.
-    objective : AbstractConditional
-        What is minimised.
-    region : Region
-        Where.
-    is_sparse : bool
-        Weights of 0 stay 0, where K is a function of their squares: such features need be read no
-        more.
-    """
+    """Spectral projected gradient on an objective, which may be over less data in the end."""
 
     state: ClassVar = DescentState
 
     data: WeightedData
     objective: AbstractConditional
     region: Region
+    #: Weights of 0 stay 0, where K is a function of their squares: such features are read no more.
     is_sparse: bool
 
     def begin(self, w: Float) -> DescentState:

@@ -12,7 +12,6 @@ import warnings
 from abc import abstractmethod
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -118,25 +117,25 @@ class DescentSelector(Selector):
         return "use fewer samples"
 
     def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
-        stored = run.n_samples * run.source.n_features * np.dtype(run.source.dtype).itemsize
-        return fitted(partial(self._promised, run, stored), COMPACT_BYTES, stored, self.memory)
-
-    def _promised(self, run: SelectionRun, stored: int, budget: int) -> MemoryEstimate:
-        """Memory at most, with `budget` bytes for features."""
         m, (n_bases, n_directions) = run.n_samples, self._sizes()
+        stored = m * run.source.n_features * np.dtype(run.source.dtype).itemsize
         n_here, some = run.runtime.n_here, min(m, MEDIAN_SAMPLES)
         summed = Projections(0, n_directions) if n_directions else Sum(InnerProducts())
         cost, block = summed.cost(m), block_bytes(run.source, m)
         of_median = (MEDIAN + n_here + 2) * 8 * some * some
-        return MemoryEstimate(
-            process=resident_bytes(),
-            squares=of_median if n_directions else square_bytes(m, n_bases),
-            # Once more in all for those of weight above 0.
-            survivors=0 if run.runtime.is_remote else 2 * min(stored, budget),
-            vectors=VECTORS * 8 * run.source.n_features,
-            landmarks=OF_FEATURES * 8 * n_directions * m,
-            **task_bytes(n_here, block, cost.tile, cost.result),
-        )
+
+        def promised(budget: int) -> MemoryEstimate:
+            return MemoryEstimate(
+                process=resident_bytes(),
+                squares=of_median if n_directions else square_bytes(m, n_bases),
+                # Once more in all for those of weight above 0.
+                survivors=0 if run.runtime.is_remote else 2 * min(stored, budget),
+                vectors=VECTORS * 8 * run.source.n_features,
+                landmarks=OF_FEATURES * 8 * n_directions * m,
+                **task_bytes(n_here, block, cost.tile, cost.result),
+            )
+
+        return fitted(promised, COMPACT_BYTES, stored, self.memory)
 
     def rank(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
@@ -158,12 +157,10 @@ class DescentSelector(Selector):
             data.reporter = journal.progress
             journal.progress.expect(self.max_iterations * data.features.size)
             done = journal.begin(data.features, scaling)
-            resumed = done.round > 0
-            at = (
-                method.state.restored(done.round, journal.arrays)
-                if resumed
-                else method.begin(start)
-            )
+            if done.round:
+                at = method.state.restored(done.round, journal.arrays)
+            else:
+                at = method.begin(start)
             nothing, before = np.empty(0), 0
             n_left = max(0, self.max_iterations - done.round)
             for at in islice(method.steps(at, self.tolerance), n_left):  # noqa: B020  # from the last

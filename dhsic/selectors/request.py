@@ -129,56 +129,28 @@ class Request:
     `Request.of` makes one of what users hand over, matching rows by the names of samples; who has
     matched them otherwise, as the command line does by its tables, makes it with the arrays.
     Then `run` does the selection and returns its result; `new_run` is the run that would be done,
-    for its plan or its identity; `open` gives the data alone.
-
-    Attributes
-    ----------
-    selector : Selector
-        Method and parameters, with ``n_features_to_select``, ``stability``, ``checkpoint``,
-        ``progress`` and ``memory``; its ``runtime`` counts where `run` is given none.
-    data : path, URL, array, dataset or AbstractSource
-        As of `dhsic.open_source`; a path or URL where the request is to be kept.
-    n_samples : int, optional
-        Samples of the data, those that do not take part included.
-    variable, sample_dim, missing_code, missing_chunks, pass_only
-        As of `dhsic.open_source`.
-    y : (m,) or (m, t) array, optional
-        Labels, one a sample that takes part; None where the data are their own.
-    covariates : (m, q) array, optional
-        As of `Selector.fit`.
-    rows : (m,) int64, optional
-        Samples of the data that take part; all by default.
-    groups : Groups, optional
-        Of the features.
-    attributes : mapping
-        More attributes of the result.
-    job : mapping
-        What the checkpoint keeps for a command to resume.
-    device : str or None
-        What features are scored on, as the environment of who asks says it.
-    id : str
-        Name of the run where it is left to a cluster.
-    source : AbstractSource, optional
-        The data where they are open already.
+    for its plan or its identity.
     """
 
-    selector: Selector
-    data: Any
+    selector: Selector  # its runtime counts where `run` is given none
+    data: Any  # as of `open_source`; a path or URL where the request is to be kept
+    #: How data are opened, as of `open_source`; samples include those that do not take part.
     n_samples: int | None = None
     variable: str | None = None
     sample_dim: str | int | None = None
     missing_code: str | int | Sequence[int] | None = "auto"
     missing_chunks: MissingChunks = "error"
     pass_only: bool = False
-    y: Array | None = None
-    covariates: Array | None = None
-    rows: Index | None = None
+    y: Array | None = None  # (m,) or (m, t), one row a sample that takes part
+    covariates: Array | None = None  # (m, q)
+    rows: Index | None = None  # (m,), which samples take part; None for all
     groups: Groups | None = None
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    job: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # more of the result
+    job: Mapping[str, Any] = field(default_factory=dict)  # what a command resumes from
+    #: What features are scored on, as the environment of who asks says it.
     device: str | None = field(default_factory=wanted_device)
-    id: str = field(default_factory=partial(secrets.token_hex, 6))
-    source: AbstractSource | None = None
+    id: str = field(default_factory=partial(secrets.token_hex, 6))  # of a run left to a cluster
+    source: AbstractSource | None = None  # the data, where they are open already
 
     @classmethod
     def of(
@@ -193,19 +165,9 @@ class Request:
         opened_by: Callable[..., AbstractSource] = open_source,
         **opening: Any,
     ) -> Request:
-        """Request of what users hand over; opens the data.
+        """Request of what users hand over, as of `Selector.fit`; no `target` is no labels.
 
-        Parameters
-        ----------
-        target, covariates, groups, by_position
-            As `y` and the others of `Selector.fit`; None for no labels.
-        opened_by : callable
-            What opens the data; `opening` are its options, as of `dhsic.open_source`.
-
-        Raises
-        ------
-        InputError
-            See `Selector.fit`.
+        `opened_by` opens the data; `opening` are its options, as of `dhsic.open_source`.
         """
         given = Labelled.of(
             data, target, covariates, by_position=by_position, opened_by=opened_by, **opening
@@ -218,47 +180,46 @@ class Request:
     def labelled(
         cls, selector: Selector, data: Any, given: Labelled, *, groups: Any = None, **options: Any
     ) -> Request:
-        """Request of data that are open and have their labels.
-
-        Parameters
-        ----------
-        groups : (d,) array or str, optional
-            As of `Selector.fit`; `options` are as of the attributes.
-        """
+        """Request of data that are open and have their labels; `options` are other fields."""
+        source = given.source
         if groups is not None:
-            chunks = options.get("missing_chunks", "error")
-            groups = _groups(groups, data, given.source, selector, chunks)
+            if not selector.takes_groups:
+                raise InputError(
+                    f"{type(selector).__name__} takes no groups: it judges features one by one. "
+                    "Leave them out, or use BAHSIC or FOHSIC."
+                )
+            check_order(source.feature_names(), groups, "groups", "groups.loc[X.columns]")
+            if isinstance(groups, str):
+                groups = read_groups(data, groups, source, options.get("missing_chunks", "error"))
+            groups = Groups.of(np.asarray(groups), source.n_features)
         return cls(
             selector,
             data,
-            given.source.n_samples,
+            source.n_samples,
             y=given.y,
             covariates=given.covariates,
             rows=given.rows,
             groups=groups,
-            source=given.source,
+            source=source,
             **options,
         )
 
-    def open(self) -> AbstractSource:
-        """The data."""
-        if self.source is not None:
-            return self.source
-        return open_source(
-            self.data,
-            variable=self.variable,
-            sample_dim=self.sample_dim,
-            n_samples=self.n_samples,
-            missing_code=self.missing_code,
-            missing_chunks=self.missing_chunks,
-            pass_only=self.pass_only,
-        )
-
     def new_run(self, runtime: AbstractRuntime, announce: Announce | None = None) -> SelectionRun:
-        """The run on a runtime, ready to go."""
+        """The run on a runtime, ready to go; opens the data where they are not."""
+        source = self.source
+        if source is None:
+            source = open_source(
+                self.data,
+                variable=self.variable,
+                sample_dim=self.sample_dim,
+                n_samples=self.n_samples,
+                missing_code=self.missing_code,
+                missing_chunks=self.missing_chunks,
+                pass_only=self.pass_only,
+            )
         return SelectionRun(
             self.selector,
-            self.open(),
+            source,
             self.y,
             runtime,
             covariates=self.covariates,
@@ -273,17 +234,8 @@ class Request:
     ) -> xr.Dataset:
         """Result of the selection, done from the start or from where the checkpoint left off.
 
-        Parameters
-        ----------
-        runtime : AbstractRuntime, optional
-            Where tasks run; by default that of the selector, closed in the end if made here.
-        announce : callable, optional
-            Called with the run and its memory promise before the work begins.
-
-        Returns
-        -------
-        xarray.Dataset
-            See `dhsic.results`.
+        `runtime` is where tasks run, by default that of the selector; `announce` hears the run and
+        its memory promise before the work begins.
         """
         asked = self.selector
         asked.check()
@@ -308,17 +260,3 @@ class Request:
             return
         with closing(choose_runtime(asked)) as made:
             yield made
-
-
-def _groups(
-    given: Any, data: Any, source: AbstractSource, selector: Selector, chunks: MissingChunks
-) -> Groups:
-    """Groups by name, or as they are given."""
-    if not selector.takes_groups:
-        raise InputError(
-            f"{type(selector).__name__} takes no groups: it judges features one by one. Leave "
-            "them out, or use BAHSIC or FOHSIC."
-        )
-    check_order(source.feature_names(), given, "groups", "groups.loc[X.columns]")
-    names = read_groups(data, given, source, chunks) if isinstance(given, str) else given
-    return Groups.of(np.asarray(names), source.n_features)

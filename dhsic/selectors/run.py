@@ -51,18 +51,10 @@ NAMELESS = {"", "nan", "none", "na", "."}
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """A group for each of d features.
+    """A group for each of d features."""
 
-    Attributes
-    ----------
-    codes : (d,) int64
-        Group of each feature: position of its name.
-    names : (g,) str
-        Names, in the order of their first features.
-    """
-
-    codes: Index
-    names: Array
+    codes: Index  # (d,), position of the name of its group
+    names: Array  # (g,) str, in the order of their first features
 
     @staticmethod
     def of(given: Any, d: int) -> Groups:
@@ -182,20 +174,11 @@ def _is_watched() -> bool:
 
 
 class Journal:
-    """The rounds of a run: kept, where there is a checkpoint, and told as they end.
-
-    Attributes
-    ----------
-    previous : SelectionState or None
-        Where the run stopped before.
-    arrays : mapping
-        What `note` was given besides that state.
-    progress : Progress
-        Hears of features scored.
-    """
+    """The rounds of a run: kept, where there is a checkpoint, and told as they end."""
 
     def __init__(self, run: SelectionRun, kept: Checkpoint | None) -> None:
         self._run, self._kept = run, kept
+        #: Where the run stopped before, and what `note` was given besides that state.
         self.previous = None if kept is None else kept.begin(run.identity())
         self.arrays: Mapping[str, Array] = {} if kept is None else kept.arrays
         self.progress = Progress(run.selector.progress)
@@ -274,14 +257,8 @@ class SelectionRun:
 
     def execute(self) -> Outcome:
         """Outcome of the run, done from the start or from where the checkpoint left off."""
-        asked = self.selector
-        asked.check()
-        self._check_sizes()
-        asked.check_samples(self)
-        needed, budget = asked.fitted(self)
-        needed.check(asked.memory, asked.smaller(self))
-        budget = self.room_on_workers(self.runtime.tightest(), budget)
-        run = self.looked()
+        needed, budget = self.promised(self.runtime.tightest())
+        asked, run = self.selector, self.looked()
         assert run.values is not None, "they were looked at"
         if self.announce is not None:
             self.announce(run, needed)
@@ -305,6 +282,19 @@ class SelectionRun:
             needed,
             self.runtime.name,
         )
+
+    def promised(self, workers: WorkerMemory | None) -> tuple[MemoryEstimate, int | None]:
+        """Memory needed at most, and bytes of it for survivors, as of `Selector.fitted`.
+
+        All that can be refused before the data are read is refused.
+        """
+        asked = self.selector
+        asked.check()
+        self._check_sizes()
+        asked.check_samples(self)
+        needed, budget = asked.fitted(self)
+        needed.check(asked.memory, asked.smaller(self))
+        return needed, self.room_on_workers(workers, budget)
 
     def looked(self, runtime: AbstractRuntime | None = None, *, whole: bool = True) -> Self:
         """The run with what the values are, which says what is missing and what scale they have.
@@ -338,10 +328,7 @@ class SelectionRun:
     ) -> MemoryEstimate:
         """Peak memory of a worker; what is broadcast is bounded where it is not known.
 
-        Parameters
-        ----------
-        memory : WorkerMemory, optional
-            What the worker may have, by default all it asks for, and one thread.
+        `memory` is what it may have, by default all it asks for, and one thread.
         """
         memory, m = memory or WorkerMemory(), self.n_samples
         alone = replace(self, runtime=Threads(memory.n_threads)).asked(memory=1 << 62)

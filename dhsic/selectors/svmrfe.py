@@ -162,14 +162,7 @@ class SVMRFE(AbstractElimination):
 def machine_weights(K: Float, classes: Array, penalty: float) -> Float:
     """``W = sum_c beta_c beta_c' / 2`` over the classes c, (m, m).
 
-    Parameters
-    ----------
-    K : (m, m) float64
-        Kernel matrix of the surviving features.
-    classes : (m,) integers
-        From 0; two classes take one machine.
-    penalty : float
-        C.
+    K is of the surviving features, `classes` (m,) are numbers from 0, and the penalty is C.
     """
     names = np.unique(classes)
     W = np.zeros_like(K)

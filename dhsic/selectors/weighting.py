@@ -55,28 +55,14 @@ INNER_TOLERANCE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class WeightingState:
-    """State after a step of the procedure; never changed, only replaced.
+    """State after a step of the procedure; never changed, only replaced."""
 
-    Attributes
-    ----------
-    iteration : int
-        Steps done.
-    w : (n,) float64
-        Weights.
-    value, hsic : float
-        The objective, and HSIC alone.
-    residual : float
-        The criterion of line 5 of the ICML algorithm.
-    n_evaluations : int
-        Kernel matrices that the step computed.
-    """
-
-    iteration: int
-    w: Float
-    value: float
+    iteration: int  # steps done
+    w: Float  # (n,)
+    value: float  # of the objective
     hsic: float
-    residual: float
-    n_evaluations: int
+    residual: float  # the criterion of line 5 of the ICML algorithm
+    n_evaluations: int  # kernel matrices that the step computed
 
     def arrays(self) -> dict[str, Array]:
         return {"w": self.w, "facts": np.array([self.value, self.hsic, self.residual])}
@@ -97,23 +83,15 @@ class WeightingState:
 
 @dataclass(frozen=True)
 class ZeroNorm(AbstractWeighting):
-    """``<W, K_w> - lambda 1' (1 - exp(-alpha w))``.
-
-    Attributes
-    ----------
-    W : (m, m) float64
-        Symmetric; HSIC is ``<W, K>``.
-    penalty, steepness : float
-        Lambda and alpha.
-    """
+    """``<W, K_w> - lambda 1' (1 - exp(-alpha w))``."""
 
     state: ClassVar = WeightingState
 
     data: WeightedData
-    W: Float
+    W: Float  # (m, m), symmetric; HSIC is <W, K>
     sigma: float
-    penalty: float
-    steepness: float
+    penalty: float  # lambda
+    steepness: float  # alpha
 
     def gram(self, w: Float) -> Float:
         """K_w, (m, m)."""
@@ -178,20 +156,12 @@ class ZeroNorm(AbstractWeighting):
 
 @dataclass(frozen=True)
 class Tangent:
-    """``h(v) - v' c`` with ``c = grad g(v_0)``; entries that are 0 in v_0 are held there.
-
-    Attributes
-    ----------
-    start : (n,) float64
-        v_0, where the kernel matrix is `K`.
-    c : (n,) float64
-        0 where v_0 is.
-    """
+    """``h(v) - v' c`` with ``c = grad g(v_0)``; entries that are 0 in v_0 are held there."""
 
     norm: ZeroNorm
-    start: Float
-    K: Float
-    c: Float
+    start: Float  # (n,), v_0
+    K: Float  # there
+    c: Float  # (n,), 0 where v_0 is
 
     def at(self, v: Float) -> Evaluation:
         """Value and gradient."""
