@@ -34,26 +34,16 @@ ESTIMATORS = ("unbiased", "biased")
 
 
 def weights(L: Float, estimator: str = "unbiased", covariates: Array | None = None) -> Float:
-    """W such that ``HSIC = <W, K>``.
+    """W such that ``HSIC = <W, K>``, (m, m) float64, symmetric.
 
     Parameters
     ----------
     L : (m, m) array
         Label kernel matrix, symmetric.
     estimator : {"unbiased", "biased"}
-        JMLR eq. 5 or eq. 4.
+        JMLR eq. 5, of zero diagonal, or eq. 4; of at least 4 samples or 2.
     covariates : (m, q) array, optional
         Linear effects to project out of L.
-
-    Returns
-    -------
-    W : (m, m) float64
-        Symmetric; zero diagonal for the unbiased estimator.
-
-    Raises
-    ------
-    InputError
-        Unknown estimator, fewer than 4 samples (unbiased) or 2 (biased), bad covariates.
     """
     check_estimator(estimator, len(L))
     if covariates is not None:

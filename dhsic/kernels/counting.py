@@ -63,23 +63,18 @@ class AbstractCountingKernel(ABC):
     def gram(self, samples: Any) -> Float:
         """K, (m, m) float64, symmetric to the last bit; errors as of `counts`."""
         counts, names = self.counts(samples)
-        return gram_of_counts(counts, self.weights(names))
-
-
-def gram_of_counts(counts: Any, weights: Float) -> Float:
-    """``C diag(w) C'``, (m, m), of the sparse counts C (m, n) and weights w (n,) not below 0."""
-    # One factor times its own transpose rounds both triangles alike.
-    F = csc_array(counts.multiply(np.sqrt(weights)))
-    m = F.shape[0]
-    is_dense = np.diff(F.indptr) > DENSE * m
-    sparse = F[:, ~is_dense].tocsr()
-    K = np.asarray((sparse @ sparse.T).toarray(), dtype=np.float64)
-    width = max(1, BLOCK // max(m, 1))
-    filled = np.flatnonzero(is_dense)
-    for a in range(0, filled.size, width):
-        block = F[:, filled[a : a + width]].toarray()
-        K += block @ block.T
-    return K
+        # One factor times its own transpose rounds both triangles alike.
+        F = csc_array(counts.multiply(np.sqrt(self.weights(names))))
+        m = F.shape[0]
+        is_dense = np.diff(F.indptr) > DENSE * m
+        sparse = F[:, ~is_dense].tocsr()
+        K = np.asarray((sparse @ sparse.T).toarray(), dtype=np.float64)
+        width = max(1, BLOCK // max(m, 1))
+        filled = np.flatnonzero(is_dense)
+        for a in range(0, filled.size, width):
+            block = F[:, filled[a : a + width]].toarray()
+            K += block @ block.T
+        return K
 
 
 def quadratic_forms(W: Float, counts: Any) -> Float:

@@ -204,7 +204,7 @@ def _read(graphs: Sequence[Any]) -> tuple[list[Any], list[Index], list[Any]]:
                 "(adjacency, None) for nodes without labels."
             )
         adjacencies.append(_adjacency(i, graph[0]))
-        given.append(_labels(i, graph[1], adjacencies[i].shape[0]))
+        given.append(None if graph[1] is None else _labels(i, graph[1], adjacencies[i].shape[0]))
     if not given:
         raise InputError("There are 0 graphs; pass one a sample, as (adjacency, labels).")
     _check_kinds(given)
@@ -243,10 +243,8 @@ def _adjacency(i: int, given: Any) -> Any:
     return A
 
 
-def _labels(i: int, given: Any, n: int) -> list[Any] | None:
-    """Labels of the n nodes of graph i as Python values, or None."""
-    if given is None:
-        return None
+def _labels(i: int, given: Any, n: int) -> list[Any]:
+    """Labels of the n nodes of graph i as Python values."""
     labels = as_array(given, f"the labels of graph {i}")
     if labels.shape != (n,):
         raise InputError(

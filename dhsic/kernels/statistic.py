@@ -11,12 +11,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Array, Float
+from dhsic._typing import Float
 from dhsic.linalg.quadratic import add_products, subtract_products
 from dhsic.namespace import slices
 
@@ -26,12 +26,6 @@ TILE = 384
 
 #: Columns of G that are down-dated at a time.
 STRIP = 128
-
-
-@lru_cache(maxsize=8)
-def _lower(n: int) -> Array:
-    """Where an n x n matrix is on or below its diagonal."""
-    return np.tri(n, dtype=bool)
 
 
 def zero_upper(m: int) -> Float:
@@ -110,12 +104,12 @@ class Statistic:
 
     def tiles(self) -> Iterator[tuple[slice, slice, Float]]:
         """Rows, columns and values, C-ordered, of every tile on and below the diagonal."""
-        m = self.n_samples
-        lower = self.upper.T
-        edges = slices(m, TILE)
+        lower, edges = self.upper.T, slices(self.n_samples, TILE)
+        on_or_below = np.tri(min(TILE, self.n_samples), dtype=bool)
         for i, columns in enumerate(edges):
             corner = lower[columns, columns]
-            yield columns, columns, np.where(_lower(len(corner)), corner, corner.T)
+            n = len(corner)
+            yield columns, columns, np.where(on_or_below[:n, :n], corner, corner.T)
             for rows in edges[i + 1 :]:
                 yield rows, columns, lower[rows, columns]
 

@@ -30,23 +30,11 @@ def pivoted_cholesky(
 ) -> tuple[Float, Index, Float]:
     """``K ~ G' G`` of a positive semidefinite K.
 
-    Parameters
-    ----------
-    row : callable
-        Row p of K, a new array (m,), for a sample p.
-    diagonal : (m,) float64
-        Of K.
-    rank : int
-        Most directions.
-    tolerance : float
-        Part of the trace that may be missing.
-    among : (b,) integers, optional
-        Samples that may be pivots; all by default.
-    rounding : float
-        What is at most so large is rounding: no pivot has less missing, and rows of earlier pivots
-        are cleared of it; 0 takes rounding as it comes.
-    room : int
-        Directions whose memory is asked for at once.
+    `row` gives row p of K, a new array (m,), and `diagonal` (m,) is that of K. At most `rank`
+    directions are found, fewer where what is missing of the trace is at most a part `tolerance`.
+    Pivots are `among` some samples, by default all. What is at most `rounding` is none: no pivot
+    has less missing, and rows of earlier pivots are cleared of it; 0 takes rounding as it comes.
+    Memory for `room` directions is asked for at once.
 
     Returns
     -------

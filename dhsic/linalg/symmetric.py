@@ -50,14 +50,9 @@ ROUNDING = float(np.finfo(np.float64).eps)
 
 
 class Symmetric(ABC):
-    """A symmetric (m, m) matrix A.
+    """A symmetric (m, m) matrix A, in float64."""
 
-    Attributes
-    ----------
-    diagonal : (m,) float64
-        ``A_ii``.
-    """
-
+    #: ``A_ii``, (m,).
     diagonal: Float
 
     @property
@@ -189,29 +184,20 @@ class DenseSymmetric(Symmetric):
 
 @dataclass(frozen=True, eq=False)
 class LowRankSymmetric(Symmetric):
-    """``F diag(weights) F'`` off the diagonal, and a diagonal of its own.
+    """``F diag(weights) F'`` off the diagonal, and a diagonal of its own, the true one, (m,).
 
-    Attributes
-    ----------
-    F : (m, r) float64
-        A row a sample; r may be 0. Products by `hadamard` have their directions as contiguous
-        columns, all else its rows.
-    weights : (r,) float64
-        Of the directions; a symmetric (r, r) matrix between them in the weights of the unbiased
-        estimator, which are asked for sums and products alone.
-    diagonal : (m,) float64
-        The true one, which the directions need not have.
-    error : float
-        Part of the matrix that is missing, as whoever made it measures that; infinite where it
-        cannot tell.
-    is_orthogonal : bool
-        Whether columns of F are orthogonal and of mean square 1.
+    F (m, r) has a row a sample; r may be 0. Products by `hadamard` have their directions as
+    contiguous columns, all else its rows. `weights` are (r,), or a symmetric (r, r) matrix between
+    directions in the weights of the unbiased estimator, which are asked for sums and products
+    alone. `error` is the part of the matrix that is missing, as whoever made it measures that,
+    infinite where it cannot tell.
     """
 
     F: Float
     weights: Float
     diagonal: Float
     error: float = 0.0
+    #: Whether columns of F are orthogonal and of mean square 1.
     is_orthogonal: bool = False
 
     @staticmethod
@@ -349,19 +335,8 @@ class LowRankSymmetric(Symmetric):
     ) -> LowRankSymmetric:
         """``W o K``, this being W: orthogonal directions, the largest first; O(m (q r)^2).
 
-        Parameters
-        ----------
-        K : LowRankSymmetric
-            Of rank r.
-        rank : int, optional
-            Most directions.
-        tolerance : float
-            As few are kept as lose at most this part of ``||Z Theta Z'||_F``; `error` says which.
-
-        Raises
-        ------
-        InputError
-            Matrices of different samples.
+        As few are kept as lose at most a part `tolerance` of ``||Z Theta Z'||_F``, and at most
+        `rank`; `error` says which part is lost.
         """
         m = self.n_samples
         if len(K.F) != m or K.n_samples != m:

@@ -36,20 +36,9 @@ CHUNK = 1024
 class Landmarks:
     """The additive statistic against b landmarks.
 
-    Attributes
-    ----------
-    inner : (b, m) float64
-        Inner products of landmark and sample, a sum over features.
-    norms : (m,) float64
-        Squared norms of the samples.
-    rows : (b,) int64 or None
-        Which samples the landmarks are; None where they are random directions of feature space.
-
-    Raises
-    ------
-    InputError
-        Shapes that do not fit, no landmark, another dtype than float64, or rows that are no
-        samples or occur twice.
+    `inner` (b, m) are inner products of landmark and sample, sums over features, and `norms` (m,)
+    the squared norms of the samples, all float64. `rows` (b,) says which samples the landmarks are;
+    None where they are random directions of feature space.
     """
 
     inner: Float
@@ -72,8 +61,18 @@ class Landmarks:
             raise InputError(
                 f"norms have shape {self.norms.shape} and there are {m} samples; pass ({m},)."
             )
-        if self.rows is not None:
-            _check_rows(self.rows, b, m)
+        if (rows := self.rows) is None:
+            return
+        if rows.shape != (b,) or rows.dtype.kind not in "iu":
+            raise InputError(
+                f"rows have shape {rows.shape} and dtype {rows.dtype}; pass ({b},) integers, the "
+                "sample that each landmark is."
+            )
+        if rows.min() < 0 or rows.max() >= m or len(np.unique(rows)) < b:
+            raise InputError(
+                f"Landmarks are {b} different samples of 0 to {m - 1}; rows hold {rows.min()} to "
+                f"{rows.max()}, {len(np.unique(rows))} of them different."
+            )
 
     @property
     def samples(self) -> Index:
@@ -94,19 +93,6 @@ class Landmarks:
     def n_samples(self) -> int:
         """Number of samples m."""
         return int(self.inner.shape[1])
-
-
-def _check_rows(rows: Index, b: int, m: int) -> None:
-    if rows.shape != (b,) or rows.dtype.kind not in "iu":
-        raise InputError(
-            f"rows have shape {rows.shape} and dtype {rows.dtype}; pass ({b},) integers, the "
-            "sample that each landmark is."
-        )
-    if rows.min() < 0 or rows.max() >= m or len(np.unique(rows)) < b:
-        raise InputError(
-            f"Landmarks are {b} different samples of 0 to {m - 1}; rows hold {rows.min()} to "
-            f"{rows.max()}, {len(np.unique(rows))} of them different."
-        )
 
 
 def uniform_rows(m: int, n: int, seed: int) -> Index:

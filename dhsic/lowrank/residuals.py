@@ -31,14 +31,8 @@ STRIP = 1024
 class HeldOut:
     """Landmarks as a factor sees samples that it was not fitted to.
 
-    Attributes
-    ----------
-    which : (s,) int64
-        Their positions among the landmarks.
-    embedding : (s, r) float64
-        Their rows of F.
-    sizes : (s,) float64
-        How large their residuals are expected to be, up to a common factor.
+    `which` (s,) are their positions among the landmarks, `embedding` (s, r) their rows of F, and
+    `sizes` (s,) how large their residuals are expected to be, up to a common factor.
     """
 
     which: Index
