@@ -130,8 +130,8 @@ def test_reads_whole_feature_chunks_and_never_joins_them(tmp_path, monkeypatch):
 
 def test_memory_stays_below_the_matrix(rng):
     """The sum of K takes less than a quarter of K, though all of K is computed."""
-    m = 1500
-    X = da.random.default_rng(0).normal(size=(m, 2000), chunks=(m // 10, 500))
+    m = 1200
+    X = da.random.default_rng(0).normal(size=(m, 1000), chunks=(m // 10, 250))
     total = dhsic.kernel_matrix(X, bandwidth="dimension", block_size=m // 10).sum()
 
     tracemalloc.start()

@@ -514,7 +514,7 @@ def order_of(model):
 
 
 @given(data=st.data())
-@examples(15)
+@examples(10)
 def test_ranking_is_that_of_the_definition(data, client):
     X = data.draw(matrices(samples=(6, 11), features=(2, 7), missing=True))
     if data.draw(st.booleans()):
