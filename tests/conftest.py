@@ -1,9 +1,14 @@
 """Fixtures of the tests, and profiles of hypothesis (``--hypothesis-profile=thorough``)."""
 
 import os
+import tempfile
+from contextlib import suppress
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+#: Folder in memory of many systems, and the room there that is enough for the tests.
+IN_MEMORY, ENOUGH = "/dev/shm", 2 << 30
 
 #: Workers of the tests, those of other processes too, draw no profile of themselves.
 os.environ.setdefault("DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED", "False")
@@ -13,6 +18,19 @@ common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "de
 settings.register_profile("default", max_examples=15, **common)
 settings.register_profile("thorough", max_examples=500, **common)
 settings.load_profile("default")
+
+
+def has_room(folder):
+    """Whether tests may write and run their files there."""
+    with suppress(OSError, AttributeError):  # Windows has no `statvfs`
+        found = os.statvfs(folder)
+        runs = not found.f_flag & os.ST_NOEXEC
+        return runs and found.f_bavail * found.f_frsize > ENOUGH and os.access(folder, os.W_OK)
+    return False
+
+
+if "TMPDIR" not in os.environ and has_room(IN_MEMORY):  # no disk takes its time to be sure
+    os.environ["TMPDIR"] = tempfile.tempdir = IN_MEMORY
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from thorough import one_in
 import dhsic
 from dhsic.runtime.dask import DaskRuntime
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*max_iterations")
+
 M, D = 60, 2700  # rounds that lose above 2,048 features, and above 128
 #: What a run says of itself that is not the same on other machines.
 OWN = ("seconds", "bytes", "memory")
@@ -19,7 +21,7 @@ RUNS = {
     "exact polynomial": {"approx": "exact", "step": 0.8, "kernel": "polynomial"},
     "low rank": {"approx": "lowrank", "step": 0.8},
     "fohsic": {"method": "fohsic", "n_features_to_select": 4},
-    "weighting": {"method": "weighting", "tolerance": 0.2},
+    "weighting": {"method": "weighting", "max_iterations": 4},
     "svm-rfe": {"method": "svm-rfe", "step": 0.8},
     "linear": {"method": "linear"},
     "dosages": {"approx": "exact", "step": 0.8},

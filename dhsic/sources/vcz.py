@@ -59,6 +59,7 @@ class Variants:
     def __init__(self, data: StorePath | zarr.Group | xr.Dataset) -> None:
         self._data = data
         self._held: WeakValueDictionary[str, Array] = WeakValueDictionary()
+        self._found: dict[str, zarr.Array[Any] | xr.Variable | None] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Variants, (self._data,)
@@ -147,8 +148,12 @@ class Variants:
         return held
 
     def _find(self, name: str) -> zarr.Array[Any] | xr.Variable | None:
-        data = self._opened
-        return data.variables.get(name) if isinstance(data, xr.Dataset) else member(data, name)
+        if name not in self._found:
+            data = self._opened
+            self._found[name] = (
+                data.variables.get(name) if isinstance(data, xr.Dataset) else member(data, name)
+            )
+        return self._found[name]
 
     @cached_property
     def _opened(self) -> zarr.Group | xr.Dataset:
