@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from dhsic.engines.lowrank import LowRank
 from dhsic.engines.question import FeatureStats, RoundState
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import AbstractSums, zero_upper
-from dhsic.linalg.quadratic import PANEL, form_flops
+from dhsic.linalg.quadratic import PANEL, LowRankQuadratic, form_flops
 from dhsic.runtime.base import Job
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import (
@@ -41,6 +41,11 @@ from dhsic.sources.scaling import (
 TILE, TILES = 384, 8
 #: Entries of a tile in low rank, 4 MiB in float32, and the most features of one.
 TILE_ENTRIES, WIDEST = 1 << 20, 512
+#: Time of scoring a value in low rank, and that for each direction, over that of standardising it;
+#: and directions of a factor at most, for its size.
+SCORING, DIRECTION, MOST_DIRECTIONS = 2.0, 0.17, 128
+#: Of a feature like many others.
+ORDINARY = FeatureStats(np.ones(1), np.ones(1), np.zeros(1))
 #: Entries of genotypes that are scored at a time: few calls, for threads take turns between them.
 CODE_ENTRIES = 1 << 23
 
@@ -261,7 +266,7 @@ class Sum(AbstractSum):
 
 
 @dataclass(frozen=True, slots=True)
-class Score(AbstractPass):
+class Score(AbstractSizedPass):
     """Gains by an engine, (c,); `device` is what features are scored on (None: the cores)."""
 
     engine: AbstractEngine
@@ -276,6 +281,12 @@ class Score(AbstractPass):
             X = tile.values(dtype_of(self.engine))
             gains.append(self.engine.score(state, X if moved is None else moved(X), tile.facts))
         return np.concatenate(gains)
+
+    def cost(self, m: int) -> Cost:
+        forms, rank = self.engine.products(self.state, ORDINARY), rank_of(self.state)
+        if rank:
+            return replace(lowrank_cost(m, rank, forms), values=m)
+        return scoring_cost(self.state.kernel, m, forms, dtype_of(self.engine))
 
 
 def scoring_cost(
@@ -297,7 +308,7 @@ def scoring_cost(
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreLowRank(AbstractPass):
+class ScoreLowRank(AbstractSizedPass):
     """Gains by matrices of low rank, (c,).
 
     Jobs of nothing but genotypes come without scaling, most of what would have to be sent: how
@@ -344,6 +355,25 @@ class ScoreLowRank(AbstractPass):
         theta = state.A[0].theta
         gains = gains_from_sums(U[..., :-1], counts, values, theta, state.kernel, state.sigma)
         return gains * state.scale
+
+    def cost(self, m: int) -> Cost:
+        return lowrank_cost(m, rank_of(self.state))
+
+
+def rank_of(state: RoundState) -> int:
+    """Most directions of a base matrix; 0 where they are not of low rank."""
+    forms = (A for A in state.A.values() if isinstance(A, LowRankQuadratic))
+    return max((len(A.theta) for A in forms), default=0)
+
+
+def lowrank_cost(m: int, rank: int, forms: float = 1.0) -> Cost:
+    """Of so many quadratic forms of so many directions a feature."""
+    return Cost(
+        float32=2.0 * rank * m * forms,
+        values=(SCORING + DIRECTION * rank) * m,
+        state=4 * MOST_DIRECTIONS * m,
+        sent=4 * rank * m,
+    )
 
 
 def dtype_of(engine: AbstractEngine) -> str:

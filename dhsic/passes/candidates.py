@@ -29,12 +29,12 @@ from dhsic.engines.certificate import (
 )
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import DEFINITION_ENTRIES, Direct, DirectState
-from dhsic.engines.final import final_engine
+from dhsic.engines.final import DIRECT_COST, final_engine
 from dhsic.engines.lowrank import orders_for
 from dhsic.engines.question import Question
 from dhsic.engines.refine import AbstractEngines, EngineChoice, tie_width
 from dhsic.kernels.statistic import AbstractSums, Statistic, zero_upper
-from dhsic.passes import TILE, AbstractPass, Score, Tile, cut, dtype_of
+from dhsic.passes import TILE, AbstractSizedPass, Cost, Score, Tile, cut, dtype_of, scoring_cost
 from dhsic.passes.jobs import merged
 from dhsic.passes.reader import AbstractReader
 from dhsic.runtime.base import Job
@@ -332,7 +332,7 @@ class Membership(AbstractCandidates):
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreGroups(AbstractPass):
+class ScoreGroups(AbstractSizedPass):
     """Groups of a job, ascending, and by how much HSIC rises without each (or with it), (g,).
 
     Without a group g the statistic is ``G - G_g``; G_g, the statistic of its features alone, is
@@ -368,6 +368,10 @@ class ScoreGroups(AbstractPass):
                     open_[group] = upper
                 else:
                     yield group, upper
+
+    def cost(self, m: int) -> Cost:
+        a_feature = np.count_nonzero(self.sizes) / self.sizes.sum()
+        return scoring_cost(self.state.kernel, m, DIRECT_COST * a_feature)
 
     @staticmethod
     def _without(state: DirectState, upper: Float) -> float:

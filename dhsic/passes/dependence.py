@@ -11,6 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,13 @@ from dhsic._typing import Float, Index
 from dhsic.algorithms.bahsic import Removal
 from dhsic.algorithms.state import SelectionState
 from dhsic.engines.question import Question
-from dhsic.engines.refine import EngineChoice, RemovalEngines, largest, tie_width
+from dhsic.engines.refine import (
+    AbstractEngines,
+    EngineChoice,
+    RemovalEngines,
+    largest,
+    tie_width,
+)
 from dhsic.errors import InputError
 from dhsic.kernels import check_overflow
 from dhsic.kernels.bandwidth import AbstractBandwidth, BandwidthStats, Grid
@@ -99,30 +106,35 @@ class ExactScorer(AbstractScorer):
 
     Parameters
     ----------
+    total : SquareSum
+        The sum over the features that are left.
     W : (m, m) float64
         Weights of the estimator.
     machine : callable, optional
         Makes other weights of K, anew in every round.
     takes_over : bool
         Whether rounds before were in low rank: the history says that none of these is.
+    engines : callable
+        Makes engines of a question; a plan supposes what they find.
     """
 
     def __init__(
         self,
         choices: Choices,
-        data: AbstractReader,
+        total: SquareSum,
         candidates: AbstractCandidates,
         W: Float,
         *,
         machine: Callable[[Float], Float] | None = None,
         takes_over: bool = False,
+        engines: Callable[..., AbstractEngines] = RemovalEngines,
     ) -> None:
-        self.sum: SquareSum = SquareSum(data, choices.kernel.sums)
-        self._choices, self._data, self._candidates = choices, data, candidates
+        self.sum: SquareSum = total
+        self._choices, self._data, self._candidates = choices, total.data, candidates
         self._W = W
-        self._machine = machine
+        self._machine, self._engines_of = machine, engines
         self._beside = NO_ERROR if takes_over else {}
-        self._lasting = LastingGains(data, "as in round 1")
+        self._lasting = LastingGains(total.data, "as in round 1")
         self._first: EngineChoice | None = None
         self._question: Question | None = None
 
@@ -160,38 +172,33 @@ class ExactScorer(AbstractScorer):
         self._W = weigh(own_labels(self._choices, self.sum))
 
     def gains(self, sigma: float, S: Index, n: int) -> tuple[Float, float, dict[str, Any]]:
-        question = self._asked(sigma)
+        engines = self._engines(sigma)
         if self._choices.kernel.is_additive:
-            features, definition = self._candidates.features(S), self._choices.by_definition
             of_features, record = self._lasting.of(
-                features,
+                self._candidates.features(S),
                 self.sum.features,
-                lambda every: lasting_gains(question, self._data, every, by_definition=definition),
+                partial(lasting_gains, engines, self._data),
             )
             gains = self._candidates.summed(S, of_features)
             return gains, -float(gains.sum()), record | self._beside
-        engines = self._engines(question)
         gains, record = self._candidates.gains(engines, self._data, S, n, self._first)
-        return gains, question.hsic, record | self._beside
+        return gains, engines.question.hsic, record | self._beside
 
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
         if not self._candidates.has_engines:
             return ""
-        engines = self._engines(self._asked(sigma))
-        self._first = engines.advice(self._data.facts(left), gains, n)
+        self._first = self._engines(sigma).advice(self._data.facts(left), gains, n)
         return self._first.name
 
-    def _engines(self, question: Question) -> RemovalEngines:
-        return RemovalEngines(question, self._choices.dtype, self._choices.by_definition)
-
-    def _asked(self, sigma: float) -> Question:
-        """The round's question, which keeps what engines made of it."""
+    def _engines(self, sigma: float) -> AbstractEngines:
+        """Of the round's question, which keeps what engines made of it."""
+        kernel = self._choices.kernel
         if self._question is None or self._question.sigma != sigma:
-            kernel = self._choices.kernel
             if self._machine is not None:
                 self._W = self._machine(self.sum.gram(kernel, sigma))
             self._question = self.sum.question(kernel, sigma, self._W)
-        return self._question
+        dtype = np.float64 if kernel.is_additive else self._choices.dtype
+        return self._engines_of(self._question, dtype, self._choices.by_definition)
 
 
 class LastingGains:
@@ -218,13 +225,12 @@ class LastingGains:
 
 
 def lasting_gains(
-    question: Question, data: AbstractReader, features: Index, *, by_definition: bool
+    engines: AbstractEngines, data: AbstractReader, features: Index
 ) -> tuple[Float, dict[str, Any]]:
     """Gains of features under an additive kernel, from all samples, and a record."""
-    engines = RemovalEngines(question, np.float64, by_definition)
     choice, n = EngineChoice(), features.size
     gains, record = Singles().gains(engines, data, features, n, choice, aloud=False)
-    check_shared(question, gains)
+    check_shared(engines.question, gains)
     return gains, record
 
 

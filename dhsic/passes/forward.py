@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,15 @@ from dhsic._typing import Float, Index
 from dhsic.algorithms.bahsic import Removal
 from dhsic.algorithms.state import SelectionState
 from dhsic.engines.certificate import certify, joining_row_errors, nearest_to_threshold
-from dhsic.engines.question import AnyQuestion, LowRankQuestion, Question
-from dhsic.engines.refine import AdditionEngines, EngineChoice, largest, tie_width
+from dhsic.engines.question import LowRankQuestion
+from dhsic.engines.refine import (
+    AbstractEngines,
+    AdditionEngines,
+    EngineChoice,
+    RemovalEngines,
+    largest,
+    tie_width,
+)
 from dhsic.kernels import check_overflow
 from dhsic.kernels.bandwidth import DistanceStats, Grid, Median
 from dhsic.kernels.statistic import Statistic
@@ -33,7 +40,6 @@ from dhsic.passes.dependence import (
     own_labels,
 )
 from dhsic.passes.landmarks import LandmarkSum
-from dhsic.passes.reader import AbstractReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum
 from dhsic.sources.scaling import Scaling
 
@@ -50,29 +56,24 @@ class SourceForward(AbstractRoundDependence):
 
     Parameters
     ----------
+    total : SquareSum or LandmarkSum
+        The sum over the features chosen, over none yet.
     W : (m, m) float64, or LowRankSymmetric
-        Weights of the estimator; with factors of them rounds are scored in low rank.
-    seed : int
-        Of the landmarks of low rank.
+        Weights of the estimator; with landmarks factors of them.
     """
 
     def __init__(
         self,
         choices: Choices,
-        data: AbstractReader,
+        total: AbstractFeatureSum,
         candidates: AbstractCandidates,
         W: Float | LowRankSymmetric,
-        seed: int = 0,
     ) -> None:
-        super().__init__(choices, data, candidates)
+        super().__init__(choices, total.data, candidates)
         self._W: Any = W
-        self._sum: AbstractFeatureSum = (
-            LandmarkSum(data, seed, JOINING_LANDMARKS)
-            if isinstance(W, LowRankSymmetric)
-            else SquareSum(data, choices.kernel.sums)
-        )
+        self._sum = total
         self._inside = np.empty(0, dtype=np.int64)  # what `_sum` is over, as they joined
-        self._lasting = LastingGains(data, "as in round 1")
+        self._lasting = LastingGains(total.data, "as in round 1")
         self._kept: dict[int, Float] = {}
         self._first: EngineChoice | None = None
 
@@ -92,12 +93,12 @@ class SourceForward(AbstractRoundDependence):
     def resume(self, state: SelectionState) -> None:
         if state.round:
             self._first = EngineChoice.read(state.history[-1])
-            self._follow(state.eliminated, state.removed_in)
+            self.follow(state.eliminated, state.removed_in)
 
     def move_to(self, S_dagger: Index) -> None:
         """Begin a round with S-dagger chosen: the statistic follows, and sigma with it."""
         self._started = time.perf_counter()
-        self._follow(S_dagger)
+        self.follow(S_dagger)
         kernel, policy = self.choices.kernel, self.choices.bandwidth
         if not kernel.has_bandwidth:
             return
@@ -111,11 +112,11 @@ class SourceForward(AbstractRoundDependence):
 
     def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
         """Line 4: the n candidates whose joining leaves the largest HSIC."""
-        question = self._sum.question(self.choices.kernel, sigma, self._W)
-        hsic = question.hsic if S_dagger.size else 0.0
-        gains, record = self._gains(question, S, n)
+        engines = self._engines(sigma)
+        hsic = engines.question.hsic if S_dagger.size else 0.0
+        gains, record = self.gains(engines, S, n)
         first, stay = self._largest(sigma, hsic, gains, n)
-        record["advice"] = self._advise(question, S[stay], gains[stay], n)
+        record["advice"] = self._advise(engines, S[stay], gains[stay], n)
         sizes = {"n_features": S.size, "n_selected": S_dagger.size, "n_added": first.size}
         return Removal(S[first], gains[first], sizes | self._took(sigma, hsic) | record)
 
@@ -147,25 +148,18 @@ class SourceForward(AbstractRoundDependence):
             self._kept |= zip(new.tolist(), self.data.values(new), strict=True)
         return np.stack([self._kept[int(j)] for j in T])
 
-    def _gains(
-        self, question: AnyQuestion, S: Index, n: int, *, aloud: bool = True
+    def gains(
+        self, engines: AbstractEngines, S: Index, n: int, *, aloud: bool = True
     ) -> tuple[Float, dict[str, Any]]:
         """Gains of S, good enough to place the n largest, and a record of what it took."""
-        candidates = self._candidates
-        if self.choices.kernel.is_additive and candidates.has_engines:
-            assert isinstance(question, Question), "low rank is for kernels that are not additive"
-            asked, definition = question, self.choices.by_definition
-            losses, record = self._lasting.of(
-                S,
-                self.candidates,
-                lambda every: lasting_gains(asked, self.data, every, by_definition=definition),
-            )
+        if self._lasts:
+            score = partial(lasting_gains, engines, self.data)
+            losses, record = self._lasting.of(S, self.candidates, score)
             return -losses, record  # what removal would cost
-        engines, first = self._engines(question), self._first
-        gains, record = candidates.gains(engines, self.data, S, n, first, aloud=aloud)
+        gains, record = self._candidates.gains(engines, self.data, S, n, self._first, aloud=aloud)
         record.pop("error_bound_used", None)  # of one before the last, which measures its own
-        if isinstance(question, LowRankQuestion):
-            record |= self._certificate(question, S, gains, n)
+        if isinstance(engines.question, LowRankQuestion):
+            record |= self._certificate(engines.question, S, gains, n)
         return gains, record
 
     def _certificate(
@@ -189,7 +183,7 @@ class SourceForward(AbstractRoundDependence):
             "cut_error": min(found.expected_swap_rate, 1.0),
         }
 
-    def _follow(self, S_dagger: Index, rounds: Index | None = None) -> None:
+    def follow(self, S_dagger: Index, rounds: Index | None = None) -> None:
         """Bring the statistic to S-dagger, in the order in which features joined.
 
         Where some left again it is summed anew, so that a resumed run gets the same bits; without
@@ -209,15 +203,24 @@ class SourceForward(AbstractRoundDependence):
                 check_overflow(self.choices.kernel, self._sum.longest)
         self._inside = S_dagger
 
-    def _engines(self, question: AnyQuestion) -> AdditionEngines:
-        choices = self.choices
-        return AdditionEngines(question, choices.dtype, choices.by_definition, self._mean_square)
+    @property
+    def _lasts(self) -> bool:
+        """Whether gains are the same in all rounds."""
+        return self.choices.kernel.is_additive and self._candidates.has_engines
 
-    def _advise(self, question: AnyQuestion, left: Index, gains: Float, n: int) -> str:
+    def _engines(self, sigma: float) -> AbstractEngines:
+        choices = self.choices
+        question: Any = self._sum.question(choices.kernel, sigma, self._W)
+        if self._lasts:
+            return RemovalEngines(question, np.float64, choices.by_definition)
+        mean = self._mean_square
+        return AdditionEngines(question, choices.dtype, choices.by_definition, mean)
+
+    def _advise(self, engines: AbstractEngines, left: Index, gains: Float, n: int) -> str:
         """Choose what scores the next round first; in words, which a resumed run reads."""
         if not self._candidates.has_engines or self.choices.kernel.is_additive:
             return ""
-        self._first = self._engines(question).advice(self.data.facts(left), gains, n)
+        self._first = engines.advice(self.data.facts(left), gains, n)
         return self._first.name
 
     @cached_property
@@ -233,6 +236,5 @@ class SourceForward(AbstractRoundDependence):
 
     def _best_alone(self, sigma: float) -> float:
         """Largest HSIC of one candidate: what a grid is searched by before any is chosen."""
-        question = self._sum.question(self.choices.kernel, sigma, self._W)
-        gains, _ = self._gains(question, self.candidates, 1, aloud=False)
+        gains, _ = self.gains(self._engines(sigma), self.candidates, 1, aloud=False)
         return float(gains.max())

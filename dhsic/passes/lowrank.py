@@ -13,6 +13,7 @@ cheap. From there on nothing is approximated any more.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,8 +44,8 @@ from dhsic.memory import (
     square_bytes,
     task_bytes,
 )
-from dhsic.passes import Cost, ScoreLowRank, Sum, scoring_cost
-from dhsic.passes.candidates import Singles, Threshold
+from dhsic.passes import Cost, ScoreLowRank, Sum, rank_of, scoring_cost
+from dhsic.passes.candidates import Threshold
 from dhsic.passes.dependence import (
     NO_ERROR,
     AbstractScorer,
@@ -182,8 +183,10 @@ class EnginePlan:
         return fitted(promised, COMPACT_BYTES, stored, limit)
 
 
-class LowRankScorer(AbstractScorer):
+class AbstractLowRankScorer(AbstractScorer):
     """In linear time, as long as it is good enough.
+
+    What a round makes of the data is left to subclasses, so that a plan can suppose it.
 
     Parameters
     ----------
@@ -196,7 +199,7 @@ class LowRankScorer(AbstractScorer):
     seed : int
         Of landmarks, directions and the sample.
     exact : callable, optional
-        Makes W of the exact rounds that take over, (m, m), once they are needed and m x m
+        Makes what scores the exact rounds that take over, once they are needed and m x m
         matrices may be made; None where low rank goes on to the end.
     eager : bool
         They take over as soon as they are cheap; else only with a handful of features.
@@ -211,7 +214,7 @@ class LowRankScorer(AbstractScorer):
         *,
         may_square: bool = True,
         seed: int = 0,
-        exact: Callable[[], Float] | None = None,
+        exact: Callable[[], ExactScorer] | None = None,
         eager: bool = False,
     ) -> None:
         self.sum: LandmarkSum = LandmarkSum(data, seed)
@@ -253,9 +256,6 @@ class LowRankScorer(AbstractScorer):
             self.sum.move_to(S)
         return self
 
-    def known(self) -> BandwidthStats:
-        return LandmarkStats(self.sum.fit, self._hsic)
-
     def gains(self, sigma: float, S: Index, n: int) -> tuple[Float, float, dict[str, Any]]:
         if self._choices.kernel.is_additive:
             gains, record = self._lasting.of(S, self.sum.features, self._score_for_good)
@@ -268,16 +268,13 @@ class LowRankScorer(AbstractScorer):
         exactly = ""
         if n == S.size:
             certificate = EXACT
-        elif self.sum.chosen.is_everyone:
-            threshold = Threshold(self._asked(sigma), self._data, self._tolerance, S, n)
-            gains, band, certificate = threshold.corrected(gains, certificate)
-            exactly = f", exact: {band.size}" if band.size else ""
         else:
-            certificate = certificate.at_threshold(gains, n, self._data.sizes(S))
+            gains, n_exact, certificate = self._placed(sigma, gains, certificate, S, n)
+            exactly = f", exact: {n_exact}" if n_exact else ""
         record = {
-            "engine": f"low rank {_rank(state)}: {S.size}{exactly}",
+            "engine": f"low rank {rank_of(state)}: {S.size}{exactly}",
             "landmarks": len(self.sum.chosen.rows),
-            "rank": _rank(state),
+            "rank": rank_of(state),
             "order": int(orders.max()),
             "relative_error": certificate.relative_error,
             "cut_error": certificate.expected_swap_rate,
@@ -294,7 +291,7 @@ class LowRankScorer(AbstractScorer):
         question = LowRankQuestion(kernel, 1.0, self._weights, lambda _: ones, tolerance=0.0)
         state = LowRank(1, np.float64).prepare(question)
         gains = self._gains(state, features, aloud=False)
-        return gains, {"engine": f"low rank {_rank(state)}"}
+        return gains, {"engine": f"low rank {rank_of(state)}"}
 
     def _exactly(self, S: Index) -> ExactScorer:
         """What takes over from here, where S is left; all of low rank is forgotten."""
@@ -303,7 +300,7 @@ class LowRankScorer(AbstractScorer):
         self._W = self._question = None
         release_pages()
         self._data.compact(S)
-        scorer = ExactScorer(self._choices, self._data, Singles(), self._exact(), takes_over=True)
+        scorer = self._exact()
         scorer.sum.restart(S)
         return scorer
 
@@ -316,6 +313,37 @@ class LowRankScorer(AbstractScorer):
             if good_enough or not self.sum.grow(S, to_everyone=self._may_square):
                 return state, certificate
 
+    def _gains(self, state: RoundState, S: Index, *, aloud: bool) -> Float:
+        dtype = np.float64 if self._choices.kernel.is_additive else np.float32
+        jobs = self._data.jobs(S, scaled=not self._are_codes)
+        score = ScoreLowRank(state, dtype, self._choices.standardize)
+        return self._data.scores(score, jobs, aloud=aloud)
+
+    @abstractmethod
+    def _fit(self, sigma: float) -> RoundState:
+        """Factors of the bases of the expansion, and W with them."""
+
+    @abstractmethod
+    def _certify(self, state: RoundState, S: Index, n: int) -> Certificate:
+        """Certificate from the sample of features that are left."""
+
+    @abstractmethod
+    def _placed(
+        self, sigma: float, gains: Float, certificate: Certificate, S: Index, n: int
+    ) -> tuple[Float, int, Certificate]:
+        """Gains, how many of them are exact now, and the certificate of all; not all of S leave."""
+
+    @abstractmethod
+    def _hsic(self, sigma: float, state: RoundState | None = None) -> float:
+        """``<W, K>``."""
+
+
+class LowRankScorer(AbstractLowRankScorer):
+    """By factors of K."""
+
+    def known(self) -> BandwidthStats:
+        return LandmarkStats(self.sum.fit, self._hsic)
+
     def _asked(self, sigma: float) -> Question:
         """The round's question, with K and W of all samples."""
         if self._question is None or self._question.sigma != sigma:
@@ -326,7 +354,6 @@ class LowRankScorer(AbstractScorer):
         return self._question
 
     def _fit(self, sigma: float) -> RoundState:
-        """Factors of the bases of the expansion, and W with them."""
         factor, W = partial(self._factor, sigma), self._weights
         question = LowRankQuestion(self._choices.kernel, sigma, W, factor, tolerance=COMPRESSION)
         return LowRank().prepare(question)
@@ -337,7 +364,6 @@ class LowRankScorer(AbstractScorer):
         return predictive(factor, BaseRows(kernel, sigma, self.sum.check, base))
 
     def _certify(self, state: RoundState, S: Index, n: int) -> Certificate:
-        """Certificate from the sample of features that are left."""
         if n >= S.size:
             return EXACT
         features, X = self.sample.of(S)
@@ -347,14 +373,16 @@ class LowRankScorer(AbstractScorer):
         sizes = self._data.sizes(features)
         return certify(errors, gains, n_sampled, self._data.n_samples, sizes)
 
-    def _gains(self, state: RoundState, S: Index, *, aloud: bool) -> Float:
-        dtype = np.float64 if self._choices.kernel.is_additive else np.float32
-        jobs = self._data.jobs(S, scaled=not self._are_codes)
-        score = ScoreLowRank(state, dtype, self._choices.standardize)
-        return self._data.scores(score, jobs, aloud=aloud)
+    def _placed(
+        self, sigma: float, gains: Float, certificate: Certificate, S: Index, n: int
+    ) -> tuple[Float, int, Certificate]:
+        if not self.sum.chosen.is_everyone:
+            return gains, 0, certificate.at_threshold(gains, n, self._data.sizes(S))
+        threshold = Threshold(self._asked(sigma), self._data, self._tolerance, S, n)
+        gains, band, certificate = threshold.corrected(gains, certificate)
+        return gains, band.size, certificate
 
     def _hsic(self, sigma: float, state: RoundState | None = None) -> float:
-        """``<W, K>``: by the factor, unless K is known."""
         if self.sum.chosen.is_everyone:
             return self._asked(sigma).hsic
         kernel = self._choices.kernel
@@ -363,11 +391,6 @@ class LowRankScorer(AbstractScorer):
             row_sums = state.row_sums[0].astype(np.float32)  # as they are scored with
             return float(np.sum(row_sums, dtype=np.float64) * state.scale)
         return float(self._weights.hadamard_sums(self._factor(sigma, 0)).sum())
-
-
-def _rank(state: RoundState) -> int:
-    """Most directions of a base matrix."""
-    return max(len(forms.theta) for forms in state.A.values())
 
 
 class Sample:

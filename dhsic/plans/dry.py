@@ -8,7 +8,7 @@ it is asked itself. What a pass would give is `Unread`; what it would take is a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,16 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.kernels.statistic import AbstractSums
-from dhsic.passes import AbstractPass, AbstractSizedPass, AbstractSum, Cost, Tile
+from dhsic.passes import (
+    AbstractPass,
+    AbstractSizedPass,
+    AbstractSum,
+    Cost,
+    Measure,
+    Score,
+    ScoreLowRank,
+    Tile,
+)
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.survivors import Form, Location
 from dhsic.runtime.base import AbstractRuntime, Job
@@ -45,6 +54,8 @@ class Step:
         What this process gets back, of all jobs together, where that is large.
     at_home : bool
         Done in this process though there is a cluster: survivors are few.
+    times : int
+        How often: rounds that are alike are gone through once.
     """
 
     n_features: int = 0
@@ -58,6 +69,7 @@ class Step:
     sent_bytes: int = 0
     result_bytes: int = 0
     at_home: bool = False
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +82,32 @@ class Move:
 
 
 class Unread(NDArrayOperatorsMixin):
-    """What a pass over `n` features would give, and whatever is computed from that."""
+    """What a pass over `n` features would give, and whatever is computed from that.
 
-    def __init__(self, n: int = 0) -> None:
+    Where n numbers are needed they are 0.
+    """
+
+    def __init__(self, n: int = 1) -> None:
         self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __array__(self, *_: Any, **__: Any) -> Array:
+        return np.zeros(self.n, dtype=np.int64)
+
+    def max(self) -> float:
+        """Largest of the numbers."""
+        return 0.0
+
+    def whole(self) -> Unread:
+        """As of a `Statistic`."""
+        return self
+
+    @property
+    def diagonal(self) -> Unread:
+        """As of a `Statistic`."""
+        return self
 
     def __iter__(self) -> Iterator[Unread]:
         return iter((self, self))  # inner products and norms
@@ -100,6 +134,15 @@ class AllVary:
     """In place of the scaling of features, which the first pass would find: none is constant."""
 
     constant: Mask
+    std: float = 1.0
+    scale: float = 1.0
+
+    @property
+    def max_abs(self) -> Float:
+        """Small: no series is long."""
+        return np.broadcast_to(0.0, self.constant.shape)
+
+    fourth_moment = n_levels = max_abs
 
     def take(self, _: Any) -> AllVary:
         """Of some of the features."""
@@ -165,15 +208,20 @@ class DryRun:
         """What this process does itself; `float64` flops on all its threads."""
         self.steps.append(Step(elements=elements, float64=float64, at_home=True))
 
-    def round_done(self, n_candidates: int, bytes_read: int) -> None:
-        """A round of so many candidates is over; so many bytes were read, with those before."""
-        self.sizes.append(n_candidates)
-        self.bytes_read.append(bytes_read - self._bytes_before)
+    def rounds_done(self, sizes: Sequence[int], bytes_read: int, first: int = 0) -> None:
+        """Rounds over so many candidates are done, all alike: each takes the steps from `first` on.
+
+        So many bytes were read in one of them, with those before.
+        """
+        if len(sizes) > 1:
+            self.steps[first:] = [replace(p, times=len(sizes)) for p in self.steps[first:]]
+        self.sizes += sizes
+        self.bytes_read += [bytes_read - self._bytes_before] * len(sizes)
         self._bytes_before = bytes_read
 
     def total(self, of: Callable[[Step], Any]) -> Any:
         """Sum over the steps."""
-        return sum(map(of, self.steps))
+        return sum(of(step) * step.times for step in self.steps)
 
 
 class CountingReader(AbstractReader):
@@ -194,7 +242,13 @@ class CountingReader(AbstractReader):
     def _results(
         self, a_pass: AbstractPass, jobs: Sequence[Job], *, divisible: bool
     ) -> Iterator[Any]:
-        yield self._counted(a_pass, jobs)
+        found = self._counted(a_pass, jobs)
+        if isinstance(a_pass, Measure):
+            yield found, found  # scaling and sums
+        elif isinstance(a_pass, Score | ScoreLowRank):
+            yield np.ones(found.n)
+        else:
+            yield found
 
     def _summed(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
         return self._counted(a_pass, jobs)

@@ -41,6 +41,7 @@ from dhsic.passes.dependence import (
 )
 from dhsic.passes.lowrank import MOST_SAMPLES, EnginePlan, LowRankScorer
 from dhsic.passes.reader import AbstractReader, Reader
+from dhsic.passes.sums import SquareSum
 from dhsic.results import Order
 from dhsic.selectors.base import Selector, scales
 from dhsic.selectors.run import SelectionRun
@@ -361,6 +362,11 @@ class BAHSIC(AbstractElimination):
     ) -> SourceDependence:
         choices, data, candidates = self._parts(run, budget)
         plan = self.engines(run, self.approx)
+
+        def exact() -> ExactScorer:
+            total, W = SquareSum(data, choices.kernel.sums), run.weights(labels)
+            return ExactScorer(choices, total, candidates, W, takes_over=plan.is_low_rank)
+
         scorer: AbstractScorer
         if plan.is_low_rank:
             scorer = LowRankScorer(
@@ -370,11 +376,11 @@ class BAHSIC(AbstractElimination):
                 float(self.tolerance),
                 may_square=plan.may_square,
                 seed=self._seed,
-                exact=lambda: run.weights(labels),
+                exact=exact,
                 eager=plan.eager,
             )
         else:
-            scorer = ExactScorer(choices, data, candidates, run.weights(labels))
+            scorer = exact()
         return SourceDependence(choices, data, candidates, scorer)
 
     def _check_rounds(self, kernel: AbstractKernel) -> None: ...

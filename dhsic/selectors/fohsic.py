@@ -17,9 +17,10 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.memory import MemoryEstimate
-from dhsic.passes.forward import SourceForward
-from dhsic.passes.landmarks import PRODUCTS
+from dhsic.passes.forward import JOINING_LANDMARKS, SourceForward
+from dhsic.passes.landmarks import PRODUCTS, LandmarkSum
 from dhsic.passes.lowrank import MOST_SAMPLES, EnginePlan
+from dhsic.passes.sums import SquareSum
 from dhsic.results import Order
 from dhsic.selectors.bahsic import KernelSelector
 from dhsic.selectors.run import SelectionRun
@@ -138,9 +139,12 @@ class FOHSIC(KernelSelector[SourceForward]):
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> SourceForward:
         """HSIC(sigma, S-dagger + {j}), from the whole kernel matrix or in low rank."""
-        is_low_rank = self.engines(run, self.approx).is_low_rank
-        W = self._factored(run, labels) if is_low_rank else run.weights(labels)
-        return SourceForward(*self._parts(run, budget), W, self._seed)
+        choices, data, candidates = self._parts(run, budget)
+        if self.engines(run, self.approx).is_low_rank:
+            landmarks = LandmarkSum(data, self._seed, JOINING_LANDMARKS)
+            return SourceForward(choices, landmarks, candidates, self._factored(run, labels))
+        total = SquareSum(data, choices.kernel.sums)
+        return SourceForward(choices, total, candidates, run.weights(labels))
 
     def _ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:
         n, n_missing = state.survivors.size, self._n_wanted(run) - state.eliminated.size

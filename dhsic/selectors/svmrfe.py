@@ -29,6 +29,7 @@ from dhsic.kernels.dot import Linear, Polynomial
 from dhsic.kernels.labels import CLASS_KERNELS, ClassTarget, LabelMatrix, auto_kernel, label_matrix
 from dhsic.passes.dependence import ExactScorer, SourceDependence
 from dhsic.passes.lowrank import EnginePlan
+from dhsic.passes.sums import SquareSum
 from dhsic.selectors.bahsic import AbstractElimination
 from dhsic.selectors.run import SelectionRun
 from dhsic.validation import is_positive, such
@@ -132,7 +133,8 @@ class SVMRFE(AbstractElimination):
         choices = replace(given, kernel=self.machine_kernel)
         nothing = np.zeros((labels.n_samples, labels.n_samples))  # until a machine has seen data
         machine = partial(machine_weights, classes=classes.codes, penalty=float(self.penalty))
-        scorer = ExactScorer(choices, data, candidates, nothing, machine=machine)
+        total = SquareSum(data, choices.kernel.sums)
+        scorer = ExactScorer(choices, total, candidates, nothing, machine=machine)
         return SourceDependence(choices, data, candidates, scorer)
 
     @property
