@@ -40,9 +40,9 @@ from dhsic.sources.zarr import (
     write_array,
     written_aside,
 )
+from dhsic.storage import as_path, check_place, check_url, is_url, store_at
 from dhsic.storage.format import META, as_bytes, in_memory
 from dhsic.storage.objects import ObjectStore
-from dhsic.storage.store import as_path, check_place, check_url, is_url, store_at
 
 #: Version of the layout below.
 FORMAT = 1

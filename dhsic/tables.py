@@ -46,9 +46,9 @@ import xarray as xr
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
 from dhsic.sources.views import STORED
+from dhsic.storage import as_path, check_place, check_url, is_url, replacing
 from dhsic.storage.format import plain
 from dhsic.storage.objects import ObjectStore
-from dhsic.storage.store import as_path, check_place, check_url, is_url, replacing
 
 #: Columns that come first, where there are such.
 FIRST = (

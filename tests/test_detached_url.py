@@ -31,10 +31,10 @@ from dhsic.detached import attach, driver, submit
 from dhsic.detached import run as handle
 from dhsic.detached.folder import Folder
 from dhsic.errors import CheckpointError, ClusterError, StoreError
+from dhsic.storage import LostError
 from dhsic.storage import lock as lease
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.storage.objects import ObjectStore
-from dhsic.storage.store import LostError
 
 SHORT = "from dhsic.storage import lock\nlock.LEASE, lock.BEAT, lock.LOOK = 2.0, 0.4, 0.05\n"
 COMMAND = (*("--target", "sample_trait", "-n", "8", "--step", "0.3"), "--threads", "2")

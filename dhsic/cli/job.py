@@ -21,8 +21,8 @@ from dhsic.selectors import parameters_of, selector_of
 from dhsic.selectors.base import Selector
 from dhsic.selectors.request import Request
 from dhsic.sources.options import MissingChunks
+from dhsic.storage import FileStore, as_path, check_place, is_url, store_at
 from dhsic.storage.checkpoint import Checkpoint
-from dhsic.storage.store import FileStore, as_path, check_place, is_url, store_at
 
 COMMAND = "dhsic select"
 #: Methods whose default is a kernel of their own on the labels.

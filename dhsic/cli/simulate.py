@@ -17,7 +17,7 @@ from dhsic.errors import InputError
 from dhsic.memory import human
 from dhsic.simulation import simulate_genotypes
 from dhsic.simulation.truth import truth_path
-from dhsic.storage.store import check_place
+from dhsic.storage import check_place
 
 
 def simulate(*, path: str, zarr_format: str, force: bool, as_json: bool, **options: Any) -> None:

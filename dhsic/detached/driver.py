@@ -24,10 +24,10 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import Hook
+from dhsic.storage import AbstractStore, FileStore, LostError, check_place, store_at
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.storage.lock import AbstractLock
 from dhsic.storage.objects import MOMENTARY
-from dhsic.storage.store import AbstractStore, FileStore, LostError, check_place, store_at
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -36,10 +36,10 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.selectors import method_of, selector_of
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import Groups
+from dhsic.storage import FileStore, store_at
 from dhsic.storage.checkpoint import DETACHED
 from dhsic.storage.format import plain
 from dhsic.storage.lock import AbstractLock, lock_of
-from dhsic.storage.store import FileStore, store_at
 
 FORMAT = 1
 #: States that a run stays in until somebody resumes it.

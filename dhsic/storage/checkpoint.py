@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -28,6 +30,7 @@ from dhsic._typing import Array
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import CheckpointError, DataError, InputError
 from dhsic.sources.views import named
+from dhsic.storage import LostError, Tag, store_at
 from dhsic.storage.format import (
     CHECKSUMS,
     ROOT,
@@ -43,7 +46,6 @@ from dhsic.storage.format import (
     sha,
 )
 from dhsic.storage.lock import lock_of
-from dhsic.storage.store import LostError, Tag, store_at
 
 #: Name of the lock of the one who writes.
 LOCK = "lock"
@@ -140,7 +142,8 @@ class Checkpoint:
         self.lock.release()
         self.store.remove(START, "rounds", ROOT, LOCK)
         if self._is_own:
-            self.store.unmake()
+            with suppress(OSError):  # somebody has put something there
+                Path(self.path).rmdir()
 
     def _open(self, identity: dict[str, Any]) -> SelectionState | None:
         job = identity.pop("job", None)

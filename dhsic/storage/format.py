@@ -17,9 +17,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import google_crc32c
 import numpy as np
 import zarr
-from zarr.codecs import Crc32cCodec
 from zarr.core.buffer.cpu import Buffer
 from zarr.storage import MemoryStore
 
@@ -27,7 +27,7 @@ from dhsic._typing import Array
 from dhsic.algorithms.state import SelectionState, begin
 from dhsic.errors import CheckpointError, StoreError
 from dhsic.sources.zarr import read_array
-from dhsic.storage.store import AbstractStore
+from dhsic.storage import AbstractStore
 
 logger = logging.getLogger("dhsic")
 
@@ -54,19 +54,35 @@ def canonical(value: Any) -> str:
 
 
 def encode(attributes: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, bytes]:
-    """Files of a group of one-chunk arrays, each by its name below it."""
-    files: dict[str, Any] = {}
-    group = zarr.create_group(MemoryStore(files), attributes=plain(attributes))
+    """Files of a group of one-chunk arrays of int64 or float64, each by its name below it.
+
+    They are written as Zarr would write them, in a hundredth of its time.
+    """
+    files = {META: _node("group", plain(attributes))}
     for name, values in arrays.items():
-        group.create_array(
-            name,
-            data=values,
-            chunks=(max(values.size, 1),),
-            compressors=[Crc32cCodec()],
-            fill_value=-1 if values.dtype.kind == "i" else np.nan,
-            chunk_key_encoding={"name": "v2", "separator": "."},  # a folder less to sync
+        grid = {"chunk_shape": [max(values.size, 1)]}
+        files[f"{name}/{META}"] = _node(
+            "array",
+            {},
+            shape=[values.size],
+            data_type=values.dtype.name,
+            chunk_grid={"name": "regular", "configuration": grid},
+            # A folder less to sync than Zarr's own names of chunks take.
+            chunk_key_encoding={"name": "v2", "configuration": {"separator": "."}},
+            fill_value=-1 if values.dtype.kind == "i" else "NaN",
+            codecs=[{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
+            storage_transformers=[],
         )
-    return as_bytes(files)
+        if values.size:
+            data = values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
+            files[f"{name}/0"] = data + google_crc32c.value(data).to_bytes(4, "little")
+    return files
+
+
+def _node(kind: str, attributes: Any, **about: Any) -> bytes:
+    """Metadata of a node."""
+    node = {"zarr_format": 3, "node_type": kind, "attributes": attributes, **about}
+    return json.dumps(node, indent=1).encode()
 
 
 def decode(
@@ -146,9 +162,7 @@ class Root:
         """The file, with a mark that tells it from what any other process writes."""
         content = {name: getattr(self, name) for name in self.__slots__}
         content["sha256"] = sha(canonical(content))
-        attributes = {KEY: content, "dhsic_write": secrets.token_hex(8)}
-        node = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
-        return json.dumps(node, indent=1).encode()
+        return _node("group", {KEY: content, "dhsic_write": secrets.token_hex(8)})
 
     @classmethod
     def read(cls, store: AbstractStore) -> Root:

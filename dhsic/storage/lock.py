@@ -23,8 +23,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from dhsic.errors import CheckpointError, StoreError
+from dhsic.storage import AbstractStore, FileStore, Found, LostError, Tag, gone
 from dhsic.storage.objects import ObjectStore
-from dhsic.storage.store import AbstractStore, FileStore, Found, LostError, Tag, gone
 
 logger = logging.getLogger("dhsic")
 

@@ -27,7 +27,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dhsic.errors import InputError, StoreError
-from dhsic.storage.store import AbstractStore, Found, LostError, Tag, gone
+from dhsic.storage import AbstractStore, Found, LostError, Tag, gone
 
 # What a store said -------------------------------------------------------------------------
 
@@ -193,7 +193,7 @@ class ObjectStore(AbstractStore):
     Parameters
     ----------
     url : str
-        As `dhsic.storage.store.check_url` returns it.
+        As `dhsic.storage.check_url` returns it.
     patience : float, optional
         Seconds that the store may stay away; `PATIENCE` by default.
 
@@ -217,9 +217,6 @@ class ObjectStore(AbstractStore):
     def make(self) -> bool:
         """There are no folders to make."""
         return False
-
-    def unmake(self) -> None:
-        """There are no folders to remove."""
 
     def names(self) -> set[str]:
         return {name for name in self._top() if not name.startswith(MOMENTARY)}

@@ -18,12 +18,11 @@ from test_checkpoint import IDENTITY, RUN, keep, same
 
 import dhsic
 from dhsic.errors import CheckpointError, InputError, StoreError
+from dhsic.storage import FileStore, LostError, objects, store_at
 from dhsic.storage import lock as lease
-from dhsic.storage import objects
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.storage.lock import Lease
 from dhsic.storage.objects import ObjectStore, sentence
-from dhsic.storage.store import FileStore, LostError, store_at
 
 pytestmark = pytest.mark.usefixtures("short_leases")
 
