@@ -1,7 +1,7 @@
 """The first moment of the command `dhsic`: a signal ends it in one line while libraries load.
 
 Nothing is at stake before a command begins its work, so it ends on the spot; from then on its
-signals are errors of the command, see `dhsic.cli.exits`. This module is loaded before all that
+signals are errors of the command, see `dhsic.cli.console`. This module is loaded before all that
 takes time, and does nothing in a process that is not the command.
 """
 

@@ -4,7 +4,7 @@ import click
 import pytest
 
 from dhsic.cli import main
-from dhsic.cli.console import in_options
+from dhsic.cli.options import in_options
 
 
 def said(message, name="select"):

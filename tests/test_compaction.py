@@ -21,7 +21,7 @@ from numpy.testing import assert_array_equal
 from stores import write_matrix
 
 import dhsic
-from dhsic.cli.exits import Command
+from dhsic.cli.console import Command
 from dhsic.errors import ScratchError
 from dhsic.passes import reader as reading
 from dhsic.passes import scratch, survivors

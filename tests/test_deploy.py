@@ -228,7 +228,7 @@ def test_policies_name_the_ports_that_containers_have():
 
 
 def test_a_failure_that_comes_again_is_not_tried_again():
-    from dhsic.cli.exits import CODES
+    from dhsic.cli.console import CODES
 
     rules = one(render(K8S / "base"), "Job")["spec"]["podFailurePolicy"]["rules"]
     final = rules[0]["onExitCodes"]["values"]

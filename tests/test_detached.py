@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 import dhsic
 from dhsic.cli import detached as commands
 from dhsic.cli import main
-from dhsic.cli.exits import Command
+from dhsic.cli.console import Command
 from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import open_with_labels
 from dhsic.detached import attach, driver, submit

@@ -1,9 +1,196 @@
 """The command line: simulate, inspect, plan, select, resume; status, attach, cancel.
 
 Every command prints its result on stdout and what it says meanwhile on stderr; with ``--json``
-stdout is one JSON object and nothing else.
+stdout is one JSON object and nothing else. It loads what it works with when it runs, not for its
+``--help``.
 """
 
-from dhsic.cli.commands import main
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import click
+
+from dhsic.cli.console import EPILOG, Command, listen
+from dhsic.cli.options import PATH, TLS, Option, but, named, of_sections, size
 
 __all__ = ["main"]
+
+
+class _InOrder(click.Group):
+    """A group that lists its commands in the order of work, not of the alphabet."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+@click.group(
+    cls=_InOrder,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="dhsic", prog_name="dhsic")
+@click.option("-v", "--verbose", is_flag=True, help="Say more; show the traceback of an error.")
+def main(*, verbose: bool) -> None:
+    """Feature selection by kernel dependence (HSIC) over chunked Zarr."""
+    listen(verbose=verbose)
+
+
+def _add(does: str, *params: click.Parameter | Sequence[click.Parameter], **about: Any) -> None:
+    """Add a command that a function does, told as ``module.function`` of `dhsic.cli`."""
+    flat = [p for one in params for p in ([one] if isinstance(one, click.Parameter) else one)]
+    about["epilog"] = f"\b\nExample:\n  {about.pop('example')}"
+    main.add_command(Command(does.rpartition(".")[2], does=does, params=flat, **about))
+
+
+DATA, RUN = click.Argument(["path"], type=PATH), click.Argument(["checkpoint"], type=PATH)
+(OUT, FORCE, JSON, SCHEDULER) = named("out", "force", "as_json", "scheduler")
+OUTPUT = named("checkpoint", "out", "force", "truth", "progress", "as_json")
+SELECTION = of_sections("Data", "Target", "Method")
+MACHINE = of_sections("Machine")
+#: The cluster of a run that was sent away.
+ASKED = (but(SCHEDULER, help="Ask this cluster; by default the one that was sent to."), *TLS)
+_shown = partial(Option, show_default=True)
+_count = partial(_shown, metavar="N")
+
+_add(
+    "simulate.simulate",
+    DATA,
+    _count("--samples", "n_samples", default=500, type=click.IntRange(2), help="Samples."),
+    _count("--variants", "n_variants", default=20_000, type=click.IntRange(1), help="Variants."),
+    _count("--seed", default=0, type=click.IntRange(0), help="Seed of the draws."),
+    _shown("--causal", "n_causal", default=10, help="Additive variants."),
+    _shown("--pairs", "n_pairs", default=2, help="Pairs of variants that act only together."),
+    _shown("--populations", "n_populations", default=3, help="Populations."),
+    _shown("--missing", default=0.005, help="Fraction of calls missing."),
+    _shown(
+        "--heritability",
+        default=0.8,
+        help="Fraction of the liability's variance that the planted variants explain.",
+    ),
+    _shown(
+        "--trait",
+        default="binary",
+        type=click.Choice(["binary", "quantitative"]),
+        help="What sample_trait is.",
+    ),
+    _shown(
+        "--layout",
+        default="vcz",
+        type=click.Choice(["vcz", "plain"]),
+        help="VCF Zarr (call_genotype), or one matrix (dosage).",
+    ),
+    _shown(
+        "--zarr-format", default="3", type=click.Choice(["2", "3"]), help="Format of the store."
+    ),
+    but(FORCE, section="Options", help="Overwrite a store that is there."),
+    but(JSON, section="Options"),
+    example="dhsic simulate g.vcz --samples 500 --variants 20000",
+    help="""Write simulated genotypes to PATH, and the truth beside it.
+
+    PATH becomes a Zarr store. Genotypes have linkage, populations and missing calls; the store
+    has a variable sample_trait, and the variants behind it are listed in a table, PATH without its
+    suffix + .truth.tsv.
+    """,
+)
+_add(
+    "inspect.inspect",
+    DATA,
+    named("variable", "sample_dim", "missing_code", "missing_chunks", "pass_only", "as_json"),
+    example="dhsic inspect g.vcz",
+    help="""Say what PATH holds, how it is laid out, what a selection needs.
+
+    Reads metadata, names and candidate labels, and features to see what their values are: all of
+    them up to a billion values, else a few blocks.
+    """,
+)
+_add(
+    "select.plan",
+    DATA,
+    SELECTION,
+    OUTPUT,
+    MACHINE,
+    SCHEDULER,
+    Option(
+        "--workers",
+        "n_workers",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Plan for a cluster of so many workers of one thread each, which need not be there.",
+        section="Cluster",
+    ),
+    Option(
+        "--worker-memory",
+        type=size,
+        help="Refuse if a worker may need more than this, like 4GB.",
+        section="Cluster",
+    ),
+    TLS,
+    example="dhsic plan g.vcz --target sample_trait --workers 8",
+    help="""Say what `dhsic select` with these options will take.
+
+    That is memory, passes and time. Runs nothing: it reads names, labels and a few blocks, to see
+    how fast they are read. Options of select about what it writes are taken and of no effect.
+    """,
+)
+_add(
+    "select.select",
+    DATA,
+    SELECTION,
+    OUTPUT,
+    MACHINE,
+    of_sections("Cluster"),
+    TLS,
+    example="dhsic select g.vcz --target sample_trait -n 20 --out best.tsv",
+    help="""Select the features of PATH on which the labels depend most.
+
+    PATH is a Zarr store (a matrix, VCF Zarr or AnnData), a folder or a URL. The table of selected
+    features goes to stdout, everything else to stderr.
+    """,
+)
+_add(
+    "select.resume",
+    RUN,
+    but(OUT, help="Write the result here, not to --out of the run."),
+    but(FORCE, default=None, help="Overwrite what is at --out."),
+    named("progress"),
+    but(JSON, default=None),
+    MACHINE,
+    of_sections("Cluster"),
+    TLS,
+    example="dhsic resume run.dhsic --out best.tsv",
+    help="""Go on with a `dhsic select` from its CHECKPOINT.
+
+    What was asked then is asked again; the options below replace what was said about the
+    machine. The ranking is the one that the run would have had.
+    """,
+)
+_add(
+    "detached.status",
+    RUN,
+    JSON,
+    ASKED,
+    example="dhsic status run.dhsic",
+    help="Say how the run of CHECKPOINT is.",
+)
+_add(
+    "detached.attach",
+    RUN,
+    but(OUT, help="Write the result here, as of dhsic select."),
+    named("force", "truth", "progress", "as_json"),
+    ASKED,
+    example="dhsic attach run.dhsic --out best.tsv",
+    help="Follow the run of CHECKPOINT until it ends; print its features.",
+)
+_add(
+    "detached.cancel",
+    RUN,
+    ASKED,
+    example="dhsic cancel run.dhsic",
+    help="""Stop the run of CHECKPOINT; the rounds that are done stay.
+
+    `dhsic resume` goes on from them.
+    """,
+)

@@ -1,28 +1,45 @@
-"""What commands say: results on stdout, what is meant for people beside them on stderr.
+"""What commands say, and how they end: results on stdout, what is for people beside on stderr.
 
 Names in a store may hold anything: escapes that colour, move or retitle, line breaks that forge a
 line of output, marks that turn the direction of reading. A terminal gets them written out; results
 and JSON keep names as they are. Commands are repeated with stars for what may be secret.
 
-Errors and warnings come from below, where parameters have the names of Python (``memory=``);
-whoever typed a command knows options (``--memory``). This is the one place that translates.
+An error ends a command as one sentence and an exit code.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import shlex
 import shutil
+import signal
 import textwrap
+import threading
+import traceback
 import unicodedata
-from collections.abc import Iterable, Mapping
-from functools import cache
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 
-from dhsic.cli.options import OF_RUNS
+from dhsic import startup
+from dhsic.cli.options import in_options
+from dhsic.errors import (
+    CheckpointError,
+    ClusterError,
+    DataError,
+    InputError,
+    MemoryBudgetError,
+    ScratchError,
+    StoreError,
+)
+from dhsic.startup import INTERRUPTED, TERMINATED
 
 #: Categories of Unicode that are not shown: control, format, line and paragraph breaks, halves of
 #: pairs, and what has no meaning yet or only between friends.
@@ -178,70 +195,179 @@ def masked_command(words: Iterable[str]) -> str:
     return shlex.join(out)
 
 
-# Options of the command line, where messages name parameters of Python ---------------------
-
-#: Parameters whose option has another name.
-ALIASES = {"n_features_to_select": "n_features", "overwrite": "force", "n_threads": "threads"}
-
-#: Parameters of `dhsic.open_source` that have no option.
-ONLY_IN_PYTHON = ("ploidy_policy", "storage_options")
-
-#: ``name=value`` or ``name=``, not as part of a path.
-GIVEN = re.compile(
-    r"""(?<![\w/.-])(?P<name>[a-z_]+)=
-    (?P<value>'[^']*'|"[^"]*"|\[[^\]]*\]|-?\w[\w+-]*(?:\.\w[\w+-]*)*)?+(?!/)""",
-    re.VERBOSE,
-)
+# How commands end ----------------------------------------------------------------------------
 
 
-def in_options(message: str, ctx: click.Context) -> str:
-    """Say a message in the options of the command that runs.
+class Terminated(KeyboardInterrupt):
+    """SIGTERM reached the command: its pod moves, its job's time is up, somebody stops it."""
 
-    Examples
-    --------
-    >>> import click
-    >>> missing = click.Option(["--sample-dim"])
-    >>> ctx = click.Context(click.Command("inspect", params=[missing]))
-    >>> in_options("Say sample_dim=0 or sample_dim='obs'.", ctx)
-    'Say --sample-dim 0 or --sample-dim obs.'
+
+#: What the caller can mend, by exit code; anything else is 1, Ctrl-C is 130.
+CODES: dict[type[BaseException], tuple[int, str]] = {
+    InputError: (2, "input"),
+    DataError: (3, "data"),
+    CheckpointError: (4, "checkpoint"),
+    MemoryError: (5, "memory"),  # MemoryBudgetError is one
+    ClusterError: (6, "cluster"),
+    StoreError: (1, "store"),
+    ScratchError: (1, "scratch"),
+    Terminated: (TERMINATED, "terminated"),
+    KeyboardInterrupt: (INTERRUPTED, "interrupted"),
+}
+
+EPILOG = """\b
+Exit codes:
+    0  done
+    1  unexpected error (a bug, a full disk, scratch that was cleaned away,
+       an object store that does not answer): see it with dhsic -v
+    2  wrong usage or input; the message says what to change
+    3  the data are damaged or outside their domain
+    4  the checkpoint belongs to another run, or is damaged
+    5  more memory needed than there is or --memory allows
+    6  the cluster cannot run the job
+   75  ended by SIGTERM; a checkpoint stays valid, the same command goes on
+  130  interrupted (Ctrl-C); a checkpoint stays valid
+"""
+
+#: Codes of those that somebody stopped, for whom nothing went wrong.
+STOPPED = (TERMINATED, INTERRUPTED)
+#: Where a command leaves the path of its checkpoint, for the message of an interruption.
+CHECKPOINT = "dhsic.storage.checkpoint"
+#: Where a command keeps how it was typed, without secrets.
+TYPED = "dhsic.typed"
+#: Where a command notes that its work has begun, so that there is something to lose.
+BEGUN = "dhsic.begun"
+
+
+class Command(click.Command):
+    """A command whose errors become a sentence and an exit code.
+
+    Parameters
+    ----------
+    does : str
+        ``module.function`` of `dhsic.cli` that does the work. It takes seconds to load, meanwhile
+        nothing is at stake, and a signal ends the command on the spot, see `dhsic.startup`.
     """
-    options = _options(ctx)
-    only = [name for name in ONLY_IN_PYTHON if re.search(rf"\b{name}\b", message)]
-    told = GIVEN.sub(lambda match: _option(match, options), message)
-    for name in only:
-        told += f" The command line has no option for {name}: see dhsic.open_source in Python."
-    return told
+
+    def __init__(self, *args: Any, does: str = "", **about: Any) -> None:
+        super().__init__(*args, **about)
+        self.does = does
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = list(args)
+        ctx.meta[TYPED] = masked_command([*ctx.command_path.split(), *given])
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if "--json" in given:
+                echo_json({"error": {"kind": "usage", "message": error.format_message()}})
+            raise
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx) if isinstance(option, click.Option) else None
+            if record is not None:
+                others = "Output" if "Output" in sections else "Options"  # such as --help
+                sections.setdefault(getattr(option, "section", others), []).append(record)
+        for name, records in sections.items():
+            with formatter.section(name):
+                formatter.write_dl(records)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if self.does:
+            module, _, function = self.does.partition(".")
+            self.callback = getattr(import_module(f"dhsic.cli.{module}"), function)
+        try:
+            with _warnings_as_sentences(ctx), _signals_as_errors():
+                return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            ctx.exit(_tell(ctx, error))
 
 
-def _options(ctx: click.Context) -> Mapping[str, click.Option]:
-    """Options by parameter; what `resume` goes on with was given to `select`."""
-    commands = [ctx.command]
-    if ctx.info_name == "resume" and isinstance(group := ctx.find_root().command, click.Group):
-        commands.insert(0, group.commands["select"])
-    return {
-        str(option.name): option
-        for command in commands
-        for option in command.params
-        if isinstance(option, click.Option)
-    }
+@contextmanager
+def _warnings_as_sentences(ctx: click.Context) -> Iterator[None]:
+    """Show what users should know without the line of code that it comes from."""
+
+    def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, UserWarning):
+            told = printable(in_options(str(message), ctx))
+            click.echo(f"{click.style('Warning:', fg='yellow')} {told}", err=True)
+        else:
+            usual(message, category, *where, **more)
+
+    with warnings.catch_warnings():
+        usual, warnings.showwarning = warnings.showwarning, show
+        yield
 
 
-@cache
-def _settings() -> frozenset[str]:
-    """Parameters of methods that `select` takes by ``--set``."""
-    from dhsic.selectors import METHODS, parameters_of
+@contextmanager
+def _signals_as_errors() -> Iterator[None]:
+    """Have the first SIGTERM end the command as Ctrl-C does, tidily; the second ends it at once."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) not in (signal.SIG_DFL, startup.end):
+        yield
+        return
 
-    return frozenset(name for method in METHODS for name in parameters_of(method)) - {*OF_RUNS}
+    def end(number: int, _frame: Any) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, end)
+    if signal.getsignal(signal.SIGINT) is startup.end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _option(match: re.Match[str], options: Mapping[str, click.Option]) -> str:
-    option = options.get(ALIASES.get(match["name"], match["name"]))
-    if option is None:
-        is_setting = "settings" in options and match["name"] in _settings()
-        return f"--set {match[0]}" if is_setting else match[0]
-    name, value = max(option.opts, key=len), match["value"]
-    if value is None:
-        return name
-    if option.is_flag and value in ("True", "False"):
-        return name if value == "True" else (option.secondary_opts or [f"no {name}"])[0]
-    return f"{name} {value.strip(chr(39) + chr(34) + '[]').replace(', ', ',')}"
+def _tell(ctx: click.Context, error: BaseException) -> int:
+    """Print what went wrong; return the exit code."""
+    code, kind = next(
+        (known for type_, known in CODES.items() if isinstance(error, type_)), (1, "unexpected")
+    )
+    if ctx.find_root().params.get("verbose"):
+        # No line of it is ours.
+        trace = textwrap.indent("".join(traceback.format_exception(error)), "  ")
+        click.echo(printable(trace, keep="\n"), err=True, nl=False)
+    message = _message(ctx, error, code)
+    if code in (1, 3, 6, *STOPPED):
+        message = f"{message} {_hint(ctx)}".strip()
+    if ctx.params.get("as_json"):
+        echo_json({"error": {"kind": kind, "message": message}})
+    told = printable(message)
+    click.echo(told if code in STOPPED else f"{click.style('Error:', fg='red')} {told}", err=True)
+    return code
+
+
+def _message(ctx: click.Context, error: BaseException, code: int) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "Terminated." if isinstance(error, Terminated) else "Interrupted."
+    told = isinstance(error, StoreError | ScratchError | MemoryBudgetError)
+    if not told and (code == 1 or isinstance(error, MemoryError)):
+        return f"{type(error).__name__}: {error}".rstrip(": .") + "."
+    return in_options(str(error), ctx)
+
+
+def _hint(ctx: click.Context) -> str:
+    """How to go on after a run that did not end."""
+    from dhsic.storage import is_url
+
+    path = ctx.meta.get(CHECKPOINT)
+    if path is not None and is_url(path):  # which is not asked: it may be what does not answer
+        if BEGUN not in ctx.meta and ctx.info_name != "resume":
+            return ""
+        return f"What is kept is valid; go on with: dhsic resume {shlex.quote(path)}"
+    if path is not None and (Path(path) / "zarr.json").exists():
+        return f"The checkpoint is valid; go on with: dhsic resume {shlex.quote(shown(path))}"
+    if ctx.info_name == "select" and BEGUN in ctx.meta:
+        return "Nothing was kept; with --checkpoint PATH a run can be resumed."
+    return ""
+
+
+def echo_json(value: Any) -> None:
+    """Print one JSON object on stdout."""
+    click.echo(json.dumps(value, indent=2, allow_nan=False))

@@ -14,8 +14,7 @@ import click
 import xarray as xr
 from tqdm.auto import tqdm
 
-from dhsic.cli.console import counted, printable, say, seconds, shown, tell
-from dhsic.cli.exits import echo_json
+from dhsic.cli.console import counted, echo_json, printable, say, seconds, shown, tell
 from dhsic.cli.job import SelectJob
 from dhsic.cli.report import show
 from dhsic.detached import attach as attached

@@ -17,10 +17,10 @@ import numpy as np
 import zarr
 
 from dhsic._typing import Array
-from dhsic.cli.console import counted, in_options, paragraph
-from dhsic.cli.exits import echo_json
+from dhsic.cli.console import counted, echo_json, paragraph
 from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import describe
+from dhsic.cli.options import in_options
 from dhsic.errors import DataError, InputError
 from dhsic.joins.keys import some
 from dhsic.joins.labels import along_samples, anndata_of

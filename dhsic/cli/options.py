@@ -5,16 +5,19 @@ their help, in the sections in which ``--help`` lists them. How a method does it
 `BAHSIC`: its parameters are the options of the section Method besides, with the first sentences of
 their docstring for help. All of it is read from the source, since to import it takes seconds, for
 which nobody waits who asks for help.
+
+Errors and warnings come from below, where parameters have the names of Python (``memory=``);
+whoever typed a command knows options (``--memory``). This is the one place that translates.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -256,7 +259,7 @@ _of_methods = {
 }
 
 
-def options(*names: str) -> list[Option]:
+def named(*names: str) -> list[Option]:
     """Options of `dhsic select` by name."""
     return [_of_select[name] for name in names]
 
@@ -298,3 +301,72 @@ TLS = tuple(
         ("--tls-key", "client.key", "Our private key (PEM) for it."),
     )
 )
+
+
+# What messages call them ---------------------------------------------------------------------
+
+#: Parameters whose option has another name.
+ALIASES = {"n_features_to_select": "n_features", "overwrite": "force", "n_threads": "threads"}
+
+#: Parameters of `dhsic.open_source` that have no option.
+ONLY_IN_PYTHON = ("ploidy_policy", "storage_options")
+
+#: ``name=value`` or ``name=``, not as part of a path.
+GIVEN = re.compile(
+    r"""(?<![\w/.-])(?P<name>[a-z_]+)=
+    (?P<value>'[^']*'|"[^"]*"|\[[^\]]*\]|-?\w[\w+-]*(?:\.\w[\w+-]*)*)?+(?!/)""",
+    re.VERBOSE,
+)
+
+
+def in_options(message: str, ctx: click.Context) -> str:
+    """Say a message in the options of the command that runs.
+
+    Examples
+    --------
+    >>> import click
+    >>> missing = click.Option(["--sample-dim"])
+    >>> ctx = click.Context(click.Command("inspect", params=[missing]))
+    >>> in_options("Say sample_dim=0 or sample_dim='obs'.", ctx)
+    'Say --sample-dim 0 or --sample-dim obs.'
+    """
+    options = _options(ctx)
+    only = [name for name in ONLY_IN_PYTHON if re.search(rf"\b{name}\b", message)]
+    told = GIVEN.sub(lambda match: _option(match, options), message)
+    for name in only:
+        told += f" The command line has no option for {name}: see dhsic.open_source in Python."
+    return told
+
+
+def _options(ctx: click.Context) -> Mapping[str, click.Option]:
+    """Options by parameter; what `resume` goes on with was given to `select`."""
+    commands = [ctx.command]
+    if ctx.info_name == "resume" and isinstance(group := ctx.find_root().command, click.Group):
+        commands.insert(0, group.commands["select"])
+    return {
+        str(option.name): option
+        for command in commands
+        for option in command.params
+        if isinstance(option, click.Option)
+    }
+
+
+@cache
+def _settings() -> frozenset[str]:
+    """Parameters of methods that `select` takes by ``--set``."""
+    from dhsic.selectors import METHODS, parameters_of
+
+    return frozenset(name for method in METHODS for name in parameters_of(method)) - {*OF_RUNS}
+
+
+def _option(match: re.Match[str], options: Mapping[str, click.Option]) -> str:
+    option = options.get(ALIASES.get(match["name"], match["name"]))
+    if option is None:
+        is_setting = "settings" in options and match["name"] in _settings()
+        return f"--set {match[0]}" if is_setting else match[0]
+    name, value = max(option.opts, key=len), match["value"]
+    if value is None:
+        return name
+    if option.is_flag and value in ("True", "False"):
+        return name if value == "True" else (option.secondary_opts or [f"no {name}"])[0]
+    return f"{name} {value.strip(chr(39) + chr(34) + '[]').replace(', ', ',')}"

@@ -19,8 +19,7 @@ import xarray as xr
 
 from dhsic import tables
 from dhsic._typing import Array, Index, Mask
-from dhsic.cli.console import counted, printable, seconds, shown, tell
-from dhsic.cli.exits import echo_json
+from dhsic.cli.console import counted, echo_json, printable, seconds, shown, tell
 from dhsic.engines.refine import in_low_rank
 from dhsic.errors import InputError
 from dhsic.memory import human

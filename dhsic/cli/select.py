@@ -16,9 +16,19 @@ from typing import Any
 import click
 import numpy as np
 
-from dhsic.cli.console import counted, masked, printable, say, shown, tell
+from dhsic.cli.console import (
+    BEGUN,
+    CHECKPOINT,
+    TYPED,
+    counted,
+    echo_json,
+    masked,
+    printable,
+    say,
+    shown,
+    tell,
+)
 from dhsic.cli.detached import detach, settle
-from dhsic.cli.exits import BEGUN, CHECKPOINT, TYPED, echo_json
 from dhsic.cli.inspect import Sites
 from dhsic.cli.job import SelectJob, absolute
 from dhsic.cli.labels import describe, notes_on, open_with_labels

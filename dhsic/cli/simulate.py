@@ -11,8 +11,7 @@ from typing import Any
 import click
 from tqdm import tqdm
 
-from dhsic.cli.console import counted, seconds
-from dhsic.cli.exits import echo_json
+from dhsic.cli.console import counted, echo_json, seconds
 from dhsic.errors import InputError
 from dhsic.memory import human
 from dhsic.simulation import simulate_genotypes
