@@ -30,8 +30,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import digamma, polygamma
-from scipy.stats import t as student
+from scipy.special import digamma, polygamma, stdtr, stdtrit
 
 from dhsic._typing import Array, Float
 from dhsic.criteria.base import (
@@ -211,10 +210,10 @@ def spread_of_differences(
     n = int(np.ceil(proportion / 2 * s))
     p = max(n / s, proportion)
     top = np.sort(np.abs(t))[::-1][:n]
-    null = 2 * student.sf(top, degrees)
+    null = 2 * stdtr(degrees, -top)
     target = ((np.arange(1, n + 1) - 0.5) / s - (1 - p) * null) / p
     above = target > null
     v0 = np.zeros(n)
-    v0[above] = v * (np.square(top[above] / student.isf(target[above] / 2, degrees)) - 1)
+    v0[above] = v * (np.square(top[above] / stdtrit(degrees, target[above] / 2)) - 1)
     low, high = np.square(DEVIATIONS) / prior_variance
     return float(np.clip(v0, low, high).mean())
