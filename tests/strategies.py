@@ -8,7 +8,6 @@ import numpy as np
 from cases import CLASS_KERNELS, REAL_KERNELS
 from hypothesis import strategies as st
 
-
 KINDS = ("normal", "skewed", "genotype", "one-hot", "copy", "flip")
 
 

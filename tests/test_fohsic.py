@@ -151,7 +151,7 @@ def test_expansion_and_definition_agree_on_many_features(rng, kernel):
 def test_threads_and_dask_give_the_same_bits(rng, client, step):
     X, y = wide(rng)
     one, three, dask = (
-        dhsic.FOHSIC(12, step=step, progress=False, runtime=runtime).fit(X, y)
+        dhsic.FOHSIC(8, step=step, progress=False, runtime=runtime).fit(X, y)
         for runtime in (Threads(1), Threads(3), DaskRuntime(client))
     )
     for other in (three, dask):
@@ -301,10 +301,10 @@ def test_low_rank_is_exact_where_landmarks_are_all_samples(rng, label_kernel):
 def many():
     """More samples than landmarks."""
     rng = np.random.default_rng(4)
-    X = rng.standard_normal((900, 48))
-    X[:, ::6] = rng.integers(0, 3, (900, 8))
+    X = rng.standard_normal((640, 48))
+    X[:, ::6] = rng.integers(0, 3, (640, 8))
     s = X[:, 1] + X[:, 2] ** 2 - X[:, 3] + np.sin(3 * X[:, 4]) + X[:, 6]
-    return X, (s + rng.standard_normal(900) > np.median(s)).astype(int)
+    return X, (s + rng.standard_normal(640) > np.median(s)).astype(int)
 
 
 def test_low_rank_chooses_as_the_definition_and_says_how_sure_it_is(many):
