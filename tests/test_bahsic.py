@@ -280,7 +280,7 @@ def test_precomputed_label_matrix(problem, plain):
 
 
 def test_several_targets_at_once(rng):
-    X = rng.standard_normal((120, 20))
+    X = rng.standard_normal((120, 40))
     Y = np.column_stack([X[:, 3] + 0.3 * rng.standard_normal(120), np.sin(3 * X[:, 8])])
 
     model = dhsic.BAHSIC(2, progress=False).fit(X, Y)

@@ -301,10 +301,10 @@ def test_low_rank_is_exact_where_landmarks_are_all_samples(rng, label_kernel):
 def many():
     """More samples than landmarks."""
     rng = np.random.default_rng(4)
-    X = rng.standard_normal((640, 48))
-    X[:, ::6] = rng.integers(0, 3, (640, 8))
+    X = rng.standard_normal((900, 48))
+    X[:, ::6] = rng.integers(0, 3, (900, 8))
     s = X[:, 1] + X[:, 2] ** 2 - X[:, 3] + np.sin(3 * X[:, 4]) + X[:, 6]
-    return X, (s + rng.standard_normal(640) > np.median(s)).astype(int)
+    return X, (s + rng.standard_normal(900) > np.median(s)).astype(int)
 
 
 def test_low_rank_chooses_as_the_definition_and_says_how_sure_it_is(many):
