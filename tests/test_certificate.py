@@ -1,7 +1,7 @@
 """The certificate against the definition: what it says of the error is so, near enough."""
 
 import math
-from functools import cache, partial
+from functools import cache, cached_property, partial
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ KERNELS = {"gaussian": Gaussian(), "polynomial": Polynomial(), "polynomial-3": P
 
 
 class Round:
-    """One round in both forms: A of all samples, and thin from some landmarks."""
+    """One round in both forms: A of all samples, and of low rank from some landmarks."""
 
     def __init__(self, X, y, kernel=None, *, estimator="unbiased", n_fit=100, n_check=48, **more):
         m = len(X)
@@ -68,19 +68,23 @@ class Round:
         factor = Spectral(32).factor(self.kernel, self.sigma, fit, base=base)
         return predictive(factor, BaseRows(self.kernel, self.sigma, self.check, base))
 
-    def thin(self):
+    def low_rank(self):
         return self.engine.score(self.state, self.features, self.facts)
 
-    def exact(self, engine=None):
-        engine = engine or Dense(self.kernel.exact_order or 6, np.float64)
+    def exact(self, engine):
         return engine.score(engine.prepare(self.question), self.features, self.facts)
+
+    @cached_property
+    def gains(self):
+        """Exact, or as good as that."""
+        return self.exact(Dense(self.kernel.exact_order or 6, np.float64))
 
     def row_errors(self, check=None, dtype=np.float64):
         return row_errors(self.W, check or self.check, self.state, self.features.astype(dtype))
 
     def certify(self, n, check=None):
         t = self.row_errors(check, np.float32)
-        return certify(t, self.thin(), n, self.m, self.sizes)
+        return certify(t, self.low_rank(), n, self.m, self.sizes)
 
 
 @cache
@@ -128,7 +132,7 @@ def test_over_all_rows_errors_add_up_to_the_true_ones(rng, kernel, estimator):
     case = Round(X, X[:, 0] > 0, KERNELS[kernel], estimator=estimator, n_fit=30, n_check=20)
     case.features *= 1e-3
     t = case.row_errors(case.rows(np.arange(60)))
-    true = case.exact(Direct()) - case.thin()
+    true = case.exact(Direct()) - case.low_rank()
 
     assert t.shape == (60, 40)
     assert_allclose(t.sum(axis=0), true, rtol=0, atol=1e-4 * np.abs(true).max())
@@ -140,7 +144,7 @@ def test_at_any_sigma_they_are_those_of_the_series(rng, kernel, estimator):
     X = standardised(rng.standard_normal((60, 40)))
     case = Round(X, X[:, 0], KERNELS[kernel], estimator=estimator, n_fit=30, n_check=20)
     t = case.row_errors(case.rows(np.arange(60)))
-    true = case.exact(Dense(case.engine.order, np.float64)) - case.thin()
+    true = case.exact(Dense(case.engine.order, np.float64)) - case.low_rank()
 
     assert_allclose(t.sum(axis=0), true, rtol=0, atol=1e-9 * np.abs(true).max())
 
@@ -170,8 +174,8 @@ def test_the_residual_is_what_is_missing_off_the_diagonal(rng):
 
     for row, i in enumerate(case.check.rows):
         for j in range(40):
-            thin = sum(forms.theta * forms.Y[:, i] * forms.Y[:, j])
-            missing = case.question.W[i, j] * K[i][j] / scale - thin if i != j else 0.0
+            known = sum(forms.theta * forms.Y[:, i] * forms.Y[:, j])
+            missing = case.question.W[i, j] * K[i][j] / scale - known if i != j else 0.0
             assert residual[row, j] == pytest.approx(missing, abs=1e-10)
 
 
@@ -180,8 +184,8 @@ def test_the_residual_is_what_is_missing_off_the_diagonal(rng):
 
 def true_deviation(case, n):
     """Root mean square error of the quarter of the gains next to the cut, per mean square."""
-    gains = case.thin()
-    error = (case.exact() - gains) / case.sizes
+    gains = case.low_rank()
+    error = (case.gains - gains) / case.sizes
     if np.ptp(case.sizes) < 1e-6:
         error = error - error.mean()
     ordered = np.sort(gains)[::-1]
@@ -205,11 +209,11 @@ def test_the_estimated_deviation_covers_the_true_one(unequal):
 
 
 def test_with_all_rows_it_is_the_true_one():
-    """To first order; beyond, the thin gains of this case miss what is small."""
+    """To first order; beyond, the gains of this case miss what is small."""
     for unequal in (False, True):
         case = structured(1, m=150, d=1000, n_fit=50, unequal=unequal)
         certificate = case.certify(100, case.rows(np.arange(150)))
-        gains, exact = case.thin(), case.exact(Dense(1, np.float64))
+        gains, exact = case.low_rank(), case.exact(Dense(1, np.float64))
 
         assert certificate.deviation == pytest.approx(true_deviation(case, 100), rel=0.05)
         if not unequal:
@@ -222,7 +226,7 @@ def test_the_estimated_error_at_the_cut_is_the_true_one_on_average():
     for seed in range(12):
         case = structured(seed, d=1000)
         n = 100
-        gains, exact = case.thin(), case.exact()
+        gains, exact = case.low_rank(), case.gains
         estimated.append(case.certify(n).at_threshold(gains, n, case.sizes).expected_swap_rate)
         first = set(np.argsort(-exact)[:n])
         true.append(1 - len(first & set(np.argsort(-gains)[:n])) / n)

@@ -15,7 +15,7 @@ from thorough import examples
 import dhsic
 from dhsic.cli import main
 from dhsic.errors import InputError
-from dhsic.passes import candidates as membership
+from dhsic.passes import candidates
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 
@@ -105,8 +105,8 @@ def test_same_bits_wherever_and_however_cut(rng, client, tmp_path, monkeypatch, 
     with pytest.raises(KeyboardInterrupt):
         fit(progress=stop, checkpoint=tmp_path / "run")
     resumed = fit(checkpoint=tmp_path / "run")
-    monkeypatch.setattr(membership, "JOB_FEATURES", 5)
-    monkeypatch.setattr(membership, "OPEN_GROUPS", 1)
+    monkeypatch.setattr(candidates, "JOB_FEATURES", 5)
+    monkeypatch.setattr(candidates, "OPEN_GROUPS", 1)
     cut = fit(runtime=Threads(3))
     for other in (dask, resumed, cut):
         assert_array_equal(one.ranking_, other.ranking_)

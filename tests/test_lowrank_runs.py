@@ -40,7 +40,7 @@ FEW = {
     "landmarks.FEWEST": 24,
     "landmarks.MOST_CHECKS": 12,
     "landmarks.FEWEST_CHECKS": 12,
-    "landmarks.LANDMARK_EPOCH": 4,
+    "landmarks.LandmarkSum.epoch": 4,
     "lowrank.ALWAYS_EXACT": 30,
     "candidates.PROBED": 16,
     "lowrank.SAMPLE_MOST": 100,
@@ -127,21 +127,21 @@ class Rounds:
         )
         weights = factored_weights(labels.factor(), given["estimator"], covariates)
         low_rank = {"tolerance": tolerance, "may_square": may_square}
-        self.thin = low_rank_alone(source_of(X), choices, weights, **low_rank)
+        self.dependence = low_rank_alone(source_of(X), choices, weights, **low_rank)
         self.sigmas = self.exact.result_["round_sigma"].values
-        self.shared, self.left, self.records, self.thin_sigmas = [], [], [], []
+        self.shared, self.left, self.records, self.own_sigmas = [], [], [], []
         self._go(fewest)
 
     def _go(self, fewest):
         removed_in = self.exact.result_["round_removed"].values
-        S = np.flatnonzero(~self.thin.measure().constant)
+        S = np.flatnonzero(~self.dependence.measure().constant)
         for number in range(1, removed_in.max() + 1):
             if S.size < fewest:
                 break
             gone = np.flatnonzero(removed_in == number)
-            self.thin.move_to(S)
-            self.thin_sigmas.append(self.thin.bandwidth(S))
-            found = self.thin.least_relevant(self.sigmas[number - 1], S, gone.size)
+            self.dependence.move_to(S)
+            self.own_sigmas.append(self.dependence.bandwidth(S))
+            found = self.dependence.least_relevant(self.sigmas[number - 1], S, gone.size)
             self.shared.append(np.intersect1d(found.features, gone).size / gone.size)
             self.left.append(S.size)
             self.records.append(found.record)
@@ -238,7 +238,7 @@ def test_every_kind_of_round_agrees(small, draw, name):
     rounds = Rounds(X, labels_of(trait, kind), tolerance=0.0, step=0.25, **options)
 
     assert np.mean(rounds.shared) > 0.98
-    off = rounds.thin_sigmas / rounds.sigmas[: len(rounds.thin_sigmas)]
+    off = rounds.own_sigmas / rounds.sigmas[: len(rounds.own_sigmas)]
     if name == "grid":  # by HSIC of the factor, which may be half of it: the next one at most
         assert (np.abs(np.log10(off)) < 1.01).all()
     else:
@@ -528,8 +528,8 @@ def test_plan(approx, kernel, m, d, is_low_rank, eager, may_square):
 def test_given_labels_of_many_samples_stay_exact(monkeypatch):
     """Their factor would take longer than the run."""
     monkeypatch.setattr("dhsic.passes.lowrank.MOST_DECOMPOSED", 30)
-    for m, thin in ((20, True), (40, False)):
-        assert EnginePlan.of("auto", Gaussian(), m, 10**9, "precomputed").is_low_rank == thin
+    for m, low_rank in ((20, True), (40, False)):
+        assert EnginePlan.of("auto", Gaussian(), m, 10**9, "precomputed").is_low_rank == low_rank
         assert EnginePlan.of("auto", Gaussian(), m, 10**9, "balanced").is_low_rank
 
 

@@ -31,8 +31,6 @@ from dhsic.passes.sums import AbstractFeatureSum
 from dhsic.sources.scaling import Codes, Scaling, scaling_of
 from dhsic.sources.views import checksums
 
-#: The statistic is summed anew when this fraction of the features it was summed from is left.
-LANDMARK_EPOCH = 32
 #: Landmarks that a run begins with, and the fewest where samples are many.
 FIRST_LANDMARKS, FEWEST = 192, 64
 #: Check rows, at most and at least.
@@ -122,6 +120,8 @@ def first_number(m: int) -> int:
 class LandmarkSum(AbstractFeatureSum):
     """Of landmarks with all samples, (b, m), and squared norms; of all samples where all are."""
 
+    epoch = 32
+
     def __init__(self, data: AbstractReader, seed: int, n: int | None = None) -> None:
         """Against `n` landmarks, by default as many as a run begins with."""
         super().__init__(data)
@@ -151,10 +151,6 @@ class LandmarkSum(AbstractFeatureSum):
         """The sum of all samples, where it is known."""
         assert isinstance(self._sums, np.ndarray), "every sample is a landmark"
         return Statistic(self._sums)
-
-    @property
-    def epoch(self) -> int:
-        return LANDMARK_EPOCH
 
     @property
     def longest(self) -> float:

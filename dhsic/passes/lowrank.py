@@ -63,7 +63,7 @@ from dhsic.passes.landmarks import (
     most_number,
 )
 from dhsic.passes.reader import COMPACT_BYTES, COMPACTING, AbstractReader
-from dhsic.passes.sums import FEW_LEAVING, SQUARE_EPOCH
+from dhsic.passes.sums import FEW_LEAVING, SquareSum
 from dhsic.passes.survivors import HOME_BYTES
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
@@ -170,7 +170,7 @@ class EnginePlan:
         def promised(budget: int) -> MemoryEstimate:
             held = min(stored, HOME_BYTES if runtime.is_remote else budget)
             # Survivors are copied when so few are left; those that leave are in memory besides.
-            copied = held // (COMPACTING if self.is_low_rank else SQUARE_EPOCH)
+            copied = held // (COMPACTING if self.is_low_rank else SquareSum.epoch)
             return MemoryEstimate(
                 process=resident_bytes(),
                 squares=square_bytes(m, n_bases) if self.may_square else 0,

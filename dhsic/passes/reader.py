@@ -141,8 +141,8 @@ class AbstractReader(ABC):
         """
 
     @abstractmethod
-    def _summed(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
-        """Results added up, in the order of jobs."""
+    def added(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+        """Results of the pass, added up in the order of jobs."""
 
     @abstractmethod
     def _packs(self, features: Index) -> bool:
@@ -224,11 +224,6 @@ class AbstractReader(ABC):
         """Results of a pass that works block by block, in order: to be put one after the other."""
         self.bytes_read += self.bytes_of(jobs)
         return self._results(a_pass, jobs, divisible=True)
-
-    def added(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
-        """Results of the pass, added up in the order of jobs."""
-        self.bytes_read += self.bytes_of(jobs)
-        return self._summed(a_pass, jobs)
 
     def scores(self, a_pass: AbstractPass, jobs: Sequence[Job], *, aloud: bool = False) -> Array:
         """Results of a pass, one after the other; the reporter hears of them where `aloud`."""
@@ -419,9 +414,9 @@ class Reader(AbstractReader):
             self.close()
             raise
 
-    def _summed(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+    def added(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
         total = a_pass.zero(self.n_samples)
-        for part in self._results(a_pass, jobs, divisible=False):
+        for part in self.map(a_pass, jobs):
             a_pass.add(total, part)
         return total
 

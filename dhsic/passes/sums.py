@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,8 +26,6 @@ from dhsic.passes.reader import AbstractReader
 #: Up to how many features G is down-dated by their values, (c, m). The same number for all
 #: runtimes: the two ways add up in other orders, and to other bits.
 FEW_LEAVING = 2048
-#: A new epoch begins when this fraction of the features of the last one is left.
-SQUARE_EPOCH = 8
 #: Features that join together and are sent by their values, not their statistic.
 FEW_CHOSEN = 128
 
@@ -48,15 +46,13 @@ class AbstractFeatureSum(ABC):
         Those that it is the sum over, where they leave; ascending.
     """
 
+    #: A new epoch begins when one in so many features of the last one is left.
+    epoch: ClassVar[int]
+
     def __init__(self, data: AbstractReader) -> None:
         self.data = data
         self.features: Index = np.empty(0, dtype=np.int64)
         self._base = 0
-
-    @property
-    @abstractmethod
-    def epoch(self) -> int:
-        """A new epoch begins when one in so many features of the last one is left."""
 
     @abstractmethod
     def clear(self) -> None:
@@ -124,6 +120,8 @@ class AbstractFeatureSum(ABC):
 class SquareSum(AbstractFeatureSum):
     """Of all samples with each other, (m, m), its upper triangle."""
 
+    epoch = 8
+
     def __init__(
         self, data: AbstractReader, sums: AbstractSums, upper: Float | None = None
     ) -> None:
@@ -167,10 +165,6 @@ class SquareSum(AbstractFeatureSum):
     def restart(self, S: Index) -> None:
         self._upper = self._sum(S)
         self.begin(S)
-
-    @property
-    def epoch(self) -> int:
-        return SQUARE_EPOCH
 
     @property
     def longest(self) -> float:

@@ -196,9 +196,6 @@ class AbstractSurvivors(AbstractSource):
     def columns(self, at: Index) -> Array:
         """Features at these places, ascending: (c, m), C-ordered."""
 
-    def blocks(self, width: int) -> tuple[Block, ...]:
-        return even_blocks(self.n_features, width)
-
     @final
     def read(self, block: Block, rows: Index | None = None) -> Array:
         return self.read_columns(block, np.arange(block.width), rows).T
@@ -225,6 +222,9 @@ class HeldSource(AbstractSurvivors):
         self.client_bytes = kept.nbytes
         self.form = form
         self._kept = kept
+
+    def blocks(self, width: int) -> tuple[Block, ...]:
+        return even_blocks(self.n_features, width)
 
     def columns(self, at: Index) -> Array:
         return self.form.decode(self._kept[run_of(at)])
@@ -267,6 +267,9 @@ class RecutSource(AbstractSurvivors):
         """The same, compared with the first pass, as of `ChecksummedSource`."""
         base = ChecksummedSource.over(self.base, checksum, rows)
         return RecutSource(base, self.features, self.width)
+
+    def blocks(self, width: int) -> tuple[Block, ...]:
+        return even_blocks(self.n_features, width)
 
     def stored_width(self, block: Block) -> int:
         return sum(b.width for b in self._lie_in(self.features[block.start : block.stop]))

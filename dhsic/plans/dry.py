@@ -250,8 +250,8 @@ class CountingReader(AbstractReader):
         else:
             yield found
 
-    def _summed(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
-        return self._counted(a_pass, jobs)
+    def added(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+        return next(self.map(a_pass, jobs))
 
     def _packs(self, features: Index) -> bool:
         return True
