@@ -19,7 +19,7 @@ from dhsic.selectors import METHODS, parameters_of
 def store(tmp_path_factory):
     path = tmp_path_factory.mktemp("methods") / "g.vcz"
     outcome = CliRunner().invoke(
-        main, ["simulate", str(path), "--samples", "60", "--variants", "112", "--seed", "3"]
+        main, ["simulate", str(path), "--samples", "40", "--variants", "112", "--seed", "3"]
     )
     assert outcome.exit_code == 0, outcome.output
     return str(path)
