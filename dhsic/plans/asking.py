@@ -131,7 +131,7 @@ def plan_of(
     run = request.new_run(runtime)
     if worker_memory is not None and not runtime.is_remote:
         most = run.selector.memory
-        run = run.asked(memory=worker_memory if most is None else min(most, worker_memory))
+        run = run.asking(memory=worker_memory if most is None else min(most, worker_memory))
     m, is_remote = run.n_samples, run.runtime.is_remote
     limits = WorkerMemory(worker_memory, said_by="worker_memory=") if is_remote else None
     promise, budget = run.promised(limits)
@@ -222,7 +222,7 @@ def _times(run: SelectionRun, work: Work, rates: Rates) -> Iterator[Expected]:
 
 def _elsewhere(run: SelectionRun, n_workers: int) -> Work:
     """The same run on a cluster."""
-    there = replace(run, runtime=Foreseen(n_workers)).asked(memory=1 << 62)
+    there = replace(run, runtime=Foreseen(n_workers)).asking(memory=1 << 62)
     work = work_of(there, there.selector.fitted(there)[1])
     assert work is not None, "it is foreseen here, so it is there"
     return work

@@ -128,7 +128,6 @@ class OnePass(Selector):
         return "use fewer samples"
 
     def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
-        """By sizes: blocks and tiles of the tasks in flight, and vectors of all features."""
         m, criterion, n_here = run.n_samples, self.resolved(), run.runtime.n_here
         tile = Judge(standardize=True, criterion=criterion).cost(m).tile
         needed = MemoryEstimate(
@@ -140,7 +139,6 @@ class OnePass(Selector):
         return needed, None
 
     def labels(self, run: SelectionRun) -> LabelMatrix:
-        """As the criterion reads them."""
         assert run.y is not None, "a criterion compares features with labels"
         criterion = self.resolved()
         if run.covariates is not None:

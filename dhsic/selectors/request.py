@@ -79,7 +79,7 @@ def halved(run: SelectionRun, n: int, seed: int) -> Iterator[SelectionRun]:
     for number, half in enumerate(halves(run.y, run.n_samples, n, seed)):
         kept = place and f"{place}.stability/{number:03d}"
         yield replace(
-            run.asked(checkpoint=kept, progress=False),
+            run.asking(checkpoint=kept, progress=False),
             y=run.y if run.y is None else run.y[np.ix_(half, half) if is_matrix else half],
             covariates=None if run.covariates is None else run.covariates[half],
             rows=half if run.rows is None else run.rows[half],
@@ -110,7 +110,7 @@ def with_stability(run: SelectionRun, outcome: Outcome, n: int, count: int, seed
     # Halves of the data that the run itself has read, and as it took them.
     source = ChecksummedSource.over(outcome.source, outcome.scaling.checksum, run.rows)
     run = replace(run, source=source, values=outcome.values)
-    for part in halved(run.asked(standardize=outcome.parameters["standardize"]), n, seed):
+    for part in halved(run.asking(standardize=outcome.parameters["standardize"]), n, seed):
         found = part.execute()
         chosen[found.worst_first[::-1][: found.order.n_features(count)]] += 1.0
     meaning = f"part of {n} random halves of the samples from which the feature is selected"

@@ -251,7 +251,7 @@ class SelectionRun:
         assert self.values is not None, "a run looks at the values before its first pass"
         return self.selector.scales(self.values)
 
-    def asked(self, **parameters: Any) -> Self:
+    def asking(self, **parameters: Any) -> Self:
         """The run with other parameters of its method."""
         return replace(self, selector=copy(self.selector).set_params(**parameters))
 
@@ -331,7 +331,7 @@ class SelectionRun:
         `memory` is what it may have, by default all it asks for, and one thread.
         """
         memory, m = memory or WorkerMemory(), self.n_samples
-        alone = replace(self, runtime=Threads(memory.n_threads)).asked(memory=1 << 62)
+        alone = replace(self, runtime=Threads(memory.n_threads)).asking(memory=1 << 62)
         stored = m * self.source.n_features * np.dtype(self.source.dtype).itemsize
         kept = min(COMPACT_BYTES, stored)
         return alone.selector.fitted(alone)[0].on_worker(memory.limit, m, kept, state_bytes)
