@@ -152,27 +152,27 @@ def rank_kernels(
     >>> sorted(found.names[g] for g in found.order[:2])
     ['a', 'b']
     """
-    for what, value, known in (
-        ("combine", combine, ("sum", "product")),
-        ("strategy", strategy, ("backward", "forward")),
-    ):
-        if value not in known:
-            raise InputError(f"{what}={value!r} is unknown; pass {' or '.join(map(repr, known))}.")
+    if combine not in ("sum", "product"):
+        raise InputError(f"combine={combine!r} is unknown; pass 'sum' or 'product'.")
+    if strategy not in ("backward", "forward"):
+        raise InputError(f"strategy={strategy!r} is unknown; pass 'backward' or 'forward'.")
     step = check_step(step)
     matrices = _checked(kernels)
-    named = _names(names, len(matrices))
+    n = len(matrices)
+    named = [str(g) for g in range(n)] if names is None else list(names)
+    if len(named) != n or len(set(named)) != n:
+        raise InputError(
+            f"There are {n} kernels and {len(named)} names, {len(set(named))} of them different; "
+            "pass one name a kernel."
+        )
     W = _label_weights(len(matrices[0]), y, label_kernel, estimator, covariates)
     if combine == "sum":
         return Ranking.of(named, np.array([float(np.vdot(W, K)) for K in matrices]))
-    dependence, state = ProductDependence(W, matrices), begin(np.arange(len(named)))
+    dependence, state = ProductDependence(W, matrices), begin(np.arange(n))
     is_backward = strategy == "backward"
-    rounds = (
-        bahsic(dependence, state, step)
-        if is_backward
-        else fohsic(dependence, state, step, len(named))
-    )
+    rounds = bahsic(dependence, state, step) if is_backward else fohsic(dependence, state, step, n)
     (end,) = deque(rounds, maxlen=1)
-    scores = np.empty(len(named))
+    scores = np.empty(n)
     scores[end.eliminated] = end.scores
     order = end.eliminated[::-1] if is_backward else end.eliminated
     return Ranking.of(named, scores, order, end.history)
@@ -192,18 +192,6 @@ def _checked(kernels: Sequence[Any]) -> list[Float]:
             )
         check_symmetric(K, f"Kernel {g}", "K")
     return matrices
-
-
-def _names(names: Sequence[str] | None, n: int) -> list[str]:
-    if names is None:
-        return [str(g) for g in range(n)]
-    named = list(names)
-    if len(named) != n or len(set(named)) != n:
-        raise InputError(
-            f"There are {n} kernels and {len(named)} names, {len(set(named))} of them different; "
-            "pass one name a kernel."
-        )
-    return named
 
 
 @dataclass(frozen=True, eq=False)

@@ -198,10 +198,13 @@ def test_names_in_a_zip_of_genotypes(tmp_path):
 class TestAnnData(SourceSuite):
     """What every source does, cut into chunks along cells and genes."""
 
-    @pytest.fixture(params=[2, 3])
-    def case(self, request, tmp_path):
+    @pytest.fixture(scope="class", params=[2, 3])
+    @classmethod
+    def case(cls, request, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("case")
+
         def opened(values):
-            path = tmp_path / f"{float(values[0, 0])}.zarr"
+            path = folder / f"{float(values[0, 0])}.zarr"
             if not path.exists():
                 slim(path, X=values, zarr_format=request.param, encoding="nullable-string-array")
             return dhsic.open_source(path)

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import zipfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -240,19 +241,9 @@ class Matrix:
 
 ALTERATIONS = {
     Store: (
-        *(
-            "replace",
-            "replace",
-            "replace_most",
-            "swap",
-            "swap",
-            "edit",
-            "edit",
-            "append",
-            "shorten",
-        ),
-        *("restore", "lose", "empty", "rename", "touch", "move", "recompress", "rewrite"),
-        *("rechunk", "turn_calls"),
+        *("replace", "replace", "replace_most", "swap", "swap", "edit", "edit", "append"),
+        *("shorten", "restore", "lose", "empty", "rename", "touch", "move", "recompress"),
+        *("rewrite", "rechunk", "turn_calls"),
     ),
     Matrix: ("replace", "replace_most", "swap", "edit", "append", "rename", "move", "recompress"),
 }
@@ -272,7 +263,7 @@ def stop_after(number):
 
 
 def fit(X, checkpoint=None, *, progress=False, model=dhsic.BAHSIC, y=Y, **options):
-    options = {"step": 0.4} | options if model in (dhsic.BAHSIC, dhsic.FOHSIC) else options
+    options = {"step": 0.5} | options if model in (dhsic.BAHSIC, dhsic.FOHSIC) else options
     with Threads(1) as runtime:
         options = {"runtime": runtime} | options
         kept = None if checkpoint is None else str(checkpoint)
@@ -291,7 +282,7 @@ def another_call(array, feature, sample):
 
 @pytest.fixture(scope="module", params=KINDS)
 def problem(request, tmp_path_factory):
-    """A kind of source, a folder with it and with other data, killed runs, and the whole one."""
+    """A kind of source, a folder with it and with other data, the whole run, and killed ones."""
     kind, folder = request.param, tmp_path_factory.mktemp("changed")
     if kind == "numpy":
         given = frame(0)
@@ -299,16 +290,20 @@ def problem(request, tmp_path_factory):
         make(kind, folder / "store", 0)
         make(kind, folder / "other", 1)
         given = Store(kind, folder / "store", folder / "other").given
-    whole = fit(given)
-    for number in (1, 2, 4):
+
+    @cache
+    def killed(number):
+        run = folder / f"run-{number}"
         with pytest.raises(KeyboardInterrupt):
-            fit(given, folder / f"run-{number}", progress=stop_after(number))
-    return kind, folder, whole
+            fit(given, run, progress=stop_after(number))
+        return run
+
+    return kind, folder, fit(given), killed
 
 
 def fresh(problem, place):
     """A copy of the store that may be altered."""
-    kind, folder, _ = problem
+    kind, folder, *_ = problem
     if kind == "numpy":
         return Matrix(frame(0), frame(1))
     shutil.copytree(folder / "store", place / "store")
@@ -317,7 +312,7 @@ def fresh(problem, place):
 
 def altered_and_resumed(problem, place, number):
     """Alter a store at random between the death of a run and its resumption."""
-    kind, folder, whole = problem
+    kind, _, whole, killed = problem
     rng = np.random.default_rng([KINDS.index(kind), number])
     store = fresh(problem, place)
     before = store.content()
@@ -326,7 +321,7 @@ def altered_and_resumed(problem, place, number):
         store.move(rng)
     getattr(store, alter)(rng)
     run = place / "run"
-    shutil.copytree(folder / f"run-{rng.choice([1, 2, 4])}", run)
+    shutil.copytree(killed(int(rng.choice([1, 2, 4]))), run)
     rounds = {path: path.read_bytes() for path in run.rglob("c/0")}
     if store.content() == before:
         assert_same(fit(store.given, run), whole)
@@ -445,9 +440,9 @@ METHODS = {
         "model": dhsic.CCM,
         "approximation": "random_features",
         "n_random_features": 40,
-        "tolerance": 0.02,
+        "tolerance": 0.1,
     },
-    "weighting": {"model": dhsic.FeatureWeighting, "tolerance": 0.2},
+    "weighting": {"model": dhsic.FeatureWeighting, "tolerance": 0.6},
     "svm-rfe": {"model": dhsic.SVMRFE, "step": 0.4},
     "linear": {"model": dhsic.LinearHSIC},
     "one pass": {"model": dhsic.OnePass},
@@ -571,7 +566,7 @@ def test_a_graph_that_computes_other_values_each_time_is_refused(monkeypatch):
 @pytest.mark.parametrize("kept", [True, False])
 def test_halves_are_those_of_the_data_that_were_ranked(store, tmp_path, kept, monkeypatch):
     """The store changes between two halves: the third would be one of other data."""
-    whole = fit(store.given, stability=3)
+    whole = fit(store.given, stability=3, step=0.7)
     run = tmp_path / "run" if kept else None
     before = store.array[...]
     execute = dhsic.selectors.run.SelectionRun.execute
@@ -586,12 +581,12 @@ def test_halves_are_those_of_the_data_that_were_ranked(store, tmp_path, kept, mo
     with monkeypatch.context() as patch:
         patch.setattr(dhsic.selectors.run.SelectionRun, "execute", executed)
         with pytest.raises(DataError, match="not those that the first pass of this run"):
-            fit(store.given, run, stability=3)
+            fit(store.given, run, stability=3, step=0.7)
     if kept:
         with pytest.raises(CheckpointError, match="changed since the run began"):
-            fit(store.given, run, stability=3)
+            fit(store.given, run, stability=3, step=0.7)
     store.array[...] = before
-    again = fit(store.given, run, stability=3)
+    again = fit(store.given, run, stability=3, step=0.7)
     assert_same(again, whole)
     assert_array_equal(again.stability_, whole.stability_)
 

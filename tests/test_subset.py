@@ -31,14 +31,16 @@ def subset_case(make, X, features=FEATURES):
 
 
 class TestOfArray(SourceSuite):
-    @pytest.fixture
-    def case(self):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def case(cls):
         return subset_case(open_source, draw_matrix())
 
 
 class TestOfDask(SourceSuite):
-    @pytest.fixture
-    def case(self):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def case(cls):
         return subset_case(lambda X: open_source(da.from_array(X, (4, 5))), draw_matrix())
 
     def test_pieces_of_a_block_are_found_again(self, case):
@@ -50,10 +52,13 @@ class TestOfDask(SourceSuite):
 
 
 class TestOfZarr(SourceSuite):
-    @pytest.fixture(params=[4, 9])
-    def case(self, request, tmp_path):
+    @pytest.fixture(scope="class", params=[4, 9])
+    @classmethod
+    def case(cls, request, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("case")
+
         def make(X):
-            path = tmp_path / f"{zarr_of(X)}.zarr"
+            path = folder / f"{zarr_of(X)}.zarr"
             write_matrix(path, X, chunks=(request.param, 5), dims=("variants", "samples"))
             return open_source(path)
 
@@ -61,10 +66,13 @@ class TestOfZarr(SourceSuite):
 
 
 class TestOfCalls(SourceSuite):
-    @pytest.fixture
-    def case(self, tmp_path):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def case(cls, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("case")
+
         def make(genotypes):
-            path = tmp_path / f"{zarr_of(genotypes)}.vcz"
+            path = folder / f"{zarr_of(genotypes)}.vcz"
             write_vcz(path, genotypes, chunks=(4, 5, 2))
             return SubsetSource(open_source(path), FEATURES)
 

@@ -1,8 +1,6 @@
 """Variants of VCF Zarr: FILTER, several alternative alleles, contigs and what is beside them."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -46,15 +44,13 @@ def write_vcf(path, which):
 
 
 def converted(vcf, path):
-    command = [sys.executable, "-m", "bio2zarr", "vcf2zarr", "convert", str(vcf), str(path), "-Q"]
-    subprocess.run([*command, "--variants-chunk-size", "5"], check=True, capture_output=True)
+    pytest.importorskip("bio2zarr.vcf").convert([vcf], path, variants_chunk_size=5)
     return path
 
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory):
     """A VCF as VCF Zarr, and the one of those of its records that `bcftools view -f PASS` keeps."""
-    pytest.importorskip("bio2zarr")
     folder = tmp_path_factory.mktemp("filters")
     write_vcf(folder / "all.vcf", range(3 * len(FILTERS)))
     write_vcf(folder / "passed.vcf", PASSED)

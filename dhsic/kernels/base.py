@@ -98,6 +98,8 @@ class AbstractKernel(ABC):
     is_product: ClassVar[bool] = False
     #: ``exp(-sigma D)``: the mean of ``cos(sqrt(2 sigma) w' (x - x'))`` over standard normal w.
     has_normal_frequencies: ClassVar[bool] = False
+    #: What is summed over features for every two samples; a property will do.
+    sums: ClassVar[AbstractSums] = InnerProducts()
     #: What the decrement holds besides `factor`, times the base.
     constant: ClassVar[float] = 0.0
 
@@ -106,11 +108,6 @@ class AbstractKernel(ABC):
         """The kernel as one of this family, which `scored_by` says that it is."""
         assert isinstance(kernel, cls), f"{kernel.name} is of another family"
         return kernel
-
-    @property
-    def sums(self) -> AbstractSums:
-        """What is summed over features for every two samples; a class attribute will do."""
-        return InnerProducts()
 
     @property
     def exact_order(self) -> int | None:

@@ -83,7 +83,7 @@ class Polynomial(AbstractKernel):
         return self.degree
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        return self._power(inner, self.degree)
+        return self.base(0, inner, rows, columns, sigma)
 
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
@@ -99,20 +99,14 @@ class Polynomial(AbstractKernel):
         return decrement
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        return self._power(inner, self.degree - key)
+        powers: Float = (inner + float(self.offset)) ** (self.degree - key)
+        return powers
 
     def addition(self) -> Expansion:
         return _binomial(self.degree, 1)
 
     def expansion(self, order: int, sigma: float) -> Expansion:
         return _binomial(self.degree, -1)
-
-    def _power(self, G: Float, exponent: int) -> Float:
-        u = G + float(self.offset)
-        if exponent == 0:
-            ones: Float = namespace_of(u).ones_like(u)
-            return ones
-        return u**exponent if exponent > 1 else u
 
 
 def _binomial(b: int, sign: int) -> Expansion:

@@ -90,19 +90,17 @@ class ClassTarget:
     def of(codes: Array, kernel: str) -> ClassTarget:
         """Class kernel of a name: eq. 16 to 19, or one of criteria, which judge by classes."""
         sizes = np.bincount(codes).astype(np.float64)  # m_y
-        m, signs, one = sizes.sum(), np.array([[-1.0], [1.0]]), np.ones(1)
-        if kernel == "binary":  # eq. 16
-            return ClassTarget(codes, signs, one, kernel)
-        if kernel == "balanced":  # eq. 17
-            return ClassTarget(codes, signs / sizes[:, None], one, kernel)
-        if kernel == "multiclass":  # eq. 18 with c_y = 1 / m_y
-            return ClassTarget(codes, None, 1.0 / sizes, kernel)
-        if kernel == "delta":
-            return ClassTarget(codes, None, np.ones(len(sizes)), kernel)
-        if kernel == "centroids":  # JMLR 6.5
-            return ClassTarget(codes, None, sizes**-2.0, kernel)
-        psi = np.diag(m / (sizes * (m - sizes))) - 1.0 / (m - sizes)  # eq. 19; row y is psi(y)
-        return ClassTarget(codes, psi, np.ones(len(sizes)), kernel)
+        m, ones = sizes.sum(), np.ones(len(sizes))
+        if kernel in ("binary", "balanced"):  # eq. 16 and 17
+            signs = np.array([[-1.0], [1.0]])
+            maps = signs if kernel == "binary" else signs / sizes[:, None]
+            return ClassTarget(codes, maps, np.ones(1), kernel)
+        if kernel == "one-vs-rest":  # eq. 19; row y is psi(y)
+            psi = np.diag(m / (sizes * (m - sizes))) - 1.0 / (m - sizes)
+            return ClassTarget(codes, psi, ones, kernel)
+        # eq. 18 with c_y = 1 / m_y, or 1; JMLR 6.5
+        weights = {"multiclass": 1.0 / sizes, "delta": ones, "centroids": sizes**-2.0}[kernel]
+        return ClassTarget(codes, None, weights, kernel)
 
     @cached_property
     def table(self) -> Float:
@@ -199,10 +197,7 @@ class LabelMatrix:
 
     @property
     def centred(self) -> LabelMatrix:
-        """With real targets of mean 0: the same to HSIC, and to what else centres L.
-
-        The linear kernel would lose digits to the mean.
-        """
+        """With real targets of mean 0, to which the linear kernel would lose digits."""
         parts = (
             replace(part, values=part.values - part.values.mean(axis=0))
             if isinstance(part, RealTargets)
@@ -242,10 +237,7 @@ class LabelMatrix:
         return LowRankSymmetric.of(B, np.concatenate([w for _, w, _ in found]), error)
 
     def low_rank(self) -> LowRankSymmetric | None:
-        """L but for rounding where it has up to 64 directions; else None.
-
-        Classes and real values may have few. A given L is not searched: that takes long.
-        """
+        """L but for rounding where that has up to 64 directions, else None; of a given L None."""
         for part in self.parts:
             few = isinstance(part, ClassTarget) and len(part.weights) <= FEW_DIRECTIONS
             if not (few or isinstance(part, RealTargets)):

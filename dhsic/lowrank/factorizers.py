@@ -154,7 +154,6 @@ class Nystrom(AbstractFactorizer):
 
 
 def _uniform(K: Float, n: int, rng: np.random.Generator) -> Index:
-    """The first n of a permutation."""
     return rng.permutation(len(K))[:n]
 
 
@@ -279,12 +278,12 @@ class Spectral(AbstractFactorizer):
 
     def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
         """``F = K_mb V |lambda|^{-1/2}``; weights are the signs of lambda."""
-        rng = np.random.default_rng(seed)
-        used, held = _set_aside(rows, rng)
+        rng, (b, m) = np.random.default_rng(seed), rows.landmarks.inner.shape
+        aside, order = 0 if b == m else min(MOST_HELD, -(-b // ONE_IN)), rng.permutation(b)
+        used, held = np.sort(order[aside:]), np.sort(order[:aside])
         K = rows.among(used)
         np.fill_diagonal(K, 0.0)
-        all_used = len(used) == rows.landmarks.n_samples
-        rank = self.rank if all_used else min(self.rank, max(1, len(used) // PER_DIRECTION))
+        rank = self.rank if len(used) == m else min(self.rank, max(1, len(used) // PER_DIRECTION))
         values, V = _leading(K, rank, self.n_iterations, rng)
         F, weights = _extend(rows, used, values, V)
         ones = np.ones(len(F))
@@ -318,14 +317,6 @@ def _leading(
             break
     V = V[:, :r]
     return values, V * _signs(V)
-
-
-def _set_aside(rows: BaseRows, rng: np.random.Generator) -> tuple[Index, Index]:
-    """Landmarks to use and to set aside; none of the latter where all samples are landmarks."""
-    b, m = rows.landmarks.inner.shape
-    n = 0 if b == m else min(MOST_HELD, -(-b // ONE_IN))
-    order = rng.permutation(b)
-    return np.sort(order[n:]), np.sort(order[:n])
 
 
 def _extend(rows: BaseRows, used: Index, values: Float, V: Float) -> tuple[Float, Float]:

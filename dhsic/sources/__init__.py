@@ -46,7 +46,7 @@ class Block:
 
     @property
     def width(self) -> int:
-        """Number of features c in the block."""
+        """Number of features c."""
         return self.stop - self.start
 
 

@@ -55,6 +55,7 @@ class AbstractArraySource(AbstractSource):
         self.missing_code = missing_code
         self.names = names or Names()
         self._X = X
+        self.client_bytes = X.nbytes
 
 
 class ArraySource(AbstractArraySource):
@@ -65,12 +66,6 @@ class ArraySource(AbstractArraySource):
     """
 
     in_memory = True
-
-    def __init__(
-        self, X: Array, *, missing_code: int | None = None, names: Names | None = None
-    ) -> None:
-        super().__init__(X, missing_code=missing_code, names=names)
-        self.client_bytes = X.nbytes
 
     def blocks(self, width: int) -> tuple[Block, ...]:
         return even_blocks(self.n_features, width)
@@ -148,9 +143,8 @@ class PiecesSource(AbstractView):
         super().__init__(base)
         self.in_memory = True
         self._blocks = blocks
-        self._pieces = {
-            (b.start, b.stop): np.asarray(x) for b, x in zip(blocks, arrays, strict=True)
-        }
+        starts = [(block.start, block.stop) for block in blocks]
+        self._pieces = dict(zip(starts, map(np.asarray, arrays), strict=True))
         self.client_bytes = sum(x.nbytes for x in self._pieces.values())
 
     def blocks(self, width: int) -> tuple[Block, ...]:
@@ -205,14 +199,12 @@ def open_in_memory(X: Any, options: OpenOptions) -> AbstractSource:
     matrix = X if is_dask else np.asarray(X)
     if matrix.ndim == 2 and options.feature_axis(matrix.shape, None, "X", convention=1) == 0:
         matrix = matrix.T
-    return _source(matrix, options.code_of({}), None)
+    return _source(matrix, options.code_of({}))
 
 
-def _source(matrix: Any, code: int | None, names: Names | None) -> AbstractSource:
-    """A NumPy or dask array as a source."""
-    if isinstance(matrix, np.ndarray):
-        return ArraySource(matrix, missing_code=code, names=names)
-    return DaskSource(matrix, missing_code=code, names=names)
+def _source(matrix: Any, code: int | None, names: Names | None = None) -> AbstractArraySource:
+    of_kind = ArraySource if isinstance(matrix, np.ndarray) else DaskSource
+    return of_kind(matrix, missing_code=code, names=names)
 
 
 def check_in_memory(X: Any, variable: str | None = None) -> None:
@@ -311,14 +303,8 @@ def open_xarray(X: xr.DataArray | xr.Dataset, options: OpenOptions) -> AbstractS
     _refuse_masked_zeros(array)
     if "ploidy" in array.dims:
         named = names or _names_of(array, "variants", "samples", beside)
-        source = _open_genotypes(array, named, options)
-        source.ploidy = array.sizes["ploidy"]
-        return source
-    source = _open_matrix(array, names, beside, options)
-    if array.name in DOSAGES:
-        genotypes = beside.get("call_genotype")
-        source.ploidy = DIPLOID if genotypes is None else genotypes.sizes.get("ploidy", DIPLOID)
-    return source
+        return _open_genotypes(array, named, options)
+    return _open_matrix(array, names, beside, options)
 
 
 def _open_matrix(
@@ -343,7 +329,10 @@ def _open_matrix(
         code = MISSING if array.dtype.kind == "i" else None
     named = names or _names_of(array, features, samples, beside)
     source = _source(_lazy_or_loaded(array.transpose(samples, features)), code, named)
-    source.dosages = array.name in DOSAGES
+    if array.name in DOSAGES:
+        genotypes = beside.get("call_genotype")
+        source.dosages = True
+        source.ploidy = DIPLOID if genotypes is None else genotypes.sizes.get("ploidy", DIPLOID)
     return source
 
 
@@ -360,6 +349,7 @@ def _open_genotypes(array: xr.DataArray, names: Names, options: OpenOptions) -> 
         )
     source = _source(dosage.T, MISSING, names)
     source.dosages = source.keeps_codes = True
+    source.ploidy = array.sizes["ploidy"]
     return source
 
 
@@ -389,7 +379,6 @@ def names_along(X: xr.DataArray | xr.Dataset, features: Any) -> Array | None:
 
 
 def _names_of(array: xr.DataArray, features: Any, samples: Any, beside: Mapping[Any, Any]) -> Names:
-    """Names that the dimensions have as coordinates, else in a variable called after them."""
     return Names(
         _labels(array, features, beside, of_features=True),
         _labels(array, samples, beside, of_features=False),
@@ -399,6 +388,7 @@ def _names_of(array: xr.DataArray, features: Any, samples: Any, beside: Mapping[
 def _labels(
     X: xr.DataArray | xr.Dataset, dim: Any, beside: Mapping[Any, Any], *, of_features: bool
 ) -> Array | None:
+    """Names that a dimension has as a coordinate, else in a variable called after it."""
     arrays = {str(name): v for name, v in beside.items()}  # names need not be text
     described = {n: (v.shape, tuple(map(str, v.dims)), v.dtype.kind) for n, v in arrays.items()}
     name = naming_array(described, X.sizes[dim], str(dim), of_features=of_features)

@@ -28,7 +28,7 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.storage import MemoryStore, StorePath
 
 from dhsic._typing import Array, Index
-from dhsic.errors import DataError, InputError
+from dhsic.errors import DataError, DhsicError, InputError
 from dhsic.sources import (
     AbstractSource,
     Block,
@@ -117,14 +117,10 @@ class ChunkedArray:
         features = slice(block.start, block.stop)
         region = (features, span) if self.feature_axis == 0 else (span, features)
         try:
-            values = np.asarray(self.handle[region])
-        except DataError:
-            raise
-        except StoreFailedError as error:
-            raise (error.__cause__ or error) from None
-        except Exception:  # a codec may raise anything
+            values = _decoded(self.handle, region)
+        except UndecodedError:
             self._find_damage(region)
-            values = np.asarray(self.handle[region])  # all chunks decode now: it has passed
+            values = _decoded(self.handle, region)  # all chunks decode now: it has passed
         values = take_rows(np.moveaxis(values, self.feature_axis, 0), rows, span)
         return np.ascontiguousarray(values)
 
@@ -144,12 +140,9 @@ class ChunkedArray:
         for coords in product(*(range(s.start // n, -(-s.stop // n)) for s, n in sides)):
             part = zip(coords, self.grid, strict=True)
             try:
-                self.handle[tuple(slice(k * n, (k + 1) * n) for k, n in part)]
-            except (DataError, StoreFailedError):
-                raise
-            except Exception as error:
-                why = f"{type(error).__name__}: {error}"
-                raise damaged(self._key(*coords), self.label, why) from error
+                _decoded(self.handle, tuple(slice(k * n, (k + 1) * n) for k, n in part))
+            except UndecodedError as error:
+                raise damaged(self._key(*coords), self.label, error) from error.__cause__
 
 
 class ZarrSource(AbstractSource):
@@ -205,16 +198,27 @@ def read_array(
     label = str(array.store_path)
     check_fits(array, label)
     try:
-        return np.asarray(guarded(array, label, missing_chunks, holes)[region])
-    except (DataError, MemoryError):
+        return _decoded(guarded(array, label, missing_chunks, holes), region)
+    except UndecodedError as error:
+        raise DataError(
+            f"{label} does not decode ({error}); it is damaged: write it again, or restore it."
+        ) from error.__cause__
+
+
+class UndecodedError(Exception):
+    """Chunks are there, and do not decode."""
+
+
+def _decoded(array: zarr.Array[Any], region: Any) -> Array:
+    """Values of a guarded array; errors of its store as they are."""
+    try:
+        return np.asarray(array[region])
+    except (DhsicError, MemoryError):
         raise
     except StoreFailedError as error:
         raise (error.__cause__ or error) from None
     except Exception as error:  # a codec may raise anything
-        raise DataError(
-            f"{label} does not decode ({type(error).__name__}: {error}); it is damaged: write it "
-            "again, or restore it."
-        ) from error
+        raise UndecodedError(f"{type(error).__name__}: {error}") from error
 
 
 def array_at(place: StorePath) -> zarr.Array[Any]:

@@ -51,7 +51,7 @@ class SourceSuite:
         m, d = case.expected.shape
         assert (case.source.n_samples, case.source.n_features) == (m, d)
 
-    @pytest.mark.parametrize("width", [1, 3, 8, 10_000])
+    @pytest.mark.parametrize("width", [1, 8, 10_000])
     def test_blocks_cover_all_features_once_and_in_order(self, source, width):
         blocks = source.blocks(width)
         assert [b.index for b in blocks] == list(range(len(blocks)))
