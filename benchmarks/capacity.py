@@ -29,11 +29,11 @@ from selecting import how_scored
 from tables import seconds, size, table
 
 import dhsic
-from dhsic.plans.asking import Foreseen
+from dhsic.plans import Foreseen
 from dhsic.plans.dry import CountedSource
-from dhsic.plans.plan import duration
+from dhsic.plans.report import duration
 from dhsic.plans.rounds import work_of
-from dhsic.plans.time import Overheads, Rates, Setting, Terms
+from dhsic.plans.time import Overheads, Rates, Setting
 from dhsic.runtime.threads import usable_cores
 from dhsic.selectors.run import SelectionRun
 
@@ -128,7 +128,7 @@ def work_for(source, y, asked, n_threads):
 
 def predicted(work, setting):
     """Seconds by what takes them: where low rank meets its tolerance, and where it does not."""
-    return tuple(sum(map(setting.terms, end.steps), Terms()) for end in (work.least, work.most))
+    return tuple(work.both(setting.terms))
 
 
 def predict(options):

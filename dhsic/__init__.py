@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dhsic import datasets, detached, kernels, selectors
+    from dhsic import datasets, detached, kernels, plans, selectors
     from dhsic.detached import Run, attach
     from dhsic.errors import (
         CheckpointError,
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from dhsic.independence.estimate import hsic, hsic_variance
     from dhsic.joins.labels import read_target
     from dhsic.matrix import kernel_matrix
-    from dhsic.plans.asking import plan
-    from dhsic.plans.plan import Plan
-    from dhsic.plans.time import Rates
+    from dhsic.plans import Plan, Rates
     from dhsic.results import load, save, selected_features
     from dhsic.selectors import (
         BAHSIC,
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
     from dhsic.sources.opening import open_source
     from dhsic.structured import rank_kernels, rank_subgraphs, rank_substrings
 
-    select, submit = selectors.select, detached.submit
+    plan, select, submit = plans.plan, selectors.select, detached.submit
     __version__: str
 
 __all__ = [

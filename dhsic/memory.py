@@ -45,36 +45,16 @@ class WorkerMemory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """Peak memory of a run, in the process that asks for it or in a worker, bytes by purpose.
+    """Peak memory of a run, in the process that asks for it or in a worker, bytes by purpose."""
 
-    Attributes
-    ----------
-    process : int
-        What the process holds before the run.
-    squares : int
-        m x m matrices of the driver.
-    tasks : int
-        Blocks, tiles and partial sums of the tasks in flight.
-    survivors : int
-        Survivors kept in memory.
-    vectors : int
-        Per-feature arrays.
-    landmarks : int
-        Matrices of low rank, and the sample that certifies them.
-    states : int
-        What a worker is sent, of this round and the last.
-    blocks : int
-        Of `tasks`, what follows from how wide a block is.
-    """
-
-    process: int
-    squares: int = 0
-    tasks: int = 0
-    survivors: int = 0
-    vectors: int = 0
-    landmarks: int = 0
-    states: int = 0
-    blocks: int = 0
+    process: int  # what the process holds before the run
+    squares: int = 0  # m x m matrices of the driver
+    tasks: int = 0  # blocks, tiles and partial sums of the tasks in flight
+    survivors: int = 0  # those kept in memory
+    vectors: int = 0  # per-feature arrays
+    landmarks: int = 0  # matrices of low rank, and the sample that certifies them
+    states: int = 0  # what a worker is sent, of this round and the last
+    blocks: int = 0  # of `tasks`, what follows from how wide a block is
 
     @property
     def total(self) -> int:
@@ -122,17 +102,12 @@ class MemoryEstimate:
     def check(self, limit: int | None, smaller: str = "use fewer samples") -> None:
         """Refuse what does not fit this process.
 
-        Parameters
-        ----------
-        limit : int or None
-            Bytes that the process may have; None for what is available.
-        smaller : str
-            What makes m x m matrices smaller, for people.
+        `limit` is as of `allowed`; `smaller` says what makes m x m matrices smaller.
 
         Raises
         ------
         MemoryBudgetError
-            More than `limit`, or without one than this process may still get.
+            More than is allowed.
         """
         allowed = self.allowed(limit)
         if self.total <= allowed:

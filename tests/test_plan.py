@@ -18,8 +18,7 @@ from dhsic.passes import AbstractSum, Measure, survivors
 from dhsic.passes import reader as reading
 from dhsic.passes.landmarks import MeasureLandmarks
 from dhsic.passes.reader import Reader
-from dhsic.plans import Plan, Rates, plan
-from dhsic.plans.asking import Foreseen
+from dhsic.plans import Foreseen, Plan, Rates, plan
 from dhsic.plans.dry import CountingReader, DryRun
 from dhsic.plans.time import Expected
 from dhsic.runtime.dask import DaskRuntime

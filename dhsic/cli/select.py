@@ -36,7 +36,7 @@ from dhsic.cli.report import show
 from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
 from dhsic.memory import MemoryEstimate, available_bytes, human, peak_bytes, resident_bytes
-from dhsic.plans.asking import Foreseen, plan_of
+from dhsic.plans import Foreseen, plan_of
 from dhsic.results import exists, load, save
 from dhsic.selectors.run import SelectionRun
 from dhsic.simulation.truth import read_truth

@@ -1,7 +1,230 @@
-"""Plans: what a run will take, said before anything runs."""
+"""Plans: what a run will take, said before anything runs, here or on a cluster yet to be had.
 
-from dhsic.plans.asking import plan
-from dhsic.plans.plan import Plan
-from dhsic.plans.time import Rates
+What the run itself would refuse is refused, with what would make it fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dhsic.errors import ClusterError, InputError
+from dhsic.memory import WorkerMemory
+from dhsic.passes.once import LOOKED_AT
+from dhsic.plans.report import Plan, Stored
+from dhsic.plans.rounds import Work, work_of
+from dhsic.plans.time import NETWORK, Expected, Rates
+from dhsic.runtime.base import AbstractRuntime, Job, Task
+from dhsic.runtime.threads import Threads, usable_cores
+from dhsic.selectors import method_of, selector_of
+from dhsic.selectors.request import Request
+from dhsic.selectors.run import SelectionRun
+from dhsic.sources import AbstractSource
+from dhsic.validation import BYTES
 
 __all__ = ["Plan", "Rates", "plan"]
+
+
+class Foreseen(AbstractRuntime):
+    """So many workers of one thread each, which share a folder; nothing runs on them."""
+
+    name = "dask"
+    is_remote = True
+
+    def __init__(self, n_workers: Any) -> None:
+        if isinstance(n_workers, bool) or not isinstance(n_workers, int) or n_workers < 1:
+            raise InputError(f"n_workers={n_workers!r}; pass how many workers, 1 or more.")
+        self.n_workers = n_workers
+
+    def results(
+        self,
+        task: Task,
+        source: AbstractSource,
+        jobs: Sequence[Job],
+        state: Any,
+        *,
+        divisible: bool,
+    ) -> Generator[Any]:
+        raise TypeError(f"A plan runs nothing, and was given {len(jobs)} jobs.")
+
+
+#: Workers that times are told for, besides those asked for.
+OTHERS = (1, 2, 10)
+
+
+def plan(
+    data: Any,
+    target: Any = None,
+    *,
+    method: str = "bahsic",
+    n_features_to_select: int | float | None = 50,
+    n_workers: int | None = None,
+    worker_memory: int | str | None = None,
+    rates: Rates | Mapping[str, float] | None = None,
+    groups: Any = None,
+    sample_dim: str | int | None = None,
+    variable: str | None = None,
+    missing_code: Any = "auto",
+    pass_only: bool = False,
+    by_position: bool = False,
+    **parameters: Any,
+) -> Plan:
+    """Say what `select` with the same arguments will take; reads a block or two to time it.
+
+    Parameters
+    ----------
+    data, target, method, n_features_to_select, groups, sample_dim, variable, missing_code, \
+    pass_only, by_position, **parameters
+        As of `dhsic.select`. Without `target` nothing is known of labels, which matters little.
+    n_workers : int, optional
+        Plan for a cluster of so many workers of one thread each, which share a folder; by
+        default for what the run would run on here.
+    worker_memory : int or str, optional
+        Bytes that each of them has, or this process without `n_workers`; such as ``"4GB"``.
+    rates : Rates or mapping, optional
+        What one thread does in a second, as of another plan's ``rates``; by default it is
+        measured here, which takes about a second.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    MemoryBudgetError
+        The run does not fit; the message names what to change.
+    InputError
+        As of `dhsic.select`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rates = Rates(float32=5e10, float64=2e10, decode=1e9, values=4e8, elements=2e8)
+    >>> X = np.random.default_rng(0).standard_normal((100, 400))
+    >>> told = plan(X, np.arange(100) % 2, rates=rates)
+    >>> told.n_rounds, told.data.n_blocks
+    (50, 4)
+    """
+    request = Request.of(
+        selector_of(method, n_features_to_select, parameters),
+        data,
+        target,
+        groups=groups,
+        by_position=by_position,
+        sample_dim=sample_dim,
+        variable=variable,
+        missing_code=missing_code,
+        pass_only=pass_only,
+    )
+    foreseen = None if n_workers is None else Foreseen(n_workers)
+    with request.running(foreseen) as runtime:
+        return plan_of(request, runtime, worker_memory=bytes_of(worker_memory), rates=rates)
+
+
+def plan_of(
+    request: Request,
+    runtime: AbstractRuntime,
+    *,
+    worker_memory: int | None = None,
+    rates: Rates | Mapping[str, float] | None = None,
+) -> Plan:
+    """Plan of a request on a runtime; `worker_memory`, `rates` and errors as of `plan`."""
+    run = request.new_run(runtime)
+    if worker_memory is not None and not runtime.is_remote:
+        most = run.selector.memory
+        run = run.asking(memory=worker_memory if most is None else min(most, worker_memory))
+    m, is_remote = run.n_samples, run.runtime.is_remote
+    limits = WorkerMemory(worker_memory, said_by="worker_memory=") if is_remote else None
+    promise, budget = run.promised(limits)
+    if is_remote:
+        _check_reach(run)
+    values = "not looked at, as rates were given"
+    if rates is None:
+        with Threads() as here:
+            run = run.looked(here, whole=run.source.n_features * m <= LOOKED_AT)
+        values = run.values_told()
+    work, worker = work_of(run, budget), None
+    if limits is not None:
+        worker = run.on_worker(limits, 0 if work is None else work.state_bytes)
+        worker.check_worker(limits, run.selector.smaller(run))
+    speed = Rates.measured(run.source, m) if rates is None else Rates.of(rates)
+    assumed = [] if work is None else [*work.assumed]
+    if run.selector.stability:
+        halves = f"{run.selector.stability} runs over half of the samples come besides"
+        assumed.insert(0, f"{halves} (stability=), and are not counted")
+    if is_remote:
+        assumed.append(
+            f"workers have one thread each and share a folder; a state reaches each at "
+            f"{NETWORK / 1e6:.0f} MB/s"
+        )
+    if rates is None:
+        assumed.append("other machines are as fast as this one, and the store is read as fast")
+    n_steps = getattr(run.selector, "max_iterations", None)
+    return Plan(
+        method=method_of(request.selector)[0],
+        description=run.selector.described(),
+        data=Stored.of(run.source, m),
+        values=values,
+        runtime=run.runtime.name,
+        n_workers=run.runtime.n_workers,
+        promise=promise,
+        worker=worker,
+        work=work,
+        n_steps=int(n_steps) if work is None and n_steps is not None else None,
+        rates=speed,
+        times=() if work is None else tuple(_times(run, work, speed)),
+        assumed=tuple(assumed),
+    )
+
+
+def bytes_of(amount: int | str | None) -> int | None:
+    """An amount of memory in bytes; what is none is refused."""
+    if not isinstance(amount, str):
+        BYTES("memory", amount)
+        return None if amount is None else int(amount)
+    from dask.utils import parse_bytes
+
+    try:
+        return int(parse_bytes(amount))
+    except ValueError as error:
+        raise InputError(
+            f"worker_memory={amount!r} is no amount of memory; write it like '4GB' or '500MiB'."
+        ) from error
+
+
+def _check_reach(run: SelectionRun) -> None:
+    """Refuse data that workers cannot be sent."""
+    from dhsic.runtime.dask import CLIENT_BYTES
+
+    if run.source.client_bytes > CLIENT_BYTES:
+        raise ClusterError(
+            f"The data ({run.source.client_bytes / 2**20:.0f} MiB) live in this process, and at "
+            f"most {CLIENT_BYTES / 2**20:.0f} MiB are sent to workers. Write them to Zarr and pass "
+            "the path, or leave n_workers= out."
+        )
+
+
+def _times(run: SelectionRun, work: Work, rates: Rates) -> Iterator[Expected]:
+    """On 1, 2, 10 workers and those of the run: threads as far as there are cores here."""
+    if not work.is_timed:
+        return
+    is_remote, ours = run.runtime.is_remote, run.runtime.n_workers
+    afar = work if is_remote else None
+    for n in sorted({*OTHERS, ours}):
+        if not is_remote and n <= max(ours, usable_cores()):
+            yield Expected.of(work, rates, n, on_cluster=False)
+            continue
+        if afar is None:
+            if run.source.client_bytes:
+                return  # it does not travel
+            afar = _elsewhere(run, n)
+        yield Expected.of(afar, rates, n, on_cluster=True)
+
+
+def _elsewhere(run: SelectionRun, n_workers: int) -> Work:
+    """The same run on a cluster."""
+    there = replace(run, runtime=Foreseen(n_workers)).asking(memory=1 << 62)
+    work = work_of(there, there.selector.fitted(there)[1])
+    assert work is not None, "it is foreseen here, so it is there"
+    return work

@@ -2,7 +2,9 @@
 
 Which rounds there are, when a sum over features starts anew, which blocks a pass reads, in which
 jobs, when survivors are kept apart and where: the code of the run decides that by sizes alone, so
-it is asked itself. What a pass would give is `Unread`; what it would take is a `Step`.
+it is asked itself. What a pass would give is `Unread`; what it would take is a `Step`. What a round
+makes of the data is supposed (`Supposed`, `SupposedLowRank`) from what was seen on genotypes and on
+normal data: a first product for every feature, more for those it leaves undecided.
 """
 
 from __future__ import annotations
@@ -15,7 +17,15 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dhsic._typing import Array, Float, Index, Mask
+from dhsic.engines import AbstractEngine
+from dhsic.engines.certificate import EXACT, Certificate
+from dhsic.engines.final import DIRECT_COST, FAMILIES
+from dhsic.engines.question import FeatureStats, Question, RoundState
+from dhsic.engines.refine import MOST_AT_ONCE
+from dhsic.kernels.bandwidth import BandwidthStats
+from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import AbstractSums
+from dhsic.linalg.quadratic import LowRankQuadratic
 from dhsic.passes import (
     AbstractPass,
     AbstractSizedPass,
@@ -26,50 +36,46 @@ from dhsic.passes import (
     ScoreLowRank,
     Tile,
 )
+from dhsic.passes.forward import JOINING_LANDMARKS
+from dhsic.passes.landmarks import first_number
+from dhsic.passes.lowrank import AbstractLowRankScorer
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.survivors import Form, Location
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.sources import AbstractSource, Block, even_blocks, group_chunks, regular_edges
 
+#: Part of the features that an exact expansion in float32 leaves to one in float64.
+LEFT = 0.05
+#: Products of a feature where it is settled at once, and of a candidate for joining: with few
+#: features chosen sigma is large and the series long.
+AT_ONCE, JOINING = 3, 4
+#: Time of a round in this process, in functions of the entries of an (m, m) matrix: K, W o K, their
+#: sums and norms, copies. And of those of the statistic against landmarks, to factor and certify;
+#: and of the values of the sample.
+DRIVING, DRIVING_LOW_RANK, CERTIFYING = 8.0, 30.0, 5.0
+#: Directions of a factor, as they turn out: with the landmarks that a run begins with, and with
+#: more.
+RANK, HIGHER_RANK = 12, 32
+#: Part of the features next to the threshold, which are scored exactly where K is known.
+BAND = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One pass over features; of no features, what this process does between passes.
-
-    Attributes
-    ----------
-    n_features, n_jobs : int
-        Features that it is over, and jobs that it is cut into, at most.
-    bytes_decoded : int
-        Stored bytes that are read and decoded.
-    values : float
-        Values that are made ready.
-    float32, float64 : float
-        Flops of matrix products.
-    elements : float
-        Entries of matrices that functions are taken of, in this process.
-    state_bytes, sent_bytes : int
-        What every worker is sent before it: at most, and as it turns out.
-    result_bytes : int
-        What this process gets back, of all jobs together, where that is large.
-    at_home : bool
-        Done in this process though there is a cluster: survivors are few.
-    times : int
-        How often: rounds that are alike are gone through once.
-    """
+    """One pass over features; of no features, what this process does between passes."""
 
     n_features: int = 0
-    n_jobs: int = 1
-    bytes_decoded: int = 0
-    values: float = 0.0
-    float32: float = 0.0
+    n_jobs: int = 1  # at most
+    bytes_decoded: int = 0  # of what is stored
+    values: float = 0.0  # that are made ready
+    float32: float = 0.0  # flops of matrix products
     float64: float = 0.0
-    elements: float = 0.0
-    state_bytes: int = 0
-    sent_bytes: int = 0
-    result_bytes: int = 0
-    at_home: bool = False
-    times: int = 1
+    elements: float = 0.0  # of matrices that functions are taken of, in this process
+    state_bytes: int = 0  # what every worker is sent before it, at most
+    sent_bytes: int = 0  # and as it turns out
+    result_bytes: int = 0  # what this process gets back, of all jobs, where that is large
+    at_home: bool = False  # in this process though there is a cluster: survivors are few
+    times: int = 1  # rounds that are alike are gone through once
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,22 +192,12 @@ class CountedSource(AbstractSource):
 
 @dataclass(eq=False)
 class DryRun:
-    """What a run would do, written down by its reader and by who drives it.
-
-    Attributes
-    ----------
-    steps : list of Step
-        In their order.
-    sizes, bytes_read : list of int
-        Candidates at the start of every round, and stored bytes that its history would tell of.
-    moves : list of Move
-        Where survivors went.
-    """
+    """What a run would do, written down by its reader and by who drives it."""
 
     steps: list[Step] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-    bytes_read: list[int] = field(default_factory=list)
-    moves: list[Move] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)  # candidates at the start of every round
+    bytes_read: list[int] = field(default_factory=list)  # stored ones, as its history would tell
+    moves: list[Move] = field(default_factory=list)  # where survivors went
     _bytes_before: int = 0
 
     def drive(self, elements: float = 0.0, float64: float = 0.0) -> None:
@@ -313,3 +309,147 @@ class CountedSums(AbstractSums):
 
     def take_away(self, upper: Float, Z: Any, each: Callable[..., Iterable[Any]]) -> None:
         self.add(upper, Z)
+
+
+@dataclass(frozen=True)
+class SupposedQuestion:
+    """Of what a round is asked, without numbers; of labels and kernels of `rank`, 0 for any."""
+
+    kernel: AbstractKernel
+    n_samples: int
+    rank: int = 0
+    W: float = 0.0
+    sigma: float = 1.0
+    hsic: float = 0.0
+    statistic: Unread = field(default_factory=Unread)
+
+    @property
+    def state(self) -> RoundState:
+        """What is broadcast, as far as sizes go."""
+        A, none = {}, np.empty(0)
+        if self.rank:
+            A[0] = LowRankQuadratic(none, np.empty(self.rank), none)
+        return RoundState(self.kernel, self.sigma, self.n_samples, A, {}, {}, 1.0)
+
+
+@dataclass(frozen=True)
+class SupposedEngine(AbstractEngine):
+    """So many products a feature; part of the features, evenly spread, are left open."""
+
+    n_products: int
+    dtype: str = "float32"
+    open: float = 0.0
+
+    @property
+    def is_final(self) -> bool:
+        return not self.open
+
+    def prepare(self, question: SupposedQuestion) -> RoundState:
+        return question.state
+
+    def score(self, state: RoundState, X: Array, facts: FeatureStats) -> Float:
+        raise TypeError("A plan runs nothing.")
+
+    def error(self, question: Any, facts: FeatureStats, gains: Float) -> Float:
+        out = np.zeros(gains.size)
+        n_open = max(1, round(self.open * gains.size))
+        out[np.linspace(0, gains.size - 1, n_open).astype(np.int64)] = 1.0
+        return out
+
+    def products(self, question: Any, facts: FeatureStats) -> int:
+        return self.n_products * len(facts.max_abs)
+
+
+@dataclass(frozen=True)
+class Supposed:
+    """In place of the engines of a round (`AbstractEngines`): as they go as a rule."""
+
+    dry: DryRun
+    question: SupposedQuestion
+    dtype: Any
+    by_definition: bool
+    joining: bool = False
+
+    @staticmethod
+    def leaving(dry: DryRun, question: Question, *how: Any) -> Any:
+        """In place of `RemovalEngines`, which are made of the same but the dry run."""
+        return Supposed(dry, SupposedQuestion(question.kernel, question.n_samples), *how)
+
+    def first(self, facts: FeatureStats, *_: Any) -> SupposedEngine:
+        """Engine that scores all features."""
+        asked, m = self.question, self.question.n_samples
+        if asked.rank:
+            self.dry.drive(DRIVING_LOW_RANK * JOINING_LANDMARKS * m)
+        elif not asked.kernel.is_additive:
+            self.dry.drive(DRIVING * m**2)
+        return self._steps(len(facts.max_abs))[0]
+
+    def then(self, _: Any, gains: Float, errors: Float, open_: Index, *how: Any) -> SupposedEngine:
+        """Engine that scores the open features."""
+        steps = self._steps(gains.size)
+        number = 1 if open_.size > gains.size * steps[0].open * steps[1].open * 2 else 2
+        return steps[number]
+
+    def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
+        """Features to be scored again, which the last engine has left open."""
+        return np.equal(errors, 1.0)
+
+    def _steps(self, n: int) -> tuple[SupposedEngine, ...]:
+        """Engines of a round over n features."""
+        kernel = self.question.kernel
+        exact = kernel.exact_order
+        if self.by_definition or not FAMILIES[kernel.scored_by].has_series:
+            return (SupposedEngine(int(DIRECT_COST)),)
+        if self.joining and not kernel.is_additive:
+            return (SupposedEngine(JOINING),)
+        if n <= MOST_AT_ONCE or np.dtype(self.dtype) == np.float64:
+            return (SupposedEngine(exact or AT_ONCE, "float64"),)
+        if exact is not None:
+            return SupposedEngine(exact, "float32", LEFT), SupposedEngine(exact, "float64")
+        return STEPS
+
+
+#: Passes of a round by a series.
+STEPS = (
+    SupposedEngine(1, "float32", 0.2),
+    SupposedEngine(2, "float32", 0.25),
+    SupposedEngine(4, "float64"),
+)
+
+
+class SupposedLowRank(AbstractLowRankScorer):
+    """Factors that all have one certificate."""
+
+    def __init__(self, *of_run: Any, dry: DryRun, certificate: Certificate, **options: Any) -> None:
+        super().__init__(*of_run, **options)
+        self._dry, self._certificate = dry, certificate
+
+    def known(self) -> BandwidthStats:
+        raise TypeError("A plan knows no data.")
+
+    def _fit(self, sigma: float) -> RoundState:
+        chosen, m = self.sum.chosen, self._data.n_samples
+        self._dry.drive(DRIVING_LOW_RANK * m * (len(chosen.fit) + len(chosen.check)))
+        rank = HIGHER_RANK if len(chosen.fit) > first_number(m) else RANK
+        return SupposedQuestion(self._choices.kernel, m, rank).state
+
+    def _certify(self, state: RoundState, S: Index, n: int) -> Certificate:
+        if n >= S.size:
+            return EXACT
+        self._dry.drive(CERTIFYING * self._data.n_samples * self.sample.of(S)[0].size)
+        return self._certificate
+
+    def _placed(
+        self, sigma: float, gains: Float, certificate: Certificate, S: Index, n: int
+    ) -> tuple[Float, int, Certificate]:
+        if self.sum.chosen.is_everyone:
+            places = np.linspace(0, S.size - 1, max(1, round(BAND * S.size))).astype(np.int64)
+            m = self._data.n_samples
+            exact = SupposedQuestion(self._choices.kernel, m).state
+            score = Score(SupposedEngine(1), exact)
+            self._data.scores(score, self._data.jobs(S[places]))
+            self._dry.drive(DRIVING * m**2)
+        return gains, 0, certificate
+
+    def _hsic(self, sigma: float, state: RoundState | None = None) -> float:
+        return 0.0

@@ -224,10 +224,13 @@ class Terms:
 
     def __add__(self, other: Terms) -> Terms:
         names = [field.name for field in fields(self)]
-        return Terms(**{name: getattr(self, name) + getattr(other, name) for name in names})
+        return Terms(*(getattr(self, name) + getattr(other, name) for name in names))
 
     def __radd__(self, nothing: int) -> Terms:
         return self
+
+    def __mul__(self, times: int) -> Terms:
+        return Terms(*(times * getattr(self, field.name) for field in fields(self)))
 
 
 @dataclass(frozen=True, slots=True)

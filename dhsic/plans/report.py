@@ -25,34 +25,16 @@ from dhsic.sources.views import whole_of
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The data of a run.
+    """The data of a run."""
 
-    Attributes
-    ----------
-    n_samples, n_features : int
-        Samples that take part, and features.
-    dtype : str
-        Of the values as they are read.
-    n_bytes : int
-        Values as they are read.
-    stored_bytes : int or None
-        What the store takes, compressed; None where there is none.
-    chunk : tuple of int or None
-        Features and samples of a chunk (or shard).
-    n_chunks : int or None
-        How many there are.
-    n_blocks, block_features, block_bytes : int
-        Blocks of a pass over everything: how many, and the widest.
-    """
-
-    n_samples: int
+    n_samples: int  # that take part
     n_features: int
-    dtype: str
+    dtype: str  # of the values as they are read
     n_bytes: int
-    stored_bytes: int | None
-    chunk: tuple[int, int] | None
+    stored_bytes: int | None  # what the store takes, compressed; None where there is none
+    chunk: tuple[int, int] | None  # features and samples of a chunk (or shard)
     n_chunks: int | None
-    n_blocks: int
+    n_blocks: int  # of a pass over everything; the widest of them:
     block_features: int
     block_bytes: int
 
@@ -63,13 +45,12 @@ class Stored:
         blocks = source.blocks(block_width(m, d, itemsize))
         widest = max(source.stored_width(block) for block in blocks)
         store = whole_of(source)
-        data = store.chunked
-        chunk, stored = None, None
+        data, chunk, n_chunks, stored = store.chunked, None, None, None
         if data is not None:
             axis = data.feature_axis
             chunk = int(data.grid[axis]), int(data.grid[1 - axis])
-            array = data.opened()
-            stored = int(array.nbytes_stored())
+            n_chunks = ceil(store.n_features / chunk[0]) * ceil(source.n_samples / chunk[1])
+            stored = int(data.opened().nbytes_stored())
         return Stored(
             n_samples=m,
             n_features=d,
@@ -77,9 +58,7 @@ class Stored:
             n_bytes=m * d * itemsize,
             stored_bytes=stored,
             chunk=chunk,
-            n_chunks=None
-            if chunk is None
-            else ceil(store.n_features / chunk[0]) * ceil(source.n_samples / chunk[1]),
+            n_chunks=n_chunks,
             n_blocks=len(blocks),
             block_features=widest,
             block_bytes=widest * source.n_samples * itemsize,
@@ -145,13 +124,11 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         work = self.work
-        rounds = None
-        if work is not None:
-            rounds = {
-                "count": len(work.sizes),
-                "n_features": work.sizes,
-                "bytes_read": work.least.bytes_read,
-            }
+        rounds = work and {
+            "count": len(work.sizes),
+            "n_features": work.sizes,
+            "bytes_read": work.least.bytes_read,
+        }
         return {
             "method": self.method,
             "description": self.description,
@@ -170,8 +147,17 @@ class Plan:
         }
 
     def __str__(self) -> str:
-        """For a terminal, lines of at most 100 characters."""
-        return as_text(self)
+        """For a terminal, lines of at most `WIDTH` characters."""
+        lines = [f"Plan of a run: {self.description}"]
+        for label, told in rows(self):
+            lines += _wrapped(label, told)
+        if self.times:
+            lines += ["", f"{'':<{LABELS}}{'expected time':<28}on"]
+            lines += [f"{'':<{LABELS}}{time:<28}{where}" for time, where in times(self)]
+        lines.append("")
+        for number, told in enumerate(self.assumed):
+            lines += _wrapped("assumed" if number == 0 else "", f"- {told}")
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         """A line; the passes alone would fill pages."""
@@ -183,7 +169,17 @@ class Plan:
         )
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        """Table of the rows, the expected times under it, what was assumed folded away."""
+        body = "".join(_row(label, told) for label, told in rows(self))
+        timed = "".join(_row(time, f"on {where}", number=True) for time, where in times(self))
+        timed = f"<tbody>{timed}</tbody>" if timed else ""
+        assumed = "".join(f"<li>{escape(told)}</li>" for told in self.assumed)
+        return (
+            f'<div class="dhsic-plan"><style>{STYLE}</style><table>'
+            f"<caption>Plan of a run: {escape(self.description)}</caption>"
+            f"<tbody>{body}</tbody>{timed}</table>"
+            f"<details><summary>What was assumed</summary><ul>{assumed}</ul></details></div>"
+        )
 
 
 def _totals(work: Work) -> dict[str, Any]:
@@ -209,25 +205,9 @@ WIDTH, LABELS = 100, 12
 NO_FASTER = 0.95
 
 
-def as_text(plan: Plan) -> str:
-    """All of it, lines of at most `WIDTH` characters."""
-    lines = [f"Plan of a run: {plan.description}"]
-    for label, told in rows(plan):
-        lines += _wrapped(label, told)
-    if plan.times:
-        lines.append("")
-        lines.append(f"{'':<{LABELS}}{'expected time':<28}on")
-        for time, where in times(plan):
-            lines.append(f"{'':<{LABELS}}{time:<28}{where}")
-    lines.append("")
-    for number, told in enumerate(plan.assumed):
-        lines += _wrapped("assumed" if number == 0 else "", f"- {told}")
-    return "\n".join(lines)
-
-
 def rows(plan: Plan) -> list[tuple[str, str]]:
     """Label and what it says."""
-    out = [("data", _data(plan)), ("values", plan.values), ("blocks", _blocks(plan))]
+    out = [("data", _data(plan.data)), ("values", plan.values), ("blocks", _blocks(plan.data))]
     out.append(("rounds", _rounds(plan)))
     if plan.work is not None:
         out += [("reading", _reading(plan.work)), ("computing", _computing(plan.work))]
@@ -246,12 +226,9 @@ def times(plan: Plan) -> list[tuple[str, str]]:
     out: list[tuple[str, str]] = []
     best: dict[bool, Expected] = {}  # of clusters, and of threads
     for time in plan.times:
-        noun = "worker of a cluster" if time.on_cluster else "thread"
-        where = f"{time.n_workers:,} {noun.replace('worker', 'workers')}"
-        if time.n_workers == 1:
-            where = f"1 {noun}"
-        elif not time.on_cluster:
-            where += "s"
+        plural = "s" if time.n_workers > 1 else ""
+        noun = f"worker{plural} of a cluster" if time.on_cluster else f"thread{plural}"
+        where = f"{time.n_workers:,} {noun}"
         known = best.get(time.on_cluster)
         if known is not None and time.seconds > NO_FASTER * known.seconds:
             where += f", no faster than {known.n_workers:,}"
@@ -277,8 +254,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-def _data(plan: Plan) -> str:
-    data = plan.data
+def _data(data: Stored) -> str:
     told = (
         f"{data.n_samples:,} samples x {data.n_features:,} features, {data.dtype}, "
         f"{human(data.n_bytes)}"
@@ -288,8 +264,7 @@ def _data(plan: Plan) -> str:
     return told
 
 
-def _blocks(plan: Plan) -> str:
-    data = plan.data
+def _blocks(data: Stored) -> str:
     told = (
         f"{data.n_blocks:,} of up to {data.block_features:,} features ({human(data.block_bytes)})"
     )
@@ -374,20 +349,6 @@ STYLE = """
 .dhsic-plan summary { cursor: pointer; opacity: 0.8; }
 .dhsic-plan ul { margin: 0.3em 0 0; padding-left: 1.2em; }
 """
-
-
-def as_html(plan: Plan) -> str:
-    """Table of the rows, the expected times under it, what was assumed folded away."""
-    body = "".join(_row(label, told) for label, told in rows(plan))
-    timed = "".join(_row(time, f"on {where}", number=True) for time, where in times(plan))
-    timed = f"<tbody>{timed}</tbody>" if timed else ""
-    assumed = "".join(f"<li>{escape(told)}</li>" for told in plan.assumed)
-    return (
-        f'<div class="dhsic-plan"><style>{STYLE}</style><table>'
-        f"<caption>Plan of a run: {escape(plan.description)}</caption>"
-        f"<tbody>{body}</tbody>{timed}</table>"
-        f"<details><summary>What was assumed</summary><ul>{assumed}</ul></details></div>"
-    )
 
 
 def _row(label: str, told: str, *, number: bool = False) -> str:
