@@ -135,9 +135,9 @@ def test_blocks_promise_what_is_read_for_them():
 # -- rankings -----------------------------------------------------------------------------------
 
 METHODS = {
-    "bahsic, exact": {"approx": "exact"},
-    "bahsic, by definition": {"approx": "direct"},
-    "bahsic, low rank": {"approx": "lowrank"},
+    "bahsic, exact": {"approx": "exact", "step": 0.3},
+    "bahsic, by definition": {"approx": "direct", "step": 0.3},
+    "bahsic, low rank": {"approx": "lowrank", "step": 0.3},
     "fohsic": {"method": "fohsic", "n_features_to_select": 5},
     "linear": {"method": "linear"},
     "pearson": {"method": "pearson"},
@@ -151,8 +151,8 @@ def stores(tmp_path_factory):
     folder = tmp_path_factory.mktemp("subset")
     genotypes = rng.choice(np.array([0, 0, 0, 1, -1], "i1"), size=(300, 80, 2))
     kept = np.sort(rng.choice(300, 130, replace=False))
-    write_vcz(folder / "all.vcz", genotypes, chunks=(16, 80, 2))
-    write_vcz(folder / "some.vcz", genotypes[kept], chunks=(16, 80, 2))
+    write_vcz(folder / "all.vcz", genotypes, chunks=(32, 80, 2))
+    write_vcz(folder / "some.vcz", genotypes[kept], chunks=(32, 80, 2))
     trait = np.where(np.isnan(dosage(genotypes)), 0, dosage(genotypes))[:, kept[[7, 50]]].sum(1)
     return folder / "all.vcz", folder / "some.vcz", kept, trait + rng.standard_normal(80)
 
@@ -200,7 +200,7 @@ def test_groups_by_name_are_those_of_the_features(stores, tmp_path):
 def test_a_checkpoint_is_of_those_features(stores, tmp_path):
     whole_store, _, kept, trait = stores
     source = open_source(whole_store)
-    options = {"checkpoint": str(tmp_path / "ck"), "n_features_to_select": 5}
+    options = {"checkpoint": str(tmp_path / "ck"), "n_features_to_select": 5, "step": 0.3}
     first = dhsic.select(SubsetSource(source, kept), trait, **options)
     again = dhsic.select(SubsetSource(source, kept), trait, **options)
     assert again["rank"].equals(first["rank"])
@@ -218,8 +218,9 @@ def test_workers_rank_as_threads_do(stores, client, kind):
         X = np.hstack([source.read(block) for block in source.blocks(300)])
         source = open_source(X if kind == "memory" else da.from_array(X, (80, 16)), missing_code=-1)
     some = SubsetSource(source, kept)
-    expected = dhsic.select(some, trait, runtime=Threads(2), n_features_to_select=9)
+    options = {"n_features_to_select": 9, "step": 0.3}
+    expected = dhsic.select(some, trait, runtime=Threads(2), **options)
     with DaskRuntime(client) as runtime:
-        found = dhsic.select(some, trait, runtime=runtime, n_features_to_select=9)
+        found = dhsic.select(some, trait, runtime=runtime, **options)
     for name in ("rank", "score", "round_hsic"):
         np.testing.assert_array_equal(found[name].to_numpy(), expected[name].to_numpy())
