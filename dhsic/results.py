@@ -30,16 +30,11 @@ from dhsic.accelerator import wanted_device
 from dhsic.errors import DataError, InputError
 from dhsic.memory import MemoryEstimate
 from dhsic.sources import AbstractSource
+from dhsic.sources.options import dimension_names
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.stores import FolderStore, metadata_of
 from dhsic.sources.values import ValueKind
-from dhsic.sources.zarr import (
-    check_free,
-    dimension_names,
-    read_array,
-    write_array,
-    written_aside,
-)
+from dhsic.sources.zarr import check_free, read_array, write_array, written_aside
 from dhsic.storage import as_path, check_place, check_url, is_url, store_at
 from dhsic.storage.format import META, as_bytes, in_memory
 from dhsic.storage.objects import ObjectStore

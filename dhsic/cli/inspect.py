@@ -36,16 +36,11 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AnnDataStore, Frame
 from dhsic.sources.codecs import CHECKSUMS, described
 from dhsic.sources.opening import open_source, parent
+from dhsic.sources.options import dimension_names
 from dhsic.sources.stores import metadata_of
 from dhsic.sources.vcz import ALLELES, FILTER, Filters, n_multiallelic
 from dhsic.sources.views import whole_of
-from dhsic.sources.zarr import (
-    ChunkedArray,
-    chunk_width,
-    dimension_names,
-    member,
-    read_array,
-)
+from dhsic.sources.zarr import ChunkedArray, chunk_width, member, read_array
 
 #: Below this many raw bytes a chunk is slower to read than to use.
 SMALL_CHUNK = 1 << 20

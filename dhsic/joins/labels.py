@@ -23,8 +23,8 @@ from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AnnDataStore, Frame
 from dhsic.sources.opening import open_source, open_store, opener_of
-from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, MissingChunks
-from dhsic.sources.zarr import arrays_of, dimension_names, read_array
+from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, MissingChunks, dimension_names
+from dhsic.sources.zarr import arrays_of, read_array
 from dhsic.validation import refuse_lossy
 
 
@@ -266,8 +266,7 @@ def along_samples(found: Mapping[str, Any], source: AbstractSource | None) -> li
     """
 
     def fits(name: str, of: Any) -> bool:
-        named = dimension_names(of) if isinstance(of, zarr.Array) else of.dims
-        dims = tuple(str(dim).lower() for dim in named or ())
+        dims = tuple(str(dim).lower() for dim in dimension_names(of) or ())
         if name in (*IDENTIFIERS, *dims[:1]) or not OTHER_DIMS.isdisjoint(dims):
             return False
         if source is None:

@@ -390,8 +390,7 @@ def _labels(
 ) -> Array | None:
     """Names that a dimension has as a coordinate, else in a variable called after it."""
     arrays = {str(name): v for name, v in beside.items()}  # names need not be text
-    described = {n: (v.shape, tuple(map(str, v.dims)), v.dtype.kind) for n, v in arrays.items()}
-    name = naming_array(described, X.sizes[dim], str(dim), of_features=of_features)
+    name = naming_array(arrays, X.sizes[dim], str(dim), of_features=of_features)
     return None if name is None else text(np.asarray(arrays[name].values))
 
 

@@ -23,7 +23,14 @@ from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, Names, check_dtype
 from dhsic.sources.anndata import AnnDataStore, open_anndata, refuse_mudata
 from dhsic.sources.arrays import check_chunks, names_along, open_in_memory, open_xarray
-from dhsic.sources.options import MissingChunks, OpenOptions, PloidyPolicy, naming_array, text
+from dhsic.sources.options import (
+    MissingChunks,
+    OpenOptions,
+    PloidyPolicy,
+    dimension_names,
+    naming_array,
+    text,
+)
 from dhsic.sources.stores import UNKNOWN_DTYPE, ArchiveStore, FolderStore, file_bytes, metadata_of
 from dhsic.sources.vcz import POSITION, Variants, holds_calls, open_calls, passing
 from dhsic.sources.views import RecodedSource
@@ -32,7 +39,6 @@ from dhsic.sources.zarr import (
     ZarrSource,
     array_at,
     arrays_of,
-    dimension_names,
     group_at,
     member,
     place_of,
@@ -250,11 +256,10 @@ def _names_in(
         fits = dims[axis] == "variants" and POSITION in group
     if fits:
         return Variants.names_of(group, array.shape[axis])
-    described = {name: (a.shape, dimension_names(a), a.dtype.kind) for name, a in beside.items()}
 
     def along(at: int) -> Callable[[], Array] | None:
         dim = dims[at] if dims else None
-        name = naming_array(described, array.shape[at], dim, of_features=at == axis)
+        name = naming_array(beside, array.shape[at], dim, of_features=at == axis)
         return None if name is None else partial(_stored_names, place_of(beside[name]))
 
     return Names(along(axis), along(1 - axis))

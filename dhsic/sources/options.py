@@ -39,8 +39,6 @@ PREFERRED = ("call_genotype", "call_dosage")
 
 #: Names of dimensions, where they have some.
 Dims = Sequence[str | None] | None
-#: Shape of an array, its dimensions and the kind of its dtype.
-Described = tuple[tuple[int, ...], Dims, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +181,21 @@ def text(values: Array) -> Array:
     return np.asarray(values, dtype=object)
 
 
+def dimension_names(of: Any) -> tuple[str | None, ...] | None:
+    """Names of the dimensions of a variable of xarray, or of an array of Zarr that has them.
+
+    Those of Zarr are in the metadata in format 3, in an attribute in format 2.
+    """
+    if hasattr(of, "dims"):
+        return tuple(map(str, of.dims))
+    names: Any = getattr(of.metadata, "dimension_names", None)
+    if not names or not any(names):
+        names = of.attrs.get("_ARRAY_DIMENSIONS")
+    return tuple(names) if names and len(names) == of.ndim else None
+
+
 def naming_array(
-    arrays: Mapping[str, Described], length: int, dim: str | None, *, of_features: bool
+    arrays: Mapping[str, Any], length: int, dim: str | None, *, of_features: bool
 ) -> str | None:
     """Find the array that names an axis of features, or of samples; None where it is ambiguous.
 
@@ -193,19 +204,21 @@ def naming_array(
 
     Examples
     --------
-    >>> beside = {"gene_id": ((9,), None, "T"), "gene_length": ((9,), None, "i")}
-    >>> naming_array(beside, 9, None, of_features=True)
+    >>> from xarray import Variable
+    >>> beside = {"gene_id": Variable("g", ["a", "b"]), "gene_length": Variable("g", [4, 9])}
+    >>> naming_array(beside, 2, None, of_features=True)
     'gene_id'
     """
-    if dim is not None and dim in arrays and tuple(arrays[dim][0]) == (length,):
+    if dim is not None and dim in arrays and arrays[dim].shape == (length,):
         return dim
     things = FEATURE_DIMS if of_features else SAMPLE_DIMS
     found = []
-    for name, (shape, dims, kind) in arrays.items():
+    for name, of in arrays.items():
         stem, _, end = name.lower().removesuffix("s").rpartition("_")
         says_names = name.lower() in things or (end in ("id", "name") and stem in things)
-        is_along = shape == (length,) and (dims is None or dim is None or dims[0] == dim)
-        if says_names and is_along and kind in "OSUTiu":
+        dims = dimension_names(of)
+        is_along = of.shape == (length,) and (dims is None or dim is None or dims[0] == dim)
+        if says_names and is_along and of.dtype.kind in "OSUTiu":
             found.append((name, end))
     ids = [name for name, end in found if end == "id"]
     chosen = ids or [name for name, _ in found]

@@ -26,13 +26,12 @@ from zarr.storage import StorePath
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, Block, Names, check_finite, refuse_any
-from dhsic.sources.options import MissingChunks, OpenOptions, PloidyPolicy, text
+from dhsic.sources.options import MissingChunks, OpenOptions, PloidyPolicy, dimension_names, text
 from dhsic.sources.views import SubsetSource
 from dhsic.sources.zarr import (
     ChunkedArray,
     ZarrSource,
     arrays_of,
-    dimension_names,
     group_at,
     member,
     place_of,

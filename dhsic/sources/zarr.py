@@ -259,14 +259,6 @@ def arrays_of(group: zarr.Group) -> dict[str, zarr.Array[Any]]:
         return dict(group.arrays())
 
 
-def dimension_names(array: zarr.Array[Any]) -> tuple[str | None, ...] | None:
-    """Names of the dimensions: of the metadata in format 3, of an attribute in format 2."""
-    names: Any = getattr(array.metadata, "dimension_names", None)
-    if not names or not any(names):
-        names = array.attrs.get("_ARRAY_DIMENSIONS")
-    return tuple(names) if names and len(names) == array.ndim else None
-
-
 def create_array(
     group: zarr.Group,
     name: str,
