@@ -2,9 +2,11 @@
 
 import importlib
 import importlib.util
+import json
 import re
 import warnings
-from functools import lru_cache
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,11 +17,17 @@ K8S = DEPLOY / "k8s"
 OVERLAYS = sorted(path.parent for path in K8S.glob("overlays/*/kustomization.yaml"))
 ROOTS = [K8S / "base", *OVERLAYS, K8S / "daskjob"]
 NAMESPACE = CLUSTER = "dhsic"
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C where it is there
 
 
 def documents(path):
     """Documents of a YAML file."""
-    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+    return deepcopy(_documents(path.read_text()))
+
+
+@cache
+def _documents(text):
+    return [document for document in yaml.load_all(text, LOADER) if document]
 
 
 def render(folder):
@@ -110,17 +118,16 @@ def strict(schema):
     return out
 
 
-@lru_cache
+@cache
 def _validators():
     """Validator of each kind of the operator, from the definitions that it installs."""
     jsonschema = pytest.importorskip(
         "jsonschema", reason="jsonschema, which checks the operator's objects, is not installed"
     )
     folder = operator_folder() / "deployment" / "helm" / "dask-kubernetes-operator" / "crds"
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     out = {}
     for path in sorted(folder.glob("*.yaml")):
-        definition = yaml.load(path.read_text(), loader)["spec"]
+        definition = yaml.load(path.read_text(), LOADER)["spec"]
         (version,) = definition["versions"]
         schema = strict(version["schema"]["openAPIV3Schema"])
         schema["properties"] |= {"apiVersion": {}, "kind": {}, "metadata": {"type": "object"}}
@@ -130,6 +137,12 @@ def _validators():
 
 def check(thing):
     """Raise what is wrong with an object, by the schemas of the operator or of Kubernetes."""
+    _check(json.dumps(thing, sort_keys=True))
+
+
+@cache  # overlays share most of their objects
+def _check(text):
+    thing = json.loads(text)
     if thing["apiVersion"].startswith("kubernetes.dask.org/"):
         errors = list(_validators()[thing["kind"]].iter_errors(thing))
         assert not errors, [f"{error.json_path}: {error.message}" for error in errors]
