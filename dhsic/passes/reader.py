@@ -150,7 +150,7 @@ class AbstractReader(ABC):
 
     @abstractmethod
     def _keep(self, features: Index, form: Form, place: Location) -> bool:
-        """Read `features` in this form from there (not the store) from now on, if they pack.
+        """Keep `features` there (not in the store) in this form; False where they do not pack.
 
         UnwritableError says that scratch takes no more.
         """
@@ -313,10 +313,12 @@ class AbstractReader(ABC):
                 self.held = np.arange(d)
                 return
             place = self._where(s, n_bytes)
-            if place is Location.STORED and self._is_lazy:
+            if place is Location.STORED:
+                if not self._is_lazy and self._recut(features, form):
+                    return
                 continue
             try:
-                if self._kept(features, form, place):
+                if self._keep(features, form, place):
                     return
             except UnwritableError as error:
                 warnings.warn(
@@ -325,13 +327,14 @@ class AbstractReader(ABC):
                     "place with more (on a cluster, scratch= of its runtime).",
                     stacklevel=2,
                 )
-                self._kept(features, form, Location.STORED)
+                self._recut(features, form)
                 return
 
-    def _kept(self, features: Index, form: Form, place: Location) -> bool:
-        """Keep `features` there in this form; False where they do not pack."""
-        if place is not Location.STORED:
-            return self._keep(features, form, place)
+    def _recut(self, features: Index, form: Form) -> bool:
+        """Read `features` from the store in the jobs that would read them in this form elsewhere.
+
+        False where they do not pack.
+        """
         d, s = self.source.n_features, features.size
         # Where they are kept as they are, if not packed, the cut is the same.
         matters = form.packed and not worth_compacting(s, d, s * self.bytes_per_feature)
