@@ -182,6 +182,9 @@ class Family:
     definition: AbstractEngine = field(default_factory=Direct)
     #: Whether cheaper engines may go before the final one (`dhsic.engines.refine`).
     has_series: bool = False
+    #: Engine of features that join, from the mean square of the values of one; an `Increment` by
+    #: default, which does for products over features and goes by the definition for others.
+    joining: Callable[[float], AbstractEngine] | None = None
     #: (m, m) matrices that a round holds; by default as many as an exact expansion has orders.
     bases: int | None = None
     #: What a task holds: tiles of features in float64, and (m, m) matrices of its own.
@@ -198,6 +201,7 @@ FAMILIES: dict[str, Family] = {
             Inverse() if AbstractMatrixFunction.of(question.kernel).updates else Solved()
         ),
         definition=Solved(),
+        joining=Inverse,
         bases=4,
         squares=8,
     ),

@@ -124,19 +124,11 @@ class Remainder:
 
 @dataclass(frozen=True, slots=True)
 class FeatureStats:
-    """What is known of c features besides their values, each (c,).
+    """What is known of c features besides their values, each (c,)."""
 
-    Attributes
-    ----------
-    max_abs, fourth_moment : float64
-        ``max_i |x_i|`` and ``mean_i x_i^4`` of the standardised feature.
-    n_levels : uint8
-        Number of distinct values, 0 where there are many.
-    """
-
-    max_abs: Float
-    fourth_moment: Float
-    n_levels: Array
+    max_abs: Float  # max_i |x_i| of the standardised feature
+    fourth_moment: Float  # mean_i x_i^4
+    n_levels: Array  # uint8, number of distinct values, 0 where there are many
 
     def take(self, which: Index | Array) -> FeatureStats:
         """Of some of the features."""

@@ -23,11 +23,10 @@ import numpy as np
 from dhsic._typing import Float, Index, Mask
 from dhsic.engines import AbstractEngine
 from dhsic.engines.dense import Dense
-from dhsic.engines.direct import Direct, Inverse
+from dhsic.engines.direct import Direct
 from dhsic.engines.final import (
     DOUBLE_COST,
     FAMILIES,
-    LONGEST_TAYLOR,
     cost_of,
     final_engine,
 )
@@ -244,9 +243,8 @@ class RemovalEngines(AbstractEngines):
     def _orders(self, precision: str) -> range:
         """Orders worth a pass of their own; radial kernels hold a matrix for each."""
         highest = HIGHEST_ORDER[precision]
-        if self.question.kernel.scored_by == "taylor":
-            highest = min(highest, LONGEST_TAYLOR)
-        return range(1, highest + 1)
+        held = FAMILIES[self.question.kernel.scored_by].bases or highest
+        return range(1, min(highest, held) + 1)
 
     def _rough(self, last: AbstractEngine, facts: FeatureStats) -> Iterator[tuple[Dense, float]]:
         kernel, sigma = self.question.kernel, self.question.sigma
@@ -276,8 +274,9 @@ class AdditionEngines(AbstractEngines):
         return rough if rough is not None and able else last
 
     def _final(self, facts: FeatureStats) -> AbstractEngine:
-        if self.question.kernel.scored_by == "matrix":
-            return Inverse(joining=self.mean_square)
+        family = FAMILIES[self.question.kernel.scored_by]
+        if family.joining is not None:
+            return family.joining(self.mean_square)
         if self.by_definition:
             return Direct(joining=True)
         return Increment(with_direct=Increment().definitions(self.question, facts) > 0)
