@@ -412,7 +412,7 @@ METHODS = {
         name: CCM(
             n_features_to_select=8,
             tolerance=1e-3,
-            max_iterations=12,
+            max_iterations=8,
             **options | {"n_random_features": 15},
         )
         for name, options in VARIANTS.items()
