@@ -63,7 +63,6 @@ def test_a_state_whose_file_is_lost_or_damaged_is_sent(client, tmp_path):
     for harm in ("lost", "damaged"):
         state = {"shift": harm, "array": np.ones(10**5)}
         with DaskRuntime(client, scratch=tmp_path, window=2) as runtime:
-            runtime._greet_workers()
             results = runtime.map(tell_late, Ramp(), numbered(8), state)
             write = worker.write
 

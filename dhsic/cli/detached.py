@@ -50,20 +50,16 @@ def status(checkpoint: str, scheduler: str | None, *, as_json: bool) -> None:
         known = _of_a_process(kept)
         who, meaning = checkpoint, OF_PROCESSES[known["status"]]
     else:
-        known = _of_a_cluster(checkpoint, scheduler)
-        who, meaning = known["id"], MEANINGS[known["status"]]
+        with attached(checkpoint, scheduler=scheduler) as run:
+            state, message = run.status, run.folder.status.message
+            known = {"id": run.id, "status": state, **run.progress(), "message": message}
+            known["checkpoint"] = str(run.path)
+        who, meaning = run.id, MEANINGS[state]
     if as_json:
         echo_json(known)
         return
     far = f": {known['message']}" if known["status"] == "failed" else f"; {_far(known)}"
     click.echo(printable(f"{who} {meaning}{far}"))
-
-
-def _of_a_cluster(checkpoint: str, scheduler: str | None) -> dict[str, Any]:
-    with attached(checkpoint, scheduler=scheduler) as run:
-        state, message = run.status, run.folder.status.message
-        known = {"id": run.id, "status": state, **run.progress(), "message": message}
-        return known | {"checkpoint": str(run.path)}
 
 
 def _of_a_process(kept: Checkpoint) -> dict[str, Any]:
@@ -133,8 +129,10 @@ def attach(
     if out is not None:
         check_vacant(out, overwrite=force)
     planted = None if truth is None else read_truth(truth)
+    hidden = None if progress is None else not progress  # None draws it on a terminal
+    bar = tqdm(unit=" features", unit_scale=True, desc="dhsic", leave=False, disable=hidden)
     with attached(checkpoint, scheduler=scheduler) as run:
-        _follow(run, _bar(progress=progress))
+        _follow(run, bar)
         result = run.result(0.0)
     if out is not None:
         save(result, out, overwrite=force)
@@ -155,9 +153,3 @@ def _follow(run: Run, bar: Any) -> None:
         except KeyboardInterrupt:
             tell(f"The run goes on; see dhsic status {shown(str(run.path))}")
             raise
-
-
-def _bar(*, progress: bool | None) -> Any:
-    """A bar on stderr; None draws it on a terminal."""
-    hidden = None if progress is None else not progress
-    return tqdm(unit=" features", unit_scale=True, desc="dhsic", leave=False, disable=hidden)

@@ -49,17 +49,7 @@ class StoppedError(DhsicError):
 
 
 class Driver:
-    """Does the run of a folder from where it is.
-
-    Parameters
-    ----------
-    folder : Folder
-        Where the run is kept.
-    lock : AbstractLock
-        That of the folder, held by the caller.
-    tell : callable, optional
-        Hears of events besides the folder.
-    """
+    """Does the run of a folder from where it is, under its lock; `tell` hears of events too."""
 
     def __init__(self, folder: Folder, lock: AbstractLock, tell: Hook | None = None) -> None:
         self.folder = folder
@@ -68,15 +58,12 @@ class Driver:
         self._looked = -LOOKS
         self._began = time.monotonic()
 
-    def look(self) -> None:
+    def look(self, *, now: bool = False) -> None:
         """Stop if somebody wants it, between two results; a folder is looked at now and then."""
-        if time.monotonic() - self._looked >= LOOKS * self.folder.store.rarer:
-            self._look_now()
-
-    def _look_now(self) -> None:
-        self._looked = time.monotonic()
-        if self.folder.stop_wanted:
-            raise StoppedError
+        if now or time.monotonic() - self._looked >= LOOKS * self.folder.store.rarer:
+            self._looked = time.monotonic()
+            if self.folder.stop_wanted:
+                raise StoppedError
 
     def note(self, record: Mapping[str, Any]) -> None:
         """Note and tell a round; `record` as of `dhsic.selectors.run.check_progress`."""
@@ -93,7 +80,7 @@ class Driver:
         self._lock.confirm()
         self.folder.note(note)
         self._tell({"event": "round", **note})
-        self._look_now()  # where few features are left no task may run
+        self.look(now=True)  # where few features are left no task may run
 
     def conduct(
         self,
@@ -194,22 +181,10 @@ def send(
     scheduler: str | None = None,
     security: Any = None,
 ) -> Any:
-    """Start the driver of a folder on a cluster.
+    """Start the driver of a folder on a cluster, with a request that the folder is to keep.
 
-    Parameters
-    ----------
-    request : Request, optional
-        What the folder is to keep; by default what it keeps, of a run that nobody drives.
-
-    Returns
-    -------
-    distributed.Client or None
-        The client that was given or is active; None where one was made for `scheduler`.
-
-    Raises
-    ------
-    InputError, CheckpointError, ClusterError
-        As of `dhsic.submit`.
+    Without one it is what the folder keeps, of a run that nobody drives. Returns the client that
+    was given or is active; None where one was made for `scheduler`.
     """
     from distributed import fire_and_forget
 
@@ -293,13 +268,7 @@ def _take(folder: Folder, request: Request) -> None:
 
 @contextmanager
 def introduced(folder: Folder, client: Any, scheduler: str | None, security: Any) -> Iterator[Any]:
-    """Client of a cluster whose workers see what this process sees at a checkpoint.
-
-    Raises
-    ------
-    ClusterError
-        No cluster, other versions, or workers do not see it.
-    """
+    """Client of a cluster whose workers see what this process sees at a checkpoint."""
     from dhsic.runtime.dask import DaskRuntime
 
     place, made = folder.store, None

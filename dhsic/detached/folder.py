@@ -61,32 +61,18 @@ MOST_BYTES = 256 * 2**20
 
 @dataclass(frozen=True)
 class Status:
-    """What the driver, or whoever sent it, last said.
+    """What the driver, or whoever sent it, last said."""
 
-    Attributes
-    ----------
-    state : {"waiting", "running", "done", "failed", "cancelled"}
-        Said, not checked: a driver that is killed says nothing.
-    scheduler : str or None
-        Where the driver was sent; None for threads.
-    kind, message : str
-        Class of the error of a failed run, and its sentence.
-    """
-
+    #: "waiting", "running", "done", "failed" or "cancelled": said, not checked, for a driver that
+    #: is killed says nothing.
     state: str = "waiting"
-    scheduler: str | None = None
-    kind: str = ""
-    message: str = ""
+    scheduler: str | None = None  # where the driver was sent; None for threads
+    kind: str = ""  # class of the error of a failed run,
+    message: str = ""  # and its sentence
 
 
 class Folder:
-    """The folder of a run, or the part of an object store.
-
-    Parameters
-    ----------
-    path : path or URL
-        The checkpoint.
-    """
+    """The folder of a run, or the part of an object store: its checkpoint."""
 
     def __init__(self, path: Any) -> None:
         self.store = store_at(path)
@@ -111,13 +97,7 @@ class Folder:
         self.store.remove(PROGRESS)
 
     def request(self) -> Request:
-        """What was asked for.
-
-        Raises
-        ------
-        CheckpointError
-            No run was detached here, by another dhsic, or its files are damaged.
-        """
+        """What was asked for; a sentence where no run was detached, or its files are damaged."""
         content = dict(self._read(REQUEST))
         if not content:
             raise CheckpointError(
@@ -238,13 +218,7 @@ class Folder:
 
 
 def plain_request(request: Request) -> dict[str, Any]:
-    """All but the arrays, for JSON.
-
-    Raises
-    ------
-    InputError
-        A parameter that cannot be said in plain data.
-    """
+    """All but the arrays, for JSON."""
     method, n_features, parameters = method_of(request.selector)
     given = {k: v for k, v in parameters.items() if k not in OF_DRIVERS}
     return {
@@ -257,13 +231,7 @@ def plain_request(request: Request) -> dict[str, Any]:
 
 
 def arrays_of(request: Request) -> dict[str, Array]:
-    """Arrays of a request, those that there are, by name.
-
-    Raises
-    ------
-    InputError
-        They are large, or hold what cannot be kept without pickling it.
-    """
+    """Arrays of a request, those that there are, by name; refuse large ones and mixed ones."""
     groups = request.groups
     given = {
         "y": request.y,
@@ -312,13 +280,6 @@ def _storable(name: str, values: Array) -> Array:
 def plain_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters of a method as plain data; `as_parameters` gives them back.
 
-    Raises
-    ------
-    InputError
-        One cannot be said in plain data, such as a kernel of your own.
-
-    Examples
-    --------
     >>> from dhsic.kernels import Polynomial
     >>> plain_parameters({"kernel": Polynomial(3), "step": 0.2})
     {'kernel': {'kernel': 'Polynomial', 'settings': {'degree': 3, 'offset': 1.0}}, 'step': 0.2}

@@ -161,25 +161,19 @@ class Threads(AbstractRuntime):
             if self.n_workers == 1 or len(jobs) == 1:
                 for job in jobs:
                     yield task(source, job, state)
-            else:
-                yield from self._in_pool(task, source, jobs, state)
-
-    def _in_pool(
-        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any
-    ) -> Iterator[Any]:
-        executor = self._pool()
-        pending: deque[Future[Any]] = deque()
-        try:
-            for job in jobs:
-                if len(pending) == self.window - 1:
+                return
+            executor, pending = self._pool(), deque[Future[Any]]()
+            try:
+                for job in jobs:
+                    if len(pending) == self.window - 1:
+                        yield pending.popleft().result()
+                    pending.append(executor.submit(_run, task, source, job, state))
+                while pending:
                     yield pending.popleft().result()
-                pending.append(executor.submit(_run, task, source, job, state))
-            while pending:
-                yield pending.popleft().result()
-        finally:
-            for future in pending:
-                future.cancel()
-            wait(pending)
+            finally:
+                for future in pending:
+                    future.cancel()
+                wait(pending)
 
     def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         if self.n_workers > 1 and len(items := [*items]) > 1:

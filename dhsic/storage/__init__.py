@@ -56,12 +56,7 @@ def without_secrets(text: Any) -> str:
 def check_url(url: str, what: str, refusal: type[DhsicError]) -> str:
     """The URL as it is used, without slashes at its end; refuse one that cannot be used.
 
-    Parameters
-    ----------
-    what : str
-        How the message calls it, such as ``"checkpoint="``.
-    refusal : type
-        Error to raise.
+    The message calls it `what`, such as ``"checkpoint="``, and comes as a `refusal`.
     """
     parts = urlsplit(url)
     who, is_named, _ = parts.netloc.rpartition("@")  # of Azure: the container in an account
@@ -93,15 +88,7 @@ def store_at(
     what: str = "checkpoint=",
     refusal: type[DhsicError] = CheckpointError,
 ) -> AbstractStore:
-    """Store at a path or URL; nothing is read or made yet.
-
-    Parameters
-    ----------
-    what : str
-        How messages call it.
-    refusal : type
-        Error to raise where it is no path, or the URL cannot be used.
-    """
+    """Store at a path or URL, which messages call `what`; nothing is read or made yet."""
     if not isinstance(path, str | PathLike) or not str(path):
         raise refusal(
             f"{what}{path!r} is no path. Pass the name of a folder, such as 'run.dhsic', or a URL, "
@@ -141,17 +128,10 @@ class Found(NamedTuple):
 
 
 class AbstractStore(ABC):
-    """Where durable things lie: names, with slashes in them, and bytes.
+    """Where durable things lie: names, with slashes in them, and bytes."""
 
-    Attributes
-    ----------
-    path : path or str
-        The folder, or the URL.
-    rarer : int
-        How many times rarer it should be looked at than a folder, whose looks cost nothing.
-    """
-
-    path: Path | str
+    path: Path | str  # the folder, or the URL
+    #: How many times rarer it should be looked at than a folder, whose looks cost nothing.
     rarer: int = 1
 
     @abstractmethod
@@ -230,15 +210,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def check_place(path: Path, what: str, refusal: type[DhsicError]) -> None:
-    """Refuse a path for which more than one folder would have to be made: a slip, most likely.
-
-    Parameters
-    ----------
-    what : str
-        How the message calls the path.
-    refusal : type
-        Error to raise.
-    """
+    """Refuse a path for which more than one folder would have to be made: a slip, most likely."""
     folder = path.absolute().parent
     if not folder.exists() and not folder.parent.exists():
         raise refusal(
@@ -280,13 +252,7 @@ def replacing(path: Path, *, sync: bool = True) -> Iterator[IO[bytes]]:
 
 
 class FileStore(AbstractStore):
-    """A folder.
-
-    Parameters
-    ----------
-    path : path
-        Need not be there.
-    """
+    """A folder, which need not be there."""
 
     path: Path
 

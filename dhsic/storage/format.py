@@ -88,15 +88,7 @@ def _node(kind: str, attributes: Any, **about: Any) -> bytes:
 def decode(
     files: Mapping[str, bytes], node: str, arrays: Iterable[str] = ()
 ) -> tuple[dict[str, Any], list[Array]]:
-    """Attributes of a node, and the arrays in it of these names.
-
-    Raises
-    ------
-    FileNotFoundError
-        The metadata of one are not there.
-    DataError
-        An array is damaged, or has codecs that are not read.
-    """
+    """Attributes of a node, and the arrays in it of these names, or why they cannot be read."""
     wanted = list(arrays)
     for meta in (META, *(f"{name}/{META}" for name in wanted)):
         if f"{node}/{meta}" not in files:

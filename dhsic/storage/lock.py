@@ -49,10 +49,7 @@ class AbstractLock(ABC):
     def confirm(self, *, surely: bool = False) -> None:
         """Raise LostError if another process has it by now, CheckpointError if its place is gone.
 
-        Parameters
-        ----------
-        surely : bool
-            Look also where that can hardly be.
+        With `surely` it looks also where that can hardly be.
         """
 
     @abstractmethod
@@ -83,11 +80,6 @@ class FileLock(AbstractLock):
 
     The kernel holds the lock and frees it when its holder dies, however it dies and whatever
     process has its number now; pid and host in the file are for the message.
-
-    Parameters
-    ----------
-    path : path
-        File of the lock.
     """
 
     def __init__(self, path: Path) -> None:
@@ -190,25 +182,13 @@ def process_name(pid: int) -> str:
 
 
 class Lease(AbstractLock):
-    """The right to write below a URL.
-
-    Parameters
-    ----------
-    url : str
-        What is written.
-    name : str
-        Name of the object of the lease there.
-
-    Attributes
-    ----------
-    silenced : Event
-        Set when the holder says nothing any more: it has let go, or is to seem dead.
-    """
+    """The right to write below a URL: an object of this name there."""
 
     def __init__(self, url: str, name: str) -> None:
         self._name = name
         self._store = ObjectStore(url, PATIENCE)
         self._one_at_a_time = threading.RLock()
+        #: Set when the holder says nothing any more: it has let go, or is to seem dead.
         self.silenced = threading.Event()
         self._tag: Tag | None = None
         self._said = Word()  # what we last wrote
@@ -341,10 +321,7 @@ class Lease(AbstractLock):
                 logger.debug("%s", error)  # it runs out
 
     def is_taken(self) -> bool:
-        """Whether a process holds it, as far as can be seen at once.
-
-        A holder that died is seen to be dead when the lease has run out.
-        """
+        """A holder that died is seen to be dead when the lease has run out."""
         found = self._store.get(self._name)
         word = Word.of(found)
         if found is None or word.is_free or word.is_dead:
@@ -358,25 +335,13 @@ class Lease(AbstractLock):
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """What a holder says of its lease; nothing of one that is free.
+    """What a holder says of its lease; nothing of one that is free."""
 
-    Attributes
-    ----------
-    holder : str
-        Process, machine and time, for people.
-    process, lease : str
-        Names that no other process, and no other lease, will ever have.
-    seconds : float
-        How long the lease lasts after the word.
-    beat : int
-        Number of the word: no two are the same.
-    """
-
-    holder: str = ""
-    process: str = ""
-    lease: str = ""
-    seconds: float = 0.0
-    beat: int = 0
+    holder: str = ""  # process, machine and time, for people
+    process: str = ""  # a name that no other process will ever have,
+    lease: str = ""  # and one that no other lease will
+    seconds: float = 0.0  # that the lease lasts after the word
+    beat: int = 0  # number of the word: no two are the same
 
     @classmethod
     def of(cls, found: Found | None) -> Word:

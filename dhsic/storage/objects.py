@@ -190,17 +190,7 @@ TRIES = 4
 class ObjectStore(AbstractStore):
     """Objects below a URL, by the rest of their keys; "" is the object at the URL itself.
 
-    Parameters
-    ----------
-    url : str
-        As `dhsic.storage.check_url` returns it.
-    patience : float, optional
-        Seconds that the store may stay away; `PATIENCE` by default.
-
-    Raises
-    ------
-    InputError
-        The package that reads object stores is not installed.
+    The store may stay away for `patience` seconds, by default for `PATIENCE`.
     """
 
     path: str
