@@ -344,7 +344,7 @@ def test_jobs_that_workers_die_of_run_in_halves_there_too(client, store, tmp_pat
 
     def perform(self, runtime, **options):
         jobs = [Work(blocks, ("a", "b"))]
-        got.extend(runtime.joined(one_at_most, self.open(), jobs, None))
+        got.extend(runtime.joined(one_at_most, dhsic.open_source(store), jobs, None))
         raise InputError("That was it.")
 
     monkeypatch.setattr(Request, "run", perform)

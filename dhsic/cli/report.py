@@ -126,14 +126,9 @@ def show(
     as_json: bool,
     took: Mapping[str, Any] | None = None,
 ) -> None:
-    """Print a result, and beside it what was planted.
+    """Print a result, beside it what was planted, and where `out` it was written to.
 
-    Parameters
-    ----------
-    out : str or None
-        Where it was written to.
-    took : mapping, optional
-        ``seconds`` and ``peak_bytes`` of this process, where it made the result.
+    `took` has ``seconds`` and ``peak_bytes`` of this process, where it made the result.
     """
     chosen, costs = selected_features(result), costs_of(result, took or {})
     planted = None if truth is None else compare(result, truth)

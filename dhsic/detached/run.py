@@ -32,14 +32,8 @@ class Run:
     """A run that outlives the process that started it; `dhsic.submit` and `attach` make it.
 
     The checkpoint folder says how far the run is and how it ended; a cluster is asked only where
-    the folder leaves open whether somebody is still at work.
-
-    Parameters
-    ----------
-    folder : Folder
-        Where the run is kept.
-    client, scheduler, security
-        As of `attach`; the scheduler is by default the one that the run was sent to.
+    the folder leaves open whether somebody is still at work: by default the one that the run was
+    sent to.
     """
 
     def __init__(

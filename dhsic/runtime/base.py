@@ -75,12 +75,8 @@ class AbstractRuntime(ABC):
         """Yield ``task(source, job, state)`` for every job, in the order of `jobs`.
 
         Work in flight is bounded. `task` is a module-level function, `state` is broadcast once.
-        BLAS runs one thread per task. The first error of a task is raised as it was.
-
-        Parameters
-        ----------
-        divisible : bool
-            The result of a job may come in parts, see `joined`.
+        BLAS runs one thread per task. The first error of a task is raised as it was. Where
+        `divisible`, the result of a job may come in parts, see `joined`.
         """
 
     @final

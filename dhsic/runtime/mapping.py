@@ -66,30 +66,17 @@ def await_futures(
 
 @dataclass(eq=False, slots=True)
 class Flight:
-    """A job, the futures of its copies, and what went wrong with it so far.
-
-    Attributes
-    ----------
-    key : str
-        Key of the first copy, and the beginning of those of the others.
-    copies : list of Future
-        Those of the submitted ones that may still bring the result.
-    since : float
-        When the last one was submitted, or looked for.
-    n_lost : int
-        Times that all copies were lost, which is no fault of the job.
-    errors, failed_on
-        What the task raised, in that order, and on which workers.
-    """
+    """A job, the futures of its copies, and what went wrong with it so far."""
 
     job: Job
-    key: str
+    key: str  # of the first copy, and the beginning of those of the others
+    #: Those of the submitted ones that may still bring the result.
     copies: list[Future[Any]] = field(default_factory=list)
     n_submitted: int = 0
-    since: float = 0.0
-    n_lost: int = 0
-    errors: list[Exception] = field(default_factory=list)
-    failed_on: set[str] = field(default_factory=set)
+    since: float = 0.0  # when the last one was submitted, or looked for
+    n_lost: int = 0  # times that all copies were lost, which is no fault of the job
+    errors: list[Exception] = field(default_factory=list)  # of the task, in that order,
+    failed_on: set[str] = field(default_factory=set)  # and on which workers
 
     def wait(self, seconds: float) -> Future[Any] | None:
         """Return the copy that counts, None where none has ended after so many seconds."""

@@ -117,12 +117,6 @@ class Threads(AbstractRuntime):
         Tasks that run at once; the cores this process may use by default. The results do not
         depend on it.
 
-    Attributes
-    ----------
-    window : int
-        Jobs begun whose results are still needed, the one in the hands of the consumer included;
-        never more than this. The memory that a map promises is computed from it.
-
     Examples
     --------
     >>> with Threads(2) as runtime:
@@ -140,6 +134,8 @@ class Threads(AbstractRuntime):
                 f"{usable_cores()} usable cores."
             )
         self.n_workers = n_threads or usable_cores()
+        #: Jobs begun whose results are still needed, the one in the hands of the consumer included;
+        #: never more than this. The memory that a map promises is computed from it.
         self.window = self.n_workers + 2
         self._executor: ThreadPoolExecutor | None = None
 

@@ -214,15 +214,8 @@ class Checkpoint:
     def check_data(self, checksums: Array) -> None:
         """Refuse to go on with features of other values than those that the run began with.
 
-        Parameters
-        ----------
-        checksums : (d,) int64
-            Of all features, as of `dhsic.sources.views`.
-
-        Raises
-        ------
-        CheckpointError
-            Some are not those that `start` was given; checkpoints of a dhsic that gave none pass.
+        Checksums are (d,) int64, of all features, see `dhsic.sources.views`. Checkpoints of a
+        dhsic that gave `start` none pass.
         """
         kept = read_checksums(self.store) if self._writable().last_round >= 0 else None
         if kept is None:
