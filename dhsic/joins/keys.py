@@ -105,11 +105,6 @@ def is_whole(names: Any) -> bool:
     return bool(pd.api.types.is_integer_dtype(index.infer_objects()))
 
 
-def counts_rows(values: Array) -> bool:
-    """Whether text counts the rows that it stands in, from 0 or from 1."""
-    return any(all(value == str(i) for i, value in enumerate(values, start)) for start in (0, 1))
-
-
 def written_once(values: Array) -> Array | None:
     """Ids that stand there as ``id_id``; None where one does not."""
     halves = [value[: len(value) // 2] for value in values]
@@ -216,10 +211,7 @@ class Keys:
     ours: Array  # (m,), names of the samples
 
     def all(self, said: str | None = None) -> list[Key]:
-        """All keys, or those of the column that somebody said.
-
-        Ids that one side writes twice are tried where no others name a sample.
-        """
+        """All keys, or those of the column that somebody said; ids written twice come last."""
         direct = list(self._direct(said))
         return direct if any(key.counts for key in direct) else [*direct, *self._twice(direct)]
 
@@ -295,5 +287,6 @@ def free(columns: Mapping[str, Array], wanted: tuple[str, ...]) -> list[str]:
 
 
 def is_index(name: str, values: Array) -> bool:
-    """Whether a column is nameless and counts rows, as programs write it for an index."""
-    return plain(name) in NAMELESS and counts_rows(values)
+    """Whether a column is nameless and counts rows, from 0 or 1, as programs write an index."""
+    counts = (all(value == str(i) for i, value in enumerate(values, start)) for start in (0, 1))
+    return plain(name) in NAMELESS and any(counts)

@@ -198,7 +198,6 @@ class Table:
         return best
 
     def _check_other(self, best: Key, other: Key) -> None:
-        """Refuse a key that says otherwise than the best."""
         differs = best.differs(other)
         if not differs.size or (best.is_whole and not (other.is_whole or other.is_id)):
             return

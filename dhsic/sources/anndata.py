@@ -288,7 +288,6 @@ def _is_frame(node: Node | None) -> bool:
 
 
 def _holds(node: Node) -> bool:
-    """Whether it is a matrix, dense or sparse."""
     if isinstance(node, zarr.Array):
         return node.ndim == 2
     return node.attrs.get("encoding-type") in SPARSE

@@ -267,7 +267,6 @@ class Chain:
             self.itemsize = None
 
     def _add_numbers(self, codec: Any, name: str, config: Mapping[str, Any]) -> None:
-        """Add a codec that makes numbers of numbers."""
         inner = outer = 1
         if name != PACKED:
             made, of = NUMBERS[name]
@@ -285,7 +284,6 @@ class Chain:
     def _add_bytes(
         self, codec: Any, name: str, config: Mapping[str, Any], shape: tuple[int, ...]
     ) -> None:
-        """Add a codec that makes bytes."""
         reading = _Reading if isinstance(codec, Numcodec) else _ReadingBytes
         if name in COMPRESSORS:
             self.bounded.append(reading(codec, partial(decoded, name, config, self.n_bytes)))

@@ -205,7 +205,6 @@ def _open_group(group: zarr.Group, options: OpenOptions) -> AbstractSource:
 
 
 def _open_array(array: zarr.Array[Any], options: OpenOptions) -> AbstractSource:
-    """Open an array, with the names that its group has for it, where it is in one."""
     held = AnnDataStore.around(array)
     if held is not None:
         store, variable = held

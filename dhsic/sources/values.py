@@ -215,7 +215,6 @@ def _values(
 def _merged(
     some: Mapping[float, Occurrences], more: Mapping[float, Occurrences]
 ) -> dict[float, Occurrences]:
-    """What was found, with what was found elsewhere."""
     merged = dict(some)
     for value, found in more.items():
         if value in merged:

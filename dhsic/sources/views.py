@@ -167,10 +167,7 @@ class RecodedSource(AbstractView):
         self.missing_code = self._codes[0] if own is None else own
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        return self.recode(self.base.read_columns(block, local, rows))
-
-    def recode(self, raw: Array) -> Array:
-        """Stored values, (c, m), with what is missing under one code."""
+        raw = self.base.read_columns(block, local, rows)
         fill = np.nan if self.dtype.kind == "f" else self.missing_code
         return np.where(np.isin(raw, self._codes), np.asarray(fill, dtype=self.dtype), raw)
 
