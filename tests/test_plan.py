@@ -14,11 +14,12 @@ import dhsic
 from dhsic.cli import main
 from dhsic.errors import ClusterError, InputError, MemoryBudgetError
 from dhsic.memory import SLACK_BYTES
-from dhsic.passes import AbstractSum, Measure, survivors
+from dhsic.passes import AbstractSum, Measure, ScoreLowRank, survivors
 from dhsic.passes import reader as reading
+from dhsic.passes.candidates import ScoreGroups
 from dhsic.passes.landmarks import MeasureLandmarks
 from dhsic.passes.reader import Reader
-from dhsic.plans import Foreseen, Plan, Rates, plan
+from dhsic.plans import Foreseen, Plan, Rates, plan, rounds
 from dhsic.plans.dry import CountingReader, DryRun
 from dhsic.plans.time import Expected
 from dhsic.runtime.dask import DaskRuntime
@@ -29,6 +30,7 @@ from dhsic.sources.arrays import ArraySource
 
 M, D = 60, 1200
 RATES = Rates(float32=5e10, float64=2e10, decode=1e9, values=1e9, elements=1e9)
+BY_SIZES = (AbstractSum, Measure, MeasureLandmarks, ScoreLowRank, ScoreGroups)
 METHODS_OF_ROUNDS = sorted(set(METHODS) - {"ccm", "weighting"})
 BYTES = M * D
 
@@ -95,18 +97,22 @@ def test_rounds_and_bytes_are_those_of_the_run(store, data, options):
         {"approx": "lowrank", "step": 0.02, "tolerance": 1.0},
         {"method": "fohsic", "n_features_to_select": 400, "step": 0.15},
         {"method": "svm-rfe", "step": 0.4},
+        {"groups": [f"gene{j // 30}" for j in range(D)], "step": 0.5, "n_features_to_select": 3},
     ],
-    ids=str,
+    ids=lambda options: str(options)[:60],
 )
 def test_passes_that_sizes_decide_on_are_those_of_the_run(store, data, options, monkeypatch):
-    """Sums and measures: which, over how many features, in how many jobs, in their order."""
+    """Which, over how many features, in how many jobs, in their order.
+
+    Not those of the exact engine, which the data decide on.
+    """
     seen = {Reader: {}, CountingReader: {}}
 
     def noted(kind, way):
         do = getattr(kind, way)
 
         def noting(self, a_pass, jobs, **how):
-            if isinstance(a_pass, (AbstractSum, Measure, MeasureLandmarks)):
+            if isinstance(a_pass, BY_SIZES):
                 n = sum(columns.local.size for job in jobs for columns in job.payload)
                 passes = seen[kind].setdefault(self, [])
                 passes.append((type(a_pass).__name__, n, len(jobs)))
@@ -122,6 +128,22 @@ def test_passes_that_sizes_decide_on_are_those_of_the_run(store, data, options, 
     foreseen, *_ = seen[CountingReader].values()  # others are on a cluster, or low rank needs more
     assert len(real) > 1
     assert foreseen == real
+
+
+@pytest.mark.parametrize("options", [{"approx": "exact"}, {"approx": "lowrank"}], ids=str)
+def test_rounds_that_are_alike_are_gone_through_once(data, options, monkeypatch):
+    """To nearly the same work, and the same rounds."""
+    X, options = data[0][:, :400], {"step": 1, "rates": RATES} | options
+    monkeypatch.setattr(rounds, "ALIKE", 40)
+    told = plan(X, data[1], **options)
+    monkeypatch.setattr(rounds, "ALIKE", 1 << 40)
+    every = plan(X, data[1], **options)
+
+    assert len(told.work.least.steps) < len(every.work.least.steps)
+    assert told.work.sizes == every.work.sizes
+    assert told.work.n_passes == pytest.approx(every.work.n_passes, rel=0.02)
+    ours, theirs = told.times[0].seconds, every.times[0].seconds
+    assert ours == pytest.approx(theirs, rel=0.03)
 
 
 def test_groups_are_counted_by_groups(store, data):
