@@ -12,7 +12,6 @@ from pathlib import Path
 
 import nbformat
 from faults.processes import TESTS, Processes
-from nbclient import NotebookClient
 
 STEP = 240  # seconds that a cell may take on a busy machine
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
@@ -26,6 +25,8 @@ def executed(path: Path, folder: Path) -> nbformat.NotebookNode:
     CellExecutionError
         A cell failed.
     """
+    from nbclient import NotebookClient  # half a second, for one slow test
+
     book = nbformat.read(path, as_version=4)
     with Processes(folder) as cluster:
         cluster.scheduler()

@@ -34,7 +34,7 @@ RUNS = {
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     rng = np.random.default_rng(8)
-    X = rng.standard_normal((40, 160)).astype(np.float32)
+    X = rng.standard_normal((40, 110)).astype(np.float32)
     X[:, :20] *= np.exp(rng.standard_normal((40, 20)))  # some for which no series is short
     path = tmp_path_factory.mktemp("accelerator") / "x.zarr"
     write_matrix(path, X, chunks=(50, 40))
