@@ -31,7 +31,11 @@ from dhsic.algorithms.state import SelectionState
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Answer to line 4: features I, the first to go first, with the decrement of HSIC for each."""
+    r"""Answer to line 4: features I, the first to go first, with the score of each.
+
+    A score is what HSIC loses with the feature, ``HSIC(sigma, S) - HSIC(sigma, S \ {j})``. Engines
+    compute its negative, the gain ``<W, K(S \ j) - K(S)>``; the largest gains go first.
+    """
 
     features: Index
     scores: Float

@@ -62,7 +62,7 @@ class AbstractSplitEngine(AbstractEngine):
     def ways(self, known: Any, facts: FeatureStats) -> Iterator[tuple[Any, Mask]]:
         """Ways and the features that go them, (c,) each; every feature goes one.
 
-        `known` is the question or its state; the way of the definition is called "direct".
+        `known` is the question or its state; the definition on all samples is the way "direct".
         """
 
     @abstractmethod
@@ -90,7 +90,7 @@ class AbstractSplitEngine(AbstractEngine):
 
     @final
     def definitions(self, question: Any, facts: FeatureStats) -> int:
-        """Features that are scored by the definition."""
+        """Features that are scored by the definition on all samples."""
         ways = self.ways(question, facts)
         return sum(int(which.sum()) for way, which in ways if way == "direct")
 

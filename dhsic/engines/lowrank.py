@@ -2,11 +2,12 @@ r"""A round in linear time: matrices of low rank score every feature, as far as 
 
 Every base matrix has a factor ``F diag(w) F'`` (`dhsic.lowrank`), so ``A = W o base`` is one of few
 directions too (`dhsic.linalg.symmetric`), which take quadratic forms (`dhsic.linalg.quadratic`).
-From the same A there are three ways to the gain of a feature:
+From the same A there are three ways to the gain of a feature, two of them here:
 
 - the series, to the order at which what it neglects is small against the spread of the gains: one
   product of 2 m R c flops a term for a block of c features;
-- sums over the levels of a feature, where its values are codes (`dhsic.engines.levels`);
+- sums over the levels of a feature, where its values are codes (`dhsic.engines.levels`), which the
+  pass takes that reads codes (`dhsic.passes.ScoreLowRank`);
 - the definition on a sample of rows, for the few features that no series is short enough for.
 """
 

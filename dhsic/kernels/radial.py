@@ -47,7 +47,7 @@ class AbstractRadial(AbstractKernel):
 
     @abstractmethod
     def profile(self, z: Float) -> Float:
-        """``kappa(z)``, a new array like z; z is not below 0."""
+        """``kappa(z)``, a new array like z; z is not below 0, and ``kappa(0) = 1``."""
 
     @abstractmethod
     def change(self, z: Float, t: Float) -> Float:

@@ -5,9 +5,10 @@ memory where they fit a fixed budget, else rewritten to scratch, so that all pas
 a small multiple of one. Low rank does so once half of what is stored has left; the exact engine
 asks for it when an epoch begins (`dhsic.passes.sums`), once seven in eight have. On a cluster they
 go to scratch in either case, unless they are few. All features are loaded in the same way before
-the first round (`AbstractReader.load`) where they fit. Whether, and the cut into jobs, depends on
-sizes and the source alone, never on where survivors are kept, so every run over the same data sums
-in the same order.
+the first round (`AbstractReader.load`) where they fit: a run looks at its values
+(`dhsic.passes.once`), loads, measures (the first pass), and goes through rounds, whose blocks are
+then decoded from memory. Whether, and the cut into jobs, depends on sizes and the source alone,
+never on where survivors are kept, so every run over the same data sums in the same order.
 
 `AbstractReader` decides all that. `Reader` runs the passes; that of a plan counts them.
 """
@@ -239,7 +240,7 @@ class AbstractReader(ABC):
         return np.concatenate(list(self.joined(Values(dtype), self.jobs(features))))
 
     def measure(self, a_pass: AbstractPass, take: Callable[..., object] | None = None) -> Scaling:
-        """Run the first pass, over all features: how they are scaled.
+        """Load all features where they fit, and run the first pass over them: how they are scaled.
 
         Each of its results begins with that; `take` gets what else is in it, in order. What is
         read from now on is where the first pass has left it, and is compared with that.

@@ -109,7 +109,7 @@ class Progress:
     """Features scored of all that a run will score, with rate and time left, for people.
 
     It draws a bar, calls a hook after every round, or does nothing, see `check_progress`. The sizes
-    of all rounds are known before the first, so the total is exact.
+    of all rounds follow from `step` before the first; a method with rounds of its own ends early.
     """
 
     def __init__(self, progress: Any) -> None:
