@@ -166,7 +166,7 @@ class LandmarkSum(AbstractFeatureSum):
     def question(
         self, kernel: AbstractKernel, sigma: float, W: LowRankSymmetric
     ) -> LowRankQuestion:
-        """What a round of forward selection asks: K is factored by Cholesky with these landmarks."""
+        """What a round of forward selection asks: Cholesky with these landmarks factors K."""
         factorizer = Cholesky(rank=max(1, PRODUCTS // max(1, W.rank)), tolerance=MISSING)
         fit = self.fit
         factor = cache(lambda base: factorizer.factor(kernel, sigma, fit, base=base))
