@@ -78,7 +78,7 @@ class MemoryEstimate:
     def on_worker(
         self, limit: int | None, m: int, survivors: int, state_bytes: int | None
     ) -> MemoryEstimate:
-        """Of a worker that has as many threads as this process.
+        """Estimate for a worker that has as many threads as this process.
 
         Parameters
         ----------

@@ -216,7 +216,7 @@ def median_square(x: Float) -> float:
 
 
 def _median_of_levels(values: Float, counts: Index) -> float:
-    """The same from values and how often each occurs, (q,)."""
+    """Median square from values and how often each occurs, (q,)."""
     if len(values) == 1:
         return 1.0  # the samples that were taken are all alike
     D = np.square(np.subtract.outer(values, values)).ravel()

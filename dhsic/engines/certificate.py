@@ -50,7 +50,7 @@ class Certificate:
     deviation: float
 
     def at_threshold(self, gains: Float, n: int, sizes: Float) -> Certificate:
-        """The same error for the gains of all features, of which the n largest leave."""
+        """Certificate of the gains of all features, of which the n largest leave; the error stays."""
         swaps = expected_swaps(gains, n, self.deviation * sizes)
         return Certificate(self.relative_error, min(swaps, 1.0), self.deviation)
 
@@ -98,7 +98,7 @@ def residual_rows(W: LowRankSymmetric, check: Landmarks, state: RoundState) -> d
 
 
 def joining_row_errors(question: LowRankQuestion, check: Landmarks, X: Float) -> Float:
-    """The same of features X (c, m) that join, under a kernel that is a product over features."""
+    """`row_errors` of features X (c, m) that join, under a kernel that is a product over them."""
     rows, factor, sigma = check.samples, question.factor(0), question.sigma
     every = np.arange(rows.size)
     missed = BaseRows(question.kernel, sigma, check).part(every, slice(None))
@@ -171,7 +171,7 @@ def next_to_threshold(gains: Float, n: int, widths: Float) -> Mask:
 
 
 def nearest_to_threshold(gains: Float, n: int, number: int) -> Mask:
-    """So many gains next to the threshold below the n largest."""
+    """Mask of so many gains next to the threshold below the n largest."""
     away = np.abs(gains - _threshold(gains, n))
     near = np.zeros(len(gains), dtype=bool)
     near[np.argsort(away, kind="stable")[:number]] = True

@@ -164,7 +164,7 @@ class Final(AbstractSplitEngine):
 
 
 def _shortest(question: Question, facts: FeatureStats) -> Final:
-    """With the shortest series of a radial kernel that does for nine in ten."""
+    """Engine with the shortest series of a radial kernel that does for nine in ten."""
     for order in range(1, LONGEST_TAYLOR + 1) if len(facts.max_abs) > MOST_BY_DEFINITION else ():
         good = Final("taylor", order).suffices(question, facts)
         if good.mean() >= 0.9 or (order == LONGEST_TAYLOR and good.any()):

@@ -67,7 +67,7 @@ class Remainder:
         statistic: Statistic,
         each: Callable[..., Iterable[Any]],
     ) -> Remainder:
-        """Of all pairs of samples, tile by tile."""
+        """Remainder of all pairs of samples, summed tile by tile."""
         norms = statistic.diagonal
 
         def count(place: tuple[slice, slice, Float]) -> Float:
@@ -131,7 +131,7 @@ class FeatureStats:
     n_levels: Array  # uint8, number of distinct values, 0 where there are many
 
     def take(self, which: Index | Array) -> FeatureStats:
-        """Of some of the features."""
+        """What is known of some of the features."""
         return FeatureStats(self.max_abs[which], self.fourth_moment[which], self.n_levels[which])
 
 
@@ -288,7 +288,7 @@ class RoundState(Movable):
         definition: Any = None,
         remainder: Remainder | None = None,
     ) -> RoundState:
-        """Of these bases, cast to the working dtype; `scaled` by the size of the largest."""
+        """State of these bases, cast to the working dtype; `scaled` by the size of the largest."""
         weighted = {base: question.weighted(base) for base in sorted(set(bases))}
         scale = 1.0
         if scaled and weighted:

@@ -205,7 +205,7 @@ class AbstractEngines(ABC):
 
 @dataclass(frozen=True)
 class RemovalEngines(AbstractEngines):
-    """Of features that leave: series of growing order, then the engine that converges."""
+    """Engines of features that leave: series of growing order, then the one that converges."""
 
     question: Question
 
@@ -257,7 +257,7 @@ class RemovalEngines(AbstractEngines):
 
 @dataclass(frozen=True)
 class AdditionEngines(AbstractEngines):
-    """Of features that join: a series cut short in float32, then all of it in float64."""
+    """Engines of features that join: a series cut short in float32, then all of it in float64."""
 
     joining: ClassVar[bool] = True
     question: AnyQuestion

@@ -188,7 +188,7 @@ class HsicSpec:
         bandwidth: object,
         estimator: str,
     ) -> HsicSpec:
-        """From what users write; labels and covariates in the order of the samples."""
+        """Spec from what users write; labels and covariates in the order of the samples."""
         chosen, policy = resolve_kernel(kernel), resolve_bandwidth(bandwidth)
         L = label_matrix(labels, label_kernel, covariates).centred
         return HsicSpec(L, covariates, chosen, policy, estimator)

@@ -144,7 +144,7 @@ class HsicTest:
         return self._normal(X, *sigmas) if self.method == "normal" else self._permuted(X, sigmas)
 
     def _permuted(self, X: Float, sigmas: tuple[float, ...]) -> TestResult:
-        """By the largest HSIC of all widths, in the data and in permutations; or their moments."""
+        """Result by the largest HSIC of all widths, against permutations or their moments."""
         C, rounding, forms = self.C, 0.0, []
         for sigma in sigmas:
             A = estimated(self._K(X, sigma), self.spec.estimator)
@@ -166,7 +166,7 @@ class HsicTest:
         return TestResult(*found, sigmas[best])
 
     def _normal(self, X: Float, sigma: float) -> TestResult:
-        """By the standard error of HSIC_1 (JMLR Theorem 5)."""
+        """Result by the standard error of HSIC_1 (JMLR Theorem 5)."""
         row_sums, smoothed = tiled(self.spec, X).influence(sigma)
         observed, variance = float(row_sums.sum()), variance_of_hsic(row_sums, smoothed)
         p_value = p_of_normal(observed, variance)

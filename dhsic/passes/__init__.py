@@ -161,7 +161,7 @@ class Cost:
 
 
 def square_cost(m: int) -> Cost:
-    """Of a sum over features for every two samples: one triangle of it is computed."""
+    """Cost of a sum over features for every two samples: one triangle of it is computed."""
     return Cost(float64=float(m) ** 2, values=m, result=8 * m**2, tile=exact_tile(m))
 
 
@@ -292,7 +292,7 @@ class Score(AbstractSizedPass):
 def scoring_cost(
     kernel: AbstractKernel, m: int, forms: float = 1.0, dtype: Any = "float32"
 ) -> Cost:
-    """Of so many quadratic forms a feature by the exact engine.
+    """Cost of so many quadratic forms a feature by the exact engine.
 
     A triangle is sent for each base of an expansion that has an order of its own.
     """
@@ -367,7 +367,7 @@ def rank_of(state: RoundState) -> int:
 
 
 def lowrank_cost(m: int, rank: int, forms: float = 1.0) -> Cost:
-    """Of so many quadratic forms of so many directions a feature."""
+    """Cost of so many quadratic forms of so many directions a feature."""
     return Cost(
         float32=2.0 * rank * m * forms,
         values=(SCORING + DIRECTION * rank) * m,

@@ -174,7 +174,7 @@ def _share(difference: Float, errors: Float) -> float:
 
 @dataclass(frozen=True)
 class Threshold:
-    """Of a round: half way below the `n` largest gains of S.
+    """The threshold of a round: half way below the `n` largest gains of S.
 
     Of the features leaving, a part `tolerance` may be wrong ones.
     """

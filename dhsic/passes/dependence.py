@@ -191,7 +191,7 @@ class ExactScorer(AbstractScorer):
         return self._first.name
 
     def _engines(self, sigma: float) -> AbstractEngines:
-        """Of the round's question, which keeps what engines made of it."""
+        """Engines of the round's question, which keeps what they made of it."""
         kernel = self._choices.kernel
         if self._question is None or self._question.sigma != sigma:
             if self._machine is not None:

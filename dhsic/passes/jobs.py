@@ -50,7 +50,7 @@ def block_bytes(source: AbstractSource, m: int) -> int:
 
 
 def positions(some: Index, among: Index) -> Index:
-    """Where `some` of the features `among` are, both ascending; by a table where that is sooner."""
+    """Places of `some` among the features `among`, both ascending; by a table if that is sooner."""
     if some.size == among.size:
         return np.arange(some.size)
     if min(some.size, among.size) * 8 < among[-1]:

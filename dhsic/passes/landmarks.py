@@ -118,7 +118,7 @@ def first_number(m: int) -> int:
 
 
 class LandmarkSum(AbstractFeatureSum):
-    """Of landmarks with all samples, (b, m), and squared norms; of all samples where all are."""
+    """Sum for landmarks with all samples, (b, m), and squared norms; or for all, (m, m)."""
 
     epoch = 32
 
@@ -186,7 +186,7 @@ class LandmarkSum(AbstractFeatureSum):
         self._set((np.zeros((len(self.chosen.rows), self._m)), np.zeros(self._m)))
 
     def add(self, features: Index) -> None:
-        """By their values, a part after the other."""
+        """Add features by their values, a part after the other."""
         data = self.data
         for Z in data.joined(Values(), data.jobs(features)):
             inner, norms = self._against_landmarks
@@ -388,7 +388,7 @@ class _Statistic:
         self._count(len(L))
 
     def add_codes(self, codes: Codes, scaling: Scaling) -> None:
-        """With ``x = s (g - h)``: ``sum_j s^2 (g - h) g'`` and what h takes from it."""
+        """Add codes g, ``x = s (g - h)``: ``sum_j s^2 (g - h) g'`` and what h takes from it."""
         square, shift = scaling.scale**2, scaling.mean
         L = codes.some(self.landmarks).filled(shift) - shift[:, None]
         L *= square[:, None]  # (c, b) float64

@@ -92,7 +92,7 @@ def sample_size(m: int) -> int:
 
 
 def flops_of_round(m: int, n_features: int) -> float:
-    """Of the exact engine, its share of the statistic included."""
+    """Flops of a round by the exact engine, its share of the statistic included."""
     return 2.3 * m * m * n_features
 
 
@@ -146,7 +146,7 @@ class EnginePlan:
         return min(m, n + check_number(m)) if self.is_low_rank else 0
 
     def costs(self, kernel: AbstractKernel, m: int) -> list[Cost]:
-        """Of passes that a run may come to."""
+        """Costs of passes that a run may come to."""
         exact = [Sum(kernel.sums).cost(m), scoring_cost(kernel, m)] if self.may_square else []
         rows = np.arange(self.n_landmarks(m))
         return [*exact, LandmarkSums(rows).cost(m)] if rows.size else exact
@@ -184,7 +184,7 @@ class EnginePlan:
 
 
 class AbstractLowRankScorer(AbstractScorer):
-    """In linear time, as long as it is good enough.
+    """Scorer in linear time, as long as it is good enough.
 
     What a round makes of the data is left to subclasses, so that a plan can suppose it.
 
@@ -294,7 +294,7 @@ class AbstractLowRankScorer(AbstractScorer):
         return gains, {"engine": f"low rank {rank_of(state)}"}
 
     def _exactly(self, S: Index) -> ExactScorer:
-        """What takes over from here, where S is left; all of low rank is forgotten."""
+        """Exact scorer that takes over where S is left; all of low rank is forgotten."""
         assert self._exact is not None, "a run that goes on exactly says how"
         del self.sum, self.sample
         self._W = self._question = None
@@ -339,7 +339,7 @@ class AbstractLowRankScorer(AbstractScorer):
 
 
 class LowRankScorer(AbstractLowRankScorer):
-    """By factors of K."""
+    """Scorer in linear time by factors of K."""
 
     def known(self) -> BandwidthStats:
         return LandmarkStats(self.sum.fit, self._hsic)

@@ -54,7 +54,7 @@ class Judge(AbstractSizedPass):
         return Cost(values=m, tile=8 * TILES * c * m + of_criterion)
 
     def _columns(self, X: Float, scaling: Scaling) -> Float:
-        """Of a tile, (k, c); NaN where a feature does not vary, or beyond numbers."""
+        """Columns of a tile, (k, c); NaN where a feature does not vary, or beyond numbers."""
         if self.criterion is None:
             return np.empty((0, len(X)))
         alive: Index = np.flatnonzero(scaling.std > 0)

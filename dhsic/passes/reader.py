@@ -75,7 +75,7 @@ class Reporter(Protocol):
     """Hears of progress."""
 
     def scored(self, n_features: int) -> None:
-        """So many more features have been scored in the first pass of a round."""
+        """Hear that so many more features are scored in the first pass of a round."""
 
 
 def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
@@ -170,7 +170,7 @@ class AbstractReader(ABC):
 
     @property
     def scaling(self) -> Scaling:
-        """Of all features of the source, after the first pass."""
+        """Scaling of all features of the source, after the first pass."""
         assert self._scaling is not None, "measure comes first"
         return self._scaling
 
@@ -350,7 +350,7 @@ class AbstractReader(ABC):
         return True
 
     def _where(self, n_features: int, n_bytes: int) -> Location:
-        """Where so many survivors belong, which take so many bytes."""
+        """Location where so many survivors belong, which take so many bytes."""
         if not self.runtime.is_remote:
             if n_bytes <= self.room:
                 return Location.MEMORY
@@ -360,7 +360,7 @@ class AbstractReader(ABC):
 
     @property
     def _scratch_place(self) -> Path | None:
-        """Where scratch may be written; None where it would gain nothing, or workers differ."""
+        """Folder for scratch; None where it would gain nothing, or workers see another one."""
         return None if self.source.in_memory or self._is_lazy else self.runtime.shared_folder
 
     @property
@@ -452,7 +452,7 @@ class Reader(AbstractReader):
         return kept, form.covering(self.runtime.each(fill, zip(starts, jobs, strict=False)))
 
     def _at_home(self, jobs: list[Job], _: int, form: Form) -> tuple[Array, Form | None]:
-        """The same, once a cluster has read them."""
+        """What is kept, and in which form, once a cluster has read them."""
         found = self._results(Gather(), jobs, divisible=True)
         parts, spans = zip(*(form.encode(raw) for raw in found), strict=True)
         return np.concatenate(parts), form.covering(spans)

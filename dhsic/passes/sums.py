@@ -118,14 +118,14 @@ class AbstractFeatureSum(ABC):
 
 
 class SquareSum(AbstractFeatureSum):
-    """Of all samples with each other, (m, m), its upper triangle."""
+    """Sum for all samples with each other, (m, m), its upper triangle."""
 
     epoch = 8
 
     def __init__(
         self, data: AbstractReader, sums: AbstractSums, upper: Float | None = None
     ) -> None:
-        """Of what `sums` says; `upper` is where to put it, by default new memory."""
+        """Make a sum of what `sums` says; `upper` is where to put it, by default new memory."""
         super().__init__(data)
         self._sums = sums
         self._upper = zero_upper(data.n_samples) if upper is None else upper
@@ -155,7 +155,7 @@ class SquareSum(AbstractFeatureSum):
             self._sums.add(self._upper, self.data.values(features))
 
     def remove(self, features: Index) -> None:
-        """By the features themselves where they are few, else by their sum."""
+        """Take features away by their values where they are few, else by their sum."""
         if features.size > FEW_LEAVING:
             self._upper -= self._sum(features)
         else:

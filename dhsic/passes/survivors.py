@@ -1,4 +1,4 @@
-"""Survivors, as they are kept: packed or not, in memory or where they are stored.
+"""Survivors: where they belong, and how they are kept, packed or not.
 
 Values that take at most four consecutive integers are kept modulo 4 (`Form`), four to a byte, so
 the least of them is needed to read them and not to write them: it is found on the way. Packing
@@ -47,7 +47,7 @@ Span = tuple[int, int]
 
 
 class Location(Enum):
-    """Where survivors are kept."""
+    """A place for survivors."""
 
     MEMORY, HOME, SCRATCH, STORED = "memory", "memory of this process", "scratch", "the store"
 
@@ -264,7 +264,7 @@ class RecutSource(AbstractSurvivors):
         return RecutSource(self.base, self.features[which], self.width)
 
     def checked(self, checksum: Index, rows: Index | None) -> RecutSource:
-        """The same, compared with the first pass, as of `ChecksummedSource`."""
+        """Source of the same features, compared with the first pass as of `ChecksummedSource`."""
         base = ChecksummedSource.over(self.base, checksum, rows)
         return RecutSource(base, self.features, self.width)
 

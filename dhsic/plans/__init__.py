@@ -223,7 +223,7 @@ def _times(run: SelectionRun, work: Work, rates: Rates) -> Iterator[Expected]:
 
 
 def _elsewhere(run: SelectionRun, n_workers: int) -> Work:
-    """The same run on a cluster."""
+    """Work of the same run on a cluster."""
     there = replace(run, runtime=Foreseen(n_workers)).asking(memory=1 << 62)
     work = work_of(there, there.selector.fitted(there)[1])
     assert work is not None, "it is foreseen here, so it is there"

@@ -205,7 +205,7 @@ class AbstractSizes:
         self._W = np.broadcast_to(0.0, (data.n_samples, data.n_samples))
 
     def bandwidth(self, _: Index) -> float:
-        """Any: it changes no size."""
+        """Width 1: it changes no size."""
         return 1.0
 
     def _square(self) -> SquareSum:
@@ -263,7 +263,7 @@ class Leaving(AbstractSizes):
         self._scorer = self._scorer.begin(self._features)
 
     def least_relevant(self, sigma: float, S: Index, n: int) -> Removal:
-        """So many of S, once they are scored, or several times as many."""
+        """Removal of n of S, once they are scored, or of several times as many."""
         self._scorer.gains(sigma, S, n)
         steps = self._dry.steps[self._n_before :]
         starts_anew = sum(step.n_features >= self._features.size for step in steps) > 1
@@ -309,7 +309,7 @@ class Joining(AbstractSizes):
         self._n_inside = S_dagger.size
 
     def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
-        """So many of S, once they are scored; rounds that are alike are scored once."""
+        """Addition of n of S, once they are scored; rounds that are alike are scored once."""
         data, steps = self._data, self._dry.steps
         if not self._n_scored or S.size * ALIKE < self._n_scored * (ALIKE - 1):
             first, before = len(steps), data.bytes_read

@@ -152,7 +152,7 @@ elements=100000000.0)
             )
 
     def plain(self) -> dict[str, float | None]:
-        """For JSON, which knows no infinity."""
+        """Values for JSON, which knows no infinity."""
         return {k: v if math.isfinite(v) else None for k, v in asdict(self).items()}
 
 

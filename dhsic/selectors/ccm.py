@@ -168,7 +168,7 @@ class Minimisation(AbstractWeighting):
             self._compact(after.w)
 
     def potential(self, w: Float) -> Float:
-        """By how much the objective falls."""
+        """Falls of the objective."""
         self._compact(w)
         return -self.objective.slopes(w)
 
@@ -275,7 +275,7 @@ class CCM(DescentSelector):
     def check_samples(self, run: SelectionRun) -> None: ...
 
     def labels(self, run: SelectionRun) -> LabelMatrix:
-        """By the kernels of the paper, or as asked."""
+        """Labels by the kernels of the paper, or as asked."""
         assert run.y is not None, "y was given"
         labels = label_matrix(run.y, self.label_kernel, run.covariates).centred
         if self.label_kernel != "auto":

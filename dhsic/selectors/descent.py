@@ -190,7 +190,7 @@ class DescentSelector(Selector):
 
 
 def _order(features: Any, at: WeightState, done: SelectionState, potential: Float) -> Order:
-    """By weight; where weights are equal, of 0 above all, by potential, then by number."""
+    """Order by weight; where weights are equal, of 0 above all, by potential, then by number."""
     best_first = np.lexsort((features, -potential[features], -at.w))
     worst_first = best_first[::-1]
     return Order(

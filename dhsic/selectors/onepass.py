@@ -114,7 +114,7 @@ class OnePass(Selector):
         return f"{self.criterion} of each feature in one pass"
 
     def scales(self, values: ValueKind) -> bool:
-        """As asked, or as the criterion is meant, whatever the data are."""
+        """Whether features are scaled: as asked or as the criterion is meant, whatever the data."""
         return self._scales
 
     @property
@@ -196,7 +196,7 @@ def _record(
     *,
     standardized: bool,
 ) -> dict[str, Any]:
-    """For the history of rounds, of which there is one."""
+    """Record for the history of rounds, of which there is one."""
     lost = int(np.isnan(scores.score).sum())
     if lost:
         raise InputError(

@@ -125,7 +125,7 @@ class Progress:
             self._bar = _bar(n_features)
 
     def scored(self, n_features: int) -> None:
-        """So many more features have been scored."""
+        """Count so many more features as scored."""
         self._done += n_features
         if self._bar is not None:
             self._bar.update(n_features)
@@ -184,7 +184,7 @@ class Journal:
         self.progress = Progress(run.selector.progress)
 
     def begin(self, candidates: Index, scaling: Scaling) -> SelectionState:
-        """Where the run stopped before, or its start."""
+        """State where the run stopped before, or its start."""
         if self.previous is not None:
             return self.previous
         state = begin(candidates)

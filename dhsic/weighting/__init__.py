@@ -53,7 +53,7 @@ class WeightState(Protocol):
         """What `restored` makes the state from again, one-dimensional arrays."""
 
     def record(self) -> dict[str, float | int]:
-        """For the history of rounds."""
+        """Record for the history of rounds."""
 
 
 class AbstractWeighting(ABC):

@@ -74,10 +74,10 @@ class AbstractCentred(ABC):
 
     @abstractmethod
     def slopes(self, left: Float, right: Float) -> Float:
-        """As `gradient`, for every feature, in such units that it tells features of weight 0 apart.
+        """Slopes, (n,), for every feature; in units that tell features of weight 0 apart.
 
-        Where K_w depends on squares of weights, by the squares: the derivative by a weight of 0
-        is 0.
+        They are as of `gradient`, or where K_w depends on squares of weights, by the squares: the
+        derivative by a weight of 0 is 0.
         """
 
 
@@ -114,7 +114,7 @@ class FullCentred(AbstractCentred):
         return centred(self.K @ centred(Z))
 
     def solve(self, Y: Float, ridge: float) -> Float:
-        """By Cholesky decomposition, O(m^3 / 3)."""
+        """Solve by Cholesky decomposition, O(m^3 / 3)."""
         means = self.K.mean(axis=0)
         G = self.K - means
         G -= (means - means.mean())[:, None]
@@ -126,7 +126,7 @@ class FullCentred(AbstractCentred):
         return 2 * self.w * self._slopes(left, right, self.w)
 
     def slopes(self, left: Float, right: Float) -> Float:
-        """By squares of weights, ``-sigma sum_ii' A_ii' (x_ij - x_i'j)^2``."""
+        """Slopes by squares of weights, ``-sigma sum_ii' A_ii' (x_ij - x_i'j)^2``."""
         return self._slopes(left, right, np.ones_like(self.w))
 
     def _slopes(self, left: Float, right: Float, used: Float) -> Float:
