@@ -50,7 +50,7 @@ class Certificate:
     deviation: float
 
     def at_threshold(self, gains: Float, n: int, sizes: Float) -> Certificate:
-        """Certificate of the gains of all features, of which the n largest leave; the error stays."""
+        """Certificate of the gains of all features, of which the n largest leave."""
         swaps = expected_swaps(gains, n, self.deviation * sizes)
         return Certificate(self.relative_error, min(swaps, 1.0), self.deviation)
 
