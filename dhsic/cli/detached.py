@@ -130,8 +130,8 @@ def attach(
         check_vacant(out, overwrite=force)
     planted = None if truth is None else read_truth(truth)
     hidden = None if progress is None else not progress  # None draws it on a terminal
-    bar = tqdm(unit=" features", unit_scale=True, desc="dhsic", leave=False, disable=hidden)
     with attached(checkpoint, scheduler=scheduler) as run:
+        bar = tqdm(unit=" features", unit_scale=True, desc="dhsic", leave=False, disable=hidden)
         _follow(run, bar)
         result = run.result(0.0)
     if out is not None:
