@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from dhsic.detached.folder import ENDS, Folder, Status, arrays_of, plain_request
 from dhsic.errors import CheckpointError, ClusterError, DhsicError, StoreError
 from dhsic.results import save
-from dhsic.runtime import sealed
+from dhsic.runtime import sealed, silence
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.request import Request
@@ -224,13 +224,7 @@ def _forget(client: Client) -> None:
     for name in old:
         client.unpublish_dataset(name)
     with suppress(AttributeError, ValueError, *LOST):  # a scheduler may refuse to run functions
-        client.run_on_scheduler(_silence, old)
-
-
-def _silence(topics: list[str], dask_scheduler: Any) -> None:
-    """Drop the events of topics, on the scheduler, which keeps them for ever."""
-    for topic in topics:
-        dask_scheduler._broker.truncate(topic)
+        client.run_on_scheduler(silence, old)
 
 
 def _state(future: Future[Any]) -> str:

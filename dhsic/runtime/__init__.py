@@ -1,7 +1,7 @@
 """Which runtime a run uses when its caller does not say; what goes through a scheduler.
 
 A scheduler unpickles what it passes on, and keeps for good what it imported for that. So it is
-given `call` and bytes, and nothing here imports more than it takes to say no.
+given `call` and bytes, or `silence`, and nothing here imports more than it takes to say no.
 """
 
 from __future__ import annotations
@@ -28,6 +28,12 @@ def call(seal: bytes, *more: Any) -> Any:
     """Do what was sealed, on a worker, where it is unpickled and imported."""
     function, given = pickle.loads(seal)
     return function(*given, *more)
+
+
+def silence(topics: list[str], dask_scheduler: Any) -> None:
+    """Drop the events of topics, on the scheduler, which keeps them for ever."""
+    for topic in topics:
+        dask_scheduler._broker.truncate(topic)
 
 
 def choose_runtime(
