@@ -37,7 +37,7 @@ class BandwidthStats(Protocol):
 
 @dataclass(frozen=True)
 class DistanceStats:
-    """From the statistic of all samples; W may be None where only distances are asked.
+    """Distances by the statistic of all samples; W may be None where no more is asked.
 
     Of kernels that sum no inner products the statistic are distances, not squared, and sigma is
     their coefficient.

@@ -139,7 +139,7 @@ def _functions(X: Array, order: int, sigma: float) -> Iterator[Array]:
 
 
 def _magnitudes(order: int, sigma: float, max_abs: Float, fourth_moment: Float) -> list[Float]:
-    """With ``e <= exp(sigma max_abs^2)`` and ``e - 1 <= sigma x^2 e``."""
+    """Sizes by ``e <= exp(sigma max_abs^2)`` and ``e - 1 <= sigma x^2 e``."""
     with np.errstate(over="ignore"):
         growth = np.exp(sigma * max_abs * max_abs)
         spread = np.sqrt(fourth_moment)  # mean of x^2 is at most this

@@ -125,7 +125,7 @@ def _roots(z: Float, t: Float) -> tuple[Float, Float, Float]:
 
 
 def _terms(order: int) -> tuple[Term, ...]:
-    """Of ``(x - y)^(2p) = sum_a C(2p, a) (-1)^a x^a y^(2p-a)``, p = 1..order.
+    """Terms of ``(x - y)^(2p) = sum_a C(2p, a) (-1)^a x^a y^(2p-a)``, p = 1..order.
 
     The pair ``x^a``, ``x^(2p-a)`` is half the difference of the forms of its sum and difference.
     """
@@ -162,7 +162,7 @@ def _functions(X: Array, order: int, sigma: float) -> Iterator[Array]:
 
 
 def _magnitudes(order: int, sigma: float, max_abs: Float, fourth_moment: Float) -> list[Float]:
-    """With a mean of ``x^(2n)`` of at most ``mean(x^4) max|x|^(2n-4)``, for n = 1 its root."""
+    """Sizes by a mean of ``x^(2n)`` at most ``mean(x^4) max|x|^(2n-4)``, for n = 1 its root."""
     spread = np.sqrt(fourth_moment)
     sizes = []
     for p in range(1, order + 1):
@@ -269,7 +269,7 @@ class InverseDistance(AbstractRadial):
         return change
 
     def coefficient(self, order: int, z: Float) -> Float:
-        """Of ``kappa(z) / (1 - rho sum_n b_n y^n)`` in ``y = t / z``, over ``z^p``.
+        """Coefficient of ``kappa(z) / (1 - rho sum_n b_n y^n)`` in ``y = t / z``, over ``z^p``.
 
         ``rho = r / (r + eps)``, ``r = sqrt(2 z)``: the reciprocal of a series, term by term.
         """

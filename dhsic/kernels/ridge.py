@@ -72,7 +72,7 @@ class AbstractMatrixFunction(AbstractKernel):
         return self.inside.is_additive
 
     def resolvent(self, G: Float, sigma: float) -> Resolvent:
-        """Of all inner products, (m, m), by decomposing K."""
+        """Resolvent from all inner products, (m, m), by decomposing K."""
         norms = np.diagonal(G)
         K = self.inside.gram(G, norms, norms, sigma)
         values, vectors = eigh(K, driver="evd", check_finite=False)

@@ -178,7 +178,7 @@ class DenseSymmetric(Symmetric):
 
     @property
     def bytes_permuted(self) -> int:
-        """Of the permutation: entries are looked up, a permutation at a time."""
+        """Those of the permutation: entries are looked up, a permutation at a time."""
         return 8 * len(self.matrix)
 
 
@@ -319,7 +319,7 @@ class LowRankSymmetric(Symmetric):
 
     @property
     def bytes_permuted(self) -> int:
-        """Of all directions."""
+        """Those of all directions."""
         return self.F.nbytes
 
     def hadamard_sums(self, K: LowRankSymmetric) -> Float:

@@ -136,7 +136,7 @@ class LandmarkStats:
     value: Callable[[float], float]
 
     def pair_distances(self) -> Float:
-        """Landmarks with all samples that come after them."""
+        """Distances of landmarks to all samples that come after them."""
         rows, norms = self.landmarks.samples, self.landmarks.norms
         D = squared_distances(self.landmarks.inner, norms[rows], norms)
         D[EQUAL * norms.max() >= D] = 0.0
