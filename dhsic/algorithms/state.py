@@ -42,11 +42,10 @@ class SelectionState:
         if back.size:
             keeps = ~np.isin(self.eliminated, back)
             S = np.sort(np.concatenate([S, back]))
-        S = np.setdiff1d(S, features, assume_unique=True)
         number = self.round + 1
         return SelectionState(
             round=number,
-            survivors=S.astype(np.int64),
+            survivors=np.setdiff1d(S, features, assume_unique=True),
             eliminated=np.concatenate([self.eliminated[keeps], features]),
             scores=np.concatenate([self.scores[keeps], scores]),
             removed_in=np.concatenate([self.removed_in[keeps], np.full(features.size, number)]),

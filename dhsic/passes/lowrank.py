@@ -261,8 +261,8 @@ class AbstractLowRankScorer(AbstractScorer):
             gains, record = self._lasting.of(S, self.sum.features, self._score_for_good)
             return gains, -float(gains.sum()), record | NO_ERROR
         state, certificate = self._fit_within(sigma, S, n)
-        orders = orders_for(self._choices.kernel, sigma, self._data.facts(S), self._data.n_samples)
-        steep = bool((orders > LONGEST_LOW_RANK).any())
+        order = self._order(sigma, S)
+        steep = order > LONGEST_LOW_RANK
         rows = SampledRows.of(self._weights, self.sum.check) if steep else None
         gains = self._gains(replace(state, definition=rows), S, aloud=True)
         exactly = ""
@@ -275,7 +275,7 @@ class AbstractLowRankScorer(AbstractScorer):
             "engine": f"low rank {rank_of(state)}: {S.size}{exactly}",
             "landmarks": len(self.sum.chosen.rows),
             "rank": rank_of(state),
-            "order": int(orders.max()),
+            "order": order,
             "relative_error": certificate.relative_error,
             "cut_error": certificate.expected_swap_rate,
         }
@@ -324,6 +324,10 @@ class AbstractLowRankScorer(AbstractScorer):
         """Factors of the bases of the expansion, and W with them."""
 
     @abstractmethod
+    def _order(self, sigma: float, S: Index) -> int:
+        """Highest order of the series that a feature takes; above `LONGEST_LOW_RANK` none does."""
+
+    @abstractmethod
     def _certify(self, state: RoundState, S: Index, n: int) -> Certificate:
         """Certificate from the sample of features that are left."""
 
@@ -362,6 +366,10 @@ class LowRankScorer(AbstractLowRankScorer):
         kernel, seed = self._choices.kernel, self._seed
         factor = Spectral(DIRECTIONS).factor(kernel, sigma, self.sum.fit, base=base, seed=seed)
         return predictive(factor, BaseRows(kernel, sigma, self.sum.check, base))
+
+    def _order(self, sigma: float, S: Index) -> int:
+        kernel, facts = self._choices.kernel, self._data.facts(S)
+        return int(orders_for(kernel, sigma, facts, self._data.n_samples).max())
 
     def _certify(self, state: RoundState, S: Index, n: int) -> Certificate:
         if n >= S.size:

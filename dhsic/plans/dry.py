@@ -34,7 +34,6 @@ from dhsic.passes import (
     Measure,
     Score,
     ScoreLowRank,
-    Tile,
 )
 from dhsic.passes.forward import JOINING_LANDMARKS
 from dhsic.passes.landmarks import first_number
@@ -155,19 +154,6 @@ class AllVary:
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class Assumed(AbstractSizedPass):
-    """A pass that the data decide on, with what it takes as a rule."""
-
-    expected: Cost
-
-    def over(self, blocks: Iterator[Tile], m: int) -> Any:
-        raise TypeError("A plan runs nothing.")
-
-    def cost(self, m: int) -> Cost:
-        return self.expected
-
-
 class CountedSource(AbstractSource):
     """Sizes of features that are kept somewhere, on disk in chunks of so many."""
 
@@ -238,7 +224,8 @@ class CountingReader(AbstractReader):
     def _results(
         self, a_pass: AbstractPass, jobs: Sequence[Job], *, divisible: bool
     ) -> Iterator[Any]:
-        found = self._counted(a_pass, jobs)
+        assert isinstance(a_pass, AbstractSizedPass), f"{a_pass} does not say what it takes"
+        found = self._counted(a_pass.cost(self.n_samples), jobs)
         if isinstance(a_pass, Measure):
             yield found, found  # scaling and sums
         elif isinstance(a_pass, Score | ScoreLowRank):
@@ -254,7 +241,7 @@ class CountingReader(AbstractReader):
 
     def _keep(self, features: Index, form: Form, place: Location) -> bool:
         n, in_memory, is_home = features.size, place is not Location.SCRATCH, place is Location.HOME
-        self._counted(Assumed(Cost(values=form.n_samples)), self.jobs(features))
+        self._counted(Cost(values=form.n_samples), self.jobs(features))
         is_here = is_home or (self.is_home and place is Location.MEMORY)
         to = Location.HOME if is_here else place
         self._dry.moves.append(Move(n, to, n * form.bytes_per_feature))
@@ -263,10 +250,8 @@ class CountingReader(AbstractReader):
         self._move(source, features, home=is_home)
         return True
 
-    def _counted(self, a_pass: AbstractPass, jobs: Sequence[Job]) -> Unread:
-        """Write down a pass."""
-        assert isinstance(a_pass, AbstractSizedPass), f"{a_pass} does not say what it takes"
-        cost = a_pass.cost(self.n_samples)
+    def _counted(self, cost: Cost, jobs: Sequence[Job]) -> Unread:
+        """Write down a pass that takes so much for each feature."""
         n = sum(columns.local.size for job in jobs for columns in job.payload)
         step = Step(
             n_features=n,
@@ -432,6 +417,9 @@ class SupposedLowRank(AbstractLowRankScorer):
         self._dry.drive(DRIVING_LOW_RANK * m * (len(chosen.fit) + len(chosen.check)))
         rank = HIGHER_RANK if len(chosen.fit) > first_number(m) else RANK
         return SupposedQuestion(self._choices.kernel, m, rank).state
+
+    def _order(self, sigma: float, S: Index) -> int:
+        return 1
 
     def _certify(self, state: RoundState, S: Index, n: int) -> Certificate:
         if n >= S.size:

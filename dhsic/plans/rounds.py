@@ -17,7 +17,6 @@ import numpy as np
 
 from dhsic._typing import Index
 from dhsic.algorithms.bahsic import Removal
-from dhsic.algorithms.state import begin
 from dhsic.engines.certificate import EXACT, UNKNOWN, Certificate
 from dhsic.engines.final import FAMILIES
 from dhsic.kernels import resolve_kernel
@@ -181,27 +180,49 @@ def _gone_through(
     choices = Choices(kernel, Fixed(1.0), dtype=dtype, by_definition=definition)
     candidates = Singles() if run.groups is None else Membership(run.groups.codes)
     candidates.drop_constant(data.scaling)
+    of_run: Any = dry, choices, data, candidates
     dependence: Any
     if isinstance(asked, FOHSIC):
         asked = replace(asked, strategy="forward")  # a floating one goes back where the data say
-        dependence = Joining(dry, choices, data, candidates, RANK if plan.is_low_rank else 0)
+        dependence = Joining(*of_run, rank=RANK if plan.is_low_rank else 0)
     else:
         certificate = UNKNOWN if misses else EXACT
-        dependence = Leaving(dry, choices, data, candidates, plan, certificate)
+        dependence = Leaving(*of_run, plan=plan, certificate=certificate)
     dependence.measure(is_own=asked.label_kernel == SELF)
-    for _ in asked.rounds(run, dependence, begin(candidates.every)):
+    for _ in asked.rounds(run, dependence, dependence.left):
         pass
     return dry
 
 
+class Left:
+    """State of an algorithm, without scores and history: candidates leave or join at random."""
+
+    def __init__(self, every: Index) -> None:
+        self.survivors, self._order = every, np.random.default_rng(0).permutation(every)
+        self.eliminated = self._order[:0]
+        self._stays = np.ones(every.max(initial=-1) + 1, dtype=bool)
+
+    def removal(self, n: int) -> Removal:
+        """The next n."""
+        first = self.eliminated.size
+        return Removal(self._order[first : first + n], np.empty(0), {})
+
+    def after(self, gone: Index, *_: Any) -> Left:
+        """The same, once they are gone."""
+        self._stays[gone] = False
+        self.survivors = self.survivors[self._stays[self.survivors]]
+        self.eliminated = self._order[: self.eliminated.size + gone.size]
+        return self
+
+
 class AbstractSizes:
-    """What both algorithms ask: candidates are scored as they are, and leave or join at random."""
+    """What both algorithms ask, answered by sizes."""
 
     def __init__(
         self, dry: DryRun, choices: Choices, data: CountingReader, candidates: AbstractCandidates
     ) -> None:
         self._dry, self._choices, self._data, self._candidates = dry, choices, data, candidates
-        self._order = np.random.default_rng(0).permutation(candidates.every)
+        self.left = Left(candidates.every)
         self._W = np.broadcast_to(0.0, (data.n_samples, data.n_samples))
 
     def bandwidth(self, _: Index) -> float:
@@ -213,30 +234,19 @@ class AbstractSizes:
         upper: Any = Unread()
         return SquareSum(self._data, CountedSums(self._dry, self._data.n_samples), upper)
 
-    def _removal(self, S: Index, n: int) -> Removal:
-        """The next n of S, in the order in which they leave or join."""
-        first = self._order.size - S.size
-        return Removal(self._order[first : first + n], np.zeros(n), {})
-
 
 class Leaving(AbstractSizes):
     """What Algorithm 1 asks; rounds that are alike (`ALIKE`) are gone through once."""
 
-    def __init__(
-        self,
-        dry: DryRun,
-        choices: Choices,
-        data: CountingReader,
-        candidates: AbstractCandidates,
-        plan: EnginePlan,
-        certificate: Certificate,
-    ) -> None:
-        super().__init__(dry, choices, data, candidates)
-        self._last = self._order[:0]  # those that left in the last of such rounds
+    def __init__(self, *of_run: Any, plan: EnginePlan, certificate: Certificate) -> None:
+        super().__init__(*of_run)
+        dry, choices, data = self._dry, self._choices, self._data
+        self._last = self.left.eliminated  # those that left in the last of such rounds
 
         def exact() -> ExactScorer:
             engines = partial(Supposed.leaving, dry)
-            return ExactScorer(choices, self._square(), candidates, self._W, engines=engines)
+            total = self._square()
+            return ExactScorer(choices, total, self._candidates, self._W, engines=engines)
 
         self._scorer: AbstractScorer = exact()
         if plan.is_low_rank:
@@ -272,7 +282,7 @@ class Leaving(AbstractSizes):
             n_alike = 1
         sizes = range(S.size, S.size - n_alike * n, -n)
         self._dry.rounds_done(sizes, self._data.bytes_read, self._n_before)
-        found = self._removal(S, n_alike * n)
+        found = self.left.removal(n_alike * n)
         self._last = found.features[(n_alike - 1) * n :] if n_alike > 1 else found.features[:0]
         return found
 
@@ -280,17 +290,10 @@ class Leaving(AbstractSizes):
 class Joining(AbstractSizes):
     """What Algorithm 2 asks; `rank` is of factors, 0 where K is of all samples."""
 
-    def __init__(
-        self,
-        dry: DryRun,
-        choices: Choices,
-        data: CountingReader,
-        candidates: AbstractCandidates,
-        rank: int,
-    ) -> None:
-        super().__init__(dry, choices, data, candidates)
-        total = LandmarkSum(data, 0, JOINING_LANDMARKS) if rank else self._square()
-        self._forward = SourceForward(choices, total, candidates, self._W)
+    def __init__(self, *of_run: Any, rank: int) -> None:
+        super().__init__(*of_run)
+        total = LandmarkSum(self._data, 0, JOINING_LANDMARKS) if rank else self._square()
+        self._forward = SourceForward(self._choices, total, self._candidates, self._W)
         self._rank, self._n_inside = rank, 0
         self._n_scored, self._n_bytes, self._steps = 0, 0, [Step()]  # of the last round scored
 
@@ -320,7 +323,7 @@ class Joining(AbstractSizes):
             steps += self._steps
             data.bytes_read += self._n_bytes
         self._dry.rounds_done([S.size], data.bytes_read)
-        return self._removal(S, n)
+        return self.left.removal(n)
 
     def _score(self, S: Index, n: int) -> None:
         choices = self._choices
