@@ -62,10 +62,10 @@ def positions(some: Index, among: Index) -> Index:
 
 def stored_parts(blocks: Sequence[Block], at: Index) -> Iterator[tuple[Block, slice]]:
     """Stored blocks and which of the positions `at` (ascending) lie in each."""
-    for block in blocks:
-        a, b = np.searchsorted(at, [block.start, block.stop])
+    edges = np.searchsorted(at, [(block.start, block.stop) for block in blocks])
+    for block, (a, b) in zip(blocks, edges.tolist(), strict=True):
         if b > a:
-            yield block, slice(int(a), int(b))
+            yield block, slice(a, b)
 
 
 def even_parts(at: Index, width: int) -> Iterator[tuple[Block, slice]]:

@@ -20,7 +20,7 @@ from dhsic.kernels.bandwidth import BandwidthStats, DistanceStats
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import AbstractSums, Statistic, zero_upper
 from dhsic.passes import Sum
-from dhsic.passes.jobs import grouped, positions
+from dhsic.passes.jobs import grouped
 from dhsic.passes.reader import AbstractReader
 
 #: Up to how many features G is down-dated by their values, (c, m). The same number for all
@@ -95,9 +95,9 @@ class AbstractFeatureSum(ABC):
             self.data.compact(S)
             self.restart(S)
         else:
-            stays = np.zeros(self.features.size, dtype=bool)
-            stays[positions(S, self.features)] = True
-            gone, self.features = self.features[~stays], S
+            leaves = np.ones(self.features[-1] + 1, dtype=bool)
+            leaves[S] = False
+            gone, self.features = self.features[leaves[self.features]], S
             self.remove(gone)
 
     def replay(self, survivors: Sequence[Index], restarted: Collection[int] = ()) -> None:

@@ -33,7 +33,6 @@ from dhsic.passes import (
     Cost,
     Measure,
     Score,
-    ScoreLowRank,
 )
 from dhsic.passes.forward import JOINING_LANDMARKS
 from dhsic.passes.landmarks import first_number
@@ -228,10 +227,11 @@ class CountingReader(AbstractReader):
         found = self._counted(a_pass.cost(self.n_samples), jobs)
         if isinstance(a_pass, Measure):
             yield found, found  # scaling and sums
-        elif isinstance(a_pass, Score | ScoreLowRank):
-            yield np.ones(found.n)
         else:
             yield found
+
+    def scores(self, a_pass: AbstractPass, jobs: Sequence[Job], *, aloud: bool = False) -> Array:
+        return np.broadcast_to(1.0, next(self.joined(a_pass, jobs)).n)
 
     def added(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
         return next(self.map(a_pass, jobs))
@@ -345,9 +345,21 @@ class SupposedEngine(AbstractEngine):
         return self.n_products * len(facts.max_abs)
 
 
+#: Passes of a round by a series.
+STEPS = (
+    SupposedEngine(1, "float32", 0.2),
+    SupposedEngine(2, "float32", 0.25),
+    SupposedEngine(4, "float64"),
+)
+
+
 @dataclass(frozen=True)
 class Supposed:
-    """In place of the engines of a round (`AbstractEngines`): as they go as a rule."""
+    """In place of the engines of a round: which scores what, as a rule.
+
+    It has what `Singles.gains` asks of `AbstractEngines`, and nothing else of them: those search by
+    the bounds on errors, and a plan has none.
+    """
 
     dry: DryRun
     question: SupposedQuestion
@@ -372,6 +384,7 @@ class Supposed:
     def then(self, _: Any, gains: Float, errors: Float, open_: Index, *how: Any) -> SupposedEngine:
         """Engine that scores the open features."""
         steps = self._steps(gains.size)
+        # The second scores those that the first has left, the third those that both have.
         number = 1 if open_.size > gains.size * steps[0].open * steps[1].open * 2 else 2
         return steps[number]
 
@@ -392,14 +405,6 @@ class Supposed:
         if exact is not None:
             return SupposedEngine(exact, "float32", LEFT), SupposedEngine(exact, "float64")
         return STEPS
-
-
-#: Passes of a round by a series.
-STEPS = (
-    SupposedEngine(1, "float32", 0.2),
-    SupposedEngine(2, "float32", 0.25),
-    SupposedEngine(4, "float64"),
-)
 
 
 class SupposedLowRank(AbstractLowRankScorer):
