@@ -225,10 +225,7 @@ class CountingReader(AbstractReader):
     ) -> Iterator[Any]:
         assert isinstance(a_pass, AbstractSizedPass), f"{a_pass} does not say what it takes"
         found = self._counted(a_pass.cost(self.n_samples), jobs)
-        if isinstance(a_pass, Measure):
-            yield found, found  # scaling and sums
-        else:
-            yield found
+        yield (found, found) if isinstance(a_pass, Measure) else found  # scaling and sums
 
     def scores(self, a_pass: AbstractPass, jobs: Sequence[Job], *, aloud: bool = False) -> Array:
         return np.broadcast_to(1.0, next(self.joined(a_pass, jobs)).n)
