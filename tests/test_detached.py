@@ -323,7 +323,7 @@ def test_an_error_that_is_not_ours_names_itself(client, store, tmp_path, monkeyp
 def test_workers_that_are_too_small_are_refused_there_too(client, store, tmp_path, monkeypatch):
     small = WorkerMemory(10**8, 1, "worker of 100 MB")
     monkeypatch.setattr(DaskRuntime, "tightest", lambda self: small)
-    monkeypatch.setattr(DaskRuntime, "_check_memory", lambda self: None)  # they can load dhsic
+    monkeypatch.setattr(DaskRuntime, "check_memory", lambda self: None)  # they can load dhsic
     sent = submit(store, "sample_trait", checkpoint=tmp_path / "run.dhsic", client=client)
     assert sent.wait(WAIT) == "failed"
     said = r"A worker of one thread needs .* are 100 MB \(worker of"

@@ -109,7 +109,7 @@ def test_passes_that_sizes_decide_on_are_those_of_the_run(store, data, options, 
     seen = {Reader: {}, CountingReader: {}}
 
     def noted(kind):
-        do = kind._results
+        do = kind.results
 
         def noting(self, a_pass, jobs, **how):
             if isinstance(a_pass, BY_SIZES):
@@ -118,7 +118,7 @@ def test_passes_that_sizes_decide_on_are_those_of_the_run(store, data, options, 
                 passes.append((type(a_pass).__name__, n, len(jobs)))
             return do(self, a_pass, jobs, **how)
 
-        monkeypatch.setattr(kind, "_results", noting)
+        monkeypatch.setattr(kind, "results", noting)
 
     noted(Reader)
     noted(CountingReader)

@@ -133,7 +133,7 @@ class AbstractReader(ABC):
     # -- how passes are run, and survivors kept ---------------------------------------------------
 
     @abstractmethod
-    def _results(
+    def results(
         self, a_pass: AbstractPass, jobs: Sequence[Job], *, divisible: bool
     ) -> Iterator[Any]:
         """Results of the pass over the jobs, in order.
@@ -219,12 +219,12 @@ class AbstractReader(ABC):
     def map(self, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
         """Results of the pass over the jobs, in order."""
         self.bytes_read += self.bytes_of(jobs)
-        return self._results(a_pass, jobs, divisible=False)
+        return self.results(a_pass, jobs, divisible=False)
 
     def joined(self, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
         """Results of a pass that works block by block, in order: to be put one after the other."""
         self.bytes_read += self.bytes_of(jobs)
-        return self._results(a_pass, jobs, divisible=True)
+        return self.results(a_pass, jobs, divisible=True)
 
     def scores(self, a_pass: AbstractPass, jobs: Sequence[Job], *, aloud: bool = False) -> Array:
         """Results of a pass, one after the other; the reporter hears of them where `aloud`."""
@@ -249,7 +249,7 @@ class AbstractReader(ABC):
         self.bytes_read += self.bytes_of(self.jobs(every))
         self.load()
         parts = []
-        for result in self._results(a_pass, grouped(self.jobs(every)), divisible=False):
+        for result in self.results(a_pass, grouped(self.jobs(every)), divisible=False):
             parts.append(result[0])
             if take is not None:
                 take(*result[1:])
@@ -403,7 +403,7 @@ class AbstractReader(ABC):
 class Reader(AbstractReader):
     """Reads through its runtime; a failure ends its scratch too."""
 
-    def _results(
+    def results(
         self, a_pass: AbstractPass, jobs: Sequence[Job], *, divisible: bool
     ) -> Iterator[Any]:
         runtime = self.runtime
@@ -426,7 +426,7 @@ class Reader(AbstractReader):
 
     def _packs(self, features: Index) -> bool:
         jobs = self.jobs(features, scaled=False)
-        return fits(around(self._results(Extremes(), jobs, divisible=False)))
+        return fits(around(self.results(Extremes(), jobs, divisible=False)))
 
     def _keep(self, features: Index, form: Form, place: Location) -> bool:
         if place is Location.SCRATCH:
@@ -453,7 +453,7 @@ class Reader(AbstractReader):
 
     def _at_home(self, jobs: list[Job], _: int, form: Form) -> tuple[Array, Form | None]:
         """What is kept, and in which form, once a cluster has read them."""
-        found = self._results(Gather(), jobs, divisible=True)
+        found = self.results(Gather(), jobs, divisible=True)
         parts, spans = zip(*(form.encode(raw) for raw in found), strict=True)
         return np.concatenate(parts), form.covering(spans)
 

@@ -220,7 +220,7 @@ class CountingReader(AbstractReader):
         supposed: Any = AllVary(np.zeros(source.n_features, dtype=bool))
         self._scaling, self._dry = supposed, dry
 
-    def _results(
+    def results(
         self, a_pass: AbstractPass, jobs: Sequence[Job], *, divisible: bool
     ) -> Iterator[Any]:
         assert isinstance(a_pass, AbstractSizedPass), f"{a_pass} does not say what it takes"

@@ -208,7 +208,7 @@ class Left:
         return Removal(self._order[first : first + n], np.empty(0), {})
 
     def after(self, gone: Index, *_: Any) -> Left:
-        """The same, once they are gone."""
+        """State without the features that are gone, in place."""
         self._stays[gone] = False
         self.survivors = self.survivors[self._stays[self.survivors]]
         self.eliminated = self._order[: self.eliminated.size + gone.size]

@@ -98,7 +98,7 @@ class DaskRuntime(AbstractRuntime):
         self._source: tuple[AbstractSource, Broadcast] | None = None
         try:
             self.await_workers()
-            self._check_memory()
+            self.check_memory()
             self.workers_see_folder = self._greet_workers()
         except BaseException:
             self.close()
@@ -170,7 +170,7 @@ class DaskRuntime(AbstractRuntime):
         ]
         return min(limits, key=lambda has: (has.limit or 0) / has.n_threads, default=None)
 
-    def _check_memory(self) -> None:
+    def check_memory(self) -> None:
         """Refuse workers that would die of loading dhsic, again and again."""
         found = self.tightest()
         if found is not None and found.limit is not None and found.limit < PROCESS_BYTES:
