@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
+import sys
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 
 import dask.array as da
@@ -137,13 +141,44 @@ def test_other_versions_are_refused(client, monkeypatch):
             DaskRuntime(client)
 
 
-def test_a_worker_without_dhsic_is_refused(client, monkeypatch):
-    def greet(path):
-        raise ModuleNotFoundError("No module named 'dhsic'")
+@pytest.mark.parametrize(
+    ("lacking", "said"),
+    [("worker", "Worker tcp"), ("scheduler", "The scheduler")],
+)
+def test_a_cluster_without_dhsic_is_refused(lacking, said, tmp_path):
+    """Processes that cannot import it; said at once, for a worker would leave without a word."""
+    script = tmp_path / "bare.py"
+    script.write_text(BARE)
+    address = ""
+    with ExitStack() as running:
+        for kind in ("scheduler", "worker"):
+            run = [script, kind] if kind == lacking else ["-m", f"distributed.cli.dask_{kind}"]
+            command = [sys.executable, "-u", *run, *OPTIONS[kind], *filter(None, [address])]
+            process = running.enter_context(
+                subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+            )
+            running.callback(process.kill)
+            if kind == "scheduler":
+                told = (re.search(r"Scheduler at:\s+(tcp://\S+)", line) for line in process.stderr)
+                address = next(filter(None, told))[1]
+            threading.Thread(target=process.stderr.read, daemon=True).start()
+        client = running.enter_context(Client(address, set_as_default=False))
+        client.wait_for_workers(1)
+        with pytest.raises(ClusterError, match=rf"(?s){said}.*cannot run dhsic .*Install dhsic"):
+            DaskRuntime(client)
 
-    monkeypatch.setattr("dhsic.runtime.dask.greet", greet)
-    with pytest.raises(ClusterError, match=r"cannot run dhsic .*No module named 'dhsic'"):
-        DaskRuntime(client)
+
+BARE = """
+import sys
+from importlib import import_module
+
+sys.modules["dhsic"] = None
+import_module(f"distributed.cli.dask_{sys.argv.pop(1)}").main()
+"""
+OPTIONS = {
+    "scheduler": ["--host", "127.0.0.1", "--port", "0", "--no-dashboard"],
+    "worker": ["--no-nanny", "--no-dashboard", "--nthreads", "1"],
+}
 
 
 def test_a_cluster_without_workers_is_refused():

@@ -30,6 +30,20 @@ def call(seal: bytes, *more: Any) -> Any:
     return function(*given, *more)
 
 
+class Call:
+    """A call that is made where it is unpickled, by `pickle.loads` alone.
+
+    So it is a task of a worker that may lack dhsic: what cannot be imported is the task's error,
+    while a worker that fails to unpickle a task itself leaves its scheduler without a word.
+    """
+
+    def __init__(self, function: Callable[..., Any], *given: Any) -> None:
+        self._call = function, given
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return self._call
+
+
 def silence(topics: list[str], dask_scheduler: Any) -> None:
     """Drop the events of topics, on the scheduler, which keeps them for ever."""
     for topic in topics:

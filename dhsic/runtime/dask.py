@@ -8,6 +8,7 @@ one job is in `mapping.py`.
 from __future__ import annotations
 
 import itertools
+import pickle
 import secrets
 import shutil
 import tempfile
@@ -20,6 +21,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import cloudpickle  # type: ignore[import-untyped]  # no stubs
 import distributed
 from dask.base import get_annotations
 from distributed import CancelledError, Client, Future, Security, span
@@ -27,7 +29,7 @@ from distributed.comm.addressing import resolve_address
 
 from dhsic.errors import ClusterError, MemoryBudgetError
 from dhsic.memory import PROCESS_BYTES, WorkerMemory, human
-from dhsic.runtime import sealed
+from dhsic.runtime import Call, sealed
 from dhsic.runtime.base import AbstractRuntime, Job, Task
 from dhsic.runtime.mapping import Map, silent
 from dhsic.runtime.worker import Broadcast, greet, hold, other_versions, versions
@@ -212,26 +214,36 @@ class DaskRuntime(AbstractRuntime):
         return silent({who: known["last_seen"] for who, known in self.workers().items()})
 
     def _greet_workers(self) -> bool:
-        """Check every worker's versions; return whether all of them read our folder."""
+        """Check every worker's versions, and the scheduler; whether all workers read our folder."""
         sign = self.folder / "sign.txt"
         sign.write_text(self.token)
-        ours, seen = versions(), []
+        ours, seen = versions(), {}
         asked = of_each_worker(self.client, self.unique("greet"), greet, str(sign))
         for worker, future in asked.items():
             try:
-                theirs, read = future.result(timeout=self._timeout)
+                theirs, seen[worker] = future.result(timeout=self._timeout)
             except (CancelledError, TimeoutError):  # it left, or is busy: every task checks again
-                read = None
+                continue
             except Exception as error:
-                raise ClusterError(
-                    f"Scheduler or worker {worker} cannot run dhsic ({type(error).__name__}: "
-                    f"{error}). Install dhsic {ours['dhsic']} on scheduler and workers."
-                ) from error
-            else:
-                if theirs != ours:
-                    raise ClusterError(other_versions(f"Worker {worker}", theirs, ours))
-            seen.append(read == self.token)
-        return all(seen)
+                raise _cannot_run(f"Worker {worker}", error) from error
+            if theirs != ours:
+                raise ClusterError(other_versions(f"Worker {worker}", theirs, ours))
+        for worker in list(seen)[:1]:
+            self._greet_scheduler(worker)
+        return all(seen.get(worker) == self.token for worker in asked)
+
+    def _greet_scheduler(self, worker: str) -> None:
+        """Check that the scheduler passes on what it is sent, to a worker that has time."""
+        key = self.unique("greet")
+        call = self.client.submit(
+            *sealed(hold), b"", key=key, pure=False, workers=[worker], priority=10
+        )
+        try:
+            call.result(timeout=self._timeout)
+        except (CancelledError, TimeoutError):  # it has left, or got other work
+            return
+        except Exception as error:
+            raise _cannot_run("The scheduler", error) from error
 
     def results(
         self,
@@ -288,13 +300,21 @@ class DaskRuntime(AbstractRuntime):
             self.client.close()
 
 
+def _cannot_run(who: str, error: Exception) -> ClusterError:
+    return ClusterError(
+        f"{who} cannot run dhsic ({type(error).__name__}: {error}). Install dhsic "
+        f"{versions()['dhsic']} on scheduler and workers."
+    )
+
+
 def of_each_worker(
     client: Client, key: str, function: Callable[..., Any], *given: Any
 ) -> dict[str, Future[Any]]:
-    """What a function will have returned on every worker, by its address."""
+    """What a function will have returned on every worker, by its address, or why it cannot."""
+    seal = cloudpickle.dumps(Call(function, *given), protocol=5)
     return {
         worker: client.submit(
-            *sealed(function, *given), workers=[worker], key=f"{key}-{i}", pure=False, priority=10
+            pickle.loads, seal, workers=[worker], key=f"{key}-{i}", pure=False, priority=10
         )
         for i, worker in enumerate(client.nthreads())
     }
