@@ -15,7 +15,7 @@ from dhsic.kernels.bandwidth import (
     Median,
     resolve_bandwidth,
 )
-from dhsic.kernels.statistic import TILE, Statistic, add_packed, packed, zero_upper
+from dhsic.kernels.statistic import SIDE, Statistic, add_packed, packed, zero_upper
 
 
 class TestGaussian(KernelSuite):
@@ -71,7 +71,7 @@ class TestCubic(KernelSuite):
 
 
 def test_statistic_tiles_cover_each_pair_once(rng):
-    m = 2 * TILE + 7
+    m = 2 * SIDE + 7
     X = rng.standard_normal((m, 3))
     statistic = Statistic.of(np.triu(X @ X.T))
 

@@ -43,7 +43,7 @@ STEEPEST = 1e4
 #: rho of the bound that are tried.
 _RHO = 1 + np.geomspace(0.05, 30, 60)
 #: Side of a tile of the definition.
-TILE = 256
+SIDE = 256
 #: Entries of indicators at a time.
 ENTRIES = 1 << 20
 #: Samples that are interpolated at a time: they stay in the cache.
@@ -165,10 +165,10 @@ def _by_definition(x: Float, sigma: float, B: Float, w: Float) -> tuple[float, f
     """Tile by tile on and below the diagonal."""
     inner = squares = 0.0
     weighted = B * w
-    for a in range(0, len(x), TILE):
-        rows = slice(a, a + TILE)
-        for b in range(0, a + 1, TILE):
-            columns = slice(b, b + TILE)
+    for a in range(0, len(x), SIDE):
+        rows = slice(a, a + SIDE)
+        for b in range(0, a + 1, SIDE):
+            columns = slice(b, b + SIDE)
             K = np.subtract.outer(x[rows], x[columns])
             K *= K
             K *= -sigma

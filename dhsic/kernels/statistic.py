@@ -22,7 +22,7 @@ from dhsic.namespace import slices
 
 #: Side of a tile: a few of them in float64 fit the cache, and threads, which take turns between
 #: operations, seldom wait for each other.
-TILE = 384
+SIDE = 384
 
 #: Columns of G that are down-dated at a time.
 STRIP = 128
@@ -104,8 +104,8 @@ class Statistic:
 
     def tiles(self) -> Iterator[tuple[slice, slice, Float]]:
         """Rows, columns and values, C-ordered, of every tile on and below the diagonal."""
-        lower, edges = self.upper.T, slices(self.n_samples, TILE)
-        on_or_below = np.tri(min(TILE, self.n_samples), dtype=bool)
+        lower, edges = self.upper.T, slices(self.n_samples, SIDE)
+        on_or_below = np.tri(min(SIDE, self.n_samples), dtype=bool)
         for i, columns in enumerate(edges):
             corner = lower[columns, columns]
             n = len(corner)

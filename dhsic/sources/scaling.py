@@ -231,8 +231,8 @@ def _count_levels(raw: Array, mask: Mask | None, mean: Float) -> Array:
     return out
 
 
-#: Codes besides the missing one.
-CODES = (0, 1, 2)
+#: What codes of genotypes count: alleles; the missing one is another.
+COUNTS = (0, 1, 2)
 MISSING = -1
 #: Entries that are cast at a time, so that they stay in the cache, and features of them at least: a
 #: product of fewer would wait for Y.
@@ -251,11 +251,11 @@ class Codes:
         """Codes of stored values, (c, m); None where they are something else."""
         if raw.dtype.itemsize != 1 or raw.dtype.kind not in "iu" or not raw.size:
             return None
-        if missing_code in CODES:
+        if missing_code in COUNTS:
             return None
         least, most = int(raw.min()), int(raw.max())
         has_missing = least == MISSING == missing_code
-        if most > CODES[-1] or (least < 0 and not has_missing):
+        if most > COUNTS[-1] or (least < 0 and not has_missing):
             return None
         return Codes(raw, has_missing)
 
@@ -314,7 +314,7 @@ class Codes:
 
 def code_values(scaling: Scaling) -> Float:
     """What the codes 0, 1, 2 and missing are once standardised, (4, c)."""
-    values = [(code - scaling.mean) * scaling.scale for code in CODES]
+    values = [(code - scaling.mean) * scaling.scale for code in COUNTS]
     return np.stack([*values, np.zeros_like(scaling.mean)])
 
 
@@ -322,7 +322,7 @@ def scaling_of(counts: Float, *, standardize: bool) -> Scaling:
     """Scaling of features from how often each code occurs, (4, c); as `measure` finds it."""
     n = counts[:3].sum(axis=0)
     m = counts.sum(axis=0)
-    codes = np.array(CODES, dtype=np.float64)[:, None]
+    codes = np.array(COUNTS, dtype=np.float64)[:, None]
     present = np.maximum(n, 1)
     mean = (codes * counts[:3]).sum(axis=0) / present
     away = codes - mean  # (3, c)
