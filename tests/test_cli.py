@@ -229,7 +229,7 @@ def test_a_killed_selection_resumes_to_the_same_result(store, tmp_path):
 
 
 def test_an_interruption_says_how_to_go_on(store, tmp_path, monkeypatch):
-    def interrupted(self, state):
+    def interrupted(self, state, *_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
@@ -243,7 +243,7 @@ def test_an_interruption_says_how_to_go_on(store, tmp_path, monkeypatch):
 
 
 def test_sigterm_ends_a_run_tidily(store, tmp_path, monkeypatch):
-    def terminated(self, state):
+    def terminated(self, state, *_):
         signal.raise_signal(signal.SIGTERM)
 
     checkpoint = tmp_path / "run.dhsic"

@@ -17,7 +17,7 @@ The second is taken, and the first where it is larger by more than chance.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import ndtr
@@ -33,6 +33,8 @@ CHANCE = 2.0
 SAME = 1e-3
 #: Features next to the threshold that its error is estimated from: this part, and at least.
 NEAR, FEWEST = 0.25, 64
+#: Equal parts of the features that stay, by which it is told where they stand.
+BINS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +44,40 @@ class Certificate:
     `relative_error` is the root mean square error of gains over their standard deviation,
     `expected_swap_rate` the part of the features that leave which the definition would keep, by
     expectation, and `deviation` the root mean square error of the gains next to the threshold, per
-    mean square of a feature.
+    mean square of a feature. `wrong` (bins,) are features that leave by mistake, by where they
+    should stand among those that stay (`standing`), as parts of those that leave.
     """
 
     relative_error: float
     expected_swap_rate: float
     deviation: float
+    wrong: Float = field(compare=False)
 
     def at_threshold(self, gains: Float, n: int, sizes: Float) -> Certificate:
         """Certificate of the gains of all features, of which the n largest leave."""
-        swaps = expected_swaps(gains, n, self.deviation * sizes)
-        return Certificate(self.relative_error, min(swaps, 1.0), self.deviation)
+        return certified(self.relative_error, gains, n, self.deviation, sizes)
 
 
-EXACT = Certificate(0.0, 0.0, 0.0)
+EXACT = Certificate(0.0, 0.0, 0.0, np.zeros(BINS))
 #: Nothing can be told: some errors are no numbers.
-UNKNOWN = Certificate(float("inf"), 1.0, float("inf"))
+UNKNOWN = Certificate(float("inf"), 1.0, float("inf"), np.full(BINS, np.inf))
+
+
+def certified(
+    relative_error: float,
+    gains: Float,
+    n: float,
+    deviation: float,
+    sizes: Float,
+    sure: Mask | None = None,
+) -> Certificate:
+    """Certificate of gains (c,) with such errors, of which the n largest leave.
+
+    Sizes (c,) are mean squares of the features; gains that are `sure` have no error.
+    """
+    deviations = deviation * sizes if sure is None else np.where(sure, 0.0, deviation * sizes)
+    swaps = min(expected_swaps(gains, n, deviations, sure), 1.0)
+    return Certificate(relative_error, swaps, deviation, wrong(gains, n, deviations))
 
 
 def row_errors(W: LowRankSymmetric, check: Landmarks, state: RoundState, X: Array) -> Array:
@@ -128,8 +148,7 @@ def certify(t: Float, gains: Float, n: float, m: int, sizes: Float) -> Certifica
     away = np.abs(gains - _threshold(gains, n)) / sizes
     near = np.argsort(away, kind="stable")[: max(FEWEST, int(NEAR * len(gains)))]
     deviation = float(np.sqrt(_mean_square(t[:, near], m, centre=same)))
-    swaps = expected_swaps(gains, n, deviation * sizes)
-    return Certificate(float(everyone / spread), swaps, deviation)
+    return certified(float(everyone / spread), gains, n, deviation, sizes)
 
 
 def _mean_square(t: Float, m: int, *, centre: bool) -> float:
@@ -162,6 +181,31 @@ def expected_swaps(gains: Float, n: float, deviations: Float, sure: Mask | None 
     # Next to gains that are sure every crossing, up or down, is one wrong feature; else they pair.
     together = 1.0 if sure is not None and sure.any() else 0.5
     return float(together * crossing / leaving.sum())
+
+
+def wrong(gains: Float, n: float, deviations: Float) -> Float:
+    """Features that leave by mistake, by where they should stand, (bins,).
+
+    As parts of the n that leave, errors being normal with these standard deviations, (c,).
+    """
+    threshold = _threshold(gains, n)
+    stays, open_ = gains < threshold, deviations > 0
+    crossing = np.zeros(len(gains))
+    crossing[open_] = ndtr(-np.abs(gains - threshold)[open_] / deviations[open_])
+    mistaken = np.bincount(standing(gains[stays]), weights=crossing[stays], minlength=BINS)
+    return np.asarray(mistaken / max(1, len(gains) - int(stays.sum())))
+
+
+def standing(gains: Float) -> Array:
+    """Bins of features that stay, (c,) uint8, by their gains: 0 for the largest, which leave next.
+
+    Bins have as many features each, but for ties.
+    """
+    if not len(gains):
+        return np.empty(0, dtype=np.uint8)
+    places = np.arange(1, BINS) * len(gains) // BINS
+    edges = np.partition(-gains, places)[places]
+    return np.searchsorted(edges, -gains, side="right").astype(np.uint8)
 
 
 def next_to_threshold(gains: Float, n: int, widths: Float) -> Mask:

@@ -23,6 +23,7 @@ from dhsic.engines import AbstractEngine
 from dhsic.engines.certificate import (
     CHANCE,
     Certificate,
+    certified,
     expected_swaps,
     nearest_to_threshold,
     next_to_threshold,
@@ -202,8 +203,8 @@ class Threshold:
             offset, deviation = float(off.mean()) * sizes, float(off.std())
             exact[~scored] = (gains + offset)[~scored]
             band = self._band(exact, deviation * sizes, scored) & ~scored
-        swaps = expected_swaps(exact, self.n, deviation * sizes, sure=scored)
-        left = Certificate(certificate.relative_error, swaps, deviation)
+        error = certificate.relative_error
+        left = certified(error, exact, self.n, deviation, sizes, sure=scored)
         return exact, np.flatnonzero(scored), left
 
     def _first_band(self, gains: Float, deviations: Float) -> Mask:

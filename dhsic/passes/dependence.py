@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Float, Index
+from dhsic._typing import Array, Float, Index
 from dhsic.algorithms.bahsic import Removal
 from dhsic.algorithms.state import SelectionState
 from dhsic.engines.question import Question
@@ -27,6 +27,7 @@ from dhsic.engines.refine import (
     largest,
     tie_width,
 )
+from dhsic.engines.survival import Survival
 from dhsic.errors import InputError
 from dhsic.kernels import check_overflow
 from dhsic.kernels.bandwidth import AbstractBandwidth, BandwidthStats, Grid
@@ -272,8 +273,12 @@ class AbstractRoundDependence(ABC):
         """Refuse data that the kernel overflows on, after `measure`."""
 
     @abstractmethod
-    def resume(self, state: SelectionState) -> None:
-        """Go to where `state` left off, after `measure`."""
+    def resume(self, state: SelectionState, arrays: Mapping[str, Array]) -> None:
+        """Go to where `state` left off, after `measure`; `arrays` were kept with it."""
+
+    def kept(self) -> Mapping[str, Array]:
+        """Arrays that a resumed run needs besides its state."""
+        return {}
 
     @property
     def candidates(self) -> Index:
@@ -307,7 +312,10 @@ class AbstractRoundDependence(ABC):
 
 
 class SourceDependence(AbstractRoundDependence):
-    """`dhsic.algorithms.bahsic.Dependence` over a source; `scorer` is of the first round."""
+    """`dhsic.algorithms.bahsic.Dependence` over a source.
+
+    `scorer` is of the first round; `survival` follows what it loses, None where that is nothing.
+    """
 
     def __init__(
         self,
@@ -315,9 +323,11 @@ class SourceDependence(AbstractRoundDependence):
         data: AbstractReader,
         candidates: AbstractCandidates,
         scorer: AbstractScorer,
+        survival: Survival | None = None,
     ) -> None:
         super().__init__(choices, data, candidates)
         self.scorer = scorer
+        self._survival = survival
 
     def measure(self) -> Scaling:
         scaling = self.scorer.measure()
@@ -333,9 +343,14 @@ class SourceDependence(AbstractRoundDependence):
         if kernel.of_inner_products and not kernel.is_additive:  # others are bounded
             check_overflow(kernel, self.scorer.sum.longest)
 
-    def resume(self, state: SelectionState) -> None:
+    def resume(self, state: SelectionState, arrays: Mapping[str, Array]) -> None:
         survivors = [self._candidates.features(S) for S in survivors_of(state)]
         self.scorer = self.scorer.resume(survivors, state.history)
+        if self._survival is not None:
+            self._survival.restore(arrays, state.survivors.size)
+
+    def kept(self) -> Mapping[str, Array]:
+        return {} if self._survival is None else self._survival.arrays()
 
     def move_to(self, S: Index) -> None:
         """Begin a round with the candidates S: the statistic follows, and sigma with it."""
@@ -351,6 +366,8 @@ class SourceDependence(AbstractRoundDependence):
         first, left = self._largest(sigma, hsic, gains, n)
         if not self.choices.kernel.is_additive:
             record["advice"] = self.scorer.advise(sigma, S[left], gains[left], n)
+        if self._survival is not None:
+            record["expected_lost"] = self._survival.follow(gains, first)
         sizes = {"n_features": S.size, "n_removed": first.size}
         return Removal(S[first], -gains[first], sizes | self._took(sigma, hsic) | record)
 

@@ -7,13 +7,13 @@ are features or groups of them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Float, Index
+from dhsic._typing import Array, Float, Index
 from dhsic.algorithms.bahsic import Removal
 from dhsic.algorithms.state import SelectionState
 from dhsic.engines.certificate import certify, joining_row_errors, nearest_to_threshold
@@ -90,7 +90,7 @@ class SourceForward(AbstractRoundDependence):
     def check_overflow(self) -> None:
         """Nothing is chosen yet: every feature that joins is checked then."""
 
-    def resume(self, state: SelectionState) -> None:
+    def resume(self, state: SelectionState, arrays: Mapping[str, Array]) -> None:
         if state.round:
             self._first = EngineChoice.read(state.history[-1])
             self.follow(state.eliminated, state.removed_in)

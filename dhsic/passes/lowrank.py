@@ -1,9 +1,10 @@
 """HSIC(sigma, S) in linear time: rounds scored by matrices of low rank.
 
 Every round has a certificate (`dhsic.engines.certificate`) before a single feature is scored: a
-seeded sample of features is held against rows where K is known. Where it says that too many of
-the features that leave would be the wrong ones, K is needed: of all samples where an m x m matrix
-can be had, and then features next to the threshold are scored exactly; else against more landmarks.
+seeded sample of features is held against rows where K is known. Where features that would leave by
+mistake cost more in the end than a run may lose (`dhsic.engines.survival`), K is needed: of all
+samples where an m x m matrix can be had, and then features next to the threshold are scored
+exactly; else against more landmarks.
 
 Exact or low rank, round by round: the cheaper one that is good enough. A round by the exact engine
 costs ``2 m^2 |S|`` flops, and its statistic as many as half a round; in low rank both are nearly
@@ -27,6 +28,7 @@ from dhsic.engines.final import FAMILIES
 from dhsic.engines.lowrank import LONGEST_LOW_RANK, LowRank, SampledRows, orders_for
 from dhsic.engines.question import LowRankQuestion, Question, RoundState
 from dhsic.engines.refine import in_low_rank
+from dhsic.engines.survival import Survival
 from dhsic.kernels import check_approx
 from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.kernels.base import AbstractKernel
@@ -138,6 +140,11 @@ class EnginePlan:
         low_rank = approx == "lowrank" or (approx == "auto" and able and (wide or m > MOST_SAMPLES))
         return EnginePlan(low_rank, approx == "auto", not low_rank or m <= MOST_SAMPLES)
 
+    def exact_from(self, m: int) -> int:
+        """So many features left are scored exactly, and fewer, after rounds in low rank; or 0."""
+        cheap = int(CHEAP / flops_of_round(m, 1)) if self.eager else 0
+        return max(ALWAYS_EXACT, cheap) if self.may_square else 0
+
     def n_landmarks(self, m: int) -> int:
         """Most landmarks in low rank, check rows included, before it is all samples."""
         n = first_number(m)
@@ -192,8 +199,8 @@ class AbstractLowRankScorer(AbstractScorer):
     ----------
     weights : LowRankSymmetric
         W, of low rank.
-    tolerance : float
-        Part of the features leaving in a round that may be wrong ones.
+    survival : Survival
+        What features that leave by mistake cost, and may cost.
     may_square : bool
         Whether m x m matrices may be made.
     seed : int
@@ -210,7 +217,7 @@ class AbstractLowRankScorer(AbstractScorer):
         choices: Choices,
         data: AbstractReader,
         weights: LowRankSymmetric,
-        tolerance: float = 0.02,
+        survival: Survival | None = None,
         *,
         may_square: bool = True,
         seed: int = 0,
@@ -220,7 +227,8 @@ class AbstractLowRankScorer(AbstractScorer):
         self.sum: LandmarkSum = LandmarkSum(data, seed)
         self.sample = Sample(data, seed)
         self._choices, self._data, self._weights = choices, data, weights
-        self._tolerance, self._may_square, self._seed = tolerance, may_square, seed
+        self._survival = survival or Survival()
+        self._may_square, self._seed = may_square, seed
         self._exact, self._eager = exact, eager
         self._lasting = LastingGains(data, "low rank: as in round 1")
         self._question: Question | None = None
@@ -271,6 +279,7 @@ class AbstractLowRankScorer(AbstractScorer):
         else:
             gains, n_exact, certificate = self._placed(sigma, gains, certificate, S, n)
             exactly = f", exact: {n_exact}" if n_exact else ""
+        self._survival.lose(certificate, n)
         record = {
             "engine": f"low rank {rank_of(state)}: {S.size}{exactly}",
             "landmarks": len(self.sum.chosen.rows),
@@ -305,11 +314,11 @@ class AbstractLowRankScorer(AbstractScorer):
         return scorer
 
     def _fit_within(self, sigma: float, S: Index, n: int) -> tuple[RoundState, Certificate]:
-        """A fit within the tolerance, or the best there is, and its certificate."""
+        """A fit that costs no more than it may, or the best there is, and its certificate."""
         while True:
             state = self._fit(sigma)
             certificate = self._certify(state, S, n)
-            good_enough = certificate.expected_swap_rate <= self._tolerance
+            good_enough = self._survival.allows(certificate, S.size, n)
             if good_enough or not self.sum.grow(S, to_everyone=self._may_square):
                 return state, certificate
 
@@ -386,7 +395,8 @@ class LowRankScorer(AbstractLowRankScorer):
     ) -> tuple[Float, int, Certificate]:
         if not self.sum.chosen.is_everyone:
             return gains, 0, certificate.at_threshold(gains, n, self._data.sizes(S))
-        threshold = Threshold(self._asked(sigma), self._data, self._tolerance, S, n)
+        tolerance = self._survival.rate(certificate, S.size, n)
+        threshold = Threshold(self._asked(sigma), self._data, tolerance, S, n)
         gains, band, certificate = threshold.corrected(gains, certificate)
         return gains, band.size, certificate
 

@@ -432,7 +432,7 @@ class SupposedLowRank(AbstractLowRankScorer):
     def _placed(
         self, sigma: float, gains: Float, certificate: Certificate, S: Index, n: int
     ) -> tuple[Float, int, Certificate]:
-        if self.sum.chosen.is_everyone:
+        if self.sum.chosen.is_everyone and certificate != EXACT:
             places = np.linspace(0, S.size - 1, max(1, round(BAND * S.size))).astype(np.int64)
             m = self._data.n_samples
             exact = SupposedQuestion(self._choices.kernel, m).state

@@ -11,13 +11,15 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from dhsic.algorithms import check_step, sizes
+from dhsic.algorithms import check_step, how_many, removed, sizes
 from dhsic.algorithms.bahsic import bahsic, one_pass
 from dhsic.algorithms.state import SelectionState
+from dhsic.engines.survival import Survival, lost_of
 from dhsic.errors import InputError
 from dhsic.hsic import check_estimator, checked_factored_weights, checked_weights
 from dhsic.kernels import check_approx, check_bandwidth, resolve_kernel
@@ -75,8 +77,8 @@ class KernelSelector(Selector, Generic[D]):
         ),
         "tolerance": such(
             lambda part: is_number(part) and 0 <= part <= 1,
-            "the part of the features leaving in a round that may be wrong ones, a number from 0 "
-            "to 1, such as 0.02.",
+            "the part of the features asked for that low rank may lose, a number from 0 to 1, such "
+            "as 0.01.",
         ),
     }
     takes_self: ClassVar[bool] = True
@@ -87,7 +89,7 @@ class KernelSelector(Selector, Generic[D]):
     label_kernel: str = "auto"
     estimator: str = "unbiased"
     approx: str = "auto"
-    tolerance: float = 0.02
+    tolerance: float = 0.01
     dtype: Any = "float32"
 
     @abstractmethod
@@ -113,7 +115,7 @@ class KernelSelector(Selector, Generic[D]):
         """Order of the candidates."""
 
     @abstractmethod
-    def _warn(self, state: SelectionState) -> None:
+    def _warn(self, state: SelectionState, run: SelectionRun) -> None:
         """Warn of what the rounds showed."""
 
     @abstractmethod
@@ -149,13 +151,13 @@ class KernelSelector(Selector, Generic[D]):
                 )
             state = journal.begin(dependence.candidates, scaling)
             dependence.check_overflow()
-            dependence.resume(state)
+            dependence.resume(state, journal.arrays)
             dependence.data.reporter = journal.progress
             journal.progress.expect(sum(self._ahead(run, state)))
             for state in self.rounds(run, dependence, state):  # noqa: B020  # the next from the last
-                journal.note(state)
+                journal.note(state, dependence.kept())
             journal.finish()
-        self._warn(state)
+        self._warn(state, run)
         order = self._order(state)
         return order if run.groups is None else run.groups.spread(order, scaling), scaling
 
@@ -233,17 +235,16 @@ class AbstractElimination(KernelSelector[SourceDependence]):
         placed = state.eliminated, state.scores, state.removed_in, state.history
         return Order(*placed, meaning=self._meaning)
 
-    def _warn(self, state: SelectionState) -> None:
-        """Warn where low rank was not as good as asked for."""
-        errors = [float(record.get("cut_error", 0.0)) for record in state.history]
-        above = sum(error > self.tolerance for error in errors)
-        if above:
+    def _warn(self, state: SelectionState, run: SelectionRun) -> None:
+        """Warn where low rank lost more than it may."""
+        n = how_many(self.n_features_to_select, run.n_candidates)
+        lost = lost_of(state.history, n)
+        if lost > self.tolerance * n:
             warnings.warn(
-                f"In {above} of {len(errors)} rounds more of the features that left are likely "
-                f"the wrong ones than tolerance={self.tolerance:g} allows, by estimate up to "
-                f"{max(errors):.2g} (round_cut_error in the result): with so many samples low "
-                "rank can do no better. Pass a higher tolerance=, or approx='exact' where the "
-                "memory is there.",
+                f"Low rank may have cost {lost:.2g} of the {n} features asked for, by estimate "
+                f"(expected_lost in the result), and tolerance={self.tolerance:g} allows "
+                f"{self.tolerance * n:.2g}: with so many samples it can do no better. Pass a "
+                "higher tolerance=, or approx='exact' where the memory is there.",
                 stacklevel=2,
             )
 
@@ -280,12 +281,14 @@ class BAHSIC(AbstractElimination):
         in linear time, by low-rank factors (``"lowrank"``); the one or the other by their cost
         (``"auto"``: exact where a round takes seconds and samples are no more than 6,000, with
         kernels and labels that low rank knows); or by the definition (``"direct"``). Low rank
-        comes with a certificate in every round, see `tolerance`; ``round_engine`` in the result
+        comes with an estimate of what it costs, see `tolerance`; ``round_engine`` in the result
         says which it was. The choice goes by sizes alone, and is the same on every machine.
     tolerance : float
-        Part of the features leaving in a round that low rank may get wrong. Where its estimated
-        error is larger, more of the kernel matrix is computed; the history has the estimate
-        (``round_cut_error``). Has no effect on exact rounds.
+        Part of the features asked for that low rank may lose: 0.01 is one of a hundred. A feature
+        that leaves by mistake costs nothing where it would have left soon anyway, so early rounds
+        may be rough; where more would be lost by estimate, more of the kernel matrix is computed.
+        The result has the estimate, ``expected_lost``, which is no bound (see `dhsic.results`).
+        Has no effect on exact rounds.
     standardize : "auto" or bool
         Scale features to unit standard deviation; they are centred in any case. ``"auto"`` leaves
         dosages (data of nothing but 0, 1, 2 and missing values) as they are, where rare variants
@@ -368,12 +371,13 @@ class BAHSIC(AbstractElimination):
             return ExactScorer(choices, total, candidates, W, takes_over=plan.is_low_rank)
 
         scorer: AbstractScorer
+        survival = self._survival(run, plan)
         if plan.is_low_rank:
             scorer = LowRankScorer(
                 choices,
                 data,
                 self._factored(run, labels),
-                float(self.tolerance),
+                survival,
                 may_square=plan.may_square,
                 seed=self._seed,
                 exact=exact,
@@ -381,7 +385,15 @@ class BAHSIC(AbstractElimination):
             )
         else:
             scorer = exact()
-        return SourceDependence(choices, data, candidates, scorer)
+        return SourceDependence(choices, data, candidates, scorer, survival)
+
+    def _survival(self, run: SelectionRun, plan: EnginePlan) -> Survival | None:
+        """What rounds in low rank lose; None where there are none that lose anything."""
+        if not plan.is_low_rank or self._kernel.is_additive or self.step is None:
+            return None
+        n = how_many(self.n_features_to_select, run.n_candidates)
+        leaving, exact_from = partial(removed, self.step), plan.exact_from(run.n_samples)
+        return Survival(n, float(self.tolerance), leaving, exact_from)
 
     def _check_rounds(self, kernel: AbstractKernel) -> None: ...
 
@@ -415,5 +427,5 @@ class LinearHSIC(BAHSIC):
     kernel: str = field(default="linear", init=False)
     bandwidth: str = field(default="dimension", init=False)
     approx: str = field(default="auto", init=False)
-    tolerance: float = field(default=0.02, init=False)
+    tolerance: float = field(default=0.01, init=False)
     dtype: str = field(default="float32", init=False)

@@ -99,7 +99,7 @@ class FOHSIC(KernelSelector[SourceForward]):
 
     step: float | int = 1
     strategy: str = "forward"
-    tolerance: float = field(default=0.02, init=False)
+    tolerance: float = field(default=0.01, init=False)
 
     def check_samples(self, run: SelectionRun) -> None:
         self._check_estimator(run)
@@ -168,7 +168,7 @@ class FOHSIC(KernelSelector[SourceForward]):
         features, scores = state.eliminated[::-1], state.scores[::-1]
         return Order(features, scores, state.removed_in[::-1], state.history, placed="added")
 
-    def _warn(self, state: SelectionState) -> None:
+    def _warn(self, state: SelectionState, run: SelectionRun) -> None:
         """Warn where low rank was not sure of its choices."""
         errors = [float(record.get("cut_error", 0.0)) for record in state.history[:-1]]
         if errors and sum(errors) > DOUBTFUL * len(errors):

@@ -88,7 +88,7 @@ class SVMRFE(AbstractElimination):
     kernel: Any = "linear"
     label_kernel: str = field(default="multiclass", init=False)
     estimator: str = field(default="unbiased", init=False)
-    tolerance: float = field(default=0.02, init=False)
+    tolerance: float = field(default=0.01, init=False)
 
     def check_samples(self, run: SelectionRun) -> None:
         """Two at least: there is no estimator."""
