@@ -1,114 +1,159 @@
-"""Low rank against exact, round by round, on data in .npz files (X, y).
+"""How near fast runs come to the exact one, beside what leaving one sample out changes.
 
-    python benchmarks/agreement.py FILE.npz [FILE.npz ...]
+    python benchmarks/agreement.py --data FOLDER --cache FOLDER [--only golub mouse_hs1940]
+        [--draws 5] [--approx lowrank auto] [--ask 100 1000] [--json FILE]
 
-Every round both engines get the same survivors, those of the exact run; printed is the part of
-the features removed that both remove, the least over rounds and its mean, next to the error that
-low rank estimated for itself. Then two whole runs: how many of the last 50 they share.
+The exact run (`approx="exact"`) of every draw of labels (`draws.py`) is what others are compared
+with: by the part of its last 10, 100 and 1,000 features that they share, the median over draws and
+(the least). Beside it stands what exact runs without one of the samples share with it: an
+approximation that shares as much, median by median, is as near to the exact run as leaving one
+sample out comes. `low rank to` is how many features were left in the last round in low rank;
+`covered` counts runs that lost no more of the features asked for than they themselves said they
+might have (`expected_lost`, rounded up).
+
+Exact runs are dear and stay as they are: their rankings are kept in the cache, so that a table of
+the code as it is now takes its approximate runs alone. DEFINITION changes with the definition or
+with the draws.
 """
 
 import argparse
 import json
+import time
 from pathlib import Path
+from statistics import median
 
 import numpy as np
-from tables import table
+from draws import DATA, labels, left_out
+from measuring import say
 
 import dhsic
-from dhsic.hsic import factored_weights
-from dhsic.kernels import resolve_kernel
-from dhsic.kernels.bandwidth import resolve_bandwidth
-from dhsic.kernels.labels import label_matrix
-from dhsic.passes.candidates import Singles
-from dhsic.passes.dependence import Choices, SourceDependence
-from dhsic.passes.lowrank import ALWAYS_EXACT, LowRankScorer
-from dhsic.passes.reader import Reader
-from dhsic.runtime.threads import Threads, single_blas_thread
-from dhsic.sources.arrays import ArraySource
 
-N_LAST = 50
+DEFINITION = 1
+LAST = (10, 100, 1000)
+ALL = "all"
+HEADS = ("data", "run", "last 10", "last 100", "last 1,000", "low rank to", "as near", "covered")
 
 
-def load(path):
-    """X (m, d) and y (m,) of a file, samples without label left out."""
-    with np.load(path, allow_pickle=False) as data:
-        X, y = data["X"], data["y"]
-        real = str(data["task"]) == "regression"
-    labelled = np.isfinite(y.astype(np.float64)) if real else np.ones(len(y), dtype=bool)
-    return X[labelled], y[labelled]
+def run(X, y, approx, n=LAST[1]):
+    """Result of a run, defaults but for what is compared; -1 is missing where data are codes."""
+    code = -1 if X.dtype.itemsize == 1 else None
+    how = {"n_features_to_select": n, "approx": approx, "missing_code": code}
+    return dhsic.select(X, y, progress=False, **how)
 
 
-def by_round(X, y, tolerance, runtime):
-    """(|S|, agreement, estimated error) of every round of the exact run."""
-    how = {"standardize": True, "progress": False, "runtime": runtime}
-    exact = dhsic.BAHSIC(N_LAST, approx="exact", **how).fit(X, y)
-    removed_in = exact.result_["round_removed"].to_numpy()
-    choices = Choices(resolve_kernel("gaussian"), resolve_bandwidth("dimension"))
-    weights = factored_weights(label_matrix(y).factor())
-    data = Reader(ArraySource(X), runtime)
-    scorer = LowRankScorer(choices, data, weights, tolerance)
-    thin = SourceDependence(choices, data, Singles(), scorer)
-    rows = []
-    with single_blas_thread():
-        scaling = thin.measure()
-        S = np.flatnonzero(~scaling.constant)
-        for number in range(1, removed_in.max() + 1):
-            if S.size <= ALWAYS_EXACT:  # from here a run in low rank goes on exactly
-                break
-            gone = np.flatnonzero(removed_in == number)
-            thin.move_to(S)
-            found = thin.least_relevant(thin.bandwidth(S), S, gone.size)
-            shared = np.intersect1d(found.features, gone).size / gone.size
-            rows.append((S.size, shared, found.record["cut_error"], found.record["engine"]))
-            S = np.setdiff1d(S, gone, assume_unique=True)
-    return exact, rows
+def exact_ranks(cache, data, X, y, draw, without=None):
+    """Ranks (d,) of the exact run of a draw, without a sample, from the cache or for it."""
+    left = "" if without is None else f"-without{without}"
+    path = cache / f"{data.name.replace(' ', '-')}-draw{draw}{left}-definition{DEFINITION}.npy"
+    if not path.exists():
+        began, kept = time.monotonic(), np.arange(len(X)) != (-1 if without is None else without)
+        result = run(X[kept] if left else X, y[kept], "exact")
+        aside = path.with_suffix(".partial.npy")
+        np.save(aside, result["rank"].to_numpy().astype(np.int32))
+        aside.replace(path)
+        say(f"    {path.name}: {time.monotonic() - began:.0f} s")
+    return np.load(path)
 
 
-def compare(path, tolerance, runtime):
-    X, y = load(path)
-    exact, rows = by_round(X, y, tolerance, runtime)
-    model = dhsic.BAHSIC(
-        N_LAST, approx="lowrank", tolerance=tolerance, progress=False, runtime=runtime
-    ).fit(X, y)
-    agreement = np.array([row[1] for row in rows])
+def shared(ranks, others, n):
+    """Part of the last n features that two rankings share."""
+    return float(((ranks <= n) & (others <= n)).sum() / n)
+
+
+def fast(X, y, approx, asked, exact):
+    """What runs that are asked for these numbers of features share with the exact one.
+
+    The last n are those of the run that is asked for n, or for the next larger number.
+    """
+    began = time.process_time()
+    results = {n: run(X, y, approx, n) for n in asked}
+    seconds = time.process_time() - began
+    ranks = {n: result["rank"].to_numpy() for n, result in results.items()}
+    by = {n: min((a for a in asked if a >= n), default=max(asked)) for n in LAST}
+    last = next(iter(results.values()))
+    in_low_rank = last["round_engine"].str.startswith("low rank").to_numpy()
     return {
-        "data": Path(path).stem,
-        "samples": len(X),
-        "features": X.shape[1],
-        "rounds": len(rows),
-        "least_agreement": float(agreement.min()),
-        "mean_agreement": float(agreement.mean()),
-        "largest_estimate": float(max(row[2] for row in rows)),
-        "last_shared": int((exact.support_ & model.support_).sum()),
-        "by_round": rows,
+        "shared": {n: shared(exact, ranks[a], n) for n, a in by.items()},
+        "lost": {n: round(n * (1 - shared(exact, ranks[n], n))) for n in asked},
+        "expected_lost": {n: result.attrs.get("expected_lost") for n, result in results.items()},
+        "low_rank_to": int(min(last["round_n_features"].to_numpy()[in_low_rank], default=0)),
+        "seconds": seconds,
     }
+
+
+def compare(data, options):
+    """Every draw: what each approximation, and each run without a sample, shares with the exact."""
+    X, y = data.load(options.data, options.cache)
+    for draw in options.draws:
+        of_draw = labels(X, y, draw)
+        say(f"{data.name}, draw {draw}")
+        exact = exact_ranks(options.cache, data, X, of_draw, draw)
+        one_out = []
+        for sample in left_out(len(X), draw, data.n_left_out):
+            without = exact_ranks(options.cache, data, X, of_draw, draw, sample)
+            one_out.append({n: shared(exact, without, n) for n in LAST})
+        runs = {how: fast(X, of_draw, how, options.ask, exact) for how in options.approx}
+        yield {"data": data.name, "draw": draw, "one sample out": one_out, "runs": runs}
+
+
+def medians(shares):
+    """Of the parts shared: the median, and the least, for every n."""
+    by = {n: [share[n] for share in shares] for n in LAST}
+    return [f"{median(parts):.3f} ({min(parts):.2f})" for parts in by.values()]
+
+
+def covered(of_draw):
+    """Whether no more was lost than the run expected, by number asked for; what it says."""
+    expected = of_draw["expected_lost"]
+    return [of_draw["lost"][n] <= np.ceil(e) for n, e in expected.items() if e is not None]
+
+
+def rows(draws, name):
+    """Rows of the table for some draws."""
+    one_out = [share for draw in draws for share in draw["one sample out"]]
+    yield (name, "exact, one sample out", *medians(one_out), "", "", "")
+    for how in draws[0]["runs"]:
+        runs = [draw["runs"][how] for draw in draws]
+        shares = [run["shared"] for run in runs]
+        near = [median(s[n] for s in shares) >= median(o[n] for o in one_out) for n in LAST]
+        said = [yes for run in runs for yes in covered(run)]
+        yield (
+            name,
+            how,
+            *medians(shares),
+            "" if name == ALL else f"{median(run['low_rank_to'] for run in runs):,.0f}",
+            ", ".join("yes" if yes else "no" for yes in near),
+            f"{sum(said)} of {len(said)}" if said else "-",
+        )
+
+
+def markdown(heads, cells):
+    """Table of Markdown."""
+    lines = [heads, ["---"] * len(heads), *cells]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("files", nargs="+", type=Path)
-    parser.add_argument("--tolerance", type=float, default=0.02)
+    parser.add_argument("--data", type=Path, required=True, help="folder of the .npz files")
+    parser.add_argument("--cache", type=Path, required=True, help="folder of exact rankings")
+    parser.add_argument("--only", nargs="+", choices=[data.name for data in DATA])
+    parser.add_argument("--draws", nargs="+", type=int, default=range(5), help="which, from 0")
+    parser.add_argument("--approx", nargs="*", default=["lowrank", "auto"])
+    parser.add_argument("--ask", nargs="+", type=int, default=[100], metavar="N")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results here too")
     options = parser.parse_args()
-    with Threads() as runtime:
-        results = [compare(path, options.tolerance, runtime) for path in options.files]
-    heads = ("data", "samples", "features", "rounds", "least", "mean", "estimate", "last 50")
-    cells = [
-        (
-            r["data"],
-            f"{r['samples']:,}",
-            f"{r['features']:,}",
-            str(r["rounds"]),
-            f"{r['least_agreement']:.4f}",
-            f"{r['mean_agreement']:.4f}",
-            f"{r['largest_estimate']:.4f}",
-            f"{r['last_shared']} of {N_LAST}",
-        )
-        for r in results
-    ]
-    print(table(heads, cells))
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1))
+    options.cache.mkdir(parents=True, exist_ok=True)
+    results = []
+    for data in DATA:
+        if options.only and data.name not in options.only:
+            continue
+        results += compare(data, options)
+        if options.json:
+            options.json.write_text(json.dumps(results, indent=1))
+    names = dict.fromkeys(result["data"] for result in results)
+    table = [row for n in names for row in rows([r for r in results if r["data"] == n], n)]
+    print(markdown(HEADS, [*table, *rows(results, ALL)]))
 
 
 if __name__ == "__main__":
