@@ -28,6 +28,7 @@ from dhsic import tables
 from dhsic._typing import Array, Float, Index
 from dhsic.accelerator import wanted_device
 from dhsic.engines.survival import lost_of
+from dhsic.engines.turns import turned_at
 from dhsic.errors import DataError, InputError
 from dhsic.memory import MemoryEstimate
 from dhsic.sources import AbstractSource
@@ -66,6 +67,7 @@ DESCRIPTIONS = {
     "round_order": "longest series that a feature took in low rank",
     "round_relative_error": "estimated error of scores in low rank, over their deviation",
     "round_cut_error": "estimated part of the features leaving that are wrong ones",
+    "round_turn": "by how much the form that scores features turned since the round before",
     "round_expected_lost": "of the features left after the round, those that are wrong ones",
     "round_advice": "engine for the first pass of the next round",
     "round_engine": "engines that scored the round, and how many features each",
@@ -265,10 +267,13 @@ def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
 
 
 def _consequences(order: Order, n_selected: int) -> dict[str, Any]:
-    """What low rank may have cost, of methods that remove features."""
+    """What low rank may have cost, and what the order hangs on, of methods that remove features."""
     if order.placed != "removed":
         return {}
-    return {"expected_lost": lost_of(order.history, n_selected)}
+    return {
+        "expected_lost": lost_of(order.history, n_selected),
+        "turn_rank": turned_at(order.history, n_selected),
+    }
 
 
 def left_out(attributes: Mapping[str, Any]) -> dict[str, int]:

@@ -228,6 +228,25 @@ def test_a_killed_selection_resumes_to_the_same_result(store, tmp_path):
     assert again.stdout == forced.stdout == result.stdout
 
 
+def test_what_low_rank_cost_and_a_turn_are_told(store, monkeypatch):
+    monkeypatch.setattr("dhsic.results.turned_at", lambda history, n: 1203 if n == 8 else 0)
+    args = ("select", store, *QUICK, "--approx", "lowrank")
+    said, costs = told(run(*args)), json.loads(run(*args, "--json").stdout)
+
+    lost = f"it cost {costs['expected_lost']:.2g} of the 8 features that an exact run selects"
+    assert 0 <= costs["expected_lost"] <= 0.08
+    assert f"by estimate, which is no bound, {lost}" in said
+    assert costs["turn_rank"] == 1203
+    assert "turned when 1,203 were left: which 8 are the best may hang on a few samples" in said
+
+
+def test_an_exact_run_costs_nothing(store):
+    result = run("select", store, *QUICK, "--approx", "exact", "--json")
+
+    assert json.loads(result.stdout)["expected_lost"] == 0
+    assert "low rank" not in told(result)
+
+
 def test_an_interruption_says_how_to_go_on(store, tmp_path, monkeypatch):
     def interrupted(self, state, *_):
         raise KeyboardInterrupt

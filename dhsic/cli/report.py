@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -144,13 +144,29 @@ def show(
         said += f", peak memory {human(costs['peak_bytes'])}"
         said += f" of {human(costs['promised_bytes'])} promised"
     click.echo(said, err=True)
-    if n := costs["rounds_in_low_rank"]:
-        told = "estimated part of the features removed that an exact round would have kept"
-        most = f"{costs['largest_cut_error']:.2%}"
-        click.echo(f"low rank in {counted(n, 'round')}; {told}: at most {most}", err=True)
+    for line in _doubts(result, costs):
+        click.echo(line, err=True)
     if out is not None:
         what = "table" if table_suffix(out) else "result"
         tell(f"{what} in {shown(out)}")
+
+
+def _doubts(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:
+    """What low rank may have cost, and what the order hangs on, a line each."""
+    n_selected = int(result.attrs["n_selected"])
+    if n := costs["rounds_in_low_rank"]:
+        told = f"low rank in {counted(n, 'round')}; by estimate"
+        if costs["expected_lost"] is None:  # of a method that adds features
+            most = f"{costs['largest_cut_error']:.2%}"
+            yield f"{told} at most {most} of the features that a round added are wrong ones"
+        else:
+            lost = f"{costs['expected_lost']:.2g} of the {n_selected:,} features"
+            yield f"{told}, which is no bound, it cost {lost} that an exact run selects"
+    if n := costs["turn_rank"]:
+        yield (
+            f"what scores features turned when {n:,} were left: which {n_selected:,} are the best "
+            "may hang on a few samples. --stability 20 tells."
+        )
 
 
 def costs_of(result: xr.Dataset, took: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,6 +183,8 @@ def costs_of(result: xr.Dataset, took: Mapping[str, Any]) -> dict[str, Any]:
         "promised_bytes": int(result.attrs["promised_bytes"]),
         "rounds_in_low_rank": sum(in_low_rank({"engine": e}) for e in of("engine")),
         "largest_cut_error": float(max(of("cut_error"), default=0.0)),
+        "expected_lost": result.attrs.get("expected_lost"),
+        "turn_rank": result.attrs.get("turn_rank"),
     }
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Float
+from dhsic._typing import Float, Index
 from dhsic.linalg.quadratic import add_products, subtract_products
 from dhsic.namespace import slices
 
@@ -120,6 +120,11 @@ class Statistic:
             G[rows, columns] = inner
             G[columns, rows] = inner.T
         return G
+
+    def rows(self, which: Index) -> Float:
+        """Some rows, (r, m), new."""
+        above = np.arange(self.n_samples) >= which[:, None]
+        return np.where(above, self.upper[which], self.upper[:, which].T)
 
     @staticmethod
     def of(G: Float) -> Statistic:

@@ -28,12 +28,14 @@ from dhsic.engines.refine import (
     tie_width,
 )
 from dhsic.engines.survival import Survival
+from dhsic.engines.turns import form_rows, turn
 from dhsic.errors import InputError
 from dhsic.kernels import check_overflow
 from dhsic.kernels.bandwidth import AbstractBandwidth, BandwidthStats, Grid
 from dhsic.kernels.base import AbstractKernel
 from dhsic.passes import Measure
 from dhsic.passes.candidates import AbstractCandidates, Singles
+from dhsic.passes.landmarks import turning_rows
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum, survivors_of
 from dhsic.sources.scaling import Scaling
@@ -100,6 +102,10 @@ class AbstractScorer(ABC):
     @abstractmethod
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
         """Choose what scores the next round first, where these are left; in words."""
+
+    @abstractmethod
+    def weighted_rows(self, sigma: float, rows: Index) -> Float | None:
+        """Rows of ``W o K`` of these samples, (r, m); None of a kernel that is known as a whole."""
 
 
 class ExactScorer(AbstractScorer):
@@ -190,6 +196,14 @@ class ExactScorer(AbstractScorer):
             return ""
         self._first = self._engines(sigma).advice(self._data.facts(left), gains, n)
         return self._first.name
+
+    def weighted_rows(self, sigma: float, rows: Index) -> Float | None:
+        kernel = self._choices.kernel
+        if kernel.scored_by == "matrix" or self._machine is not None:
+            return None
+        known = self.sum.statistic
+        norms = known.diagonal
+        return kernel.gram(known.rows(rows), norms[rows], norms, sigma) * self._W[rows]
 
     def _engines(self, sigma: float) -> AbstractEngines:
         """Engines of the round's question, which keeps what they made of it."""
@@ -315,6 +329,7 @@ class SourceDependence(AbstractRoundDependence):
     """`dhsic.algorithms.bahsic.Dependence` over a source.
 
     `scorer` is of the first round; `survival` follows what it loses, None where that is nothing.
+    Turns of the kernel are told on some of its rows, which `seed` draws.
     """
 
     def __init__(
@@ -324,10 +339,13 @@ class SourceDependence(AbstractRoundDependence):
         candidates: AbstractCandidates,
         scorer: AbstractScorer,
         survival: Survival | None = None,
+        seed: int = 0,
     ) -> None:
         super().__init__(choices, data, candidates)
         self.scorer = scorer
         self._survival = survival
+        self._rows = turning_rows(data.n_samples, seed)
+        self._form: Float | None = None  # rows of B in the last round
 
     def measure(self) -> Scaling:
         scaling = self.scorer.measure()
@@ -348,6 +366,8 @@ class SourceDependence(AbstractRoundDependence):
         self.scorer = self.scorer.resume(survivors, state.history)
         if self._survival is not None:
             self._survival.restore(arrays, state.survivors.size)
+        if state.round:
+            self._form = self._rows_of_form(float(state.history[-1]["sigma"]))
 
     def kept(self) -> Mapping[str, Array]:
         return {} if self._survival is None else self._survival.arrays()
@@ -368,8 +388,23 @@ class SourceDependence(AbstractRoundDependence):
             record["advice"] = self.scorer.advise(sigma, S[left], gains[left], n)
         if self._survival is not None:
             record["expected_lost"] = self._survival.follow(gains, first)
+        record |= self._turned(sigma)
         sizes = {"n_features": S.size, "n_removed": first.size}
         return Removal(S[first], -gains[first], sizes | self._took(sigma, hsic) | record)
+
+    def _turned(self, sigma: float) -> dict[str, float]:
+        """By how much the kernel turned since the last round, for its record."""
+        before, self._form = self._form, self._rows_of_form(sigma)
+        if self._form is None:
+            return {}
+        return {"turn": 0.0 if before is None else turn(self._form, before)}
+
+    def _rows_of_form(self, sigma: float) -> Float | None:
+        """Rows of B; None where it never turns, or is not known row by row."""
+        if self.choices.kernel.is_additive:
+            return None
+        A = self.scorer.weighted_rows(sigma, self._rows)
+        return None if A is None else form_rows(A, self._rows)
 
 
 def check_gains(kernel: AbstractKernel, sigma: float, hsic: float, gains: Float) -> None:

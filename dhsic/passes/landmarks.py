@@ -35,6 +35,8 @@ from dhsic.sources.views import checksums
 FIRST_LANDMARKS, FEWEST = 192, 64
 #: Check rows, at most and at least.
 MOST_CHECKS, FEWEST_CHECKS = 96, 32
+#: Rows by which turns of the kernel are told, at most and at least, and their entries.
+MOST_TURNS, FEWEST_TURNS, TURN_ENTRIES = 32, 8, 1 << 22
 #: Features whose products are worth a triangle that travels: it takes a twentieth of their time.
 WORTH_SQUARES = 16384
 #: Entries of the statistic, and of its check rows, that decide how many landmarks many samples get.
@@ -107,6 +109,12 @@ def check_number(m: int) -> int:
     return int(np.clip(CHECK_ENTRIES // m, FEWEST_CHECKS, MOST_CHECKS))
 
 
+def turning_rows(m: int, seed: int) -> Index:
+    """Samples whose rows of K tell its turns, ascending: check rows of any set of landmarks."""
+    n = min(check_number(m), int(np.clip(TURN_ENTRIES // m, FEWEST_TURNS, MOST_TURNS)))
+    return np.sort(np.random.default_rng([seed, m]).permutation(m)[:n])
+
+
 def most_number(m: int) -> int:
     """Landmarks that a run over m samples may come to, short of all samples."""
     return max(first_number(m), min(MOST_LANDMARKS, MOST_ENTRIES // m))
@@ -139,6 +147,10 @@ class LandmarkSum(AbstractFeatureSum):
     def check(self) -> Landmarks:
         """The sum against those that check them."""
         return self._part("check", self.chosen.check)
+
+    def at(self, rows: Index) -> Landmarks:
+        """The sum against some of its landmarks, samples of these numbers."""
+        return self._some(np.searchsorted(self.chosen.rows, rows))
 
     @property
     def norms(self) -> Float:

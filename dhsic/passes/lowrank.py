@@ -293,6 +293,10 @@ class AbstractLowRankScorer(AbstractScorer):
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
         return "low rank"
 
+    def weighted_rows(self, sigma: float, rows: Index) -> Float:
+        K = BaseRows(self._choices.kernel, sigma, self.sum.at(rows), None)
+        return K.part(np.arange(rows.size), slice(None)) * self._weights.rows(rows)
+
     def _score_for_good(self, features: Index) -> tuple[Float, dict[str, Any]]:
         """The linear kernel: A is W, exactly."""
         m, kernel = self._data.n_samples, self._choices.kernel

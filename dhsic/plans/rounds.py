@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Index
+from dhsic.algorithms import how_many
 from dhsic.algorithms.bahsic import Removal
 from dhsic.engines.certificate import EXACT, UNKNOWN, Certificate
 from dhsic.engines.final import FAMILIES
@@ -54,7 +55,8 @@ VARY = "all features vary; those that do not leave before the first round"
 SERIES = "a round takes 1.4 products a feature in float32 and 0.2 in float64, as seen on genotypes"
 JOINED = "a candidate takes 4 products in float32; fewer on genotypes, more on outliers"
 OPEN = (
-    "low rank meets its tolerance (the lower figure), or needs K of all samples, or more "
+    "low rank loses at most {lost:.2g} of the {n:,} features asked for, by estimate, with the "
+    "landmarks that it begins with (the lower figure), or needs K of all samples, or more "
     "landmarks, from the first round (the upper one)"
 )
 PACKED = "values of one byte take at most four consecutive integers, so survivors pack in two bits"
@@ -117,7 +119,8 @@ def work_of(run: SelectionRun, budget: int | None) -> Work | None:
         least = most = _gone_through(run, asked, budget)
         if asked.engines(run, asked.approx).is_low_rank and isinstance(asked, AbstractElimination):
             most = _gone_through(run, asked, budget, misses=True)
-            assumed.append(OPEN)
+            n = how_many(asked.n_features_to_select, run.n_candidates)
+            assumed.append(OPEN.format(lost=asked.tolerance * n, n=n))
         assumed += _supposed_of(run, asked)
         is_timed = FAMILIES[_kernel_of(asked).scored_by].has_series
         if isinstance(asked, FOHSIC):

@@ -385,7 +385,7 @@ class BAHSIC(AbstractElimination):
             )
         else:
             scorer = exact()
-        return SourceDependence(choices, data, candidates, scorer, survival)
+        return SourceDependence(choices, data, candidates, scorer, survival, self._seed)
 
     def _survival(self, run: SelectionRun, plan: EnginePlan) -> Survival | None:
         """What rounds in low rank lose; None where there are none that lose anything."""
