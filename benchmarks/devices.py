@@ -73,7 +73,7 @@ def prepared(X, y, orders, ranks):
     for order in orders:
         engine = Dense(order)
         state = engine.prepare(question)
-        flops = 2 * sum(panel.size for panel in state.A[0].panels)
+        flops = 2 * sum(part.size for _, _, part in state.A[0].columns())
         yield f"exact, order {order}", engine, state, flops * kernel.expansion(order, sigma).n_forms
     landmarks = landmark_statistic(wide, uniform_rows(m, min(N_LANDMARKS, m), seed=0))
     thin = factored_weights(label_matrix(y).factor())

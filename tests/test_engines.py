@@ -158,7 +158,7 @@ class TestLadder:
         return engines.then(facts, gains, np.zeros(d), np.arange(d), 30, 1.0)
 
     def test_few_features_converge_at_once(self, rng):
-        question, facts = self.question(rng, d=20)
+        question, facts = self.question(rng, d=8)
 
         assert isinstance(RemovalEngines(question, np.float32).first(facts, 30, None), Final)
 

@@ -16,6 +16,7 @@ from dhsic._typing import Array, Float, Index
 from dhsic.engines import AbstractEngine
 from dhsic.engines.question import FeatureStats, Question, RoundState
 from dhsic.kernels.base import AbstractKernel, Expansion
+from dhsic.linalg.quadratic import AnyQuadratic
 from dhsic.namespace import cast, host, namespace_of, slices, zeros
 
 #: Rounding of an m-term product, in units of its last place times the root of this many terms:
@@ -23,6 +24,8 @@ from dhsic.namespace import cast, host, namespace_of, slices, zeros
 PARTIAL_SUM = 512
 #: Samples that an inner product sums in the working dtype; BLAS keeps 32 partial sums or more.
 LONGEST_SUM = 8192
+#: Rows of a product at least, for its speed: terms of few features are stacked.
+TOGETHER = 384
 #: Standard deviations of the accumulated rounding that the error bound covers.
 DEVIATIONS = 8.0
 
@@ -75,14 +78,32 @@ class Dense(AbstractEngine):
 def by_terms(state: RoundState, expansion: Expansion, X: Array, dtype: Any) -> Float:
     """Gains by the terms of an expansion, (c,) float64."""
     X = cast(X, dtype)  # (c, m)
-    gains = zeros(X.shape[0], like=X)
+    c = X.shape[0]
+    gains, together = zeros(c, like=X), max(1, TOGETHER // max(1, c))
+    waiting: dict[int, list[tuple[float, Array]]] = {}  # by base
     with np.errstate(over="ignore", invalid="ignore"):  # outliers: their error is infinite
         for term, f in zip(expansion.terms, expansion.functions(X), strict=True):
             if term.linear:
                 gains += term.coefficient * _inner(f, cast(state.row_sums[term.base], dtype))
-            else:
-                gains += term.coefficient * state.A[term.base].forms(f)
+                continue
+            some = waiting.setdefault(term.base, [])
+            kept = f if together == 1 else namespace_of(f).asarray(f, copy=True)
+            some.append((term.coefficient, kept))
+            if len(some) == together:
+                gains += _summed(state.A[term.base], waiting.pop(term.base))
+        for base, some in waiting.items():
+            gains += _summed(state.A[base], some)
     return host(gains * state.scale)
+
+
+def _summed(A: AnyQuadratic, some: list[tuple[float, Array]]) -> Array:
+    """``sum coefficient f' A f`` of functions (c, m) by one product, (c,) float64."""
+    coefficients, functions = zip(*some, strict=True)
+    xp = namespace_of(functions[0])
+    stacked = xp.concat(functions) if len(some) > 1 else functions[0]
+    forms = xp.reshape(A.forms(stacked), (len(some), -1))
+    total: Array = sum(coefficient * forms[k, :] for k, coefficient in enumerate(coefficients))
+    return total
 
 
 def rounding_of(m: int, dtype: Any) -> float:

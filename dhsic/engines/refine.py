@@ -70,7 +70,7 @@ def largest(gains: Float, n: int, tie: float) -> Index:
 
 
 #: Up to so many features left a round is a matter of milliseconds: converge at once.
-MOST_AT_ONCE = 64
+MOST_AT_ONCE = 8
 #: Neglected part that the first engine of a run may have, over the spread of gains by chance.
 FIRST_NEGLECTED = 0.02
 #: Highest orders worth a pass of their own, by precision.

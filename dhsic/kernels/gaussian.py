@@ -8,6 +8,15 @@ feature j in two samples, which falls into symmetric products, ``e(x) = exp(sigm
 The term q = 0 holds the kernel itself, ``1 + (e(x) - 1) + (e(y) - 1) + (e(x) - 1) (e(y) - 1)``; of
 what is left of it, only the last summand needs a product, and it is of the size of the term q = 2.
 The expansion of order P has the terms q <= P, that summand from P = 2 on.
+
+Orders 2 and 3 need one product for both of these. With ``u = sigma x^2`` and ``v = sigma y^2``
+they are, up to third order in u and v, ``3 u v g(u) g(v)`` with ``g(u) = 1 + 5/6 u + 7/18 u^2``,
+and what that leaves out,
+
+    ``(e^u - 1) (e^v - 1) + 2 u v e^(u + v) - 3 u v g(u) g(v) = u^2 v^2 / 6 + ...``,
+
+is a power series with positive coefficients, so it is largest where both are, at
+``U = sigma max|x|^2``: there it is at most ``U^4 (1/6 + U e^(2 U))``, term by term.
 """
 
 from __future__ import annotations
@@ -33,19 +42,28 @@ def squared_distances(inner: Float, rows: Float, columns: Float) -> Float:
     return into(D, namespace_of(D).maximum, D, 0.0)
 
 
-#: From this order on ``(e - 1)' A (e - 1)`` takes part.
-SECOND = 2
+#: From this order on even powers take part; up to that one a single product holds them.
+SECOND, TOGETHER = 2, 3
+#: Coefficients of g.
+G = 1.0, 5 / 6, 7 / 18
 
 
 @lru_cache(maxsize=256)
 def _terms(order: int, sigma: float) -> tuple[Term, ...]:
     terms = [Term(0, 2.0, linear=True)]
-    terms += [Term(0, 1.0)] * (order >= SECOND)
+    if order >= SECOND:
+        terms.append(Term(0, 3.0 if order <= TOGETHER else 1.0))
     coefficient = 1.0
     for q in range(1, order + 1):
         coefficient *= -2 * float(sigma) / q  # cached for a sigma of NumPy too
-        terms.append(Term(0, coefficient))
+        if not _is_together(q, order):
+            terms.append(Term(0, coefficient))
     return tuple(terms)
+
+
+def _is_together(q: int, order: int) -> bool:
+    """Whether the term q takes part in the product of the even powers."""
+    return q == SECOND and order <= TOGETHER
 
 
 @dataclass(frozen=True)
@@ -125,36 +143,48 @@ class Gaussian(AbstractKernel):
 
 
 def _functions(X: Array, order: int, sigma: float) -> Iterator[Array]:
-    """``e - 1`` against 1, from order 2 on against itself, then ``e x^q`` for q = 1..P."""
-    f = sigma * X
-    f *= X
-    f = into(f, namespace_of(f).expm1, f)
+    """``e - 1`` against 1, even powers, then ``e x^q`` for the other q <= P."""
+    u = sigma * X
+    u *= X
+    f = namespace_of(u).expm1(u)
     yield f
-    if order >= SECOND:
+    if order > TOGETHER:
         yield f
+    elif order >= SECOND:
+        g = u * G[2]
+        g += G[1]
+        g *= u
+        g += G[0]
+        g *= u
+        yield g
     f += 1
-    for _ in range(order):
+    for q in range(1, order + 1):
         f *= X
-        yield f
+        if not _is_together(q, order):
+            yield f
 
 
 def _magnitudes(order: int, sigma: float, max_abs: Float, fourth_moment: Float) -> list[Float]:
     """Sizes by ``e <= exp(sigma max_abs^2)`` and ``e - 1 <= sigma x^2 e``."""
     with np.errstate(over="ignore"):
-        growth = np.exp(sigma * max_abs * max_abs)
+        U = sigma * max_abs * max_abs
+        growth = np.exp(U)
         spread = np.sqrt(fourth_moment)  # mean of x^2 is at most this
         sizes = [2 * sigma * spread * growth]
         if order >= SECOND:
-            sizes.append((sigma * growth) ** 2 * fourth_moment)
+            together = 3 * (G[0] + U * (G[1] + U * G[2])) ** 2
+            largest = together if order <= TOGETHER else growth**2
+            sizes.append(largest * sigma**2 * fourth_moment)
         sizes.append(2 * sigma * spread * growth**2)
         for q in range(2, order + 1):
-            first = (2 * sigma) ** q / factorial(q)
-            sizes.append(first * fourth_moment * max_abs ** (2 * q - 4) * growth**2)
+            if not _is_together(q, order):
+                first = (2 * sigma) ** q / factorial(q)
+                sizes.append(first * fourth_moment * max_abs ** (2 * q - 4) * growth**2)
     return sizes
 
 
 def _remainder(order: int, sigma: float, max_abs: Float, fourth_moment: Float) -> Float:
-    """Bound on ``sum_{q > P} (2 sigma)^q / q! ||e x^q||^2 / m``, and on the summand of q = 0.
+    """Bound on ``sum_{q > P} (2 sigma)^q / q! ||e x^q||^2 / m``, and on what even terms lack.
 
     ``e^2 <= exp(2 sigma max_abs^2)``, and the sum is at most its first term times as much again.
     """
@@ -165,4 +195,8 @@ def _remainder(order: int, sigma: float, max_abs: Float, fourth_moment: Float) -
         bound = first * fourth_moment * max_abs ** (2 * q - 4) * growth**2
         if order < SECOND:
             bound = bound + sigma**2 * fourth_moment * growth
+        elif order <= TOGETHER:
+            U = sigma * max_abs * max_abs
+            left = sigma**4 * fourth_moment * max_abs**4 * (1 / 6 + U * np.exp(2 * U))
+            bound = bound + left
     return np.asarray(bound)

@@ -1,16 +1,17 @@
 """Quadratic forms ``x' A x`` of a symmetric matrix: one triangle of it, half of a product.
 
-With A in panels of columns, ``x' A x = sum_panels x_p' (T x)_p``, where T is A on and next to the
-diagonal, twice A below and nothing above. A panel of ``T x`` is used up while it is in the cache.
+With T equal to A on the diagonal, twice A below and nothing above, ``x' A x = x' T x``. It comes in
+panels of columns, so wide that mostly one call of BLAS, ``X T`` of a triangle, is all there is to
+do: many short ones pack X anew each time, and threads take turns between them.
 
 A matrix of low rank has a diagonal of its own (`dhsic.linalg.symmetric`). What the product of its
 directions says of the diagonal is taken away and the true diagonal put in its place:
 ``x' A x = sum_k theta_k (y_k' x)^2 + sum_i (a_i - own_i) x_i^2``, 2 m R flops instead of m^2.
 
-Symmetric updates in place, ``upper += alpha Z' Z``, are here too, by BLAS without the GIL: the
-wrappers of `scipy.linalg.blas` hold the GIL while BLAS runs, so that two threads with a statistic
-each take turns. The same routines are called through the table that `scipy.linalg.cython_blas`
-exports for such use; ctypes lets go of the GIL.
+Symmetric updates in place, ``upper += alpha Z' Z``, are here too. All of this is by BLAS without
+the GIL: the wrappers of `scipy.linalg.blas` hold the GIL while BLAS runs, so that two threads with
+a statistic each take turns. The same routines are called through the table that
+`scipy.linalg.cython_blas` exports for such use; ctypes lets go of the GIL.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 from scipy.linalg import cython_blas
 
 from dhsic._typing import Array, Float
-from dhsic.namespace import Movable, cast, namespace_of, zeros
+from dhsic.namespace import Movable, cast, namespace_of, slices, zeros
 
 
 def _routine(name: str, n_arguments: int) -> Any:
@@ -40,11 +41,12 @@ def _routine(name: str, n_arguments: int) -> Any:
 
 
 _SYRK = {np.dtype(np.float64): _routine("dsyrk", 10), np.dtype(np.float32): _routine("ssyrk", 10)}
+_TRMM = {np.dtype(np.float64): _routine("dtrmm", 11), np.dtype(np.float32): _routine("strmm", 11)}
 _ONES = {np.dtype(np.float64): ctypes.c_double(1.0), np.dtype(np.float32): ctypes.c_float(1.0)}
 _DGEMM = _routine("dgemm", 13)
 _ONE = ctypes.c_double(1.0)
 _MINUS_ONE = ctypes.c_double(-1.0)
-_UPPER, _PLAIN, _TRANSPOSED = (ctypes.c_char(letter) for letter in (b"U", b"N", b"T"))
+_UPPER, _PLAIN, _TRANSPOSED, _LEFT = (ctypes.c_char(letter) for letter in (b"U", b"N", b"T", b"L"))
 
 
 def add_products(upper: Array, Z: Array) -> None:
@@ -77,6 +79,29 @@ def subtract_products(upper: Float, Z: Float, columns: slice) -> None:
     )
 
 
+def times_lower(X: Array, lower: Array) -> None:
+    """Put ``X T`` in the place of X (c, n), T the lower triangle of `lower` (n or more, n).
+
+    Both are in C order and of the same dtype, float64 or float32. BLAS reads them by columns, so it
+    is asked for ``T' X'`` of an upper triangle.
+    """
+    n = X.shape[1]
+    right = lower.shape[0] >= n == lower.shape[1] and lower.flags.c_contiguous
+    if not (right and X.flags.c_contiguous and X.dtype == lower.dtype and X.dtype in _TRMM):
+        raise ValueError(
+            f"X {X.shape} {X.dtype} and lower {lower.shape} {lower.dtype}: pass (c, n) and at "
+            "least (n, n), both in C order, both float64 or both float32."
+        )
+    rows, columns = ctypes.c_int(n), ctypes.c_int(len(X))
+    _TRMM[X.dtype](
+        *_at(_LEFT, _UPPER, _PLAIN, _PLAIN, rows, columns, _ONES[X.dtype]),
+        lower.ctypes.data,
+        *_at(rows),
+        X.ctypes.data,
+        *_at(rows),
+    )
+
+
 def _at(*values: Any) -> list[Any]:
     return [ctypes.byref(value) for value in values]
 
@@ -92,14 +117,19 @@ def _check(upper: Array, Z: Array) -> None:
         )
 
 
-#: Columns of a panel: products of this width run at nearly full speed, little of the upper
-#: triangle comes along, and so few products are summed in the working dtype.
-PANEL = 128
+#: Columns of a panel, in which half of the matrix is kept; and of a part of one, that stays in the
+#: cache or, on a device, leaves little of the upper triangle to be multiplied.
+PANEL, NARROW = 2048, 128
 
 
 def form_flops(m: int) -> float:
     """Flops of a quadratic form x' A x, with one triangle of A."""
-    return float(m * (m + PANEL))
+    return float(m * (m + 1))
+
+
+def form_entries(m: int) -> int:
+    """Numbers that are kept of A."""
+    return sum((m - part.start) * (part.stop - part.start) for part in slices(m, PANEL))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,28 +144,23 @@ class Quadratic(Movable):
     @staticmethod
     def of(A: Float, scale: float, dtype: Any) -> Quadratic:
         """``A / scale``, cast to the dtype."""
-        panels = []
-        for a in range(0, len(A), PANEL):
-            part = A[a:, a : a + PANEL]
-            panel = np.empty(part.shape, dtype=dtype)
-            np.multiply(part, 2 / scale, out=panel, casting="same_kind")
-            panel[: part.shape[1]] *= 0.5
-            panels.append(panel)
-        return Quadratic(tuple(panels))
+        parts = slices(len(A), PANEL)
+        return Quadratic(tuple(_panel(A[p.start :, p], scale, dtype) for p in parts))
 
     def columns(self) -> Iterator[tuple[int, int, Array]]:
-        """First column of each panel, the one after its last, and the panel."""
-        a = 0
+        """First column of each part of T, the one after its last, and T there from the first on."""
+        start = 0
         for panel in self.panels:
-            yield a, (b := a + panel.shape[1]), panel
-            a = b
+            for part in slices(panel.shape[1], NARROW):
+                yield start + part.start, start + part.stop, panel[part.start :, part]
+            start += panel.shape[1]
 
     def forms(self, X: Array) -> Float:
         """``x' A x`` of every row of X (c, m), float64 (c,)."""
         xp = namespace_of(X)
         out = zeros(X.shape[0], like=X)
-        for a, b, panel in self.columns():
-            out += xp.vecdot(X[:, a:b], X[:, a:] @ panel)
+        for a, b, product in self._products(X):
+            out += xp.vecdot(X[:, a:b], product)
         return out
 
     def pairs(self, X: Array) -> Float:
@@ -146,12 +171,37 @@ class Quadratic(Movable):
         xp = namespace_of(X)
         n, c, m = X.shape
         out = zeros((n, n, c), like=X)
-        for a, b, panel in self.columns():
-            product = xp.reshape(X[..., a:], (n * c, m - a)) @ panel
-            product = xp.reshape(product, (1, n, c, b - a))
-            out += xp.vecdot(X[:, None, :, a:b], product)
+        for a, b, product in self._products(xp.reshape(X, (n * c, m))):
+            out += xp.vecdot(X[:, None, :, a:b], xp.reshape(product, (1, n, c, b - a)))
         pairs: Float = (out + xp.permute_dims(out, (1, 0, 2))) / 2
         return pairs
+
+    def _products(self, X: Array) -> Iterator[tuple[int, int, Array]]:
+        """``X T`` (c, m), some of its columns a..b at a time."""
+        here, a = namespace_of(X) is np, 0
+        for panel in self.panels if here else ():
+            b = a + panel.shape[1]
+            product = np.array(X[:, a:b], order="C")
+            times_lower(product, panel)
+            if b < X.shape[1]:
+                product += X[:, b:] @ panel[b - a :]
+            yield a, b, product
+            a = b
+        for a, b, part in () if here else self.columns():
+            yield a, b, X[:, a:] @ part
+
+
+def _panel(A: Float, scale: float, dtype: Any) -> Array:
+    """T for these columns of ``A / scale``, whose first row is on the diagonal."""
+    n, width = A.shape
+    panel = np.zeros((n, width), dtype=dtype)
+    for part in slices(n, NARROW):
+        left = slice(0, min(part.stop, width))
+        np.multiply(A[part, left], 2 / scale, out=panel[part, left], casting="same_kind")
+    for part in slices(width, NARROW):
+        corner = panel[part, part]
+        corner *= np.tri(len(corner)) - np.eye(len(corner)) / 2
+    return panel
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from dhsic.engines.lowrank import LowRank
 from dhsic.engines.question import FeatureStats, RoundState
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import AbstractSums, zero_upper
-from dhsic.linalg.quadratic import PANEL, LowRankQuadratic, form_flops
+from dhsic.linalg.quadratic import LowRankQuadratic, form_entries, form_flops
 from dhsic.runtime.base import Job
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import (
@@ -302,7 +302,7 @@ def scoring_cost(
         float32=flops if itemsize == 4 else 0.0,
         float64=flops if itemsize == 8 else 0.0,
         values=m,
-        state=(kernel.exact_order or 1) * itemsize * (m * (m + PANEL) // 2 + m),
+        state=(kernel.exact_order or 1) * itemsize * (form_entries(m) + m),
         tile=max(exact_tile(m, family.tiles or TILES), 8 * family.squares * m * m),
     )
 

@@ -21,7 +21,6 @@ from dhsic.engines import AbstractEngine
 from dhsic.engines.certificate import EXACT, Certificate
 from dhsic.engines.final import DIRECT_COST, FAMILIES
 from dhsic.engines.question import FeatureStats, Question, RoundState
-from dhsic.engines.refine import MOST_AT_ONCE
 from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import AbstractSums
@@ -44,6 +43,8 @@ from dhsic.sources import AbstractSource, Block, even_blocks, group_chunks, regu
 
 #: Part of the features that an exact expansion in float32 leaves to one in float64.
 LEFT = 0.05
+#: Up to so many features left a round takes about what it does where they are scored once.
+FEW = 64
 #: Products of a feature where it is settled at once, and of a candidate for joining: with few
 #: features chosen sigma is large and the series long.
 AT_ONCE, JOINING = 3, 4
@@ -397,7 +398,7 @@ class Supposed:
             return (SupposedEngine(int(DIRECT_COST)),)
         if self.joining and not kernel.is_additive:
             return (SupposedEngine(JOINING),)
-        if n <= MOST_AT_ONCE or np.dtype(self.dtype) == np.float64:
+        if n <= FEW or np.dtype(self.dtype) == np.float64:
             return (SupposedEngine(exact or AT_ONCE, "float64"),)
         if exact is not None:
             return SupposedEngine(exact, "float32", LEFT), SupposedEngine(exact, "float64")
