@@ -27,7 +27,7 @@ from zarr.storage import MemoryStore
 from dhsic import tables
 from dhsic._typing import Array, Float, Index
 from dhsic.accelerator import wanted_device
-from dhsic.engines.survival import lost_of
+from dhsic.engines.survival import lost_of, most_lost
 from dhsic.engines.turns import turned_at
 from dhsic.errors import DataError, InputError
 from dhsic.memory import MemoryEstimate
@@ -270,8 +270,10 @@ def _consequences(order: Order, n_selected: int) -> dict[str, Any]:
     """What low rank may have cost, and what the order hangs on, of methods that remove features."""
     if order.placed != "removed":
         return {}
+    lost = lost_of(order.history, n_selected)
     return {
-        "expected_lost": lost_of(order.history, n_selected),
+        "expected_lost": lost,
+        "most_lost": most_lost(lost),
         "turn_rank": turned_at(order.history, n_selected),
     }
 

@@ -161,7 +161,10 @@ def _doubts(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:
             yield f"{told} at most {most} of the features that a round added are wrong ones"
         else:
             lost = f"{costs['expected_lost']:.2g} of the {n_selected:,} features"
-            yield f"{told}, which is no bound, it cost {lost} that an exact run selects"
+            yield (
+                f"{told} it cost {lost} that an exact run selects, and nine times of ten no more "
+                f"than {costs['most_lost']:,}"
+            )
     if n := costs["turn_rank"]:
         yield (
             f"what scores features turned when {n:,} were left: which {n_selected:,} are the best "
@@ -184,6 +187,7 @@ def costs_of(result: xr.Dataset, took: Mapping[str, Any]) -> dict[str, Any]:
         "rounds_in_low_rank": sum(in_low_rank({"engine": e}) for e in of("engine")),
         "largest_cut_error": float(max(of("cut_error"), default=0.0)),
         "expected_lost": result.attrs.get("expected_lost"),
+        "most_lost": result.attrs.get("most_lost"),
         "turn_rank": result.attrs.get("turn_rank"),
     }
 

@@ -25,6 +25,11 @@ and begins with a prior that is cautious: in any round a tenth of the features f
 earlier. There v says which *part* of the features left are wrong ones. From there on the part is
 supposed to stay, although features change: every set makes its own kernel, which prefers it.
 
+That is an expectation. Features leave by mistake one by one, so how many are lost is a Poisson
+variable, about; and on real data (`docs/certificate.md`) up to half as many again as expected were
+lost on average, since errors are shared by features that are alike. So `most_lost` is what a
+Poisson variable of so much larger a mean exceeds once in ten runs.
+
 None of this is a bound. The features lost also bend the kernel that the others are scored by, which
 is counted nowhere but in the last supposition; and errors that are no chance, such as of a group of
 features that low rank sees none of, may come to more than the certificate of a round can tell.
@@ -36,6 +41,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import pdtr
 
 from dhsic._typing import Array, Float, Index
 from dhsic.engines.certificate import BINS, Certificate, standing
@@ -47,6 +53,9 @@ FORGOTTEN = 0.1
 #: Part of what is left of the tolerance that a round may take, unless few rounds are to come; and
 #: the least part of all of it: once it is spent, being strict mends nothing.
 SHARE, LEAST = 0.25, 0.02
+#: How many times as many as expected are lost, on average, on data that are unkind; and how often
+#: no more are than `most_lost` says.
+UNKIND, SURE = 1.5, 0.9
 #: Arrays that a resumed run needs.
 BINS_KEPT, NUMBERS_KEPT = "standing", "survival"
 
@@ -203,3 +212,14 @@ def lost_of(history: Sequence[Mapping[str, Any]], n: int) -> float:
         sizes.append(int(history[0]["n_features"]))
         lost.append(0.0)
     return float(np.interp(n, sizes, lost))
+
+
+def most_lost(lost: float) -> int:
+    """No more features than this are lost, nine times of ten, where so many are expected to be.
+
+    >>> [most_lost(lost) for lost in (0.0, 0.05, 0.3, 1.0, 5.0)]
+    [0, 0, 1, 3, 11]
+    """
+    mean = UNKIND * lost
+    numbers = np.arange(2 * int(mean) + 10)
+    return int(np.argmax(pdtr(numbers, mean) >= SURE))
