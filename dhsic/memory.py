@@ -152,7 +152,9 @@ def square_bytes(m: int, n_bases: int) -> int:
     return int(8 * m * m * (SQUARES + SQUARES_PER_BASE * n_bases))
 
 
-def task_bytes(n_threads: int, block: int, tile: int, result: int = 0) -> dict[str, int]:
+def task_bytes(
+    n_threads: int, block: int, tile: int, result: int = 0, n_results: int = 1
+) -> dict[str, int]:
     """`tasks` and `blocks` of an estimate.
 
     Parameters
@@ -161,9 +163,12 @@ def task_bytes(n_threads: int, block: int, tile: int, result: int = 0) -> dict[s
         Bytes of a block, which a task holds `COPIES` times.
     tile, result : int
         Bytes that it holds besides, and of what it returns.
+    n_results : int
+        Results that are added up along a tree, which keeps one of each level.
     """
     blocks = n_threads * COPIES * block
-    return {"tasks": blocks + n_threads * tile + (n_threads + 2) * result, "blocks": blocks}
+    results = n_threads + 2 + n_results.bit_length()
+    return {"tasks": blocks + n_threads * tile + results * result, "blocks": blocks}
 
 
 def fitted(

@@ -7,15 +7,17 @@ the end of the map. Nothing is asserted of seconds, but every wait is bounded.
 from __future__ import annotations
 
 import itertools
+import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from faults.network import disk, link, resize
 from faults.processes import Processes, await_worker, until
 from faults.selecting import ENDS, Selection, write_problem
-from faults.tasks import MIB, greedy_columns, slow_gram
+from faults.tasks import MIB, add_slowly, greedy_columns, slow_gram
 from numpy.testing import assert_array_equal
 from suites.runtime import Ramp
 
@@ -59,6 +61,35 @@ def test_a_killed_worker_changes_nothing(tmp_path):
             tell("a worker killed", time.monotonic() - began)
             got += results
     assert_array_equal(sum(got), expected)
+
+
+@pytest.mark.slow
+@MANY
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+@pytest.mark.parametrize("after", ["-slow-gram-", "-sum-"], ids=["share", "sum"])
+def test_a_worker_lost_in_the_middle_of_a_sum(tmp_path, fault, after):
+    source, state = Ramp(), np.random.default_rng(0).normal(size=(40, 900)).astype("float32")
+    jobs = [Job((block,)) for block in source.blocks(15)]
+    with Threads(1) as reference:
+        expected = reference.added(slow_gram, source, jobs, state, add_slowly)
+    with Processes(tmp_path) as cluster, ThreadPoolExecutor() as waiting:
+        cluster.scheduler()
+        workers = {worker.pid: worker for worker in cluster.add_workers(5)}
+        with DaskRuntime(scheduler=cluster.address) as runtime:
+            pids = runtime.client.run(os.getpid)
+            asked = waiting.submit(runtime.added, slow_gram, source, jobs, state, add_slowly)
+            found: list[str] = []
+
+            def run() -> bool:
+                running = runtime.client.processing()
+                found[:] = [w for w, tasks in running.items() if any(after in key for key in tasks)]
+                return bool(found)
+
+            until(run, 60, f"tasks like {after}")
+            workers[pids[found[0]]].send(fault)
+            began = time.monotonic()
+            assert_array_equal(asked.result(120), expected)
+            tell(f"a worker lost in the middle of a sum ({after})", time.monotonic() - began)
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ def test_a_statistic_is_that_of_the_standardised_data(rng, monkeypatch, data, cu
     block = source.blocks(D)[0]
 
     every = Job((block,), (Columns(np.arange(D)),))
-    scaling, (inner, norms), are_codes = run(source, every, (MeasureLandmarks(ROWS), None))
+    (scaling,), (inner, norms), are_codes = run(source, every, (MeasureLandmarks(ROWS), None))
     assert are_codes == (data is genotypes)
     assert_allclose(inner, Z[ROWS] @ Z.T, atol=2e-4)
     assert_allclose(norms, (Z**2).sum(axis=1), atol=2e-4)

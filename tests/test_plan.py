@@ -108,8 +108,8 @@ def test_passes_that_sizes_decide_on_are_those_of_the_run(store, data, options, 
     """
     seen = {Reader: {}, CountingReader: {}}
 
-    def noted(kind):
-        do = kind.results
+    def noted(kind, name):
+        do = getattr(kind, name)
 
         def noting(self, a_pass, jobs, **how):
             if isinstance(a_pass, BY_SIZES):
@@ -118,10 +118,11 @@ def test_passes_that_sizes_decide_on_are_those_of_the_run(store, data, options, 
                 passes.append((type(a_pass).__name__, n, len(jobs)))
             return do(self, a_pass, jobs, **how)
 
-        monkeypatch.setattr(kind, "results", noting)
+        monkeypatch.setattr(kind, name, noting)
 
-    noted(Reader)
-    noted(CountingReader)
+    noted(Reader, "results")
+    noted(Reader, "summed")
+    noted(CountingReader, "results")
     y = None if options.get("label_kernel") == "self" else data[1]
     asked(store, y, **options)
     (real,) = seen[Reader].values()

@@ -6,9 +6,18 @@ import threading
 import time
 
 import pytest
-from suites.runtime import InProcessRuntimeSuite, Ramp, blas_threads, numbered, out_of_order
+from suites.runtime import (
+    GAUGE,
+    InProcessRuntimeSuite,
+    Ramp,
+    blas_threads,
+    count,
+    fail,
+    numbered,
+    out_of_order,
+)
 
-from dhsic.errors import ClusterError, InputError
+from dhsic.errors import ClusterError, DataError, InputError
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.threads import Threads, usable_cores
 
@@ -18,6 +27,30 @@ class TestThreads(InProcessRuntimeSuite):
     def runtime(self, request):
         with Threads(request.param) as runtime:
             yield runtime
+
+    def test_work_in_flight_is_bounded(self, runtime):
+        GAUGE.reset()
+        for taken, _ in enumerate(runtime.map(count, Ramp(), numbered(60), None)):
+            if taken % 7 == 0:
+                time.sleep(0.02)  # a slow consumer
+            assert GAUGE.begun - taken <= runtime.window
+        assert GAUGE.begun == 60
+
+    def test_closed_early_begins_nothing_more(self, runtime):
+        GAUGE.reset()
+        results = runtime.map(count, Ramp(), numbered(200), None)
+        next(results)
+        results.close()
+        time.sleep(0.5)  # all 200 would have ended by now
+        assert GAUGE.running == 0
+        assert GAUGE.begun <= runtime.window + 1
+        assert list(runtime.map(out_of_order, Ramp(), numbered(4), None)) == [0, 1, 2, 3]
+
+    def test_results_before_an_error_come(self, runtime):
+        results = runtime.map(fail, Ramp(), numbered(12), None)
+        assert [next(results) for _ in range(3)] == [0, 1, 2]
+        with pytest.raises(DataError, match="Chunk 3"):
+            next(results)
 
 
 def test_threads_live_between_maps_and_end_with_close():

@@ -3,7 +3,7 @@
 A pass is the only thing that ever runs over features. It is frozen and picklable, carries what it
 needs besides the data (an engine and its state, landmarks, a criterion), and says what a job
 gives, `AbstractPass.over`; how blocks are read is said once, in `run`, which is what travels to
-workers. `dhsic.passes.reader` runs it: results are put side by side, or added in the order of jobs.
+workers. `dhsic.passes.reader` runs it: results are put side by side, or added along a tree of jobs.
 """
 
 from __future__ import annotations
@@ -174,15 +174,16 @@ class AbstractSizedPass(AbstractPass):
 
 
 class AbstractSum(AbstractSizedPass):
-    """A pass whose results are added up."""
+    """A pass whose results are added up, two at a time (`dhsic.runtime.tree`)."""
 
     @abstractmethod
-    def zero(self, m: int) -> Any:
-        """Sum of no results."""
+    def add(self, left: Any, right: Any) -> Any:
+        """Sum of two results; the left one may be overwritten."""
 
-    @abstractmethod
-    def add(self, total: Any, part: Any) -> None:
-        """Add a result, in place."""
+    def whole(self, total: Any, m: int) -> Any:
+        """The sum of all as it is used."""
+        del m
+        return total
 
 
 def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | None]) -> Any:
@@ -207,13 +208,13 @@ def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | Non
 
 
 @dataclass(frozen=True, slots=True)
-class Measure(AbstractSizedPass):
-    """Scaling of the features and, with `sums`, the upper triangle of their statistic."""
+class Measure(AbstractSum):
+    """Scaling of the features, in parts, and with `sums` the upper triangle of their statistic."""
 
     standardize: bool = True
     sums: AbstractSums | None = None
 
-    def over(self, blocks: Iterator[Tile], m: int) -> tuple[Scaling, Float | None]:
+    def over(self, blocks: Iterator[Tile], m: int) -> tuple[list[Scaling], Float | None]:
         upper = None if self.sums is None else zero_upper(m)
         parts = []
         for tile in cut(blocks, TILE):
@@ -221,7 +222,13 @@ class Measure(AbstractSizedPass):
             parts.append(scaling)
             if self.sums is not None and upper is not None:
                 self.sums.add(upper, Z)
-        return Scaling.join(parts), upper
+        return [Scaling.join(parts)], upper
+
+    def add(self, left: Any, right: Any) -> tuple[list[Scaling], Float | None]:
+        (parts, upper), (others, part) = left, right
+        if part is not None:
+            upper += part
+        return parts + others, upper
 
     def cost(self, m: int) -> Cost:
         return Cost(values=m, tile=exact_tile(m)) if self.sums is None else square_cost(m)
@@ -255,11 +262,9 @@ class Sum(AbstractSum):
             self.sums.add(upper, tile.values(np.float64))
         return upper
 
-    def zero(self, m: int) -> Float:
-        return zero_upper(m)
-
-    def add(self, total: Float, part: Float) -> None:
-        total += part
+    def add(self, left: Float, right: Float) -> Float:
+        left += right
+        return left
 
     def cost(self, m: int) -> Cost:
         return square_cost(m)

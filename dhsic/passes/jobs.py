@@ -18,10 +18,11 @@ BLOCK_BYTES = 8 << 20
 #: else 4 where each has 32; always an even number, for threads come in even numbers too.
 MANY_BLOCKS, WIDE = 64, 128
 SOME_BLOCKS, NARROW = 4, 32
-#: Tasks of a statistic, each of which returns an m x m matrix: so many where each has this many
-#: features.
+#: Jobs of a statistic, each of which gives a matrix that is added: so many where each has this many
+#: features. More than `MANY_PARTIALS` have twice as many each; of `MOST_PARTIALS`, a tree keeps 8.
 FEW_PARTIALS, WORTH_FEW = 4, 256
 MANY_PARTIALS, WORTH_MANY = 32, 2048
+MOST_PARTIALS = 256
 #: Jobs of a pass for each thread of a cluster, where results are put one after the other.
 JOBS_PER_THREAD = 4
 #: Tasks that write scratch, at most, and stored blocks that each reads at least: two tasks read the
@@ -91,12 +92,17 @@ def merged(jobs: Sequence[Job], n: int) -> list[Job]:
 def grouped(jobs: Sequence[Job], worth_many: int = WORTH_MANY) -> list[Job]:
     """The same jobs in a few, consecutive ones together, for results that are large.
 
-    More than `FEW_PARTIALS` are made where each has `worth_many` features: results travel.
+    More than `FEW_PARTIALS` are made where each has `worth_many` features: results are added.
     """
     n_features = sum(columns.local.size for job in jobs for columns in job.payload)
-    few = min(FEW_PARTIALS, n_features // WORTH_FEW)
-    n = max(few, min(MANY_PARTIALS, n_features // worth_many)) // 2 * 2
-    return merged(jobs, max(1, n))
+    return merged(jobs, n_partials(n_features, worth_many))
+
+
+def n_partials(n_features: int, worth_many: int = WORTH_MANY) -> int:
+    """Jobs of a sum over so many features, at most."""
+    few, many = min(FEW_PARTIALS, n_features // WORTH_FEW), n_features // worth_many
+    more = min(MOST_PARTIALS, many // 2)
+    return max(max(few, min(MANY_PARTIALS, many), more) // 2 * 2, 1)
 
 
 def writing_jobs(

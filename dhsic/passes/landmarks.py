@@ -24,7 +24,7 @@ from dhsic.linalg.quadratic import add_products
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import Landmarks, LandmarkStats
 from dhsic.lowrank.factorizers import Cholesky
-from dhsic.passes import AbstractSizedPass, AbstractSum, Cost, Tile, Values, cut, tile_height
+from dhsic.passes import AbstractSum, Cost, Tile, Values, cut, tile_height
 from dhsic.passes.jobs import WORTH_MANY, grouped
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.sums import AbstractFeatureSum
@@ -277,13 +277,13 @@ class LandmarkSum(AbstractFeatureSum):
 
 
 @dataclass(frozen=True, slots=True)
-class MeasureLandmarks(AbstractSizedPass):
-    """Scaling of the features, their statistic against landmarks; whether all are genotypes."""
+class MeasureLandmarks(AbstractSum):
+    """Scaling of features, in parts; their statistic against landmarks; whether all are codes."""
 
     landmarks: Index
     standardize: bool = True
 
-    def over(self, blocks: Iterator[Tile], m: int) -> tuple[Scaling, Sums, bool]:
+    def over(self, blocks: Iterator[Tile], m: int) -> tuple[list[Scaling], Sums, bool]:
         statistic = _Statistic(self.landmarks, m)
         parts = []
         are_codes = True
@@ -300,7 +300,11 @@ class MeasureLandmarks(AbstractSizedPass):
                 statistic.add_codes(codes, scaling)
                 scaling = replace(scaling, checksum=checksums(tile.raw))
             parts.append(scaling)
-        return Scaling.join(parts), statistic.sums(), are_codes
+        return [Scaling.join(parts)], statistic.sums(), are_codes
+
+    def add(self, left: Any, right: Any) -> tuple[list[Scaling], Sums, bool]:
+        sums = LandmarkSums(self.landmarks).add(left[1], right[1])
+        return left[0] + right[0], sums, left[2] and right[2]
 
     def cost(self, m: int) -> Cost:
         return replace(LandmarkSums(self.landmarks).cost(m), values=MEASURING * m)
@@ -322,12 +326,10 @@ class LandmarkSums(AbstractSum):
                 statistic.add_codes(codes, tile.scaling)
         return statistic.sums()
 
-    def zero(self, m: int) -> Sums:
-        return np.zeros((len(self.landmarks), m)), np.zeros(m)
-
-    def add(self, total: Sums, part: Sums) -> None:
-        for have, more in zip(total, part, strict=True):
+    def add(self, left: Sums, right: Sums) -> Sums:
+        for have, more in zip(left, right, strict=True):
             np.add(have, more, out=have)
+        return left
 
     def cost(self, m: int) -> Cost:
         b = len(self.landmarks)
@@ -351,11 +353,14 @@ class AllSums(AbstractSum):
         upper += part
         return packed(upper)
 
-    def zero(self, m: int) -> Float:
-        return zero_upper(m)
+    def add(self, left: Float, right: Float) -> Float:
+        left += right
+        return left
 
-    def add(self, total: Float, part: Float) -> None:
-        add_packed(total, part)
+    def whole(self, total: Float, m: int) -> Float:
+        upper = zero_upper(m)
+        add_packed(upper, total)
+        return upper
 
     def cost(self, m: int) -> Cost:
         return Cost(float32=float(m) ** 2, values=m, result=4 * m * (m + 1), tile=lowrank_tile(m))

@@ -55,7 +55,7 @@ from dhsic.passes.dependence import (
     ExactScorer,
     LastingGains,
 )
-from dhsic.passes.jobs import block_bytes
+from dhsic.passes.jobs import block_bytes, n_partials
 from dhsic.passes.landmarks import (
     LandmarkSum,
     LandmarkSums,
@@ -172,7 +172,8 @@ class EnginePlan:
         tile, result = max(cost.tile for cost in costs), max(cost.result for cost in costs)
         sampled = sample_size(m) * m if n_landmarks else 0
         n_bases = FAMILIES[kernel.scored_by].bases or kernel.exact_order or 1
-        tasks = task_bytes(runtime.n_here, block_bytes(source, m), tile, result)
+        partials = n_partials(source.n_features)
+        tasks = task_bytes(runtime.n_here, block_bytes(source, m), tile, result, partials)
 
         def promised(budget: int) -> MemoryEstimate:
             held = min(stored, HOME_BYTES if runtime.is_remote else budget)

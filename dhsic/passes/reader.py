@@ -18,6 +18,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -32,7 +33,6 @@ from dhsic.passes.jobs import (
     block_width,
     even_parts,
     grouped,
-    merged,
     positions,
     stored_parts,
     writing_jobs,
@@ -142,8 +142,8 @@ class AbstractReader(ABC):
         """
 
     @abstractmethod
-    def added(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
-        """Results of the pass, added up in the order of jobs."""
+    def summed(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+        """Results of the pass over some jobs, added up along a tree that is always the same."""
 
     @abstractmethod
     def _packs(self, features: Index) -> bool:
@@ -226,6 +226,11 @@ class AbstractReader(ABC):
         self.bytes_read += self.bytes_of(jobs)
         return self.results(a_pass, jobs, divisible=True)
 
+    def added(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+        """Results of the pass over some jobs, added up."""
+        self.bytes_read += self.bytes_of(jobs)
+        return self.summed(a_pass, jobs)
+
     def scores(self, a_pass: AbstractPass, jobs: Sequence[Job], *, aloud: bool = False) -> Array:
         """Results of a pass, one after the other; the reporter hears of them where `aloud`."""
         parts = []
@@ -239,22 +244,20 @@ class AbstractReader(ABC):
         """Standardised values of features, (c, m)."""
         return np.concatenate(list(self.joined(Values(dtype), self.jobs(features))))
 
-    def measure(self, a_pass: AbstractPass, take: Callable[..., object] | None = None) -> Scaling:
+    def measure(self, a_pass: AbstractSum, take: Callable[..., object] | None = None) -> Scaling:
         """Load all features where they fit, and run the first pass over them: how they are scaled.
 
-        Each of its results begins with that; `take` gets what else is in it, in order. What is
-        read from now on is where the first pass has left it, and is compared with that.
+        Its result begins with that, in parts; `take` gets what else is in it. What is read from
+        now on is where the first pass has left it, and is compared with that.
         """
         every = np.arange(self.source.n_features, dtype=np.int64)
         self.bytes_read += self.bytes_of(self.jobs(every))
         self.load()
-        parts = []
-        for result in self.results(a_pass, grouped(self.jobs(every)), divisible=False):
-            parts.append(result[0])
-            if take is not None:
-                take(*result[1:])
+        found = self.summed(a_pass, grouped(self.jobs(every)))
+        if take is not None:
+            take(*found[1:])
         if self._scaling is None:  # of a plan it is supposed
-            self._scaling = Scaling.join(parts)
+            self._scaling = Scaling.join(found[0])
             checksum = self._scaling.checksum
             if isinstance(self.source, RecutSource):
                 self.source = self.source.checked(checksum, self.rows)
@@ -406,23 +409,26 @@ class Reader(AbstractReader):
     def results(
         self, a_pass: AbstractPass, jobs: Sequence[Job], *, divisible: bool
     ) -> Iterator[Any]:
-        runtime = self.runtime
-        if divisible and runtime.is_remote:  # each job takes a cluster milliseconds
-            jobs = merged(jobs, JOBS_PER_THREAD * runtime.n_workers)
-        way = runtime.joined if divisible else runtime.map
-        try:
+        way = self.runtime.joined if divisible else self.runtime.map
+        with self._ending():
             yield from way(run, self.source, jobs, (a_pass, self.rows))
+
+    def summed(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+        asked = a_pass, self.rows
+        with self._ending():
+            found = self.runtime.added(run, self.source, jobs, asked, a_pass.add)
+        return a_pass.whole(found, self.n_samples)
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Remove scratch where a pass fails."""
+        try:
+            yield
         except GeneratorExit:
             raise
         except BaseException:
             self.close()
             raise
-
-    def added(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
-        total = a_pass.zero(self.n_samples)
-        for part in self.map(a_pass, jobs):
-            a_pass.add(total, part)
-        return total
 
     def _packs(self, features: Index) -> bool:
         jobs = self.jobs(features, scaled=False)

@@ -149,8 +149,7 @@ class SquareSum(AbstractFeatureSum):
 
     def add(self, features: Index) -> None:
         if features.size > FEW_CHOSEN:
-            for part in self.data.map(Sum(self._sums), self.data.jobs(features)):
-                self.include(part)
+            self.include(self.data.added(Sum(self._sums), self.data.jobs(features)))
         else:
             self._sums.add(self._upper, self.data.values(features))
 

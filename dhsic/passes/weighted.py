@@ -17,7 +17,7 @@ import numpy as np
 
 from dhsic._typing import Float, Index, Mask
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
-from dhsic.kernels.statistic import InnerProducts, Statistic
+from dhsic.kernels.statistic import InnerProducts, Statistic, zero_upper
 from dhsic.linalg.quadratic import Quadratic
 from dhsic.lowrank.base import CHUNK, random_directions
 from dhsic.passes import (
@@ -115,8 +115,11 @@ class WeightedSource:
 
     def projections(self, w: Float, n_directions: int) -> Float:
         """``sum_j w_j omega_kj x_j``, (n_directions, m)."""
-        jobs = grouped(self._jobs(self._left, w))
-        return np.asarray(self._left.added(Projections(self._seed, n_directions), jobs))
+        data = self._left
+        jobs = grouped(self._jobs(data, w))
+        if not jobs:
+            return np.zeros((n_directions, data.n_samples))
+        return np.asarray(data.added(Projections(self._seed, n_directions), jobs))
 
     def pulls(self, B: Float) -> Float:
         """``sum_k omega_kj <B_k, x_j>``, (n,)."""
@@ -144,6 +147,8 @@ class WeightedSource:
 
     def _sum(self, data: Reader, w: Float) -> Statistic:
         jobs = grouped(self._jobs(data, w))
+        if not jobs:
+            return Statistic(zero_upper(data.n_samples))
         return Statistic(data.added(Sum(InnerProducts()), jobs))
 
     def _results(self, data: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Float:
@@ -177,11 +182,9 @@ class Projections(AbstractSum):
             total += omega @ part.values(np.float64)
         return total
 
-    def zero(self, m: int) -> Float:
-        return np.zeros((self.n_directions, m))
-
-    def add(self, total: Float, part: Float) -> None:
-        total += part
+    def add(self, left: Float, right: Float) -> Float:
+        left += right
+        return left
 
     def cost(self, m: int) -> Cost:
         R = self.n_directions

@@ -39,6 +39,7 @@ from dhsic.passes.lowrank import AbstractLowRankScorer
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.survivors import Form, Location
 from dhsic.runtime.base import AbstractRuntime, Job
+from dhsic.runtime.shares import n_values
 from dhsic.sources import AbstractSource, Block, even_blocks, group_chunks, regular_edges
 
 #: Part of the features that an exact expansion in float32 leaves to one in float64.
@@ -64,7 +65,8 @@ class Step:
     """One pass over features; of no features, what this process does between passes."""
 
     n_features: int = 0
-    n_jobs: int = 1  # at most
+    n_jobs: int = 1
+    n_values: int = 0  # that are read, those of features that are gone with them
     bytes_decoded: int = 0  # of what is stored
     values: float = 0.0  # that are made ready
     float32: float = 0.0  # flops of matrix products
@@ -72,7 +74,8 @@ class Step:
     elements: float = 0.0  # of matrices that functions are taken of, in this process
     state_bytes: int = 0  # what every worker is sent before it, at most
     sent_bytes: int = 0  # and as it turns out
-    result_bytes: int = 0  # what this process gets back, of all jobs, where that is large
+    sum_bytes: int = 0  # what a job gives to be added, where that is large
+    result_bytes: int = 0  # what this process gets back besides the sum, where that is large
     at_home: bool = False  # in this process though there is a cluster: survivors are few
     times: int = 1  # rounds that are alike are gone through once
 
@@ -231,8 +234,8 @@ class CountingReader(AbstractReader):
     def scores(self, a_pass: AbstractPass, jobs: Sequence[Job], *, aloud: bool = False) -> Array:
         return np.broadcast_to(1.0, next(self.joined(a_pass, jobs)).n)
 
-    def added(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
-        return next(self.map(a_pass, jobs))
+    def summed(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+        return next(self.results(a_pass, jobs, divisible=False))
 
     def _packs(self, features: Index) -> bool:
         return True
@@ -254,13 +257,15 @@ class CountingReader(AbstractReader):
         step = Step(
             n_features=n,
             n_jobs=len(jobs),
+            n_values=n_values(self.source, jobs),
             bytes_decoded=self._decoded(self.bytes_of(jobs)),
             values=cost.values * n,
             float32=cost.float32 * n,
             float64=cost.float64 * n,
             state_bytes=cost.state,
             sent_bytes=cost.sent or cost.state,
-            result_bytes=cost.result * len(jobs) + cost.columns * n,
+            sum_bytes=cost.result,
+            result_bytes=cost.columns * n,
             at_home=self.is_home,
         )
         self._dry.steps.append(step)

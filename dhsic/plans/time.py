@@ -2,8 +2,9 @@
 
 Rates of this machine and this store are measured in a second, or given. A pass of J jobs on W
 threads takes ceil(J / W) / J of the time of one; what this process does is shared by nobody. On a
-cluster the scheduler hands jobs out one by one while others run, the state of a round reaches every
-worker process once, and results that are summed are summed here.
+cluster the scheduler hands out a task for every worker process, one by one, and the state of a
+round reaches each of them once; what the tasks leave of a sum is added by others, level by level
+(`dhsic.runtime.shares`), and one sum comes here.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.linalg.quadratic import Quadratic, form_flops
 from dhsic.passes import TILE
-from dhsic.passes.jobs import JOBS_PER_THREAD, block_width
+from dhsic.passes.jobs import block_width
 from dhsic.plans.dry import Step
 from dhsic.plans.rounds import Work
+from dhsic.runtime.shares import FAN, cut, joins, n_each
 from dhsic.runtime.threads import single_blas_thread, usable_cores
+from dhsic.runtime.tree import n_nodes
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import measure, standardise
 from dhsic.validation import is_positive
@@ -36,17 +39,17 @@ class Overheads:
     Attributes
     ----------
     job : float
-        Seconds of the scheduler for a job.
+        Seconds of the scheduler for a task.
     client : float
-        Seconds of the process that asks for a job; it works while the scheduler does.
+        Seconds of the process that asks for a task; it works while the scheduler does.
     start : float
-        Seconds of a pass until its first job runs.
+        Seconds of a pass of one task that does nothing, and of a level of tasks that add.
     worker : float
         Part of its time that the scheduler spends on a worker process that does nothing.
     written : float
         Bytes of a state that the process that asks writes in a second.
     network : float
-        Bytes of a state that a worker process gets in a second.
+        Bytes that a worker process gets in a second, of a state or from other workers.
     storage : float
         The same of all worker processes together.
     results : float
@@ -68,7 +71,7 @@ class Overheads:
     results: float = 1e9
 
     def of_job(self, n_processes: int) -> float:
-        """Seconds between two jobs that the scheduler hands out to so many worker processes."""
+        """Seconds between two tasks that the scheduler hands out to so many worker processes."""
         left = max(1 - self.worker * n_processes, 0.05)
         return max(self.job / left, self.client)
 
@@ -209,18 +212,18 @@ class Terms:
     #: Tasks of passes with as many jobs as threads, and with fewer: more workers gain nothing.
     shared: float = 0.0
     narrow: float = 0.0
-    #: What handing out jobs takes beyond the time of the tasks, and until the first jobs run.
+    #: What handing out tasks takes, and until the first of them runs.
     scheduler: float = 0.0
     start: float = 0.0
-    #: States on their way to workers, and what these return being read and added up.
+    #: States on their way to workers, tasks that add up sums, and what comes here being read.
     broadcast: float = 0.0
+    sums: float = 0.0
     results: float = 0.0
 
     @property
     def total(self) -> float:
         """Sum of all."""
-        there = self.scheduler + self.start + self.broadcast + self.results
-        return self.driver + self.shared + self.narrow + there
+        return float(sum(getattr(self, field.name) for field in fields(self)))
 
     def __add__(self, other: Terms) -> Terms:
         names = [field.name for field in fields(self)]
@@ -257,20 +260,31 @@ class Setting:
         flops = p.float64 / self.rates.float64 / self.n_here
         return p.elements / self.rates.elements + flops
 
+    def shares(self, p: Step) -> list[range]:
+        """Jobs of the tasks of a pass on a cluster."""
+        threads = [self.n_workers // self.n_processes] * self.n_processes
+        return [some for _, some in cut(p.n_jobs, threads, n_each(p.n_values, self.n_workers))]
+
+    def joins(self, p: Step) -> list[int]:
+        """Tasks that add up what these leave, level by level."""
+        return joins(len(self.shares(p))) if p.sum_bytes else []
+
     def _afar(self, p: Step) -> Terms:
-        costs = self.overheads
-        n_jobs = p.n_jobs if p.result_bytes else min(p.n_jobs, JOBS_PER_THREAD * self.n_workers)
-        n_jobs = max(1, n_jobs)
-        tasks = self._of_one(p) * _share(n_jobs, self.n_workers)
-        handing = n_jobs * costs.of_job(self.n_processes)
-        is_narrow = n_jobs < self.n_workers
+        costs, shares, levels = self.overheads, self.shares(p), self.joins(p)
+        each = _share(max(map(len, shares)), self.n_workers // self.n_processes)
+        waves = -(-len(shares) // self.n_processes)  # of tasks, one at a time in a process
+        tasks = self._of_one(p) * each * waves * max(map(len, shares)) / p.n_jobs
+        is_narrow = p.n_jobs < self.n_workers
+        left = sum(n_nodes(some, p.n_jobs) for some in shares) if levels else 0
         return Terms(
             shared=0.0 if is_narrow else tasks,
             narrow=tasks if is_narrow else 0.0,
-            scheduler=max(handing - tasks, 0.0),
+            scheduler=(len(shares) + sum(levels)) * costs.of_job(self.n_processes),
             start=costs.start,
             broadcast=costs.of_state(p.sent_bytes, self.n_processes),
-            results=p.result_bytes / costs.results,
+            sums=len(levels)
+            * (costs.start + FAN * left / len(shares) * p.sum_bytes / costs.network),
+            results=(p.result_bytes + p.sum_bytes) / costs.results,
         )
 
     def _of_one(self, p: Step) -> float:
@@ -281,7 +295,7 @@ class Setting:
             + p.float64 / rates.float64
             + p.values / rates.values
             + p.bytes_decoded / rates.decode
-            + SUMMING * p.result_bytes / 8 / rates.elements
+            + SUMMING * (p.result_bytes + p.n_jobs * p.sum_bytes) / 8 / rates.elements
         )
 
 

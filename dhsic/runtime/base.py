@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self, final
 
 from dhsic.memory import WorkerMemory
+from dhsic.runtime.tree import Add, Tree
 from dhsic.sources import AbstractSource, Block
 
 
@@ -97,12 +98,30 @@ class AbstractRuntime(ABC):
         """
         return self._heeded(self.results(task, source, jobs, state, divisible=True))
 
+    def added(
+        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any, add: Add
+    ) -> Any:
+        """Results of the jobs, of which there are some, added along the tree of `Tree`.
+
+        So the bits are the same on all runtimes. `add` is a function of a module or of what can be
+        pickled.
+        """
+        tree = Tree(add, len(jobs))
+        for number, result in enumerate(self.map(task, source, jobs, state)):
+            tree.put(result, (0, number))
+        return tree.total
+
     def _heeded(self, results: Generator[Any]) -> Iterator[Any]:
         with closing(results):
             for result in results:
-                if self._look is not None:
-                    self._look()
+                self.heed()
                 yield result
+
+    @final
+    def heed(self) -> None:
+        """Ask who is to be asked between two results."""
+        if self._look is not None:
+            self._look()
 
     @final
     @contextmanager

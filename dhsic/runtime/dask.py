@@ -1,8 +1,9 @@
-"""The cluster runtime: Dask futures, one task per job.
+"""The cluster runtime: Dask futures, one task a worker process and pass.
 
-Workers hold nothing that cannot be had again: a worker that dies costs the jobs it ran, one that
-comes later takes part from its next job. No matrix passes through this process. What happens to
-one job is in `mapping.py`.
+Workers hold nothing that cannot be had again: a worker that dies costs the share of a pass that it
+had, one that comes later takes part from the next pass. What is added is added by workers, so that
+this process gets sums alone. How a pass is shared out is in `shares.py`, what happens to one share
+in `mapping.py`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,17 @@ import tempfile
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections import deque
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -31,7 +41,10 @@ from dhsic.errors import ClusterError, MemoryBudgetError
 from dhsic.memory import PROCESS_BYTES, WorkerMemory, human
 from dhsic.runtime import Call, sealed
 from dhsic.runtime.base import AbstractRuntime, Job, Task
-from dhsic.runtime.mapping import Map, silent
+from dhsic.runtime.flight import Traffic, silent
+from dhsic.runtime.mapping import Map
+from dhsic.runtime.shares import cut, n_each, n_values
+from dhsic.runtime.tree import Add
 from dhsic.runtime.worker import Broadcast, greet, hold, other_versions, versions
 from dhsic.sources import AbstractSource
 
@@ -39,7 +52,8 @@ CLIENT_BYTES = 64 * 2**20  # data of this process that may travel to workers, on
 #: What shows that a scheduler does not answer.
 UNREACHABLE = (OSError, RuntimeError, ValueError)
 CONNECT = 15.0  # seconds that a scheduler may take to answer at first
-AVOIDED = 60.0  # seconds for which a worker that held a job up gets no other
+AVOIDED = 60.0  # seconds for which a worker that held a share up gets no other
+REMEMBERED = 1000  # passes whose traffic is known
 
 
 class DaskRuntime(AbstractRuntime):
@@ -53,9 +67,10 @@ class DaskRuntime(AbstractRuntime):
         Address to connect to when no `client` is given. Without either, the client that is
         active in this process (or, inside a task, that of the worker) is used.
     window : int, optional
-        Jobs in flight; twice the threads of the cluster by default, counted anew every few
-        seconds. An adaptive cluster grows only as far as the window lets it see work, and so by
-        steps; give ``2 * threads`` of its largest size to have it grow at once.
+        Tasks in flight; twice the worker processes by default, counted anew every few seconds. A
+        pass has one task a worker process, and more only where they would take long, or to fill a
+        window that is given. An adaptive cluster grows as far as it sees tasks: give the worker
+        processes of its largest size to have it grow at once.
     scratch : path, optional
         Folder for states that are too large to go along with every task, and for survivors that
         are rewritten; the folder for temporary files by default. Where workers do not see it,
@@ -98,6 +113,8 @@ class DaskRuntime(AbstractRuntime):
         with span("dhsic"):  # one for all: a scheduler never forgets a span
             self.span = get_annotations()["span"]
         self._source: tuple[AbstractSource, Broadcast] | None = None
+        #: What the last passes asked of the cluster.
+        self.traffic: deque[Traffic] = deque(maxlen=REMEMBERED)
         try:
             self.await_workers()
             self.check_memory()
@@ -117,7 +134,7 @@ class DaskRuntime(AbstractRuntime):
         while True:
             try:
                 self._await_connection(deadline)
-                self.n_workers = self._await_threads(deadline)
+                self.threads = self._await_threads(deadline)
             except (*UNREACHABLE, CancelledError) as error:
                 is_over = self.client.status == "closed" and self._scheduler is None
                 if is_over or time.monotonic() >= deadline:
@@ -128,7 +145,7 @@ class DaskRuntime(AbstractRuntime):
                     ) from error
                 time.sleep(0.1)  # the connection broke this moment
             else:
-                self.window = self._given_window or 2 * self.n_workers
+                self.n_workers = max(sum(self.threads.values()), 1)
                 return
 
     def _await_connection(self, deadline: float) -> None:
@@ -145,8 +162,8 @@ class DaskRuntime(AbstractRuntime):
                 if left <= 0:
                     raise TimeoutError(f"no scheduler at {self._scheduler}") from None
 
-    def _await_threads(self, deadline: float) -> int:
-        """Threads of the cluster, once it has a worker."""
+    def _await_threads(self, deadline: float) -> dict[str, int]:
+        """Threads of each worker, once there is one."""
         threads: dict[str, int] = self.client.nthreads()
         if not threads:
             # An adaptive cluster starts workers for work alone.
@@ -154,7 +171,7 @@ class DaskRuntime(AbstractRuntime):
             self.client.wait_for_workers(1, max(deadline - time.monotonic(), 0.1))
             threads = self.client.nthreads()
             call.release()
-        return max(sum(threads.values()), 1)
+        return threads
 
     def workers(self) -> Mapping[str, Any]:
         """What the scheduler knows of each worker; nothing where it does not answer."""
@@ -201,13 +218,33 @@ class DaskRuntime(AbstractRuntime):
 
     def workers_of(self, *futures: Future[Any]) -> set[str]:
         """Workers that run these or hold their results, as far as the scheduler answers."""
-        found: set[str] = set()
-        keys = {future.key for future in futures}
+        found = self.running({str(future.key) for future in futures})
         with suppress(*UNREACHABLE, CancelledError):
-            running = self.client.processing().items()
-            found |= {worker for worker, tasks in running if keys & set(tasks)}
             found |= {w for holders in self.client.who_has(list(futures)).values() for w in holders}
         return found
+
+    def running(self, keys: Collection[str]) -> set[str]:
+        """Workers that run tasks, as far as the scheduler answers."""
+        with suppress(*UNREACHABLE, CancelledError):
+            running = self.client.processing().items()
+            return {worker for worker, tasks in running if not set(tasks).isdisjoint(keys)}
+        return set()
+
+    def window(self, *, of_jobs: bool = False) -> int:
+        """Tasks in flight: shares, which take all threads of a worker, or jobs, which take one."""
+        return self._given_window or 2 * (self.n_workers if of_jobs else len(self.threads))
+
+    def shares(self, source: AbstractSource, jobs: Sequence[Job]) -> list[tuple[str | None, range]]:
+        """Jobs of each task, and its worker; later ones are for any worker that has time."""
+        if source.pieces(()) is not None:  # what a job reads comes with it: one at a time
+            return [(None, range(i, i + 1)) for i in range(len(jobs))]
+        avoided = self.avoided
+        workers = sorted(set(self.threads) - avoided or self.threads)
+        wanted = -(-(self._given_window or 0) // len(workers))
+        each = max(wanted, n_each(n_values(source, jobs), self.n_workers))
+        shares = cut(len(jobs), [self.threads[worker] for worker in workers], each)
+        first = len(workers)
+        return [(workers[i] if i < first else None, some) for i, some in shares]
 
     def silent_workers(self) -> set[str]:
         """Workers of which the scheduler has heard nothing for a while."""
@@ -261,9 +298,22 @@ class DaskRuntime(AbstractRuntime):
         """
         if not jobs:
             return
+        with self._mapping(task, source, state, divisible=divisible) as flying:
+            yield from flying.results(jobs)
+
+    def added(
+        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any, add: Add
+    ) -> Any:
+        with self._mapping(task, source, state, add=add) as flying:
+            return flying.added(jobs)
+
+    @contextmanager
+    def _mapping(self, task: Task, source: AbstractSource, state: Any, **how: Any) -> Iterator[Map]:
         self.await_workers()
         sent, broadcast = self._send_source(source), self._broadcast(state)
-        yield from Map(self, task, source, sent, broadcast, divisible=divisible).results(jobs)
+        flying = Map(self, task, source, sent, broadcast, **how)
+        self.traffic.append(flying.traffic)
+        yield flying
         # Not after a failure: tasks that still run may be reading the file. `close` removes it.
         broadcast.discard()
 

@@ -1,41 +1,57 @@
-"""One map in flight on a cluster: jobs handed in within a window, results taken in their order.
+"""One map in flight on a cluster: shares handed in within a window, results taken in their order.
 
-What can happen to a job, and what is done about it:
+What can happen to a share, and what is done about it:
 
-- its worker dies, the scheduler restarts, its result is lost: it runs again, `ATTEMPTS` times;
+- its worker dies, the scheduler restarts, its result is lost: it is done again, `ATTEMPTS` times;
 - it takes far longer than others did: a copy of it runs on another worker (`DaskRuntime.avoid`);
 - its task fails: an error that dhsic raised on purpose is raised at once, any other is tried on
   other workers first, and raised as it was at first if it comes again there;
-- workers die of it one after the other, or have no memory for it: it runs alone, in halves if its
-  results are to be put one after the other, and after `HALVINGS` the error tells of memory.
+- workers die of it one after the other, or have no memory for it: its jobs are done a few at a
+  time, one after the other; a job that is too much by itself is halved if its results are to be put
+  one after the other, and after `HALVINGS` the error tells of memory.
 
 Tasks depend on nothing but their arguments, so whichever copy counts brings the same bits.
 
+Results that are to be added stay on their workers as results of Dask, which come back by lineage
+where a worker dies; tasks add them (`join`), and the sum alone is fetched. Where none of all that
+runs any more, or none but on a worker that hangs, what is lost is done again.
+
 A worker that hangs is not lost to Dask for minutes (its ``worker-ttl``), and looks idle meanwhile,
-so that it is given more. Here it is *avoided* as soon as a job of its takes far longer than others
-of the same map did, or as the scheduler hears nothing of it; the job goes to another worker too,
-and the first result counts.
+so that it is given more. Here it is *avoided* as soon as a share of its takes far longer than
+others of the same map did, or as the scheduler hears nothing of it; the share goes to another
+worker too, and the first result counts.
 """
 
 from __future__ import annotations
 
 import time
+import warnings
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from statistics import median
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import distributed
 from dask.base import annotate
+from dask.sizeof import sizeof
 from distributed import CancelledError, Future, KilledWorker
 
 from dhsic.errors import ClusterError, DhsicError
 from dhsic.runtime import sealed
 from dhsic.runtime.base import Job, Task
-from dhsic.runtime.worker import WHERE, Broadcast, StateUnreachableError, fetched, run, versions
+from dhsic.runtime.flight import ENDED, Flight, Traffic, await_futures, patience
+from dhsic.runtime.shares import FAN
+from dhsic.runtime.tree import Add
+from dhsic.runtime.worker import (
+    WHERE,
+    Broadcast,
+    Parcel,
+    Share,
+    StateUnreachableError,
+    fetched,
+    join,
+    run,
+    versions,
+)
 from dhsic.sources import AbstractSource
 
 if TYPE_CHECKING:
@@ -44,90 +60,17 @@ if TYPE_CHECKING:
 ATTEMPTS = 5  # of a job whose result was lost, not whose task failed
 TRIES = 3  # workers on which a task may fail before its error is raised
 HALVINGS = 2  # of a job that workers die of
-PATIENCE = 10.0  # seconds between looks at the cluster while a result is awaited
+PATIENCE = 10.0  # seconds in which a result comes from its worker
+LOOK = 2.0  # seconds between looks at the cluster while a result is awaited
 LANDING = 60.0  # seconds that other jobs get to end before one runs alone
 RECOUNT = 2.0  # seconds between counts of the workers while jobs are handed in
-TIMES_MEDIAN = 4.0  # a job that takes so many times as long as others did is late
-KNOWN = 3  # others that must have ended for that
-NEVER_BEFORE = 10.0  # seconds before which no job is late: copies of short jobs cost more
-SILENT = 5.0  # seconds behind the others after which a worker does not answer
-ENDED = ("finished", "error", "cancelled")  # the first that is found counts
-
-
-def await_futures(
-    futures: list[Future[Any]],
-    seconds: float,
-    until: Literal["ALL_COMPLETED", "FIRST_COMPLETED"] = "ALL_COMPLETED",
-) -> None:
-    """Wait for futures of one client, at most so many seconds."""
-    with futures[0].client.as_current(), suppress(TimeoutError, CancelledError):
-        distributed.wait(futures, timeout=seconds, return_when=until)
-
-
-@dataclass(eq=False, slots=True)
-class Flight:
-    """A job, the futures of its copies, and what went wrong with it so far."""
-
-    job: Job
-    key: str  # of the first copy, and the beginning of those of the others
-    #: Those of the submitted ones that may still bring the result.
-    copies: list[Future[Any]] = field(default_factory=list)
-    n_submitted: int = 0
-    since: float = 0.0  # when the last one was submitted, or looked for
-    n_lost: int = 0  # times that all copies were lost, which is no fault of the job
-    errors: list[Exception] = field(default_factory=list)  # of the task, in that order,
-    failed_on: set[str] = field(default_factory=set)  # and on which workers
-
-    def wait(self, seconds: float) -> Future[Any] | None:
-        """Return the copy that counts, None where none has ended after so many seconds."""
-        ended = self._ended()
-        if ended is None and self.copies:
-            await_futures(self.copies, seconds, "FIRST_COMPLETED")
-            ended = self._ended()
-        return ended
-
-    def _ended(self) -> Future[Any] | None:
-        found = [copy for copy in self.copies if copy.status in ENDED]
-        return min(found, key=lambda copy: ENDED.index(copy.status), default=None)
-
-    def release(self) -> None:
-        """No copy is needed any more; those that have not begun will not."""
-        while self.copies:
-            self.copies.pop().release()
-
-    def __str__(self) -> str:
-        blocks = self.job.blocks
-        return f"features {blocks[0].start} to {blocks[-1].stop}" if blocks else "a job"
-
-
-def patience(took: Sequence[float]) -> float:
-    """Seconds after which a job is late, or looked after, when others took so long.
-
-    Examples
-    --------
-    >>> patience([20.0, 30.0, 40.0]), patience([0.1, 0.1, 0.2]), patience([])
-    (120.0, 10.0, 10.0)
-    """
-    known = TIMES_MEDIAN * median(took) if len(took) >= KNOWN else 0.0
-    return max(known, NEVER_BEFORE)
-
-
-def silent(last_seen: Mapping[str, float]) -> set[str]:
-    """Workers whose last word came long before that of others, by the scheduler's clock.
-
-    Examples
-    --------
-    >>> silent({"tcp://a": 100.0, "tcp://b": 112.5, "tcp://c": 112.1})
-    {'tcp://a'}
-    """
-    newest = max(last_seen.values(), default=0.0)
-    return {worker for worker, seen in last_seen.items() if seen < newest - SILENT}
 
 
 class Map:
     """A map in flight: `sent` and `state` are the source and the state as workers get them.
 
-    Where `divisible` the result of a job may come in parts, one for each half of its blocks.
+    Where `divisible` the result of a job may come in parts, one for each half of its blocks. With
+    `add` results are added, and only their sum leaves the workers.
     """
 
     def __init__(
@@ -139,111 +82,168 @@ class Map:
         state: Broadcast,
         *,
         divisible: bool = False,
+        add: Add | None = None,
     ) -> None:
         self._runtime, self._task, self._source = runtime, task, source
         self._sent, self._state = sent, state
-        self._divisible = divisible
+        self._divisible, self._add = divisible, add
         # Dask learns how long tasks take by the letters at the front of their key.
         self._name = getattr(task, "__name__", "task").strip("_<>").replace("_", "-")
         self._key = runtime.unique(self._name)
         self._pending: deque[Flight] = deque()
-        self._took: list[float] = []  # seconds, of jobs that have ended
+        self._took: list[float] = []  # seconds a job, of shares that have ended
         self._n_jobs = 0
         self._has_copies = False
+        self.traffic = Traffic(self._name)
 
     def results(self, jobs: Sequence[Job]) -> Iterator[Any]:
         """Results in the order of the jobs."""
-        self._n_jobs = len(jobs)
-        counted = time.monotonic()
+        for _, results in self._landed(jobs):
+            yield from results
+        self._tidy()
+
+    def added(self, jobs: Sequence[Job]) -> Any:
+        """Sum of the results; workers hold its parts, and one of them has the sum for a moment."""
+        landed = []
+        for found in self._landed(jobs):
+            self._runtime.heed()
+            landed.append(found)
+        for attempt in range(ATTEMPTS):
+            try:
+                (total,) = self._joined([future for _, future in landed], attempt).values()
+            except (CancelledError, StateUnreachableError) as error:
+                why: Exception = error
+                self._runtime.await_workers()
+                if is_unread := isinstance(error, StateUnreachableError):
+                    self._give_up_files()
+                landed = [two for one in landed for two in self._kept(*one, anew=is_unread)]
+            else:
+                self._tidy()
+                return total
+        raise _unstable("The sum over all features", why) from why
+
+    def _landed(self, jobs: Sequence[Job]) -> Iterator[tuple[Flight, Any]]:
+        """Shares and what they brought, in the order of the jobs."""
+        self._n_jobs = self.traffic.n_jobs = len(jobs)
+        runtime, counted = self._runtime, time.monotonic()
+        of_jobs = self._source.pieces(()) is not None
         try:
-            for i, job in enumerate(jobs):
-                while len(self._pending) >= self._runtime.window:
+            for i, (worker, some) in enumerate(runtime.shares(self._source, jobs)):
+                while len(self._pending) >= runtime.window(of_jobs=of_jobs):
                     yield from self._take(self._pending.popleft())
                     # Workers that came widen it: an adaptive cluster grows by what it sees.
                     if time.monotonic() - counted > RECOUNT:
-                        self._runtime.await_workers()
+                        runtime.await_workers()
                         counted = time.monotonic()
-                self._pending.append(self._submit(Flight(job, f"{self._key}-{i}")))
+                share = Share(
+                    self._task, tuple(jobs[i] for i in some), some.start, len(jobs), self._add
+                )
+                self._pending.append(self._submit(Flight(share, f"{self._key}-{i}", worker)))
             while self._pending:
                 yield from self._take(self._pending.popleft())
         finally:
             for flight in self._pending:
                 flight.release()
-        if self._has_copies:  # large results of those that were second, which nobody took
+
+    def _tidy(self) -> None:
+        """Remove large results of copies that were second, which nobody took."""
+        if self._has_copies:
             for path in self._runtime.folder.glob(f"result-{self._key}-*.pkl"):
                 path.unlink(missing_ok=True)
 
     def _submit(self, flight: Flight) -> Flight:
-        """Hand in a copy of the job, to workers that are not avoided and have not failed at it."""
-        runtime = self._runtime
+        """Hand in a copy of the share, to workers that are not avoided and have not failed at it.
+
+        The first one goes to its worker, where that is still there.
+        """
+        runtime, share = self._runtime, flight.share
         if runtime.client.status != "running":
             runtime.await_workers()
-        lazy = self._source.pieces(flight.job.blocks)
+        lazy = self._source.pieces(flight.blocks)
         pieces = () if lazy is None else runtime.client.compute(list(lazy))
         source, source_bytes = self._sent.arguments()
         state, state_bytes = self._state.arguments()
-        shelf = (str(runtime.folder), self._key) if runtime.workers_see_folder else None
+        is_kept = share.add is not None and len(share.jobs) < share.n_all
         flight.n_submitted += 1
         n = flight.n_submitted  # a key that was used keeps its old task on the scheduler
+        allowed = runtime.workers_for(flight.failed_on)
+        is_loose = allowed is None and flight.worker in runtime.threads
+        if is_loose:
+            allowed = [str(flight.worker)]
+        flight.tied_to = frozenset(allowed or ())
         with annotate(dhsic=self._description(flight), span=runtime.span):
-            future = runtime.client.submit(
-                *sealed(run, self._task, flight.job, versions(), source, state, shelf),
-                source_bytes,
-                state_bytes,
-                *pieces,
-                key=flight.key if n == 1 else f"{flight.key}-{n}",
-                pure=False,
-                workers=runtime.workers_for(flight.failed_on),
+            future = self._ask(
+                sealed(run, share, versions(), source, state, None if is_kept else self._shelf),
+                (source_bytes, state_bytes, *pieces),
+                flight.key if n == 1 else f"{flight.key}-{n}",
+                workers=allowed,
+                allow_other_workers=is_loose,
             )
+        self.traffic.n_tasks += 1
         flight.since = time.monotonic()
-        future.add_done_callback(partial(self._note, flight.since))
+        future.add_done_callback(partial(self._note, flight.since, len(share.jobs)))
         flight.copies.append(future)
         self._has_copies |= n > 1
         return flight
 
+    def _ask(
+        self, seal: tuple[Any, bytes], given: Iterable[Any], key: str, **where: Any
+    ) -> Future[Any]:
+        """A task for the cluster: what is sealed, and futures that it is given besides."""
+        self.traffic.sent += len(seal[1])
+        with warnings.catch_warnings():  # of many features much is to be said
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            return self._runtime.client.submit(*seal, *given, key=key, pure=False, **where)
+
+    @property
+    def _shelf(self) -> tuple[str, str] | None:
+        runtime = self._runtime
+        return (str(runtime.folder), self._key) if runtime.workers_see_folder else None
+
     def _description(self, flight: Flight) -> dict[str, Any]:
         """What the dashboard and a dump of the cluster tell of a task."""
-        blocks = flight.job.blocks
         return {
             "task": self._name,
-            "features": (blocks[0].start, blocks[-1].stop) if blocks else None,
+            "features": flight.features,
             "attempt": flight.n_submitted,
             "n_jobs": self._n_jobs,
         }
 
-    def _note(self, begun: float, future: Future[Any]) -> None:
+    def _note(self, begun: float, n_jobs: int, future: Future[Any]) -> None:
         if future.status == "finished":
-            self._took.append(time.monotonic() - begun)
+            self._took.append((time.monotonic() - begun) / n_jobs)
 
-    def _take(self, flight: Flight, halvings: int = 0) -> Iterator[Any]:
-        """Result of a job; where it was too much, run alone, and in halves that may be joined."""
+    def _take(self, flight: Flight, halvings: int = 0) -> Iterator[tuple[Flight, Any]]:
+        """What a share brought; where it was too much, it is done alone, in parts.
+
+        A job of it that is too much by itself is halved, if its parts may be put side by side.
+        """
         try:
             result = self._outcome(flight)
         except DhsicError:
             raise
         except (KilledWorker, MemoryError) as error:
-            parts = _halves(flight.job) if self._divisible else (flight.job,)
-            if halvings == HALVINGS or (halvings and len(parts) == 1):
+            parts = flight.share.parts(divisible=self._divisible)
+            halvings += len(flight.share.jobs) == 1
+            if halvings > HALVINGS or (flight.share.is_alone and len(parts) == 1):
                 raise ClusterError(_memory_sentence(flight, error)) from error
             if others := [copy for other in self._pending for copy in other.copies]:
                 await_futures(others, LANDING)
-            for part, letter in zip(parts, "ab", strict=False):
-                alone = self._submit(Flight(part, f"{flight.key}-{letter}"))
-                yield from self._take(alone, halvings + 1)
+            for number, part in enumerate(parts):
+                alone = self._submit(Flight(part, f"{flight.key}-part{number}"))
+                yield from self._take(alone, halvings)
         else:
-            yield result
+            yield flight, result
 
     def _outcome(self, flight: Flight) -> Any:
-        """Return the result of a job, handing it in again as often as that may help."""
+        """What a share brought, handing it in again as often as that may help."""
         while True:
             try:
-                result = fetched(self._await(flight))
+                result = self._await(flight)
             except CancelledError as error:  # connection lost, scheduler restarted, data gone
                 self._lost(flight, error)
             except StateUnreachableError as error:
-                self._runtime.workers_see_folder = False
-                self._sent.give_up_file()
-                self._state.give_up_file()
+                self._give_up_files()
                 self._lost(flight, error)
             except (DhsicError, KilledWorker, MemoryError):
                 raise
@@ -254,15 +254,17 @@ class Map:
                 return result
             self._submit(flight)
 
+    def _give_up_files(self) -> None:
+        self._runtime.workers_see_folder = False
+        self._sent.give_up_file()
+        self._state.give_up_file()
+
     def _lost(self, flight: Flight, error: Exception) -> None:
         """Make ready for another attempt, unless there were enough."""
         flight.release()
         flight.n_lost += 1
         if flight.n_lost == ATTEMPTS:
-            raise ClusterError(
-                f"The result for {flight} was lost {ATTEMPTS} times ({error}). The "
-                "cluster is not stable: look at its logs, then go on from the checkpoint."
-            ) from error
+            raise _unstable(f"The result for {flight}", error) from error
         self._runtime.await_workers()
 
     def _failed(self, flight: Flight, error: Exception) -> None:
@@ -275,15 +277,24 @@ class Map:
             raise flight.errors[0]
 
     def _await(self, flight: Flight) -> Any:
-        """Return the first result of the copies of a job; a job that is late gets another copy."""
+        """The first result of the copies of a share, which gets another copy if it is late.
+
+        Of one that is to be added it is the future, which stays where it is.
+        """
         while True:
-            due = flight.since + patience(self._took) * 2 ** (flight.n_submitted - 1)
-            ended = flight.wait(min(PATIENCE, max(due - time.monotonic(), 0.05)))
+            late = patience(self._took, len(flight.share.jobs)) * 2 ** (flight.n_submitted - 1)
+            due = flight.since + late
+            ended = flight.wait(min(LOOK, max(due - time.monotonic(), 0.05)))
             if ended is None:
                 self._runtime.await_workers()
+                if self._is_stuck(flight):
+                    raise CancelledError("its workers are gone")
                 if time.monotonic() > due:
                     self._look_after(flight)
                 continue
+            if self._add is not None and ended.status == "finished":
+                flight.copies.remove(ended)
+                return ended
             try:
                 return self._result(ended)
             except CancelledError:
@@ -292,49 +303,106 @@ class Map:
                 if not flight.copies:
                     raise
 
+    def _is_stuck(self, flight: Flight) -> bool:
+        """Whether a share waits for workers that will not come back, even if others would do.
+
+        A scheduler that has no worker at all keeps what is tied to one, however loosely, from those
+        that come (dask/distributed #8320).
+        """
+        runtime, keys = self._runtime, [str(copy.key) for copy in flight.copies]
+        is_tied = flight.tied_to and flight.tied_to.isdisjoint(runtime.threads)
+        return bool(is_tied) and not runtime.running(keys)
+
     def _result(self, future: Future[Any]) -> Any:
         try:
-            return future.result(timeout=PATIENCE)
+            found = future.result(timeout=PATIENCE)
         except OSError as error:  # TimeoutError is one
             if future.status == "error":  # the task's own
                 raise
             runtime = self._runtime  # do not wait for worker-ttl
             runtime.avoid(runtime.workers_of(future) | runtime.silent_workers())
             raise CancelledError("its worker does not answer") from error
+        is_parcel = isinstance(found, Parcel) and found.path is not None
+        self.traffic.got += found.n_bytes if is_parcel else sizeof(found)
+        return fetched(found)
 
     def _look_after(self, flight: Flight) -> None:
-        """Have a job run on another worker too, if its own is slow or silent, and there is one."""
+        """Have a share done by another worker too, if its own is slow or silent."""
         runtime = self._runtime
         flight.since = time.monotonic()
         silent, its_own = runtime.silent_workers(), runtime.workers_of(*flight.copies)
         runtime.avoid(silent)
-        if len(self._took) >= KNOWN:
+        if self._took:
             runtime.avoid(its_own)
         elif its_own and not its_own <= silent:
-            return  # jobs of this map may well take that long
+            return  # shares of this map may well take that long
         if set(runtime.workers()) - runtime.avoided:
             for broadcast in (self._sent, self._state):  # who has its bytes may be who hangs
                 broadcast.renew()
             self._submit(flight)
 
+    # -- sums -------------------------------------------------------------------------------------
 
-def _halves(job: Job) -> tuple[Job, ...]:
-    """The blocks of a job in two jobs; the job itself where that cannot be."""
-    n = len(job.blocks)
-    if n < 2 or not isinstance(job.payload, tuple) or len(job.payload) != n:
-        return (job,)
-    return tuple(Job(job.blocks[s], job.payload[s]) for s in (slice(n // 2), slice(n // 2, n)))
+    def _joined(self, parts: list[Future[Any]], attempt: int) -> Any:
+        """The root that the nodes of shares add up to; CancelledError says that some are lost.
+
+        Neighbours are joined, `FAN` at a time, until there is one.
+        """
+        runtime, keys, n_tasks = self._runtime, {str(part.key) for part in parts}, len(parts)
+        while len(parts) > 1:
+            some = [parts[i : i + FAN] for i in range(0, len(parts), FAN)]
+            seal = sealed(join, self._add, self._n_jobs, self._shelf if len(some) == 1 else None)
+            where = runtime.workers_for(())
+            with annotate(dhsic={"task": f"sum of {self._name}"}, span=runtime.span):
+                parts = [
+                    self._ask(seal, of, f"{self._key}-sum-{attempt}-{n_tasks + i}", workers=where)
+                    for i, of in enumerate(some)
+                ]
+            keys |= {str(part.key) for part in parts}
+            n_tasks += len(parts)
+            self.traffic.n_joins += len(parts)
+        (last,) = parts
+        while last.status not in ENDED:
+            await_futures([last], LOOK)
+            runtime.await_workers()
+            if last.status not in ENDED:
+                runtime.avoid(silent := runtime.silent_workers())
+                if not runtime.running(keys) - silent:  # none ever will where a worker was to do it
+                    raise CancelledError("no worker adds it up")
+        try:
+            return self._result(last)
+        except (KilledWorker, MemoryError) as error:
+            raise ClusterError(_memory_sentence("the sum over all features", error)) from error
+
+    def _kept(
+        self, flight: Flight, future: Future[Any], *, anew: bool
+    ) -> Iterator[tuple[Flight, Any]]:
+        """A share and its nodes, done again where these are lost, or with a worker that hangs."""
+        runtime = self._runtime
+        is_there = future.status == "finished" and runtime.workers_of(future) - runtime.avoided
+        if is_there and not anew:
+            yield flight, future
+        else:
+            future.release()
+            yield from self._take(self._submit(flight))
 
 
-def _memory_sentence(flight: Flight, error: KilledWorker | MemoryError) -> str:
+def _unstable(what: str, error: Exception) -> ClusterError:
+    return ClusterError(
+        f"{what} was lost {ATTEMPTS} times ({error}). The cluster is not stable: look at its logs, "
+        "then go on from the checkpoint."
+    )
+
+
+def _memory_sentence(what: object, error: KilledWorker | MemoryError) -> str:
     advice = (
         "Give workers more memory or fewer threads, or pass a smaller memory= so that blocks are "
         "narrower."
     )
     if isinstance(error, MemoryError):
         where = getattr(error, WHERE, "a worker")
-        return f"Memory of {where} was not enough for {flight} alone ({error}). {advice}"
+        return f"Memory of {where} was not enough for {what} alone ({error}). {advice}"
     return (
-        f"{error.allowed_failures + 1} workers in a row died while they ran {flight} alone; "
+        f"{error.allowed_failures + 1} workers in a row died while they ran {what} alone; "
         f"the last was {error.last_worker.address}. Most likely they ran out of memory. {advice}"
     )

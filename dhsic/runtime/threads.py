@@ -116,6 +116,8 @@ class Threads(AbstractRuntime):
     n_threads : int, optional
         Tasks that run at once; the cores this process may use by default. The results do not
         depend on it.
+    prefix : str
+        What names of threads begin with.
 
     Examples
     --------
@@ -127,7 +129,7 @@ class Threads(AbstractRuntime):
 
     name = "threads"
 
-    def __init__(self, n_threads: int | None = None) -> None:
+    def __init__(self, n_threads: int | None = None, prefix: str = "dhsic") -> None:
         if n_threads is not None and n_threads < 1:
             raise InputError(
                 f"n_threads={n_threads} runs nothing. Pass 1 or more, or leave it out for all "
@@ -137,6 +139,7 @@ class Threads(AbstractRuntime):
         #: Jobs begun whose results are still needed, the one in the hands of the consumer included;
         #: never more than this. The memory that a map promises is computed from it.
         self.window = self.n_workers + 2
+        self._prefix = prefix
         self._executor: ThreadPoolExecutor | None = None
 
     def results(
@@ -178,7 +181,7 @@ class Threads(AbstractRuntime):
 
     def _pool(self) -> ThreadPoolExecutor:
         if self._executor is None:  # kept between maps: a round may last only milliseconds
-            self._executor = ThreadPoolExecutor(self.n_workers, "dhsic")
+            self._executor = ThreadPoolExecutor(self.n_workers, self._prefix)
         return self._executor
 
     def close(self) -> None:

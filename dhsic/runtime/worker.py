@@ -22,12 +22,14 @@ import secrets
 import struct
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import cloudpickle  # type: ignore[import-untyped]  # no stubs
 import google_crc32c
@@ -36,10 +38,13 @@ from distributed import get_worker
 
 from dhsic.errors import ClusterError
 from dhsic.runtime.base import Job, Task
-from dhsic.runtime.threads import single_blas_thread
+from dhsic.runtime.threads import Threads, single_blas_thread
+from dhsic.runtime.tree import Add, Place, Tree
+from dhsic.sources import AbstractSource
 
 ALIGNMENT = 64
 SMALL = 256 * 1024  # bytes that may go along with every task
+PARTS = 32  # of a share that workers die of: it costs four of them to find the job
 KEPT = 3  # values a worker process keeps: the source, the state of this round and of the last
 
 
@@ -55,6 +60,7 @@ class Parcel:
     data: bytes | None = None
     path: str | None = None
     checksum: int = 0
+    n_bytes: int = 0
 
 
 def pack(value: Any) -> list[memoryview]:
@@ -101,7 +107,8 @@ def write(pieces: Iterable[memoryview], path: Path) -> None:
 def shelved(value: Any, folder: Path, label: str = "alone") -> Any:
     """Large values as a file in `folder` with `label` in its name, small ones as they are."""
     pieces = pack(value)
-    if sum(piece.nbytes for piece in pieces) <= SMALL:
+    n_bytes = sum(piece.nbytes for piece in pieces)
+    if n_bytes <= SMALL:
         return value
     name = secrets.token_hex(8)
     path = folder / f"result-{label}-{name}.pkl"
@@ -110,7 +117,7 @@ def shelved(value: Any, folder: Path, label: str = "alone") -> Any:
     except OSError:  # no room: it travels
         path.unlink(missing_ok=True)
         return value
-    return Parcel(name, path=str(path), checksum=checksum(pieces))
+    return Parcel(name, None, str(path), checksum(pieces), n_bytes)
 
 
 def fetched(result: Any) -> Any:
@@ -118,7 +125,7 @@ def fetched(result: Any) -> Any:
     if not isinstance(result, Parcel):
         return result
     try:
-        return _load(result, None)
+        return _load(result, None, mmap.ACCESS_COPY)  # it may be written in
     finally:
         Path(str(result.path)).unlink(missing_ok=True)  # its pages stay as long as they are used
 
@@ -180,13 +187,13 @@ def receive(parcel: Parcel, held: bytes | None = None) -> Any:
         return _loaded[parcel.name]
 
 
-def _load(parcel: Parcel, held: bytes | None) -> Any:
+def _load(parcel: Parcel, held: bytes | None, access: int = mmap.ACCESS_READ) -> Any:
     data = parcel.data if held is None else held
     if data is not None:
         return unpack(memoryview(data))
     try:
         with Path(str(parcel.path)).open("rb") as file:
-            pages = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            pages = memoryview(mmap.mmap(file.fileno(), 0, access=access))
     except (OSError, ValueError) as error:
         raise StateUnreachableError(f"{parcel.path} cannot be read: {error}") from error
     if checksum([pages]) != parcel.checksum:
@@ -244,9 +251,89 @@ def keep_pages() -> None:
             libc.mallopt(parameter, size)
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Neighbouring jobs of a pass, that a worker does at once.
+
+    Attributes
+    ----------
+    first, n_all : int
+        Number of the first of them, and how many jobs the pass has.
+    add : callable, optional
+        How two results are added where they are to be: along the tree of `dhsic.runtime.tree`.
+    is_alone : bool
+        Whether they are done one after the other, for memory's sake.
+    """
+
+    task: Task
+    jobs: tuple[Job, ...]
+    first: int
+    n_all: int
+    add: Add | None = None
+    is_alone: bool = False
+
+    def done(self, source: AbstractSource, state: Any, threads: Threads) -> Any:
+        """Results in the order of the jobs, or the nodes that they add up to."""
+        found = threads.results(self.task, source, self.jobs, state, divisible=False)
+        with closing(found):
+            if self.add is None:
+                return [*_while_wanted(found)]
+            tree = Tree(self.add, self.n_all)
+            for number, result in enumerate(_while_wanted(found), self.first):
+                tree.put(result, (0, number))
+        return tree.nodes
+
+    def parts(self, *, divisible: bool) -> list[Share]:
+        """The share in parts, to be done alone: some jobs each, or half the blocks of one.
+
+        The share itself where that cannot be.
+        """
+        alone, jobs = replace(self, is_alone=True), self.jobs
+        if len(jobs) > 1:
+            height = -(-len(jobs) // PARTS)
+            starts = range(0, len(jobs), height)
+            return [replace(alone, jobs=jobs[a : a + height], first=self.first + a) for a in starts]
+        blocks, payload = jobs[0].blocks, jobs[0].payload
+        n = len(blocks)
+        if not divisible or n < 2 or not isinstance(payload, tuple) or len(payload) != n:
+            return [alone]
+        halves = slice(n // 2), slice(n // 2, n)
+        return [replace(alone, jobs=(Job(blocks[half], payload[half]),)) for half in halves]
+
+
+class NotWantedError(Exception):
+    """Nobody waits for the task any more."""
+
+
+def _while_wanted(found: Iterator[Any]) -> Iterator[Any]:
+    worker = get_worker()
+    task = worker.state.tasks[worker.get_current_task()]
+    for result in found:
+        if task.state == "cancelled":
+            raise NotWantedError
+        yield result
+
+
+#: Threads of the workers in this process, and whose turn it is to use them.
+_threads: WeakKeyDictionary[Any, tuple[Threads, threading.Lock]] = WeakKeyDictionary()
+ALONE = Threads(1)
+
+
+@contextlib.contextmanager
+def threads_of(worker: Any, share: Share) -> Iterator[Threads]:
+    """Threads for a share: all of the worker, which does one at a time, or the task's own."""
+    if len(share.jobs) == 1 or worker.state.nthreads == 1:
+        yield ALONE
+        return
+    name = f"dhsic-{worker.name}"
+    made = Threads(worker.state.nthreads, name), threading.Lock()
+    every, turn = _threads.setdefault(worker, made)
+    with turn:
+        yield ALONE if share.is_alone else every
+
+
 def run(
-    task: Task,
-    job: Job,
+    share: Share,
     expected: dict[str, str],
     source: Parcel,
     state: Parcel,
@@ -255,13 +342,14 @@ def run(
     state_bytes: bytes | None,
     *pieces: Any,
 ) -> Any:
-    """Run one job; `pieces` are the blocks of a source that is itself a graph on the cluster.
+    """Do a share; `pieces` are the blocks of a source that is itself a graph on the cluster.
 
     A large result is left on the `shelf` (folder, label), if there is one that the client sees, and
     returned as a parcel: through the scheduler it would be copied four times. An error tells on
     which worker it was raised, so that another one can be tried.
     """
     keep_pages()
+    worker = get_worker()
     try:
         if versions() != expected:  # this worker joined after the check at the start
             raise ClusterError(  # noqa: TRY301  # it was raised here, too
@@ -269,11 +357,21 @@ def run(
             )
         opened = receive(source, source_bytes)
         if pieces:
-            opened = opened.with_pieces(job.blocks, pieces)
-        with single_blas_thread():
-            result = task(opened, job, receive(state, state_bytes))
+            blocks = tuple(block for job in share.jobs for block in job.blocks)
+            opened = opened.with_pieces(blocks, pieces)
+        with single_blas_thread(), threads_of(worker, share) as threads:
+            result = share.done(opened, receive(state, state_bytes), threads)
         return result if shelf is None else shelved(result, Path(shelf[0]), shelf[1])
     except Exception as error:
         with contextlib.suppress(AttributeError):  # a class with slots
-            setattr(error, WHERE, get_worker().address)
+            setattr(error, WHERE, worker.address)
         raise
+
+
+def join(add: Add, n_all: int, shelf: tuple[str, str] | None, *parts: dict[Place, Any]) -> Any:
+    """Add nodes of neighbouring shares, as far as they are neighbours; the shelf is as of `run`."""
+    keep_pages()
+    tree = Tree(add, n_all)
+    for nodes in parts:
+        tree.take(nodes)
+    return tree.nodes if shelf is None else shelved(tree.nodes, Path(shelf[0]), shelf[1])

