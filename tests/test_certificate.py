@@ -170,7 +170,7 @@ def test_the_residual_is_what_is_missing_off_the_diagonal(rng):
         [math.exp(-case.sigma * (G[i, i] + G[j, j] - 2 * G[i, j])) for j in range(40)]
         for i in range(40)
     ]
-    residual = residual_rows(case.W, case.check, case.state)[0]
+    residual = residual_rows(case.W, case.check, case.state)[0][0]
 
     for row, i in enumerate(case.check.rows):
         for j in range(40):

@@ -43,9 +43,12 @@ def test_a_statistic_is_that_of_the_standardised_data(rng, monkeypatch, data, cu
     block = source.blocks(D)[0]
 
     every = Job((block,), (Columns(np.arange(D)),))
-    (scaling,), (inner, norms), are_codes = run(source, every, (MeasureLandmarks(ROWS), None))
+    U = rng.standard_normal((M, 3)).astype("f4")
+    first = MeasureLandmarks(LandmarkSums(ROWS, U))
+    (scaling,), (inner, norms), are_codes = run(source, every, (first, None))
     assert are_codes == (data is genotypes)
-    assert_allclose(inner, Z[ROWS] @ Z.T, atol=2e-4)
+    assert_allclose(inner[: len(ROWS)], Z[ROWS] @ Z.T, atol=2e-4)
+    assert_allclose(inner[len(ROWS) :], U.T @ Z @ Z.T, atol=2e-3)
     assert_allclose(norms, (Z**2).sum(axis=1), atol=2e-4)
 
     some = np.array([0, 3, 7, 20, 21, 36])

@@ -88,33 +88,37 @@ def row_errors(W: LowRankSymmetric, check: Landmarks, state: RoundState, X: Arra
     kernel, rows = state.kernel, check.samples
     expansion = kernel.expansion(kernel.exact_order or 1, state.sigma)
     total = np.zeros((len(rows), len(X)))
-    residual = residual_rows(W, check, state)
+    residual, sums = residual_rows(W, check, state)
     missed = {base: R.astype(X.dtype) for base, R in residual.items()}
-    sums = {base: R.sum(axis=1) for base, R in residual.items()}
     with np.errstate(over="ignore", invalid="ignore"):  # outliers: no number, no certificate
         for term, f in zip(expansion.terms, expansion.functions(X), strict=True):
-            across = missed[term.base] @ f.T  # (n, c)
-            if term.linear:  # f' E 1, and as much of 1' E f
-                part = 0.5 * (f[:, rows].T * sums[term.base][:, None] + across)
+            if term.linear:
+                part = f[:, rows].T * sums[term.base][:, None]
             else:
-                part = f[:, rows].T * across
+                part = f[:, rows].T * (missed[term.base] @ f.T)  # (n, c)
             total += term.coefficient * part
     return np.asarray(total * state.scale)
 
 
-def residual_rows(W: LowRankSymmetric, check: Landmarks, state: RoundState) -> dict[int, Float]:
-    """``(A - A_low) / scale`` on the rows of `check`, (n, m), for every base; its diagonal is 0."""
+def residual_rows(
+    W: LowRankSymmetric, check: Landmarks, state: RoundState
+) -> tuple[dict[int, Float], dict[int, Float]]:
+    """``(A - A_low) / scale`` on the rows of `check`, and what their sums lack, for every base.
+
+    They are (n, m), with a diagonal of 0, and (n,): sums may be known better than the rows.
+    """
     W_rows, which = W.rows(check.samples), check.samples
     every = np.arange(len(which))
-    out = {}
+    rows, sums = {}, {}
     for base, forms in state.A.items():
         A = BaseRows(state.kernel, state.sigma, check, base).part(every, slice(None)) * W_rows
         A /= state.scale
+        sums[base] = A.sum(axis=1) - state.row_sums[base][which]
         Y = np.asarray(forms.Y, dtype=np.float64)
         A -= (Y[:, which].T * forms.theta) @ Y
         A[every, which] = 0.0
-        out[base] = A
-    return out
+        rows[base] = A
+    return rows, sums
 
 
 def joining_row_errors(question: LowRankQuestion, check: Landmarks, X: Float) -> Float:

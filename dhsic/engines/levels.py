@@ -26,7 +26,6 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.engines import one_by_one
 from dhsic.engines.question import RoundState
-from dhsic.kernels.base import AbstractKernel
 from dhsic.namespace import cast, first_of, host, namespace_of, taken, write, zeros
 
 #: Largest F for which differences of sums keep their digits.
@@ -112,19 +111,19 @@ def pair_gains(state: RoundState, X: Array) -> Float:
     return state.scale * one_by_one(X, gain)
 
 
-def gains_from_sums(
-    U: Float, counts: Float, values: Float, theta: Float, kernel: AbstractKernel, sigma: float
-) -> Float:
+def gains_from_sums(U: Float, counts: Float, values: Float, state: RoundState) -> Float:
     r"""Gains of features with few levels, from sums over them, (c,).
 
     With ``T_lk = K(S \ j) / K(S) - 1`` between levels l and k, 0 within a level, the gain is
-    ``sum_lk T_lk 1_l' A 1_k``: exact in the feature, and the diagonal of A takes no part. U is
-    ``1_l' Y'``, counts and values (q, c) are those of the levels, theta (R,) weighs the rows of Y.
+    ``sum_lk T_lk 1_l' A 1_k``: exact in the feature, and the diagonal of A takes no part. U
+    (q, c, R + 1) is ``1_l' Y'`` and, last, ``1_l' r``, r being what the row sums of A are known to
+    be besides those of its directions; counts and values (q, c) are those of the levels.
     """
-    gains = np.zeros(U.shape[1])
+    kernel, sigma, theta = state.kernel, state.sigma, state.A[0].theta
+    gains = 2 * np.sum(kernel.factor(np.square(values), sigma) * U[..., -1], axis=0)
     for low, high in combinations(range(len(U)), 2):
         both = np.flatnonzero((counts[low] > 0) & (counts[high] > 0))
         if both.size:
             T = kernel.factor(np.square(values[low, both] - values[high, both]), sigma)
-            gains[both] += 2 * T * ((U[low, both] * U[high, both]) @ theta)
-    return gains
+            gains[both] += 2 * T * ((U[low, both, :-1] * U[high, both, :-1]) @ theta)
+    return np.asarray(gains * state.scale)

@@ -251,6 +251,10 @@ class LowRankQuestion:
             self._weighted[base] = self.W.hadamard(factor, rank=self.rank, tolerance=self.tolerance)
         return self._weighted[base]
 
+    def suppose(self, base: int, A: LowRankSymmetric) -> None:
+        """Take A for ``W o base``."""
+        self._weighted[base] = A
+
 
 #: A round as engines are asked of it.
 AnyQuestion = Question | LowRankQuestion
@@ -295,7 +299,7 @@ class RoundState(Movable):
             scale = max(A.norm for A in weighted.values()) / question.n_samples or 1.0
         return RoundState(
             question.kernel,
-            question.sigma,
+            float(question.sigma),  # numbers of NumPy would make float64 of arrays in float32
             question.n_samples,
             {base: A.form(scale, dtype) for base, A in weighted.items()},
             {base: A.row_sums / scale for base, A in weighted.items()},

@@ -62,11 +62,22 @@ def undecided(gains: Float, errors: Float, n: int) -> Mask:
 
 def largest(gains: Float, n: int, tie: float) -> Index:
     """Positions of the n largest gains, the largest first; ties by position."""
-    by_gain = np.argsort(-gains, kind="stable")
+    among = _contenders(gains, n, tie)
+    by_gain = among[np.argsort(-gains[among], kind="stable")]
     steps = -np.diff(gains[by_gain])
     group = np.concatenate([[0], np.cumsum(steps > tie)])  # equal within a chain of ties
     ordered = by_gain[np.lexsort((by_gain, group))]
     return ordered[:n].astype(np.int64)
+
+
+def _contenders(gains: Float, n: int, tie: float) -> Index:
+    """Positions, ascending, of the n largest gains and of whatever ties with the least of them."""
+    if n >= gains.size:
+        return np.arange(gains.size)
+    least = np.partition(gains, gains.size - n)[gains.size - n]
+    while (below := gains[(gains < least) & (gains >= least - tie)]).size:
+        least = below.min()
+    return np.flatnonzero(gains >= least)
 
 
 #: Up to so many features left a round is a matter of milliseconds: converge at once.

@@ -74,6 +74,36 @@ class Expansion:
         return sum(not t.linear for t in self.terms)
 
 
+@dataclass(frozen=True, slots=True)
+class Product:
+    """One summand ``coefficient (x^a)' A x^b`` with ``A = W o base``, of powers of a feature."""
+
+    base: int
+    coefficient: float
+    a: int
+    b: int
+
+
+@dataclass(frozen=True, slots=True)
+class PowerSeries:
+    r"""``<W, K(S \ j) - K(S)>`` as a sum of products of powers, which do not depend on sigma.
+
+    Attributes
+    ----------
+    products : tuple of Product
+        The summands.
+    of_differences : bool
+        Every entry is a function of ``x_i - x_i'``: diagonals of A take no part.
+    neglected : callable or None
+        ``neglected(max_abs, fourth_moment)``: about the part left out, the root of its mean square
+        over pairs of samples, (c,). None where the series is exact.
+    """
+
+    products: tuple[Product, ...]
+    of_differences: bool = False
+    neglected: Callable[[Float, Float], Float] | None = None
+
+
 class AbstractKernel(ABC):
     """A kernel on data; `sigma` is ignored by kernels that have no bandwidth.
 
@@ -193,6 +223,12 @@ class AbstractKernel(ABC):
         raise InputError(
             f"The {self.name} kernel has no expansion of order {order}; score it by levels, or by "
             "the definition (approx='direct')."
+        )
+
+    def power_series(self, order: int, sigma: float) -> PowerSeries:
+        """Series up to `order` in powers of a feature, which kernels of low rank have."""
+        raise InputError(
+            f"The {self.name} kernel has no series of powers; low rank knows none for it."
         )
 
     def addition(self) -> Expansion | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
-from dhsic.kernels.base import AbstractKernel, Expansion, Term
+from dhsic.kernels.base import AbstractKernel, Expansion, PowerSeries, Product, Term
 from dhsic.namespace import namespace_of
 from dhsic.validation import is_number
 
@@ -107,6 +107,11 @@ class Polynomial(AbstractKernel):
 
     def expansion(self, order: int, sigma: float) -> Expansion:
         return _binomial(self.degree, -1)
+
+    def power_series(self, order: int, sigma: float) -> PowerSeries:
+        terms = self.expansion(order, sigma).terms  # term p is of x^p with itself
+        products = [Product(t.base, t.coefficient, p, p) for p, t in enumerate(terms, start=1)]
+        return PowerSeries(tuple(products))
 
 
 def _binomial(b: int, sign: int) -> Expansion:

@@ -17,6 +17,11 @@ and what that leaves out,
 
 is a power series with positive coefficients, so it is largest where both are, at
 ``U = sigma max|x|^2``: there it is at most ``U^4 (1/6 + U e^(2 U))``, term by term.
+
+Its functions hang on sigma, which changes with every round. Where few numbers of a feature are to
+serve many rounds, it is the series in powers of x alone, up to order P in sigma:
+
+    ``exp(sigma (x - y)^2) - 1 = sum_p sigma^p / p! sum_a C(2p, a) (-1)^a x^a y^(2p - a)``.
 """
 
 from __future__ import annotations
@@ -24,13 +29,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from math import factorial
+from math import comb, factorial
 from typing import ClassVar
 
 import numpy as np
 
 from dhsic._typing import Array, Float
-from dhsic.kernels.base import AbstractKernel, Expansion, Term
+from dhsic.kernels.base import AbstractKernel, Expansion, PowerSeries, Product, Term
 from dhsic.namespace import into, namespace_of
 
 
@@ -140,6 +145,26 @@ class Gaussian(AbstractKernel):
             partial(_magnitudes, order, sigma),
             partial(_remainder, order, sigma),
         )
+
+    def power_series(self, order: int, sigma: float) -> PowerSeries:
+        products = [
+            Product(0, sigma**p / factorial(p) * comb(2 * p, a) * (-1) ** a, a, 2 * p - a)
+            for p in range(1, order + 1)
+            for a in range(2 * p + 1)
+        ]
+        neglected = partial(_neglected, order + 1, sigma)
+        return PowerSeries(tuple(products), of_differences=True, neglected=neglected)
+
+
+def _neglected(p: int, sigma: float, max_abs: Float, fourth_moment: Float) -> Float:
+    """Size of term p, ``(sigma delta^2)^p / p!``; what follows it is small where it is.
+
+    ``mean delta^(4p)`` is about ``2^(2p) mean x^(4p)``, as of normal values, and a moment of x
+    beyond the fourth about half way, as powers go, between its bounds by `max_abs`.
+    """
+    with np.errstate(over="ignore"):
+        moment = fourth_moment ** ((p + 1) / 2) * max_abs ** (2 * p - 2)
+        return np.asarray((2 * sigma) ** p / factorial(p) * np.sqrt(moment))
 
 
 def _functions(X: Array, order: int, sigma: float) -> Iterator[Array]:

@@ -216,6 +216,12 @@ class LowRankQuadratic(Movable):
     theta: Float
     correction: Array
 
+    @property
+    def row_sums(self) -> Float:
+        """Sums of its rows, (m,) float64."""
+        Y = np.asarray(self.Y, dtype=np.float64)
+        return np.asarray((self.theta * Y.sum(axis=1)) @ Y + self.correction)
+
     def forms(self, X: Array) -> Float:
         """As of `Quadratic`."""
         xp = namespace_of(X)

@@ -199,6 +199,8 @@ class LowRankSymmetric(Symmetric):
     error: float = 0.0
     #: Whether columns of F are orthogonal and of mean square 1.
     is_orthogonal: bool = False
+    #: ``A 1``, (m,), where it is known better than by the directions.
+    sums: Float | None = None
 
     @staticmethod
     def of(F: Float, weights: Float, error: float = 0.0) -> LowRankSymmetric:
@@ -227,11 +229,11 @@ class LowRankSymmetric(Symmetric):
 
     @cached_property
     def row_sums(self) -> Float:
-        return np.asarray(self.across + self.diagonal)
+        return self.across + self.diagonal if self.sums is None else self.sums
 
     @property
     def across(self) -> Float:
-        """``A 1`` without the diagonal, (m,)."""
+        """``A 1`` by the directions, without the diagonal, (m,)."""
         return np.asarray((self.weights * self.F.sum(axis=0)) @ self.F.T - self.own)
 
     @cached_property
@@ -355,6 +357,17 @@ class LowRankSymmetric(Symmetric):
         for samples, Z in _strips(self.F, K.F):
             np.matmul(mix.T, Z.T, out=Y[:, samples])
         return LowRankSymmetric(Y.T, T / m, self.diagonal * K.diagonal, missing, is_orthogonal=True)
+
+    def along(self, V: Float) -> LowRankSymmetric:
+        """``V V' F diag(weights) F' V V'`` for orthonormal V (m, k).
+
+        Diagonal and row sums stay those of A.
+        """
+        across, m = V.T @ self.F, self.n_samples
+        T, Q, _ = _compress((across * self.weights) @ across.T, None, 0.0)
+        Y = np.sqrt(m) * (Q.T @ V.T)  # (r, m): directions are contiguous
+        sums = self.row_sums
+        return LowRankSymmetric(Y.T, T / m, self.diagonal, is_orthogonal=True, sums=sums)
 
     def form(self, scale: float, dtype: Any) -> LowRankQuadratic:
         Y = np.ascontiguousarray(self.F.T, dtype=dtype)

@@ -176,3 +176,12 @@ def _residuals(factor: LowRankSymmetric, rows: BaseRows, start: int) -> Float:
         R -= product
         left.append(float(np.vdot(R, R)))
     return np.array(left)
+
+
+def missed_rows(rows: BaseRows, factor: LowRankSymmetric) -> Float:
+    """What a factor misses of all rows, (n, m), diagonal aside."""
+    every, which = np.arange(rows.landmarks.n_landmarks), rows.rows
+    R = rows.part(every, slice(None))
+    R -= (factor.F[which] * factor.weights) @ factor.F.T
+    R[every, which] = 0.0
+    return R

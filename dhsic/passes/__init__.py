@@ -346,20 +346,22 @@ class ScoreLowRank(AbstractSizedPass):
             )
 
     def _sides(self) -> Array | None:
-        """Y and ones side by side, (m, R + 1), where sums over levels give the gain."""
+        """What sums over levels are of, (m, R + 2), where they give the gain: Y, row sums, ones.
+
+        Row sums are what those of A have besides those of Y.
+        """
         if not self.state.kernel.is_product:
             return None
-        Y = self.state.A[0].Y
-        return np.column_stack([Y.T, np.ones(Y.shape[1], dtype=Y.dtype)])
+        A = self.state.A[0]
+        besides = self.state.row_sums[0] - A.row_sums
+        return np.column_stack([A.Y.T, besides.astype(A.Y.dtype), np.ones(len(besides), A.Y.dtype)])
 
     def _of_codes(self, codes: Codes, Y: Array) -> Float:
         """Gains of genotypes."""
-        state, U = self.state, codes.sums(Y)
+        U = codes.sums(Y)
         counts = np.rint(U[..., -1])
         values = code_values(scaling_of(counts, standardize=self.standardize))
-        theta = state.A[0].theta
-        gains = gains_from_sums(U[..., :-1], counts, values, theta, state.kernel, state.sigma)
-        return gains * state.scale
+        return gains_from_sums(U[..., :-1], counts, values, self.state)
 
     def cost(self, m: int) -> Cost:
         return lowrank_cost(m, rank_of(self.state))

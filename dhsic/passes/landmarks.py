@@ -8,7 +8,7 @@ used as they are stored (`dhsic.sources.scaling`), everything else is standardis
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -37,6 +37,9 @@ FIRST_LANDMARKS, FEWEST = 192, 64
 MOST_CHECKS, FEWEST_CHECKS = 96, 32
 #: Rows by which turns of the kernel are told, at most and at least, and their entries.
 MOST_TURNS, FEWEST_TURNS, TURN_ENTRIES = 32, 8, 1 << 22
+#: So many features, and more, are summed against half as many landmarks and check rows: what is
+#: wrong there costs nothing in the end.
+MANY_FEATURES = 1 << 17
 #: Features whose products are worth a triangle that travels: it takes a twentieth of their time.
 WORTH_SQUARES = 16384
 #: Entries of the statistic, and of its check rows, that decide how many landmarks many samples get.
@@ -90,7 +93,7 @@ class LandmarkSet:
         With `everyone` every sample is a landmark, and K is known, but as many make factors.
         """
         order = np.random.default_rng([seed, m]).permutation(m)
-        n_check = check_number(m)
+        n_check = check_number(m) if n >= first_number(m) else check_number(m) // 2
         every = np.arange(m)
         if 2 * (n + n_check) > m:
             return LandmarkSet(every, every, np.sort(order[: max(n_check, FIRST_LANDMARKS)]), m)
@@ -130,11 +133,26 @@ class LandmarkSum(AbstractFeatureSum):
 
     epoch = 32
 
-    def __init__(self, data: AbstractReader, seed: int, n: int | None = None) -> None:
-        """Against `n` landmarks, by default as many as a run begins with."""
+    def __init__(
+        self,
+        data: AbstractReader,
+        seed: int,
+        n: int | None = None,
+        directions: Array | None = None,
+    ) -> None:
+        """Against `n` landmarks, by default as many as a run begins with, and `directions`.
+
+        Those are sums of samples with such weights, (m, q) float32.
+        """
         super().__init__(data)
         m = data.n_samples
-        self.chosen = LandmarkSet.of(m, first_number(m) if n is None else n, seed)
+        n = (
+            first_number(m) // (2 if data.source.n_features >= MANY_FEATURES else 1)
+            if n is None
+            else n
+        )
+        self.chosen = LandmarkSet.of(m, n, seed)
+        self._directions = directions
         self._m, self._seed = m, seed
         self.clear()
 
@@ -165,6 +183,20 @@ class LandmarkSum(AbstractFeatureSum):
         return Statistic(self._sums)
 
     @property
+    def products(self) -> Float:
+        """Inner products with the directions, (q, m)."""
+        known = self._sums
+        if isinstance(known, tuple):
+            return known[0][len(self.chosen.rows) :]
+        assert self._directions is not None, "directions are asked of a sum that has some"
+        return np.asarray(self._directions.T @ self.statistic.whole())
+
+    @property
+    def pass_over(self) -> LandmarkSums:
+        """Pass that sums over some features."""
+        return LandmarkSums(self.chosen.rows, self._directions)
+
+    @property
     def longest(self) -> float:
         return float(self.norms.max())
 
@@ -184,18 +216,16 @@ class LandmarkSum(AbstractFeatureSum):
         factor = cache(lambda base: factorizer.factor(kernel, sigma, fit, base=base))
         return LowRankQuestion(kernel, sigma, W, factor, rank=MOST, tolerance=LOST)
 
-    def start(self, features: Index, parts: Iterable[Sums]) -> None:
-        """Begin with `features`, whose sums a first pass gave, part by part."""
+    def start(self, features: Index, sums: Sums) -> None:
+        """Begin with `features`, whose sums a first pass gave."""
         if self.chosen.is_everyone:
             self.restart(features)
-            return
-        self.clear()
-        for part in parts:
-            LandmarkSums(self.chosen.rows).add(self._against_landmarks, part)
-        self.begin(features)
+        else:
+            self._set(sums)
+            self.begin(features)
 
     def clear(self) -> None:
-        self._set((np.zeros((len(self.chosen.rows), self._m)), np.zeros(self._m)))
+        self._set((np.zeros((self.pass_over.n_rows, self._m)), np.zeros(self._m)))
 
     def add(self, features: Index) -> None:
         """Add features by their values, a part after the other."""
@@ -219,16 +249,26 @@ class LandmarkSum(AbstractFeatureSum):
         self.begin(S)
 
     def grow(self, S: Index, *, to_everyone: bool) -> bool:
-        """Sum S against twice as many landmarks, or all samples; False where there are no more."""
+        """Sum S against twice as many landmarks, or all samples; False where there are no more.
+
+        Half as many as a run of fewer features begins with are doubled in any case.
+        """
         if self.chosen.is_everyone:
             return False
+        to_everyone &= not self.are_few
         n = len(self.chosen.fit) * (1 if to_everyone else 2)
         more = LandmarkSet.of(self._m, n, self._seed, everyone=to_everyone)
-        if not to_everyone and (n > most_number(self._m) or more.is_everyone):
+        too_many = n > most_number(self._m) or (more.is_everyone and not self.are_few)
+        if too_many and not to_everyone:
             return False
         self.chosen = more
         self.restart(S)
         return True
+
+    @property
+    def are_few(self) -> bool:
+        """Whether landmarks are half as many as a run of fewer features begins with."""
+        return len(self.chosen.fit) < first_number(self._m) and not self.chosen.is_everyone
 
     def replay_rounds(self, survivors: Sequence[Index], n_rows: Sequence[int]) -> None:
         """Repeat rounds that are done, see `replay`, each of which ended with so many landmarks."""
@@ -241,7 +281,7 @@ class LandmarkSum(AbstractFeatureSum):
 
     def _of_rows(self, n_rows: int) -> LandmarkSet:
         """Landmarks of which there are so many, check rows included."""
-        n = first_number(self._m)
+        n = first_number(self._m) // (1 if n_rows == self._m else 2)
         while n_rows < self._m and len(LandmarkSet.of(self._m, n, self._seed).rows) < n_rows:
             n *= 2
         return LandmarkSet.of(self._m, n, self._seed, everyone=n_rows == self._m)
@@ -250,7 +290,7 @@ class LandmarkSum(AbstractFeatureSum):
         jobs, data = self.data.jobs(features), self.data
         if not self.chosen.is_everyone:
             jobs = grouped(jobs, WORTH_MANY)
-            return data.added(LandmarkSums(self.chosen.rows), jobs)
+            return data.added(self.pass_over, jobs)
         return data.added(AllSums(), grouped(jobs, WORTH_SQUARES))
 
     def _set(self, sums: Sums | Float) -> None:
@@ -280,11 +320,11 @@ class LandmarkSum(AbstractFeatureSum):
 class MeasureLandmarks(AbstractSum):
     """Scaling of features, in parts; their statistic against landmarks; whether all are codes."""
 
-    landmarks: Index
+    sums: LandmarkSums
     standardize: bool = True
 
     def over(self, blocks: Iterator[Tile], m: int) -> tuple[list[Scaling], Sums, bool]:
-        statistic = _Statistic(self.landmarks, m)
+        statistic = _Statistic(self.sums, m)
         parts = []
         are_codes = True
         for tile in cut(blocks, statistic.height):
@@ -303,21 +343,31 @@ class MeasureLandmarks(AbstractSum):
         return [Scaling.join(parts)], statistic.sums(), are_codes
 
     def add(self, left: Any, right: Any) -> tuple[list[Scaling], Sums, bool]:
-        sums = LandmarkSums(self.landmarks).add(left[1], right[1])
+        sums = self.sums.add(left[1], right[1])
         return left[0] + right[0], sums, left[2] and right[2]
 
     def cost(self, m: int) -> Cost:
-        return replace(LandmarkSums(self.landmarks).cost(m), values=MEASURING * m)
+        return replace(self.sums.cost(m), values=MEASURING * m)
 
 
 @dataclass(frozen=True, slots=True)
 class LandmarkSums(AbstractSum):
-    """Inner products of landmarks and samples, (b, m), and norms, (m,), over the features."""
+    """Inner products of landmarks and samples, and norms, (m,), over the features.
+
+    They are (b + q, m) where there are q `directions` (m, q) float32, by which samples are added
+    up: after those of landmarks come those of such sums.
+    """
 
     landmarks: Index
+    directions: Array | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the inner products: b + q."""
+        return len(self.landmarks) + (0 if self.directions is None else self.directions.shape[1])
 
     def over(self, blocks: Iterator[Tile], m: int) -> Sums:
-        statistic = _Statistic(self.landmarks, m)
+        statistic = _Statistic(self, m)
         for tile in cut(blocks, statistic.height):
             codes = tile.codes
             if codes is None:
@@ -332,8 +382,9 @@ class LandmarkSums(AbstractSum):
         return left
 
     def cost(self, m: int) -> Cost:
-        b = len(self.landmarks)
-        return Cost(float32=2.0 * b * m, values=m, result=8 * m * (b + 1), tile=lowrank_tile(m))
+        b, q = len(self.landmarks), self.n_rows - len(self.landmarks)
+        flops, result = 2.0 * (b + 2 * q) * m, 8 * m * (b + q + 1)
+        return Cost(float32=flops, values=m, result=result, tile=lowrank_tile(m), state=4 * q * m)
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,9 +426,9 @@ class _Statistic:
         Features of a tile.
     """
 
-    def __init__(self, landmarks: Index, m: int) -> None:
-        self.landmarks = landmarks
-        b = len(landmarks)
+    def __init__(self, asked: LandmarkSums, m: int) -> None:
+        self.landmarks, self._directions = asked.landmarks, asked.directions
+        b = asked.n_rows
         self.height = max(tile_height(m), LEAST_HEIGHT)
         width = max(1, tile_entries(m) // self.height)
         self._strips = [slice(a, min(a + width, m)) for a in range(0, m, width)]
@@ -397,9 +448,15 @@ class _Statistic:
 
     def add(self, tile: Tile) -> None:
         """Features that are standardised, a strip of samples at a time."""
+
+        def strip(samples: slice) -> Array:
+            return replace(tile, raw=tile.raw[:, samples]).values(np.float32)
+
         L = replace(tile, raw=tile.raw[:, self.landmarks]).values(np.float32)
-        for samples in self._strips:
-            X = replace(tile, raw=tile.raw[:, samples]).values(np.float32)
+        parts, sums = self._cut(strip)
+        if sums is not None:
+            L = np.column_stack([L, sums.astype(np.float32)])
+        for samples, X in parts:
             self._add(L, X, samples)
             self._norms[samples] += np.einsum("ij,ij->j", X, X)
         self._count(len(L))
@@ -407,18 +464,38 @@ class _Statistic:
     def add_codes(self, codes: Codes, scaling: Scaling) -> None:
         """Add codes g, ``x = s (g - h)``: ``sum_j s^2 (g - h) g'`` and what h takes from it."""
         square, shift = scaling.scale**2, scaling.mean
-        L = codes.some(self.landmarks).filled(shift) - shift[:, None]
-        L *= square[:, None]  # (c, b) float64
+        L = codes.some(self.landmarks).filled(shift) - shift[:, None]  # (c, b) float64
+        parts, sums = self._cut(lambda samples: codes.some(samples).filled(shift))
+        if sums is not None and self._directions is not None:
+            whole = self._directions.sum(axis=0, dtype=np.float64)
+            L = np.column_stack([L, sums - shift[:, None] * whole])
+        L *= square[:, None]
         self._shifts += shift @ L
         weights = np.stack([square, -2 * square * shift]).astype(np.float32)
         single = L.astype(np.float32)
-        for samples in self._strips:
-            g = codes.some(samples).filled(shift)
+        for samples, g in parts:
             self._add(single, g, samples)
             self._norms[samples] += weights[1] @ g
             self._norms[samples] += weights[0] @ np.multiply(g, g, out=g)
         self._norm_shift += float(square @ (shift * shift))
         self._count(len(L))
+
+    def _cut(
+        self, strip: Callable[[slice], Array]
+    ) -> tuple[Iterable[tuple[slice, Array]], Float | None]:
+        """Strips of samples (c, s) of some features, and their sums along the directions, (c, q).
+
+        A strip is made again for either, unless there is only one.
+        """
+        strips = ((samples, strip(samples)) for samples in self._strips)
+        if self._directions is None:
+            return strips, None
+        if len(self._strips) == 1:
+            only = list(strips)
+            return only, (only[0][1] @ self._directions).astype(np.float64)
+        again = ((samples, strip(samples)) for samples in self._strips)
+        found = [(X @ self._directions[samples]).astype(np.float64) for samples, X in strips]
+        return again, np.sum(found, axis=0)
 
     def _add(self, L: Array, X: Array, samples: slice) -> None:
         part = self._part[:, samples]

@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,18 +25,25 @@ import numpy as np
 from dhsic._typing import Array, Float, Index
 from dhsic.engines.certificate import EXACT, Certificate, certify, row_errors
 from dhsic.engines.final import FAMILIES
-from dhsic.engines.lowrank import LONGEST_LOW_RANK, LowRank, SampledRows, orders_for
+from dhsic.engines.lowrank import (
+    LONGEST_LOW_RANK,
+    NEGLECTED,
+    LowRank,
+    SampledRows,
+    orders_for,
+)
 from dhsic.engines.question import LowRankQuestion, Question, RoundState
 from dhsic.engines.refine import in_low_rank
 from dhsic.engines.survival import Survival
 from dhsic.kernels import check_approx
 from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.dot import Linear
 from dhsic.kernels.labels import MOST_DECOMPOSED
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import BaseRows, LandmarkStats
 from dhsic.lowrank.factorizers import Spectral
-from dhsic.lowrank.residuals import predictive
+from dhsic.lowrank.residuals import missed_rows, predictive
 from dhsic.memory import (
     VECTORS,
     MemoryEstimate,
@@ -57,12 +64,21 @@ from dhsic.passes.dependence import (
 )
 from dhsic.passes.jobs import block_bytes, n_partials
 from dhsic.passes.landmarks import (
+    MANY_FEATURES,
     LandmarkSum,
     LandmarkSums,
     MeasureLandmarks,
     check_number,
     first_number,
     most_number,
+)
+from dhsic.passes.projection import (
+    ANEW,
+    Project,
+    Projection,
+    enough,
+    highest_order,
+    most_numbers,
 )
 from dhsic.passes.reader import COMPACT_BYTES, COMPACTING, AbstractReader
 from dhsic.passes.sums import FEW_LEAVING, SquareSum
@@ -73,6 +89,8 @@ from dhsic.sources.scaling import Scaling
 
 #: Directions that a factor may have, of which those are kept that predict other rows.
 DIRECTIONS = 32
+#: Parts of the features for which the series in powers is to be long enough: the others are read.
+NEARLY_ALL, MOST = 0.98, 0.5
 #: Part of ``W o K`` that compression may lose.
 COMPRESSION = 1e-4
 #: Flops of a round by the exact engine: up to here it is always taken, seconds at most.
@@ -179,11 +197,13 @@ class EnginePlan:
             held = min(stored, HOME_BYTES if runtime.is_remote else budget)
             # Survivors are copied when so few are left; those that leave are in memory besides.
             copied = held // (COMPACTING if self.is_low_rank else SquareSum.epoch)
+            projects = self.is_low_rank and not kernel.is_additive
+            numbers = 4 * most_numbers(kernel, source.n_features) if projects else 0
             return MemoryEstimate(
                 process=resident_bytes(),
                 squares=square_bytes(m, n_bases) if self.may_square else 0,
                 survivors=held + copied + FEW_LEAVING * m * 8,
-                vectors=VECTORS * 8 * source.n_features,
+                vectors=VECTORS * 8 * source.n_features + numbers,
                 landmarks=LOW_RANK * 8 * n_landmarks * m + SAMPLES * 4 * sampled,
                 **tasks,
             )
@@ -225,7 +245,8 @@ class AbstractLowRankScorer(AbstractScorer):
         exact: Callable[[], ExactScorer] | None = None,
         eager: bool = False,
     ) -> None:
-        self.sum: LandmarkSum = LandmarkSum(data, seed)
+        directions = weights.F.astype(np.float32)
+        self.sum: LandmarkSum = LandmarkSum(data, seed, directions=directions)
         self.sample = Sample(data, seed)
         self._choices, self._data, self._weights = choices, data, weights
         self._survival = survival or Survival()
@@ -235,13 +256,15 @@ class AbstractLowRankScorer(AbstractScorer):
         self._question: Question | None = None
         self._W: Float | None = None
         self._are_codes = False
+        self._projected = 0  # features of the last round in which they were projected; 0 if none
 
     def measure(self) -> Scaling:
-        first = MeasureLandmarks(self.sum.chosen.rows, self._choices.standardize)
-        found: list[tuple[Any, bool]] = []  # sums, and whether all that they are over are codes
-        scaling = self._data.measure(first, lambda *rest: found.append(rest))
-        self._are_codes = self._choices.kernel.is_product and all(codes for _, codes in found)
-        self.sum.start(self._data.alive, [sums for sums, _ in found])
+        first = MeasureLandmarks(self.sum.pass_over, self._choices.standardize)
+        found: list[Any] = []
+        scaling = self._data.measure(first, lambda *rest: found.extend(rest))
+        sums, are_codes = found
+        self._are_codes = self._choices.kernel.is_product and bool(are_codes)
+        self.sum.start(self._data.alive, sums)
         return scaling
 
     def resume(
@@ -250,8 +273,7 @@ class AbstractLowRankScorer(AbstractScorer):
         by_rank = [in_low_rank(record) for record in history]
         n = by_rank.index(False) if False in by_rank else len(history)
         if n and not self._choices.kernel.is_additive:
-            n_rows = [int(record["landmarks"]) for record in history[:n]]
-            self.sum.replay_rounds(survivors[:n], n_rows)
+            self._replay(survivors[:n], history[:n])
         if n == len(history):
             return self
         return self._exactly(survivors[n]).resume(survivors[n:], history[n:])
@@ -263,17 +285,16 @@ class AbstractLowRankScorer(AbstractScorer):
             return self._exactly(S).begin(S)
         if not self._choices.kernel.is_additive:
             self.sum.move_to(S)
+            if self.sum.are_few and S.size < MANY_FEATURES:
+                self.sum.grow(S, to_everyone=False)
         return self
 
     def gains(self, sigma: float, S: Index, n: int) -> tuple[Float, float, dict[str, Any]]:
         if self._choices.kernel.is_additive:
             gains, record = self._lasting.of(S, self.sum.features, self._score_for_good)
             return gains, -float(gains.sum()), record | NO_ERROR
-        state, certificate = self._fit_within(sigma, S, n)
-        order = self._order(sigma, S)
-        steep = order > LONGEST_LOW_RANK
-        rows = SampledRows.of(self._weights, self.sum.check) if steep else None
-        gains = self._gains(replace(state, definition=rows), S, aloud=True)
+        question, state, certificate = self._fit_within(sigma, S, n)
+        gains, order = self._scored(state, S)
         exactly = ""
         if n == S.size:
             certificate = EXACT
@@ -286,10 +307,11 @@ class AbstractLowRankScorer(AbstractScorer):
             "landmarks": len(self.sum.chosen.rows),
             "rank": rank_of(state),
             "order": order,
+            "projected": self._projected,
             "relative_error": certificate.relative_error,
             "cut_error": certificate.expected_swap_rate,
         }
-        return gains, self._hsic(sigma, state), record
+        return gains, self._hsic(sigma, question), record
 
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
         return "low rank"
@@ -304,7 +326,7 @@ class AbstractLowRankScorer(AbstractScorer):
         ones = LowRankSymmetric.of(np.ones((m, 1)), np.ones(1))
         question = LowRankQuestion(kernel, 1.0, self._weights, lambda _: ones, tolerance=0.0)
         state = LowRank(1, np.float64).prepare(question)
-        gains = self._gains(state, features, aloud=False)
+        gains = self._by_values(state, features, aloud=False)
         return gains, {"engine": f"low rank {rank_of(state)}"}
 
     def _exactly(self, S: Index) -> ExactScorer:
@@ -318,28 +340,47 @@ class AbstractLowRankScorer(AbstractScorer):
         scorer.sum.restart(S)
         return scorer
 
-    def _fit_within(self, sigma: float, S: Index, n: int) -> tuple[RoundState, Certificate]:
-        """A fit that costs no more than it may, or the best there is, and its certificate."""
+    def _fit_within(self, sigma: float, S: Index, n: int) -> tuple[Any, RoundState, Certificate]:
+        """A fit that costs no more than it may, or the best there is; its state and certificate."""
         while True:
-            state = self._fit(sigma)
-            certificate = self._certify(state, S, n)
-            good_enough = self._survival.allows(certificate, S.size, n)
-            if good_enough or not self.sum.grow(S, to_everyone=self._may_square):
-                return state, certificate
+            question = self._fit(sigma)
+            for anew in (False, True):
+                state = self._along(question, S, anew=anew)
+                certificate = self._certify(state, S, n)
+                if self._survival.allows(certificate, S.size, n):
+                    return question, state, certificate
+                if self._projected in (0, S.size):  # another projection would hold no more
+                    break
+            if not self.sum.grow(S, to_everyone=self._may_square):
+                return question, state, certificate
+            if self._projected == S.size:  # what a round is projected on is its last fit
+                self._projected = 0
 
-    def _gains(self, state: RoundState, S: Index, *, aloud: bool) -> Float:
+    def _by_values(self, state: RoundState, S: Index, *, aloud: bool) -> Float:
+        """Gains by a pass over the values."""
         dtype = np.float64 if self._choices.kernel.is_additive else np.float32
         jobs = self._data.jobs(S, scaled=not self._are_codes)
         score = ScoreLowRank(state, dtype, self._choices.standardize)
         return self._data.scores(score, jobs, aloud=aloud)
 
     @abstractmethod
-    def _fit(self, sigma: float) -> RoundState:
-        """Factors of the bases of the expansion, and W with them."""
+    def _replay(self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]) -> None:
+        """Repeat rounds in low rank that are done."""
 
     @abstractmethod
-    def _order(self, sigma: float, S: Index) -> int:
-        """Highest order of the series that a feature takes; above `LONGEST_LOW_RANK` none does."""
+    def _fit(self, sigma: float) -> Any:
+        """Question of the round: W, and factors of the bases of the expansion."""
+
+    @abstractmethod
+    def _along(self, question: Any, S: Index, *, anew: bool) -> RoundState:
+        """State of the round, along the directions that features are projected on, if any.
+
+        They are projected where they have not been, where the kernel has turned since, or `anew`.
+        """
+
+    @abstractmethod
+    def _scored(self, state: RoundState, S: Index) -> tuple[Float, int]:
+        """Gains of S, and the highest order of the series that one of them takes."""
 
     @abstractmethod
     def _certify(self, state: RoundState, S: Index, n: int) -> Certificate:
@@ -352,12 +393,15 @@ class AbstractLowRankScorer(AbstractScorer):
         """Gains, how many of them are exact now, and the certificate of all; not all of S leave."""
 
     @abstractmethod
-    def _hsic(self, sigma: float, state: RoundState | None = None) -> float:
+    def _hsic(self, sigma: float, question: Any = None) -> float:
         """``<W, K>``."""
 
 
 class LowRankScorer(AbstractLowRankScorer):
     """Scorer in linear time by factors of K."""
+
+    _projection: Projection | None = None
+    _asked_along: LowRankQuestion | None = None
 
     def known(self) -> BandwidthStats:
         return LandmarkStats(self.sum.fit, self._hsic)
@@ -371,19 +415,89 @@ class LowRankScorer(AbstractLowRankScorer):
             self._question = Question(kernel, sigma, self._W, self.sum.statistic, each)
         return self._question
 
-    def _fit(self, sigma: float) -> RoundState:
-        factor, W = partial(self._factor, sigma), self._weights
-        question = LowRankQuestion(self._choices.kernel, sigma, W, factor, tolerance=COMPRESSION)
-        return LowRank().prepare(question)
+    def _fit(self, sigma: float) -> LowRankQuestion:
+        kernel, W = self._choices.kernel, self._weights
+        factor = cache(lambda base: self._factor(sigma, base))
+        question = LowRankQuestion(kernel, sigma, W, factor, tolerance=COMPRESSION)
+        if kernel.has_bandwidth:  # the base of every such kernel is K itself
+            sums = self._row_sums(sigma, factor(0))
+            question.suppose(0, replace(question.weighted(0), sums=sums))
+        return question
 
     def _factor(self, sigma: float, base: int) -> LowRankSymmetric:
         kernel, seed = self._choices.kernel, self._seed
         factor = Spectral(DIRECTIONS).factor(kernel, sigma, self.sum.fit, base=base, seed=seed)
         return predictive(factor, BaseRows(kernel, sigma, self.sum.check, base))
 
+    def _row_sums(self, sigma: float, K: LowRankSymmetric) -> Float:
+        """``(W o K) 1``, of a K that its directions know and of what they miss of it.
+
+        What a factor misses of K is about what one of G misses of G, times a slope b, which is seen
+        on check rows; and ``(W o G) 1`` is known, for G along the directions of W is summed.
+        """
+        if self.sum.chosen.is_everyone and self._may_square:
+            return self._asked(sigma).weighted(0).row_sums
+        W, check, linear = self._weights, self.sum.check, Linear()
+        G = Spectral(DIRECTIONS).factor(linear, sigma, self.sum.fit, base=None, seed=self._seed)
+        kernel = self._choices.kernel
+        missed = missed_rows(BaseRows(kernel, sigma, check), K)
+        beside = missed_rows(BaseRows(linear, sigma, check, None), G)
+        slope = float(np.vdot(missed, beside)) / (float(np.vdot(beside, beside)) or 1.0)
+        known = np.einsum("iq,qi->i", W.F @ W.core, self.sum.products) + W.rest * self.sum.norms
+        return np.asarray(W.hadamard_sums(K) + slope * (known - W.hadamard_sums(G)))
+
+    def _along(self, question: LowRankQuestion, S: Index, *, anew: bool) -> RoundState:
+        order, known = self._order(question.sigma, S), self._projection
+        if not order:
+            self._projected = 0
+            return LowRank().prepare(question)
+        if not self._projected or known is None or known.order < order:
+            anew = True
+        if anew or ANEW * S.size <= self._projected:
+            known = self._project(question, S, order)
+        assert known is not None, "features are projected by now"
+        known.keep(S)
+        self._asked_along = known.question(question)
+        return LowRank().prepare(self._asked_along)
+
     def _order(self, sigma: float, S: Index) -> int:
-        kernel, facts = self._choices.kernel, self._data.facts(S)
-        return int(orders_for(kernel, sigma, facts, self._data.n_samples).max())
+        """Order in powers that does for most of S, or for nearly all; 0 where none does."""
+        kernel, data = self._choices.kernel, self._data
+        facts, highest = data.facts(S), highest_order(kernel, S.size, data.scaling.std.size)
+        for order in range(kernel.exact_order or 1, highest + 1):
+            part = np.mean(enough(kernel, order, sigma, facts, data.n_samples, NEGLECTED))
+            if part >= (MOST if order == highest else NEARLY_ALL):
+                return order
+        return 0
+
+    def _project(self, question: LowRankQuestion, S: Index, order: int) -> Projection:
+        """Numbers of S along the directions of a round."""
+        found = Projection(order, question)
+        jobs = self._data.jobs(S, scaled=not self._are_codes)
+        found.take(S, self._data.joined(Project(found.numbers, self._choices.standardize), jobs))
+        self._projection, self._projected = found, S.size
+        return found
+
+    def _scored(self, state: RoundState, S: Index) -> tuple[Float, int]:
+        data, known = self._data, self._projection
+        if not self._projected or known is None or self._asked_along is None:
+            return self._by_series(state, S)
+        kernel, facts = self._choices.kernel, data.facts(S)
+        does = enough(kernel, known.order, state.sigma, facts, data.n_samples, NEGLECTED)
+        gains, order = np.empty(S.size), known.order
+        gains[does] = known.gains(self._asked_along, S[does], data.runtime.each)
+        data.tell(int(does.sum()))
+        if not does.all():
+            gains[~does], order = self._by_series(state, S[~does])
+        return gains, order
+
+    def _by_series(self, state: RoundState, S: Index) -> tuple[Float, int]:
+        """Gains by the values, to the order that each feature takes, and the highest of those."""
+        facts = self._data.facts(S)
+        order = int(orders_for(self._choices.kernel, state.sigma, facts, state.n_samples).max())
+        if order > LONGEST_LOW_RANK:
+            state = replace(state, definition=SampledRows.of(self._weights, self.sum.check))
+        return self._by_values(state, S, aloud=True), order
 
     def _certify(self, state: RoundState, S: Index, n: int) -> Certificate:
         if n >= S.size:
@@ -405,15 +519,26 @@ class LowRankScorer(AbstractLowRankScorer):
         gains, band, certificate = threshold.corrected(gains, certificate)
         return gains, band.size, certificate
 
-    def _hsic(self, sigma: float, state: RoundState | None = None) -> float:
+    def _hsic(self, sigma: float, question: LowRankQuestion | None = None) -> float:
         if self.sum.chosen.is_everyone:
             return self._asked(sigma).hsic
-        kernel = self._choices.kernel
-        if kernel.has_bandwidth:  # the base of every such kernel is K itself
-            state = self._fit(sigma) if state is None else state
-            row_sums = state.row_sums[0].astype(np.float32)  # as they are scored with
-            return float(np.sum(row_sums, dtype=np.float64) * state.scale)
-        return float(self._weights.hadamard_sums(self._factor(sigma, 0)).sum())
+        question = question or self._fit(sigma)
+        if self._choices.kernel.has_bandwidth:  # the base of every such kernel is K itself
+            return float(question.weighted(0).row_sums.sum())
+        return question.hsic
+
+    def _replay(self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]) -> None:
+        n_rows = [int(record["landmarks"]) for record in history]
+        last = int(history[-1]["projected"])
+        if last:
+            at = 1 + next(i for i, S in enumerate(survivors) if S.size == last)
+            self.sum.replay_rounds(survivors[:at], n_rows[:at])
+            sigma = float(history[at - 1]["sigma"])
+            S = survivors[at - 1]
+            found = self._project(self._fit(sigma), S, self._order(sigma, S))
+            survivors, n_rows = survivors[at:], n_rows[at:]
+            found.keep(survivors[-1] if survivors else S)
+        self.sum.replay_rounds(survivors, n_rows)
 
 
 class Sample:

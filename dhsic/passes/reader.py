@@ -27,6 +27,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.engines.question import FeatureStats
+from dhsic.memory import release_pages
 from dhsic.passes import AbstractPass, AbstractSum, Columns, Values, run
 from dhsic.passes.jobs import (
     JOBS_PER_THREAD,
@@ -252,6 +253,7 @@ class AbstractReader(ABC):
         """
         every = np.arange(self.source.n_features, dtype=np.int64)
         self.bytes_read += self.bytes_of(self.jobs(every))
+        release_pages()  # of a million names, to begin with
         self.load()
         found = self.summed(a_pass, grouped(self.jobs(every)))
         if take is not None:

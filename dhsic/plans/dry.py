@@ -36,6 +36,7 @@ from dhsic.passes import (
 from dhsic.passes.forward import JOINING_LANDMARKS
 from dhsic.passes.landmarks import first_number
 from dhsic.passes.lowrank import AbstractLowRankScorer
+from dhsic.passes.projection import ANEW, Numbers, Project
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.survivors import Form, Location
 from dhsic.runtime.base import AbstractRuntime, Job
@@ -420,14 +421,25 @@ class SupposedLowRank(AbstractLowRankScorer):
     def known(self) -> BandwidthStats:
         raise TypeError("A plan knows no data.")
 
-    def _fit(self, sigma: float) -> RoundState:
+    def _replay(self, survivors: Sequence[Index], history: Sequence[Any]) -> None:
+        raise TypeError("A plan is not resumed.")
+
+    def _fit(self, sigma: float) -> SupposedQuestion:
         chosen, m = self.sum.chosen, self._data.n_samples
         self._dry.drive(DRIVING_LOW_RANK * m * (len(chosen.fit) + len(chosen.check)))
         rank = HIGHER_RANK if len(chosen.fit) > first_number(m) else RANK
-        return SupposedQuestion(self._choices.kernel, m, rank).state
+        return SupposedQuestion(self._choices.kernel, m, rank)
 
-    def _order(self, sigma: float, S: Index) -> int:
-        return 1
+    def _along(self, question: SupposedQuestion, S: Index, *, anew: bool) -> RoundState:
+        if not self._projected or ANEW * S.size <= self._projected:
+            self._projected = S.size
+            order = question.kernel.exact_order or 1
+            numbers = Numbers.supposed(question.kernel, order, question.n_samples)
+            self._data.scores(Project(numbers), self._data.jobs(S))
+        return question.state
+
+    def _scored(self, state: RoundState, S: Index) -> tuple[Float, int]:
+        return np.broadcast_to(1.0, S.size), 1
 
     def _certify(self, state: RoundState, S: Index, n: int) -> Certificate:
         if n >= S.size:
@@ -447,5 +459,5 @@ class SupposedLowRank(AbstractLowRankScorer):
             self._dry.drive(DRIVING * m**2)
         return gains, 0, certificate
 
-    def _hsic(self, sigma: float, state: RoundState | None = None) -> float:
+    def _hsic(self, sigma: float, question: Any = None) -> float:
         return 0.0

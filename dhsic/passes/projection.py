@@ -1,0 +1,315 @@
+r"""Project once: scores of many rounds from a few numbers a feature, taken in one pass.
+
+In low rank the gain of a feature is a sum over few directions of ``A = W o K``. From round to round
+K turns little: with V (m, k) the leading directions of A in one round, ``A_t ~ V M_t V'`` off the
+diagonal in those that follow, ``M_t = V' A_t V``. A kernel's series in powers of x
+(`dhsic.kernels.base.PowerSeries`) is a sum over products ``(x^a)' A_t x^b``, which are
+
+    ``u_a' M_t u_b``,  ``u_a = V' x^a``,
+
+and of the even powers once more, for what stands on the diagonal:
+
+- Under a kernel of differences, such as the Gaussian, a sample with itself adds nothing. There
+  ``(x^a)' A_t 1`` has the row sums of A_t, known better than its directions say, and what the
+  diagonal of ``V M_t V'`` adds to products of others is taken back: ``c_t = A_t 1`` off the
+  diagonal, and that diagonal, go with ``x^a``.
+- Under others the diagonal of A_t stands in place of that of ``V M_t V'``: c_t is the difference.
+
+Such a functional is used as far as it lies in the span of few, ``c_t' x^a ~ (B' c_t)' (B' x^a)``,
+with B (m, n) orthonormal: c_t in the round of the projection, ones, and products of the leading
+directions. M_t and ``B' c_t`` change from round to round, the numbers u and ``B' x^a`` do not: a
+feature is read once for them, and again when it leaves. When half of the features have left they
+are projected anew, which takes two passes in all; what the directions do not hold meanwhile counts
+as error in the certificate of the round, like all else that low rank misses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, combinations_with_replacement
+from operator import mul
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index, Mask
+from dhsic.accelerator import wanted_device
+from dhsic.engines.question import FeatureStats, LowRankQuestion
+from dhsic.kernels.base import AbstractKernel, PowerSeries, Product
+from dhsic.linalg.symmetric import LowRankSymmetric
+from dhsic.namespace import Movable, host, slices
+from dhsic.passes import (
+    CODE_ENTRIES,
+    AbstractSizedPass,
+    Cost,
+    Tile,
+    cut,
+    placed,
+    tile_height,
+)
+from dhsic.passes.jobs import positions
+from dhsic.sources.scaling import code_values, scaling_of
+
+#: Directions that features are projected on, for each base of the kernel, and those of them whose
+#: products span what goes with even powers.
+LEADING, MULTIPLIED = 16, 6
+#: Features are projected anew when one in so many is left.
+ANEW = 2
+#: Highest order of the series in powers: where features need more they are scored by their values.
+HIGHEST_ORDER = 2
+#: Numbers that are held however many they are for each feature, 64 MiB.
+ALWAYS_HELD = 1 << 24
+#: Samples that are summed in float32; sums over more are summed in float64.
+SAMPLES = 4096
+#: Features that are scored at a time: their numbers stay in the cache.
+SCORED = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers(Movable):
+    """What is taken of a feature: ``D_p' x^p`` for some powers p.
+
+    Attributes
+    ----------
+    directions : (n, m) float32
+        All of them, a row each.
+    parts : tuple of (int, int, int)
+        A power, and the rows of `directions` that it goes with: the first, and after the last.
+    """
+
+    directions: Array
+    parts: tuple[tuple[int, int, int], ...]
+
+    @staticmethod
+    def supposed(kernel: AbstractKernel, order: int, m: int) -> Numbers:
+        """Numbers as they are where there are directions enough."""
+        series, n_even = kernel.power_series(order, 1.0), 2 + MULTIPLIED * (MULTIPLIED + 1) // 2
+        odd = {(x.base, p) for x in series.products for p in (x.a, x.b) if x.a and x.b}
+        even = {(x.base, x.a + x.b) for x in series.products if on_diagonal(x, series)}
+        n = len({base for base, _ in odd | even}) * (LEADING + n_even)
+        parts = [(p, 0, LEADING) for _, p in odd] + [(p, 0, n_even) for _, p in even]
+        return Numbers(np.broadcast_to(np.float32(0.0), (n, m)), tuple(parts))
+
+    @property
+    def n(self) -> int:
+        """Numbers of a feature."""
+        return sum(stop - start for _, start, stop in self.parts)
+
+    def of_values(self, X: Array) -> Array:
+        """Numbers of standardised features X (c, m), (c, n) float32."""
+        total = np.zeros((X.shape[0], self.n))
+        highest = max(p for p, _, _ in self.parts)
+        for samples in slices(X.shape[1], SAMPLES):
+            powers = list(accumulate([X[:, samples]] * highest, mul))
+            found = [
+                host(powers[p - 1] @ self.directions[start:stop, samples].T)
+                for p, start, stop in self.parts
+            ]
+            total += np.concatenate(found, axis=1)
+        return total.astype(np.float32)
+
+    def of_codes(self, U: Float, values: Float) -> Array:
+        """Numbers of genotypes, (c, n) float32.
+
+        U (4, c, n) are sums over the codes along all directions, values (4, c) what they stand for.
+        """
+        found = [
+            np.einsum("qc,qck->ck", values**p, U[..., start:stop]) for p, start, stop in self.parts
+        ]
+        return np.concatenate(found, axis=1).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Project(AbstractSizedPass):
+    """Numbers of features, (c, n) float32; jobs of nothing but genotypes come without scaling."""
+
+    numbers: Numbers
+    standardize: bool = True
+    device: str | None = field(default_factory=wanted_device)
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Array:
+        Y = np.column_stack([self.numbers.directions.T, np.ones(m, dtype=np.float32)])
+        found: list[Array] = []
+        for tile in cut(blocks, max(1, CODE_ENTRIES // m)):
+            codes = tile.codes
+            if codes is None:
+                found += self._of_values(tile)
+                continue
+            U = codes.sums(Y)
+            scaling = tile.scaling
+            if scaling is None:
+                scaling = scaling_of(np.rint(U[..., -1]), standardize=self.standardize)
+            found.append(self.numbers.of_codes(U[..., :-1], code_values(scaling)))
+        return np.concatenate(found)
+
+    def _of_values(self, tile: Tile) -> Iterator[Array]:
+        """Numbers of features that are standardised, a tile at a time."""
+        (numbers, moved), (c, m) = placed(self.device, self.numbers), tile.raw.shape
+        for part in tile.cut(tile_height(m) if moved is None else c):
+            X = part.values(np.float32)
+            yield numbers.of_values(X if moved is None else moved(X))
+
+    def cost(self, m: int) -> Cost:
+        n = self.numbers.n
+        return Cost(float32=2.0 * n * m, values=2.0 * m, columns=4 * n, state=4 * n * m)
+
+
+class Projection:
+    """Directions of one round, and what they say of features in those that follow.
+
+    Attributes
+    ----------
+    order : int
+        Of the series in powers.
+    numbers : Numbers
+        What is taken of every feature.
+    """
+
+    def __init__(self, order: int, question: LowRankQuestion) -> None:
+        """Project on the leading directions of the question's A."""
+        self.order = order
+        self._V: dict[int, Float] = {}  # of each base, (m, k)
+        self._B: dict[int, Float] = {}  # and of its functionals, (m, n)
+        self._places: dict[tuple[int, int], slice] = {}  # of V' x^p among the numbers
+        self._even: dict[tuple[int, int], slice] = {}  # and of B' x^p
+        series = question.kernel.power_series(order, question.sigma)
+        for base in sorted({product.base for product in series.products}):
+            A = question.weighted(base)
+            self._V[base] = V = np.linalg.qr(A.F[:, :LEADING])[0]
+            pairs = [v * w for v, w in combinations_with_replacement(V.T[:MULTIPLIED], 2)]
+            first = [functional(A.along(V), series), np.ones(len(V))]
+            self._B[base] = np.linalg.qr(np.column_stack([*first, *pairs]))[0]
+        self.numbers = self._laid_out(series)
+        self._features: Index = np.empty(0, dtype=np.int64)
+        self._found: Array = np.empty((0, 0))
+
+    def _laid_out(self, series: PowerSeries) -> Numbers:
+        """Numbers of a feature; their places are written down."""
+        directions: list[Float] = []
+        parts: list[tuple[int, int, int]] = []
+
+        def lay(D: Float, powers: set[int], places: dict[tuple[int, int], slice]) -> None:
+            start = sum(other.shape[1] for other in directions)
+            directions.append(D)
+            for power in sorted(powers):
+                n = sum(b - a for _, a, b in parts)
+                places[base, power] = slice(n, n + D.shape[1])
+                parts.append((power, start, start + D.shape[1]))
+
+        for base, V in self._V.items():
+            mine = [product for product in series.products if product.base == base]
+            lay(V, {p for x in mine for p in (x.a, x.b) if x.a and x.b}, self._places)
+            lay(self._B[base], {x.a + x.b for x in mine if on_diagonal(x, series)}, self._even)
+        stacked = np.ascontiguousarray(np.concatenate(directions, axis=1).T, dtype=np.float32)
+        return Numbers(stacked, tuple(parts))
+
+    def question(self, question: LowRankQuestion) -> LowRankQuestion:
+        """The question of a round with what the directions hold of its A."""
+        held = replace(question)
+        series = question.kernel.power_series(self.order, question.sigma)
+        for base, V in self._V.items():
+            A, B = question.weighted(base), self._B[base]
+            along = A.along(V)
+            lost = functional(along, series)
+            lost -= B @ (B.T @ lost)
+            if series.of_differences:
+                along = replace(along, sums=along.row_sums - lost)
+            else:
+                along = replace(along, diagonal=along.diagonal - lost)
+            held.suppose(base, along)
+        return held
+
+    # -- features ------------------------------------------------------------------------------
+
+    def take(self, features: Index, found: Iterable[Array]) -> None:
+        """Take the numbers of features (ascending), which come block after block."""
+        self._features = features
+        self._found = np.empty((features.size, self.numbers.n), dtype=np.float32)
+        at = 0
+        for part in found:
+            self._found[at : at + len(part)] = part
+            at += len(part)
+
+    def keep(self, S: Index) -> None:
+        """Forget the numbers of features that have left, once they are half."""
+        if 2 * S.size <= self._features.size:
+            self._found = self._found[positions(S, self._features)]
+            self._features = S
+
+    def gains(
+        self, question: LowRankQuestion, S: Index, each: Callable[..., Iterable[Any]]
+    ) -> Float:
+        """Gains of features S, (s,), by what the directions hold, as `question` gives it."""
+        at, score = positions(S, self._features), self._scorer(question)
+        chunks = [at[a : a + SCORED] for a in range(0, S.size, SCORED)]
+        return np.concatenate(list(each(lambda chunk: score(self._found[chunk]), chunks)))
+
+    def _scorer(self, question: LowRankQuestion) -> Callable[[Array], Float]:
+        """Function of numbers (c, n) that gives gains (c,)."""
+        series = question.kernel.power_series(self.order, question.sigma)
+        A = {base: question.weighted(base) for base in self._V}
+        turn = {base: V.T @ A[base].F for base, V in self._V.items()}  # (k, r)
+        c = {base: B.T @ functional(A[base], series) for base, B in self._B.items()}
+
+        def score(numbers: Array) -> Float:
+            U = {
+                (base, power): numbers[:, place].astype(np.float64) @ turn[base]
+                for (base, power), place in self._places.items()
+            }
+            gains = np.zeros(len(numbers))
+            for x in series.products:
+                if x.a and x.b:
+                    along = (U[x.base, x.a] * U[x.base, x.b]) @ A[x.base].weights
+                    gains += x.coefficient * along
+                if on_diagonal(x, series):
+                    even = numbers[:, self._even[x.base, x.a + x.b]] @ c[x.base]
+                    gains += x.coefficient * even
+            return gains
+
+        return score
+
+
+def numbers_of(kernel: AbstractKernel, order: int) -> int:
+    """Numbers of a feature by the series up to `order`, at most."""
+    return Numbers.supposed(kernel, order, 1).n
+
+
+def highest_order(kernel: AbstractKernel, n_features: int, d: int) -> int:
+    """Highest order that so many of d features are projected for: their numbers are to be held."""
+    if kernel.exact_order is not None:
+        return kernel.exact_order
+    most = most_numbers(kernel, d)
+    return max(p for p in range(1, HIGHEST_ORDER + 1) if numbers_of(kernel, p) * n_features <= most)
+
+
+def most_numbers(kernel: AbstractKernel, d: int) -> int:
+    """Numbers of all features that are held at a time, at most: by sizes alone."""
+    return max(numbers_of(kernel, kernel.exact_order or 1) * d, ALWAYS_HELD)
+
+
+def on_diagonal(x: Product, series: PowerSeries) -> bool:
+    """Whether a product of powers has what goes with the even power that both make together."""
+    return not (x.a and x.b) if series.of_differences else True
+
+
+def functional(A: LowRankSymmetric, series: PowerSeries) -> Float:
+    """What goes with even powers besides products along the directions, (m,)."""
+    return A.row_sums - A.rest if series.of_differences else A.rest
+
+
+def enough(
+    kernel: AbstractKernel, order: int, sigma: float, facts: FeatureStats, m: int, neglected: float
+) -> Mask:
+    """Whether the series in powers up to `order` will do for each feature, (c,).
+
+    What is neglected stays, by estimate, below that part of ``2 sqrt(2) sigma ||A||_F``, the
+    standard deviation of the gain of a feature that is independent of A.
+    """
+    series = kernel.power_series(order, sigma)
+    if series.neglected is None:
+        return np.ones(len(facts.max_abs), dtype=bool)
+    allowed = neglected * 2 * np.sqrt(2) * sigma * np.minimum(1.0, np.sqrt(facts.fourth_moment))
+    # Parts of pairs add up with random signs: the root of their number.
+    missed = np.sqrt(m) * series.neglected(facts.max_abs, facts.fourth_moment)
+    return np.asarray(missed <= allowed)
