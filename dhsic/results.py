@@ -66,7 +66,7 @@ DESCRIPTIONS = {
     "round_rank": "directions that low rank scored with",
     "round_order": "longest series that a feature took in low rank",
     "round_projected": "features left when they were last projected; 0 where they were read",
-    "round_relative_error": "estimated error of scores in low rank, over their deviation",
+    "round_relative_error": "estimated error of scores in low rank or kept, over their deviation",
     "round_cut_error": "estimated part of the features leaving that are wrong ones",
     "round_turn": "by how much the form that scores features turned since the round before",
     "round_expected_lost": "of the features left after the round, those that are wrong ones",

@@ -21,7 +21,7 @@ from dhsic.engines.refine import (
     tie_width,
     undecided,
 )
-from dhsic.kernels import Gaussian, Linear, Polynomial
+from dhsic.kernels import Gaussian, Laplace, Linear, Polynomial
 
 
 class TestDirect(EngineSuite):
@@ -192,6 +192,20 @@ class TestLadder:
         engine = self.then(question, facts, gains)
 
         assert (engine.order, engine.dtype) == (1, np.float32)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Polynomial(), Laplace()], ids=lambda k: k.name)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_width_of_numpy_is_a_width(rng, kernel, dtype):
+    X = rng.standard_normal((30, 40))
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    engine, facts = Dense(kernel.exact_order or 2, dtype), facts_of(X)
+
+    def gains(sigma):
+        question = question_of(X, np.arange(30) % 2, kernel, "biased", sigma=sigma)
+        return engine.score(engine.prepare(question), X.T.astype(dtype), facts)
+
+    np.testing.assert_array_equal(gains(np.float64(0.02)), gains(0.02))
 
 
 @pytest.mark.parametrize(

@@ -346,7 +346,7 @@ def test_threads_and_workers_give_the_same_bits(small, problem, kernel, client, 
     assert_same(one, on_cluster, but=("seconds", "bytes_read"))
 
 
-@pytest.mark.filterwarnings("ignore:Low rank may have cost:UserWarning")
+@pytest.mark.filterwarnings("ignore:Approximate rounds may have cost:UserWarning")
 def test_the_seed_chooses_landmarks(small, problem):
     X, y = problem
     one, again, other = (fit(X, y, random_state=seed, tolerance=0.5) for seed in (0, None, 1))
@@ -371,7 +371,7 @@ KINDS += [(populations, "polynomial", "all"), (measured, "polynomial", "no squar
 KINDS += [(populations, "linear", "all"), (measured, "linear", "no squares")]
 
 
-@pytest.mark.filterwarnings("ignore:Low rank may have cost:UserWarning")
+@pytest.mark.filterwarnings("ignore:Approximate rounds may have cost:UserWarning")
 @pytest.mark.parametrize(("draw", "kernel", "regime"), KINDS)
 def test_a_run_that_goes_on_gives_the_same_bits(small, draw, kernel, regime, tmp_path, monkeypatch):
     X, trait = draw(130, 200)

@@ -18,6 +18,7 @@ M, D = 60, 2700  # rounds that lose above 2,048 features, and above 128
 OWN = ("seconds", "bytes", "memory")
 RUNS = {
     "exact": {"approx": "exact", "step": 0.8},
+    "lazy": {"step": 0.2},
     "exact polynomial": {"approx": "exact", "step": 0.8, "kernel": "polynomial"},
     "low rank": {"approx": "lowrank", "step": 0.8},
     "fohsic": {"method": "fohsic", "n_features_to_select": 4},

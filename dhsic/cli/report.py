@@ -20,7 +20,7 @@ import xarray as xr
 from dhsic import tables
 from dhsic._typing import Array, Index, Mask
 from dhsic.cli.console import counted, echo_json, printable, seconds, shown, tell
-from dhsic.engines.refine import in_low_rank
+from dhsic.engines.refine import in_low_rank, is_lazy
 from dhsic.errors import InputError
 from dhsic.memory import human
 from dhsic.results import left_out, selected_features
@@ -152,10 +152,11 @@ def show(
 
 
 def _doubts(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:
-    """What low rank may have cost, and what the order hangs on, a line each."""
+    """What approximate rounds may have cost, and what the order hangs on, a line each."""
     n_selected = int(result.attrs["n_selected"])
-    if n := costs["rounds_in_low_rank"]:
-        told = f"low rank in {counted(n, 'round')}; by estimate"
+    known = ("low rank", costs["rounds_in_low_rank"]), ("scores kept", costs["rounds_kept"])
+    if ways := ", ".join(f"{way} in {counted(n, 'round')}" for way, n in known if n):
+        told = f"{ways}; by estimate"
         if costs["expected_lost"] is None:  # of a method that adds features
             most = f"{costs['largest_cut_error']:.2%}"
             yield f"{told} at most {most} of the features that a round added are wrong ones"
@@ -185,6 +186,7 @@ def costs_of(result: xr.Dataset, took: Mapping[str, Any]) -> dict[str, Any]:
         **took,
         "promised_bytes": int(result.attrs["promised_bytes"]),
         "rounds_in_low_rank": sum(in_low_rank({"engine": e}) for e in of("engine")),
+        "rounds_kept": sum(is_lazy({"engine": e}) for e in of("engine")),
         "largest_cut_error": float(max(of("cut_error"), default=0.0)),
         "expected_lost": result.attrs.get("expected_lost"),
         "most_lost": result.attrs.get("most_lost"),

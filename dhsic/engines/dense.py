@@ -82,7 +82,8 @@ def by_terms(state: RoundState, expansion: Expansion, X: Array, dtype: Any) -> F
     gains, together = zeros(c, like=X), max(1, TOGETHER // max(1, c))
     waiting: dict[int, list[tuple[float, Array]]] = {}  # by base
     with np.errstate(over="ignore", invalid="ignore"):  # outliers: their error is infinite
-        for term, f in zip(expansion.terms, expansion.functions(X), strict=True):
+        for term, function in zip(expansion.terms, expansion.functions(X), strict=True):
+            f = cast(function, dtype)
             if term.linear:
                 gains += term.coefficient * _inner(f, cast(state.row_sums[term.base], dtype))
                 continue

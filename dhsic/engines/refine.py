@@ -131,6 +131,15 @@ def in_low_rank(record: Mapping[str, Any]) -> bool:
     return str(record.get("engine", "")).startswith("low rank")
 
 
+#: What the engine of a lazy round is called.
+LAZY = "kept"
+
+
+def is_lazy(record: Mapping[str, Any]) -> bool:
+    """Whether most gains of a round are those of an earlier one, as its record has it."""
+    return str(record.get("engine", "")).startswith(LAZY)
+
+
 @dataclass(frozen=True)
 class AbstractEngines(ABC):
     """Engines of a round, as its refinement asks for them."""

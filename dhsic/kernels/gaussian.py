@@ -60,7 +60,7 @@ def _terms(order: int, sigma: float) -> tuple[Term, ...]:
         terms.append(Term(0, 3.0 if order <= TOGETHER else 1.0))
     coefficient = 1.0
     for q in range(1, order + 1):
-        coefficient *= -2 * float(sigma) / q  # cached for a sigma of NumPy too
+        coefficient *= -2 * sigma / q
         if not _is_together(q, order):
             terms.append(Term(0, coefficient))
     return tuple(terms)
@@ -139,6 +139,7 @@ class Gaussian(AbstractKernel):
         return np.asarray(4 * sigma * max_abs**2)
 
     def expansion(self, order: int, sigma: float) -> Expansion:
+        sigma = float(sigma)  # one of NumPy would make float64 of float32
         return Expansion(
             _terms(order, sigma),
             partial(_functions, order=order, sigma=sigma),

@@ -177,7 +177,8 @@ def _share(difference: Float, errors: Float) -> float:
 class Threshold:
     """The threshold of a round: half way below the `n` largest gains of S.
 
-    Of the features leaving, a part `tolerance` may be wrong ones.
+    Of the features leaving, a part `tolerance` may be wrong ones. At least `fewest` are scored,
+    where the error is only guessed.
     """
 
     question: Question
@@ -185,6 +186,7 @@ class Threshold:
     tolerance: float
     S: Index
     n: int
+    fewest: int = 0
 
     def corrected(self, gains: Float, certificate: Certificate) -> tuple[Float, Index, Certificate]:
         """Gains, exact where the error could move them across it; which those are.
@@ -212,8 +214,8 @@ class Threshold:
         if self.tolerance == 0 or not np.isfinite(deviations).all():
             return np.ones(len(gains), dtype=bool)
         band = self._band(gains, PROBE * deviations, np.zeros(len(gains), dtype=bool))
-        too_few = band.any() and band.sum() < PROBED
-        return nearest_to_threshold(gains, self.n, PROBED) if too_few else band
+        fewest = PROBED if band.any() else self.fewest
+        return nearest_to_threshold(gains, self.n, fewest) if band.sum() < fewest else band
 
     def _band(self, gains: Float, deviations: Float, sure: Mask) -> Mask:
         """Features next to it: as many as leave too few others for the tolerance to mind."""

@@ -36,6 +36,7 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.passes import Measure
 from dhsic.passes.candidates import AbstractCandidates, Singles
 from dhsic.passes.landmarks import turning_rows
+from dhsic.passes.lazy import Lazy
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum, survivors_of
 from dhsic.sources.scaling import Scaling
@@ -121,6 +122,8 @@ class ExactScorer(AbstractScorer):
         Makes other weights of K, anew in every round.
     takes_over : bool
         Whether rounds before were in low rank: the history says that none of these is.
+    lazy : Lazy, optional
+        Spares rounds that would score all features; by default none is spared.
     engines : callable
         Makes engines of a question; a plan supposes what they find.
     """
@@ -134,13 +137,15 @@ class ExactScorer(AbstractScorer):
         *,
         machine: Callable[[Float], Float] | None = None,
         takes_over: bool = False,
+        lazy: Lazy | None = None,
         engines: Callable[..., AbstractEngines] = RemovalEngines,
     ) -> None:
         self.sum: SquareSum = total
         self._choices, self._data, self._candidates = choices, total.data, candidates
         self._W = W
         self._machine, self._engines_of = machine, engines
-        self._beside = NO_ERROR if takes_over else {}
+        self._lazy = lazy
+        self._beside = NO_ERROR if takes_over or lazy is not None else {}
         self._lasting = LastingGains(total.data, "as in round 1")
         self._first: EngineChoice | None = None
         self._question: Question | None = None
@@ -160,6 +165,12 @@ class ExactScorer(AbstractScorer):
     ) -> AbstractScorer:
         if history and not self._choices.kernel.is_additive:
             self._first = EngineChoice.read(history[-1])
+            kept = None if self._lazy is None else self._lazy.kept_in(history)
+            if self._lazy is not None and kept is not None:
+                self.sum.replay(survivors[: kept + 1])
+                question = self._engines(float(history[kept]["sigma"])).question
+                self._lazy.resume(question, survivors[kept])
+                survivors = survivors[kept + 1 :]
             self.sum.replay(survivors)
         return self
 
@@ -188,8 +199,13 @@ class ExactScorer(AbstractScorer):
             )
             gains = self._candidates.summed(S, of_features)
             return gains, -float(gains.sum()), record | self._beside
-        gains, record = self._candidates.gains(engines, self._data, S, n, self._first)
-        return gains, engines.question.hsic, record | self._beside
+        lazy, question = self._lazy, engines.question
+        found = None if lazy is None else lazy.gains(question, self._data, S, n)
+        if found is None:
+            found = self._candidates.gains(engines, self._data, S, n, self._first)
+            if lazy is not None:
+                lazy.keep(question, S, found[0])
+        return found[0], question.hsic, self._beside | found[1]
 
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
         if not self._candidates.has_engines:
@@ -328,7 +344,8 @@ class AbstractRoundDependence(ABC):
 class SourceDependence(AbstractRoundDependence):
     """`dhsic.algorithms.bahsic.Dependence` over a source.
 
-    `scorer` is of the first round; `survival` follows what it loses, None where that is nothing.
+    `scorer` is of the first round; `survival` follows what it loses, None where that is nothing;
+    `lazy` is what its exact rounds keep.
     Turns of the kernel are told on some of its rows, which `seed` draws.
     """
 
@@ -339,11 +356,12 @@ class SourceDependence(AbstractRoundDependence):
         candidates: AbstractCandidates,
         scorer: AbstractScorer,
         survival: Survival | None = None,
+        lazy: Lazy | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__(choices, data, candidates)
         self.scorer = scorer
-        self._survival = survival
+        self._survival, self._lazy = survival, lazy
         self._rows = turning_rows(data.n_samples, seed)
         self._form: Float | None = None  # rows of B in the last round
 
@@ -363,6 +381,8 @@ class SourceDependence(AbstractRoundDependence):
 
     def resume(self, state: SelectionState, arrays: Mapping[str, Array]) -> None:
         survivors = [self._candidates.features(S) for S in survivors_of(state)]
+        if self._lazy is not None:
+            self._lazy.restore(arrays)
         self.scorer = self.scorer.resume(survivors, state.history)
         if self._survival is not None:
             self._survival.restore(arrays, state.survivors.size)
@@ -370,7 +390,8 @@ class SourceDependence(AbstractRoundDependence):
             self._form = self._rows_of_form(float(state.history[-1]["sigma"]))
 
     def kept(self) -> Mapping[str, Array]:
-        return {} if self._survival is None else self._survival.arrays()
+        kept = {} if self._survival is None else self._survival.arrays()
+        return kept if self._lazy is None else kept | self._lazy.arrays()
 
     def move_to(self, S: Index) -> None:
         """Begin a round with the candidates S: the statistic follows, and sigma with it."""

@@ -9,7 +9,8 @@ exactly; else against more landmarks.
 Exact or low rank, round by round: the cheaper one that is good enough. A round by the exact engine
 costs ``2 m^2 |S|`` flops, and its statistic as many as half a round; in low rank both are nearly
 free. So a wide matrix begins in low rank, and the exact engine takes over where it has become
-cheap. From there on nothing is approximated any more.
+cheap. From there on scores may be kept from round to round (`dhsic.passes.lazy`), and with a few
+features left nothing is approximated any more.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ from dhsic.passes.landmarks import (
     first_number,
     most_number,
 )
+from dhsic.passes.lazy import SQUARES as LAZY_SQUARES
+from dhsic.passes.lazy import may_be_lazy
 from dhsic.passes.projection import (
     ANEW,
     Project,
@@ -94,7 +97,7 @@ NEARLY_ALL, MOST = 0.98, 0.5
 #: Part of ``W o K`` that compression may lose.
 COMPRESSION = 1e-4
 #: Flops of a round by the exact engine: up to here it is always taken, seconds at most.
-CHEAP = 3e10
+CHEAP = 5e10
 #: m x m matrices in the middle of a run: up to so many samples.
 MOST_SAMPLES = 6000
 #: Up to so many features left K has many directions, one wrong one counts, and exact is cheap.
@@ -134,11 +137,14 @@ class EnginePlan:
         Exact as soon as that is cheap.
     may_square : bool
         Whether m x m matrices may be made.
+    is_lazy : bool
+        Whether rounds of the exact engine may keep gains of others.
     """
 
     is_low_rank: bool
     eager: bool
     may_square: bool
+    is_lazy: bool = False
 
     @staticmethod
     def of(
@@ -156,11 +162,13 @@ class EnginePlan:
         wide = rounds * flops_of_round(m, d) > CHEAP and d > ALWAYS_EXACT
         able = kernel.low_rank and (label_kernel != "precomputed" or m <= MOST_DECOMPOSED)
         low_rank = approx == "lowrank" or (approx == "auto" and able and (wide or m > MOST_SAMPLES))
-        return EnginePlan(low_rank, approx == "auto", not low_rank or m <= MOST_SAMPLES)
+        eager, may_square = approx == "auto", not low_rank or m <= MOST_SAMPLES
+        is_lazy = eager and may_square and d > ALWAYS_EXACT and may_be_lazy(kernel)
+        return EnginePlan(low_rank, eager, may_square, is_lazy)
 
     def exact_from(self, m: int) -> int:
         """So many features left are scored exactly, and fewer, after rounds in low rank; or 0."""
-        cheap = int(CHEAP / flops_of_round(m, 1)) if self.eager else 0
+        cheap = int(CHEAP / flops_of_round(m, 1)) if self.eager and not self.is_lazy else 0
         return max(ALWAYS_EXACT, cheap) if self.may_square else 0
 
     def n_landmarks(self, m: int) -> int:
@@ -175,6 +183,12 @@ class EnginePlan:
         exact = [Sum(kernel.sums).cost(m), scoring_cost(kernel, m)] if self.may_square else []
         rows = np.arange(self.n_landmarks(m))
         return [*exact, LandmarkSums(rows).cost(m)] if rows.size else exact
+
+    def _squares(self, m: int, n_bases: int) -> int:
+        """Bytes of m x m matrices."""
+        if not self.may_square:
+            return 0
+        return square_bytes(m, n_bases) + 4 * LAZY_SQUARES * m * m * self.is_lazy
 
     def memory(
         self,
@@ -201,7 +215,7 @@ class EnginePlan:
             numbers = 4 * most_numbers(kernel, source.n_features) if projects else 0
             return MemoryEstimate(
                 process=resident_bytes(),
-                squares=square_bytes(m, n_bases) if self.may_square else 0,
+                squares=self._squares(m, n_bases),
                 survivors=held + copied + FEW_LEAVING * m * 8,
                 vectors=VECTORS * 8 * source.n_features + numbers,
                 landmarks=LOW_RANK * 8 * n_landmarks * m + SAMPLES * 4 * sampled,

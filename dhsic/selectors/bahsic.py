@@ -41,6 +41,7 @@ from dhsic.passes.dependence import (
     ExactScorer,
     SourceDependence,
 )
+from dhsic.passes.lazy import Lazy
 from dhsic.passes.lowrank import MOST_SAMPLES, EnginePlan, LowRankScorer
 from dhsic.passes.reader import AbstractReader, Reader
 from dhsic.passes.sums import SquareSum
@@ -236,15 +237,15 @@ class AbstractElimination(KernelSelector[SourceDependence]):
         return Order(*placed, meaning=self._meaning)
 
     def _warn(self, state: SelectionState, run: SelectionRun) -> None:
-        """Warn where low rank lost more than it may."""
+        """Warn where approximate rounds lost more than they may."""
         n = how_many(self.n_features_to_select, run.n_candidates)
         lost = lost_of(state.history, n)
         if lost > self.tolerance * n:
             warnings.warn(
-                f"Low rank may have cost {lost:.2g} of the {n} features asked for, by estimate "
-                f"(expected_lost in the result), and tolerance={self.tolerance:g} allows "
-                f"{self.tolerance * n:.2g}: with so many samples it can do no better. Pass a "
-                "higher tolerance=, or approx='exact' where the memory is there.",
+                f"Approximate rounds may have cost {lost:.2g} of the {n} features asked for, by "
+                f"estimate (expected_lost in the result), and tolerance={self.tolerance:g} allows "
+                f"{self.tolerance * n:.2g}: with so many samples low rank can do no better. Pass "
+                "a higher tolerance=, or approx='exact' where the memory is there.",
                 stacklevel=2,
             )
 
@@ -279,12 +280,16 @@ class BAHSIC(AbstractElimination):
     approx : {"auto", "exact", "lowrank", "direct"}
         How candidates are scored: by the kernel's expansion, exact in its result (``"exact"``);
         in linear time, by low-rank factors (``"lowrank"``); the one or the other by their cost
-        (``"auto"``: exact where a round takes seconds and samples are no more than 6,000, with
-        kernels and labels that low rank knows); or by the definition (``"direct"``). Low rank
-        comes with an estimate of what it costs, see `tolerance`; ``round_engine`` in the result
-        says which it was. The choice goes by sizes alone, and is the same on every machine.
+        (``"auto"``: by the expansion where a round takes seconds and samples are no more than
+        6,000, with kernels and labels that low rank knows; while more than 1,024 features are
+        left, rounds with the Gaussian kernel may keep scores of earlier ones, moved to first
+        order, and score exactly next to the cut); or by the definition (``"direct"``). Low rank
+        and scores that are kept come with an estimate of what they cost, see `tolerance`;
+        ``round_engine`` in the result says which it was. The choice goes by sizes alone, and is
+        the same on every machine.
     tolerance : float
-        Part of the features asked for that low rank may lose: 0.01 is one of a hundred. A feature
+        Part of the features asked for that low rank, or scores that are kept, may lose: 0.01 is
+        one of a hundred, 0 keeps no scores. A feature
         that leaves by mistake costs nothing where it would have left soon anyway, so early rounds
         may be rough; where more would be lost by estimate, more of the kernel matrix is computed.
         The result has the estimate, ``expected_lost``, which is no bound (see `dhsic.results`).
@@ -365,13 +370,15 @@ class BAHSIC(AbstractElimination):
     ) -> SourceDependence:
         choices, data, candidates = self._parts(run, budget)
         plan = self.engines(run, self.approx)
+        survival = self._survival(run, plan)
+        lazy = Lazy(survival) if plan.is_lazy and survival and self.tolerance else None
 
         def exact() -> ExactScorer:
             total, W = SquareSum(data, choices.kernel.sums), run.weights(labels)
-            return ExactScorer(choices, total, candidates, W, takes_over=plan.is_low_rank)
+            low_rank = plan.is_low_rank
+            return ExactScorer(choices, total, candidates, W, takes_over=low_rank, lazy=lazy)
 
         scorer: AbstractScorer
-        survival = self._survival(run, plan)
         if plan.is_low_rank:
             scorer = LowRankScorer(
                 choices,
@@ -385,11 +392,11 @@ class BAHSIC(AbstractElimination):
             )
         else:
             scorer = exact()
-        return SourceDependence(choices, data, candidates, scorer, survival, self._seed)
+        return SourceDependence(choices, data, candidates, scorer, survival, lazy, self._seed)
 
     def _survival(self, run: SelectionRun, plan: EnginePlan) -> Survival | None:
-        """What rounds in low rank lose; None where there are none that lose anything."""
-        if not plan.is_low_rank or self._kernel.is_additive or self.step is None:
+        """What approximate rounds lose; None where there are none."""
+        if not (plan.is_low_rank or plan.is_lazy) or self._kernel.is_additive or self.step is None:
             return None
         n = how_many(self.n_features_to_select, run.n_candidates)
         leaving, exact_from = partial(removed, self.step), plan.exact_from(run.n_samples)

@@ -1,0 +1,147 @@
+"""Lazy rounds: gains of an earlier round, moved to where the kernel is now."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import dhsic
+from dhsic.engines.direct import Direct
+from dhsic.engines.question import FeatureStats, Question
+from dhsic.engines.refine import LAZY
+from dhsic.hsic import weights
+from dhsic.kernels import Gaussian, Laplace, Linear, Polynomial
+from dhsic.kernels.labels import label_matrix
+from dhsic.kernels.statistic import Statistic
+from dhsic.passes import lazy
+from dhsic.passes.lazy import may_be_lazy
+from dhsic.passes.lowrank import EnginePlan
+from dhsic.runtime.threads import Threads
+
+M, D = 60, 300
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    """Lazy rounds of small data, few features of which are scored."""
+    monkeypatch.setattr("dhsic.passes.lazy.FEWEST", 40)
+    monkeypatch.setattr("dhsic.passes.lowrank.ALWAYS_EXACT", 40)
+    monkeypatch.setattr("dhsic.passes.lazy.PROBED", 8)
+    monkeypatch.setattr("dhsic.passes.candidates.PROBED", 8)
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.standard_normal((M, D))
+    y = (X[:, 3] + X[:, 5] * X[:, 7] + 0.3 * rng.standard_normal(M) > 0).astype(int)
+    return X, y
+
+
+def question(X, y, S):
+    """Question of a round over S, and the standardised features of S."""
+    Z = ((X - X.mean(axis=0)) / X.std(axis=0))[:, S]
+    W = weights(label_matrix(y).L)
+    return Question(Gaussian(), 1 / (2 * len(S)), W, Statistic.of(Z @ Z.T)), Z
+
+
+def fit(data, approx="auto", **options):
+    X, y = data
+    groups = options.pop("groups", None)
+    asked = {"step": 0.1, "progress": False} | options
+    return dhsic.BAHSIC(10, approx=approx, **asked).fit(X, y, groups=groups)
+
+
+def words(model):
+    return [str(engine) for engine in model.result_["round_engine"].values]
+
+
+def by_definition(question, Z):
+    """Gains of all features."""
+    engine, none = Direct(), np.zeros(Z.shape[1])
+    return engine.score(engine.prepare(question), Z.T, FeatureStats(none, none, none))
+
+
+def test_moved_gains_are_those_of_the_definition(data):
+    """Far closer than the gains that were kept, were they only scaled."""
+    before, now = np.arange(D), np.arange(D)[D // 4 :]
+    (asked, Z), (asked_now, Z_now) = (question(*data, S) for S in (before, now))
+
+    alpha, form = lazy._change(lazy._form_of(asked_now), lazy._form_of(asked))
+    kept = alpha * by_definition(asked, Z)[now]
+    moved = form.forms(Z_now.T.astype(np.float32))
+
+    expected = by_definition(asked_now, Z_now)
+    off = [(gains - expected).std() / expected.std() for gains in (kept, kept + moved)]
+    assert off[1] < 0.5 * off[0]
+    assert off[1] < 0.05
+
+
+def test_the_whole_change_is_known_where_it_has_few_directions(rng):
+    m = 50
+    before = rng.standard_normal((m, m)).astype(np.float32)
+    before += before.T
+    few = rng.standard_normal((m, 3)).astype(np.float32)
+    B = (0.7 * before + few @ few.T + np.diag(rng.standard_normal(m))).astype(np.float32)
+    X = rng.standard_normal((20, m)).astype(np.float32)
+
+    alpha, form = lazy._change(B.copy(), before)
+
+    expected = np.einsum("ci,ij,cj->c", X, B - alpha * before, X, dtype=np.float64)
+    assert_allclose(form.forms(X), expected, rtol=0, atol=0.2 * np.abs(expected).max())
+
+
+def test_few_rounds_score_all_and_the_last_features_are_the_same(data):
+    model, exact = fit(data), fit(data, "exact")
+
+    engines = words(model)
+    is_lazy = [engine.startswith(LAZY) for engine in engines]
+    sizes = model.result_["round_n_features"].to_numpy()
+    assert not is_lazy[0]
+    assert not any(is_lazy[i] for i in np.flatnonzero(sizes <= 40))
+    assert sum(is_lazy) > (sizes > 40).sum() / 2
+    assert not any(engine.startswith(LAZY) for engine in words(exact))
+    assert len(set(np.flatnonzero(model.support_)) & set(np.flatnonzero(exact.support_))) >= 9
+    assert model.result_.attrs["expected_lost"] <= 0.01 * 10
+
+
+def test_without_tolerance_every_round_is_exact(data):
+    model, exact = fit(data, tolerance=0), fit(data, "exact")
+
+    assert not any(engine.startswith(LAZY) for engine in words(model))
+    assert_array_equal(model.ranking_, exact.ranking_)
+    assert_array_equal(model.scores_, exact.scores_)
+
+
+def test_rounds_in_which_many_would_be_scored_score_all(data, monkeypatch):
+    monkeypatch.setattr("dhsic.passes.lazy.MOST", 0.0)
+    model, exact = fit(data), fit(data, "exact")
+
+    assert_array_equal(model.ranking_, exact.ranking_)
+
+
+def test_kernels_and_runs_that_have_no_lazy_rounds(data):
+    assert may_be_lazy(Gaussian())
+    assert not any(map(may_be_lazy, (Linear(), Polynomial(), Laplace())))
+    assert EnginePlan.of("auto", Gaussian(), M, D).is_lazy
+    assert not EnginePlan.of("exact", Gaussian(), M, D).is_lazy
+    assert not EnginePlan.of("auto", Gaussian(), M, 40).is_lazy
+    for options in ({"groups": [f"g{j // 3}" for j in range(D)]}, {"kernel": "polynomial"}):
+        assert not any(word.startswith(LAZY) for word in words(fit(data, **options)))
+
+
+@pytest.mark.parametrize("last", [1, 2, 3, 5, 9, 14, 19])
+@pytest.mark.parametrize("most", [0.25, 0.06])
+def test_a_run_is_resumed_to_the_same_bits(data, tmp_path, last, most, monkeypatch):
+    monkeypatch.setattr("dhsic.passes.lazy.MOST", most)
+
+    def stop(record):
+        if record["round"] == last:
+            raise KeyboardInterrupt
+
+    expected, place = fit(data), str(tmp_path / "run")
+    with pytest.raises(KeyboardInterrupt):
+        fit(data, checkpoint=place, progress=stop)
+    resumed = fit(data, checkpoint=place, runtime=Threads(3))
+
+    assert words(resumed) == words(expected)
+    assert_array_equal(resumed.scores_, expected.scores_)
+    assert_array_equal(resumed.ranking_, expected.ranking_)
