@@ -4,6 +4,7 @@
     python benchmarks/capacity.py predict --scratch DIRECTORY [--rates RATES]   # 500,000 x 800,000
     python benchmarks/capacity.py check --scratch DIRECTORY [--rates RATES]     # 1 and 2 workers
     python benchmarks/capacity.py simulate --simulated 20 100 400
+    python benchmarks/capacity.py count --scratch DIRECTORY --simulated 16 64   # tasks, messages
 
 The model is that of `dhsic.plan` (`dhsic/plans/time.py`): every pass of the run as it would cut
 it into jobs, at the rates of one thread, and what the cluster takes beside. Rates of threads and of
@@ -22,6 +23,7 @@ from pathlib import Path
 import numpy as np
 import zarr
 from cluster import Cluster
+from counting import counted
 from data import genotypes, matrix_of
 from measuring import Limits, measure, say
 from overheads import measured, simulated
@@ -41,6 +43,7 @@ from dhsic.selectors.run import SelectionRun
 SOME = 512
 UNLIMITED = 1 << 62
 FAR = 0.25  # a prediction that is further off does not count
+COUNTED = Rates(1.0, 1.0, 1.0, 1.0, 1.0)  # no rate matters to what is counted
 
 
 def arguments():
@@ -48,7 +51,7 @@ def arguments():
         description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     add = parser.add_argument
-    add("what", choices=["measure", "predict", "check", "simulate"])
+    add("what", choices=["measure", "predict", "check", "simulate", "count"])
     add("--scratch", type=Path, required=True, help="where stores are kept")
     add("--samples", type=int, default=500_000)
     add("--features", type=int, default=800_000)
@@ -59,6 +62,7 @@ def arguments():
     add("--network", type=float, default=1.25e9, help="bytes a second that reach a worker")
     add("--storage", type=float, default=10e9, help="bytes a second that reach all of them")
     add("--check-size", type=int, nargs=2, default=[20_000, 20_000], metavar=("M", "D"))
+    add("--count-size", type=int, nargs=2, default=[500, 20_000], metavar=("M", "D"))
     add("--tolerances", type=float, nargs="+", default=[1.0, 0.02], help="of the runs of `check`")
     add("--timeout", type=float, help="seconds for one selection of the check")
     add("--simulated", type=int, nargs="+", default=[20, 100, 400], help="workers of `simulate`")
@@ -108,9 +112,9 @@ def show_rates(rates, costs):
     print(f"  standardising         {rates.values / 1e6:8.0f} million values/s")
     print(f"  functions, driver     {rates.elements / 1e6:8.0f} million entries/s")
     print("Rates of a cluster, measured")
-    print(f"  scheduler             {costs.job * 1e3:8.2f} ms of processor a job")
-    print(f"  driver                {costs.client * 1e3:8.2f} ms of processor a job")
-    print(f"  a pass of one job     {costs.start * 1e3:8.1f} ms")
+    print(f"  scheduler             {costs.job * 1e3:8.2f} ms of processor a task")
+    print(f"  driver                {costs.client * 1e3:8.2f} ms of processor a task")
+    print(f"  a pass of one task    {costs.start * 1e3:8.1f} ms")
     print(f"  state, written        {costs.written / 1e6:8.0f} MB/s")
     print(f"  state, read           {costs.network / 1e6:8.0f} MB/s, on this machine")
     print(f"  results, added up     {costs.results / 1e6:8.0f} MB/s")
@@ -159,10 +163,17 @@ def _on(options, rates, costs, m, d, n_workers):
         "terms": asdict(least),
         "seconds": least.total,
         "at_most": most.total,
-        "jobs": work.least.total(lambda p: p.n_jobs),
+        "tasks": work.least.total(lambda p: _tasks(setting, p)),
         "state_bytes": work.state_bytes,
         "driver_bytes": promise.total,
     }
+
+
+def _tasks(setting, step):
+    """Tasks of a pass on the cluster, those that add up what others leave among them."""
+    if not step.n_features or step.at_home:
+        return 0
+    return len(setting.shares(step)) + sum(setting.joins(step))
 
 
 def show_assumptions(options, costs):
@@ -277,13 +288,32 @@ def simulate(options):
     return {"rows": rows}
 
 
+def count(options):
+    """A run on many workers of one process, and what the model says it asks of them."""
+    m, d = options.count_size
+    store, rows = genotypes(options.scratch, m, d), {}
+    for n in options.simulated:
+        say(f"{size(m, d)} on {n} workers")
+        with folder(options) as place, Cluster(place, n, simulated=True) as cluster:
+            rows[n] = counted(cluster, n, store, COUNTED, step=options.step)
+        print(f"\n{size(m, d)}, low rank, {n} workers of one thread\n")
+        print(table(("", "counted", "model"), rows[n]))
+    return {"rows": rows}
+
+
 def measure_rates(options):
     rates, costs = known_rates(options, options.samples)
     show_rates(rates, costs)
     return {"rates": rates.plain(), "overheads": _plain(costs)}
 
 
-WAYS = {"measure": measure_rates, "predict": predict, "check": check, "simulate": simulate}
+WAYS = {
+    "measure": measure_rates,
+    "predict": predict,
+    "check": check,
+    "simulate": simulate,
+    "count": count,
+}
 
 
 def main():

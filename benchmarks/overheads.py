@@ -11,7 +11,7 @@ from dhsic.runtime.base import Job
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.sources.arrays import ArraySource
 
-N_JOBS, N_PASSES, N_BLOCKS = 2000, 40, 8
+N_TASKS, N_PASSES, N_BLOCKS = 1000, 40, 8
 BLOCK = 64 << 20  # bytes of a state, and of a result
 
 
@@ -55,20 +55,22 @@ def measured(cluster):
     """Overheads of a cluster of this machine; what it cannot tell is left as it is."""
     with cluster.client() as client, DaskRuntime(client) as runtime:
         source = ArraySource(np.zeros((2, 2)))
-        job, client_s = _of_jobs(cluster, runtime, source)
+        job, client_s = _of_tasks(cluster, client, source)
         known = Overheads(job=job, client=client_s, start=_start(runtime, source))
         written, network = _of_state(runtime, source)
         return replace(known, written=written, network=network, results=_results(runtime, source))
 
 
-def _of_jobs(cluster, runtime, source):
-    """Processor seconds of the scheduler and of this process for a job."""
-    jobs = [Job((), payload=i) for i in range(N_JOBS)]
-    list(runtime.map(nothing, source, jobs[:100], None))
-    clock = Clock(cluster.scheduler)
-    assert list(runtime.map(nothing, source, jobs, None)) == list(range(N_JOBS))
-    scheduler, client, _ = clock.passed()
-    return scheduler / N_JOBS, client / N_JOBS
+def _of_tasks(cluster, client, source):
+    """Processor seconds of the scheduler and of this process for a task."""
+    jobs = [Job((), payload=i) for i in range(N_TASKS)]
+    with DaskRuntime(client, window=N_TASKS) as runtime:
+        list(runtime.map(nothing, source, jobs, None))
+        clock = Clock(cluster.scheduler)
+        assert list(runtime.map(nothing, source, jobs, None)) == list(range(N_TASKS))
+        scheduler, client_s, _ = clock.passed()
+        n_tasks = runtime.traffic[-1].n_tasks
+    return scheduler / n_tasks, client_s / n_tasks
 
 
 def _start(runtime, source):
@@ -108,30 +110,32 @@ def _results(runtime, source):
 
 
 def simulated(cluster, n_workers, seconds, waves=3):
-    """The scheduler among so many workers whose tasks sleep: what a job takes it and this process.
+    """The scheduler among so many workers whose tasks sleep: what a task takes it and this process.
 
     Returns
     -------
     dict
-        Processor seconds a job, net of what they take while nothing happens; and efficiency, the
+        Processor seconds a task, net of what they take while nothing happens; and efficiency, the
         time that the tasks alone would take over the time that they took.
     """
     with cluster.client() as client, DaskRuntime(client, timeout=300) as runtime:
         source = ArraySource(np.zeros((2, 2)))
-        jobs = [Job((), payload=seconds)] * (waves * n_workers)
+        jobs = [Job((), payload=seconds)] * n_workers
         list(runtime.map(nap, source, [Job((), payload=0.01)] * n_workers, None))
         idle = Clock(cluster.scheduler)
         time.sleep(5)
         idle_s, idle_c, idle_wall = idle.passed()
         clock = Clock(cluster.scheduler)
-        list(runtime.map(nap, source, jobs, None))
+        for _ in range(waves):
+            list(runtime.map(nap, source, jobs, None))
         scheduler, mine, wall = clock.passed()
+        n_tasks = waves * n_workers
         return {
             "workers": n_workers,
             "idle": idle_s / idle_wall,
-            "scheduler_s": (scheduler - idle_s / idle_wall * wall) / len(jobs),
-            "client_s": (mine - idle_c / idle_wall * wall) / len(jobs),
-            "jobs": len(jobs),
+            "scheduler_s": (scheduler - idle_s / idle_wall * wall) / n_tasks,
+            "client_s": (mine - idle_c / idle_wall * wall) / n_tasks,
+            "jobs": n_tasks,
             "seconds": seconds,
             "efficiency": waves * seconds / wall,
         }

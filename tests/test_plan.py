@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from distributed import Client, LocalCluster
 from hypothesis import given
 from hypothesis import strategies as st
 from stores import write_matrix
@@ -20,8 +21,9 @@ from dhsic.passes.candidates import ScoreGroups
 from dhsic.passes.landmarks import MeasureLandmarks
 from dhsic.passes.reader import Reader
 from dhsic.plans import Foreseen, Plan, Rates, plan, rounds
-from dhsic.plans.dry import CountingReader, DryRun
-from dhsic.plans.time import Expected
+from dhsic.plans.dry import CountingReader, DryRun, Step
+from dhsic.plans.time import Expected, Setting
+from dhsic.runtime import shares
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors import METHODS
@@ -188,6 +190,37 @@ def test_bytes_of_a_cluster_are_foreseen(store, data, client, tmp_path, monkeypa
     read = int(result["round_bytes_read"].sum())
     assert told.bytes_read == pytest.approx(read, rel=0.35)  # undecided features were supposed
     assert told.n_rounds == result.sizes["rounds"]
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_tasks_of_a_cluster_are_foreseen(tmp_path, monkeypatch, rng, many):
+    """Of every pass, those that do it and those that add it up; many, where much is read."""
+    monkeypatch.setattr(survivors, "HOME_BYTES", -1)
+    if many:
+        monkeypatch.setattr(shares, "MOST_VALUES", M * 200)
+    X, n_processes = rng.integers(0, 3, (M, 12_000), dtype=np.int8), 7
+    write_matrix(tmp_path / "x.zarr", X, chunks=(50, M), dims=("variants", "samples"))
+    setting = Setting(RATES, 2 * n_processes, n_processes)
+    with (
+        LocalCluster(
+            n_workers=n_processes,
+            threads_per_worker=2,
+            processes=False,
+            dashboard_address="127.0.0.1:0",
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+        DaskRuntime(client, scratch=tmp_path) as runtime,
+    ):
+        asked = {"approx": "lowrank", "step": 0.5, "progress": False}
+        dhsic.select(tmp_path / "x.zarr", np.arange(M) % 2, runtime=runtime, **asked)
+        passes = list(runtime.traffic)
+    assert any(done.n_joins for done in passes)
+    assert any(done.n_tasks > n_processes for done in passes) == many
+    for done in passes:
+        step = Step(n_jobs=done.n_jobs, n_values=done.n_values, sum_bytes=int(done.is_sum))
+        foreseen = len(setting.shares(step)), sum(setting.joins(step))
+        assert (done.n_tasks, done.n_joins) == foreseen
+        assert many or done.n_tasks + done.n_joins < 2 * n_processes
 
 
 @given(st.data())

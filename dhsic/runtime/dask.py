@@ -45,9 +45,10 @@ from dhsic.runtime.flight import Traffic, silent
 from dhsic.runtime.mapping import Map
 from dhsic.runtime.shares import cut, n_each, n_values
 from dhsic.runtime.tree import Add
-from dhsic.runtime.worker import Broadcast, greet, hold, other_versions, versions
+from dhsic.runtime.worker import SMALL, Broadcast, greet, hold, other_versions, versions
 from dhsic.sources import AbstractSource
 
+TOGETHER = 4 << 20  # bytes that may go along with all tasks of a pass
 CLIENT_BYTES = 64 * 2**20  # data of this process that may travel to workers, once
 #: What shows that a scheduler does not answer.
 UNREACHABLE = (OSError, RuntimeError, ValueError)
@@ -329,7 +330,8 @@ class DaskRuntime(AbstractRuntime):
         return self._source[1]
 
     def _broadcast(self, value: Any) -> Broadcast:
-        return Broadcast(value, self.folder if self.workers_see_folder else None, self._send)
+        folder = self.folder if self.workers_see_folder else None
+        return Broadcast(value, folder, self._send, min(SMALL, TOGETHER // len(self.threads)))
 
     def _send(self, data: bytes) -> Any:
         """Make `data` the result of a task, which Dask can run again if it is lost."""

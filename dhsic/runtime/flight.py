@@ -39,15 +39,19 @@ class Traffic:
 
     Attributes
     ----------
-    task : str
-    n_jobs, n_tasks, n_joins : int
-        Jobs; tasks that do them, copies included; and tasks that add up what is left of these.
+    is_sum : bool
+        Whether results were added.
+    n_jobs, n_values : int
+        Jobs, and values that they read.
+    n_tasks, n_joins : int
+        Tasks that do them, copies included, and tasks that add up what is left of these.
     sent, got : int
         Bytes of the tasks, through the scheduler, and of the results that came here.
     """
 
-    task: str
-    n_jobs: int = 0
+    is_sum: bool
+    n_jobs: int
+    n_values: int
     n_tasks: int = 0
     n_joins: int = 0
     sent: int = 0

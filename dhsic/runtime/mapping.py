@@ -39,7 +39,7 @@ from dhsic.errors import ClusterError, DhsicError
 from dhsic.runtime import sealed
 from dhsic.runtime.base import Job, Task
 from dhsic.runtime.flight import ENDED, Flight, Traffic, await_futures, patience
-from dhsic.runtime.shares import FAN
+from dhsic.runtime.shares import FAN, n_values
 from dhsic.runtime.tree import Add
 from dhsic.runtime.worker import (
     WHERE,
@@ -92,9 +92,8 @@ class Map:
         self._key = runtime.unique(self._name)
         self._pending: deque[Flight] = deque()
         self._took: list[float] = []  # seconds a job, of shares that have ended
-        self._n_jobs = 0
         self._has_copies = False
-        self.traffic = Traffic(self._name)
+        self.traffic = Traffic(add is not None, 0, 0)
 
     def results(self, jobs: Sequence[Job]) -> Iterator[Any]:
         """Results in the order of the jobs."""
@@ -124,7 +123,7 @@ class Map:
 
     def _landed(self, jobs: Sequence[Job]) -> Iterator[tuple[Flight, Any]]:
         """Shares and what they brought, in the order of the jobs."""
-        self._n_jobs = self.traffic.n_jobs = len(jobs)
+        self.traffic.n_jobs, self.traffic.n_values = len(jobs), n_values(self._source, jobs)
         runtime, counted = self._runtime, time.monotonic()
         of_jobs = self._source.pieces(()) is not None
         try:
@@ -206,7 +205,7 @@ class Map:
             "task": self._name,
             "features": flight.features,
             "attempt": flight.n_submitted,
-            "n_jobs": self._n_jobs,
+            "n_jobs": self.traffic.n_jobs,
         }
 
     def _note(self, begun: float, n_jobs: int, future: Future[Any]) -> None:
@@ -351,7 +350,9 @@ class Map:
         runtime, keys, n_tasks = self._runtime, {str(part.key) for part in parts}, len(parts)
         while len(parts) > 1:
             some = [parts[i : i + FAN] for i in range(0, len(parts), FAN)]
-            seal = sealed(join, self._add, self._n_jobs, self._shelf if len(some) == 1 else None)
+            seal = sealed(
+                join, self._add, self.traffic.n_jobs, self._shelf if len(some) == 1 else None
+            )
             where = runtime.workers_for(())
             with annotate(dhsic={"task": f"sum of {self._name}"}, span=runtime.span):
                 parts = [

@@ -133,15 +133,22 @@ def fetched(result: Any) -> Any:
 class Broadcast:
     """A value on its way to the workers: with the task, as a file, or as a task's result.
 
-    Where workers see no `folder`, `send` turns bytes into a future of them.
+    Where workers see no `folder`, `send` turns bytes into a future of them. Up to `small` bytes go
+    with the task.
     """
 
-    def __init__(self, value: Any, folder: Path | None, send: Callable[[bytes], Any]) -> None:
+    def __init__(
+        self,
+        value: Any,
+        folder: Path | None,
+        send: Callable[[bytes], Any],
+        small: int = SMALL,
+    ) -> None:
         self._pieces = pack(value)
         self._send = send
         self._future: Any = None
         self._parcel = Parcel(secrets.token_hex(8), checksum=checksum(self._pieces))
-        if sum(piece.nbytes for piece in self._pieces) <= SMALL:
+        if sum(piece.nbytes for piece in self._pieces) <= small:
             self._parcel = replace(self._parcel, data=b"".join(self._pieces))
         elif folder is not None:
             path = folder / f"state-{self._parcel.name}.pkl"
