@@ -144,7 +144,7 @@ class Rounds:
             gone = np.flatnonzero(removed_in == number)
             self.dependence.move_to(S)
             self.own_sigmas.append(self.dependence.bandwidth(S))
-            found = self.dependence.least_relevant(self.sigmas[number - 1], S, gone.size)
+            found = self.dependence.least_relevant(float(self.sigmas[number - 1]), S, gone.size)
             self.shared.append(np.intersect1d(found.features, gone).size / gone.size)
             self.left.append(S.size)
             self.records.append(found.record)

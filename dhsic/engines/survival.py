@@ -56,6 +56,8 @@ SHARE, LEAST = 0.25, 0.02
 #: How many times as many as expected are lost, on average, on data that are unkind; and how often
 #: no more are than `most_lost` says.
 UNKIND, SURE = 1.5, 0.9
+#: Features lost that are as good as none.
+NO_LOSS = 1e-3
 #: Arrays that a resumed run needs.
 BINS_KEPT, NUMBERS_KEPT = "standing", "survival"
 
@@ -161,7 +163,7 @@ class Survival:
     def _ahead(self, n_left: int) -> tuple[int, int]:
         """Rounds until the tolerance counts features lost, and how many features are left then."""
         k = 0
-        while n_left > max(self._n, self._exact_from):
+        while n_left > self._exact_from and n_left - self._removed(n_left) >= self._n:
             n_left -= self._removed(n_left)
             k += 1
         return k, n_left
@@ -203,7 +205,10 @@ def supposed(part: float) -> Float:
 
 
 def lost_of(history: Sequence[Mapping[str, Any]], n: int) -> float:
-    """Features lost of the last n, as the records of all rounds have it."""
+    """Features lost of the last n, as the records of all rounds have it.
+
+    Between two rounds by the geometric mean: those of the round above are next to its threshold.
+    """
     sizes, lost = [0], [0.0]
     for record in reversed(history):
         sizes.append(int(record["n_features"]) - int(record["n_removed"]))
@@ -211,7 +216,10 @@ def lost_of(history: Sequence[Mapping[str, Any]], n: int) -> float:
     if history:
         sizes.append(int(history[0]["n_features"]))
         lost.append(0.0)
-    return float(np.interp(n, sizes, lost))
+    if not any(lost):
+        return 0.0
+    between = np.exp(np.interp(n, sizes, np.log(np.array(lost) + NO_LOSS)))
+    return float(max(between - NO_LOSS, 0.0))
 
 
 def most_lost(lost: float) -> int:

@@ -240,14 +240,17 @@ class AbstractElimination(KernelSelector[SourceDependence]):
         """Warn where approximate rounds lost more than they may."""
         n = how_many(self.n_features_to_select, run.n_candidates)
         lost = lost_of(state.history, n)
-        if lost > self.tolerance * n:
-            warnings.warn(
-                f"Approximate rounds may have cost {lost:.2g} of the {n} features asked for, by "
-                f"estimate (expected_lost in the result), and tolerance={self.tolerance:g} allows "
-                f"{self.tolerance * n:.2g}: with so many samples low rank can do no better. Pass "
-                "a higher tolerance=, or approx='exact' where the memory is there.",
-                stacklevel=2,
-            )
+        if lost <= self.tolerance * n:
+            return
+        many = run.n_samples > MOST_SAMPLES
+        why = "low rank can do no better with so many samples" if many else "not as foreseen"
+        warnings.warn(
+            f"Approximate rounds may have cost {lost:.2g} of the {n} features asked for, by "
+            f"estimate (expected_lost in the result), and tolerance={self.tolerance:g} allows "
+            f"{self.tolerance * n:.2g}: {why}. Pass a higher tolerance=, or approx='exact' where "
+            "the memory is there.",
+            stacklevel=2,
+        )
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
