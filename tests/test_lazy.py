@@ -145,3 +145,17 @@ def test_a_run_is_resumed_to_the_same_bits(data, tmp_path, last, most, monkeypat
     assert words(resumed) == words(expected)
     assert_array_equal(resumed.scores_, expected.scores_)
     assert_array_equal(resumed.ranking_, expected.ranking_)
+
+
+def test_a_plan_foresees_them(rng):
+    """The same rounds and bytes, for a small part of the products."""
+    X, y = rng.standard_normal((30, 3000)), np.arange(30) % 2
+
+    told = {approx: dhsic.plan(X, y, approx=approx, step=0.05).work for approx in ("auto", "exact")}
+
+    flops = {a: work.least.total(lambda step: step.float32) for a, work in told.items()}
+    assert told["auto"].sizes == told["exact"].sizes
+    assert told["auto"].least.bytes_read == told["exact"].least.bytes_read
+    assert flops["auto"] < 0.7 * flops["exact"]
+    kept = [any("scores are kept" in words for words in work.assumed) for work in told.values()]
+    assert kept == [True, False]

@@ -443,7 +443,7 @@ def test_a_sample_is_the_same_whatever_was_read_with_it(small):
     assert_array_equal(values[held], alone[np.isin(left, features)])
 
 
-@pytest.mark.filterwarnings("ignore:Low rank may have cost:UserWarning")
+@pytest.mark.filterwarnings("ignore:Approximate rounds may have cost:UserWarning")
 def test_a_run_is_not_resumed_with_another_tolerance_or_seed(small, problem, tmp_path):
     X, y = problem
     fit(X, y, checkpoint=tmp_path / "run")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.memory import human
-from dhsic.passes.candidates import AbstractCandidates, Membership, Singles
+from dhsic.passes.candidates import PROBED, AbstractCandidates, Membership, Singles
 from dhsic.passes.dependence import AbstractScorer, Choices, ExactScorer
 from dhsic.passes.forward import JOINING_LANDMARKS, SourceForward
 from dhsic.passes.landmarks import LandmarkSum
@@ -45,6 +45,7 @@ from dhsic.plans.dry import (
     SupposedQuestion,
     Unread,
 )
+from dhsic.plans.lazy import ROUNDS_KEPT, SupposedLazy
 from dhsic.selectors.bahsic import AbstractElimination, KernelSelector
 from dhsic.selectors.fohsic import FOHSIC
 from dhsic.selectors.onepass import OnePass
@@ -53,6 +54,7 @@ from dhsic.selectors.svmrfe import SVMRFE
 
 VARY = "all features vary; those that do not leave before the first round"
 SERIES = "a round takes 1.4 products a feature in float32 and 0.2 in float64, as seen on genotypes"
+KEPT = f"scores are kept for {ROUNDS_KEPT} rounds, in which {PROBED} features are scored"
 JOINED = "a candidate takes 4 products in float32; fewer on genotypes, more on outliers"
 OPEN = (
     "low rank loses at most {lost:.2g} of the {n:,} features asked for, by estimate, with the "
@@ -142,6 +144,8 @@ def _supposed_of(run: SelectionRun, asked: KernelSelector[Any]) -> Iterator[str]
             yield JOINED
     elif not kernel.is_additive and kernel.exact_order is None and run.groups is None:
         yield SERIES
+        if isinstance(asked, AbstractElimination) and asked.engines(run, asked.approx).is_lazy:
+            yield KEPT
     if isinstance(asked, SVMRFE):
         yield MACHINES
 
@@ -248,8 +252,10 @@ class Leaving(AbstractSizes):
 
         def exact() -> ExactScorer:
             engines = partial(Supposed.leaving, dry)
-            total = self._square()
-            return ExactScorer(choices, total, self._candidates, self._W, engines=engines)
+            total, lazy = self._square(), cast("Any", SupposedLazy(dry)) if plan.is_lazy else None
+            return ExactScorer(
+                choices, total, self._candidates, self._W, lazy=lazy, engines=engines
+            )
 
         self._scorer: AbstractScorer = exact()
         if plan.is_low_rank:
