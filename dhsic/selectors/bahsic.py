@@ -54,6 +54,9 @@ from dhsic.validation import by, is_number, one_of, such
 
 APPROX = ("auto", "exact", "lowrank", "direct")
 
+#: Features lost that are worth a warning, in those that the tolerance allows: both are estimates.
+MISSED = 1.5
+
 D = TypeVar("D", bound=AbstractRoundDependence)
 
 
@@ -240,7 +243,7 @@ class AbstractElimination(KernelSelector[SourceDependence]):
         """Warn where approximate rounds lost more than they may."""
         n = how_many(self.n_features_to_select, run.n_candidates)
         lost = lost_of(state.history, n)
-        if lost <= self.tolerance * n:
+        if lost <= MISSED * self.tolerance * n:
             return
         many = run.n_samples > MOST_SAMPLES
         why = "low rank can do no better with so many samples" if many else "not as foreseen"
