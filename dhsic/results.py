@@ -70,6 +70,7 @@ DESCRIPTIONS = {
     "round_cut_error": "estimated part of the features leaving that are wrong ones",
     "round_turn": "by how much the form that scores features turned since the round before",
     "round_expected_lost": "of the features left after the round, those that are wrong ones",
+    "round_most_lost": "the same, no more of them nine times of ten",
     "round_advice": "engine for the first pass of the next round",
     "round_engine": "engines that scored the round, and how many features each",
 }
@@ -271,10 +272,9 @@ def _consequences(order: Order, n_selected: int) -> dict[str, Any]:
     """What low rank may have cost, and what the order hangs on, of methods that remove features."""
     if order.placed != "removed":
         return {}
-    lost = lost_of(order.history, n_selected)
     return {
-        "expected_lost": lost,
-        "most_lost": most_lost(lost),
+        "expected_lost": lost_of(order.history, n_selected),
+        "most_lost": most_lost(order.history, n_selected),
         "turn_rank": turned_at(order.history, n_selected),
     }
 

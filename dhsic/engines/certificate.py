@@ -200,14 +200,14 @@ def wrong(gains: Float, n: float, deviations: Float) -> Float:
     return np.asarray(mistaken / max(1, len(gains) - int(stays.sum())))
 
 
-def standing(gains: Float) -> Array:
+def standing(gains: Float, parts: int = BINS) -> Array:
     """Bins of features that stay, (c,) uint8, by their gains: 0 for the largest, which leave next.
 
-    Bins have as many features each, but for ties.
+    Bins, `parts` of them, have as many features each, but for ties.
     """
     if not len(gains):
         return np.empty(0, dtype=np.uint8)
-    places = np.arange(1, BINS) * len(gains) // BINS
+    places = np.arange(1, parts) * len(gains) // parts
     edges = np.partition(-gains, places)[places]
     return np.searchsorted(edges, -gains, side="right").astype(np.uint8)
 

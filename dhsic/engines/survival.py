@@ -25,23 +25,29 @@ and begins with a prior that is cautious: in any round a tenth of the features f
 earlier. There v says which *part* of the features left are wrong ones. From there on the part is
 supposed to stay, although features change: every set makes its own kernel, which prefers it.
 
-That is an expectation. Features leave by mistake one by one, so how many are lost is a Poisson
-variable, about; and on real data (`docs/certificate.md`) up to half as many again as expected were
-lost on average, since errors are shared by features that are alike. So `most_lost` is what a
-Poisson variable of so much larger a mean exceeds once in ten runs.
+That is what follows from features that leave by mistake. They also bend the kernel that the others
+are scored by. By how much is not known, but what a round does to it is: without a part r of its
+features, where features stand shifts by s (root mean square, next to the threshold). Sets of which
+a part delta differs make kernels that differ by as much as where a part 2 delta left, so that their
+orders differ by ``s sqrt(2 delta / r)``, and what that moves across the threshold is lost besides
+(`_bends`). With these a second vector goes along, for what is lost at most: `most_lost` is what a
+Poisson variable of that mean, or of half as many again as v, exceeds once in ten runs. So many more
+than v were lost on average on data that are unkind (`docs/certificate.md`), where errors are shared
+by features that are alike.
 
-None of this is a bound. The features lost also bend the kernel that the others are scored by, which
-is counted nowhere but in the last supposition; and errors that are no chance, such as of a group of
-features that low rank sees none of, may come to more than the certificate of a round can tell.
+None of this is a bound. At a turn (`dhsic.engines.turns`) all may hang on little; and errors that
+are no chance, such as of a group of features that low rank sees none of, may come to more than the
+certificate of a round can tell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import ceil
 from typing import Any
 
 import numpy as np
-from scipy.special import pdtr
+from scipy.special import ndtr, pdtr
 
 from dhsic._typing import Array, Float, Index
 from dhsic.engines.certificate import BINS, Certificate, standing
@@ -56,6 +62,10 @@ SHARE, LEAST = 0.25, 0.02
 #: How many times as many as expected are lost, on average, on data that are unkind; and how often
 #: no more are than `most_lost` says.
 UNKIND, SURE = 1.5, 0.9
+#: Finer parts of the features that stay, and how many of them are one bin: shifts are told by them.
+LEVELS, LEVELS_OF_BIN = 240, 12
+#: Features that shifts are told by, at most, and how near to the threshold, in parts of all.
+SHIFTED, NEAR = 1 << 15, 0.2
 #: Features lost that are as good as none.
 NO_LOSS = 1e-3
 #: Arrays that a resumed run needs.
@@ -86,8 +96,8 @@ class Survival:
     ) -> None:
         self._n, self._tolerance = n, tolerance
         self._removed, self._exact_from = removed, exact_from
-        self._bins: Array = np.empty(0, dtype=np.uint8)  # of the features left, ascending
-        self._lost = np.zeros(BINS)
+        self._levels: Array = np.empty(0, dtype=np.uint8)  # of the features left, ascending
+        self._lost, self._bent = np.zeros(BINS), np.zeros(BINS)
         self._moves: list[Float] = []  # of the last rounds
         self._part = 0.0  # of the features left that were wrong ones after the last of low rank
         self._wrong = np.zeros(BINS)  # in the round that is under way
@@ -122,33 +132,55 @@ class Survival:
         """In the round under way n features leave, by gains that are so certified."""
         self._wrong = n * certificate.wrong
 
-    def follow(self, gains: Float, leaving: Index) -> float:
-        """End a round; how many of the features left are wrong ones, in place of features lost.
+    def follow(self, gains: Float, leaving: Index) -> dict[str, float]:
+        """End a round; how many of the features left are wrong ones, expected and at most.
 
         Gains (s,) are of the features left, ascending; those at the positions `leaving` go.
         """
         size, stays = gains.size, np.ones(gains.size, dtype=bool)
         stays[leaving] = False
+        levels, n_left = standing(gains[stays], LEVELS), size - leaving.size
         now = np.full(size, BINS, dtype=np.uint8)
-        now[stays] = standing(gains[stays])
-        if self._bins.size == size:  # not in the first round
-            moved = movements(self._bins, now)
-            self._lost = self._lost @ moved
+        now[stays] = levels // LEVELS_OF_BIN
+        besides = np.zeros(BINS)
+        if self._levels.size == size:  # not in the first round
+            moved = movements(self._levels // LEVELS_OF_BIN, now)
+            self._lost, self._bent = self._lost @ moved, self._bent @ moved
             self._moves = [*self._foreseen(size, leaving.size), moved][-ROUNDS:]
-        n_left = size - leaving.size
-        self._bins = now[stays]
+            besides = self._bends(gains, leaving.size)
+        self._levels = levels
         self._lost = np.minimum(self._lost + self._wrong, n_left / BINS)
+        self._bent = np.minimum(self._bent + self._wrong + besides, n_left / BINS)
         self._wrong = np.zeros(BINS)
         lost = float(self._lost.sum())
         if size > self._exact_from and n_left:
             self._part = lost / n_left
-        return max(lost, self._part * n_left)
+        lost = max(lost, self._part * n_left)
+        most = most_of(max(UNKIND * lost, float(self._bent.sum())))
+        return {"expected_lost": lost, "most_lost": min(most, n_left)}
+
+    def _bends(self, gains: Float, n: int) -> Float:
+        """Features lost because the kernel is another one, (bins,), of which n leave."""
+        size = gains.size
+        part = max(float(self._bent.sum()) / size, self._part)
+        if part == 0 or n == size:
+            return np.zeros(BINS)
+        some = slice(None, None, -(-size // SHIFTED))
+        before = (self._levels[some] + 0.5) / LEVELS
+        now = (standing(gains[some], LEVELS) + 0.5) / LEVELS
+        near = np.abs(now - n / size) < NEAR
+        shift = float(np.sqrt(np.mean((now - before)[near] ** 2))) if near.any() else 0.0
+        width = shift * np.sqrt(min(2 * part * size / n, 1.0)) / (1 - n / size)
+        if width == 0:
+            return np.zeros(BINS)
+        crossing = ndtr(-(np.arange(LEVELS) + 0.5) / LEVELS / width)
+        return np.asarray(crossing.reshape(BINS, -1).mean(axis=1) * (size - n) / BINS)
 
     def arrays(self) -> dict[str, Array]:
         """What a run needs to go on from here."""
-        padded = np.zeros(-(-self._bins.size // 8) * 8, dtype=np.uint8)
-        padded[: self._bins.size] = self._bins
-        numbers = [self._lost, np.array([self._part]), *map(np.ravel, self._moves)]
+        padded = np.zeros(-(-self._levels.size // 8) * 8, dtype=np.uint8)
+        padded[: self._levels.size] = self._levels
+        numbers = [self._lost, self._bent, np.array([self._part]), *map(np.ravel, self._moves)]
         return {BINS_KEPT: padded.view(np.int64), NUMBERS_KEPT: np.concatenate(numbers)}
 
     def restore(self, arrays: Mapping[str, Array], n_left: int) -> None:
@@ -156,9 +188,10 @@ class Survival:
         if NUMBERS_KEPT not in arrays:
             return
         numbers = np.asarray(arrays[NUMBERS_KEPT])
-        self._bins = np.asarray(arrays[BINS_KEPT]).view(np.uint8)[:n_left].copy()
-        self._lost, self._part = numbers[:BINS].copy(), float(numbers[BINS])
-        self._moves = list(numbers[BINS + 1 :].reshape(-1, BINS, BINS))
+        self._levels = np.asarray(arrays[BINS_KEPT]).view(np.uint8)[:n_left].copy()
+        self._lost, self._bent = numbers[:BINS].copy(), numbers[BINS : 2 * BINS].copy()
+        self._part = float(numbers[2 * BINS])
+        self._moves = list(numbers[2 * BINS + 1 :].reshape(-1, BINS, BINS))
 
     def _ahead(self, n_left: int) -> tuple[int, int]:
         """Rounds until the tolerance counts features lost, and how many features are left then."""
@@ -204,15 +237,15 @@ def supposed(part: float) -> Float:
     return np.asarray((1 - FORGOTTEN) * kept + FORGOTTEN * anywhere)
 
 
-def lost_of(history: Sequence[Mapping[str, Any]], n: int) -> float:
-    """Features lost of the last n, as the records of all rounds have it.
+def lost_of(history: Sequence[Mapping[str, Any]], n: int, key: str = "expected_lost") -> float:
+    """Features lost of the last n, as the records of all rounds have it under this key.
 
     Between two rounds by the geometric mean: those of the round above are next to its threshold.
     """
     sizes, lost = [0], [0.0]
     for record in reversed(history):
         sizes.append(int(record["n_features"]) - int(record["n_removed"]))
-        lost.append(float(record.get("expected_lost", 0.0)))
+        lost.append(float(record.get(key, 0.0)))
     if history:
         sizes.append(int(history[0]["n_features"]))
         lost.append(0.0)
@@ -222,12 +255,16 @@ def lost_of(history: Sequence[Mapping[str, Any]], n: int) -> float:
     return float(max(between - NO_LOSS, 0.0))
 
 
-def most_lost(lost: float) -> int:
-    """No more features than this are lost, nine times of ten, where so many are expected to be.
+def most_of(mean: float) -> int:
+    """What a Poisson variable of this mean exceeds once in ten times.
 
-    >>> [most_lost(lost) for lost in (0.0, 0.05, 0.3, 1.0, 5.0)]
-    [0, 0, 1, 3, 11]
+    >>> [most_of(mean) for mean in (0.0, 0.1, 0.3, 1.0, 5.0)]
+    [0, 0, 1, 2, 8]
     """
-    mean = UNKIND * lost
     numbers = np.arange(2 * int(mean) + 10)
     return int(np.argmax(pdtr(numbers, mean) >= SURE))
+
+
+def most_lost(history: Sequence[Mapping[str, Any]], n: int) -> int:
+    """No more features of the last n than this are lost, nine times of ten."""
+    return min(ceil(lost_of(history, n, "most_lost") - NO_LOSS), n)

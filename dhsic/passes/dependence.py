@@ -408,7 +408,7 @@ class SourceDependence(AbstractRoundDependence):
         if not self.choices.kernel.is_additive:
             record["advice"] = self.scorer.advise(sigma, S[left], gains[left], n)
         if self._survival is not None:
-            record["expected_lost"] = self._survival.follow(gains, first)
+            record |= self._survival.follow(gains, first)
         record |= self._turned(sigma)
         sizes = {"n_features": S.size, "n_removed": first.size}
         return Removal(S[first], -gains[first], sizes | self._took(sigma, hsic) | record)
