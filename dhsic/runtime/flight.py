@@ -74,6 +74,11 @@ class Flight:
     errors: list[Exception] = field(default_factory=list)  # of the task, in that order,
     failed_on: set[str] = field(default_factory=set)  # and on which workers
 
+    def next_key(self) -> str:
+        """Key of another copy: one that was used keeps its old task on the scheduler."""
+        self.n_submitted += 1
+        return self.key if self.n_submitted == 1 else f"{self.key}-{self.n_submitted}"
+
     def wait(self, seconds: float) -> Future[Any] | None:
         """Return the copy that counts, None where none has ended after so many seconds."""
         ended = self._ended()

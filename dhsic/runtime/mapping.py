@@ -126,23 +126,37 @@ class Map:
         self.traffic.n_jobs, self.traffic.n_values = len(jobs), n_values(self._source, jobs)
         runtime, counted = self._runtime, time.monotonic()
         of_jobs = self._source.pieces(()) is not None
+        waiting = [
+            Flight(self._share(jobs, some), f"{self._key}-{i}", worker)
+            for i, (worker, some) in enumerate(runtime.shares(self._source, jobs))
+        ]
         try:
-            for i, (worker, some) in enumerate(runtime.shares(self._source, jobs)):
-                while len(self._pending) >= runtime.window(of_jobs=of_jobs):
-                    yield from self._take(self._pending.popleft())
-                    # Workers that came widen it: an adaptive cluster grows by what it sees.
-                    if time.monotonic() - counted > RECOUNT:
-                        runtime.await_workers()
-                        counted = time.monotonic()
-                share = Share(
-                    self._task, tuple(jobs[i] for i in some), some.start, len(jobs), self._add
-                )
-                self._pending.append(self._submit(Flight(share, f"{self._key}-{i}", worker)))
-            while self._pending:
+            while waiting or self._pending:
+                room = max(runtime.window(of_jobs=of_jobs) - len(self._pending), 0)
+                self._begin(waiting[:room])
+                del waiting[:room]
                 yield from self._take(self._pending.popleft())
+                # Workers that came widen it: an adaptive cluster grows by what it sees.
+                if waiting and time.monotonic() - counted > RECOUNT:
+                    runtime.await_workers()
+                    counted = time.monotonic()
         finally:
             for flight in self._pending:
                 flight.release()
+
+    def _share(self, jobs: Sequence[Job], some: range) -> Share:
+        mine = tuple(jobs[some.start : some.stop])
+        return Share(self._task, mine, some.start, len(jobs), self._add)
+
+    def _begin(self, flights: Sequence[Flight]) -> None:
+        """Hand in shares: those that are for some worker together, others one by one."""
+        self._pending.extend(flights)
+        placed = [flight for flight in flights if flight.worker is not None]
+        if placed:
+            self._submit(*placed)
+        for flight in flights:
+            if flight.worker is None:
+                self._submit(flight)
 
     def _tidy(self) -> None:
         """Remove large results of copies that were second, which nobody took."""
@@ -150,49 +164,56 @@ class Map:
             for path in self._runtime.folder.glob(f"result-{self._key}-*.pkl"):
                 path.unlink(missing_ok=True)
 
-    def _submit(self, flight: Flight) -> Flight:
-        """Hand in a copy of the share, to workers that are not avoided and have not failed at it.
+    def _submit(self, *flights: Flight) -> None:
+        """Hand in a copy of each share: in one graph, which takes a scheduler half as long as many.
 
-        The first one goes to its worker, where that is still there.
+        They go to workers that are not avoided and have not failed at them: a first copy to the
+        worker that it is for, where that is still there.
         """
-        runtime, share = self._runtime, flight.share
+        runtime = self._runtime
         if runtime.client.status != "running":
             runtime.await_workers()
-        lazy = self._source.pieces(flight.blocks)
+        lazy = self._source.pieces(flights[0].blocks)  # then there is but one
         pieces = () if lazy is None else runtime.client.compute(list(lazy))
         source, source_bytes = self._sent.arguments()
         state, state_bytes = self._state.arguments()
-        is_kept = share.add is not None and len(share.jobs) < share.n_all
-        flight.n_submitted += 1
-        n = flight.n_submitted  # a key that was used keeps its old task on the scheduler
-        allowed = runtime.workers_for(flight.failed_on)
-        is_loose = allowed is None and flight.worker in runtime.threads
-        if is_loose:
-            allowed = [str(flight.worker)]
-        flight.tied_to = frozenset(allowed or ())
-        with annotate(dhsic=self._description(flight), span=runtime.span):
-            future = self._ask(
-                sealed(run, share, versions(), source, state, None if is_kept else self._shelf),
-                (source_bytes, state_bytes, *pieces),
-                flight.key if n == 1 else f"{flight.key}-{n}",
-                workers=allowed,
-                allow_other_workers=is_loose,
-            )
-        self.traffic.n_tasks += 1
-        flight.since = time.monotonic()
-        future.add_done_callback(partial(self._note, flight.since, len(share.jobs)))
-        flight.copies.append(future)
-        self._has_copies |= n > 1
-        return flight
+        seals, said, places, loose = [], {}, {}, set()
+        for flight in flights:
+            key, share = flight.next_key(), flight.share
+            where = runtime.workers_for(flight.failed_on)
+            if where is None and flight.worker is not None:
+                is_there = flight.worker in runtime.threads
+                where = [flight.worker] if is_there else [*runtime.threads]
+                loose.add(key)
+            if where is not None:
+                places[key] = where
+            flight.tied_to = frozenset(where or ())
+            said[key] = self._description(flight)
+            is_kept = share.add is not None and len(share.jobs) < share.n_all
+            shelf = None if is_kept else self._shelf
+            seals.append(sealed(run, share, versions(), source, state, shelf))
+        told: dict[str, Any] = {"dhsic": said.get, "span": runtime.span}
+        if places:
+            told |= {"workers": places.get, "allow_other_workers": loose.__contains__}
+        with annotate(**told):
+            futures = self._ask(seals, (source_bytes, state_bytes, *pieces), [*said])
+        for flight, future in zip(flights, futures, strict=True):
+            self._has_copies |= flight.n_submitted > 1
+            flight.since = time.monotonic()
+            future.add_done_callback(partial(self._note, flight.since, len(flight.share.jobs)))
+            flight.copies.append(future)
+        self.traffic.n_tasks += len(flights)
 
     def _ask(
-        self, seal: tuple[Any, bytes], given: Iterable[Any], key: str, **where: Any
-    ) -> Future[Any]:
-        """A task for the cluster: what is sealed, and futures that it is given besides."""
-        self.traffic.sent += len(seal[1])
+        self, seals: list[tuple[Any, bytes]], given: Iterable[Any], keys: list[str]
+    ) -> list[Future[Any]]:
+        """Tasks for the cluster: what is sealed for each, and futures that all are given too."""
+        calls, data = zip(*seals, strict=True)
+        self.traffic.sent += sum(map(len, data))
         with warnings.catch_warnings():  # of many features much is to be said
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-            return self._runtime.client.submit(*seal, *given, key=key, pure=False, **where)
+            more = ([one] * len(seals) for one in given)
+            return list(self._runtime.client.map(calls[0], data, *more, key=keys, pure=False))
 
     @property
     def _shelf(self) -> tuple[str, str] | None:
@@ -229,7 +250,7 @@ class Map:
             if others := [copy for other in self._pending for copy in other.copies]:
                 await_futures(others, LANDING)
             for number, part in enumerate(parts):
-                alone = self._submit(Flight(part, f"{flight.key}-part{number}"))
+                self._submit(alone := Flight(part, f"{flight.key}-part{number}"))
                 yield from self._take(alone, halvings)
         else:
             yield flight, result
@@ -353,10 +374,12 @@ class Map:
             seal = sealed(
                 join, self._add, self.traffic.n_jobs, self._shelf if len(some) == 1 else None
             )
-            where = runtime.workers_for(())
-            with annotate(dhsic={"task": f"sum of {self._name}"}, span=runtime.span):
+            told: dict[str, Any] = {"dhsic": {"task": f"sum of {self._name}"}, "span": runtime.span}
+            if (where := runtime.workers_for(())) is not None:
+                told["workers"] = where
+            with annotate(**told):
                 parts = [
-                    self._ask(seal, of, f"{self._key}-sum-{attempt}-{n_tasks + i}", workers=where)
+                    self._ask([seal], of, [f"{self._key}-sum-{attempt}-{n_tasks + i}"])[0]
                     for i, of in enumerate(some)
                 ]
             keys |= {str(part.key) for part in parts}
@@ -385,7 +408,8 @@ class Map:
             yield flight, future
         else:
             future.release()
-            yield from self._take(self._submit(flight))
+            self._submit(flight)
+            yield from self._take(flight)
 
 
 def _unstable(what: str, error: Exception) -> ClusterError:
