@@ -28,6 +28,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +93,7 @@ class Map:
         self._key = runtime.unique(self._name)
         self._pending: deque[Flight] = deque()
         self._took: list[float] = []  # seconds a job, of shares that have ended
+        self._at_hand: dict[Any, Any] = {}  # results that came with others, by their keys
         self._has_copies = False
         self.traffic = Traffic(add is not None, 0, 0)
 
@@ -335,7 +337,7 @@ class Map:
 
     def _result(self, future: Future[Any]) -> Any:
         try:
-            found = future.result(timeout=PATIENCE)
+            found = self._at_hand.pop(future.key, None) or self._gathered(future)
         except OSError as error:  # TimeoutError is one
             if future.status == "error":  # the task's own
                 raise
@@ -345,6 +347,21 @@ class Map:
         is_parcel = isinstance(found, Parcel) and found.path is not None
         self.traffic.got += found.n_bytes if is_parcel else sizeof(found)
         return fetched(found)
+
+    def _gathered(self, future: Future[Any]) -> Any:
+        """A result, and at one go those of the shares that have ended besides."""
+        ended = [copy for flight in self._pending for copy in flight.copies]
+        ended = [copy for copy in ended if copy.status == "finished"]
+        if self._add is None and future.status == "finished" and ended:
+            client, wanted = self._runtime.client, [future, *ended]
+            with suppress(Exception):  # then one at a time, to see whose it is
+                found = client.sync(
+                    partial(client.gather, wanted, asynchronous=True), callback_timeout=PATIENCE
+                )
+                keys = (copy.key for copy in wanted)
+                self._at_hand |= zip(keys, found, strict=True)
+                return self._at_hand.pop(future.key)
+        return future.result(timeout=PATIENCE)
 
     def _look_after(self, flight: Flight) -> None:
         """Have a share done by another worker too, if its own is slow or silent."""
