@@ -183,7 +183,7 @@ class Map:
         for flight in flights:
             key, share = flight.next_key(), flight.share
             where = runtime.workers_for(flight.failed_on)
-            if where is None and flight.worker is not None:
+            if where is None and flight.worker is not None and flight.n_submitted == 1:
                 is_there = flight.worker in runtime.threads
                 where = [flight.worker] if is_there else [*runtime.threads]
                 loose.add(key)
