@@ -9,7 +9,7 @@ with: by the part of its last 10, 100 and 1,000 features that they share, the me
 approximation that shares as much, median by median, is as near to the exact run as leaving one
 sample out comes. `low rank to` is how many features were left in the last round in low rank;
 `covered` counts runs that lost no more of the features asked for than they themselves said they
-might have, nine times of ten (`most_lost`).
+might have (`most_lost`, nine times of ten).
 
 Exact runs are dear and stay as they are: their rankings are kept in the cache, so that a table of
 the code as it is now takes its approximate runs alone. DEFINITION changes with the definition or
@@ -75,8 +75,8 @@ def fast(X, y, approx, asked, exact):
     return {
         "shared": {n: shared(exact, ranks[a], n) for n, a in by.items()},
         "lost": {n: round(n * (1 - shared(exact, ranks[n], n))) for n in asked},
-        "expected_lost": {n: result.attrs.get("expected_lost") for n, result in results.items()},
-        "most_lost": {n: result.attrs.get("most_lost") for n, result in results.items()},
+        "expected_lost": {n: result.attrs["expected_lost"] for n, result in results.items()},
+        "most_lost": {n: result.attrs["most_lost"] for n, result in results.items()},
         "low_rank_to": int(min(last["round_n_features"].to_numpy()[in_low_rank], default=0)),
         "seconds": seconds,
     }
@@ -103,12 +103,6 @@ def medians(shares):
     return [f"{median(parts):.3f} ({min(parts):.2f})" for parts in by.values()]
 
 
-def covered(of_draw):
-    """Whether no more was lost than the run said, by number asked for."""
-    said = of_draw["most_lost"]
-    return [of_draw["lost"][n] <= most for n, most in said.items() if most is not None]
-
-
 def rows(draws, name):
     """Rows of the table for some draws."""
     one_out = [share for draw in draws for share in draw["one sample out"]]
@@ -117,14 +111,14 @@ def rows(draws, name):
         runs = [draw["runs"][how] for draw in draws]
         shares = [run["shared"] for run in runs]
         near = [median(s[n] for s in shares) >= median(o[n] for o in one_out) for n in LAST]
-        said = [yes for run in runs for yes in covered(run)]
+        covered = [run["lost"][n] <= most for run in runs for n, most in run["most_lost"].items()]
         yield (
             name,
             how,
             *medians(shares),
             "" if name == ALL else f"{median(run['low_rank_to'] for run in runs):,.0f}",
             ", ".join("yes" if yes else "no" for yes in near),
-            f"{sum(said)} of {len(said)}" if said else "-",
+            f"{sum(covered)} of {len(covered)}",
         )
 
 
@@ -149,9 +143,10 @@ def main():
     for data in DATA:
         if options.only and data.name not in options.only:
             continue
-        results += compare(data, options)
-        if options.json:
-            options.json.write_text(json.dumps(results, indent=1))
+        for result in compare(data, options):
+            results.append(result)
+            if options.json:
+                options.json.write_text(json.dumps(results, indent=1))
     names = dict.fromkeys(result["data"] for result in results)
     table = [row for n in names for row in rows([r for r in results if r["data"] == n], n)]
     print(markdown(HEADS, [*table, *rows(results, ALL)]))
