@@ -130,6 +130,7 @@ class AbstractReader(ABC):
         self.reporter: Reporter | None = None
         self.bytes_read = 0
         self._scaling: Scaling | None = None
+        self._is_alone = True  # no other reader has the same source
 
     # -- how passes are run, and survivors kept ---------------------------------------------------
 
@@ -253,9 +254,9 @@ class AbstractReader(ABC):
         """
         every = np.arange(self.source.n_features, dtype=np.int64)
         self.bytes_read += self.bytes_of(self.jobs(every))
-        release_pages()  # of a million names, to begin with
         self.load()
         found = self.summed(a_pass, grouped(self.jobs(every)))
+        release_pages()  # of what blocks were decoded to
         if take is not None:
             take(*found[1:])
         if self._scaling is None:  # of a plan it is supposed
@@ -282,6 +283,7 @@ class AbstractReader(ABC):
     def apart(self, rows: Index | None = None) -> Self:
         """Reader of the same, or of other samples; it has read nothing yet and owns no scratch."""
         other = copy(self)
+        self._is_alone = other._is_alone = False
         other.bytes_read, other.scratch = 0, None
         other.rows = self.rows if rows is None else rows
         return other
@@ -437,6 +439,10 @@ class Reader(AbstractReader):
         return fits(around(self.results(Extremes(), jobs, divisible=False)))
 
     def _keep(self, features: Index, form: Form, place: Location) -> bool:
+        held = self.source
+        if self._is_alone and isinstance(held, HeldSource) and held.form.packed == form.packed:
+            self._move(held.only(self._places(features)), features)
+            return True
         if place is Location.SCRATCH:
             return self._in_scratch(features, form)
         gather = self._at_home if place is Location.HOME else self._in_memory

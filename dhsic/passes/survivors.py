@@ -229,6 +229,21 @@ class HeldSource(AbstractSurvivors):
     def columns(self, at: Index) -> Array:
         return self.form.decode(self._kept[run_of(at)])
 
+    def only(self, at: Index) -> HeldSource:
+        """Source of features at these places, ascending, where this one was: it is no more.
+
+        They move to the front, a few at a time, so that no other memory is taken.
+        """
+        kept = self._kept
+        step = max(1, TILE_VALUES // max(1, self.form.length))
+        for a in range(0, at.size, step):
+            some = at[a : a + step]
+            kept[a : a + some.size] = kept[some]
+        self._kept = kept[:0]
+        if kept.flags.owndata:  # what is left over goes back
+            kept.resize((at.size, self.form.length), refcheck=False)
+        return HeldSource(kept[: at.size], self.form, self.missing_code)
+
 
 class RecutSource(AbstractSurvivors):
     """Features where they are stored, in `base`.

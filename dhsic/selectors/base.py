@@ -182,6 +182,8 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 stacklevel=2,
             )
         self.result_ = result = request.run()
+        if "feature" in result.coords:
+            self.feature_names_in_ = np.asarray(result["feature"].values, dtype=object)
         self.ranking_ = result["rank"].to_numpy()
         self.support_ = result["selected"].to_numpy()
         self.scores_ = result["score"].to_numpy()
@@ -203,9 +205,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             return ArraySource(matrix, names=known)
         source = open_source(X, sample_dim=sample_dim, **options)
         self.n_features_in_ = source.n_features
-        names = source.feature_names()
-        if names is not None:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
+        self.__dict__.pop("feature_names_in_", None)  # those of this fit come with its result
         return source
 
     def _validated(self, X: Any, variable: str | None = None, *, reset: bool = True) -> Array:
