@@ -103,7 +103,7 @@ MOST_SAMPLES = 6000
 #: Up to so many features left K has many directions, one wrong one counts, and exact is cheap.
 ALWAYS_EXACT = 1024
 #: Features of the sample, at most and at least, and its entries.
-SAMPLE_MOST, SAMPLE_FEWEST, SAMPLE_ENTRIES = 4096, 64, 1 << 25
+SAMPLE_MOST, SAMPLE_FEWEST, SAMPLE_ENTRIES = 2048, 64, 1 << 25
 #: Matrices of low rank, b x m in float64 (statistic, kernel rows, factors), and copies of the
 #: sample of its certificate in float32.
 LOW_RANK, SAMPLES = 4, 4
