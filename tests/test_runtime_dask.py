@@ -307,7 +307,7 @@ def test_a_job_that_kills_workers_is_an_error_about_memory(processes):
 @pytest.mark.slow
 def test_a_lost_scheduler_is_an_error_about_the_checkpoint():
     cluster = LocalCluster(n_workers=1, processes=True, dashboard_address="127.0.0.1:0")
-    with DaskRuntime(scheduler=cluster.scheduler_address, timeout=2) as runtime:
+    with DaskRuntime(scheduler=cluster.scheduler_address, timeout=2, window=10) as runtime:
         results = runtime.map(pid, Ramp(), numbered(50), None)
         next(results)
         cluster.close()
