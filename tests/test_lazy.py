@@ -13,8 +13,8 @@ from dhsic.kernels import Gaussian, Laplace, Linear, Polynomial
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
 from dhsic.passes import lazy
+from dhsic.passes.engineplan import EnginePlan
 from dhsic.passes.lazy import may_be_lazy
-from dhsic.passes.lowrank import EnginePlan
 from dhsic.runtime.threads import Threads
 
 M, D = 60, 300
@@ -24,7 +24,7 @@ M, D = 60, 300
 def _small(monkeypatch):
     """Lazy rounds of small data, few features of which are scored."""
     monkeypatch.setattr("dhsic.passes.lazy.FEWEST", 40)
-    monkeypatch.setattr("dhsic.passes.lowrank.ALWAYS_EXACT", 40)
+    monkeypatch.setattr("dhsic.passes.engineplan.ALWAYS_EXACT", 40)
     monkeypatch.setattr("dhsic.passes.lazy.PROBED", 8)
     monkeypatch.setattr("dhsic.passes.candidates.PROBED", 8)
 

@@ -29,7 +29,8 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import label_matrix
 from dhsic.passes.candidates import Singles
 from dhsic.passes.dependence import Choices, SourceDependence
-from dhsic.passes.lowrank import EnginePlan, LowRankScorer
+from dhsic.passes.engineplan import EnginePlan
+from dhsic.passes.lowrank import LowRankScorer
 from dhsic.passes.reader import Reader
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
@@ -42,10 +43,10 @@ FEW = {
     "landmarks.MOST_CHECKS": 12,
     "landmarks.FEWEST_CHECKS": 12,
     "landmarks.LandmarkSum.epoch": 4,
-    "lowrank.ALWAYS_EXACT": 30,
+    "engineplan.ALWAYS_EXACT": 30,
     "candidates.PROBED": 16,
-    "lowrank.SAMPLE_MOST": 100,
-    "lowrank.SAMPLE_FEWEST": 30,
+    "engineplan.SAMPLE_MOST": 100,
+    "engineplan.SAMPLE_FEWEST": 30,
     "landmarks.MOST_LANDMARKS": 60,
 }
 
@@ -286,7 +287,7 @@ def records(result):
 
 def test_a_tolerance_that_is_missed_is_told(small, monkeypatch):
     """Where no m x m matrix may be made landmarks are doubled, and what is left is said."""
-    monkeypatch.setattr("dhsic.passes.lowrank.MOST_SAMPLES", 50)
+    monkeypatch.setattr("dhsic.passes.engineplan.MOST_SAMPLES", 50)
     X, trait = populations(200, 500)
     with pytest.warns(UserWarning, match="may have cost .* of the 5 features asked for, by estim"):
         result = fit(X, trait > np.median(trait), tolerance=0.01).result_
@@ -378,7 +379,7 @@ def test_a_run_that_goes_on_gives_the_same_bits(small, draw, kernel, regime, tmp
     y = trait > np.median(trait)
     options = {"kernel": kernel, "step": 0.35, **REGIMES[regime]}
     if "most samples" in options:
-        monkeypatch.setattr("dhsic.passes.lowrank.MOST_SAMPLES", options.pop("most samples"))
+        monkeypatch.setattr("dhsic.passes.engineplan.MOST_SAMPLES", options.pop("most samples"))
     # Which round it is that scores for a linear kernel depends on where the run was stopped.
     but = ("seconds", "engine", "products_float64") if kernel == "linear" else ("seconds",)
     whole = fit(X, y, checkpoint=tmp_path / "run", progress=copy_rounds(tmp_path), **options)
@@ -467,8 +468,8 @@ path, options = sys.argv[1], json.loads(sys.argv[2])
 source = dhsic.open_source(path, sample_dim="samples", missing_code=-1)
 y = np.load(sys.argv[3])
 if options.pop("no squares", False):
-    import dhsic.passes.lowrank
-    dhsic.passes.lowrank.MOST_SAMPLES = 50
+    import dhsic.passes.engineplan
+    dhsic.passes.engineplan.MOST_SAMPLES = 50
 model = dhsic.BAHSIC(5, progress=False, **options).fit(source, y)
 result = model.result_
 engines = str(result["round_engine"].values)
@@ -539,7 +540,7 @@ def test_plan(approx, kernel, m, d, is_low_rank, eager, may_square):
 
 def test_given_labels_of_many_samples_stay_exact(monkeypatch):
     """Their factor would take longer than the run."""
-    monkeypatch.setattr("dhsic.passes.lowrank.MOST_DECOMPOSED", 30)
+    monkeypatch.setattr("dhsic.passes.engineplan.MOST_DECOMPOSED", 30)
     for m, low_rank in ((20, True), (40, False)):
         assert EnginePlan.of("auto", Gaussian(), m, 10**9, "precomputed").is_low_rank == low_rank
         assert EnginePlan.of("auto", Gaussian(), m, 10**9, "balanced").is_low_rank
@@ -549,7 +550,7 @@ def test_given_labels_of_many_samples_stay_exact(monkeypatch):
 @pytest.mark.parametrize("kernel", ["gaussian", "linear", "polynomial"])
 def test_tall_data_are_ranked_as_by_definition(monkeypatch, rng, kernel, estimator):
     """Few features of many samples, where low rank is taken because m x m is too large."""
-    monkeypatch.setattr("dhsic.passes.lowrank.MOST_SAMPLES", 30)
+    monkeypatch.setattr("dhsic.passes.engineplan.MOST_SAMPLES", 30)
     X = rng.standard_normal((40, 6))
     y = X[:, 2] + 0.7 * X[:, 5] ** 2 + 0.2 * rng.standard_normal(40) > 0.5
     Z = ((X - X.mean(axis=0)) / X.std(axis=0)).tolist()
@@ -566,7 +567,7 @@ def by(options):
 
 
 def test_a_tall_run_is_resumed_and_the_same_on_a_cluster(monkeypatch, rng, client, tmp_path):
-    monkeypatch.setattr("dhsic.passes.lowrank.MOST_SAMPLES", 50)
+    monkeypatch.setattr("dhsic.passes.engineplan.MOST_SAMPLES", 50)
     X = rng.standard_normal((120, 20))
     y = (X[:, 2] + 0.2 * rng.standard_normal(120) > 0).astype(int)
 
@@ -603,7 +604,7 @@ def test_tall_data_fit_where_their_kernel_matrix_does_not():
 def test_what_is_chosen_is_told(small, monkeypatch):
     X, trait = populations(100, 400)
     exact = fit(X, trait, "auto")
-    monkeypatch.setattr("dhsic.passes.lowrank.CHEAP", 3e6)
+    monkeypatch.setattr("dhsic.passes.engineplan.CHEAP", 3e6)
     both = fit(X, trait, "auto")
     by_rank = [str(e).startswith("low rank") for e in both.result_["round_engine"].values]
     n = both.result_["round_n_features"].values

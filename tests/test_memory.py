@@ -12,7 +12,7 @@ import dhsic
 from dhsic.errors import MemoryBudgetError
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.memory import SLACK_BYTES, MemoryEstimate, available_bytes, human, task_bytes
-from dhsic.passes.lowrank import EnginePlan
+from dhsic.passes.engineplan import EnginePlan
 from dhsic.passes.reader import COMPACT_BYTES
 from dhsic.runtime.threads import Threads
 from dhsic.sources.arrays import ArraySource

@@ -46,7 +46,7 @@ from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.levels import AbsoluteDifferences
 from dhsic.kernels.statistic import SIDE, STRIP, InnerProducts, Statistic, zero_upper
 from dhsic.namespace import host
-from dhsic.passes.lowrank import EnginePlan
+from dhsic.passes.engineplan import EnginePlan
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 

@@ -41,8 +41,9 @@ from dhsic.passes.dependence import (
     ExactScorer,
     SourceDependence,
 )
+from dhsic.passes.engineplan import MOST_SAMPLES, EnginePlan
 from dhsic.passes.lazy import Lazy
-from dhsic.passes.lowrank import MOST_SAMPLES, EnginePlan, LowRankScorer
+from dhsic.passes.lowrank import LowRankScorer
 from dhsic.passes.reader import AbstractReader, Reader
 from dhsic.passes.sums import SquareSum
 from dhsic.results import Order

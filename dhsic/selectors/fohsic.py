@@ -17,9 +17,9 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.memory import MemoryEstimate
+from dhsic.passes.engineplan import MOST_SAMPLES, EnginePlan
 from dhsic.passes.forward import JOINING_LANDMARKS, SourceForward
 from dhsic.passes.landmarks import PRODUCTS, LandmarkSum
-from dhsic.passes.lowrank import MOST_SAMPLES, EnginePlan
 from dhsic.passes.sums import SquareSum
 from dhsic.results import Order
 from dhsic.selectors.bahsic import KernelSelector
