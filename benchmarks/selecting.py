@@ -43,6 +43,7 @@ def facts(model):
         "passes": float(sizes.sum() / sizes[0]),
         "engine": str(result["round_engine"].values[0]),
         "largest_cut_error": float(result.get("round_cut_error", np.zeros(1)).max()),
+        "expected_lost": float(result.attrs.get("expected_lost", 0.0)),
         "bytes_read": int(result["round_bytes_read"].sum()),
         "promised_bytes": int(result.attrs["promised_bytes"]),
         "selected": np.flatnonzero(model.support_).tolist(),
