@@ -116,9 +116,8 @@ def show(row):
     print(f"  rounds, passes asked for {told['rounds']:10d}     {told['passes']:.1f}")
     print(f"  largest error of a cut   {told['largest_cut_error']:10.2%}")
     print(f"  features lost, expected  {told['expected_lost']:10.2f}")
-    print(
-        f"  bytes read over stored   {told['bytes_read'] / (row['samples'] * row['features']):10.2f}"
-    )
+    stored = row["samples"] * row["features"]
+    print(f"  bytes read over stored   {told['bytes_read'] / stored:10.2f}")
     print(f"  peak memory              {peak:10,.0f} MiB of {promised:,.0f} promised")
     for kind, (found, planted) in run["planted"].items():
         print(f"  planted, {kind:16s}{found:10d} of {planted}")

@@ -101,22 +101,22 @@ def test_of_few_directions_nothing_is_lost_in_the_round_itself(rng, kernel, orde
 
 @pytest.mark.parametrize("standardize", [True, False])
 @pytest.mark.parametrize("missing", [0.0, 0.05])
-def test_genotypes_have_the_numbers_of_their_values(rng, standardize, missing):
+def test_a_pass_gives_numbers_of_standardised_values(rng, monkeypatch, standardize, missing):
+    monkeypatch.setattr(projection, "PROJECTED", 5)
+    monkeypatch.setattr(projection, "SAMPLES", 17)
     X = rng.choice(np.array([0, 1, 2], "i1"), p=[0.5, 0.3, 0.2], size=(M, D))
     X[rng.random(X.shape) < missing] = -1
     scaling, Z = measure(X.T, -1, standardize=standardize)
     U = rng.standard_normal((7, M)).astype("f4")
-    numbers = Numbers(U, ((1, 0, 4), (2, 0, 4), (3, 4, 7), (4, 4, 7)))
+    numbers = Numbers(U, ((1, 0, 4), (3, 0, 4), (2, 4, 7), (4, 4, 7)))
     source = ArraySource(X, missing_code=-1)
-    block = source.blocks(D)[0]
+    job = Job((source.blocks(D)[0],), (Columns(np.arange(D), scaling),))
 
-    for known in (None, scaling):  # jobs of nothing but genotypes come without
-        job = Job((block,), (Columns(np.arange(D), known),))
-        found = run(source, job, (Project(numbers, standardize), None))
+    found = run(source, job, (Project(numbers), None))
 
-        assert found.dtype == np.float32
-        assert found.shape == (D, numbers.n)
-        assert_allclose(found, numbers.of_values(Z.astype("f4")), rtol=1e-4, atol=2e-3)
+    wanted = [Z @ U[:4].T, Z**3 @ U[:4].T, Z**2 @ U[4:].T, Z**4 @ U[4:].T]
+    assert found.dtype == np.float32
+    assert_allclose(found, np.concatenate(wanted, axis=1), rtol=1e-4, atol=2e-3)
 
 
 def test_numbers_of_features_that_left_are_forgotten(rng):

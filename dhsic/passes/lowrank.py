@@ -332,9 +332,10 @@ class LowRankScorer(AbstractLowRankScorer):
 
     def _project(self, question: LowRankQuestion, S: Index, order: int) -> Projection:
         """Numbers of S along the directions of a round."""
+        self._projection = None  # whose numbers need not be there with those to come
         found = Projection(order, question)
-        jobs = self._data.jobs(S, scaled=not self._are_codes)
-        found.take(S, self._data.joined(Project(found.numbers, self._choices.standardize), jobs))
+        found.take(S, self._data.joined(Project(found.numbers), self._data.jobs(S)))
+        release_pages()  # of what blocks were decoded to
         self._projection, self._projected = found, S.size
         return found
 

@@ -40,16 +40,13 @@ from dhsic.kernels.base import AbstractKernel, PowerSeries, Product
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.namespace import Movable, host, slices
 from dhsic.passes import (
-    CODE_ENTRIES,
     AbstractSizedPass,
     Cost,
     Tile,
     cut,
     placed,
-    tile_height,
 )
 from dhsic.passes.jobs import positions
-from dhsic.sources.scaling import code_values, scaling_of
 
 #: Directions that features are projected on, for each base of the kernel, and those of them whose
 #: products span what goes with even powers.
@@ -62,8 +59,8 @@ HIGHEST_ORDER = 2
 ALWAYS_HELD = 1 << 24
 #: Samples that are summed in float32; sums over more are summed in float64.
 SAMPLES = 4096
-#: Features that are scored at a time: their numbers stay in the cache.
-SCORED = 2048
+#: Features that are projected at a time, and scored: values and numbers stay in the cache.
+PROJECTED, SCORED = 64, 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,63 +93,49 @@ class Numbers(Movable):
         """Numbers of a feature."""
         return sum(stop - start for _, start, stop in self.parts)
 
+    def of_strip(self, x: Array, samples: slice) -> Float:
+        """What some samples of standardised features, x (c, s), add to their numbers, (c, n)."""
+        highest = max(p for p, _, _ in self.parts)
+        powers = list(accumulate([x] * highest, mul))
+        directions = self.directions[:, samples]
+        found = [host(powers[p - 1] @ directions[a:b, :].T) for p, a, b in self.parts]
+        return np.concatenate(found, axis=1, dtype=np.float64)
+
     def of_values(self, X: Array) -> Array:
         """Numbers of standardised features X (c, m), (c, n) float32."""
-        total = np.zeros((X.shape[0], self.n))
-        highest = max(p for p, _, _ in self.parts)
-        for samples in slices(X.shape[1], SAMPLES):
-            powers = list(accumulate([X[:, samples]] * highest, mul))
-            found = [
-                host(powers[p - 1] @ self.directions[start:stop, samples].T)
-                for p, start, stop in self.parts
-            ]
-            total += np.concatenate(found, axis=1)
-        return total.astype(np.float32)
-
-    def of_codes(self, U: Float, values: Float) -> Array:
-        """Numbers of genotypes, (c, n) float32.
-
-        U (4, c, n) are sums over the codes along all directions, values (4, c) what they stand for.
-        """
-        found = [
-            np.einsum("qc,qck->ck", values**p, U[..., start:stop]) for p, start, stop in self.parts
-        ]
-        return np.concatenate(found, axis=1).astype(np.float32)
+        strips = slices(X.shape[1], SAMPLES)
+        return np.asarray(sum(self.of_strip(X[:, s], s) for s in strips), dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)
 class Project(AbstractSizedPass):
-    """Numbers of features, (c, n) float32; jobs of nothing but genotypes come without scaling."""
+    """Numbers of features, (c, n) float32."""
 
     numbers: Numbers
-    standardize: bool = True
     device: str | None = field(default_factory=wanted_device)
 
     def over(self, blocks: Iterator[Tile], m: int) -> Array:
-        Y = np.column_stack([self.numbers.directions.T, np.ones(m, dtype=np.float32)])
-        found: list[Array] = []
-        for tile in cut(blocks, max(1, CODE_ENTRIES // m)):
-            codes = tile.codes
-            if codes is None:
-                found += self._of_values(tile)
-                continue
-            U = codes.sums(Y)
-            scaling = tile.scaling
-            if scaling is None:
-                scaling = scaling_of(np.rint(U[..., -1]), standardize=self.standardize)
-            found.append(self.numbers.of_codes(U[..., :-1], code_values(scaling)))
-        return np.concatenate(found)
+        numbers, moved = placed(self.device, self.numbers)
+        if moved is not None:
+            return np.concatenate(
+                [numbers.of_values(moved(tile.values(np.float32))) for tile in blocks]
+            )
+        strips = slices(m, SAMPLES)
+        return np.concatenate(
+            [self._of_tile(tile, strips) for tile in cut(blocks, PROJECTED)], dtype=np.float32
+        )
 
-    def _of_values(self, tile: Tile) -> Iterator[Array]:
-        """Numbers of features that are standardised, a tile at a time."""
-        (numbers, moved), (c, m) = placed(self.device, self.numbers), tile.raw.shape
-        for part in tile.cut(tile_height(m) if moved is None else c):
-            X = part.values(np.float32)
-            yield numbers.of_values(X if moved is None else moved(X))
+    def _of_tile(self, tile: Tile, strips: list[slice]) -> Float:
+        """Numbers of a few features, in float64: a strip of samples stays in the cache."""
+        total = np.zeros((len(tile.raw), self.numbers.n))
+        for samples in strips:
+            x = replace(tile, raw=tile.raw[:, samples]).values(np.float32)
+            total += self.numbers.of_strip(x, samples)
+        return total
 
     def cost(self, m: int) -> Cost:
         n = self.numbers.n
-        return Cost(float32=2.0 * n * m, values=2.0 * m, columns=4 * n, state=4 * n * m)
+        return Cost(float32=2.0 * n * m, values=1.5 * m, columns=4 * n, state=4 * n * m)
 
 
 class Projection:

@@ -152,10 +152,8 @@ class Census:
         """Census of stored values, (c, m), of `features` (c,) and the samples `rows`."""
         if not raw.size:
             return Census()
-        if raw.dtype.kind != "f" and raw.min() >= 0 and raw.max() <= MOST_COPIES:  # most often
-            ones = bool((raw == 1).any())
-            zeros = bool(raw.min() == 0)
-            return Census(len(raw), has_zero=zeros, has_one=ones, largest=float(raw.max()))
+        if raw.dtype.kind != "f" and raw.min() >= min(CODES[0], 0) and raw.max() <= MOST_COPIES:
+            return _census_of_counts(raw, missing_code, features, rows)  # most often
         outside = (raw < 0) | (raw > MOST_COPIES)
         missing = missing_mask(raw, missing_code)
         if missing is not None:
@@ -189,6 +187,18 @@ class Census:
             n_lone=int(is_lone.sum()),
             lone=lone,
         )
+
+
+def _census_of_counts(
+    raw: Array, missing_code: int | None, features: Index, rows: Index | None
+) -> Census:
+    """Census of whole numbers from -1, a code or declared as one, to 2."""
+    outside: dict[float, Occurrences] = {}
+    if raw.min() < 0 and missing_code != CODES[0]:
+        outside = _values(raw, raw < 0, features, rows)
+    zeros, ones = (bool((raw[:1] == v).any() or (raw == v).any()) for v in (0, 1))
+    largest = max(float(raw.max()), 0.0)
+    return Census(len(raw), has_zero=zeros, has_one=ones, largest=largest, outside=outside)
 
 
 def _have_fractions(raw: Array, which: Mask) -> Mask:
