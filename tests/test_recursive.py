@@ -33,7 +33,8 @@ def test_linear_is_that_of_scikit_learn(rng, step, monkeypatch):
     assert_array_equal(model.support_, peer.support_)
     w = SVC(kernel="linear", tol=1e-6).fit(Z, y).coef_[0]
     first = model.result_["round_removed"].to_numpy() == 1
-    assert_allclose(model.scores_[first], w[first] ** 2 / 2, rtol=1e-4)
+    # Losses next to none are known as far as float32 goes, beside the largest.
+    assert_allclose(model.scores_[first], w[first] ** 2 / 2, rtol=1e-4, atol=1e-6 * (w @ w))
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "polynomial", "linear"])

@@ -253,6 +253,18 @@ def test_values_from_a_format_are_known(tmp_path):
     assert values_of(path) == ValueKind(dosages=True, because="dosages")
 
 
+@pytest.mark.parametrize("code", [None, -1])
+@pytest.mark.parametrize("values", [[0, 1, 2], [-1, 0, 1, 2], [-1, 2], [-1], [0], [1]])
+def test_counts_are_counted_as_other_numbers_are(rng, values, code):
+    raw = rng.choice(np.array(values, "i1"), size=(6, 9))
+    where = np.arange(20, 26)
+    slowly = raw.astype("f8")
+    if code is not None:
+        slowly[raw == code] = np.nan
+
+    assert Census.of(raw, code, where, None) == Census.of(slowly, None, where, None)
+
+
 @given(st.data())
 def test_a_tally_does_not_depend_on_the_cut(data):
     levels = data.draw(st.sampled_from([(0, 1, 2), (0, 1, 2, -9), (0, 1, 2, 3), (0, 1, 7, -1, 40)]))

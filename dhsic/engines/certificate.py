@@ -22,13 +22,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.special import ndtr
 
-from dhsic._typing import Array, Float, Mask
+from dhsic._typing import Array, Float, Index, Mask
 from dhsic.engines.question import LowRankQuestion, RoundState
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import BaseRows, Landmarks
 
-#: Standard deviations that count as more than chance.
-CHANCE = 2.0
+#: Standard deviations that count as more than chance, and that no error ever comes to.
+CHANCE, FAR = 2.0, 9.0
 #: Mean squares that differ by less, relative to the largest, are the same.
 SAME = 1e-3
 #: Features next to the threshold that its error is estimated from: this part, and at least.
@@ -177,14 +177,14 @@ def expected_swaps(gains: Float, n: float, deviations: Float, sure: Mask | None 
     Errors have these standard deviations, (c,); gains that are `sure` have none.
     """
     threshold = _threshold(gains, n)
-    leaving = gains >= threshold
-    open_ = deviations > 0 if sure is None else (deviations > 0) & ~sure
-    if leaving.all():
+    n_leaving = int((gains >= threshold).sum())
+    if n_leaving == len(gains):
         return 0.0
-    crossing = float(ndtr(-np.abs(gains - threshold)[open_] / deviations[open_]).sum())
+    near, crossing = _crossing(gains, threshold, deviations)
+    total = float((crossing if sure is None else crossing[~sure[near]]).sum())
     # Next to gains that are sure every crossing, up or down, is one wrong feature; else they pair.
     together = 1.0 if sure is not None and sure.any() else 0.5
-    return float(together * crossing / leaving.sum())
+    return float(together * total / n_leaving)
 
 
 def wrong(gains: Float, n: float, deviations: Float) -> Float:
@@ -193,11 +193,20 @@ def wrong(gains: Float, n: float, deviations: Float) -> Float:
     As parts of the n that leave, errors being normal with these standard deviations, (c,).
     """
     threshold = _threshold(gains, n)
-    stays, open_ = gains < threshold, deviations > 0
-    crossing = np.zeros(len(gains))
-    crossing[open_] = ndtr(-np.abs(gains - threshold)[open_] / deviations[open_])
-    mistaken = np.bincount(standing(gains[stays]), weights=crossing[stays], minlength=BINS)
+    stays = gains < threshold
+    near, crossing = _crossing(gains, threshold, deviations)
+    near, crossing = near[stays[near]], crossing[stays[near]]
+    edges = _edges(gains[stays], BINS)
+    bins = np.searchsorted(edges, -gains[near], side="right")
+    mistaken = np.bincount(bins, weights=crossing, minlength=BINS)
     return np.asarray(mistaken / max(1, len(gains) - int(stays.sum())))
+
+
+def _crossing(gains: Float, threshold: float, deviations: Float) -> tuple[Index, Float]:
+    """Positions of gains so near the threshold that an error may take them across; how likely."""
+    away = np.abs(gains - threshold)
+    near = np.flatnonzero((away < FAR * deviations) & (deviations > 0))
+    return near, np.asarray(ndtr(-away[near] / deviations[near]))
 
 
 def standing(gains: Float, parts: int = BINS) -> Array:
@@ -205,11 +214,15 @@ def standing(gains: Float, parts: int = BINS) -> Array:
 
     Bins, `parts` of them, have as many features each, but for ties.
     """
+    return np.searchsorted(_edges(gains, parts), -gains, side="right").astype(np.uint8)
+
+
+def _edges(gains: Float, parts: int) -> Float:
+    """Where bins end, of gains the other way round, (parts - 1,); none of no gains."""
     if not len(gains):
-        return np.empty(0, dtype=np.uint8)
+        return np.empty(0)
     places = np.arange(1, parts) * len(gains) // parts
-    edges = np.partition(-gains, places)[places]
-    return np.searchsorted(edges, -gains, side="right").astype(np.uint8)
+    return np.asarray(np.partition(-gains, places)[places])
 
 
 def next_to_threshold(gains: Float, n: int, widths: Float) -> Mask:

@@ -27,7 +27,7 @@ from dhsic.errors import InputError
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import SELF, LabelMatrix
-from dhsic.memory import MemoryEstimate
+from dhsic.memory import MemoryEstimate, release_pages
 from dhsic.results import Order
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun, check_progress
@@ -206,6 +206,8 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         source = open_source(X, sample_dim=sample_dim, **options)
         self.n_features_in_ = source.n_features
         self.__dict__.pop("feature_names_in_", None)  # those of this fit come with its result
+        source.feature_names()  # what cannot be read is refused now; a million take memory
+        release_pages()
         return source
 
     def _validated(self, X: Any, variable: str | None = None, *, reset: bool = True) -> Array:
