@@ -30,6 +30,9 @@ from dhsic.tables import table_suffix
 
 NEAR_BASES = 20_000
 
+#: Features lost that are told as they are.
+LEAST_TOLD = 0.01
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -161,7 +164,9 @@ def _doubts(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:
             most = f"{costs['largest_cut_error']:.2%}"
             yield f"{told} at most {most} of the features that a round added are wrong ones"
         else:
-            lost = f"{costs['expected_lost']:.2g} of the {n_selected:,} features"
+            known_lost = costs["expected_lost"]
+            few = f"{known_lost:.2g}" if known_lost >= LEAST_TOLD else f"less than {LEAST_TOLD}"
+            lost = f"{few} of the {n_selected:,} features"
             yield (
                 f"{told} it cost {lost} that an exact run selects, and nine times of ten no more "
                 f"than {costs['most_lost']:,}"
