@@ -167,7 +167,7 @@ def task_bytes(
         Results that are added up along a tree, which keeps one of each level.
     """
     blocks = n_threads * COPIES * block
-    results = n_threads + 2 + n_results.bit_length()
+    results = min(n_results, n_threads + 2 + n_results.bit_length())
     return {"tasks": blocks + n_threads * tile + results * result, "blocks": blocks}
 
 

@@ -595,7 +595,7 @@ def test_tall_data_fit_where_their_kernel_matrix_does_not():
         needed = {a: m.fitted(SelectionRun(m, source, y, runtime))[0] for a, m in asked.items()}
         assert needed["auto"].squares == 0
         beside = needed["auto"].total - needed["auto"].process
-        assert beside < 3e9 < 40e9 < needed["exact"].total
+        assert beside < 3e9 < 30e9 < needed["exact"].total
         assert abs(needed["auto"].total - needed["lowrank"].total) < 1e8
         with pytest.raises(dhsic.MemoryBudgetError, match="fewer samples or approx='lowrank', or"):
             dhsic.BAHSIC(5, approx="exact", memory=10**10, runtime=runtime).fit(source, y)

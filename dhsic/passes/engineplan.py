@@ -27,7 +27,14 @@ from dhsic.memory import (
 )
 from dhsic.passes import Cost, Sum, scoring_cost
 from dhsic.passes.jobs import block_bytes, n_partials
-from dhsic.passes.landmarks import LandmarkSums, check_number, first_number, most_number
+from dhsic.passes.landmarks import (
+    WORTH_SQUARES,
+    AllSums,
+    LandmarkSums,
+    check_number,
+    first_number,
+    most_number,
+)
 from dhsic.passes.lazy import SQUARES as LAZY_SQUARES
 from dhsic.passes.lazy import may_be_lazy
 from dhsic.passes.projection import most_numbers
@@ -119,11 +126,23 @@ class EnginePlan:
             n *= 2
         return min(m, n + check_number(m)) if self.is_low_rank else 0
 
-    def costs(self, kernel: AbstractKernel, m: int) -> list[Cost]:
-        """Costs of passes that a run may come to."""
-        exact = [Sum(kernel.sums).cost(m), scoring_cost(kernel, m)] if self.may_square else []
+    def _takes_over(self, m: int, d: int) -> int:
+        """Features left, at most, that the exact engine begins with."""
+        cheap = int(CHEAP / flops_of_round(m, 1)) if self.eager else 0
+        return min(d, max(ALWAYS_EXACT, cheap)) if self.is_low_rank else d
+
+    def costs(self, kernel: AbstractKernel, m: int, d: int) -> list[tuple[Cost, int]]:
+        """Costs of passes that a run may come to, and how many results each adds up."""
+        found = []
+        if self.may_square:
+            few = n_partials(self._takes_over(m, d))
+            found += [(Sum(kernel.sums).cost(m), few), (scoring_cost(kernel, m), 1)]
         rows = np.arange(self.n_landmarks(m))
-        return [*exact, LandmarkSums(rows).cost(m)] if rows.size else exact
+        if rows.size:
+            found.append((LandmarkSums(rows).cost(m), n_partials(d)))
+        if rows.size and self.may_square:
+            found.append((AllSums().cost(m), n_partials(d, WORTH_SQUARES)))
+        return found
 
     def _squares(self, m: int, n_bases: int) -> int:
         """Bytes of m x m matrices."""
@@ -140,13 +159,16 @@ class EnginePlan:
         limit: int | None,
     ) -> tuple[MemoryEstimate, int | None]:
         """Memory of a run at most, and how much of it survivors get if that is less."""
-        stored = m * source.n_features * np.dtype(source.dtype).itemsize
-        costs, n_landmarks = self.costs(kernel, m), self.n_landmarks(m)
-        tile, result = max(cost.tile for cost in costs), max(cost.result for cost in costs)
+        d, n_landmarks = source.n_features, self.n_landmarks(m)
+        stored = m * d * np.dtype(source.dtype).itemsize
         sampled = sample_size(m) * m if n_landmarks else 0
         n_bases = FAMILIES[kernel.scored_by].bases or kernel.exact_order or 1
-        partials = n_partials(source.n_features)
-        tasks = task_bytes(runtime.n_here, block_bytes(source, m), tile, result, partials)
+        block, n_here = block_bytes(source, m), runtime.n_here
+        passes = [
+            task_bytes(n_here, block, cost.tile, cost.result, n_results)
+            for cost, n_results in self.costs(kernel, m, d)
+        ]
+        tasks = max(passes, key=lambda found: found["tasks"])
 
         def promised(budget: int) -> MemoryEstimate:
             held = min(stored, HOME_BYTES if runtime.is_remote else budget)
@@ -154,12 +176,12 @@ class EnginePlan:
             apart = COMPACTING if self.is_low_rank else SquareSum.epoch
             copied = held // apart if runtime.is_remote else 0
             projects = self.is_low_rank and not kernel.is_additive
-            numbers = 4 * most_numbers(kernel, source.n_features) if projects else 0
+            numbers = 4 * most_numbers(kernel, d) if projects else 0
             return MemoryEstimate(
                 process=resident_bytes(),
                 squares=self._squares(m, n_bases),
                 survivors=held + copied + FEW_LEAVING * m * 8,
-                vectors=VECTORS * 8 * source.n_features + numbers,
+                vectors=VECTORS * 8 * d + numbers,
                 landmarks=LOW_RANK * 8 * n_landmarks * m + SAMPLES * 4 * sampled,
                 **tasks,
             )
