@@ -195,6 +195,8 @@ def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | Non
         The pass, and the samples that take part (None: all).
     """
     a_pass, rows = asked
+    if job.samples is not None:
+        rows = np.arange(source.n_samples)[job.samples] if rows is None else rows[job.samples]
     blocks = (
         Tile(
             source.read_columns(block, columns.local, rows),

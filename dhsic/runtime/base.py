@@ -2,7 +2,8 @@
 
 A job is a few blocks of features and a payload; a task turns (source, job, state) into a small
 result. Runtimes differ in where tasks run, never in what they compute or in the order of the
-results, so every sum over them is the same bit for bit.
+results, so every sum over them is the same bit for bit. Results that are to stay where they were
+made are values of `dhsic.runtime.held`.
 """
 
 from __future__ import annotations
@@ -16,16 +17,22 @@ from pathlib import Path
 from typing import Any, Self, final
 
 from dhsic.memory import WorkerMemory
-from dhsic.runtime.tree import Add, Tree
+from dhsic.runtime.held import AbstractStep, Ask, Held, Site, total
+from dhsic.runtime.tree import Add
 from dhsic.sources import AbstractSource, Block
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Blocks that one task reads, and what else it needs to know (plain data, small)."""
+    """Blocks that one task reads, and what else it needs to know (plain data, small).
+
+    With `samples` it reads these alone of the samples that take part: chunks of others stay where
+    they are.
+    """
 
     blocks: tuple[Block, ...]
     payload: Any = None
+    samples: slice | None = None
 
 
 Task = Callable[[AbstractSource, Job, Any], Any]
@@ -83,7 +90,7 @@ class AbstractRuntime(ABC):
     @final
     def map(
         self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any
-    ) -> Iterator[Any]:
+    ) -> Generator[Any]:
         """Results as of `results`, one for each job."""
         return self._heeded(self.results(task, source, jobs, state, divisible=False))
 
@@ -106,12 +113,65 @@ class AbstractRuntime(ABC):
         So the bits are the same on all runtimes. `add` is a function of a module or of what can be
         pickled.
         """
-        tree = Tree(add, len(jobs))
-        for number, result in enumerate(self.map(task, source, jobs, state)):
-            tree.put(result, (0, number))
-        return tree.total
+        with closing(self.map(task, source, jobs, state)) as results:
+            return total(add, results, len(jobs))
 
-    def _heeded(self, results: Generator[Any]) -> Iterator[Any]:
+    def stepped(
+        self,
+        held: Held | None,
+        step: AbstractStep,
+        source: AbstractSource,
+        sites: Sequence[Site],
+        state: Any,
+    ) -> tuple[Held, Any]:
+        """Values of all sites anew, see `dhsic.runtime.held`, and the sum of their parts.
+
+        `held` are those of the step before, of as many sites, and are used up; None begins anew.
+        """
+        values = [None] * len(sites) if held is None else held.values
+        made, parts = self.renewed(values, step, source, sites, state)
+        return Held(made), total(step.join, parts, len(parts))
+
+    def asked(self, held: Held, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
+        """What is asked of each value, in their order: ``ask(value, what is told of it, state)``.
+
+        No value is written in. `ask` is a function of a module, or of what can be pickled.
+        """
+        return self.answers(held.values, ask, told, state)
+
+    @final
+    def renewed(
+        self,
+        values: Sequence[Any],
+        step: AbstractStep,
+        source: AbstractSource,
+        sites: Sequence[Site],
+        state: Any,
+    ) -> tuple[list[Any], list[Any]]:
+        """New values of some sites, from those at hand, and their parts."""
+        jobs = [job for site in sites for job in site.jobs]
+        with closing(self.map(step.of, source, jobs, state)) as results:
+            totals = [total(step.add, results, len(site.jobs)) for site in sites]
+
+        def finish(value: Any, i: int, state: Any) -> Any:
+            mine, totals[i] = totals[i], None
+            return step.finish(value, mine, sites[i].told, state)
+
+        made = list(self.answers(values, finish, range(len(sites)), state))
+        return [value for value, _ in made], [part for _, part in made]
+
+    @final
+    def answers(
+        self, values: Sequence[Any], ask: Ask, told: Sequence[Any], state: Any
+    ) -> Iterator[Any]:
+        """What is asked of values at hand, in their order."""
+
+        def answer(two: tuple[Any, Any]) -> Any:
+            return ask(*two, state)
+
+        return self.each(answer, zip(values, told, strict=True))
+
+    def _heeded(self, results: Generator[Any]) -> Generator[Any]:
         with closing(results):
             for result in results:
                 self.heed()
@@ -134,7 +194,7 @@ class AbstractRuntime(ABC):
             self._look = before
 
     def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        """Results of the function over the items, in order: the driver's own work, done here."""
+        """Results of the function over the items, in order: what is at hand, worked on here."""
         return map(function, items)
 
     def close(self) -> None:  # noqa: B027  # nothing to let go of is the common case

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,11 @@ def _run(task: Task, source: AbstractSource, job: Job, state: Any) -> Any:
         return task(source, job, state)
 
 
+def _limited(function: Callable[[Any], Any], item: Any) -> Any:
+    with single_blas_thread():
+        return function(item)
+
+
 class Threads(AbstractRuntime):
     """Ordered map over a pool of threads.
 
@@ -176,7 +182,7 @@ class Threads(AbstractRuntime):
 
     def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         if self.n_workers > 1 and len(items := [*items]) > 1:
-            return self._pool().map(function, items)
+            return self._pool().map(partial(_limited, function), items)
         return map(function, items)
 
     def _pool(self) -> ThreadPoolExecutor:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from dhsic.errors import DataError
 from dhsic.runtime.base import AbstractRuntime, Job
+from dhsic.runtime.held import AbstractStep, Site
 from dhsic.runtime.threads import Threads
 from dhsic.runtime.tree import Tree
 from dhsic.sources import AbstractSource, Block
@@ -81,6 +84,79 @@ def fail(source, job, state):
 
 def time_out(source, job, state):
     raise TimeoutError(f"The store did not answer job {job.payload}.")
+
+
+@dataclass(frozen=True)
+class Grow(AbstractStep):
+    """Values are texts of all that was done; parts tell of sites. What is written in shows."""
+
+    def of(self, source, job, state):
+        return [f"{job.payload}{state} "]
+
+    def add(self, left, right):
+        return add_texts(left, right)
+
+    def finish(self, value, total, told, state):
+        value = [*(value or []), *(total or ["-"])]
+        return value, [f"{told}:{len(value)} "]
+
+    def join(self, left, right):
+        return add_texts(left, right)
+
+
+def sites_of(*n_jobs):
+    return [
+        Site(tuple(Job((), payload=f"{k}.{i}") for i in range(n)), told=k)
+        for k, n in enumerate(n_jobs)
+    ]
+
+
+def tell_value(value, told, state):
+    return told, state, "".join(value)
+
+
+def grown(site, n, state):
+    """What a site with so many jobs grows by."""
+    tree = Tree(add_texts, n)
+    for i in range(n):
+        tree.put([f"{site}.{i}{state} "], (0, i))
+    return tree.total[0] if n else "-"
+
+
+@dataclass(frozen=True)
+class Grams(AbstractStep):
+    """Sums of products whose last bits depend on their order."""
+
+    def of(self, source, job, state):
+        return gram(source, job, state)
+
+    def add(self, left, right):
+        return add_in_place(left, right)
+
+    def finish(self, value, total, told, state):
+        value = total if value is None else value - total
+        return value, value[:3] * told
+
+    def join(self, left, right):
+        return add_in_place(left, right)
+
+
+class Fail(Grow):
+    def of(self, source, job, state):
+        return [fail(source, job, state)]
+
+
+def followed(runtime, source, sites, state):
+    """Sums of parts over three steps, and what is asked after them."""
+    held, first = runtime.stepped(None, Grams(), source, sites, state)
+    held, second = runtime.stepped(held, Grams(), source, sites[::-1], state[::-1])
+    held, third = runtime.stepped(held, Grams(), source, sites, 2 * state)
+    answers = runtime.asked(held, ask_sum, [site.told for site in sites], np.float64(3))
+    return np.concatenate([first, second, third, *answers])
+
+
+def ask_sum(value, told, state):
+    return value[told : told + 1] * state
 
 
 class Gauge:
@@ -173,6 +249,32 @@ class RuntimeSuite:
     def test_an_error_ends_a_sum(self, runtime):
         with pytest.raises(DataError, match="Chunk 3"):
             runtime.added(fail, Ramp(), numbered(12), None, max)
+
+    @pytest.mark.parametrize("n_jobs", [(3,), (2, 0, 1), (5, 4, 3, 2, 1, 0, 1, 2, 3)])
+    def test_values_stay_and_parts_are_added_along_one_tree(self, runtime, n_jobs):
+        expected = Tree(add_texts, len(n_jobs))
+        for k in range(len(n_jobs)):
+            expected.put([f"{k}:2 "], (0, k))
+        first, _ = runtime.stepped(None, Grow(), Ramp(), sites_of(*n_jobs), "a")
+        held, parts = runtime.stepped(first, Grow(), Ramp(), sites_of(*n_jobs[::-1]), "b")
+        assert len(held) == len(n_jobs)
+        assert parts == expected.total
+        found = list(runtime.asked(held, tell_value, range(len(n_jobs)), "c"))
+        both = zip(n_jobs, n_jobs[::-1], strict=True)
+        texts = [grown(k, n, "a") + grown(k, m, "b") for k, (n, m) in enumerate(both)]
+        assert found == [(k, "c", each) for k, each in enumerate(texts)]
+
+    def test_values_are_the_same_bit_for_bit(self, runtime):
+        source, state = Ramp(), np.random.default_rng(0).normal(size=(40, 900)).astype("float32")
+        blocks = [Job((block,)) for block in source.blocks(25)]
+        sites = [Site(tuple(blocks[i : i + 5]), told=i) for i in range(0, len(blocks), 5)]
+        with Threads(1) as reference:
+            expected = followed(reference, source, sites, state)
+        assert_array_equal(followed(runtime, source, sites, state), expected)
+
+    def test_an_error_ends_a_step(self, runtime):
+        with pytest.raises(DataError, match="Chunk 3"):
+            runtime.stepped(None, Fail(), Ramp(), [Site(tuple(numbered(9)))] * 3, None)
 
     def test_n_workers_is_a_count(self, runtime):
         assert isinstance(runtime.n_workers, int)
