@@ -1,5 +1,7 @@
 """What numbers of a matrix are missing, what is refused, and which data keep their scale."""
 
+import warnings
+
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -19,6 +21,7 @@ from dhsic.simulation import simulate_genotypes
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.values import CODES, Census, ValueKind
 from dhsic.sources.views import RecodedSource
+from dhsic.sources.zarr import ZarrSource
 
 RNG = np.random.default_rng(5)
 CALLS = RNG.choice(np.array([0, 0, 1, 2], "i1"), size=(40, 30))
@@ -415,3 +418,32 @@ def test_a_lone_code_among_imputed_dosages_is_refused(code):
 )
 def test_other_fractions_are_left_as_they_are(X):
     values_of(X)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.float32])
+@pytest.mark.parametrize("code", [None, -1, -9])
+def test_a_store_that_is_looked_at_whole_is_read_once(tmp_path, monkeypatch, dtype, code):
+    """Once, and a few blocks to see what it is; it ranks as from memory, whatever is missing."""
+    read, read_columns = [], ZarrSource.read_columns
+
+    def counted(self, block, local, rows=None):
+        read.append(local.size)
+        return read_columns(self, block, local, rows)
+
+    monkeypatch.setattr(ZarrSource, "read_columns", counted)
+    rng = np.random.default_rng(5)
+    X, y = rng.integers(0, 3, (60, 900)).astype(dtype), np.arange(60) % 2
+    if code is not None:
+        X[rng.random(X.shape) < 0.02] = code
+    zarr.create_array(tmp_path / "x.zarr", data=X, chunks=(60, 50))
+    asked = {"n_features_to_select": 5, "approx": "lowrank", "progress": False}
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X holds")
+        found, expected = (dhsic.select(of, y, **asked) for of in (tmp_path / "x.zarr", X))
+
+    np.testing.assert_array_equal(found["rank"], expected["rank"])
+    np.testing.assert_array_equal(found["score"], expected["score"])
+    # Codes that do not pack, or are not what is kept: it is read again as what they are.
+    read_again = code is not None and (code != -1 or dtype == np.float32)
+    assert 900 < sum(read) < (4 if read_again else 2) * 900

@@ -110,6 +110,7 @@ def look_at(
     *,
     whole: bool = True,
     as_they_are: bool = False,
+    loading: Reader | None = None,
 ) -> ValueKind:
     """What the values of a source are.
 
@@ -126,6 +127,8 @@ def look_at(
         Whether more than a few blocks may be read.
     as_they_are : bool
         Whether every number counts as it is, whatever the source says.
+    loading : Reader, optional
+        Loads all features into memory, where all blocks are read and there is room (`load_here`).
 
     Raises
     ------
@@ -135,13 +138,15 @@ def look_at(
     known = ValueKind.known(source)
     if known is not None:
         return known
-    reader, census = Reader(source, runtime, rows), TakeCensus(rows)
+    reader, census = loading or Reader(source, runtime, rows), TakeCensus(rows)
     every = np.arange(source.n_features, dtype=np.int64) if features is None else features
     jobs = reader.jobs(every, tags=every)
     some = sorted({*np.linspace(0, len(jobs) - 1, FEW_JOBS).astype(int).tolist()})
     tally = sum(reader.joined(census, [jobs[i] for i in some]), Census())
     if whole and not tally.is_ordinary:
         rest = [job for i, job in enumerate(jobs) if i not in some]
+        if loading is not None and loading.load_here():
+            tally, rest = Census(), reader.jobs(every, tags=every)
         tally = sum(reader.joined(census, rest), tally)
     return ValueKind.judged(source, tally, as_they_are=as_they_are)
 

@@ -113,6 +113,8 @@ class AbstractReader(ABC):
         Hears of scores.
     bytes_read : int
         Stored bytes that passes have read so far.
+    loaded : HeldSource or None
+        All features, where they were read into memory before (`Reader.load_here`).
     """
 
     def __init__(
@@ -124,6 +126,7 @@ class AbstractReader(ABC):
     ) -> None:
         self.source, self.runtime, self.rows = source, runtime, rows
         self.room = COMPACT_BYTES if memory is None else memory
+        self.loaded: HeldSource | None = None
         self.held: Index | None = None
         self.scratch: AbstractScratch | None = None
         self.is_home = False
@@ -299,7 +302,12 @@ class AbstractReader(ABC):
 
     def load(self) -> None:
         """Keep all features apart, before any has left, if they fit `COMPACT_BYTES`."""
-        self._keep_apart(np.arange(self.source.n_features, dtype=np.int64))
+        every = np.arange(self.source.n_features, dtype=np.int64)
+        if self.loaded is None:
+            self._keep_apart(every)
+        else:
+            self._move(self.loaded.marked(self.source.missing_code), every)
+            self.loaded = None
 
     def compact(self, S: Index) -> None:
         """Keep S apart once it is a small part of what is stored."""
@@ -433,6 +441,19 @@ class Reader(AbstractReader):
         except BaseException:
             self.close()
             raise
+
+    def load_here(self) -> bool:
+        """Keep all features in memory, as `load` does, if that is where; they are `loaded` then."""
+        every = np.arange(self.source.n_features, dtype=np.int64)
+        if self.runtime.is_remote or self.source.in_memory:
+            return False
+        for form in forms(self.n_samples, self.source.dtype):
+            fits_here = every.size * form.bytes_per_feature <= min(COMPACT_BYTES, self.room)
+            if fits_here and self._keep(every, form, Location.MEMORY):
+                assert isinstance(self.source, HeldSource), "that is how memory is kept"
+                self.loaded = self.source
+                return True
+        return False
 
     def _packs(self, features: Index) -> bool:
         jobs = self.jobs(features, scaled=False)

@@ -229,6 +229,10 @@ class HeldSource(AbstractSurvivors):
     def columns(self, at: Index) -> Array:
         return self.form.decode(self._kept[run_of(at)])
 
+    def marked(self, missing_code: int | None) -> HeldSource:
+        """Source of the same memory in which another number stands for missing values."""
+        return HeldSource(self._kept, self.form, missing_code)
+
     def only(self, at: Index) -> HeldSource:
         """Source of features at these places, ascending, where this one was: it is no more.
 

@@ -87,6 +87,7 @@ class KernelSelector(Selector, Generic[D]):
         ),
     }
     takes_self: ClassVar[bool] = True
+    keeps_features: ClassVar[bool] = True
 
     step: float | int | None = 0.1
     kernel: Any = "gaussian"
@@ -204,6 +205,7 @@ class KernelSelector(Selector, Generic[D]):
             self.approx == "direct",
         )
         data = Reader(run.source, run.runtime, run.rows, budget)
+        data.loaded = run.loaded
         return choices, data, Singles() if run.groups is None else Membership(run.groups.codes)
 
     def _factored(self, run: SelectionRun, labels: LabelMatrix | None) -> LowRankSymmetric:

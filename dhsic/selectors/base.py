@@ -89,6 +89,8 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     takes_groups: ClassVar[bool] = False
     #: Whether the data may be their own labels.
     takes_self: ClassVar[bool] = False
+    #: Whether features are kept in memory from the first pass on, where they fit.
+    keeps_features: ClassVar[bool] = False
 
     n_features_to_select: int | float | None = field(default=50, kw_only=False)
     standardize: bool | str = "auto"
@@ -206,7 +208,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         source = open_source(X, sample_dim=sample_dim, **options)
         self.n_features_in_ = source.n_features
         self.__dict__.pop("feature_names_in_", None)  # those of this fit come with its result
-        source.feature_names()  # what cannot be read is refused now; a million take memory
+        source.check_names()
         release_pages()
         return source
 

@@ -29,7 +29,8 @@ from dhsic.kernels.labels import SELF, LabelMatrix, label_matrix
 from dhsic.memory import MemoryEstimate, WorkerMemory
 from dhsic.passes.candidates import Membership
 from dhsic.passes.once import look_at
-from dhsic.passes.reader import COMPACT_BYTES
+from dhsic.passes.reader import COMPACT_BYTES, Reader
+from dhsic.passes.survivors import HeldSource
 from dhsic.results import Order, Outcome, versions
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads, single_blas_thread
@@ -234,6 +235,8 @@ class SelectionRun:
     #: What the values of the data are, once they were looked at; and the data before that.
     values: ValueKind | None = None
     given: AbstractSource | None = None
+    #: All features, where they were loaded to look at their values.
+    loaded: HeldSource | None = None
 
     @property
     def n_samples(self) -> int:
@@ -258,7 +261,8 @@ class SelectionRun:
     def execute(self) -> Outcome:
         """Outcome of the run, done from the start or from where the checkpoint left off."""
         needed, budget = self.promised(self.runtime.tightest())
-        asked, run = self.selector, self.looked()
+        asked = self.selector
+        run = self.looked(load=COMPACT_BYTES if budget is None else budget)
         assert run.values is not None, "they were looked at"
         if self.announce is not None:
             self.announce(run, needed)
@@ -296,25 +300,40 @@ class SelectionRun:
         needed.check(asked.memory, asked.smaller(self))
         return needed, self.room_on_workers(workers, budget)
 
-    def looked(self, runtime: AbstractRuntime | None = None, *, whole: bool = True) -> Self:
+    def looked(
+        self,
+        runtime: AbstractRuntime | None = None,
+        *,
+        whole: bool = True,
+        load: int | None = None,
+    ) -> Self:
         """The run with what the values are, which says what is missing and what scale they have.
 
         They are looked at on `runtime`, that of the run by default: all where a few look like
-        dosages, or without `whole` those few alone.
+        dosages, or without `whole` those few alone. With `load` those that read features from
+        memory have them there from here on, in so many bytes at most.
         """
         if self.values is not None:
             return self
         kernel = getattr(self.selector, "kernel", "linear")
+        runtime = runtime or self.runtime
+        keeps = load is not None and self.selector.keeps_features
+        loading = Reader(self.source, runtime, self.rows, load) if keeps else None
         values = look_at(
             self.source,
-            runtime or self.runtime,
+            runtime,
             self.rows,
             whole=whole,
             as_they_are=resolve_kernel(kernel).is_of_categories,
+            loading=loading,
         )
         if values.codes and self.announce is None:  # which tells of them
             warnings.warn(f"X holds {values}. {KEEPING}", stacklevel=2)
-        found = replace(self, source=recoded(self.source, values), values=values, given=self.source)
+        source = recoded(self.source, values)
+        # Features were loaded as they are stored: with other codes, unless there is one.
+        same = source.dtype.kind != "f" and set(values.codes) == {source.missing_code}
+        loaded = None if loading is None or (values.codes and not same) else loading.loaded
+        found = replace(self, source=source, values=values, given=self.source, loaded=loaded)
         logger.info("%s", found.values_told())
         return found
 

@@ -55,13 +55,15 @@ class Names:
     """Names of features (d,) and samples (m,), and coordinates of features (d,), where known.
 
     Each is an array, or a function that reads it when it is asked for. `key` gives what a
-    fingerprint takes for the names, by default the names themselves.
+    fingerprint takes for the names, by default the names themselves. `check` reads what features
+    are named by and keeps none of it, where names of many would stay in memory for a while.
     """
 
     features: Array | Callable[[], Array | None] | None = None
     samples: Array | Callable[[], Array | None] | None = None
     coords: Mapping[str, Array] | Callable[[], Mapping[str, Array]] = field(default_factory=dict)
     key: Callable[[], tuple[Array | None, ...]] | None = None
+    check: Callable[[], object] | None = None
 
 
 class AbstractSource(ABC):
@@ -155,6 +157,12 @@ class AbstractSource(ABC):
         """Names of the features, an object array (d,), or None where the store has none."""
         given = self.names.features
         return given() if callable(given) else given
+
+    @final
+    def check_names(self) -> None:
+        """Read the names of the features and keep none: what cannot be read is refused now."""
+        check = self.names.check or self.feature_names
+        check()
 
     @final
     def sample_names(self) -> Array | None:

@@ -99,7 +99,8 @@ class SubsetSource(AbstractView):
         super().__init__(base.base if isinstance(base, SubsetSource) else base)
         self.features, self.n_features = features, features.size
         self.n_features_filtered = self.base.n_features - features.size
-        self.names = Names(self._names, self.base.names.samples, self._coords)
+        known = self.base.names
+        self.names = Names(self._names, known.samples, self._coords, check=self.base.check_names)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As a mask in bits: 64 times smaller than positions, and runs of it shrink further."""
