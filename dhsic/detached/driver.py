@@ -310,7 +310,7 @@ def _check_reach(place: AbstractStore, client: Any) -> None:
 
 def _answers(client: Client, path: str, sign: str) -> dict[str, tuple[str, str]]:
     """What `answer` returns on every worker, by its address; without workers that have left."""
-    from dhsic.runtime.dask import of_each_worker
+    from dhsic.runtime.clients import of_each_worker
 
     asked = of_each_worker(client, f"dhsic-ask-{secrets.token_hex(8)}", answer, path, sign)
     said, deadline = {}, time.monotonic() + WRITING

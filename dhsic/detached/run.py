@@ -330,7 +330,7 @@ class Run:
 
 def reached(scheduler: str, security: Any) -> Any:
     """Client of the scheduler at an address; None where none answers."""
-    from dhsic.runtime.dask import client_at
+    from dhsic.runtime.clients import client_at
 
     try:
         return client_at(scheduler, ANSWER, security)

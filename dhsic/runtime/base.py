@@ -149,9 +149,7 @@ class AbstractRuntime(ABC):
         state: Any,
     ) -> tuple[list[Any], list[Any]]:
         """New values of some sites, from those at hand, and their parts."""
-        jobs = [job for site in sites for job in site.jobs]
-        with closing(self.map(step.of, source, jobs, state)) as results:
-            totals = [total(step.add, results, len(site.jobs)) for site in sites]
+        totals = self._totals(step, source, sites, state)
 
         def finish(value: Any, i: int, state: Any) -> Any:
             mine, totals[i] = totals[i], None
@@ -159,6 +157,16 @@ class AbstractRuntime(ABC):
 
         made = list(self.answers(values, finish, range(len(sites)), state))
         return [value for value, _ in made], [part for _, part in made]
+
+    def _totals(
+        self, step: AbstractStep, source: AbstractSource, sites: Sequence[Site], state: Any
+    ) -> list[Any]:
+        """Sum of the results of each site; a single one is added up as of `added`."""
+        if len(sites) == 1 and sites[0].jobs:
+            return [self.added(step.of, source, sites[0].jobs, state, step.add)]
+        jobs = [job for site in sites for job in site.jobs]
+        with closing(self.map(step.of, source, jobs, state)) as results:
+            return [total(step.add, results, len(site.jobs)) for site in sites]
 
     @final
     def answers(

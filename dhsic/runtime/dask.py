@@ -9,7 +9,6 @@ in `mapping.py`.
 from __future__ import annotations
 
 import itertools
-import pickle
 import secrets
 import shutil
 import tempfile
@@ -27,24 +26,26 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import contextmanager, suppress
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import cloudpickle  # type: ignore[import-untyped]  # no stubs
-import distributed
 from dask.base import get_annotations
 from distributed import CancelledError, Client, Future, Security, span
-from distributed.comm.addressing import resolve_address
 
 from dhsic.errors import ClusterError, MemoryBudgetError
 from dhsic.memory import PROCESS_BYTES, WorkerMemory, human
-from dhsic.runtime import Call, sealed
+from dhsic.runtime import sealed
+from dhsic.runtime.adding import Adding
 from dhsic.runtime.base import AbstractRuntime, Job, Task
+from dhsic.runtime.clients import client_at, connect, of_each_worker
 from dhsic.runtime.flight import Traffic, silent
+from dhsic.runtime.held import AbstractStep, Ask, Held, Site
 from dhsic.runtime.mapping import Map
 from dhsic.runtime.shares import cut, n_each, n_values
 from dhsic.runtime.tree import Add
+from dhsic.runtime.walking import Asking, Chain, Spread, Stepping
 from dhsic.runtime.worker import SMALL, Broadcast, greet, hold, other_versions, versions
 from dhsic.sources import AbstractSource
 
@@ -55,6 +56,7 @@ UNREACHABLE = (OSError, RuntimeError, ValueError)
 CONNECT = 15.0  # seconds that a scheduler may take to answer at first
 AVOIDED = 60.0  # seconds for which a worker that held a share up gets no other
 REMEMBERED = 1000  # passes whose traffic is known
+M = TypeVar("M", bound=Map)
 
 
 class DaskRuntime(AbstractRuntime):
@@ -224,6 +226,14 @@ class DaskRuntime(AbstractRuntime):
             found |= {w for holders in self.client.who_has(list(futures)).values() for w in holders}
         return found
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no worker runs a task of this process, as far as the scheduler answers."""
+        with suppress(*UNREACHABLE, CancelledError):
+            running = self.client.processing().values()
+            return not any(f"-{self.token}-" in key for tasks in running for key in tasks)
+        return False
+
     def running(self, keys: Collection[str]) -> set[str]:
         """Workers that run tasks, as far as the scheduler answers."""
         with suppress(*UNREACHABLE, CancelledError):
@@ -239,11 +249,15 @@ class DaskRuntime(AbstractRuntime):
         """Jobs of each task, and its worker; later ones are for any worker that has time."""
         if source.pieces(()) is not None:  # what a job reads comes with it: one at a time
             return [(None, range(i, i + 1)) for i in range(len(jobs))]
+        return self._shared_out(len(jobs), n_values(source, jobs))
+
+    def _shared_out(self, n: int, n_values: int) -> list[tuple[str | None, range]]:
+        """Shares of n jobs or sites that read so many values, and their workers."""
         avoided = self.avoided
         workers = sorted(set(self.threads) - avoided or self.threads)
         wanted = -(-(self._given_window or 0) // len(workers))
-        each = max(wanted, n_each(n_values(source, jobs), self.n_workers))
-        shares = cut(len(jobs), [self.threads[worker] for worker in workers], each)
+        each = max(wanted, n_each(n_values, self.n_workers))
+        shares = cut(n, [self.threads[worker] for worker in workers], each)
         first = len(workers)
         return [(workers[i] if i < first else None, some) for i, some in shares]
 
@@ -299,20 +313,63 @@ class DaskRuntime(AbstractRuntime):
         """
         if not jobs:
             return
-        with self._mapping(task, source, state, divisible=divisible) as flying:
+        with self._mapping(partial(Map, divisible=divisible), task, source, state) as flying:
             yield from flying.results(jobs)
 
     def added(
         self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any, add: Add
     ) -> Any:
-        with self._mapping(task, source, state, add=add) as flying:
+        with self._mapping(partial(Adding, add=add), task, source, state) as flying:
             return flying.added(jobs)
 
-    @contextmanager
-    def _mapping(self, task: Task, source: AbstractSource, state: Any, **how: Any) -> Iterator[Map]:
+    def stepped(
+        self,
+        held: Held | None,
+        step: AbstractStep,
+        source: AbstractSource,
+        sites: Sequence[Site],
+        state: Any,
+    ) -> tuple[Held, Any]:
+        """As of `AbstractRuntime`; the value of a single site is kept in this process.
+
+        Its jobs are shared out over the workers. Of several sites, those of a worker are.
+        """
+        if not isinstance(held, Spread) and (len(sites) == 1 or source.pieces(()) is not None):
+            return super().stepped(held, step, source, sites, state)
         self.await_workers()
         sent, broadcast = self._send_source(source), self._broadcast(state)
-        flying = Map(self, task, source, sent, broadcast, **how)
+        before = self._begun(source, sites) if held is None else held
+        assert isinstance(before, Spread), "values go on where they are"
+        walk = Stepping(self, step, source, sent, broadcast, held=before)
+        self.traffic.append(walk.traffic)
+        parts = walk.stepped(step, sites)
+        values = [walk.values[i] for i in range(len(before.shares))]
+        return Spread(before.chain, before.shares, before.tied, values), parts
+
+    def _begun(self, source: AbstractSource, sites: Sequence[Site]) -> Spread:
+        """Shares of sites that have no values yet."""
+        jobs = [job for site in sites for job in site.jobs]
+        workers, shares = zip(*self._shared_out(len(sites), n_values(source, jobs)), strict=True)
+        return Spread(Chain(), [*shares], [*workers])
+
+    def asked(self, held: Held, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
+        if not isinstance(held, Spread):
+            yield from super().asked(held, ask, told, state)
+            return
+        source = held.chain.links[-1].source
+        with self._mapping(partial(Asking, held=held), ask, source, state) as walk:
+            for answer in walk.asked(ask, told):
+                self.heed()
+                yield answer
+            held.values = [walk.values.get(i, value) for i, value in enumerate(held.values)]
+
+    @contextmanager
+    def _mapping(
+        self, kind: Callable[..., M], task: Task, source: AbstractSource, state: Any
+    ) -> Iterator[M]:
+        self.await_workers()
+        sent, broadcast = self._send_source(source), self._broadcast(state)
+        flying = kind(self, task, source, sent, broadcast)
         self.traffic.append(flying.traffic)
         yield flying
         # Not after a failure: tasks that still run may be reading the file. `close` removes it.
@@ -357,81 +414,3 @@ def _cannot_run(who: str, error: Exception) -> ClusterError:
         f"{who} cannot run dhsic ({type(error).__name__}: {error}). Install dhsic "
         f"{versions()['dhsic']} on scheduler and workers."
     )
-
-
-def of_each_worker(
-    client: Client, key: str, function: Callable[..., Any], *given: Any
-) -> dict[str, Future[Any]]:
-    """What a function will have returned on every worker, by its address, or why it cannot."""
-    seal = cloudpickle.dumps(Call(function, *given), protocol=5)
-    return {
-        worker: client.submit(
-            pickle.loads, seal, workers=[worker], key=f"{key}-{i}", pure=False, priority=10
-        )
-        for i, worker in enumerate(client.nthreads())
-    }
-
-
-def connect(
-    client: Client | None, scheduler: str | None, timeout: float, security: Security | None = None
-) -> Client:
-    """Return the client to run on, the active one where nothing is given."""
-    if client is None and scheduler is not None:
-        return client_at(scheduler, timeout, security)
-    if client is None:
-        try:
-            client = distributed.get_client()
-        except ValueError as error:
-            raise ClusterError(
-                "No cluster was named, and there is no Dask client in this process. Make one "
-                "(distributed.Client(...)), pass client= or scheduler='tcp://...', or use "
-                "dhsic.select with runtime='threads'."
-            ) from error
-    if client.asynchronous:
-        raise ClusterError(
-            "The Dask client is asynchronous, and dhsic waits for results. Make one with "
-            "Client(..., asynchronous=False) outside the event loop."
-        )
-    return client
-
-
-def client_at(scheduler: str, timeout: float, security: Security | None = None) -> Client:
-    """Return a new client of the scheduler at an address, not the default one of this process."""
-    try:
-        resolve_address(scheduler)  # a Client of what is no address takes minutes to close
-    except (OSError, ValueError) as error:
-        raise ClusterError(
-            f"scheduler={scheduler!r} cannot be connected to: {error}. Pass the address that the "
-            "scheduler prints when it starts, such as tcp://10.0.0.5:8786, or leave it out to run "
-            "on threads."
-        ) from error
-    if scheduler.startswith("tls://"):
-        _check_certificates(scheduler, security or Security())
-    try:
-        return Client(scheduler, set_as_default=False, timeout=timeout, security=security)
-    except (OSError, ValueError) as error:
-        taken = "" if "://" in scheduler else f" (taken for tcp://{scheduler}; TLS needs tls://)"
-        raise ClusterError(
-            f"No Dask scheduler answers at {scheduler!r}{taken} within {timeout:g} s. Check that "
-            "it runs, that address and port are those it prints when it starts, and that no "
-            "firewall is between; or leave scheduler= out to run on threads."
-        ) from error
-
-
-def _check_certificates(scheduler: str, security: Security) -> None:
-    """Refuse a secured address without certificates for it, before a Client hangs."""
-    try:
-        known = security.get_connection_args("client")
-    except (OSError, ValueError) as error:  # ssl's errors are OSErrors
-        raise ClusterError(
-            f"The certificates for scheduler={scheduler!r} cannot be used ({error}). Pass the "
-            "authority, the certificate and the key as three PEM files that this process may read."
-        ) from error
-    if known.get("ssl_context") is None:
-        raise ClusterError(
-            f"scheduler={scheduler!r} takes certificates, and Dask is configured with none: pass "
-            "--tls-ca-file, --tls-cert and --tls-key, in Python "
-            "security=distributed.Security(...), or set distributed.comm.tls.ca-file and "
-            ".client.cert and .key in its configuration (DASK_CONFIG), or "
-            "DASK_DISTRIBUTED__COMM__TLS__CA_FILE and so on."
-        )

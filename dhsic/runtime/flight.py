@@ -14,7 +14,7 @@ from typing import Any, Literal
 import distributed
 from distributed import CancelledError, Future
 
-from dhsic.runtime.worker import Share
+from dhsic.runtime.worker import SharedOut
 from dhsic.sources import Block
 
 TIMES_MEDIAN = 4.0  # a share that takes so many times as long as others did is late
@@ -62,11 +62,13 @@ class Traffic:
 class Flight:
     """A share, the futures of its copies, and what went wrong with it so far."""
 
-    share: Share
+    share: SharedOut
     key: str  # of the first copy, and the beginning of those of the others
     worker: str | None = None  # where it goes first
     #: Those of the submitted ones that may still bring the result.
     copies: list[Future[Any]] = field(default_factory=list)
+    #: Tasks that those wait for, by the keys of these.
+    before: dict[str, Future[Any]] = field(default_factory=dict)
     n_submitted: int = 0
     tied_to: frozenset[str] = frozenset()  # workers of the last one
     since: float = 0.0  # when the last one was submitted, or looked for
@@ -95,6 +97,13 @@ class Flight:
         """No copy is needed any more; those that have not begun will not."""
         while self.copies:
             self.copies.pop().release()
+        while self.before:
+            self.before.popitem()[1].release()
+
+    @property
+    def tasks(self) -> list[Future[Any]]:
+        """Tasks that may still bring the result."""
+        return [*self.copies, *self.before.values()]
 
     @property
     def blocks(self) -> tuple[Block, ...]:

@@ -10,11 +10,8 @@ What can happen to a share, and what is done about it:
   time, one after the other; a job that is too much by itself is halved if its results are to be put
   one after the other, and after `HALVINGS` the error tells of memory.
 
-Tasks depend on nothing but their arguments, so whichever copy counts brings the same bits.
-
-Results that are to be added stay on their workers as results of Dask, which come back by lineage
-where a worker dies; tasks add them (`join`), and the sum alone is fetched. Where none of all that
-runs any more, or none but on a worker that hangs, what is lost is done again.
+Tasks depend on nothing but their arguments, so whichever copy counts brings the same bits. Sums
+(`dhsic.runtime.adding`) and values that stay on workers (`dhsic.runtime.walking`) are maps too.
 
 A worker that hangs is not lost to Dask for minutes (its ``worker-ttl``), and looks idle meanwhile,
 so that it is given more. Here it is *avoided* as soon as a share of its takes far longer than
@@ -39,17 +36,16 @@ from distributed import CancelledError, Future, KilledWorker
 from dhsic.errors import ClusterError, DhsicError
 from dhsic.runtime import sealed
 from dhsic.runtime.base import Job, Task
-from dhsic.runtime.flight import ENDED, Flight, Traffic, await_futures, patience
-from dhsic.runtime.shares import FAN, n_values
-from dhsic.runtime.tree import Add
+from dhsic.runtime.flight import Flight, Traffic, await_futures, patience
+from dhsic.runtime.shares import n_values
 from dhsic.runtime.worker import (
     WHERE,
     Broadcast,
     Parcel,
     Share,
+    SharedOut,
     StateUnreachableError,
     fetched,
-    join,
     run,
     versions,
 )
@@ -70,8 +66,7 @@ RECOUNT = 2.0  # seconds between counts of the workers while jobs are handed in
 class Map:
     """A map in flight: `sent` and `state` are the source and the state as workers get them.
 
-    Where `divisible` the result of a job may come in parts, one for each half of its blocks. With
-    `add` results are added, and only their sum leaves the workers.
+    Where `divisible` the result of a job may come in parts, one for each half of its blocks.
     """
 
     def __init__(
@@ -83,55 +78,37 @@ class Map:
         state: Broadcast,
         *,
         divisible: bool = False,
-        add: Add | None = None,
     ) -> None:
         self._runtime, self._task, self._source = runtime, task, source
         self._sent, self._state = sent, state
-        self._divisible, self._add = divisible, add
+        self._divisible = divisible
         # Dask learns how long tasks take by the letters at the front of their key.
-        self._name = getattr(task, "__name__", "task").strip("_<>").replace("_", "-")
+        self._name = getattr(task, "__name__", type(task).__name__).strip("_<>").replace("_", "-")
         self._key = runtime.unique(self._name)
         self._pending: deque[Flight] = deque()
         self._took: list[float] = []  # seconds a job, of shares that have ended
         self._at_hand: dict[Any, Any] = {}  # results that came with others, by their keys
         self._has_copies = False
-        self.traffic = Traffic(add is not None, 0, 0)
+        self.traffic = Traffic(is_sum=False, n_jobs=0, n_values=0)
 
     def results(self, jobs: Sequence[Job]) -> Iterator[Any]:
         """Results in the order of the jobs."""
-        for _, results in self._landed(jobs):
+        for _, results in self._landed(self._flights(jobs)):
             yield from results
         self._tidy()
 
-    def added(self, jobs: Sequence[Job]) -> Any:
-        """Sum of the results; workers hold its parts, and one of them has the sum for a moment."""
-        landed = []
-        for found in self._landed(jobs):
-            self._runtime.heed()
-            landed.append(found)
-        for attempt in range(ATTEMPTS):
-            try:
-                (total,) = self._joined([future for _, future in landed], attempt).values()
-            except (CancelledError, StateUnreachableError) as error:
-                why: Exception = error
-                self._runtime.await_workers()
-                if is_unread := isinstance(error, StateUnreachableError):
-                    self._give_up_files()
-                landed = [two for one in landed for two in self._kept(*one, anew=is_unread)]
-            else:
-                self._tidy()
-                return total
-        raise _unstable("The sum over all features", why) from why
-
-    def _landed(self, jobs: Sequence[Job]) -> Iterator[tuple[Flight, Any]]:
-        """Shares and what they brought, in the order of the jobs."""
+    def _flights(self, jobs: Sequence[Job]) -> list[Flight]:
+        """Shares of the jobs, for their workers."""
         self.traffic.n_jobs, self.traffic.n_values = len(jobs), n_values(self._source, jobs)
+        return [
+            Flight(self._share(jobs, some), f"{self._key}-{i}", worker)
+            for i, (worker, some) in enumerate(self._runtime.shares(self._source, jobs))
+        ]
+
+    def _landed(self, waiting: list[Flight]) -> Iterator[tuple[Flight, Any]]:
+        """Shares and what they brought, in their order."""
         runtime, counted = self._runtime, time.monotonic()
         of_jobs = self._source.pieces(()) is not None
-        waiting = [
-            Flight(self._share(jobs, some), f"{self._key}-{i}", worker)
-            for i, (worker, some) in enumerate(runtime.shares(self._source, jobs))
-        ]
         try:
             while waiting or self._pending:
                 room = max(runtime.window(of_jobs=of_jobs) - len(self._pending), 0)
@@ -146,9 +123,8 @@ class Map:
             for flight in self._pending:
                 flight.release()
 
-    def _share(self, jobs: Sequence[Job], some: range) -> Share:
-        mine = tuple(jobs[some.start : some.stop])
-        return Share(self._task, mine, some.start, len(jobs), self._add)
+    def _share(self, jobs: Sequence[Job], some: range) -> SharedOut:
+        return Share(self._task, tuple(jobs[some.start : some.stop]), some.start, len(jobs))
 
     def _begin(self, flights: Sequence[Flight]) -> None:
         """Hand in shares: those that are for some worker together, others one by one."""
@@ -175,13 +151,9 @@ class Map:
         runtime = self._runtime
         if runtime.client.status != "running":
             runtime.await_workers()
-        lazy = self._source.pieces(flights[0].blocks)  # then there is but one
-        pieces = () if lazy is None else runtime.client.compute(list(lazy))
-        source, source_bytes = self._sent.arguments()
-        state, state_bytes = self._state.arguments()
-        seals, said, places, loose = [], {}, {}, set()
+        said, places, loose = {}, {}, set()
         for flight in flights:
-            key, share = flight.next_key(), flight.share
+            key = flight.next_key()
             where = runtime.workers_for(flight.failed_on)
             if where is None and flight.worker is not None and flight.n_submitted == 1:
                 is_there = flight.worker in runtime.threads
@@ -191,31 +163,46 @@ class Map:
                 places[key] = where
             flight.tied_to = frozenset(where or ())
             said[key] = self._description(flight)
-            is_kept = share.add is not None and len(share.jobs) < share.n_all
-            shelf = None if is_kept else self._shelf
-            seals.append(sealed(run, share, versions(), source, state, shelf))
         told: dict[str, Any] = {"dhsic": said.get, "span": runtime.span}
         if places:
             told |= {"workers": places.get, "allow_other_workers": loose.__contains__}
-        with annotate(**told):
-            futures = self._ask(seals, (source_bytes, state_bytes, *pieces), [*said])
+        futures = self._hand_in(flights, [*said], told)
         for flight, future in zip(flights, futures, strict=True):
             self._has_copies |= flight.n_submitted > 1
             flight.since = time.monotonic()
-            future.add_done_callback(partial(self._note, flight.since, len(flight.share.jobs)))
+            future.add_done_callback(partial(self._note, flight.since, flight.share.size))
             flight.copies.append(future)
         self.traffic.n_tasks += len(flights)
 
-    def _ask(
-        self, seals: list[tuple[Any, bytes]], given: Iterable[Any], keys: list[str]
+    def _hand_in(
+        self, flights: Sequence[Flight], keys: list[str], told: dict[str, Any]
     ) -> list[Future[Any]]:
-        """Tasks for the cluster: what is sealed for each, and futures that all are given too."""
+        """A task for each share, of which the cluster is told something."""
+        lazy = self._source.pieces(flights[0].blocks)  # then there is but one
+        pieces = () if lazy is None else self._runtime.client.compute(list(lazy))
+        source, source_bytes = self._sent.arguments()
+        state, state_bytes = self._state.arguments()
+        seals = [
+            sealed(run, flight.share, versions(), source, state, self._shelf_for(flight))
+            for flight in flights
+        ]
+        given = [[one] * len(seals) for one in (source_bytes, state_bytes, *pieces)]
+        with annotate(**told):
+            return self._ask(seals, given, keys)
+
+    def _shelf_for(self, flight: Flight) -> tuple[str, str] | None:
+        del flight
+        return self._shelf
+
+    def _ask(
+        self, seals: list[tuple[Any, bytes]], given: Iterable[Sequence[Any]], keys: list[str]
+    ) -> list[Future[Any]]:
+        """Tasks for the cluster: what is sealed for each, and what each is given besides."""
         calls, data = zip(*seals, strict=True)
         self.traffic.sent += sum(map(len, data))
         with warnings.catch_warnings():  # of many features much is to be said
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-            more = ([one] * len(seals) for one in given)
-            return list(self._runtime.client.map(calls[0], data, *more, key=keys, pure=False))
+            return list(self._runtime.client.map(calls[0], data, *given, key=keys, pure=False))
 
     @property
     def _shelf(self) -> tuple[str, str] | None:
@@ -231,9 +218,9 @@ class Map:
             "n_jobs": self.traffic.n_jobs,
         }
 
-    def _note(self, begun: float, n_jobs: int, future: Future[Any]) -> None:
+    def _note(self, begun: float, size: int, future: Future[Any]) -> None:
         if future.status == "finished":
-            self._took.append((time.monotonic() - begun) / n_jobs)
+            self._took.append((time.monotonic() - begun) / size)
 
     def _take(self, flight: Flight, halvings: int = 0) -> Iterator[tuple[Flight, Any]]:
         """What a share brought; where it was too much, it is done alone, in parts.
@@ -248,7 +235,7 @@ class Map:
             parts = flight.share.parts(divisible=self._divisible)
             halvings += len(flight.share.jobs) == 1
             if halvings > HALVINGS or (flight.share.is_alone and len(parts) == 1):
-                raise ClusterError(_memory_sentence(flight, error)) from error
+                raise ClusterError(memory_sentence(flight, error)) from error
             if others := [copy for other in self._pending for copy in other.copies]:
                 await_futures(others, LANDING)
             for number, part in enumerate(parts):
@@ -278,15 +265,19 @@ class Map:
 
     def _give_up_files(self) -> None:
         self._runtime.workers_see_folder = False
-        self._sent.give_up_file()
-        self._state.give_up_file()
+        for broadcast in self._broadcasts():
+            broadcast.give_up_file()
+
+    def _broadcasts(self) -> Iterable[Broadcast]:
+        """What tasks are sent."""
+        return self._sent, self._state
 
     def _lost(self, flight: Flight, error: Exception) -> None:
         """Make ready for another attempt, unless there were enough."""
         flight.release()
         flight.n_lost += 1
         if flight.n_lost == ATTEMPTS:
-            raise _unstable(f"The result for {flight}", error) from error
+            raise unstable(f"The result for {flight}", error) from error
         self._runtime.await_workers()
 
     def _failed(self, flight: Flight, error: Exception) -> None:
@@ -299,12 +290,9 @@ class Map:
             raise flight.errors[0]
 
     def _await(self, flight: Flight) -> Any:
-        """The first result of the copies of a share, which gets another copy if it is late.
-
-        Of one that is to be added it is the future, which stays where it is.
-        """
+        """The first result of the copies of a share, which gets another copy if it is late."""
         while True:
-            late = patience(self._took, len(flight.share.jobs)) * 2 ** (flight.n_submitted - 1)
+            late = patience(self._took, flight.share.size) * 2 ** (flight.n_submitted - 1)
             due = flight.since + late
             ended = flight.wait(min(LOOK, max(due - time.monotonic(), 0.05)))
             if ended is None:
@@ -314,16 +302,18 @@ class Map:
                 if time.monotonic() > due:
                     self._look_after(flight)
                 continue
-            if self._add is not None and ended.status == "finished":
-                flight.copies.remove(ended)
-                return ended
             try:
-                return self._result(ended)
+                return self._brought(flight, ended)
             except CancelledError:
                 flight.copies.remove(ended)
                 ended.release()
                 if not flight.copies:
                     raise
+
+    def _brought(self, flight: Flight, ended: Future[Any]) -> Any:
+        """What the copy of a share brought that ended first."""
+        del flight
+        return self._result(ended)
 
     def _is_stuck(self, flight: Flight) -> bool:
         """Whether a share waits for workers that will not come back, even if others would do.
@@ -331,13 +321,14 @@ class Map:
         A scheduler that has no worker at all keeps what is tied to one, however loosely, from those
         that come (dask/distributed #8320).
         """
-        runtime, keys = self._runtime, [str(copy.key) for copy in flight.copies]
+        runtime, keys = self._runtime, [str(task.key) for task in flight.tasks]
         is_tied = flight.tied_to and flight.tied_to.isdisjoint(runtime.threads)
         return bool(is_tied) and not runtime.running(keys)
 
     def _result(self, future: Future[Any]) -> Any:
         try:
-            found = self._at_hand.pop(future.key, None) or self._gathered(future)
+            found = self._at_hand.pop(future.key, None)
+            found = self._gathered(future) if found is None else found
         except OSError as error:  # TimeoutError is one
             if future.status == "error":  # the task's own
                 raise
@@ -352,7 +343,7 @@ class Map:
         """A result, and at one go those of the shares that have ended besides."""
         ended = [copy for flight in self._pending for copy in flight.copies]
         ended = [copy for copy in ended if copy.status == "finished"]
-        if self._add is None and future.status == "finished" and ended:
+        if future.status == "finished" and ended:
             client, wanted = self._runtime.client, [future, *ended]
             with suppress(Exception):  # then one at a time, to see whose it is
                 found = client.sync(
@@ -367,76 +358,28 @@ class Map:
         """Have a share done by another worker too, if its own is slow or silent."""
         runtime = self._runtime
         flight.since = time.monotonic()
-        silent, its_own = runtime.silent_workers(), runtime.workers_of(*flight.copies)
+        silent, its_own = runtime.silent_workers(), runtime.workers_of(*flight.tasks)
         runtime.avoid(silent)
         if self._took:
             runtime.avoid(its_own)
         elif its_own and not its_own <= silent:
             return  # shares of this map may well take that long
         if set(runtime.workers()) - runtime.avoided:
-            for broadcast in (self._sent, self._state):  # who has its bytes may be who hangs
+            for broadcast in self._broadcasts():  # who has its bytes may be who hangs
                 broadcast.renew()
             self._submit(flight)
 
-    # -- sums -------------------------------------------------------------------------------------
 
-    def _joined(self, parts: list[Future[Any]], attempt: int) -> Any:
-        """The root that the nodes of shares add up to; CancelledError says that some are lost.
-
-        Neighbours are joined, `FAN` at a time, until there is one.
-        """
-        runtime, keys, n_tasks = self._runtime, {str(part.key) for part in parts}, len(parts)
-        while len(parts) > 1:
-            some = [parts[i : i + FAN] for i in range(0, len(parts), FAN)]
-            seal = sealed(
-                join, self._add, self.traffic.n_jobs, self._shelf if len(some) == 1 else None
-            )
-            told: dict[str, Any] = {"dhsic": {"task": f"sum of {self._name}"}, "span": runtime.span}
-            if (where := runtime.workers_for(())) is not None:
-                told["workers"] = where
-            with annotate(**told):
-                parts = [
-                    self._ask([seal], of, [f"{self._key}-sum-{attempt}-{n_tasks + i}"])[0]
-                    for i, of in enumerate(some)
-                ]
-            keys |= {str(part.key) for part in parts}
-            n_tasks += len(parts)
-            self.traffic.n_joins += len(parts)
-        (last,) = parts
-        while last.status not in ENDED:
-            await_futures([last], LOOK)
-            runtime.await_workers()
-            if last.status not in ENDED:
-                runtime.avoid(silent := runtime.silent_workers())
-                if not runtime.running(keys) - silent:  # none ever will where a worker was to do it
-                    raise CancelledError("no worker adds it up")
-        try:
-            return self._result(last)
-        except (KilledWorker, MemoryError) as error:
-            raise ClusterError(_memory_sentence("the sum over all features", error)) from error
-
-    def _kept(
-        self, flight: Flight, future: Future[Any], *, anew: bool
-    ) -> Iterator[tuple[Flight, Any]]:
-        """A share and its nodes, done again where these are lost, or with a worker that hangs."""
-        runtime = self._runtime
-        is_there = future.status == "finished" and runtime.workers_of(future) - runtime.avoided
-        if is_there and not anew:
-            yield flight, future
-        else:
-            future.release()
-            self._submit(flight)
-            yield from self._take(flight)
-
-
-def _unstable(what: str, error: Exception) -> ClusterError:
+def unstable(what: str, error: Exception) -> ClusterError:
+    """Error where something was lost again and again."""
     return ClusterError(
         f"{what} was lost {ATTEMPTS} times ({error}). The cluster is not stable: look at its logs, "
         "then go on from the checkpoint."
     )
 
 
-def _memory_sentence(what: object, error: KilledWorker | MemoryError) -> str:
+def memory_sentence(what: object, error: KilledWorker | MemoryError) -> str:
+    """What is said where workers have too little memory for something."""
     advice = (
         "Give workers more memory or fewer threads, or pass a smaller memory= so that blocks are "
         "narrower."

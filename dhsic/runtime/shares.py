@@ -46,7 +46,12 @@ def cut(n_jobs: int, threads: Sequence[int], n_each: int = 1) -> list[tuple[int,
 
 def n_values(source: AbstractSource, jobs: Sequence[Job]) -> int:
     """Values of the blocks of jobs."""
-    return source.n_samples * sum(block.width for job in jobs for block in job.blocks)
+    return sum(_n_samples(source, job) * block.width for job in jobs for block in job.blocks)
+
+
+def _n_samples(source: AbstractSource, job: Job) -> int:
+    some = job.samples
+    return source.n_samples if some is None else len(range(*some.indices(source.n_samples)))
 
 
 def n_each(n_values: int, n_threads: int) -> int:

@@ -22,13 +22,13 @@ import secrets
 import struct
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import cloudpickle  # type: ignore[import-untyped]  # no stubs
@@ -258,6 +258,32 @@ def keep_pages() -> None:
             libc.mallopt(parameter, size)
 
 
+class SharedOut(Protocol):
+    """What is done at once on one worker: a part of a pass.
+
+    Attributes
+    ----------
+    first, size : int
+        Number of what comes first of it, and a measure of how long it takes, beside others.
+    jobs : tuple of Job
+        What is read for it.
+    is_alone : bool
+        Whether that is one after the other, for memory's sake.
+    """
+
+    @property
+    def first(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def jobs(self) -> tuple[Job, ...]: ...
+    @property
+    def is_alone(self) -> bool: ...
+    def parts(self, *, divisible: bool) -> Sequence[SharedOut]:
+        """Parts of it, to be done alone: itself where that cannot be."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Share:
     """Neighbouring jobs of a pass, that a worker does at once.
@@ -279,16 +305,15 @@ class Share:
     add: Add | None = None
     is_alone: bool = False
 
+    @property
+    def size(self) -> int:
+        """Its jobs."""
+        return len(self.jobs)
+
     def done(self, source: AbstractSource, state: Any, threads: Threads) -> Any:
         """Results in the order of the jobs, or the nodes that they add up to."""
-        found = threads.results(self.task, source, self.jobs, state, divisible=False)
-        with closing(found):
-            if self.add is None:
-                return [*_while_wanted(found)]
-            tree = Tree(self.add, self.n_all)
-            for number, result in enumerate(_while_wanted(found), self.first):
-                tree.put(result, (0, number))
-        return tree.nodes
+        with closing(threads.map(self.task, source, self.jobs, state)) as found:
+            return [*found] if self.add is None else nodes(self.add, found, self.first, self.n_all)
 
     def parts(self, *, divisible: bool) -> list[Share]:
         """The share in parts, to be done alone: some jobs each, or half the blocks of one.
@@ -312,31 +337,62 @@ class NotWantedError(Exception):
     """Nobody waits for the task any more."""
 
 
-def _while_wanted(found: Iterator[Any]) -> Iterator[Any]:
-    worker = get_worker()
-    task = worker.state.tasks[worker.get_current_task()]
-    for result in found:
-        if task.state == "cancelled":
-            raise NotWantedError
-        yield result
+def nodes(add: Add, results: Iterable[Any], first: int, n_all: int) -> dict[Place, Any]:
+    """Nodes that neighbouring results add up to, out of so many."""
+    tree = Tree(add, n_all)
+    for number, result in enumerate(results, first):
+        tree.put(result, (0, number))
+    return tree.nodes
 
 
 #: Threads of the workers in this process, and whose turn it is to use them.
 _threads: WeakKeyDictionary[Any, tuple[Threads, threading.Lock]] = WeakKeyDictionary()
-ALONE = Threads(1)
 
 
 @contextlib.contextmanager
-def threads_of(worker: Any, share: Share) -> Iterator[Threads]:
-    """Threads for a share: all of the worker, which does one at a time, or the task's own."""
-    if len(share.jobs) == 1 or worker.state.nthreads == 1:
-        yield ALONE
+def threads_of(worker: Any, share: SharedOut) -> Iterator[Threads]:
+    """Threads for a share: all of the worker, which does one at a time, or the task's own.
+
+    A task that nobody waits for any more ends between two results.
+    """
+    task = worker.state.tasks[worker.get_current_task()]
+
+    def look() -> None:
+        if task.state == "cancelled":
+            raise NotWantedError
+
+    alone = Threads(1)
+    if share.size == 1 or worker.state.nthreads == 1:
+        with alone.heeding(look):
+            yield alone
         return
     name = f"dhsic-{worker.name}"
     made = Threads(worker.state.nthreads, name), threading.Lock()
     every, turn = _threads.setdefault(worker, made)
-    with turn:
-        yield ALONE if share.is_alone else every
+    threads = alone if share.is_alone else every
+    with turn, threads.heeding(look):
+        yield threads
+
+
+@contextlib.contextmanager
+def at_work(share: SharedOut, expected: dict[str, str]) -> Iterator[Threads]:
+    """Threads to do a share with, where versions are as expected.
+
+    An error tells on which worker it was raised, so that another one can be tried.
+    """
+    keep_pages()
+    worker = get_worker()
+    try:
+        if versions() != expected:  # this worker joined after the check at the start
+            raise ClusterError(  # noqa: TRY301  # it was raised here, too
+                other_versions("A worker that joined the run", versions(), expected)
+            )
+        with single_blas_thread(), threads_of(worker, share) as threads:
+            yield threads
+    except Exception as error:
+        with contextlib.suppress(AttributeError):  # a class with slots
+            setattr(error, WHERE, worker.address)
+        raise
 
 
 def run(
@@ -352,27 +408,20 @@ def run(
     """Do a share; `pieces` are the blocks of a source that is itself a graph on the cluster.
 
     A large result is left on the `shelf` (folder, label), if there is one that the client sees, and
-    returned as a parcel: through the scheduler it would be copied four times. An error tells on
-    which worker it was raised, so that another one can be tried.
+    returned as a parcel: through the scheduler it would be copied four times.
     """
-    keep_pages()
-    worker = get_worker()
-    try:
-        if versions() != expected:  # this worker joined after the check at the start
-            raise ClusterError(  # noqa: TRY301  # it was raised here, too
-                other_versions("A worker that joined the run", versions(), expected)
-            )
+    with at_work(share, expected) as threads:
         opened = receive(source, source_bytes)
         if pieces:
             blocks = tuple(block for job in share.jobs for block in job.blocks)
             opened = opened.with_pieces(blocks, pieces)
-        with single_blas_thread(), threads_of(worker, share) as threads:
-            result = share.done(opened, receive(state, state_bytes), threads)
-        return result if shelf is None else shelved(result, Path(shelf[0]), shelf[1])
-    except Exception as error:
-        with contextlib.suppress(AttributeError):  # a class with slots
-            setattr(error, WHERE, worker.address)
-        raise
+        result = share.done(opened, receive(state, state_bytes), threads)
+    return left(shelf, result)
+
+
+def left(shelf: tuple[str, str] | None, result: Any) -> Any:
+    """A result as it is left: on a shelf, if there is one."""
+    return result if shelf is None else shelved(result, Path(shelf[0]), shelf[1])
 
 
 def join(add: Add, n_all: int, shelf: tuple[str, str] | None, *parts: dict[Place, Any]) -> Any:
@@ -381,4 +430,4 @@ def join(add: Add, n_all: int, shelf: tuple[str, str] | None, *parts: dict[Place
     tree = Tree(add, n_all)
     for nodes in parts:
         tree.take(nodes)
-    return tree.nodes if shelf is None else shelved(tree.nodes, Path(shelf[0]), shelf[1])
+    return left(shelf, tree.nodes)

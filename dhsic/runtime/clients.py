@@ -1,0 +1,93 @@
+"""Clients of a scheduler: how one is found or made, and what each of its workers is asked."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]  # no stubs
+import distributed
+from distributed import Client, Future, Security
+from distributed.comm.addressing import resolve_address
+
+from dhsic.errors import ClusterError
+from dhsic.runtime import Call
+
+
+def of_each_worker(
+    client: Client, key: str, function: Callable[..., Any], *given: Any
+) -> dict[str, Future[Any]]:
+    """What a function will have returned on every worker, by its address, or why it cannot."""
+    seal = cloudpickle.dumps(Call(function, *given), protocol=5)
+    return {
+        worker: client.submit(
+            pickle.loads, seal, workers=[worker], key=f"{key}-{i}", pure=False, priority=10
+        )
+        for i, worker in enumerate(client.nthreads())
+    }
+
+
+def connect(
+    client: Client | None, scheduler: str | None, timeout: float, security: Security | None = None
+) -> Client:
+    """Return the client to run on, the active one where nothing is given."""
+    if client is None and scheduler is not None:
+        return client_at(scheduler, timeout, security)
+    if client is None:
+        try:
+            client = distributed.get_client()
+        except ValueError as error:
+            raise ClusterError(
+                "No cluster was named, and there is no Dask client in this process. Make one "
+                "(distributed.Client(...)), pass client= or scheduler='tcp://...', or use "
+                "dhsic.select with runtime='threads'."
+            ) from error
+    if client.asynchronous:
+        raise ClusterError(
+            "The Dask client is asynchronous, and dhsic waits for results. Make one with "
+            "Client(..., asynchronous=False) outside the event loop."
+        )
+    return client
+
+
+def client_at(scheduler: str, timeout: float, security: Security | None = None) -> Client:
+    """Return a new client of the scheduler at an address, not the default one of this process."""
+    try:
+        resolve_address(scheduler)  # a Client of what is no address takes minutes to close
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"scheduler={scheduler!r} cannot be connected to: {error}. Pass the address that the "
+            "scheduler prints when it starts, such as tcp://10.0.0.5:8786, or leave it out to run "
+            "on threads."
+        ) from error
+    if scheduler.startswith("tls://"):
+        _check_certificates(scheduler, security or Security())
+    try:
+        return Client(scheduler, set_as_default=False, timeout=timeout, security=security)
+    except (OSError, ValueError) as error:
+        taken = "" if "://" in scheduler else f" (taken for tcp://{scheduler}; TLS needs tls://)"
+        raise ClusterError(
+            f"No Dask scheduler answers at {scheduler!r}{taken} within {timeout:g} s. Check that "
+            "it runs, that address and port are those it prints when it starts, and that no "
+            "firewall is between; or leave scheduler= out to run on threads."
+        ) from error
+
+
+def _check_certificates(scheduler: str, security: Security) -> None:
+    """Refuse a secured address without certificates for it, before a Client hangs."""
+    try:
+        known = security.get_connection_args("client")
+    except (OSError, ValueError) as error:  # ssl's errors are OSErrors
+        raise ClusterError(
+            f"The certificates for scheduler={scheduler!r} cannot be used ({error}). Pass the "
+            "authority, the certificate and the key as three PEM files that this process may read."
+        ) from error
+    if known.get("ssl_context") is None:
+        raise ClusterError(
+            f"scheduler={scheduler!r} takes certificates, and Dask is configured with none: pass "
+            "--tls-ca-file, --tls-cert and --tls-key, in Python "
+            "security=distributed.Security(...), or set distributed.comm.tls.ca-file and "
+            ".client.cert and .key in its configuration (DASK_CONFIG), or "
+            "DASK_DISTRIBUTED__COMM__TLS__CA_FILE and so on."
+        )

@@ -1,0 +1,118 @@
+"""What workers do with values that live on them: see `dhsic.runtime.held`. Plain functions.
+
+The values of neighbouring sites are one result of Dask, with the nodes of their parts; these are
+told of by a task of their own, which runs where they are and returns them alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dhsic.runtime.base import Job
+from dhsic.runtime.held import AbstractStep, Ask, Site
+from dhsic.runtime.threads import Threads
+from dhsic.runtime.tree import Place
+from dhsic.runtime.worker import Parcel, at_work, left, nodes, receive
+from dhsic.sources import AbstractSource
+
+#: Values of neighbouring sites, and nodes of their parts.
+Values = tuple[list[Any], dict[Place, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A step at neighbouring sites: number of the first of them, and of all that there are."""
+
+    step: AbstractStep
+    sites: tuple[Site, ...]
+    first: int
+    n_all: int
+    is_alone: bool = False
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """Jobs of all sites."""
+        return tuple(job for site in self.sites for job in site.jobs)
+
+    @property
+    def size(self) -> int:
+        """As of a share."""
+        return len(self.jobs) + len(self.sites)
+
+    def parts(self, *, divisible: bool) -> list[Turn]:
+        """As of a share: its values stay together."""
+        del divisible
+        return [replace(self, is_alone=True)]
+
+    def done(
+        self, values: Sequence[Any], source: AbstractSource, state: Any, threads: Threads
+    ) -> Values:
+        """Values that follow from those before, and nodes of the parts."""
+        made, parts = threads.renewed(values, self.step, source, self.sites, state)
+        return made, nodes(self.step.join, parts, self.first, self.n_all)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of the values of neighbouring sites, and told of each."""
+
+    ask: Ask
+    told: tuple[Any, ...]
+    first: int
+    is_alone: bool = False
+    jobs: tuple[Job, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """As of a share."""
+        return len(self.told)
+
+    def parts(self, *, divisible: bool) -> list[Question]:
+        """As of a share."""
+        del divisible
+        return [replace(self, is_alone=True)]
+
+
+def renew(
+    turns: tuple[Turn, ...],
+    expected: dict[str, str],
+    parcels: tuple[tuple[Parcel, Parcel], ...],
+    before: Values | None,
+    *held: bytes | None,
+) -> Values:
+    """Steps one after the other at the same sites; each has a source and a state.
+
+    A single one where the values `before` it are given, else all since they were begun.
+    """
+    values, found = [None] * len(turns[0].sites), None
+    if before is not None:
+        values = before[0]
+    for i, (turn, (source, state)) in enumerate(zip(turns, parcels, strict=True)):
+        with at_work(turn, expected) as threads:
+            opened, asked = receive(source, held[2 * i]), receive(state, held[2 * i + 1])
+            found = turn.done(values, opened, asked, threads)
+            values = found[0]
+    assert found is not None, "there is a step"
+    return found
+
+
+def told_of(shelf: tuple[str, str] | None, kept: Values) -> Any:
+    """Nodes of the parts of what is kept here."""
+    return left(shelf, kept[1])
+
+
+def answer(
+    question: Question,
+    expected: dict[str, str],
+    state: Parcel,
+    shelf: tuple[str, str] | None,
+    kept: Values,
+    state_bytes: bytes | None,
+) -> Any:
+    """Ask something of what is kept here."""
+    with at_work(question, expected) as threads:
+        known = receive(state, state_bytes)
+        found = list(threads.answers(kept[0], question.ask, question.told, known))
+    return left(shelf, found)

@@ -1,0 +1,238 @@
+"""Values that live on the workers of a cluster, and the steps that they have gone through.
+
+The values of neighbouring sites, a *share*, are one result of Dask on the worker that made them. A
+step is one task for each share, which goes where its values are, and one that tells of the parts.
+Nothing is tied to a worker but the first step, and loosely. What is lost comes back:
+
+- with a worker, by Dask: it knows how results came from those before, back to the first step;
+- with the scheduler, with files, or where a worker hangs, by another copy of the task, which goes
+  through all steps since the first one (`Chain`) by itself.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dask.base import annotate
+from distributed import Future
+
+from dhsic.runtime import sealed
+from dhsic.runtime.flight import Flight
+from dhsic.runtime.held import AbstractStep, Ask, Held, Site
+from dhsic.runtime.mapping import Map
+from dhsic.runtime.tree import Tree
+from dhsic.runtime.turns import Question, Turn, answer, renew, told_of
+from dhsic.runtime.worker import Broadcast, versions
+from dhsic.sources import AbstractSource
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A step that was done: at which sites, and source and state as workers get them.
+
+    The source is here too: its scratch is needed as long as the step may be done again.
+    """
+
+    step: AbstractStep
+    sites: Sequence[Site]
+    sent: Broadcast
+    state: Broadcast
+    source: AbstractSource
+
+    def turn(self, some: range) -> Turn:
+        """The step at some sites."""
+        sites = tuple(self.sites[some.start : some.stop])
+        return Turn(self.step, sites, some.start, len(self.sites))
+
+
+class Chain:
+    """Steps since values were begun: states of them go with it."""
+
+    def __init__(self) -> None:
+        self.links: list[Link] = []
+        weakref.finalize(self, _discard, self.links)
+
+
+def _discard(links: list[Link]) -> None:
+    for link in links:
+        with suppress(OSError):
+            link.state.discard()
+
+
+class Spread(Held):
+    """Values on workers.
+
+    Attributes
+    ----------
+    chain : Chain
+        How they came about.
+    shares : list of range
+        Sites of each share.
+    tied : list of str or None
+        The worker that each was begun for.
+    values : list of Future
+        Results of Dask, of each.
+    """
+
+    def __init__(
+        self,
+        chain: Chain,
+        shares: list[range],
+        tied: list[str | None],
+        values: Sequence[Future[Any]] = (),
+    ) -> None:
+        super().__init__(values)
+        self.chain, self.shares, self.tied = chain, shares, tied
+
+    def __len__(self) -> int:
+        return self.shares[-1].stop
+
+
+class AbstractWalk(Map):
+    """A map over the shares of values that live on workers."""
+
+    def __init__(self, *given: Any, held: Spread) -> None:
+        super().__init__(*given)
+        self._held = held
+        self._number = {share.start: i for i, share in enumerate(held.shares)}
+        #: Values of each share, as far as this map has seen to them.
+        self.values: dict[int, Future[Any]] = {}
+
+    def _begin(self, flights: Sequence[Flight]) -> None:
+        self._pending.extend(flights)
+        if flights:
+            self._submit(*flights)
+
+    def _end(self) -> None:
+        """Refer to the values no more: errors of Dask refer to this until garbage is collected."""
+        self._tidy()
+        del self._held
+
+    def _of(self, flight: Flight) -> int:
+        return self._number[flight.share.first]
+
+    def _at_hand_for(self, flight: Flight) -> Future[Any] | None:
+        """Values of a share that the first copy of its task may take, unless they are lost."""
+        if not self._held.values or flight.n_submitted > 1:
+            return None
+        runtime = self._runtime
+        future: Future[Any] = self._held.values[self._of(flight)]
+        is_known = future.client is runtime.client and future.status in ("finished", "pending")
+        if not is_known:
+            return None
+        if (avoided := runtime.avoided) and runtime.workers_of(future) <= avoided:
+            return None
+        return future
+
+    def _walk(
+        self, flights: Sequence[Flight], links: Sequence[Link], keys: list[str], told: Any
+    ) -> list[Future[Any]]:
+        """Tasks that go through some steps, from the values at hand where there is but one."""
+        first = [self._at_hand_for(flight) if len(links) == 1 else None for flight in flights]
+        sent = [(link.sent.arguments(), link.state.arguments()) for link in links]
+        parcels = tuple((source, state) for (source, _), (state, _) in sent)
+        held = [data for (_, a), (_, b) in sent for data in (a, b)]
+        seals = []
+        for flight in flights:
+            some, alone = self._held.shares[self._of(flight)], flight.share.is_alone
+            turns = tuple(replace(link.turn(some), is_alone=alone) for link in links)
+            seals.append(sealed(renew, turns, versions(), parcels))
+        with annotate(**told):
+            return self._ask(seals, [first, *([data] * len(seals) for data in held)], keys)
+
+    def _brought(self, flight: Flight, ended: Future[Any]) -> Any:
+        result = super()._brought(flight, ended)
+        made = flight.before.pop(str(ended.key), None)
+        if made is not None:  # it stays
+            self.values[self._of(flight)] = made
+        return result
+
+    def _is_stuck(self, flight: Flight) -> bool:
+        """Also where values that it waits for are those that are stuck."""
+        tied, runtime = self._held.tied[self._of(flight)], self._runtime
+        if not flight.tied_to and tied is not None and tied not in runtime.threads:
+            waits = any(future.status == "pending" for future in self._held.values)
+            return waits and runtime.is_idle
+        return super()._is_stuck(flight)
+
+    def _broadcasts(self) -> Iterable[Broadcast]:
+        yield from super()._broadcasts()
+        for link in self._held.chain.links:
+            yield from (link.sent, link.state)
+
+
+class Stepping(AbstractWalk):
+    """A step: values of all shares anew."""
+
+    def stepped(self, step: AbstractStep, sites: Sequence[Site]) -> Any:
+        """Sum of the parts."""
+        held = self._held
+        self._link = Link(step, sites, self._sent, self._state, self._source)
+        flights = [
+            Flight(self._link.turn(some), f"{self._key}-{i}", tied if not held.values else None)
+            for i, (some, tied) in enumerate(zip(held.shares, held.tied, strict=True))
+        ]
+        tree = Tree(step.join, len(sites))
+        for _, nodes in self._landed(flights):
+            self._runtime.heed()
+            tree.take(nodes)
+        held.chain.links.append(self._link)
+        self._end()
+        return tree.total
+
+    def _hand_in(
+        self, flights: Sequence[Flight], keys: list[str], told: dict[str, Any]
+    ) -> list[Future[Any]]:
+        links, out = [self._link], dict[str, Future[Any]]()
+        whole = [*self._held.chain.links, self._link]
+        ready = [f for f in flights if self._at_hand_for(f) is not None or len(whole) == 1]
+        for some, through in ((ready, links), ([f for f in flights if f not in ready], whole)):
+            if not some:
+                continue
+            mine = [keys[flights.index(flight)] for flight in some]
+            made = self._walk(some, through, mine, told)
+            with annotate(span=self._runtime.span):
+                seals = [sealed(told_of, self._shelf)] * len(some)
+                tellers = self._ask(seals, [made], [f"{key}-told" for key in mine])
+            for flight, key, kept, teller in zip(some, mine, made, tellers, strict=True):
+                flight.before[str(teller.key)] = kept
+                out[key] = teller
+            self.traffic.n_tasks += len(some)
+        return [out[key] for key in keys]
+
+
+class Asking(AbstractWalk):
+    """A question: values stay as they are."""
+
+    def asked(self, ask: Ask, told: Sequence[Any]) -> Iterator[Any]:
+        """Answers in the order of the sites."""
+        flights = [
+            Flight(
+                Question(ask, tuple(told[some.start : some.stop]), some.start), f"{self._key}-{i}"
+            )
+            for i, some in enumerate(self._held.shares)
+        ]
+        for _, answers in self._landed(flights):
+            yield from answers
+        self._end()
+
+    def _hand_in(
+        self, flights: Sequence[Flight], keys: list[str], told: dict[str, Any]
+    ) -> list[Future[Any]]:
+        links, kept = self._held.chain.links, list[Future[Any]]()
+        plain = {"span": self._runtime.span}
+        for flight, key in zip(flights, keys, strict=True):
+            have = self._at_hand_for(flight)
+            if have is None:
+                (have,) = self._walk([flight], links, [f"{key}-again"], plain)
+                flight.before[key] = have
+                self.traffic.n_tasks += 1
+            kept.append(have)
+        state, data = self._state.arguments()
+        seals = [sealed(answer, flight.share, versions(), state, self._shelf) for flight in flights]
+        with annotate(**told):
+            return self._ask(seals, [kept, [data] * len(seals)], keys)
