@@ -196,7 +196,7 @@ def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | Non
     """
     a_pass, rows = asked
     if job.samples is not None:
-        rows = np.arange(source.n_samples)[job.samples] if rows is None else rows[job.samples]
+        source, rows = source.unchecked(), samples_of(source, job.samples, rows)
     blocks = (
         Tile(
             source.read_columns(block, columns.local, rows),
@@ -207,6 +207,11 @@ def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | Non
         for block, columns in zip(job.blocks, job.payload, strict=True)
     )
     return a_pass.over(blocks, source.n_samples if rows is None else len(rows))
+
+
+def samples_of(source: AbstractSource, some: slice, rows: Index | None) -> Index:
+    """Some of the samples that take part, which are `rows` (None: all)."""
+    return np.arange(*some.indices(source.n_samples)) if rows is None else rows[some]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ import numpy as np
 from dhsic._typing import Array, Float, Index
 from dhsic.engines.question import FeatureStats
 from dhsic.memory import release_pages
-from dhsic.passes import AbstractPass, AbstractSum, Columns, Values, run
+from dhsic.passes import AbstractPass, AbstractSum, Columns, Values, run, samples_of
 from dhsic.passes.jobs import (
     JOBS_PER_THREAD,
     block_width,
@@ -280,8 +280,13 @@ class AbstractReader(ABC):
         """Stored bytes that the jobs read, 0 from memory."""
         if self.source.in_memory:
             return 0
-        widths = (self.source.stored_width(block) for job in jobs for block in job.blocks)
-        return self.bytes_per_feature * sum(widths)
+        values = 0
+        for job in jobs:
+            m = self.n_samples
+            if job.samples is not None:
+                m = self.source.stored_samples(samples_of(self.source, job.samples, self.rows))
+            values += m * sum(self.source.stored_width(block) for block in job.blocks)
+        return values * int(np.dtype(self.source.dtype).itemsize)
 
     def apart(self, rows: Index | None = None) -> Self:
         """Reader of the same, or of other samples; it has read nothing yet and owns no scratch."""

@@ -180,13 +180,14 @@ class ScratchSource(AbstractSurvivors):
     def blocks(self, width: int) -> tuple[Block, ...]:
         return group_chunks(regular_edges(self.n_features, self._chunk_width), width)
 
-    def columns(self, at: Index) -> Array:
-        out = np.empty((at.size, self.n_samples), dtype=self.dtype)
+    def columns(self, at: Index, rows: Index | None = None) -> Array:
+        m = self.n_samples if rows is None else len(rows)
+        out = np.empty((at.size, m), dtype=self.dtype)
         numbers = at // self._chunk_width
         for number in np.unique(numbers).tolist():
             a, b = np.searchsorted(numbers, [number, number + 1])
             some = at[a:b] - number * self._chunk_width
-            out[a:b] = self.form.decode(self._chunk(number)[run_of(some)])
+            out[a:b] = self.form.some(self._chunk(number)[run_of(some)], rows)
         return out
 
     def _chunk(self, number: int) -> Array:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, final
@@ -26,7 +27,7 @@ from dhsic._typing import Array, Index
 from dhsic.accelerator import wanted_device
 from dhsic.passes import AbstractPass, Tile
 from dhsic.runtime.threads import usable_cores
-from dhsic.sources import AbstractSource, Block, even_blocks, run_of
+from dhsic.sources import AbstractSource, Block, even_blocks, row_span, run_of
 from dhsic.sources.views import ChecksummedSource
 
 #: Consecutive integers that two bits tell apart, and values in a byte.
@@ -112,6 +113,17 @@ class Form:
                 return None
         return self if found is None else replace(self, lowest=found[0])
 
+    def some(self, kept: Array, rows: Index | None) -> Array:
+        """Values (c, m) of what was kept of them, of the samples `rows`: C-ordered."""
+        if rows is None:
+            return self.decode(kept)
+        span, each = row_span(rows, self.n_samples), LEVELS if self.packed else 1
+        first, last = span.start // each, -(-span.stop // each)
+        start = first * each
+        part = replace(self, n_samples=min(last * each, self.n_samples) - start)
+        values: Array = np.take(part.decode(kept[:, first:last]), rows - start, axis=1)
+        return values
+
     def decode(self, kept: Array) -> Array:
         """Values (c, m), C-ordered, of what was kept of them."""
         if not self.packed:
@@ -193,8 +205,8 @@ class AbstractSurvivors(AbstractSource):
     """Some features of a source, numbered anew."""
 
     @abstractmethod
-    def columns(self, at: Index) -> Array:
-        """Features at these places, ascending: (c, m), C-ordered."""
+    def columns(self, at: Index, rows: Index | None = None) -> Array:
+        """Features at these places, ascending, of the samples `rows`: (c, m), C-ordered."""
 
     @final
     def read(self, block: Block, rows: Index | None = None) -> Array:
@@ -202,8 +214,7 @@ class AbstractSurvivors(AbstractSource):
 
     @final
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
-        values = self.columns(block.start + local)
-        return values if rows is None else np.take(values, rows, axis=1)
+        return self.columns(block.start + local, rows)
 
     @final
     def fingerprint(self) -> str:
@@ -226,8 +237,8 @@ class HeldSource(AbstractSurvivors):
     def blocks(self, width: int) -> tuple[Block, ...]:
         return even_blocks(self.n_features, width)
 
-    def columns(self, at: Index) -> Array:
-        return self.form.decode(self._kept[run_of(at)])
+    def columns(self, at: Index, rows: Index | None = None) -> Array:
+        return self.form.some(self._kept[run_of(at)], rows)
 
     def marked(self, missing_code: int | None) -> HeldSource:
         """Source of the same memory in which another number stands for missing values."""
@@ -293,12 +304,21 @@ class RecutSource(AbstractSurvivors):
     def stored_width(self, block: Block) -> int:
         return sum(b.width for b in self._lie_in(self.features[block.start : block.stop]))
 
-    def columns(self, at: Index) -> Array:
+    def stored_samples(self, rows: Index) -> int:
+        return self.base.stored_samples(rows)
+
+    def unchecked(self) -> AbstractSource:
+        other = copy(self)
+        other.base = self.base.unchecked()
+        return other
+
+    def columns(self, at: Index, rows: Index | None = None) -> Array:
         wanted = self.features[at]
-        out = np.empty((wanted.size, self.n_samples), dtype=self.dtype)
+        m = self.n_samples if rows is None else len(rows)
+        out = np.empty((wanted.size, m), dtype=self.dtype)
         for stored in self._lie_in(wanted):
             a, b = np.searchsorted(wanted, [stored.start, stored.stop])
-            out[a:b] = self._some_of(stored, wanted[a:b] - stored.start)
+            out[a:b] = self._some_of(stored, wanted[a:b] - stored.start, rows)
         return out
 
     def _lie_in(self, wanted: Index) -> tuple[Block, ...]:
@@ -306,11 +326,12 @@ class RecutSource(AbstractSurvivors):
         numbers = np.unique(np.searchsorted(self._stops, wanted, side="right"))
         return tuple(self._blocks[i] for i in numbers)
 
-    def _some_of(self, block: Block, local: Index) -> Array:
+    def _some_of(self, block: Block, local: Index, rows: Index | None) -> Array:
         """Some columns of a stored block, (c', m)."""
         if self.in_memory:
-            return self.base.read_columns(block, local)
-        if getattr(self._last, "block", None) != block:
-            self._last.block, self._last.values = block, self.base.read(block).T
+            return self.base.read_columns(block, local, rows)
+        which = block, None if rows is None else rows.tobytes()
+        if getattr(self._last, "which", None) != which:
+            self._last.which, self._last.values = which, self.base.read(block, rows).T
         values: Array = self._last.values[run_of(local)]
         return values

@@ -148,6 +148,15 @@ class AbstractSource(ABC):
         """Features that are read from storage for a block."""
         return block.width
 
+    def stored_samples(self, rows: Index) -> int:
+        """Samples that are read from storage for some: all, where chunks span them."""
+        del rows
+        return self.n_samples
+
+    def unchecked(self) -> AbstractSource:
+        """Source to read some samples of at a time, which are not compared with what was read."""
+        return self
+
     @abstractmethod
     def fingerprint(self) -> str:
         """Hex digest of shape, dtype, layout, names and a sample of the data."""

@@ -57,6 +57,18 @@ class AbstractView(AbstractSource):
     def stored_width(self, block: Block) -> int:
         return self.base.stored_width(self.around(block))
 
+    @final
+    def stored_samples(self, rows: Index) -> int:
+        return self.base.stored_samples(rows)
+
+    def unchecked(self) -> AbstractSource:
+        base = self.base.unchecked()
+        if base is self.base:
+            return self
+        view = copy(self)
+        view.base = base
+        return view
+
     def fingerprint(self) -> str:
         return self.base.fingerprint()
 
@@ -231,6 +243,9 @@ class ChecksummedSource(AbstractView):
         if source.in_memory or isinstance(source, ChecksummedSource):
             return source
         return ChecksummedSource(source, checksums, rows)
+
+    def unchecked(self) -> AbstractSource:
+        return self.base
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
         features = block.start + local

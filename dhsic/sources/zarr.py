@@ -124,6 +124,12 @@ class ChunkedArray:
         values = take_rows(np.moveaxis(values, self.feature_axis, 0), rows, span)
         return np.ascontiguousarray(values)
 
+    def stored_samples(self, rows: Index) -> int:
+        """Samples of the chunks that hold `rows`."""
+        span, width = row_span(rows, self.n_samples), int(self.grid[1 - self.feature_axis])
+        stop = min(-(-span.stop // width) * width, self.n_samples)
+        return int(stop - span.start // width * width)
+
     def place(self, feature: int, sample: int) -> str:
         """Say where a value is stored, as the end of a clause."""
         at = (feature, sample) if self.feature_axis == 0 else (sample, feature)
@@ -178,6 +184,9 @@ class ZarrSource(AbstractSource):
             return self.calls.numbers(values, block, rows).T
         check_finite(values, block, rows, self.chunked.place, self.missing_code)
         return values.T
+
+    def stored_samples(self, rows: Index) -> int:
+        return self.chunked.stored_samples(rows)
 
     def fingerprint(self) -> str:
         data = self.chunked
