@@ -15,7 +15,7 @@ from dhsic.kernels.bandwidth import (
     Median,
     resolve_bandwidth,
 )
-from dhsic.kernels.statistic import SIDE, Statistic, add_packed, packed, zero_upper
+from dhsic.kernels.statistic import HEIGHT, Statistic, add_packed, packed, zero_upper
 
 
 class TestGaussian(KernelSuite):
@@ -70,8 +70,10 @@ class TestCubic(KernelSuite):
         return naive.polynomial(x, z, sigma, 3, 0.5)
 
 
-def test_statistic_tiles_cover_each_pair_once(rng):
-    m = 2 * SIDE + 7
+@pytest.mark.parametrize("width", [40, 2048])
+def test_statistic_tiles_cover_each_pair_once(width, rng, monkeypatch):
+    monkeypatch.setattr("dhsic.kernels.statistic.WIDTH", width)
+    m = 2 * HEIGHT + 7
     X = rng.standard_normal((m, 3))
     statistic = Statistic.of(np.triu(X @ X.T))
 

@@ -65,7 +65,8 @@ def test_moved_gains_are_those_of_the_definition(data):
     before, now = np.arange(D), np.arange(D)[D // 4 :]
     (asked, Z), (asked_now, Z_now) = (question(*data, S) for S in (before, now))
 
-    alpha, form = lazy._change(lazy._form_of(asked_now), lazy._form_of(asked))
+    B_now, B = (lazy._form_of(one, np.empty((M, M), np.float32)) for one in (asked_now, asked))
+    alpha, form = lazy._change(B_now, B)
     kept = alpha * by_definition(asked, Z)[now]
     moved = form.forms(Z_now.T.astype(np.float32))
 

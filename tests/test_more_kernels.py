@@ -44,7 +44,7 @@ from dhsic.kernels.bandwidth import DistanceStats
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.levels import AbsoluteDifferences
-from dhsic.kernels.statistic import SIDE, STRIP, InnerProducts, Statistic, zero_upper
+from dhsic.kernels.statistic import HEIGHT, STRIP, InnerProducts, Statistic, zero_upper
 from dhsic.namespace import host
 from dhsic.passes.engineplan import EnginePlan
 from dhsic.runtime.dask import DaskRuntime
@@ -293,7 +293,7 @@ class TestRadialByDefinition(RadialEngineSuite):
 
 @pytest.mark.parametrize("kernel", [Laplace(), InverseDistance()])
 def test_panels_of_the_definition_cover_all_pairs(kernel, rng):
-    X = rng.standard_normal((SIDE + 140, 5))
+    X = rng.standard_normal((2 * HEIGHT + 140, 5))
     question = question_of(X, rng.integers(0, 2, len(X)), kernel, "biased")
     facts = facts_of(X)
 

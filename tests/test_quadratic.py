@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
+from dhsic.engines.question import Question
+from dhsic.hsic import weights
+from dhsic.kernels import Gaussian
+from dhsic.kernels.labels import label_matrix
+from dhsic.kernels.statistic import HEIGHT, Statistic
 from dhsic.linalg import quadratic
-from dhsic.linalg.quadratic import Quadratic, times_lower
+from dhsic.linalg.quadratic import NARROW, Quadratic, times_lower
 
 
 def symmetric(rng, m):
@@ -56,3 +61,25 @@ def test_products_of_a_triangle_see_nothing_above_it(rng):
 def test_blas_is_handed_no_wrong_arrays(X, lower):
     with pytest.raises(ValueError, match=r"pass \(c, n\) and at"):
         times_lower(X, lower)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_is_above_the_triangle_of_a_round_is_never_read(dtype, rng):
+    """Whatever the round before has left in the room: every part of the triangle says the same."""
+    m = NARROW + HEIGHT + 30
+    Z, X = rng.standard_normal((m, 20)), rng.standard_normal((5, m)).astype(dtype)
+    W = weights(label_matrix(rng.integers(0, 2, m)).L)
+    question = Question(Gaussian(), 0.02, W, Statistic.of(Z @ Z.T))
+    for key in ("T", 0):
+        question.rooms[0].array(key, (m, m), "float64" if key == "T" else dtype).fill(np.nan)
+
+    forms = question.form(0, 2.0 if dtype == "float32" else 1.0, dtype)
+
+    D = ((Z[:, None, :] - Z[None, :, :]) ** 2).sum(axis=2)
+    A = W * np.exp(-0.02 * D) / (2.0 if dtype == "float32" else 1.0)
+    expected = np.einsum("ci,ij,cj->c", X, A, X, dtype=np.float64)
+    near = 1e-4 if dtype == "float32" else 1e-10
+    np.testing.assert_allclose(forms.forms(X), expected, rtol=0, atol=near * np.abs(A).sum())
+    parts = sum((X[:, a:] @ part * X[:, a:b]).sum(axis=1) for a, b, part in forms.columns())
+    np.testing.assert_allclose(parts, expected, rtol=0, atol=near * np.abs(A).sum())
+    assert question.weighted(0).norm == pytest.approx(np.linalg.norm(W * np.exp(-0.02 * D)))

@@ -132,11 +132,13 @@ def sufficient_orders(
     tolerance: float,
     longest: int,
     among: Index | None = None,
+    until: Index | None = None,
 ) -> Index:
     """Least order of the series that does for each feature, (c,); above `longest` none does.
 
     What is neglected, the remainder times `n_pairs`, stays below that part of the gain of a
-    feature by chance, over ``||A||_F``. Of some features, all others get no order.
+    feature by chance, over ``||A||_F``. Of some features, all others get no order; with `until`
+    (c,) features that have none up to there.
     """
     orders = np.full(len(facts.max_abs), longest + 1)
     allowed = tolerance * sigma * np.minimum(1.0, np.sqrt(facts.fourth_moment))
@@ -149,7 +151,7 @@ def sufficient_orders(
         missed = n_pairs * remainder(facts.max_abs[open_], facts.fourth_moment[open_])
         good = missed <= allowed[open_]
         orders[open_[good]] = order
-        open_ = open_[~good]
+        open_ = open_[~good] if until is None else open_[~good & (until[open_] > order)]
     return orders
 
 

@@ -152,8 +152,11 @@ class Final(AbstractSplitEngine):
         if kernel.is_product:
             exponents = kernel.exponent(facts.max_abs, sigma)
             mild, few = exponents <= STEEPEST, exponents <= STEEPEST_LEVELS
+        # Levels take over where the series is no shorter: there its order does not matter.
+        until = np.where(few & (facts.n_levels > 0), facts.n_levels - 2.0, LONGEST_SERIES)
+        open_ = np.flatnonzero(mild & (until > 0))
         orders = sufficient_orders(
-            kernel, sigma, facts, known.n_samples, TOLERANCE, LONGEST_SERIES, np.flatnonzero(mild)
+            kernel, sigma, facts, known.n_samples, TOLERANCE, LONGEST_SERIES, open_, until
         )
         few = few & (facts.n_levels > 0)
         few &= facts.n_levels - 1.0 <= np.minimum(orders, LONGEST_SERIES)

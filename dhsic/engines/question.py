@@ -24,6 +24,7 @@ of ``W_ij^2`` over narrow ranges of z, for any c; it takes one pass over the pai
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -37,7 +38,15 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.radial import AbstractRadial
 from dhsic.kernels.ridge import AbstractMatrixFunction, Resolvent
 from dhsic.kernels.statistic import Statistic
-from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
+from dhsic.linalg.quadratic import (
+    NARROW,
+    Each,
+    LowRankQuadratic,
+    Quadratic,
+    Room,
+    Triangle,
+)
+from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.namespace import Movable
 
 #: Ranges of z in a factor of two, and how many of them there are below and above 1.
@@ -65,7 +74,7 @@ class Remainder:
         sigma: float,
         W: Float,
         statistic: Statistic,
-        each: Callable[..., Iterable[Any]],
+        each: Each,
     ) -> Remainder:
         """Remainder of all pairs of samples, summed tile by tile."""
         norms = statistic.diagonal
@@ -139,15 +148,20 @@ class FeatureStats:
 class Question:
     """Everything a round fixes: kernel, sigma, W (m, m) and the statistic.
 
-    `each` maps a function over tiles, in order; several at a time where it can.
+    `each` maps a function over tiles, in order; several at a time where it can. Matrices are put
+    into `rooms`, those of a base into its own, which the next round may fill anew.
     """
 
     kernel: AbstractKernel
     sigma: float
     W: Float
     statistic: Statistic
-    each: Callable[..., Iterable[Any]] = map
-    _weighted: dict[int, DenseSymmetric] = field(default_factory=dict, init=False, repr=False)
+    each: Each = map
+    rooms: defaultdict[int, Room] = field(default_factory=lambda: defaultdict(Room), repr=False)
+    _weighted: dict[int, Triangle] = field(default_factory=dict, init=False, repr=False)
+    _forms: dict[tuple[int, str], tuple[float, Quadratic]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     @property
     def n_samples(self) -> int:
@@ -188,23 +202,33 @@ class Question:
         taylor = self.kernel.scored_by == "taylor"
         return self.remainder.norm(base) if taylor else self.weighted(base).norm
 
-    def weighted(self, base: int) -> DenseSymmetric:
+    def weighted(self, base: int) -> Triangle:
         """``W o base``, computed once, tile by tile over one triangle."""
         if base not in self._weighted:
             self._weighted[base] = self._weigh(base)
         return self._weighted[base]
 
-    def _weigh(self, base: int) -> DenseSymmetric:
-        A, row_sums, squares = np.empty_like(self.W), np.zeros(self.n_samples), 0.0
-        norms, ones = self.statistic.diagonal, np.ones(self.n_samples)
+    def form(self, base: int, scale: float, dtype: Any) -> Quadratic:
+        """``W o base / scale`` for quadratic forms; what the last engine had is at hand."""
+        key = base, np.dtype(dtype).name
+        if key not in self._forms or self._forms[key][0] != scale:
+            form = self.weighted(base).form(scale, dtype, self.each, self.rooms[base])
+            self._forms[key] = scale, form
+        return self._forms[key][1]
+
+    def _weigh(self, base: int) -> Triangle:
+        m = self.n_samples
+        T, row_sums, squares = self.rooms[base].array("T", (m, m)), np.zeros(m), 0.0
+        norms, ones = self.statistic.diagonal, np.ones(m)
 
         def weigh(place: tuple[slice, slice, Float]) -> tuple[slice, slice, Float, Float, float]:
             rows, columns, inner = place
             tile = self.kernel.base(base, inner, norms[rows], norms[columns], self.sigma)
             tile *= self.W[rows, columns]
-            A[rows, columns] = tile
-            if rows != columns:
-                A[columns, rows] = tile.T
+            np.multiply(tile, 2.0, out=T[rows, columns])
+            if rows == columns:
+                T[rows, rows] *= np.tri(len(tile)) - np.eye(len(tile)) / 2
+                T[rows, rows.stop : -(-rows.stop // NARROW) * NARROW] = 0.0
             across, down = tile @ ones[columns], ones[rows] @ tile
             return rows, columns, across, down, float(np.vdot(tile, tile))
 
@@ -214,7 +238,7 @@ class Question:
             if rows != columns:
                 row_sums[columns] += down
                 squares += square
-        return DenseSymmetric(A, row_sums, float(np.sqrt(squares)))
+        return Triangle(T, row_sums, float(np.sqrt(squares)))
 
 
 @dataclass(frozen=True)
@@ -250,6 +274,10 @@ class LowRankQuestion:
             factor = self.factor(base)
             self._weighted[base] = self.W.hadamard(factor, rank=self.rank, tolerance=self.tolerance)
         return self._weighted[base]
+
+    def form(self, base: int, scale: float, dtype: Any) -> LowRankQuadratic:
+        """``W o base / scale`` for quadratic forms."""
+        return self.weighted(base).form(scale, dtype)
 
     def suppose(self, base: int, A: LowRankSymmetric) -> None:
         """Take A for ``W o base``."""
@@ -301,7 +329,7 @@ class RoundState(Movable):
             question.kernel,
             float(question.sigma),  # numbers of NumPy would make float64 of arrays in float32
             question.n_samples,
-            {base: A.form(scale, dtype) for base, A in weighted.items()},
+            {base: question.form(base, scale, dtype) for base in weighted},
             {base: A.row_sums / scale for base, A in weighted.items()},
             {base: question.norm(base) for base in weighted},
             scale,

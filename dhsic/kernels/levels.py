@@ -22,7 +22,8 @@ from scipy.spatial.distance import cdist
 from dhsic._typing import Float
 from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.statistic import AbstractSums, Each, in_strips
+from dhsic.kernels.statistic import AbstractSums, in_strips
+from dhsic.linalg.quadratic import Each
 from dhsic.namespace import cast, namespace_of
 
 

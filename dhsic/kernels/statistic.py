@@ -9,20 +9,19 @@ cache.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Float, Index
-from dhsic.linalg.quadratic import add_products, subtract_products
+from dhsic.linalg.quadratic import Each, add_products, subtract_products
 from dhsic.namespace import slices
 
-#: Side of a tile: a few of them in float64 fit the cache, and threads, which take turns between
-#: operations, seldom wait for each other.
-SIDE = 384
+#: Rows of a tile, and its columns at most: it fits the cache of a core in float64, and its rows are
+#: long, for numbers that lie side by side come fastest.
+HEIGHT, WIDTH = 64, 2048
 
 #: Columns of G that are down-dated at a time.
 STRIP = 128
@@ -44,10 +43,6 @@ def add_packed(upper: Float, triangle: Float) -> None:
     for i in range(len(upper)):
         upper[: i + 1, i] += triangle[start : start + i + 1]
         start += i + 1
-
-
-#: As `map`: what threads may share out.
-Each = Callable[..., Iterable[Any]]
 
 
 class AbstractSums(ABC):
@@ -103,15 +98,18 @@ class Statistic:
         return np.asarray(np.diagonal(self.upper))
 
     def tiles(self) -> Iterator[tuple[slice, slice, Float]]:
-        """Rows, columns and values, C-ordered, of every tile on and below the diagonal."""
-        lower, edges = self.upper.T, slices(self.n_samples, SIDE)
-        on_or_below = np.tri(min(SIDE, self.n_samples), dtype=bool)
-        for i, columns in enumerate(edges):
-            corner = lower[columns, columns]
-            n = len(corner)
-            yield columns, columns, np.where(on_or_below[:n, :n], corner, corner.T)
-            for rows in edges[i + 1 :]:
+        """Rows, columns and values, C-ordered, of every tile on and below the diagonal.
+
+        Those on it are square.
+        """
+        lower = self.upper.T
+        on_or_below = np.tri(min(HEIGHT, self.n_samples), dtype=bool)
+        for rows in slices(self.n_samples, HEIGHT):
+            for columns in slices(rows.start, WIDTH):
                 yield rows, columns, lower[rows, columns]
+            corner = lower[rows, rows]
+            n = len(corner)
+            yield rows, rows, np.where(on_or_below[:n, :n], corner, corner.T)
 
     def whole(self) -> Float:
         """Both triangles, a new (m, m) array."""

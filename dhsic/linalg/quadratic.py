@@ -17,7 +17,7 @@ a statistic each take turns. The same routines are called through the table that
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,9 @@ from scipy.linalg import cython_blas
 
 from dhsic._typing import Array, Float
 from dhsic.namespace import Movable, cast, namespace_of, slices, zeros
+
+#: As `map`: what threads may share out.
+Each = Callable[..., Iterable[Any]]
 
 
 def _routine(name: str, n_arguments: int) -> Any:
@@ -82,21 +85,22 @@ def subtract_products(upper: Float, Z: Float, columns: slice) -> None:
 def times_lower(X: Array, lower: Array) -> None:
     """Put ``X T`` in the place of X (c, n), T the lower triangle of `lower` (n or more, n).
 
-    Both are in C order and of the same dtype, float64 or float32. BLAS reads them by columns, so it
-    is asked for ``T' X'`` of an upper triangle.
+    Both are in C order and of the same dtype, float64 or float32; rows of `lower` may lie apart.
+    BLAS reads them by columns, so it is asked for ``T' X'`` of an upper triangle.
     """
-    n = X.shape[1]
-    right = lower.shape[0] >= n == lower.shape[1] and lower.flags.c_contiguous
-    if not (right and X.flags.c_contiguous and X.dtype == lower.dtype and X.dtype in _TRMM):
+    n, size = X.shape[1], lower.itemsize
+    right = lower.shape[0] >= n == lower.shape[1] and lower.strides[1] == size
+    right &= lower.strides[0] >= n * size and X.flags.c_contiguous
+    if not (right and X.dtype == lower.dtype and X.dtype in _TRMM):
         raise ValueError(
             f"X {X.shape} {X.dtype} and lower {lower.shape} {lower.dtype}: pass (c, n) and at "
             "least (n, n), both in C order, both float64 or both float32."
         )
-    rows, columns = ctypes.c_int(n), ctypes.c_int(len(X))
+    rows, columns, apart = (ctypes.c_int(k) for k in (n, len(X), lower.strides[0] // size))
     _TRMM[X.dtype](
         *_at(_LEFT, _UPPER, _PLAIN, _PLAIN, rows, columns, _ONES[X.dtype]),
         lower.ctypes.data,
-        *_at(rows),
+        *_at(apart),
         X.ctypes.data,
         *_at(rows),
     )
@@ -115,6 +119,20 @@ def _check(upper: Array, Z: Array) -> None:
             f"upper {upper.shape} {upper.dtype} and Z {Z.shape} {Z.dtype}: pass (m, m) in Fortran "
             "order and (c, m) in C order, both float64 or both float32."
         )
+
+
+class Room:
+    """Arrays that one round after the other fills: pages of new ones take longer than that."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[Any, Array] = {}
+
+    def array(self, key: Any, shape: tuple[int, ...], dtype: Any = np.float64) -> Array:
+        """The array of that key and dtype, with what was in it."""
+        key = key, np.dtype(dtype)
+        if key not in self._arrays or self._arrays[key].shape != shape:
+            self._arrays[key] = np.empty(shape, dtype=dtype)
+        return self._arrays[key]
 
 
 #: Columns of a panel, in which half of the matrix is kept; and of a part of one, that stays in the
@@ -136,7 +154,7 @@ def form_entries(m: int) -> int:
 class Quadratic(Movable):
     """A symmetric (m, m) matrix, ready for quadratic forms.
 
-    Each of the `panels` is (m - a, b - a), the columns a..b of T from row a on.
+    Each of the `panels` is (m - a, b - a), the columns a..b of T from row a on, as of `Triangle`.
     """
 
     panels: tuple[Array, ...]
@@ -144,8 +162,24 @@ class Quadratic(Movable):
     @staticmethod
     def of(A: Float, scale: float, dtype: Any) -> Quadratic:
         """``A / scale``, cast to the dtype."""
-        parts = slices(len(A), PANEL)
-        return Quadratic(tuple(_panel(A[p.start :, p], scale, dtype) for p in parts))
+        T = np.tril(A, -1)
+        T *= 2.0
+        np.fill_diagonal(T, np.diagonal(A))
+        return Quadratic.of_triangle(T, scale, dtype)
+
+    @staticmethod
+    def of_triangle(
+        T: Float, scale: float, dtype: Any, each: Each = map, room: Room | None = None
+    ) -> Quadratic:
+        """``T / scale``, cast to the dtype, in the room; a view of T where it is no other."""
+        parts = [T[part.start :, part] for part in slices(len(T), PANEL)]
+        if scale != 1.0 or T.dtype != dtype:
+            room = room or Room()
+            panels = [room.array(number, part.shape, dtype) for number, part in enumerate(parts)]
+            for part, panel in zip(parts, panels, strict=True):
+                _scale(part, 1 / scale, panel, each)
+            parts = panels
+        return Quadratic(tuple(parts))
 
     def columns(self) -> Iterator[tuple[int, int, Array]]:
         """First column of each part of T, the one after its last, and T there from the first on."""
@@ -191,17 +225,34 @@ class Quadratic(Movable):
             yield a, b, X[:, a:] @ part
 
 
-def _panel(A: Float, scale: float, dtype: Any) -> Array:
-    """T for these columns of ``A / scale``, whose first row is on the diagonal."""
-    n, width = A.shape
-    panel = np.zeros((n, width), dtype=dtype)
-    for part in slices(n, NARROW):
-        left = slice(0, min(part.stop, width))
-        np.multiply(A[part, left], 2 / scale, out=panel[part, left], casting="same_kind")
-    for part in slices(width, NARROW):
-        corner = panel[part, part]
-        corner *= np.tri(len(corner)) - np.eye(len(corner)) / 2
-    return panel
+def _scale(T: Float, factor: float, panel: Array, each: Each) -> None:
+    """Write a panel of T, times a factor; rows that threads may share out."""
+
+    def fill(rows: slice) -> None:
+        left = slice(0, min(rows.stop, T.shape[1]))
+        np.multiply(T[rows, left], factor, out=panel[rows, left], casting="same_kind")
+
+    for _ in each(fill, slices(len(T), NARROW)):
+        pass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Triangle:
+    """A symmetric (m, m) matrix A as its quadratic forms take it.
+
+    T (m, m) is A on the diagonal, twice A below, and next to the diagonal nothing above: zeros in
+    squares of side `NARROW` on it. What else is above is never read.
+    """
+
+    T: Float
+    row_sums: Float  # of A, (m,)
+    norm: float  # ||A||_F
+
+    def form(
+        self, scale: float, dtype: Any, each: Each = map, room: Room | None = None
+    ) -> Quadratic:
+        """``A / scale`` for quadratic forms, in the dtype."""
+        return Quadratic.of_triangle(self.T, scale, dtype, each, room)
 
 
 @dataclass(frozen=True, slots=True)

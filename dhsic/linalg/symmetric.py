@@ -36,7 +36,7 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.errors import InputError
-from dhsic.linalg.quadratic import AnyQuadratic, LowRankQuadratic, Quadratic
+from dhsic.linalg.quadratic import LowRankQuadratic
 
 #: Rows of a dense matrix that are looked up at a time, so that they stay in the cache; that are
 #: multiplied at a time; and rows of a product of directions that are written out at a time.
@@ -71,10 +71,6 @@ class Symmetric(ABC):
         """``||A||_F``."""
 
     @abstractmethod
-    def form(self, scale: float, dtype: Any) -> AnyQuadratic:
-        """``A / scale`` for quadratic forms, in the dtype."""
-
-    @abstractmethod
     def cubic_sums(self) -> tuple[float, float, float]:
         """``sum_ij A_ij^3``, ``sum_ij A_ii A_ij^2`` and ``tr A^3``."""
 
@@ -105,25 +101,19 @@ class Symmetric(ABC):
 
 
 class DenseSymmetric(Symmetric):
-    """All entries of it, `matrix` (m, m) float64, with its row sums and norm where known."""
+    """All entries of it, `matrix` (m, m) float64."""
 
-    def __init__(
-        self, matrix: Float, row_sums: Float | None = None, norm: float | None = None
-    ) -> None:
+    def __init__(self, matrix: Float) -> None:
         self.matrix = matrix
         self.diagonal = np.asarray(np.diagonal(matrix))
-        self._row_sums, self._norm = row_sums, norm
 
     @property
     def row_sums(self) -> Float:
-        return self.matrix.sum(axis=1) if self._row_sums is None else self._row_sums
+        return np.asarray(self.matrix.sum(axis=1))
 
     @property
     def norm(self) -> float:
-        return float(np.linalg.norm(self.matrix)) if self._norm is None else self._norm
-
-    def form(self, scale: float, dtype: Any) -> Quadratic:
-        return Quadratic.of(self.matrix, scale, dtype)
+        return float(np.linalg.norm(self.matrix))
 
     def tile(self, rows: slice, columns: slice) -> Float:
         """Part of it, not to be written to."""
@@ -370,6 +360,7 @@ class LowRankSymmetric(Symmetric):
         return LowRankSymmetric(Y.T, T / m, self.diagonal, is_orthogonal=True, sums=sums)
 
     def form(self, scale: float, dtype: Any) -> LowRankQuadratic:
+        """``A / scale`` for quadratic forms, in the dtype."""
         Y = np.ascontiguousarray(self.F.T, dtype=dtype)
         theta = self.weights / scale
         # What the dtype makes of the directions has another diagonal; that one is taken away.

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,13 +35,16 @@ from dhsic.engines.question import Question
 from dhsic.engines.refine import LAZY, is_lazy
 from dhsic.engines.survival import Survival
 from dhsic.kernels.base import AbstractKernel
-from dhsic.linalg.quadratic import LowRankQuadratic
+from dhsic.linalg.quadratic import NARROW, Each, LowRankQuadratic, Room
+from dhsic.namespace import slices
 from dhsic.passes import TILE, AbstractSizedPass, Cost, Tile, cut, lowrank_cost
 from dhsic.passes.candidates import PROBE, PROBED, Threshold
 from dhsic.passes.reader import AbstractReader
 
 #: Leading directions of a change, and steps of the iteration that finds them.
 DIRECTIONS, STEPS = 8, 3
+#: Rows of B that a thread multiplies at a time.
+STRIP = 256
 #: Up to so many features left all are scored in every round.
 FEWEST = 1024
 #: Part of the features that a lazy round may score: with more, the next one scores all.
@@ -64,6 +68,7 @@ class Lazy:
         self._features: Index = np.empty(0, dtype=np.int64)
         self._gains: Float = np.empty(0)
         self._form: Float | None = None  # B_u, (m, m) float32
+        self._room = Room()
 
     def gains(
         self, question: Question, data: AbstractReader, S: Index, n: int
@@ -74,7 +79,7 @@ class Lazy:
         """
         if self._form is None or not S.size > FEWEST or n >= S.size:
             return None
-        alpha, change = _change(_form_of(question), self._form)
+        alpha, change = _change(self._form_of(question, "B_t"), self._form, question.each)
         moved = data.scores(Change(change), data.jobs(S), aloud=True)
         gains = alpha * self._gains[np.searchsorted(self._features, S)] + moved
         sizes = data.sizes(S)
@@ -100,7 +105,12 @@ class Lazy:
     def keep(self, question: Question, S: Index, gains: Float) -> None:
         """Keep the gains of a round that has scored all features."""
         self._features, self._gains = S, gains
-        self._form = _form_of(question) if S.size > FEWEST else None
+        self._form = self._form_of(question, "B_u") if S.size > FEWEST else None
+
+    def _form_of(self, question: Question, name: str) -> Float:
+        """B of a round, where the last one of that name was."""
+        m = question.n_samples
+        return _form_of(question, self._room.array(name, (m, m), np.float32))
 
     def resume(self, question: Question, S: Index) -> None:
         """Make B of the round whose gains are kept, in which S were left."""
@@ -135,28 +145,47 @@ class Change(AbstractSizedPass):
         return lowrank_cost(m, len(self.form.theta))
 
 
-def _form_of(question: Question) -> Float:
-    """B of a round, (m, m) float32."""
-    A, rate = question.weighted(0), 2 * float(question.sigma)
-    B = np.multiply(A.matrix, -rate, dtype=np.float32, casting="same_kind")
-    B[np.diag_indices_from(B)] += rate * A.row_sums
+def _form_of(question: Question, B: Float) -> Float:
+    """B of a round, (m, m) float32, into the place given."""
+    A, sigma = question.weighted(0), float(question.sigma)
+
+    def fill(rows: slice) -> None:
+        left, before = slice(0, rows.stop), slice(0, rows.start)
+        np.multiply(A.T[rows, left], -sigma, out=B[rows, left], casting="same_kind")
+        B[before, rows] = B[rows, before].T
+        corner = B[rows, rows]
+        corner += np.triu(corner.T, 1)
+
+    for _ in question.each(fill, slices(len(B), NARROW)):
+        pass
+    np.fill_diagonal(B, 2 * sigma * (A.row_sums - np.diagonal(A.T)))
     return B
 
 
-def _change(B: Float, before: Float) -> tuple[float, LowRankQuadratic]:
+def _change(B: Array, before: Array, each: Each = map) -> tuple[float, LowRankQuadratic]:
     """The factor alpha, and what ``B - alpha before`` says in few directions; over B."""
     m = len(B)
+
+    def times(Q: Array) -> Array:
+        return np.concatenate([*each(lambda rows: B[rows] @ Q, slices(m, STRIP))])
+
     own = np.vecdot(before, before).sum(dtype=np.float64)
     alpha = float(np.vecdot(B, before).sum(dtype=np.float64) / own) if own else 1.0
-    B -= np.float32(alpha) * before
+    for _ in each(partial(_subtract, B, np.float32(alpha), before), slices(m, NARROW)):
+        pass
     diagonal = np.array(np.diagonal(B))
     np.fill_diagonal(B, 0.0)
     Q = np.random.default_rng(m).standard_normal((m, min(m, 2 * DIRECTIONS)), dtype=np.float32)
     for _ in range(STEPS):
-        Q = np.linalg.qr(B @ Q)[0]
-    theta, V = np.linalg.eigh((Q.T @ (B @ Q)).astype(np.float64))
+        Q = np.linalg.qr(times(Q))[0]
+    theta, V = np.linalg.eigh((Q.T @ times(Q)).astype(np.float64))
     leading = np.argsort(-np.abs(theta), kind="stable")[:DIRECTIONS]
     Y = np.ascontiguousarray((Q @ V[:, leading]).T * np.sqrt(m), dtype=np.float32)
     theta = theta[leading] / m
     correction = diagonal - theta @ np.square(Y, dtype=np.float64)
     return alpha, LowRankQuadratic(Y, theta, correction.astype(np.float32))
+
+
+def _subtract(B: Array, alpha: Any, before: Array, rows: slice) -> None:
+    """Make some rows of B those of ``B - alpha before``: a strip is in the cache."""
+    B[rows] -= alpha * before[rows]

@@ -8,6 +8,7 @@ Both follow from the sizes of S alone, so a resumed run repeats them and gets th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
@@ -19,6 +20,7 @@ from dhsic.engines.question import AnyQuestion, Question
 from dhsic.kernels.bandwidth import BandwidthStats, DistanceStats
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import AbstractSums, Statistic, zero_upper
+from dhsic.linalg.quadratic import Room
 from dhsic.passes import Sum
 from dhsic.passes.jobs import grouped
 from dhsic.passes.reader import AbstractReader
@@ -129,6 +131,7 @@ class SquareSum(AbstractFeatureSum):
         super().__init__(data)
         self._sums = sums
         self._upper = zero_upper(data.n_samples) if upper is None else upper
+        self._rooms: defaultdict[int, Room] = defaultdict(Room)
 
     @property
     def statistic(self) -> Statistic:
@@ -173,7 +176,7 @@ class SquareSum(AbstractFeatureSum):
         return DistanceStats(kernel, W, self.statistic)
 
     def question(self, kernel: AbstractKernel, sigma: float, W: Any) -> Question:
-        return Question(kernel, sigma, W, self.statistic, self.data.runtime.each)
+        return Question(kernel, sigma, W, self.statistic, self.data.runtime.each, self._rooms)
 
     def _sum(self, features: Index) -> Any:
         return self.data.added(Sum(self._sums), grouped(self.data.jobs(features)))

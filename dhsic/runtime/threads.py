@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import partial
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -109,11 +109,6 @@ def _run(task: Task, source: AbstractSource, job: Job, state: Any) -> Any:
         return task(source, job, state)
 
 
-def _limited(function: Callable[[Any], Any], item: Any) -> Any:
-    with single_blas_thread():
-        return function(item)
-
-
 class Threads(AbstractRuntime):
     """Ordered map over a pool of threads.
 
@@ -181,9 +176,28 @@ class Threads(AbstractRuntime):
                 wait(pending)
 
     def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        if self.n_workers > 1 and len(items := [*items]) > 1:
-            return self._pool().map(partial(_limited, function), items)
-        return map(function, items)
+        """As of `AbstractRuntime`; this thread works too, for handing over takes longest."""
+        items = [*items]
+        n_helpers = min(self.n_workers, len(items)) - 1
+        if n_helpers < 1:
+            return map(function, items)
+        results: list[Any] = [None] * len(items)
+        places = count()  # whose `next` is one step to threads
+
+        def work() -> None:
+            with single_blas_thread():
+                for i in takewhile(len(items).__gt__, places):
+                    results[i] = function(items[i])
+
+        helpers = [self._pool().submit(work) for _ in range(n_helpers)]
+        try:
+            work()
+        finally:
+            begun = [helper for helper in helpers if not helper.cancel()]
+            wait(begun)
+        for helper in begun:
+            helper.result()
+        return iter(results)
 
     def _pool(self) -> ThreadPoolExecutor:
         if self._executor is None:  # kept between maps: a round may last only milliseconds
