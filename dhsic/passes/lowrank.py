@@ -343,8 +343,8 @@ class LowRankScorer(AbstractLowRankScorer):
         data, known = self._data, self._projection
         if not self._projected or known is None or self._asked_along is None:
             return self._by_series(state, S)
-        kernel, facts = self._choices.kernel, data.facts(S)
-        does = enough(kernel, known.order, state.sigma, facts, data.n_samples, NEGLECTED)
+        kernel, m = self._choices.kernel, data.n_samples
+        does = enough(kernel, known.order, state.sigma, data.facts(S), m, NEGLECTED)
         gains, order = np.empty(S.size), known.order
         gains[does] = known.gains(self._asked_along, S[does], data.runtime.each)
         data.tell(int(does.sum()))

@@ -186,8 +186,8 @@ class AbstractReader(ABC):
 
     def sizes(self, features: Index) -> Float:
         """Mean squares of standardised features, (c,)."""
-        known = self.scaling.take(features)
-        return np.asarray((known.std * known.scale) ** 2)
+        known = self.scaling
+        return np.asarray((known.std[features] * known.scale[features]) ** 2)
 
     def facts(self, features: Index) -> FeatureStats:
         """What engines know of features."""
