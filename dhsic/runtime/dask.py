@@ -330,16 +330,16 @@ class DaskRuntime(AbstractRuntime):
         sites: Sequence[Site],
         state: Any,
     ) -> tuple[Held, Any]:
-        """As of `AbstractRuntime`; the value of a single site is kept in this process.
+        """As of `AbstractRuntime`; sites are shared out over the workers, which keep their values.
 
-        Its jobs are shared out over the workers. Of several sites, those of a worker are.
+        The value of a single site is kept in this process: its jobs are shared out.
         """
-        if not isinstance(held, Spread) and (len(sites) == 1 or source.pieces(()) is not None):
+        begins = held is None and len(sites) > 1 and source.pieces(()) is None
+        if not (begins or isinstance(held, Spread)):
             return super().stepped(held, step, source, sites, state)
         self.await_workers()
         sent, broadcast = self._send_source(source), self._broadcast(state)
-        before = self._begun(source, sites) if held is None else held
-        assert isinstance(before, Spread), "values go on where they are"
+        before = held if isinstance(held, Spread) else self._begun(source, sites)
         walk = Stepping(self, step, source, sent, broadcast, held=before)
         self.traffic.append(walk.traffic)
         parts = walk.stepped(step, sites)
