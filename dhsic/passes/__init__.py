@@ -26,7 +26,8 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import AbstractSums, zero_upper
 from dhsic.linalg.quadratic import LowRankQuadratic, form_entries, form_flops
 from dhsic.runtime.base import Job
-from dhsic.sources import AbstractSource
+from dhsic.sources import AbstractSource, Block
+from dhsic.sources.ascending import packed, unpacked
 from dhsic.sources.scaling import (
     Codes,
     Scaling,
@@ -62,11 +63,30 @@ class Columns:
         Of each; None where it is not known yet, or not needed.
     tags : (c,) int64 or None
         What else a pass has to know of each: its number, or its group.
+    is_known : bool
+        Whether their scaling goes with the source.
     """
 
     local: Index
     scaling: Scaling | None = None
     tags: Index | None = None
+    is_known: bool = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In few bytes."""
+        tags = None if self.tags is None else packed(self.tags)
+        return _columns, (packed(self.local), self.scaling, tags, self.is_known)
+
+    def scaling_in(self, source: AbstractSource, block: Block) -> Scaling | None:
+        """How they are scaled, of a block of this source."""
+        if not self.is_known:
+            return self.scaling
+        found: Scaling = source.scaling_of(block.start + self.local)
+        return found
+
+
+def _columns(local: Any, scaling: Scaling | None, tags: Any, is_known: bool) -> Columns:  # noqa: FBT001  # as pickled
+    return Columns(unpacked(local), scaling, None if tags is None else unpacked(tags), is_known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +221,7 @@ def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | Non
         Tile(
             source.read_columns(block, columns.local, rows),
             source.missing_code,
-            columns.scaling,
+            columns.scaling_in(source, block),
             columns.tags,
         )
         for block, columns in zip(job.blocks, job.payload, strict=True)

@@ -63,7 +63,7 @@ from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.runtime.threads import Threads
 from dhsic.sources import AbstractSource, Block
 from dhsic.sources.scaling import Scaling
-from dhsic.sources.views import ChecksummedSource
+from dhsic.sources.views import ChecksummedSource, ScaledSource
 
 #: Bytes of survivors, as they are kept (packed, if they can be), up to which all features are kept
 #: apart from the start: in memory where there is so much.
@@ -133,6 +133,7 @@ class AbstractReader(ABC):
         self.reporter: Reporter | None = None
         self.bytes_read = 0
         self._scaling: Scaling | None = None
+        self._sent: ScaledSource | None = None
         self._is_alone = True  # no other reader has the same source
 
     # -- how passes are run, and survivors kept ---------------------------------------------------
@@ -208,18 +209,30 @@ class AbstractReader(ABC):
     ) -> list[Job]:
         """Jobs whose results, joined, are in the order of `features` (ascending).
 
-        What is known of their scaling goes with them if `scaled`, another one where `weighted`
-        is given (each of all features of the source), and `tags` (s,).
+        What is known of their scaling goes with the source if they are to be `scaled`, or another
+        one with them where `weighted` is given (of all features of the source), and `tags` (s,).
         """
-        scaling = self._scaling if scaled and weighted is None else weighted
+        is_known = scaled and weighted is None and self._scaling is not None
         at = self._places(features)
         parts = self._stored(at) if self.held is None else even_parts(at, self._width(at.size))
         out = []
         for block, part in parts:
-            known = None if scaling is None else scaling.take(features[part])
+            scaling = None if weighted is None else weighted.take(features[part])
             tag = None if tags is None else tags[part]
-            out.append(Job((block,), (Columns(at[part] - block.start, known, tag),)))
+            columns = Columns(at[part] - block.start, scaling, tag, is_known)
+            out.append(Job((block,), (columns,)))
         return out
+
+    @property
+    def known_source(self) -> AbstractSource:
+        """The source as tasks get it: with the scaling of its features, once that is known."""
+        scaling, source = self._scaling, self.source
+        if scaling is None:
+            return source
+        if self._sent is None or self._sent.base is not source:
+            held = scaling if self.held is None else scaling.take(self.held)
+            self._sent = ScaledSource(source, held)
+        return self._sent
 
     def map(self, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
         """Results of the pass over the jobs, in order."""
@@ -428,12 +441,12 @@ class Reader(AbstractReader):
     ) -> Iterator[Any]:
         way = self.runtime.joined if divisible else self.runtime.map
         with self._ending():
-            yield from way(run, self.source, jobs, (a_pass, self.rows))
+            yield from way(run, self.known_source, jobs, (a_pass, self.rows))
 
     def summed(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
         asked = a_pass, self.rows
         with self._ending():
-            found = self.runtime.added(run, self.source, jobs, asked, a_pass.add)
+            found = self.runtime.added(run, self.known_source, jobs, asked, a_pass.add)
         return a_pass.whole(found, self.n_samples)
 
     @contextmanager

@@ -144,6 +144,10 @@ class AbstractSource(ABC):
         values: Array = self.read(block, rows).T[run_of(local)]
         return values
 
+    def scaling_of(self, features: Index) -> Any:
+        """How features are scaled, where that goes with the source."""
+        raise TypeError(f"Nothing is known of how {features.size} features are scaled.")
+
     def stored_width(self, block: Block) -> int:
         """Features that are read from storage for a block."""
         return block.width

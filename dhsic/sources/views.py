@@ -9,7 +9,6 @@ what changed.
 from __future__ import annotations
 
 import hashlib
-import zlib
 from abc import abstractmethod
 from collections.abc import Sequence
 from copy import copy
@@ -22,6 +21,7 @@ import numpy as np
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, Block, Names
+from dhsic.sources.ascending import packed, unpacked
 
 #: Coordinate of features that are some of a store's: their positions there.
 STORED = "stored_feature"
@@ -115,10 +115,7 @@ class SubsetSource(AbstractView):
         self.names = Names(self._names, known.samples, self._coords, check=self.base.check_names)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As a mask in bits: 64 times smaller than positions, and runs of it shrink further."""
-        mask = np.zeros(self.base.n_features, dtype=bool)
-        mask[self.features] = True
-        return _unpacked, (self.base, zlib.compress(np.packbits(mask).tobytes()))
+        return _of, (self.base, packed(self.features))
 
     def around(self, block: Block) -> Block:
         first, last = self.features[block.start], self.features[block.stop - 1]
@@ -161,10 +158,22 @@ def whole_of(source: AbstractSource) -> AbstractSource:
     return source
 
 
-def _unpacked(base: AbstractSource, packed: bytes) -> SubsetSource:
-    bits = np.frombuffer(zlib.decompress(packed), dtype=np.uint8)
-    mask = np.unpackbits(bits, count=base.n_features).astype(bool)
-    return SubsetSource(base, np.flatnonzero(mask))
+def _of(base: AbstractSource, features: Any) -> SubsetSource:
+    return SubsetSource(base, unpacked(features))
+
+
+class ScaledSource(AbstractView):
+    """A source that goes with the `scaling` of its features (of type `Scaling`)."""
+
+    def __init__(self, base: AbstractSource, scaling: Any) -> None:
+        super().__init__(base)
+        self._scaling = scaling
+
+    def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
+        return self.base.read_columns(block, local, rows)
+
+    def scaling_of(self, features: Index) -> Any:
+        return self._scaling.take(features)
 
 
 class RecodedSource(AbstractView):
