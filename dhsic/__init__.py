@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from dhsic.structured import rank_kernels, rank_subgraphs, rank_substrings
 
     plan, select, submit = plans.plan, selectors.select, detached.submit
+    select_many = selectors.select_many
     __version__: str
 
 __all__ = [
@@ -84,6 +85,7 @@ __all__ = [
     "read_target",
     "save",
     "select",
+    "select_many",
     "selected_features",
     "submit",
     "test_features",
@@ -104,7 +106,7 @@ _HOMES = {
     "results": ("load", "save", "selected_features"),
     "selectors": (
         *("BAHSIC", "CCM", "FOHSIC", "SVMRFE", "FeatureWeighting", "LinearHSIC", "OnePass"),
-        "select",
+        *("select", "select_many"),
     ),
     "sources.opening": ("open_source",),
     "structured": ("rank_kernels", "rank_subgraphs", "rank_substrings"),

@@ -75,6 +75,17 @@ class MemoryEstimate:
         told = ", ".join(f"{human(size)} for {what}" for what, size in parts.items() if size)
         return f"at most {human(self.total)} ({told})"
 
+    def of_runs(self, n: int, beside: int = 0) -> MemoryEstimate:
+        """Estimate for n such runs at once, which read survivors in one place; and more beside."""
+        return replace(
+            self,
+            squares=n * self.squares,
+            tasks=n * self.tasks,
+            survivors=self.survivors + beside,
+            vectors=n * self.vectors,
+            landmarks=n * self.landmarks,
+        )
+
     def on_worker(
         self, limit: int | None, m: int, survivors: int, state_bytes: int | None
     ) -> MemoryEstimate:

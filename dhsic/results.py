@@ -184,8 +184,29 @@ def ranking(order: Index) -> Index:
     return ranks
 
 
-def to_dataset(outcome: Outcome, n_selected: int) -> xr.Dataset:
-    """Dataset of an outcome of which the first `n_selected` features count as selected."""
+@dataclass(frozen=True)
+class About:
+    """What a source says of its features, which takes reading it."""
+
+    coords: Mapping[str, tuple[str, Array]]
+    fingerprint: str
+
+    @staticmethod
+    def of(source: AbstractSource) -> About:
+        """Ask a source."""
+        coords = {k: ("features", v) for k, v in source.feature_coords().items()}
+        names = source.feature_names()
+        if names is not None:
+            coords["feature"] = ("features", np.asarray(names, dtype=object))
+        return About(coords, source.fingerprint())
+
+
+def to_dataset(outcome: Outcome, n_selected: int, about: About | None = None) -> xr.Dataset:
+    """Dataset of an outcome of which the first `n_selected` features count as selected.
+
+    `about` is of its source, which is asked where it is not known.
+    """
+    about = about or About.of(outcome.source)
     order = outcome.order
     ranks = ranking(outcome.worst_first)
     d = ranks.size
@@ -210,11 +231,8 @@ def to_dataset(outcome: Outcome, n_selected: int) -> xr.Dataset:
     for key, values in _history(outcome).items():
         name = f"round_{key}"
         data[name] = ("rounds", values, {"long_name": said.get(name, key)})
-    coords = {k: ("features", v) for k, v in outcome.source.feature_coords().items()}
-    names = outcome.source.feature_names()
-    if names is not None:
-        coords["feature"] = ("features", np.asarray(names, dtype=object))
-    return xr.Dataset(data, coords=coords, attrs=_attributes(outcome, n_selected))
+    attributes = _attributes(outcome, n_selected) | {"fingerprint": about.fingerprint}
+    return xr.Dataset(data, coords=about.coords, attrs=attributes)
 
 
 def _means(outcome: Outcome) -> dict[str, Array]:
@@ -261,7 +279,6 @@ def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
         "values": str(outcome.values),
         "runtime": outcome.runtime,
         "promised_bytes": outcome.promise.total,
-        "fingerprint": source.fingerprint(),
         "parameters": json.dumps(outcome.parameters),
         "versions": json.dumps(versions()),
         **_consequences(outcome.order, n_selected),
@@ -295,7 +312,7 @@ def selected_features(result: Any) -> xr.Dataset:
     InputError
         `result` is no result, nor a selector that was fitted.
     """
-    result = _as_result(result)
+    result = _of_one(_as_result(result))
     chosen = np.flatnonzero(result["selected"].to_numpy())
     best_first = chosen[np.argsort(result["rank"].to_numpy()[chosen])]
     numbered = result.assign_coords(features=np.arange(result.sizes["features"]))
@@ -313,6 +330,18 @@ def _as_result(given: Any) -> xr.Dataset:
         )
     checked: xr.Dataset = result
     return checked
+
+
+def _of_one(result: xr.Dataset) -> xr.Dataset:
+    """Refuse a result of several runs."""
+    if result["rank"].ndim == 1:
+        return result
+    dim = result["rank"].dims[0]
+    names = [str(name) for name in result[dim].to_numpy()[:3]]
+    raise InputError(
+        f"The result is of several runs, along {dim!r} ({', '.join(names)}, ...); pass one of "
+        f"them, such as result.sel({dim}={names[0]!r})."
+    )
 
 
 def save(result: Any, path: str | PathLike[str], *, overwrite: bool = False) -> None:
@@ -366,7 +395,8 @@ def _write(result: xr.Dataset, store: Any) -> None:
     for name, variable in result.variables.items():
         values = variable.to_numpy()
         if values.dtype.kind in "OUT":
-            values = np.array([str(v) for v in values], dtype=object)
+            text = np.array([str(v) for v in values.flat], dtype=object)
+            values = text.reshape(values.shape)
         write_array(group, str(name), values, tuple(map(str, variable.dims)))
         group[str(name)].attrs.update(variable.attrs)
     coordinates = " ".join(map(str, result.coords))

@@ -20,7 +20,9 @@ All features are in it, the best first, with those of these columns that the res
 ``stability``                part of the random halves of the samples that select the feature
 ===========================  =======================================================================
 
-and after them whatever else a method says of each feature. What is not there (NaN) is an empty
+and after them whatever else a method says of each feature. Of several runs (``per_target=True``)
+what differs between them is a column a run, such as ``rank_height`` and ``rank_weight``, and the
+best of each run come first. What is not there (NaN) is an empty
 field, or null. TSV and CSV hold the table alone; JSON is one object with ``attributes``, ``rounds``
 and ``features``, and the metadata of Parquet have the attributes as JSON, under ``dhsic``.
 """
@@ -57,6 +59,8 @@ FIRST = (
 )
 #: Coordinates that say where features are in the data, of which some may have been left out.
 NUMBERS = (STORED, "features")
+#: Dimensions along which a result has several runs.
+OF_RUNS = ("targets", "settings")
 #: Suffixes of Zarr stores, those of runs included.
 ZARR = ("", ".", ".zarr", ".dhsic")
 #: Attributes that hold JSON.
@@ -74,10 +78,18 @@ def columns(result: xr.Dataset, which: Index | None = None) -> Columns:
     numbered = [name for name in NUMBERS if name in result.coords]
     index = result[numbered[0]].to_numpy() if numbered else np.arange(d)
     known = {"index": index[along], "name": index[along]}
+    several = {name: [name] for name in known}
     for name, variable in result.variables.items():
         if variable.dims == ("features",) and name not in NUMBERS:
             known |= _column(str(name), variable.to_numpy()[along], result.attrs)
-    first = {name: known.pop(name) for name in FIRST if name in known}
+        elif variable.dims[1:] == ("features",) and variable.dims[0] in OF_RUNS:
+            runs = result[variable.dims[0]].to_numpy()
+            for run, values in zip(runs, variable.to_numpy(), strict=True):
+                ((shown, found),) = _column(str(name), values[along], result.attrs).items()
+                known[f"{shown}_{run}"] = found
+                several.setdefault(shown, []).append(f"{shown}_{run}")
+    ahead = [each for name in FIRST for each in several.get(name, [name])]
+    first = {name: known.pop(name) for name in ahead if name in known}
     return first | known
 
 
@@ -107,7 +119,8 @@ def rows(known: Columns) -> Iterator[dict[str, Any]]:
 
 def _parts(result: xr.Dataset) -> Iterator[Columns]:
     """Columns of all features, the best first, some rows at a time."""
-    best_first = np.argsort(result["rank"].to_numpy(), kind="stable")
+    ranks = result["rank"].to_numpy()
+    best_first = np.argsort(ranks if ranks.ndim == 1 else ranks.min(axis=0), kind="stable")
     for start in range(0, best_first.size, ROWS):
         yield columns(result, best_first[start : start + ROWS])
 
@@ -135,12 +148,7 @@ def _write_text(result: xr.Dataset, file: IO[bytes], *, separator: str) -> None:
 
 def _write_json(result: xr.Dataset, file: IO[bytes]) -> None:
     encode = json.JSONEncoder(allow_nan=False).encode
-    of_rounds = {
-        str(name): variable.to_numpy()
-        for name, variable in result.variables.items()
-        if variable.dims == ("rounds",)
-    }
-    head = {"attributes": _attributes(result), "rounds": list(rows(of_rounds))}
+    head = {"attributes": _attributes(result), "rounds": list(_rounds(result))}
     file.write(encode(head).removesuffix("}").encode())
     before = ', "features": [\n'
     for part in _parts(result):
@@ -148,6 +156,19 @@ def _write_json(result: xr.Dataset, file: IO[bytes]) -> None:
             file.write(f"{before}{encode(row)}".encode())
             before = ",\n"
     file.write(b"\n]}\n")
+
+
+def _rounds(result: xr.Dataset) -> Iterator[dict[str, Any]]:
+    """Rows of the history; of several runs one after the other, each with its name."""
+    known = result.variables.items()
+    dim = next((dim for dim in OF_RUNS if dim in result.dims), None)
+    if dim is None:
+        yield from rows({str(n): v.to_numpy() for n, v in known if v.dims == ("rounds",)})
+        return
+    of_rounds = {str(n): v.to_numpy() for n, v in known if v.dims == (dim, "rounds")}
+    for i, name in enumerate(result[dim].to_numpy()):
+        for row in rows({key: values[i] for key, values in of_rounds.items()}):
+            yield {dim: str(name), **row}
 
 
 def _write_parquet(result: xr.Dataset, file: IO[bytes]) -> None:

@@ -9,7 +9,7 @@ from sklearn.base import clone
 import dhsic
 from dhsic.cli import main
 from dhsic.errors import InputError
-from dhsic.selectors.request import halves
+from dhsic.selectors.halves import halves
 
 
 def data(rng, m=80, d=20):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from dhsic.cli.labels import split_columns
@@ -61,7 +61,10 @@ class SelectJob:
     ------
     target : NAME, repeated
         Labels: a variable of the store along the samples, or a column of --labels. Several are
-        selected for jointly. Needed, unless --label-kernel self.
+        selected for jointly, unless --per-target. Needed, unless --label-kernel self.
+    per_target : flag
+        Select for each --target by itself, with one reading of the data: each as alone, with the
+        samples that have it where --drop-missing.
     labels : FILE
         Table of labels: TSV, CSV, white space, .fam, .psam; rows are matched by name.
     sample_column : NAME
@@ -129,6 +132,7 @@ class SelectJob:
 
     path: str
     target: tuple[str, ...] = ()
+    per_target: bool = False
     labels: str | None = None
     sample_column: str | None = None
     by_position: bool = False
@@ -232,6 +236,13 @@ class SelectJob:
             "pass_only": self.pass_only,
         }
 
+    @property
+    def each(self) -> list[SelectJob]:
+        """The job for each target by itself; all of it where they are selected for jointly."""
+        if not self.per_target:
+            return [self]
+        return [replace(self, target=(name,)) for name in self.target]
+
     def runtime(self) -> AbstractRuntime:
         """What it runs on."""
         return choose_runtime("auto", scheduler=self.scheduler, n_threads=self.threads)
@@ -292,6 +303,15 @@ class SelectJob:
             self.target and is_self,
             "--label-kernel self takes the data for labels, and --target names others; pass "
             "one of them.",
+        )
+        refuse(
+            self.per_target and (is_self or len({*self.target}) < len(self.target)),
+            "--per-target takes each --target by itself; pass one or more, each once.",
+        )
+        refuse(
+            self.per_target and self.detach,
+            "--detach leaves one run to a cluster, and --per-target is one a target; leave one of "
+            "them out.",
         )
         if self.out is not None:
             _check_out(self.out, force=self.force)

@@ -44,9 +44,14 @@ OF_PLINK = re.compile(r"pheno(type)?\d*|sex")
 Columns = Sequence[tuple[str, Array]]
 
 
-def open_with_labels(job: SelectJob) -> Labelled:
-    """Open the data of a job and take its labels and covariates, of samples that lack no value."""
+def open_with_labels(job: SelectJob, source: AbstractSource | None = None) -> Labelled:
+    """Open the data of a job and take its labels and covariates, of samples that lack no value.
+
+    `source` is the data where they are open.
+    """
     table = None if job.labels is None else read_table(job.labels, remedies=REMEDIES)
+    if source is not None:
+        return _taken(job, source, *_columns(job, source, table))
     try:
         source = open_source(job.path, **job.opening)
     except InputError:  # perhaps the number of labels tells which axis the samples are

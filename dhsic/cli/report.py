@@ -24,6 +24,7 @@ from dhsic.engines.refine import in_low_rank, is_lazy
 from dhsic.errors import InputError
 from dhsic.memory import human
 from dhsic.results import left_out, selected_features
+from dhsic.selectors.joint import dimension_of, parts
 from dhsic.simulation.truth import Truth
 from dhsic.sources.views import STORED
 from dhsic.tables import table_suffix
@@ -131,27 +132,51 @@ def show(
 ) -> None:
     """Print a result, beside it what was planted, and where `out` it was written to.
 
-    `took` has ``seconds`` and ``peak_bytes`` of this process, where it made the result.
+    `took` has ``seconds`` and ``peak_bytes`` of this process, where it made the result. Of several
+    runs each is printed, under its name.
     """
-    chosen, costs = selected_features(result), costs_of(result, took or {})
-    planted = None if truth is None else compare(result, truth)
+    told = {name: _Told.of(part, truth, took or {}) for name, part in parts(result)}
     if as_json:
-        echo_json(_as_json(chosen, costs, planted) | {"out": out})
+        each = {name: _as_json(one.chosen, one.costs, one.planted) for name, one in told.items()}
+        dim = dimension_of(result)
+        echo_json((each[""] if dim is None else {dim: each}) | {"out": out})
         return
-    click.echo(
-        as_text(chosen, planted, max(80, min(shutil.get_terminal_size((100, 24)).columns, 120)))
-    )
-    said = f"{counted(costs['rounds'], 'round')} in {seconds(costs['seconds'])}, "
-    said += f"{human(costs['bytes_read'])} read"
+    width = max(80, min(shutil.get_terminal_size((100, 24)).columns, 120))
+    for number, (name, one) in enumerate(told.items()):
+        if name:
+            click.echo(("\n" if number else "") + click.style(printable(name), bold=True))
+        click.echo(as_text(one.chosen, one.planted, width))
+    costs = [one.costs for one in told.values()]
+    rounds = counted(max(c["rounds"] for c in costs), "round")
+    each_of = f"{len(costs):,} runs of {rounds}" if len(costs) > 1 else rounds
+    said = f"{each_of} in {seconds(max(c['seconds'] for c in costs))}, "
+    said += f"{human(sum(c['bytes_read'] for c in costs))} read"
     if took:
-        said += f", peak memory {human(costs['peak_bytes'])}"
-        said += f" of {human(costs['promised_bytes'])} promised"
+        said += f", peak memory {human(costs[0]['peak_bytes'])}"
+        said += f" of {human(costs[0]['promised_bytes'])} promised"
     click.echo(said, err=True)
-    for line in _doubts(result, costs):
-        click.echo(line, err=True)
+    for name, one in told.items():
+        for line in _doubts(one.result, one.costs):
+            click.echo(f"{printable(name)}: {line}" if name else line, err=True)
     if out is not None:
         what = "table" if table_suffix(out) else "result"
         tell(f"{what} in {shown(out)}")
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What is told of a run: its result, the selected features, what it took, what was planted."""
+
+    result: xr.Dataset
+    chosen: xr.Dataset
+    costs: Mapping[str, Any]
+    planted: Comparison | None
+
+    @staticmethod
+    def of(result: xr.Dataset, truth: Truth | None, took: Mapping[str, Any]) -> _Told:
+        """Look at a result of one run."""
+        planted = None if truth is None else compare(result, truth)
+        return _Told(result, selected_features(result), costs_of(result, took), planted)
 
 
 def _doubts(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:

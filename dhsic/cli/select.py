@@ -38,6 +38,8 @@ from dhsic.joins.labels import Labelled
 from dhsic.memory import MemoryEstimate, available_bytes, human, peak_bytes, resident_bytes
 from dhsic.plans import Foreseen, plan_of
 from dhsic.results import exists, load, save
+from dhsic.selectors.joint import joined
+from dhsic.selectors.request import Request, numbered, results_of
 from dhsic.selectors.run import SelectionRun
 from dhsic.simulation.truth import read_truth
 from dhsic.storage.checkpoint import Checkpoint
@@ -61,7 +63,8 @@ def plan(*, n_workers: int | None, worker_memory: int | None, **options: Any) ->
             "--threads."
         )
     with closing(Foreseen(n_workers) if n_workers else job.runtime()) as runtime:
-        told = plan_of(job.request(open_with_labels(job)), runtime, worker_memory=worker_memory)
+        request = job.each[0].request(open_with_labels(job.each[0]))
+        told = plan_of(request, runtime, worker_memory=worker_memory, n_runs=len(job.each))
     if job.as_json:
         echo_json(told.to_dict())
     else:
@@ -74,21 +77,44 @@ def perform(job: SelectJob) -> None:
     ctx.meta[CHECKPOINT] = job.checkpoint
     job.check()
     truth = None if job.truth is None else read_truth(job.truth)
-    given = open_with_labels(job)
+    given = _opened(job)
     _say_data(job, given)
     if job.scheduler is not None and not job.as_json:
         say("cluster", f"connecting to {job.scheduler}")
-    request = job.request(given, _provenance(job, given))
+    requests = _requests(job, given)
     if job.detach:
-        detach(job, request)
+        detach(job, requests[0])
         return
     with closing(job.runtime()) as runtime:
-        result = request.run(runtime, announce=partial(_announce, ctx, job))
+        names, announce = _names(job), partial(_announce, ctx, job)
+        results = results_of(requests, runtime, names=names, announce=announce)
+    result = joined(results, names, "targets") if job.per_target else results[0]
     settle(job, result)
     if job.out is not None:
         save(result, job.out, overwrite=job.force)
     took = {"seconds": time.perf_counter() - started, "peak_bytes": peak_bytes()}
     show(result, truth, job.out, as_json=job.as_json, took=took)
+
+
+def _opened(job: SelectJob) -> list[Labelled]:
+    """The data with the labels of each run, opened once."""
+    given = [open_with_labels(job.each[0])]
+    return given + [open_with_labels(one, given[0].source) for one in job.each[1:]]
+
+
+def _names(job: SelectJob) -> tuple[str, ...]:
+    """What sentences call the runs."""
+    return job.target if job.per_target else ("",)
+
+
+def _requests(job: SelectJob, given: list[Labelled]) -> list[Request]:
+    """What is to be done in each run; all of them keep the whole job."""
+    requests = []
+    for number, (one, labelled) in enumerate(zip(job.each, given, strict=True)):
+        asked = one.request(labelled, _provenance(one, labelled))
+        selector = numbered(asked.selector, "targets", number)
+        requests.append(replace(asked, selector=selector, job=job.plain()))
+    return requests
 
 
 def _announce(
@@ -109,14 +135,19 @@ def _announce(
     say("memory", f"peak memory {promise}; allowed {human(allowed)}")
 
 
-def _say_data(job: SelectJob, given: Labelled) -> None:
-    source = given.source
+def _say_data(job: SelectJob, every: list[Labelled]) -> None:
+    source = every[0].source
     size = f"{source.n_samples:,} samples x {source.n_features:,} features"
     say("data", f"{Path(job.path).name}: {size}, {np.dtype(source.dtype).name}")
     kernel = job.labels_as if job.takes_label_kernel else None
-    say("labels", "; ".join([describe(given.y, kernel), *given.notes]))
-    for note in (*Sites.of(source).notes(), *notes_on(given.y)):
+    for given in every:
+        say("labels", "; ".join([describe(given.y, kernel), *given.notes]))
+    for note in (*Sites.of(source).notes(), *(n for given in every for n in notes_on(given.y))):
         say("note", note)
+    sizes = [source.n_samples if given.rows is None else len(given.rows) for given in every]
+    if len({*sizes}) > 1:
+        told = ", ".join(f"{name} {m:,}" for name, m in zip(job.target, sizes, strict=True))
+        say("note", f"samples differ from target to target: {told} of {source.n_samples:,}")
     if job.n_features > source.n_features:
         more = (
             f"--n-features {job.n_features:,} exceeds the {source.n_features:,} features there are"

@@ -309,6 +309,16 @@ class AbstractReader(ABC):
         other.rows = self.rows if rows is None else rows
         return other
 
+    def in_common(self, runtime: AbstractRuntime) -> Self:
+        """Reader for one of several runs, of what this one has loaded for all of them."""
+        other = self.apart()
+        other.bytes_read, self.bytes_read = self.bytes_read, 0
+        if isinstance(self.source, HeldSource):
+            self.source = other.source = self.source.in_common()
+            other._is_alone = True
+        other.runtime = Threads() if self.is_home else runtime
+        return other
+
     def close(self) -> None:
         """Remove the scratch that is read from, if there is one, and end threads of its own."""
         if self.scratch is not None:
@@ -321,11 +331,18 @@ class AbstractReader(ABC):
     def load(self) -> None:
         """Keep all features apart, before any has left, if they fit `COMPACT_BYTES`."""
         every = np.arange(self.source.n_features, dtype=np.int64)
-        if self.loaded is None:
-            self._keep_apart(every)
-        else:
+        if self.loaded is not None:
             self._move(self.loaded.marked(self.source.missing_code), every)
             self.loaded = None
+        elif self.held is None:  # else it was done for several runs
+            self._keep_apart(every)
+
+    def load_for_all(self) -> None:
+        """Load them for several runs (`in_common`), the first of which counts what was read."""
+        every = np.arange(self.source.n_features, dtype=np.int64)
+        n_bytes = self.bytes_of(self.jobs(every))
+        self.load()
+        self.bytes_read = n_bytes if self.held is not None else 0
 
     def compact(self, S: Index) -> None:
         """Keep S apart once it is a small part of what is stored."""
@@ -479,7 +496,8 @@ class Reader(AbstractReader):
 
     def _keep(self, features: Index, form: Form, place: Location) -> bool:
         held = self.source
-        if self._is_alone and isinstance(held, HeldSource) and held.form.packed == form.packed:
+        is_here = self._is_alone and self.rows is None
+        if isinstance(held, HeldSource) and is_here and held.form.packed == form.packed:
             self._move(held.only(self._places(features)), features)
             return True
         if place is Location.SCRATCH:

@@ -259,6 +259,28 @@ class HeldSource(AbstractSurvivors):
             kept.resize((at.size, self.form.length), refcheck=False)
         return HeldSource(kept[: at.size], self.form, self.missing_code)
 
+    def in_common(self) -> SharedSource:
+        """Source of the same features for one of several runs."""
+        return SharedSource(self._kept, self.form, self.missing_code, np.arange(len(self._kept)))
+
+
+class SharedSource(HeldSource):
+    """Features at some `places` of those in memory, which stay there for other runs."""
+
+    def __init__(self, kept: Array, form: Form, missing_code: int | None, places: Index) -> None:
+        super().__init__(kept, form, missing_code)
+        self.n_features, self._places = places.size, places
+
+    def columns(self, at: Index, rows: Index | None = None) -> Array:
+        return self.form.some(self._kept[run_of(self._places[at])], rows)
+
+    def in_common(self) -> SharedSource:
+        return self
+
+    def only(self, at: Index) -> SharedSource:
+        """Source of features at these places, ascending; no value moves."""
+        return SharedSource(self._kept, self.form, self.missing_code, self._places[at])
+
 
 class RecutSource(AbstractSurvivors):
     """Features where they are stored, in `base`.

@@ -128,8 +128,12 @@ def plan_of(
     *,
     worker_memory: int | None = None,
     rates: Rates | Mapping[str, float] | None = None,
+    n_runs: int = 1,
 ) -> Plan:
-    """Plan of a request on a runtime; `worker_memory`, `rates` and errors as of `plan`."""
+    """Plan of a request on a runtime; `worker_memory`, `rates` and errors as of `plan`.
+
+    It may be one of `n_runs` over one reading of the data.
+    """
     run = request.new_run(runtime)
     if worker_memory is not None and not runtime.is_remote:
         most = run.selector.memory
@@ -150,9 +154,7 @@ def plan_of(
         worker.check_worker(limits, run.selector.smaller(run))
     speed = Rates.measured(run.source, m) if rates is None else Rates.of(rates)
     assumed = [] if work is None else [*work.assumed]
-    if run.selector.stability:
-        halves = f"{run.selector.stability} runs over half of the samples come besides"
-        assumed.insert(0, f"{halves} (stability=), and are not counted")
+    assumed[:0] = _besides(run, n_runs)
     if is_remote:
         assumed.append(
             f"workers have one thread each and share a folder; a state reaches each at "
@@ -176,6 +178,16 @@ def plan_of(
         times=() if work is None else tuple(_times(run, work, speed)),
         assumed=tuple(assumed),
     )
+
+
+def _besides(run: SelectionRun, n_runs: int) -> Iterator[str]:
+    """What runs beside the one that is planned."""
+    if n_runs > 1:
+        told = "all read the data once, and as many go on at once as the memory allows"
+        yield f"this is one of {n_runs:,} runs (--per-target): {told}"
+    if run.selector.stability:
+        halves = f"{run.selector.stability} runs over half of the samples come besides"
+        yield f"{halves} (stability=), and are not counted"
 
 
 def bytes_of(amount: int | str | None) -> int | None:

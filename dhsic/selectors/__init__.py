@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import xarray as xr
@@ -14,7 +14,9 @@ from dhsic.selectors.base import Selector
 from dhsic.selectors.ccm import CCM
 from dhsic.selectors.fohsic import FOHSIC
 from dhsic.selectors.onepass import OnePass
+from dhsic.selectors.request import result_of_many
 from dhsic.selectors.svmrfe import SVMRFE
+from dhsic.selectors.targets import targets_of
 from dhsic.selectors.weighting import FeatureWeighting
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "method_of",
     "parameters_of",
     "select",
+    "select_many",
     "selector_of",
 ]
 
@@ -87,6 +90,7 @@ def select(
     missing_code: Any = "auto",
     pass_only: bool = False,
     by_position: bool = False,
+    per_target: bool = False,
     **parameters: Any,
 ) -> xr.Dataset:
     """Select features of a store or dataset; the result as a Dataset.
@@ -97,7 +101,7 @@ def select(
         As for `BAHSIC.fit`; an open `AbstractSource` passes too.
     target : str, array or None
         Labels, or the name of the variable of `data` that holds them; None with
-        ``label_kernel="self"``.
+        ``label_kernel="self"``. With `per_target` also labels by name, or a list of variables.
     method : str
         One of `METHODS`.
     n_features_to_select, **parameters
@@ -108,16 +112,99 @@ def select(
         As for `BAHSIC.fit`.
     sample_dim, variable, missing_code, pass_only, by_position
         As for `BAHSIC.fit`.
+    per_target : bool
+        Rank features for each column of `target` by itself, as a call for that one would, with one
+        reading of the data. Without it several columns are one target that features are selected
+        for jointly.
 
     Returns
     -------
     xarray.Dataset
-        See `dhsic.results`.
+        See `dhsic.results`; with `per_target` ranks, scores, what is selected and the history of
+        rounds have a dimension ``targets`` more.
+
+    Examples
+    --------
+    >>> import numpy as np, dhsic
+    >>> X = np.random.default_rng(0).standard_normal((100, 20))
+    >>> y = {"first": X[:, 3] > 0, "second": X[:, 7] > 0}
+    >>> found = dhsic.select(X, y, n_features_to_select=1, per_target=True)
+    >>> found["rank"].sel(targets="second").argmin().item()
+    7
     """
     model = selector_of(method, n_features_to_select, parameters)
-    model.fit(
+    asked: dict[str, Any] = {
+        "covariates": covariates,
+        "groups": groups,
+        "sample_dim": sample_dim,
+        "variable": variable,
+        "missing_code": missing_code,
+        "pass_only": pass_only,
+        "by_position": by_position,
+    }
+    if not per_target:
+        result: xr.Dataset = model.fit(data, target, **asked).result_
+        return result
+    named = targets_of(target, data)
+    models = dict.fromkeys(named, model)
+    return result_of_many(models, data, named, "targets", **asked)
+
+
+def select_many(
+    data: Any,
+    target: Any,
+    settings: Mapping[str, Mapping[str, Any]] | Sequence[Mapping[str, Any]],
+    *,
+    method: str = "bahsic",
+    n_features_to_select: int | float | None = 50,
+    covariates: Any = None,
+    groups: Any = None,
+    sample_dim: str | int | None = None,
+    variable: str | None = None,
+    missing_code: Any = "auto",
+    pass_only: bool = False,
+    by_position: bool = False,
+    **parameters: Any,
+) -> xr.Dataset:
+    """Select with several settings of a method, as `select` with each, by one reading of the data.
+
+    Parameters
+    ----------
+    settings : mapping or sequence of mappings
+        Parameters of each run, by its name, besides the `parameters` that all have; such as
+        ``[{"bandwidth": 0.1}, {"bandwidth": "median"}]``. Without names they are named by what
+        they say: ``"bandwidth=0.1"``.
+    data, target, method, n_features_to_select, covariates, groups, sample_dim, variable, \
+    missing_code, pass_only, by_position, **parameters
+        As of `select`.
+
+    Returns
+    -------
+    xarray.Dataset
+        As of `select`, with a dimension ``settings``.
+
+    Examples
+    --------
+    >>> import numpy as np, dhsic
+    >>> X = np.random.default_rng(0).standard_normal((100, 20))
+    >>> found = dhsic.select_many(X, X[:, 3] > 0, [{"kernel": "linear"}, {"kernel": "gaussian"}])
+    >>> found["settings"].values.tolist()
+    ['kernel=linear', 'kernel=gaussian']
+    """
+    if not isinstance(settings, Mapping):
+        settings = {", ".join(f"{k}={v}" for k, v in one.items()): one for one in settings}
+    if not settings:
+        raise InputError("settings are empty; pass the parameters of each run.")
+    models = {}
+    for name, one in settings.items():
+        n = one.get("n_features_to_select", n_features_to_select)
+        rest = {k: v for k, v in one.items() if k != "n_features_to_select"}
+        models[str(name)] = selector_of(method, n, {**parameters, **rest})
+    return result_of_many(
+        models,
         data,
-        target,
+        dict.fromkeys(models, target),
+        "settings",
         covariates=covariates,
         groups=groups,
         sample_dim=sample_dim,
@@ -126,5 +213,3 @@ def select(
         pass_only=pass_only,
         by_position=by_position,
     )
-    result: xr.Dataset = model.result_
-    return result

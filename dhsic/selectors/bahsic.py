@@ -44,7 +44,7 @@ from dhsic.passes.dependence import (
 from dhsic.passes.engineplan import MOST_SAMPLES, EnginePlan
 from dhsic.passes.lazy import Lazy
 from dhsic.passes.lowrank import LowRankScorer
-from dhsic.passes.reader import AbstractReader, Reader
+from dhsic.passes.reader import AbstractReader
 from dhsic.passes.sums import SquareSum
 from dhsic.results import Order
 from dhsic.selectors.base import Selector, scales
@@ -204,8 +204,7 @@ class KernelSelector(Selector, Generic[D]):
             np.dtype(str(self.dtype)),
             self.approx == "direct",
         )
-        data = Reader(run.source, run.runtime, run.rows, budget)
-        data.loaded = run.loaded
+        data = run.reader(budget)
         return choices, data, Singles() if run.groups is None else Membership(run.groups.codes)
 
     def _factored(self, run: SelectionRun, labels: LabelMatrix | None) -> LowRankSymmetric:

@@ -3,12 +3,6 @@
 They differ in how users say what they want. What is wanted is always the same: data, one row of
 labels a sample of them, and a method with its parameters. Whoever holds that can open the data, do
 the selection here or on any cluster, or foresee what it takes.
-
-A request for stability also runs on halves of the samples and counts how often each selects a
-feature (Meinshausen and Buhlmann: Stability selection. J. R. Statist. Soc. B 72, 2010). One that is
-selected by what a few samples happen to say is not selected from most halves; one that the target
-depends on is. Halves are drawn without replacement, class by class where labels are classes, and
-each is a run of its own over the same blocks.
 """
 
 from __future__ import annotations
@@ -16,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,97 +20,24 @@ import xarray as xr
 
 from dhsic._typing import Array, Index
 from dhsic.accelerator import scored_on, wanted_device
-from dhsic.algorithms import how_many
 from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled, read_groups
 from dhsic.joins.table import check_order
 from dhsic.joins.text import check_coded
-from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel
 from dhsic.memory import MemoryEstimate
-from dhsic.results import Outcome, to_dataset
+from dhsic.results import About, to_dataset
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
+from dhsic.selectors.halves import n_wanted
+from dhsic.selectors.joint import joined
+from dhsic.selectors.many import outcomes_of
 from dhsic.selectors.run import Groups, SelectionRun
 from dhsic.sources import AbstractSource
 from dhsic.sources.opening import open_source
 from dhsic.sources.options import MissingChunks
-from dhsic.sources.views import ChecksummedSource
-from dhsic.validation import seed_of
 
 if TYPE_CHECKING:
     from dhsic.selectors.base import Selector
-
-
-def halves(y: Array | None, m: int, n: int, seed: int) -> list[Index]:
-    """Positions of the samples of each of n random halves of m, ascending.
-
-    Classes are halved one by one where y, (m,) or (m, t), is one target of them.
-    """
-    rng = np.random.default_rng(seed)
-    strata = _strata(y, m)
-    # Of an odd number one more or one less, by turns: a half of all, and none of no class.
-    sizes = [max(1, (s.size + i % 2) // 2) for i, s in enumerate(strata, start=1)]
-    return [
-        np.sort(
-            np.concatenate([rng.permutation(s)[:k] for s, k in zip(strata, sizes, strict=True)])
-        )
-        for _ in range(n)
-    ]
-
-
-def _strata(y: Array | None, m: int) -> list[Index]:
-    everyone = np.arange(m)
-    if y is not None and y.dtype.kind == "T":  # NumPy casts text of any width in part only
-        y = y.astype(object)
-    if y is None or y.ndim != 1 or auto_kernel(y) not in CLASS_KERNELS:
-        return [everyone]
-    _, codes = np.unique(y.astype(str), return_inverse=True)
-    return [np.flatnonzero(codes == code) for code in range(codes.max() + 1)]
-
-
-def halved(run: SelectionRun, n: int, seed: int) -> Iterator[SelectionRun]:
-    """The run on each of n halves of its samples; they keep checkpoints next to its own."""
-    is_matrix, place = run.selector.label_kernel == "precomputed", run.selector.checkpoint
-    for number, half in enumerate(halves(run.y, run.n_samples, n, seed)):
-        kept = place and f"{place}.stability/{number:03d}"
-        yield replace(
-            run.asking(checkpoint=kept, progress=False),
-            y=run.y if run.y is None else run.y[np.ix_(half, half) if is_matrix else half],
-            covariates=None if run.covariates is None else run.covariates[half],
-            rows=half if run.rows is None else run.rows[half],
-            announce=None,
-        )
-
-
-def check_halves(run: SelectionRun, n: int, seed: int) -> None:
-    """Refuse before the work what halves of the samples are too few for."""
-    run.selector.labels(run)  # what is refused of all samples is not blamed on halves
-    for part in halved(run, n, seed):
-        try:
-            part.selector.check_samples(part)
-            part.selector.labels(part)
-        except InputError as error:
-            raise InputError(
-                f"stability={n} selects from halves of the samples, {part.n_samples} of "
-                f"{run.n_samples}, and there: {error}"
-            ) from error
-
-
-def with_stability(run: SelectionRun, outcome: Outcome, n: int, count: int, seed: int) -> Outcome:
-    """The outcome of a run with a column ``stability``: part of n halves that select a feature.
-
-    From halves `count` features (or groups) are selected, as from all samples.
-    """
-    chosen = np.zeros(run.source.n_features)
-    # Halves of the data that the run itself has read, and as it took them.
-    source = ChecksummedSource.over(outcome.source, outcome.scaling.checksum, run.rows)
-    run = replace(run, source=source, values=outcome.values)
-    for part in halved(run.asking(standardize=outcome.parameters["standardize"]), n, seed):
-        found = part.execute()
-        chosen[found.worst_first[::-1][: found.order.n_features(count)]] += 1.0
-    meaning = f"part of {n} random halves of the samples from which the feature is selected"
-    column = {"stability": (chosen / n, meaning)}
-    return replace(outcome, order=replace(outcome.order, extra={**outcome.order.extra, **column}))
 
 
 #: Hears a run and its memory promise before the work begins.
@@ -237,19 +159,8 @@ class Request:
         `runtime` is where tasks run, by default that of the selector; `announce` hears the run and
         its memory promise before the work begins.
         """
-        asked = self.selector
-        asked.check()
-        n_halves, seed = int(asked.stability), seed_of(asked.random_state)
-        with scored_on(self.device), self.running(runtime) as there:
-            run = self.new_run(there, announce)
-            count = how_many(asked.n_features_to_select, run.n_candidates)
-            if n_halves:
-                check_halves(run, n_halves, seed)
-            outcome = run.execute()
-            if n_halves:
-                outcome = with_stability(run, outcome, n_halves, count, seed)
-            result = to_dataset(outcome, outcome.order.n_features(count))
-        return result.assign_attrs(self.attributes)
+        (result,) = results_of([self], runtime, announce=announce)
+        return result
 
     @contextmanager
     def running(self, runtime: AbstractRuntime | None = None) -> Iterator[AbstractRuntime]:
@@ -260,3 +171,86 @@ class Request:
             return
         with closing(choose_runtime(asked)) as made:
             yield made
+
+
+def results_of(
+    requests: Sequence[Request],
+    runtime: AbstractRuntime | None = None,
+    *,
+    names: Sequence[str] = ("",),
+    announce: Announce | None = None,
+) -> list[xr.Dataset]:
+    """Results of requests for the same data, see `Request.run`, from one reading of them.
+
+    `names` are what sentences call them where they are several.
+    """
+    first = requests[0]
+    for request in requests:
+        request.selector.check()
+    with scored_on(first.device), first.running(runtime) as there:
+        runs = [first.new_run(there, announce)]
+        for request in requests[1:]:
+            runs.append(replace(request, source=runs[0].source).new_run(there))
+        for run, name in zip(runs, names, strict=True):
+            if name:
+                _check_labels(run, name)
+        results, about = [], None
+        for request, run, outcome in zip(requests, runs, outcomes_of(runs), strict=True):
+            about = about or About.of(outcome.source)
+            found = to_dataset(outcome, outcome.order.n_features(n_wanted(run)), about)
+            results.append(found.assign_attrs(request.attributes))
+        return results
+
+
+def _check_labels(run: SelectionRun, name: str) -> None:
+    """Refuse labels of one of several runs, by its name."""
+    with named(name):
+        run.selector.check_samples(run)
+        if run.y is None or len(run.y) == run.n_samples:  # else it is refused with all sizes
+            run.selector.labels(run)
+
+
+@contextmanager
+def named(name: str) -> Iterator[None]:
+    """Begin sentences about what is wrong with the name of a run."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+
+
+def result_of_many(
+    selectors: Mapping[str, Selector],
+    data: Any,
+    targets: Mapping[str, Any],
+    dim: str,
+    **options: Any,
+) -> xr.Dataset:
+    """One result of several runs of the same data, see `joined`: a selector and a target for each.
+
+    `options` are as of `Request.of`.
+    """
+    requests: list[Request] = []
+    for number, (name, selector) in enumerate(selectors.items()):
+        own = numbered(selector, dim, number)
+        with named(name):
+            opened_by = _taken(requests[0].source) if requests else own._open
+            asked = Request.of(own, data, targets[name], opened_by=opened_by, **options)
+        requests.append(asked)
+    names = list(selectors)
+    return joined(results_of(requests, names=names), names, dim)
+
+
+def numbered(selector: Selector, dim: str, number: int) -> Selector:
+    """The selector of one of several runs: the first keeps its checkpoint, others one beside it."""
+    place = selector.checkpoint
+    if number and place is not None:
+        place = f"{place}.{dim}/{number:03d}"
+    made: Selector = copy(selector).set_params(checkpoint=place)
+    return made
+
+
+def _taken(source: AbstractSource | None) -> Callable[..., AbstractSource]:
+    """What gives a source that is open instead of opening data once more."""
+    assert source is not None, "the first request has opened it"
+    return lambda *_, **__: source

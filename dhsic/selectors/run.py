@@ -174,6 +174,11 @@ def _is_watched() -> bool:
     return sys.stderr.isatty() or "ipykernel" in sys.modules
 
 
+def room(budget: int | None) -> int:
+    """Bytes of features in memory, as of `SelectionRun.promised`."""
+    return COMPACT_BYTES if budget is None else budget
+
+
 class Journal:
     """The rounds of a run: kept, where there is a checkpoint, and told as they end."""
 
@@ -237,6 +242,8 @@ class SelectionRun:
     given: AbstractSource | None = None
     #: All features, where they were loaded to look at their values.
     loaded: HeldSource | None = None
+    #: What reads them, where they were loaded for this run and others.
+    common: Reader | None = None
 
     @property
     def n_samples(self) -> int:
@@ -261,31 +268,43 @@ class SelectionRun:
     def execute(self) -> Outcome:
         """Outcome of the run, done from the start or from where the checkpoint left off."""
         needed, budget = self.promised(self.runtime.tightest())
-        asked = self.selector
-        run = self.looked(load=COMPACT_BYTES if budget is None else budget)
-        assert run.values is not None, "they were looked at"
+        run = self.looked(load=room(budget))
         if self.announce is not None:
             self.announce(run, needed)
+        return run.outcome(needed, budget)
+
+    def outcome(self, needed: MemoryEstimate, budget: int | None) -> Outcome:
+        """Outcome of a run that has looked at the values, with memory as of `promised`."""
+        assert self.values is not None, "they were looked at"
+        asked = self.selector
         with single_blas_thread():
-            labels, m = asked.labels(run), self.n_samples
+            labels, m = asked.labels(self), self.n_samples
             if labels is not None and labels.n_samples != m:
                 raise InputError(
                     f"The label matrix is {labels.n_samples} x {labels.n_samples} and there are "
                     f"{m} samples; pass one row a sample."
                 )
-            order, scaling = asked.rank(run, labels, budget)
+            order, scaling = asked.rank(self, labels, budget)
         return Outcome(
             order,
             scaling,
             SELF if labels is None else labels.description,
             0 if labels is None else labels.n_targets,
-            {**asked.identity(), "standardize": run.standardizes},
-            run.source,
-            run.values,
+            {**asked.identity(), "standardize": self.standardizes},
+            self.source,
+            self.values,
             m,
             needed,
             self.runtime.name,
         )
+
+    def reader(self, budget: int | None) -> Reader:
+        """Reader of its features, of which others may read too; `budget` as of `promised`."""
+        if self.common is not None:
+            return self.common.in_common(self.runtime)
+        data = Reader(self.source, self.runtime, self.rows, budget)
+        data.loaded = self.loaded
+        return data
 
     def promised(self, workers: WorkerMemory | None) -> tuple[MemoryEstimate, int | None]:
         """Memory needed at most, and bytes of it for survivors, as of `Selector.fitted`.

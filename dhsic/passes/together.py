@@ -1,0 +1,351 @@
+"""Passes of several runs over one reading of the data.
+
+Runs over the same data, a target each or a bandwidth each, ask for the same blocks at about the
+same time. Each run is a thread that knows nothing of the others. Its runtime is a `Seat`, which
+hands what it is asked for to a `Meeting` and waits. Once all runs that are under way wait, passes
+whose jobs read the same blocks become one, which reads a block for all of them (`run_together`);
+others take turns. A run gets what it would get alone, bit for bit: its own pass, over its own
+features of the same jobs, added along the same tree.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dhsic._typing import Index
+from dhsic.memory import WorkerMemory
+from dhsic.passes import AbstractPass, Columns, Tile, run
+from dhsic.runtime.base import AbstractRuntime, Job, Task
+from dhsic.runtime.tree import Add
+from dhsic.sources import AbstractSource, Block
+from dhsic.sources.views import ChecksummedSource
+
+T = TypeVar("T")
+
+#: Values of a job, at most, that are held until every pass has been over them.
+HELD_VALUES = 1 << 25
+
+
+class CancelledError(Exception):
+    """Another run of the meeting has failed."""
+
+
+@dataclass(eq=False)
+class Asked(ABC):
+    """What a run waits for."""
+
+    found: deque[Any] = field(default_factory=deque, kw_only=True)
+    error: BaseException | None = field(default=None, kw_only=True)
+    is_done: bool = field(default=False, kw_only=True)
+
+    @abstractmethod
+    def begin(self, runtime: AbstractRuntime) -> Iterator[Any]:
+        """What comes of it, a part at a time."""
+
+    def joins(self, other: Asked) -> bool:
+        """Whether both can be done as one."""
+        del other
+        return False
+
+
+@dataclass(eq=False)
+class AskedCall(Asked):
+    """A function of the runtime that is called."""
+
+    call: Callable[[AbstractRuntime], Any]
+
+    def begin(self, runtime: AbstractRuntime) -> Iterator[Any]:
+        yield self.call(runtime)
+
+
+@dataclass(eq=False)
+class AskedPass(Asked):
+    """Results of a task over jobs; with `add` their sum."""
+
+    task: Task
+    source: AbstractSource
+    jobs: Sequence[Job]
+    state: Any
+    divisible: bool = False
+    add: Add | None = None
+
+    def begin(self, runtime: AbstractRuntime) -> Iterator[Any]:
+        asked = self.task, self.source, self.jobs, self.state
+        if self.add is not None:
+            return iter([runtime.added(*asked, self.add)])
+        return runtime.joined(*asked) if self.divisible else runtime.map(*asked)
+
+    def joins(self, other: Asked) -> bool:
+        """Whether both are passes that read the same blocks, job by job, of the same samples."""
+        if not (isinstance(other, AskedPass) and self.task is other.task is run):
+            return False
+        are_sums = [self.add is not None, other.add is not None]
+        if self.divisible != other.divisible or len(set(are_sums)) > 1:
+            return False
+        if len(self.jobs) != len(other.jobs):
+            return False
+        if _unchecked(self.source) is not _unchecked(other.source):
+            return False
+        if not same_samples(self.state[1], other.state[1]):
+            return False
+        m, pairs = self.source.n_samples, zip(self.jobs, other.jobs, strict=True)
+        return all(
+            one.blocks == two.blocks and one.samples is two.samples is None and fits(one, m)
+            for one, two in pairs
+        )
+
+
+def together(asked: Sequence[AskedPass]) -> AskedPass:
+    """One pass for several that read the same blocks; what comes of it is a part for each."""
+    first = asked[0]
+    jobs = [
+        Job(some[0].blocks, tuple(zip(*(job.payload for job in some), strict=True)))
+        for some in zip(*(one.jobs for one in asked), strict=True)
+    ]
+    state = tuple(one.state for one in asked)
+    adds = tuple(one.add for one in asked if one.add is not None)
+    add = AddTogether(adds) if adds else None
+    return AskedPass(run_together, first.source, jobs, state, first.divisible, add)
+
+
+def fits(job: Job, m: int) -> bool:
+    """Whether the values of all blocks of a job can be held."""
+    n_features = sum(int(columns.local.size) for columns in job.payload)
+    return n_features * m <= HELD_VALUES
+
+
+def same_samples(one: Index | None, other: Index | None) -> bool:
+    """Whether the same samples take part."""
+    if one is None or other is None:
+        return one is other
+    return bool(np.array_equal(one, other))
+
+
+def _unchecked(source: AbstractSource) -> AbstractSource:
+    """The source without what compares it with the first pass, of which every run has its own."""
+    return source.base if isinstance(source, ChecksummedSource) else source
+
+
+def run_together(
+    source: AbstractSource, job: Job, asked: tuple[tuple[AbstractPass, Index | None], ...]
+) -> tuple[Any, ...]:
+    """Run passes over the blocks of a job, as `dhsic.passes.run` does; each block is read once.
+
+    The payload of a job has `Columns` of a block for each of the passes.
+    """
+    rows = asked[0][1]
+    m = source.n_samples if rows is None else len(rows)
+    blocks = [
+        _tiles(source, block, columns, rows)
+        for block, columns in zip(job.blocks, job.payload, strict=True)
+    ]
+    each = zip(asked, zip(*blocks, strict=True), strict=True)
+    return tuple(a_pass.over(iter(tiles), m) for (a_pass, _), tiles in each)
+
+
+def _tiles(
+    source: AbstractSource, block: Block, columns: Sequence[Columns], rows: Index | None
+) -> list[Tile]:
+    """Features of a block, those that each pass wants."""
+    wanted = columns[0].local
+    are_same = all(np.array_equal(c.local, wanted) for c in columns)
+    if not are_same:
+        wanted = reduce(np.union1d, [c.local for c in columns])
+    raw = source.read_columns(block, wanted, rows)
+    return [
+        Tile(
+            raw if are_same else raw[np.searchsorted(wanted, c.local)],
+            source.missing_code,
+            c.scaling,
+            c.tags,
+        )
+        for c in columns
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class AddTogether:
+    """Adds two results for each of several passes."""
+
+    each: tuple[Add, ...]
+
+    def __call__(self, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Sum of two results of each."""
+        return tuple(add(a, b) for add, a, b in zip(self.each, left, right, strict=True))
+
+
+class Meeting:
+    """Runs that are under way, and what they wait for.
+
+    Parameters
+    ----------
+    runtime : AbstractRuntime
+        Where passes are run, one after the other.
+    """
+
+    def __init__(self, runtime: AbstractRuntime) -> None:
+        self.runtime = runtime
+        self._changed = threading.Condition()
+        self._n_at_work = 0
+        self._asked: list[Asked] = []
+        self._error: BaseException | None = None
+        # Of what runs do by themselves, no more goes on at once than there are cores.
+        self._cores = threading.Semaphore(runtime.n_here)
+
+    def hold(self, runs: Sequence[Callable[[AbstractRuntime], T]]) -> list[T]:
+        """Results of the runs, in their order; an error of one ends all."""
+        found: list[Any] = [None] * len(runs)
+        works = [
+            partial(copy_context().run, self._work, run, i, found) for i, run in enumerate(runs)
+        ]
+        threads = [threading.Thread(target=work, name="dhsic-run", daemon=True) for work in works]
+        self._n_at_work = len(threads)
+        for thread in threads:
+            thread.start()
+        try:
+            while asked := self._all_asked():
+                for some in grouped(asked):
+                    self._answer(some)
+                self._go_on(asked)
+        except BaseException as error:
+            self._fail(error)
+            raise
+        finally:
+            for thread in threads:
+                thread.join()
+        if self._error is not None:
+            raise self._error
+        return found
+
+    def answered(self, asked: Asked) -> deque[Any]:
+        """What comes of what a run asks for; it waits for that, and others may work meanwhile."""
+        self._cores.release()
+        try:
+            with self._changed:
+                self._asked.append(asked)
+                self._n_at_work -= 1
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: asked.is_done or self._error is not None)
+        finally:
+            self._cores.acquire()
+        if asked.error is not None:
+            raise asked.error
+        if not asked.is_done:
+            raise CancelledError
+        return asked.found
+
+    def _work(self, run: Callable[[AbstractRuntime], Any], i: int, found: list[Any]) -> None:
+        """Do a run in its thread."""
+        with self._cores:
+            try:
+                found[i] = run(Seat(self))
+            except CancelledError:
+                pass
+            except BaseException as error:  # the meeting raises it
+                self._fail(error)
+        with self._changed:
+            self._n_at_work -= 1
+            self._changed.notify_all()
+
+    def _all_asked(self) -> list[Asked]:
+        """What runs ask for, once all of them wait; nothing once all have ended, or one failed."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._n_at_work or self._error is not None)
+            asked, self._asked = self._asked, []
+            return [] if self._error is not None else asked
+
+    def _answer(self, asked: list[Asked]) -> None:
+        """Do what can be done as one; its error is that of all who asked."""
+        passes = [one for one in asked if isinstance(one, AskedPass)]
+        what = asked[0] if len(asked) == 1 else together(passes)
+        try:
+            for result in what.begin(self.runtime):
+                for one, part in zip(asked, [result] if len(asked) == 1 else result, strict=True):
+                    one.found.append(part)
+        except Exception as error:  # the run raises it
+            for one in asked:
+                one.error = error
+
+    def _go_on(self, asked: list[Asked]) -> None:
+        with self._changed:
+            self._n_at_work += len(asked)
+            for one in asked:
+                one.is_done = True
+            self._changed.notify_all()
+
+    def _fail(self, error: BaseException) -> None:
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
+
+
+def grouped(asked: Sequence[Asked]) -> list[list[Asked]]:
+    """What was asked for, in groups that can be done as one."""
+    groups: list[list[Asked]] = []
+    for one in asked:
+        group = next((some for some in groups if one.joins(some[0])), None)
+        if group is None:
+            groups.append([one])
+        else:
+            group.append(one)
+    return groups
+
+
+class Seat(AbstractRuntime):
+    """The runtime of a run in a meeting: that of the meeting, which does what all runs ask for."""
+
+    def __init__(self, meeting: Meeting) -> None:
+        self._meeting, self._base = meeting, meeting.runtime
+        self.name, self.n_workers = self._base.name, self._base.n_workers
+        self.is_remote = self._base.is_remote
+
+    @property
+    def n_here(self) -> int:
+        return self._base.n_here
+
+    def tightest(self) -> WorkerMemory | None:
+        return self._base.tightest()
+
+    @property
+    def shared_folder(self) -> Path | None:
+        return self._base.shared_folder
+
+    def results(
+        self,
+        task: Task,
+        source: AbstractSource,
+        jobs: Sequence[Job],
+        state: Any,
+        *,
+        divisible: bool,
+    ) -> Generator[Any]:
+        found = self._meeting.answered(AskedPass(task, source, jobs, state, divisible))
+        while found:  # whoever takes them does not have to hold all
+            yield found.popleft()
+
+    def added(
+        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any, add: Add
+    ) -> Any:
+        asked = AskedPass(task, source, jobs, state, add=add)
+        return self._meeting.answered(asked).popleft()
+
+    def stepped(self, *asked: Any) -> Any:
+        call = AskedCall(lambda runtime: runtime.stepped(*asked))
+        return self._meeting.answered(call).popleft()
+
+    def asked(self, *asked: Any) -> Iterator[Any]:
+        call = AskedCall(lambda runtime: list(runtime.asked(*asked)))
+        return iter(self._meeting.answered(call).popleft())
+
+    def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        return self._base.each(function, items)

@@ -1,0 +1,118 @@
+"""Stability: what part of the halves of the samples selects a feature.
+
+Meinshausen and Buhlmann: Stability selection. J. R. Statist. Soc. B 72, 2010. A feature that is
+selected by what a few samples happen to say is not selected from most halves; one that the target
+depends on is. Halves are drawn without replacement, class by class where labels are classes, and
+each is a run of its own, over the same reading of the data (`dhsic.selectors.many`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Index
+from dhsic.algorithms import how_many
+from dhsic.errors import InputError
+from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel
+from dhsic.results import Outcome
+from dhsic.selectors.run import SelectionRun
+from dhsic.validation import seed_of
+
+
+def halves(y: Array | None, m: int, n: int, seed: int) -> list[Index]:
+    """Positions of the samples of each of n random halves of m, ascending.
+
+    Classes are halved one by one where y, (m,) or (m, t), is one target of them.
+    """
+    rng = np.random.default_rng(seed)
+    strata = _strata(y, m)
+    # Of an odd number one more or one less, by turns: a half of all, and none of no class.
+    sizes = [max(1, (s.size + i % 2) // 2) for i, s in enumerate(strata, start=1)]
+    return [
+        np.sort(
+            np.concatenate([rng.permutation(s)[:k] for s, k in zip(strata, sizes, strict=True)])
+        )
+        for _ in range(n)
+    ]
+
+
+def _strata(y: Array | None, m: int) -> list[Index]:
+    everyone = np.arange(m)
+    if y is not None and y.dtype.kind == "T":  # NumPy casts text of any width in part only
+        y = y.astype(object)
+    if y is None or y.ndim != 1 or auto_kernel(y) not in CLASS_KERNELS:
+        return [everyone]
+    _, codes = np.unique(y.astype(str), return_inverse=True)
+    return [np.flatnonzero(codes == code) for code in range(codes.max() + 1)]
+
+
+def halved(run: SelectionRun) -> Iterator[SelectionRun]:
+    """The run on each half of its samples that it asks for, which keep checkpoints next to its own.
+
+    What the values are is as of all samples, once that is known; so are data that were loaded.
+    """
+    asked = run.selector
+    is_matrix, place = asked.label_kernel == "precomputed", asked.checkpoint
+    of_all: dict[str, Any] = {"progress": False}
+    if run.values is not None:
+        of_all["standardize"] = run.standardizes
+    rows, source = run.rows, run.source
+    if run.common is not None and run.common.source.in_memory:
+        rows, source = None, run.common.source
+    drawn = halves(run.y, run.n_samples, int(asked.stability), seed_of(asked.random_state))
+    for number, half in enumerate(drawn):
+        kept = place and f"{place}.stability/{number:03d}"
+        yield replace(
+            run.asking(checkpoint=kept, stability=0, **of_all),
+            source=source,
+            y=run.y if run.y is None else run.y[np.ix_(half, half) if is_matrix else half],
+            covariates=None if run.covariates is None else run.covariates[half],
+            rows=half if rows is None else rows[half],
+            announce=None,
+            given=run.given or (run.source if source is not run.source else None),
+            loaded=None,
+            common=None,
+        )
+
+
+def check_halves(run: SelectionRun) -> None:
+    """Refuse before the work what halves of the samples are too few for."""
+    n = int(run.selector.stability)
+    if n:
+        run.selector.labels(run)  # what is refused of all samples is not blamed on halves
+    for part in halved(run) if n else ():
+        try:
+            part.selector.check_samples(part)
+            part.selector.labels(part)
+        except InputError as error:
+            raise InputError(
+                f"stability={n} selects from halves of the samples, {part.n_samples} of "
+                f"{run.n_samples}, and there: {error}"
+            ) from error
+
+
+def n_wanted(run: SelectionRun) -> int:
+    """Candidates that a run is to select."""
+    return how_many(run.selector.n_features_to_select, run.n_candidates)
+
+
+def with_stability(run: SelectionRun, outcome: Outcome, found: Sequence[Outcome]) -> Outcome:
+    """The outcome of a run with a column ``stability``: part of halves that select a feature.
+
+    From halves as many features (or groups) are selected as from all samples.
+    """
+    if not found:
+        return outcome
+    count = n_wanted(run)
+    chosen = np.zeros(run.source.n_features)
+    for half in found:
+        chosen[half.worst_first[::-1][: half.order.n_features(count)]] += 1.0
+    meaning = (
+        f"part of {len(found)} random halves of the samples from which the feature is selected"
+    )
+    column = {"stability": (chosen / len(found), meaning)}
+    return replace(outcome, order=replace(outcome.order, extra={**outcome.order.extra, **column}))

@@ -1,0 +1,238 @@
+"""Several runs over one reading: each finds what it finds alone, bit for bit."""
+
+import json
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from numpy.testing import assert_array_equal
+
+import dhsic
+from dhsic.cli import main
+from dhsic.errors import InputError
+from dhsic.passes import reader, together
+from dhsic.selectors import many
+from dhsic.selectors.joint import parts
+
+QUIET = {"progress": False}
+
+
+def genotypes(rng, m=60, d=400):
+    return rng.binomial(2, rng.uniform(0.1, 0.5, d), (m, d)).astype("i1")
+
+
+def traits(rng, X):
+    noise = rng.standard_normal((3, len(X)))
+    return {
+        "case": (X[:, 3] + X[:, 9] + noise[0] > 2).astype(int),
+        "height": X[:, 5] * 1.0 + noise[1],
+        "eye": np.array(["blue", "brown", "green"])[(X[:, 7] + (noise[2] > 1)).clip(max=2)],
+    }
+
+
+def assert_same_run(found, alone):
+    """Bit for bit, but for what reading took."""
+    told = {"round_seconds", "round_bytes_read"}
+    assert set(found.data_vars) == set(alone.data_vars)
+    for name in set(alone.data_vars) - told:
+        assert_array_equal(found[name].to_numpy(), alone[name].to_numpy(), err_msg=name)
+    for name in set(alone.attrs) - {"created", "promised_bytes"}:
+        assert found.attrs[name] == alone.attrs[name], name
+
+
+METHODS = {
+    "exact": {"approx": "exact", "step": 0.3},
+    "low rank": {"approx": "lowrank", "step": 0.3},
+    "forward": {"method": "fohsic", "n_features_to_select": 5},
+    "linear": {"method": "linear"},
+    "criterion": {"method": "kta"},
+    "weighting": {"method": "weighting", "tolerance": 10.0},
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_each_target_is_ranked_as_alone(rng, method):
+    X = genotypes(rng)
+    y = traits(rng, X)
+    options = {"n_features_to_select": 7, **METHODS[method], **QUIET}
+    found = dhsic.select(X, y, per_target=True, **options)
+    assert found["rank"].dims == ("targets", "features")
+    for name, part in parts(found):
+        assert_same_run(part, dhsic.select(X, y[name], **options))
+
+
+def test_a_store_is_read_once(rng, tmp_path):
+    path = simulated(tmp_path)
+    y = traits(rng, np.zeros((60, 20), dtype=int))
+    options = {"n_features_to_select": 7, "approx": "lowrank", "step": 0.3, **QUIET}
+    found = dhsic.select(path, y, per_target=True, **options)
+    for name, part in parts(found):
+        assert_same_run(part, dhsic.select(path, y[name], **options))
+    alone = dhsic.select(path, y["case"], **options)
+    assert found["round_bytes_read"].sum() == alone["round_bytes_read"].sum()
+
+
+def simulated(tmp_path):
+    path = str(tmp_path / "g.vcz")
+    CliRunner().invoke(main, ["simulate", path, "--samples", "60", "--variants", "2000"])
+    return path
+
+
+def test_memory_that_holds_one_run_does_one_at_a_time(rng, tmp_path, monkeypatch):
+    path = simulated(tmp_path)
+    y = {"one": rng.standard_normal(60), "two": rng.standard_normal(60)}
+    options = {"n_features_to_select": 7, "approx": "lowrank", "step": 0.5, **QUIET}
+    together = dhsic.select(path, y, per_target=True, **options)
+    monkeypatch.setattr(many, "at_once", lambda asked, _: (1, asked[0].needed))
+    assert_same_ranks(dhsic.select(path, y, per_target=True, **options), together)
+    monkeypatch.undo()
+    monkeypatch.setattr(reader, "COMPACT_BYTES", 0)  # nothing is loaded: blocks are read together
+    stored = dhsic.select(path, y, per_target=True, **options)
+    for name, part in parts(stored):
+        assert_same_run(part, dhsic.select(path, y[name], **options))
+
+
+def assert_same_ranks(found, expected):
+    for name in ("rank", "score"):
+        assert_array_equal(found[name].to_numpy(), expected[name].to_numpy())
+
+
+def test_blocks_that_are_stored_are_read_for_all_runs(rng, tmp_path, monkeypatch):
+    monkeypatch.setattr(reader, "COMPACT_BYTES", 0)
+    path, blocks = simulated(tmp_path), []
+    y = {str(i): rng.standard_normal(60) for i in range(4)}
+    source = dhsic.open_source(path)
+    read = type(source).read
+    counted = lambda self, block, rows=None: blocks.append(block) or read(self, block, rows)  # noqa: E731
+    monkeypatch.setattr(type(source), "read", counted)
+    dhsic.select(path, y["0"], method="pearson", **QUIET)
+    n = len(blocks)
+    dhsic.select(path, y, method="pearson", per_target=True, **QUIET)
+    assert len(blocks) == 2 * n  # with those of the first run
+
+
+def test_settings_are_runs_of_their_own(rng):
+    X = genotypes(rng)
+    y = traits(rng, X)["case"]
+    settings = [{"bandwidth": 0.001}, {"bandwidth": "median"}, {"kernel": "linear"}]
+    options = {"n_features_to_select": 7, "step": 0.3, **QUIET}
+    found = dhsic.select_many(X, y, settings, **options)
+    assert found["settings"].values.tolist()[:2] == ["bandwidth=0.001", "bandwidth=median"]
+    for (_, part), own in zip(parts(found), settings, strict=True):
+        alone = dhsic.select(X, y, **options, **own)
+        assert_same_run(part.drop_vars({*part.data_vars} - {*alone.data_vars}), alone)
+
+
+def test_stability_is_of_each_target(rng):
+    X = genotypes(rng, d=50)
+    y = traits(rng, X)
+    options = {"n_features_to_select": 5, "step": 0.5, "stability": 4, **QUIET}
+    found = dhsic.select(X, y, per_target=True, **options)
+    for name, part in parts(found):
+        assert_same_run(part, dhsic.select(X, y[name], **options))
+
+
+class StopError(Exception):
+    """What ends a run in the middle."""
+
+
+def test_a_run_that_is_killed_goes_on_to_the_same_bits(rng, tmp_path):
+    X = genotypes(rng)
+    y = traits(rng, X)
+    options = {"n_features_to_select": 7, "approx": "lowrank", "step": 0.3}
+    expected = dhsic.select(X, y, per_target=True, **options, **QUIET)
+    place = tmp_path / "run"
+
+    def stop(told):
+        if told["round"] == 4 and told["run"] == 1:
+            raise StopError
+
+    kept = {"per_target": True, "checkpoint": place}
+    with pytest.raises(StopError):
+        dhsic.select(X, y, **options, **kept, progress=stop)
+    rounds = []
+    found = dhsic.select(X, y, **options, **kept, progress=rounds.append)
+    assert 0 < len(rounds) < expected.sizes["rounds"] * 3
+    assert_same_ranks(found, expected)
+    assert sorted(p.name for p in tmp_path.glob("run.targets/*")) == ["001", "002"]
+
+
+def test_a_target_that_is_refused_is_named(rng):
+    X = genotypes(rng, d=20)
+    y = traits(rng, X) | {"bad": np.full(60, np.nan)}
+    with pytest.raises(InputError, match=r"^bad: 60 of 60 labels are missing"):
+        dhsic.select(X, y, per_target=True, **QUIET)
+    with pytest.raises(InputError, match="there is none"):
+        dhsic.select(X, {}, per_target=True, **QUIET)
+    with pytest.raises(InputError, match="settings are empty"):
+        dhsic.select_many(X, y["case"], [], **QUIET)
+
+
+def test_targets_come_in_many_forms(rng):
+    X = genotypes(rng, d=30)
+    named = {name: labels for name, labels in traits(rng, X).items() if name != "eye"}
+    frame = pd.DataFrame(named)
+    expected = dhsic.select(X, named, per_target=True, **QUIET)
+    for target in (frame, frame.to_numpy()):
+        found = dhsic.select(X, target, per_target=True, **QUIET)
+        assert_array_equal(found["rank"][1], expected["rank"][1])
+    one = dhsic.select(X, named["case"], per_target=True, **QUIET)
+    assert_array_equal(one["rank"][0], expected["rank"][0])
+    assert dhsic.select(X, frame, per_target=True, **QUIET)["targets"].values.tolist() == [*named]
+
+
+def test_a_result_is_kept_and_read_and_written_as_a_table(rng, tmp_path):
+    X = genotypes(rng, d=30)
+    y = traits(rng, genotypes(rng))
+    found = dhsic.select(X, y, n_features_to_select=3, per_target=True, **QUIET)
+    dhsic.save(found, tmp_path / "r.zarr")
+    back = dhsic.load(tmp_path / "r.zarr")
+    assert_same_ranks(back, found)
+    assert back["targets"].values.tolist() == found["targets"].values.tolist()
+    dhsic.save(found, tmp_path / "r.tsv")
+    table = pd.read_csv(tmp_path / "r.tsv", sep="\t").sort_values("index")
+    assert_array_equal(table["rank_height"], found["rank"].sel(targets="height"))
+    with pytest.raises(InputError, match="several runs, along 'targets'"):
+        dhsic.selected_features(found)
+    assert dhsic.selected_features(found.sel(targets="case")).sizes["features"] == 3
+
+
+def test_an_error_of_a_pass_is_told_and_no_thread_is_left(rng, monkeypatch):
+    X = genotypes(rng, d=20)
+
+    def fails(*_):
+        raise OSError(5, "the disk is gone")
+
+    monkeypatch.setattr(together, "run_together", fails)
+    before = threading.active_count()
+    with pytest.raises(OSError, match="the disk is gone"):
+        dhsic.select(X, traits(rng, X), per_target=True, method="kta", **QUIET)
+    assert not [t for t in threading.enumerate() if t.name == "dhsic-run"]
+    assert threading.active_count() <= before + 2
+
+
+def test_command_line(rng, tmp_path):
+    path = simulated(tmp_path)
+    names = dhsic.open_source(path).sample_names()
+    frame = pd.DataFrame({"sample": names, "a": rng.standard_normal(60), "b": np.arange(60) % 2})
+    frame["b"] = frame["b"].map({0: "no", 1: "yes"})
+    frame.loc[[1, 2], "b"] = "NA"
+    frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
+    asked = ["select", path, "--labels", str(tmp_path / "t.tsv"), "-n", "3", "--step", "0.5"]
+    asked += ["--drop-missing", "--json"]
+
+    def selected(*more):
+        outcome = CliRunner().invoke(main, [*asked, *more])
+        assert outcome.exit_code == 0, outcome.output
+        return json.loads(outcome.stdout), outcome.stderr
+
+    both, said = selected("--target", "a", "--target", "b", "--per-target")
+    assert "samples differ from target to target: a 60, b 58 of 60" in " ".join(said.split())
+    for name in "ab":
+        alone, _ = selected("--target", name)
+        assert both["targets"][name]["selected"] == alone["selected"]
+    refused = CliRunner().invoke(main, [*asked, "--target", "a", "--target", "a", "--per-target"])
+    assert refused.exit_code != 0
+    assert "each once" in refused.output
