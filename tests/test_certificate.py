@@ -1,7 +1,8 @@
 """The certificate against the definition: what it says of the error is so, near enough."""
 
 import math
-from functools import cache, cached_property, partial
+from dataclasses import replace
+from functools import cache, cached_property
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from cases import ESTIMATORS
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sliced import Sliced
 from suites.engine import facts_of
 from suites.factorizer import standardised, three_populations
 
@@ -18,8 +20,6 @@ from dhsic.engines.certificate import (
     expected_swaps,
     nearest_to_threshold,
     next_to_threshold,
-    residual_rows,
-    row_errors,
 )
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
@@ -29,9 +29,7 @@ from dhsic.hsic import factored_weights, weights
 from dhsic.kernels import Gaussian, Polynomial
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
-from dhsic.lowrank import Landmarks, Spectral
-from dhsic.lowrank.base import BaseRows
-from dhsic.lowrank.residuals import predictive
+from dhsic.lowrank.along import row_errors
 
 KERNELS = {"gaussian": Gaussian(), "polynomial": Polynomial(), "polynomial-3": Polynomial(3, 0.5)}
 
@@ -52,21 +50,16 @@ class Round:
         )
         self.W = factored_weights(label_matrix(y).factor(tolerance=1e-14), estimator)
         order = np.random.default_rng(more.get("seed", 0)).permutation(m)
-        self.check, fit = self.rows(order[:n_check]), self.rows(order[n_check : n_check + n_fit])
+        self.check, self.fit = np.sort(order[:n_check]), np.sort(order[n_check : n_check + n_fit])
         self.engine = LowRank(self.kernel.exact_order or 1, np.float64)
-        factor = partial(self.factor, fit)
-        self.state = self.engine.prepare(
-            LowRankQuestion(self.kernel, self.sigma, self.W, factor, tolerance=1e-4)
-        )
-
-    def rows(self, which):
-        """Statistic against some samples."""
-        which = np.sort(which)
-        return Landmarks(self.X[which] @ self.X.T, (self.X**2).sum(axis=1), which)
-
-    def factor(self, fit, base):
-        factor = Spectral(32).factor(self.kernel, self.sigma, fit, base=base)
-        return predictive(factor, BaseRows(self.kernel, self.sigma, self.check, base))
+        given = X, self.W, self.kernel, self.sigma, self.fit, self.check
+        self.slices = Sliced(*given, edges=(m // 3,), beside=np.arange(m))
+        found = self.slices.fit()[0]
+        self.along, _ = self.slices.lead(replace(found, slope=0.0))
+        question = LowRankQuestion(self.kernel, self.sigma, self.W, None)
+        for base, A in self.slices.home(self.along).items():
+            question.suppose(base, A)
+        self.state = self.engine.prepare(question)
 
     def low_rank(self):
         return self.engine.score(self.state, self.features, self.facts)
@@ -80,7 +73,8 @@ class Round:
         return self.exact(Dense(self.kernel.exact_order or 6, np.float64))
 
     def row_errors(self, check=None, dtype=np.float64):
-        return row_errors(self.W, check or self.check, self.state, self.features.astype(dtype))
+        along, sums = self.slices.weigh(self.along, self.features.astype(dtype), check)
+        return row_errors(along, self.slices.block, sums, {})
 
     def certify(self, n, check=None):
         t = self.row_errors(check, np.float32)
@@ -98,29 +92,6 @@ def structured(seed, *, m=300, d=1500, unequal=False, **more):
     return Round(X[:, X.std(axis=0) > 0], y, seed=seed, **more)
 
 
-def test_directions_predict_rows_that_they_were_not_made_from(monkeypatch):
-    """As many are kept as by the definition, whatever strip of samples is looked at at a time."""
-    case = structured(3, unequal=True)
-    rows = BaseRows(case.kernel, case.sigma, case.check, 0)
-    fit = np.setdiff1d(np.arange(case.m), case.check.rows)[:100]
-    factor = Spectral(32).factor(case.kernel, case.sigma, case.rows(fit), base=0)
-    kept = [predictive(factor, rows)]
-    for strip in (1, 7, 299):
-        monkeypatch.setattr("dhsic.lowrank.residuals.STRIP", strip)
-        kept.append(predictive(factor, rows))
-
-    K = rows.part(np.arange(rows.landmarks.n_landmarks), slice(None))
-    left = []
-    for k in range(factor.F.shape[1] + 1):
-        F, weights = factor.F[:, :k], factor.weights[:k]
-        missed = K - (F[case.check.rows] * weights) @ F.T
-        missed[np.arange(len(missed)), case.check.rows] = 0.0
-        left.append(float((missed**2).sum()))
-    expected = next(k for k, value in enumerate(left) if value <= 1.01 * min(left))
-    assert 1 < expected < factor.F.shape[1]
-    assert [of.F.shape[1] for of in kept] == [expected] * 4
-
-
 # -- errors, row by row -------------------------------------------------------------------------
 
 
@@ -131,7 +102,7 @@ def test_over_all_rows_errors_add_up_to_the_true_ones(rng, kernel, estimator):
     X = standardised(rng.standard_normal((60, 40)))
     case = Round(X, X[:, 0] > 0, KERNELS[kernel], estimator=estimator, n_fit=30, n_check=20)
     case.features *= 1e-3
-    t = case.row_errors(case.rows(np.arange(60)))
+    t = case.row_errors(np.arange(60))
     true = case.exact(Direct()) - case.low_rank()
 
     assert t.shape == (60, 40)
@@ -143,7 +114,7 @@ def test_over_all_rows_errors_add_up_to_the_true_ones(rng, kernel, estimator):
 def test_at_any_sigma_they_are_those_of_the_series(rng, kernel, estimator):
     X = standardised(rng.standard_normal((60, 40)))
     case = Round(X, X[:, 0], KERNELS[kernel], estimator=estimator, n_fit=30, n_check=20)
-    t = case.row_errors(case.rows(np.arange(60)))
+    t = case.row_errors(np.arange(60))
     true = case.exact(Dense(case.engine.order, np.float64)) - case.low_rank()
 
     assert_allclose(t.sum(axis=0), true, rtol=0, atol=1e-9 * np.abs(true).max())
@@ -153,10 +124,10 @@ def test_at_any_sigma_they_are_those_of_the_series(rng, kernel, estimator):
 def test_some_rows_are_those_of_all(rng, kernel):
     X = standardised(rng.standard_normal((60, 40)))
     case = Round(X, X[:, 0] > 0, KERNELS[kernel], n_fit=30, n_check=20)
-    every = case.row_errors(case.rows(np.arange(60)))
+    every = case.row_errors(np.arange(60))
     some = case.row_errors()
 
-    assert_allclose(some, every[case.check.rows], rtol=0, atol=1e-12 * np.abs(every).max())
+    assert_allclose(some, every[case.check], rtol=0, atol=1e-12 * np.abs(every).max())
     single = case.row_errors(dtype=np.float32)
     assert_allclose(single, some, rtol=0, atol=1e-5 * np.abs(some).max())
 
@@ -170,9 +141,11 @@ def test_the_residual_is_what_is_missing_off_the_diagonal(rng):
         [math.exp(-case.sigma * (G[i, i] + G[j, j] - 2 * G[i, j])) for j in range(40)]
         for i in range(40)
     ]
-    residual = residual_rows(case.W, case.check, case.state)[0][0]
+    along = case.along.from_checks(case.slices.block)
+    parts = [along.missed(0, known)[0] / scale for known in case.slices.slices]
+    residual = np.concatenate(parts, axis=1)
 
-    for row, i in enumerate(case.check.rows):
+    for row, i in enumerate(case.check):
         for j in range(40):
             known = sum(forms.theta * forms.Y[:, i] * forms.Y[:, j])
             missing = case.question.W[i, j] * K[i][j] / scale - known if i != j else 0.0
@@ -212,7 +185,7 @@ def test_with_all_rows_it_is_the_true_one():
     """To first order; beyond, the gains of this case miss what is small."""
     for unequal in (False, True):
         case = structured(1, m=150, d=1000, n_fit=50, unequal=unequal)
-        certificate = case.certify(100, case.rows(np.arange(150)))
+        certificate = case.certify(100, np.arange(150))
         gains, exact = case.low_rank(), case.exact(Dense(1, np.float64))
 
         assert certificate.deviation == pytest.approx(true_deviation(case, 100), rel=0.05)

@@ -6,8 +6,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dhsic import passes
-from dhsic.passes import Columns, landmarks, run
-from dhsic.passes.landmarks import LandmarkSums, MeasureLandmarks
+from dhsic.passes import Columns, run, statistic
+from dhsic.passes.statistic import LandmarkSums, MeasureLandmarks
 from dhsic.runtime.base import Job
 from dhsic.sources.arrays import ArraySource
 
@@ -33,10 +33,10 @@ def test_a_statistic_is_that_of_the_standardised_data(rng, monkeypatch, data, cu
     if cut is not None:
         height, strip, in_single = cut
         monkeypatch.setattr(passes, "WIDEST", height)
-        monkeypatch.setattr(landmarks, "LEAST_HEIGHT", height)
-        monkeypatch.setattr(landmarks, "STRIP_ENTRIES", strip)
+        monkeypatch.setattr(statistic, "LEAST_HEIGHT", height)
+        monkeypatch.setattr(statistic, "STRIP_ENTRIES", strip)
         monkeypatch.setattr(passes, "TILE_ENTRIES", 3 * M)
-        monkeypatch.setattr(landmarks, "IN_SINGLE", in_single)
+        monkeypatch.setattr(statistic, "IN_SINGLE", in_single)
     X = data(rng)
     Z = np.array(naive.standardise(np.where(X == -1, np.nan, X).tolist()))
     source = ArraySource(X, missing_code=-1 if data is genotypes else None)

@@ -18,8 +18,8 @@ from dhsic.memory import SLACK_BYTES
 from dhsic.passes import AbstractSum, Measure, ScoreLowRank, survivors
 from dhsic.passes import reader as reading
 from dhsic.passes.candidates import ScoreGroups
-from dhsic.passes.landmarks import MeasureLandmarks
 from dhsic.passes.reader import Reader
+from dhsic.passes.statistic import MeasureLandmarks
 from dhsic.plans import Foreseen, Plan, Rates, plan, rounds
 from dhsic.plans.dry import CountingReader, DryRun, Step
 from dhsic.plans.time import Expected, Setting

@@ -23,8 +23,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from dhsic._typing import Array, Float, Index, Mask
-from dhsic.engines.question import LowRankQuestion, RoundState
-from dhsic.linalg.symmetric import LowRankSymmetric
+from dhsic.engines.question import LowRankQuestion
 from dhsic.lowrank.base import BaseRows, Landmarks
 
 #: Standard deviations that count as more than chance, and that no error ever comes to.
@@ -80,49 +79,8 @@ def certified(
     return Certificate(relative_error, swaps, deviation, wrong(gains, n, deviations))
 
 
-def row_errors(W: LowRankSymmetric, check: Landmarks, state: RoundState, X: Array) -> Array:
-    """``n e_j / m`` row by row, t (n, c), of features X (c, m) that leave, to first order in sigma.
-
-    The rows are those of `check`.
-    """
-    kernel, rows = state.kernel, check.samples
-    expansion = kernel.expansion(kernel.exact_order or 1, state.sigma)
-    total = np.zeros((len(rows), len(X)))
-    residual, sums = residual_rows(W, check, state)
-    missed = {base: R.astype(X.dtype) for base, R in residual.items()}
-    with np.errstate(over="ignore", invalid="ignore"):  # outliers: no number, no certificate
-        for term, f in zip(expansion.terms, expansion.functions(X), strict=True):
-            if term.linear:
-                part = f[:, rows].T * sums[term.base][:, None]
-            else:
-                part = f[:, rows].T * (missed[term.base] @ f.T)  # (n, c)
-            total += term.coefficient * part
-    return np.asarray(total * state.scale)
-
-
-def residual_rows(
-    W: LowRankSymmetric, check: Landmarks, state: RoundState
-) -> tuple[dict[int, Float], dict[int, Float]]:
-    """``(A - A_low) / scale`` on the rows of `check`, and what their sums lack, for every base.
-
-    They are (n, m), with a diagonal of 0, and (n,): sums may be known better than the rows.
-    """
-    W_rows, which = W.rows(check.samples), check.samples
-    every = np.arange(len(which))
-    rows, sums = {}, {}
-    for base, forms in state.A.items():
-        A = BaseRows(state.kernel, state.sigma, check, base).part(every, slice(None)) * W_rows
-        A /= state.scale
-        sums[base] = A.sum(axis=1) - state.row_sums[base][which]
-        Y = np.asarray(forms.Y, dtype=np.float64)
-        A -= (Y[:, which].T * forms.theta) @ Y
-        A[every, which] = 0.0
-        rows[base] = A
-    return rows, sums
-
-
 def joining_row_errors(question: LowRankQuestion, check: Landmarks, X: Float) -> Float:
-    """`row_errors` of features X (c, m) that join, under a kernel that is a product over them."""
+    """``n e_j / m`` row by row, of features X (c, m) that join; the kernel is a product."""
     rows, factor, sigma = check.samples, question.factor(0), question.sigma
     every = np.arange(rows.size)
     missed = BaseRows(question.kernel, sigma, check).part(every, slice(None))
@@ -140,7 +98,7 @@ def joining_row_errors(question: LowRankQuestion, check: Landmarks, X: Float) ->
 def certify(t: Float, gains: Float, n: float, m: int, sizes: Float) -> Certificate:
     """Certificate from the errors of a sample of features, of which n would leave.
 
-    Their errors t (r, c) are row by row, as of `row_errors`; gains (c,) are the fast ones, sizes
+    Their errors t (r, c) are row by row, ``n e_j / m``; gains (c,) are the fast ones, sizes
     (c,) the mean squares of the features, m is the number of samples.
     """
     if not (np.isfinite(t).all() and np.isfinite(gains).all()):

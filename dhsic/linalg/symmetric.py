@@ -348,17 +348,6 @@ class LowRankSymmetric(Symmetric):
             np.matmul(mix.T, Z.T, out=Y[:, samples])
         return LowRankSymmetric(Y.T, T / m, self.diagonal * K.diagonal, missing, is_orthogonal=True)
 
-    def along(self, V: Float) -> LowRankSymmetric:
-        """``V V' F diag(weights) F' V V'`` for orthonormal V (m, k).
-
-        Diagonal and row sums stay those of A.
-        """
-        across, m = V.T @ self.F, self.n_samples
-        T, Q, _ = _compress((across * self.weights) @ across.T, None, 0.0)
-        Y = np.sqrt(m) * (Q.T @ V.T)  # (r, m): directions are contiguous
-        sums = self.row_sums
-        return LowRankSymmetric(Y.T, T / m, self.diagonal, is_orthogonal=True, sums=sums)
-
     def form(self, scale: float, dtype: Any) -> LowRankQuadratic:
         """``A / scale`` for quadratic forms, in the dtype."""
         Y = np.ascontiguousarray(self.F.T, dtype=dtype)
@@ -383,6 +372,29 @@ def diagonal_of_product(F: Float, weights: Float) -> Float:
 
 def _weighted(F: Float, weights: Float) -> Float:
     return F * weights if weights.ndim == 1 else F @ weights
+
+
+def products_of(U: Float, F: Float) -> Float:
+    """Rows of Z, the Kronecker products of rows of U (s, q) and F (s, r): (s, q r)."""
+    return (U[:, :, None] * F[:, None, :]).reshape(len(U), U.shape[1] * F.shape[1])
+
+
+def compression(
+    gram: Float, Theta: Float, rank: int | None, tolerance: float
+) -> tuple[Float, Float, float]:
+    """`mix` (n, kept), T (kept,) and the part lost: ``Z Theta Z' ~ P diag(T) P'``, ``P = Z mix``.
+
+    From ``Z'Z`` alone, of which as much is known as of its columns scaled to one size: directions
+    that are smaller by the root of the rounding are lost with it, and so is a part of about 1e-8 of
+    A. P is orthonormal as far as A has it, for its directions are large in ``Z Theta Z'`` too.
+    """
+    sizes = np.sqrt(np.diagonal(gram))
+    sizes[sizes == 0] = 1.0
+    values, V = np.linalg.eigh(gram / np.multiply.outer(sizes, sizes))
+    kept = values > ROUNDING * len(values) * values.max(initial=0.0)
+    R = np.sqrt(values[kept])[:, None] * (V[:, kept].T * sizes)  # Z'Z = R'R
+    T, rotation, missing = _compress(R @ Theta @ R.T, rank, tolerance)
+    return (Theta @ (R.T @ rotation)) / T, T, missing
 
 
 def _strips(U: Float, F: Float) -> Iterator[tuple[slice, Float]]:

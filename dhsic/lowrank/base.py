@@ -132,13 +132,14 @@ def landmark_statistic(X: Array, rows: Index) -> Landmarks:
 class LandmarkStats:
     """What policies for the width may ask, from landmarks; `value` is HSIC for a sigma."""
 
-    landmarks: Landmarks
+    landmarks: Callable[[], Landmarks]
     value: Callable[[float], float]
 
     def pair_distances(self) -> Float:
         """Distances of landmarks to all samples that come after them."""
-        rows, norms = self.landmarks.samples, self.landmarks.norms
-        D = squared_distances(self.landmarks.inner, norms[rows], norms)
+        known = self.landmarks()
+        rows, norms = known.samples, known.norms
+        D = squared_distances(known.inner, norms[rows], norms)
         D[EQUAL * norms.max() >= D] = 0.0
         is_landmark = np.zeros(len(norms), dtype=bool)
         is_landmark[rows] = True

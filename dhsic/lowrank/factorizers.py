@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from dhsic._typing import Array, Float, Index
+from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import InputError
 from dhsic.linalg import pivoted_cholesky
 from dhsic.lowrank.base import AbstractFactorizer, BaseRows
@@ -278,17 +278,75 @@ class Spectral(AbstractFactorizer):
 
     def _directions(self, rows: BaseRows, seed: int) -> tuple[Float, Float, float]:
         """``F = K_mb V |lambda|^{-1/2}``; weights are the signs of lambda."""
-        rng, (b, m) = np.random.default_rng(seed), rows.landmarks.inner.shape
+        m = rows.landmarks.n_samples
+        found, held = self.extension(rows, m, seed)
+        F = np.zeros((m, found.rank))
+        for columns, K in rows.strips(found.used):
+            F[columns] = found.over(K, *rows.itself(found.used, columns))
+        steady = found.steady(np.einsum("ij,ij->j", F, F), m)
+        F, weights = np.ascontiguousarray(F[:, steady]), found.weights[steady]
+        ones = np.ones(m)
+        out = HeldOut(held, F[rows.rows[held]], np.ones(len(held)))
+        return F, weights, estimated_error(rows, F, weights, found.used, out, ones)
+
+    def extension(self, rows: BaseRows, m: int, seed: int) -> tuple[Extension, Index]:
+        """Directions of the landmarks, to be extended to all m samples; landmarks set aside."""
+        rng, b = np.random.default_rng(seed), rows.landmarks.n_landmarks
         aside, order = 0 if b == m else min(MOST_HELD, -(-b // ONE_IN)), rng.permutation(b)
         used, held = np.sort(order[aside:]), np.sort(order[:aside])
         K = rows.among(used)
         np.fill_diagonal(K, 0.0)
         rank = self.rank if len(used) == m else min(self.rank, max(1, len(used) // PER_DIRECTION))
         values, V = _leading(K, rank, self.n_iterations, rng)
-        F, weights = _extend(rows, used, values, V)
-        ones = np.ones(len(F))
-        out = HeldOut(held, F[rows.rows[held]], np.ones(len(held)))
-        return F, weights, estimated_error(rows, F, weights, used, out, ones)
+        kept = np.abs(values) > ROUNDING * np.abs(values).max(initial=0.0)
+        return Extension(used, values[kept], V[:, kept]), held
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Extension:
+    """Directions of K among landmarks, ``V diag(values) V'``, which are extended to all samples.
+
+    Attributes
+    ----------
+    used : (n,) int64
+        Which of the landmarks these are.
+    """
+
+    used: Index
+    values: Float
+    V: Float
+
+    @property
+    def rank(self) -> int:
+        """Number of directions r."""
+        return len(self.values)
+
+    @property
+    def weights(self) -> Float:
+        """Signs of the values, (r,)."""
+        return np.sign(self.values)
+
+    def over(self, K: Float, itself: Index, columns: Index) -> Float:
+        """F (s, r) of samples, K (n, s) from the landmarks to them.
+
+        Landmarks `itself` are the samples `columns`, and have rows ``V |values|^{1/2}``.
+        """
+        roots = np.sqrt(np.abs(self.values))
+        if len(itself) == K.shape[1]:
+            F = np.empty((K.shape[1], self.rank))
+        else:
+            F = K.T @ (self.V * (self.weights / roots))
+        F[columns] = self.V[itself] * roots
+        return F
+
+    def steady(self, squares: Float, m: int) -> Mask:
+        """Directions that do not grow outside of the landmarks, (r,); `squares` are those of F."""
+        n, size = len(self.used), np.abs(self.values)
+        if n == m:
+            return np.ones(self.rank, dtype=bool)
+        # of K_mb V, which is F but for the root of the size
+        outside = np.sqrt(np.maximum(squares - size, 0.0) * size / (m - n))
+        return np.asarray(outside * np.sqrt(n) < MOST_GROWTH * size)
 
 
 def _leading(
@@ -317,26 +375,6 @@ def _leading(
             break
     V = V[:, :r]
     return values, V * _signs(V)
-
-
-def _extend(rows: BaseRows, used: Index, values: Float, V: Float) -> tuple[Float, Float]:
-    """F (m, r) and its weights; rows of used landmarks are ``V |lambda|^{1/2}``."""
-    m, n = rows.landmarks.n_samples, len(used)
-    at = rows.rows[used]
-    size = np.abs(values)
-    kept = size > ROUNDING * size.max(initial=0.0)
-    Y = np.zeros((m, len(values)))  # K_mb V, 0 at the landmarks
-    if n < m:
-        for columns, K in rows.strips(used):
-            np.matmul(K.T, V, out=Y[columns])
-        Y[at] = 0.0
-        outside = np.sqrt(np.einsum("ij,ij->j", Y, Y) / (m - n))
-        kept &= outside * np.sqrt(n) < MOST_GROWTH * size
-    weights, roots = np.sign(values[kept]), np.sqrt(size[kept])
-    F = np.ascontiguousarray(Y[:, kept])
-    F *= weights / roots
-    F[at] = V[:, kept] * roots
-    return F, weights
 
 
 @dataclass(frozen=True)

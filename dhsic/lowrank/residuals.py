@@ -1,15 +1,14 @@
-"""How wrong a factor is, and how many of its directions are structure, from pairs of samples.
+"""How wrong a factor is, from pairs of samples.
 
 Pairs with a landmark that the factor was fitted to are known, so what the factor makes of them is
 measured. Pairs of two other samples are known only where one of them is *held out*: a landmark
 that the fit did not use or, where all were used, a landmark as the fit to the others would see it.
-The directions that are structure are those that predict rows they were not made from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,10 +20,6 @@ from dhsic.lowrank.base import BaseRows, Landmarks
 
 #: Held-out rows: more estimate the error no better, fewer do so badly.
 MOST_HELD, LEAST_HELD = 64, 16
-#: Residual on rows, relative to the least, that fewer directions may have.
-AS_GOOD = 1.01
-#: Samples that are looked at at a time: what is left of them stays in the cache.
-STRIP = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,36 +147,3 @@ def relative(residual: float, total: float) -> float:
     if residual <= 0:
         return 0.0
     return float(np.sqrt(residual / total)) if total > 0 else float("inf")
-
-
-def predictive(factor: LowRankSymmetric, rows: BaseRows) -> LowRankSymmetric:
-    """Its leading directions, as many as predict rows that it was not made from."""
-    left = sum(_residuals(factor, rows, a) for a in range(0, rows.landmarks.n_samples, STRIP))
-    kept = int(np.argmax(left <= AS_GOOD * np.min(left)))
-    return replace(factor, F=factor.F[:, :kept], weights=factor.weights[:kept])
-
-
-def _residuals(factor: LowRankSymmetric, rows: BaseRows, start: int) -> Float:
-    """Squares of what 0, 1, ... directions leave of some samples' part of the rows, (r + 1,)."""
-    samples = slice(start, start + STRIP)
-    every = np.arange(rows.landmarks.n_landmarks)
-    R = rows.part(every, samples)
-    f = np.ascontiguousarray(factor.F[samples].T)  # (r, s)
-    at = factor.F[rows.rows].T  # (r, n)
-    R[itself := rows.itself(every, samples)] = 0.0  # the diagonal is not predicted
-    left, product = [float(np.vdot(R, R))], np.empty_like(R)
-    for k, weight in enumerate(factor.weights):
-        np.multiply((weight * at[k])[:, None], f[k], out=product)
-        product[itself] = 0.0
-        R -= product
-        left.append(float(np.vdot(R, R)))
-    return np.array(left)
-
-
-def missed_rows(rows: BaseRows, factor: LowRankSymmetric) -> Float:
-    """What a factor misses of all rows, (n, m), diagonal aside."""
-    every, which = np.arange(rows.landmarks.n_landmarks), rows.rows
-    R = rows.part(every, slice(None))
-    R -= (factor.F[which] * factor.weights) @ factor.F.T
-    R[every, which] = 0.0
-    return R

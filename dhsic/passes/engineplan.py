@@ -29,8 +29,6 @@ from dhsic.passes import Cost, Sum, scoring_cost
 from dhsic.passes.jobs import block_bytes, n_partials
 from dhsic.passes.landmarks import (
     WORTH_SQUARES,
-    AllSums,
-    LandmarkSums,
     check_number,
     first_number,
     most_number,
@@ -39,6 +37,7 @@ from dhsic.passes.lazy import SQUARES as LAZY_SQUARES
 from dhsic.passes.lazy import may_be_lazy
 from dhsic.passes.projection import most_numbers
 from dhsic.passes.reader import COMPACT_BYTES, COMPACTING
+from dhsic.passes.statistic import AllSums, LandmarkSums
 from dhsic.passes.sums import FEW_LEAVING, SquareSum
 from dhsic.passes.survivors import HOME_BYTES
 from dhsic.runtime.base import AbstractRuntime

@@ -2,34 +2,38 @@
 
 As of `dhsic.passes.sums`, in O(b m): down-dated by the features removed, summed anew when few
 are left of those it was summed from, or when more landmarks are asked for. A part of the landmarks,
-the *check rows*, serves no factor: what is estimated on them is honest. In its passes genotypes are
-used as they are stored (`dhsic.sources.scaling`), everything else is standardised tile by tile.
+the *check rows*, serves no factor: what is estimated on them is honest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from itertools import pairwise
+from typing import Any, cast
 
 import numpy as np
 
-from dhsic._typing import Array, Float, Index
+from dhsic._typing import Float, Index
 from dhsic.engines.question import LowRankQuestion
 from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.statistic import Statistic, add_packed, packed, zero_upper
-from dhsic.linalg.quadratic import add_products
+from dhsic.kernels.dot import Linear
+from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.lowrank.base import Landmarks, LandmarkStats
-from dhsic.lowrank.factorizers import Cholesky
-from dhsic.passes import AbstractSum, Cost, Tile, Values, cut, tile_height
+from dhsic.lowrank.base import BaseRows, Landmarks, LandmarkStats
+from dhsic.lowrank.factorizers import Cholesky, Extension, Spectral
+from dhsic.lowrank.slices import LINEAR, Round, Slice, Sums, add_sums, joined, renewed
+from dhsic.passes import Values
 from dhsic.passes.jobs import WORTH_MANY, grouped
 from dhsic.passes.reader import AbstractReader
+from dhsic.passes.statistic import AllSums, InnerProducts, LandmarkSums
 from dhsic.passes.sums import AbstractFeatureSum
-from dhsic.sources.scaling import Codes, Scaling, scaling_of
-from dhsic.sources.views import checksums
+from dhsic.runtime.base import AbstractRuntime, Job
+from dhsic.runtime.held import AbstractStep, Held, Site
+from dhsic.runtime.threads import single_blas_thread
+from dhsic.sources import AbstractSource
 
 #: Landmarks that a run begins with, and the fewest where samples are many.
 FIRST_LANDMARKS, FEWEST = 192, 64
@@ -53,25 +57,8 @@ LOST, MOST = 1e-6, 512
 PRODUCTS = 1536
 #: Most landmarks, unless that is every sample, and most entries of the statistic with them.
 MOST_LANDMARKS, MOST_ENTRIES = 1024, 1 << 26
-#: Features of a tile of a statistic at least, for a product over few waits for memory; and entries
-#: of it at a time, 16 MiB in float32.
-LEAST_HEIGHT, STRIP_ENTRIES = 64, 1 << 22
-#: Tiles of a task, in float32: codes, squares, products. And time of measuring a value, over that
-#: of standardising it.
-TILES, MEASURING = 6, 9.0
-#: Features whose products are added up in float32.
-IN_SINGLE = 2048
-Sums = tuple[Float, Float]
-
-
-def tile_entries(m: int) -> int:
-    """Entries of a tile at a time, at most."""
-    return min(max(tile_height(m), LEAST_HEIGHT) * m, max(STRIP_ENTRIES, m))
-
-
-def lowrank_tile(m: int) -> int:
-    """Bytes that a task in low rank holds."""
-    return TILES * 4 * tile_entries(m)
+#: Samples of a slice, at least, where there are more than one.
+SLICE = 16384
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +116,11 @@ def first_number(m: int) -> int:
 
 
 class LandmarkSum(AbstractFeatureSum):
-    """Sum for landmarks with all samples, (b, m), and squared norms; or for all, (m, m)."""
+    """Sum for landmarks with all samples, (b, m), and squared norms; or for all, (m, m).
+
+    It is asked in slices of samples (`dhsic.lowrank.slices`), each of which keeps what a round
+    leaves there for the next one.
+    """
 
     epoch = 32
 
@@ -138,12 +129,9 @@ class LandmarkSum(AbstractFeatureSum):
         data: AbstractReader,
         seed: int,
         n: int | None = None,
-        directions: Array | None = None,
+        weights: LowRankSymmetric | None = None,
     ) -> None:
-        """Against `n` landmarks, by default as many as a run begins with, and `directions`.
-
-        Those are sums of samples with such weights, (m, q) float32.
-        """
+        """Against `n` landmarks, by default as many as a run begins with, and directions of W."""
         super().__init__(data)
         m = data.n_samples
         n = (
@@ -152,19 +140,23 @@ class LandmarkSum(AbstractFeatureSum):
             else n
         )
         self.chosen = LandmarkSet.of(m, n, seed)
-        self._directions = directions
+        self._weights = weights or LowRankSymmetric.of(np.empty((m, 0)), np.empty(0))
+        self._directions = None if weights is None else weights.F.astype(np.float32)
         self._m, self._seed = m, seed
+        self._held = Held([None] * len(sample_slices(m)))
+        self._stale = True
+        self._block: Slice | None = None
         self.clear()
 
     @property
     def fit(self) -> Landmarks:
         """The sum against landmarks that make factors."""
-        return self._part("fit", self.chosen.fit)
+        return self._some(self.chosen.fit)
 
     @property
     def check(self) -> Landmarks:
         """The sum against those that check them."""
-        return self._part("check", self.chosen.check)
+        return self._some(self.chosen.check)
 
     def at(self, rows: Index) -> Landmarks:
         """The sum against some of its landmarks, samples of these numbers."""
@@ -183,15 +175,6 @@ class LandmarkSum(AbstractFeatureSum):
         return Statistic(self._sums)
 
     @property
-    def products(self) -> Float:
-        """Inner products with the directions, (q, m)."""
-        known = self._sums
-        if isinstance(known, tuple):
-            return known[0][len(self.chosen.rows) :]
-        assert self._directions is not None, "directions are asked of a sum that has some"
-        return np.asarray(self._directions.T @ self.statistic.whole())
-
-    @property
     def pass_over(self) -> LandmarkSums:
         """Pass that sums over some features."""
         return LandmarkSums(self.chosen.rows, self._directions)
@@ -205,7 +188,7 @@ class LandmarkSum(AbstractFeatureSum):
         every = self._some(np.arange(len(self.chosen.rows)))
         rows = self.chosen.rows
         among = Landmarks(every.inner[:, rows], every.norms[rows], np.arange(rows.size))
-        return LandmarkStats(among, lambda sigma: self.question(kernel, sigma, W).hsic)
+        return LandmarkStats(lambda: among, lambda sigma: self.question(kernel, sigma, W).hsic)
 
     def question(
         self, kernel: AbstractKernel, sigma: float, W: LowRankSymmetric
@@ -216,7 +199,94 @@ class LandmarkSum(AbstractFeatureSum):
         factor = cache(lambda base: factorizer.factor(kernel, sigma, fit, base=base))
         return LowRankQuestion(kernel, sigma, W, factor, rank=MOST, tolerance=LOST)
 
-    def start(self, features: Index, sums: Sums) -> None:
+    # -- in slices -----------------------------------------------------------------------------
+
+    def round(self, kernel: AbstractKernel, sigma: float, rank: int, *, linear: bool) -> Round:
+        """What slices are told of a round, with so many directions at most.
+
+        `linear` says whether inner products have directions too.
+        """
+        block, fit = self.block, self.marks.fit
+        some = Landmarks(block.inner[fit], block.norms, fit)
+
+        def extension(kernel: AbstractKernel, base: int | None) -> Extension:
+            rows = BaseRows(kernel, sigma, some, base)
+            found, _ = Spectral(rank).extension(rows, self._m, self._seed)
+            return replace(found, used=fit[found.used])
+
+        order = kernel.exact_order or 1
+        bases = {term.base for term in kernel.expansion(order, sigma).terms}
+        extensions = {base: extension(kernel, base) for base in {0} | bases}
+        if linear:
+            extensions[LINEAR] = extension(Linear(), None)
+        marks = self.marks
+        return Round(
+            kernel, sigma, marks.rows, block.norms, marks.check, extensions, (*sorted(bases),)
+        )
+
+    def step(self, function: Callable[[Slice, Any], tuple[Slice, Sums]], state: Any) -> Sums:
+        """Have all slices do something, and add up what they say."""
+        values = self._slices, InSlices(function), self.data.source, self._sites, state
+        self._held, sums = AbstractRuntime.stepped(self.data.runtime, *values)  # they are here
+        self._block = function(self.block, state)[0]
+        return cast("Sums", sums)
+
+    def ask(self, question: Callable[[Slice, Any], Any], state: Any) -> list[Any]:
+        """What all slices answer, in their order."""
+        told = [question] * len(self._sites)
+        answers = AbstractRuntime.asked(self.data.runtime, self._slices, _answer, told, state)
+        return list(answers)
+
+    @property
+    def marks(self) -> LandmarkSet:
+        """Landmarks that slices know: where all samples are, those that serve factors or checks."""
+        chosen = self.chosen
+        if not chosen.is_everyone:
+            return chosen
+        rows = np.union1d(chosen.fit, chosen.check)
+        fit, check = np.searchsorted(rows, chosen.fit), np.searchsorted(rows, chosen.check)
+        return LandmarkSet(rows, fit, check, self._m)
+
+    @property
+    def block(self) -> Slice:
+        """The slice of the landmarks."""
+        if self._block is None:
+            self._block = joined(self.ask(_of_landmarks, self.marks.rows))
+        return self._block
+
+    @property
+    def _sites(self) -> list[Site]:
+        return [Site(told=part) for part in sample_slices(self._m)]
+
+    @property
+    def _slices(self) -> Held:
+        if self._stale:
+            inner, products, norms = self._rows_and_norms()
+            self._held = Held(
+                [
+                    renewed(old, inner[:, s], products[:, s], norms[s], s, self._weights)
+                    for old, s in zip(self._held.values, sample_slices(self._m), strict=True)
+                ]
+            )
+            self._stale = False
+        return self._held
+
+    def _rows_and_norms(self) -> tuple[Float, Float, Float]:
+        """Inner products with the landmarks that slices know, and directions of W; norms."""
+        known = self._sums
+        if isinstance(known, tuple):
+            b = len(self.chosen.rows)
+            return known[0][:b], known[0][b:], known[1]
+        rows = self.marks.rows
+        above = np.arange(self._m) >= rows[:, None]
+        inner = np.where(above, known[rows], known[:, rows].T)
+        F, norms = self._weights.F, self.norms
+        products = F.T @ known + (known @ F).T - F.T * norms  # the lower triangle is 0
+        return inner, products, norms
+
+    # -- features ------------------------------------------------------------------------------
+
+    def start(self, features: Index, sums: InnerProducts) -> None:
         """Begin with `features`, whose sums a first pass gave."""
         if self.chosen.is_everyone:
             self.restart(features)
@@ -293,20 +363,14 @@ class LandmarkSum(AbstractFeatureSum):
             return data.added(self.pass_over, jobs)
         return data.added(AllSums(), grouped(jobs, WORTH_SQUARES))
 
-    def _set(self, sums: Sums | Float) -> None:
-        self._sums: Sums | Float = sums
-        self._parts: dict[str, Landmarks] = {}
+    def _set(self, sums: InnerProducts | Float) -> None:
+        self._sums: InnerProducts | Float = sums
+        self._stale, self._block = True, None
 
     @property
-    def _against_landmarks(self) -> Sums:
+    def _against_landmarks(self) -> InnerProducts:
         assert isinstance(self._sums, tuple), "features join where not all samples are known"
         return self._sums
-
-    def _part(self, name: str, which: Index) -> Landmarks:
-        """Some of the landmarks, taken out once a round."""
-        if name not in self._parts:
-            self._parts[name] = self._some(which)
-        return self._parts[name]
 
     def _some(self, which: Index) -> Landmarks:
         known, rows = self._sums, self.chosen.rows[which]
@@ -317,205 +381,37 @@ class LandmarkSum(AbstractFeatureSum):
 
 
 @dataclass(frozen=True, slots=True)
-class MeasureLandmarks(AbstractSum):
-    """Scaling of features, in parts; their statistic against landmarks; whether all are codes."""
+class InSlices(AbstractStep):
+    """What slices do without reading anything."""
 
-    sums: LandmarkSums
-    standardize: bool = True
+    function: Callable[[Slice, Any], tuple[Slice, Sums]]
 
-    def over(self, blocks: Iterator[Tile], m: int) -> tuple[list[Scaling], Sums, bool]:
-        statistic = _Statistic(self.sums, m)
-        parts = []
-        are_codes = True
-        for tile in cut(blocks, statistic.height):
-            codes = tile.codes
-            are_codes &= codes is not None
-            if codes is None:
-                few = tile.cut(tile_height(m))  # so few are in float64 at a time
-                measured = [part.measured(standardize=self.standardize)[0] for part in few]
-                scaling = Scaling.join(measured)
-                statistic.add(replace(tile, scaling=scaling))
-            else:
-                scaling = scaling_of(codes.counts(), standardize=self.standardize)
-                statistic.add_codes(codes, scaling)
-                scaling = replace(scaling, checksum=checksums(tile.raw))
-            parts.append(scaling)
-        return [Scaling.join(parts)], statistic.sums(), are_codes
+    def of(self, source: AbstractSource, job: Job, state: Any) -> Any:
+        raise TypeError("Slices are asked, nothing is read.")
 
-    def add(self, left: Any, right: Any) -> tuple[list[Scaling], Sums, bool]:
-        sums = self.sums.add(left[1], right[1])
-        return left[0] + right[0], sums, left[2] and right[2]
+    def add(self, left: Any, right: Any) -> Any:
+        raise TypeError("Slices are asked, nothing is read.")
 
-    def cost(self, m: int) -> Cost:
-        return replace(self.sums.cost(m), values=MEASURING * m)
+    def finish(self, value: Slice, total: Any, told: Any, state: Any) -> tuple[Slice, Sums]:
+        with single_blas_thread():
+            return self.function(value, state)
+
+    def join(self, left: Sums, right: Sums) -> Sums:
+        return add_sums(left, right)
 
 
-@dataclass(frozen=True, slots=True)
-class LandmarkSums(AbstractSum):
-    """Inner products of landmarks and samples, and norms, (m,), over the features.
-
-    They are (b + q, m) where there are q `directions` (m, q) float32, by which samples are added
-    up: after those of landmarks come those of such sums.
-    """
-
-    landmarks: Index
-    directions: Array | None = None
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of the inner products: b + q."""
-        return len(self.landmarks) + (0 if self.directions is None else self.directions.shape[1])
-
-    def over(self, blocks: Iterator[Tile], m: int) -> Sums:
-        statistic = _Statistic(self, m)
-        for tile in cut(blocks, statistic.height):
-            codes = tile.codes
-            if codes is None:
-                statistic.add(tile)
-            else:
-                statistic.add_codes(codes, tile.scaling)
-        return statistic.sums()
-
-    def add(self, left: Sums, right: Sums) -> Sums:
-        for have, more in zip(left, right, strict=True):
-            np.add(have, more, out=have)
-        return left
-
-    def cost(self, m: int) -> Cost:
-        b, q = len(self.landmarks), self.n_rows - len(self.landmarks)
-        flops, result = 2.0 * (b + 2 * q) * m, 8 * m * (b + q + 1)
-        return Cost(float32=flops, values=m, result=result, tile=lowrank_tile(m), state=4 * q * m)
+def _answer(known: Slice, question: Callable[[Slice, Any], Any], state: Any) -> Any:
+    with single_blas_thread():
+        return question(known, state)
 
 
-@dataclass(frozen=True, slots=True)
-class AllSums(AbstractSum):
-    """Upper triangle of the inner products of all samples over the features, packed."""
-
-    def over(self, blocks: Iterator[Tile], m: int) -> Float:
-        upper, part = zero_upper(m), np.zeros((m, m), dtype=np.float32, order="F")
-        n = 0
-        for tile in cut(blocks, tile_height(m)):
-            add_products(part, np.ascontiguousarray(tile.values(np.float32)))
-            n += len(tile.raw)
-            if n >= IN_SINGLE:
-                upper += part
-                part[:] = 0
-                n = 0
-        upper += part
-        return packed(upper)
-
-    def add(self, left: Float, right: Float) -> Float:
-        left += right
-        return left
-
-    def whole(self, total: Float, m: int) -> Float:
-        upper = zero_upper(m)
-        add_packed(upper, total)
-        return upper
-
-    def cost(self, m: int) -> Cost:
-        return Cost(float32=float(m) ** 2, values=m, result=4 * m * (m + 1), tile=lowrank_tile(m))
+def _of_landmarks(known: Slice, rows: Index) -> Slice:
+    """Those of the samples that are landmarks."""
+    return known.part(np.flatnonzero(np.isin(known.samples, rows, assume_unique=True)))
 
 
-class _Statistic:
-    """Sums over tiles: in float32 over a few of them, from there in float64.
-
-    Attributes
-    ----------
-    height : int
-        Features of a tile.
-    """
-
-    def __init__(self, asked: LandmarkSums, m: int) -> None:
-        self.landmarks, self._directions = asked.landmarks, asked.directions
-        b = asked.n_rows
-        self.height = max(tile_height(m), LEAST_HEIGHT)
-        width = max(1, tile_entries(m) // self.height)
-        self._strips = [slice(a, min(a + width, m)) for a in range(0, m, width)]
-        self._inner: Float | None = None
-        self._norms = np.zeros(m)
-        self._shifts, self._norm_shift = np.zeros(b), 0.0
-        self._part = np.empty((b, m), dtype=np.float32)  # of the last `_n` features
-        self._product = np.empty(b * min(width, m), dtype=np.float32)
-        self._n = 0
-
-    def sums(self) -> Sums:
-        """Inner products (b, m) and norms (m,) of all tiles; no more can be added."""
-        self._flush()
-        assert self._inner is not None, "a job has features"
-        self._inner -= self._shifts[:, None]
-        return self._inner, self._norms + self._norm_shift
-
-    def add(self, tile: Tile) -> None:
-        """Features that are standardised, a strip of samples at a time."""
-
-        def strip(samples: slice) -> Array:
-            return replace(tile, raw=tile.raw[:, samples]).values(np.float32)
-
-        L = replace(tile, raw=tile.raw[:, self.landmarks]).values(np.float32)
-        parts, sums = self._cut(strip)
-        if sums is not None:
-            L = np.column_stack([L, sums.astype(np.float32)])
-        for samples, X in parts:
-            self._add(L, X, samples)
-            self._norms[samples] += np.einsum("ij,ij->j", X, X)
-        self._count(len(L))
-
-    def add_codes(self, codes: Codes, scaling: Scaling) -> None:
-        """Add codes g, ``x = s (g - h)``: ``sum_j s^2 (g - h) g'`` and what h takes from it."""
-        square, shift = scaling.scale**2, scaling.mean
-        L = codes.some(self.landmarks).filled(shift) - shift[:, None]  # (c, b) float64
-        parts, sums = self._cut(lambda samples: codes.some(samples).filled(shift))
-        if sums is not None and self._directions is not None:
-            whole = self._directions.sum(axis=0, dtype=np.float64)
-            L = np.column_stack([L, sums - shift[:, None] * whole])
-        L *= square[:, None]
-        self._shifts += shift @ L
-        weights = np.stack([square, -2 * square * shift]).astype(np.float32)
-        single = L.astype(np.float32)
-        for samples, g in parts:
-            self._add(single, g, samples)
-            self._norms[samples] += weights[1] @ g
-            self._norms[samples] += weights[0] @ np.multiply(g, g, out=g)
-        self._norm_shift += float(square @ (shift * shift))
-        self._count(len(L))
-
-    def _cut(
-        self, strip: Callable[[slice], Array]
-    ) -> tuple[Iterable[tuple[slice, Array]], Float | None]:
-        """Strips of samples (c, s) of some features, and their sums along the directions, (c, q).
-
-        A strip is made again for either, unless there is only one.
-        """
-        strips = ((samples, strip(samples)) for samples in self._strips)
-        if self._directions is None:
-            return strips, None
-        if len(self._strips) == 1:
-            only = list(strips)
-            return only, (only[0][1] @ self._directions).astype(np.float64)
-        again = ((samples, strip(samples)) for samples in self._strips)
-        found = [(X @ self._directions[samples]).astype(np.float64) for samples, X in strips]
-        return again, np.sum(found, axis=0)
-
-    def _add(self, L: Array, X: Array, samples: slice) -> None:
-        part = self._part[:, samples]
-        if not self._n:
-            np.matmul(L.T, X, out=part)
-            return
-        product = self._product[: part.size].reshape(part.shape)
-        np.matmul(L.T, X, out=product)
-        part += product
-
-    def _count(self, n: int) -> None:
-        self._n += n
-        if self._n >= IN_SINGLE:
-            self._flush()
-
-    def _flush(self) -> None:
-        if not self._n:
-            return
-        if self._inner is None:
-            self._inner = self._part.astype(np.float64)
-        else:
-            self._inner += self._part
-        self._n = 0
+def sample_slices(m: int) -> list[slice]:
+    """Slices of m samples, by m alone: as many samples in each, but for one."""
+    n = max(1, m // SLICE)
+    edges = np.linspace(0, m, n + 1).astype(int).tolist()
+    return [slice(a, b) for a, b in pairwise(edges)]

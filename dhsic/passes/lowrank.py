@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Array, Float, Index
-from dhsic.engines.certificate import EXACT, Certificate, certify, row_errors
+from dhsic._typing import Float, Index, Mask
+from dhsic.engines.certificate import EXACT, Certificate, certify
 from dhsic.engines.lowrank import (
     LONGEST_LOW_RANK,
     NEGLECTED,
@@ -30,11 +29,24 @@ from dhsic.engines.question import LowRankQuestion, Question, RoundState
 from dhsic.engines.refine import in_low_rank
 from dhsic.engines.survival import Survival
 from dhsic.kernels.bandwidth import BandwidthStats
-from dhsic.kernels.dot import Linear
+from dhsic.kernels.base import PowerSeries
 from dhsic.linalg.symmetric import LowRankSymmetric
+from dhsic.lowrank.along import (
+    Along,
+    Lead,
+    at_home,
+    core_along,
+    gram,
+    held_at_home,
+    lead,
+    leading,
+    numbers,
+    orthonormal,
+    row_errors,
+    weigh,
+)
 from dhsic.lowrank.base import BaseRows, LandmarkStats
-from dhsic.lowrank.factorizers import Spectral
-from dhsic.lowrank.residuals import missed_rows, predictive
+from dhsic.lowrank.slices import Fitted, Sums, factor, fitted, value, with_sample
 from dhsic.memory import (
     release_pages,
 )
@@ -47,20 +59,23 @@ from dhsic.passes.dependence import (
     ExactScorer,
     LastingGains,
 )
-from dhsic.passes.engineplan import SAMPLE_FEWEST, exact_takes_over, sample_size
+from dhsic.passes.engineplan import exact_takes_over
 from dhsic.passes.landmarks import (
     MANY_FEATURES,
     LandmarkSum,
-    MeasureLandmarks,
 )
 from dhsic.passes.projection import (
     ANEW,
+    LEADING,
+    MULTIPLIED,
     Project,
     Projection,
     enough,
     highest_order,
 )
 from dhsic.passes.reader import AbstractReader
+from dhsic.passes.sample import Sample
+from dhsic.passes.statistic import MeasureLandmarks
 from dhsic.sources.scaling import Scaling
 
 #: Directions that a factor may have, of which those are kept that predict other rows.
@@ -105,8 +120,7 @@ class AbstractLowRankScorer(AbstractScorer):
         exact: Callable[[], ExactScorer] | None = None,
         eager: bool = False,
     ) -> None:
-        directions = weights.F.astype(np.float32)
-        self.sum: LandmarkSum = LandmarkSum(data, seed, directions=directions)
+        self.sum: LandmarkSum = LandmarkSum(data, seed, weights=weights)
         self.sample = Sample(data, seed)
         self._choices, self._data, self._weights = choices, data, weights
         self._survival = survival or Survival()
@@ -153,7 +167,7 @@ class AbstractLowRankScorer(AbstractScorer):
         if self._choices.kernel.is_additive:
             gains, record = self._lasting.of(S, self.sum.features, self._score_for_good)
             return gains, -float(gains.sum()), record | NO_ERROR
-        question, state, certificate = self._fit_within(sigma, S, n)
+        state, certificate = self._fit_within(sigma, S, n)
         gains, order = self._scored(state, S)
         exactly = ""
         if n == S.size:
@@ -163,15 +177,15 @@ class AbstractLowRankScorer(AbstractScorer):
             exactly = f", exact: {n_exact}" if n_exact else ""
         self._survival.lose(certificate, n)
         record = {
-            "engine": f"low rank {rank_of(state)}: {S.size}{exactly}",
+            "engine": f"low rank {state.rank}: {S.size}{exactly}",
             "landmarks": len(self.sum.chosen.rows),
-            "rank": rank_of(state),
+            "rank": state.rank,
             "order": order,
             "projected": self._projected,
             "relative_error": certificate.relative_error,
             "cut_error": certificate.expected_swap_rate,
         }
-        return gains, self._hsic(sigma, question), record
+        return gains, self._hsic(sigma, state), record
 
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
         return "low rank"
@@ -200,19 +214,20 @@ class AbstractLowRankScorer(AbstractScorer):
         scorer.sum.restart(S)
         return scorer
 
-    def _fit_within(self, sigma: float, S: Index, n: int) -> tuple[Any, RoundState, Certificate]:
-        """A fit that costs no more than it may, or the best there is; its state and certificate."""
+    def _fit_within(self, sigma: float, S: Index, n: int) -> tuple[Any, Certificate]:
+        """State of a fit that costs no more than it may, or of the best; and its certificate."""
+        self._sampled(S)
         while True:
-            question = self._fit(sigma)
+            found = self._fit(sigma)
             for anew in (False, True):
-                state = self._along(question, S, anew=anew)
+                state = self._along(found, S, anew=anew)
                 certificate = self._certify(state, S, n)
                 if self._survival.allows(certificate, S.size, n):
-                    return question, state, certificate
+                    return state, certificate
                 if self._projected in (0, S.size):  # another projection would hold no more
                     break
             if not self.sum.grow(S, to_everyone=self._may_square):
-                return question, state, certificate
+                return state, certificate
             if self._projected == S.size:  # what a round is projected on is its last fit
                 self._projected = 0
 
@@ -223,27 +238,33 @@ class AbstractLowRankScorer(AbstractScorer):
         score = ScoreLowRank(state, dtype, self._choices.standardize)
         return self._data.scores(score, jobs, aloud=aloud)
 
+    def _sampled(self, S: Index) -> None:
+        """Slices get values of the sample."""
+        before, (features, X) = self.sample.held, self.sample.of(S)
+        if not np.array_equal(before, features):
+            self.sum.step(with_sample, X)
+
     @abstractmethod
     def _replay(self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]) -> None:
         """Repeat rounds in low rank that are done."""
 
     @abstractmethod
     def _fit(self, sigma: float) -> Any:
-        """Question of the round: W, and factors of the bases of the expansion."""
+        """Directions of the round's base matrices."""
 
     @abstractmethod
-    def _along(self, question: Any, S: Index, *, anew: bool) -> RoundState:
+    def _along(self, found: Any, S: Index, *, anew: bool) -> Any:
         """State of the round, along the directions that features are projected on, if any.
 
         They are projected where they have not been, where the kernel has turned since, or `anew`.
         """
 
     @abstractmethod
-    def _scored(self, state: RoundState, S: Index) -> tuple[Float, int]:
+    def _scored(self, state: Any, S: Index) -> tuple[Float, int]:
         """Gains of S, and the highest order of the series that one of them takes."""
 
     @abstractmethod
-    def _certify(self, state: RoundState, S: Index, n: int) -> Certificate:
+    def _certify(self, state: Any, S: Index, n: int) -> Certificate:
         """Certificate from the sample of features that are left."""
 
     @abstractmethod
@@ -253,18 +274,45 @@ class AbstractLowRankScorer(AbstractScorer):
         """Gains, how many of them are exact now, and the certificate of all; not all of S leave."""
 
     @abstractmethod
-    def _hsic(self, sigma: float, question: Any = None) -> float:
+    def _hsic(self, sigma: float, state: Any = None) -> float:
         """``<W, K>``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """A round along directions that slices have, and what they say of it.
+
+    Attributes
+    ----------
+    even : dict
+        Coefficients of the functionals that features are projected on.
+    lost : dict
+        What these leave out of row sums at the check rows.
+    """
+
+    along: Along
+    sums: Sums
+    even: Mapping[int, Float]
+    lost: Mapping[int, Float]
+
+    @property
+    def sigma(self) -> float:
+        """Of the kernel."""
+        return self.along.fitted.asked.sigma
+
+    @property
+    def rank(self) -> int:
+        """Most directions of a base matrix."""
+        return max((len(core) for core in self.along.core.values()), default=0)
 
 
 class LowRankScorer(AbstractLowRankScorer):
     """Scorer in linear time by factors of K."""
 
     _projection: Projection | None = None
-    _asked_along: LowRankQuestion | None = None
 
     def known(self) -> BandwidthStats:
-        return LandmarkStats(self.sum.fit, self._hsic)
+        return LandmarkStats(lambda: self.sum.fit, self._hsic)
 
     def _asked(self, sigma: float) -> Question:
         """The round's question, with K and W of all samples."""
@@ -275,50 +323,82 @@ class LowRankScorer(AbstractLowRankScorer):
             self._question = Question(kernel, sigma, self._W, self.sum.statistic, each)
         return self._question
 
-    def _fit(self, sigma: float) -> LowRankQuestion:
-        kernel, W = self._choices.kernel, self._weights
-        factor = cache(lambda base: self._factor(sigma, base))
-        question = LowRankQuestion(kernel, sigma, W, factor, tolerance=COMPRESSION)
-        if kernel.has_bandwidth:  # the base of every such kernel is K itself
-            sums = self._row_sums(sigma, factor(0))
-            question.suppose(0, replace(question.weighted(0), sums=sums))
-        return question
+    def _fit(self, sigma: float) -> tuple[Fitted, Sums]:
+        kernel, m = self._choices.kernel, self._data.n_samples
+        is_known = self.sum.chosen.is_everyone and self._may_square
+        linear = kernel.has_bandwidth and not is_known
+        asked = self.sum.round(kernel, sigma, DIRECTIONS, linear=linear)
+        sums = self.sum.step(factor, asked)
+        found = fitted(asked, self.sum.block, sums, m)
+        if kernel.has_bandwidth and is_known:
+            found = replace(found, row_sums=self._asked(sigma).weighted(0).row_sums)
+        return found, sums
 
-    def _factor(self, sigma: float, base: int) -> LowRankSymmetric:
-        kernel, seed = self._choices.kernel, self._seed
-        factor = Spectral(DIRECTIONS).factor(kernel, sigma, self.sum.fit, base=base, seed=seed)
-        return predictive(factor, BaseRows(kernel, sigma, self.sum.check, base))
-
-    def _row_sums(self, sigma: float, K: LowRankSymmetric) -> Float:
-        """``(W o K) 1``, of a K that its directions know and of what they miss of it.
-
-        What a factor misses of K is about what one of G misses of G, times a slope b, which is seen
-        on check rows; and ``(W o G) 1`` is known, for G along the directions of W is summed.
-        """
-        if self.sum.chosen.is_everyone and self._may_square:
-            return self._asked(sigma).weighted(0).row_sums
-        W, check, linear = self._weights, self.sum.check, Linear()
-        G = Spectral(DIRECTIONS).factor(linear, sigma, self.sum.fit, base=None, seed=self._seed)
-        kernel = self._choices.kernel
-        missed = missed_rows(BaseRows(kernel, sigma, check), K)
-        beside = missed_rows(BaseRows(linear, sigma, check, None), G)
-        slope = float(np.vdot(missed, beside)) / (float(np.vdot(beside, beside)) or 1.0)
-        known = np.einsum("iq,qi->i", W.F @ W.core, self.sum.products) + W.rest * self.sum.norms
-        return np.asarray(W.hadamard_sums(K) + slope * (known - W.hadamard_sums(G)))
-
-    def _along(self, question: LowRankQuestion, S: Index, *, anew: bool) -> RoundState:
-        order, known = self._order(question.sigma, S), self._projection
+    def _along(self, found: tuple[Fitted, Sums], S: Index, *, anew: bool) -> Weighed:
+        order, known = self._order(found[0].asked.sigma, S), self._projection
         if not order:
-            self._projected = 0
-            return LowRank().prepare(question)
+            self._projected, self._projection = 0, None
+            return self._weigh(self._lead(found[0])[0])
         if not self._projected or known is None or known.order < order:
             anew = True
         if anew or ANEW * S.size <= self._projected:
-            known = self._project(question, S, order)
+            return self._weigh(self._project(found[0], S, order))
         assert known is not None, "features are projected by now"
         known.keep(S)
-        self._asked_along = known.question(question)
-        return LowRank().prepare(self._asked_along)
+        core = {base: core_along(*found, self._weights, base) for base in found[0].asked.bases}
+        return self._weigh(Along(found[0], core, self._series(found[0]).of_differences))
+
+    def _series(self, found: Fitted) -> PowerSeries:
+        """The series in powers that features are projected for, or its beginning."""
+        order = 1 if self._projection is None else self._projection.order
+        return found.asked.kernel.power_series(order, found.asked.sigma)
+
+    def _lead(
+        self, found: Fitted, most: int | None = None, multiplied: int = 0
+    ) -> tuple[Along, Sums]:
+        """Leading directions of A take the place of those that slices have."""
+        sums = self.sum.step(gram, found)
+        mix, T = leading(found, sums, self._weights, COMPRESSION, most)
+        core = {base: np.diag(values) for base, values in T.items()}
+        along = Along(found, core, self._series(found).of_differences)
+        return along, self.sum.step(lead, Lead(along, mix, multiplied))
+
+    def _project(self, found: Fitted, S: Index, order: int) -> Along:
+        """Numbers of S along the directions of a round."""
+        self._projection = None  # whose numbers need not be there with those to come
+        along, sums = self._lead(found, LEADING, MULTIPLIED)
+        basis = {base: orthonormal(sums[base]) for base in along.core}
+        taken = Projection(found.asked.kernel, order, basis, self.sum.ask(numbers, basis))
+        taken.take(S, self._data.joined(Project(taken.numbers), self._data.jobs(S)))
+        release_pages()  # of what blocks were decoded to
+        self._projection, self._projected = taken, S.size
+        return along
+
+    def _weigh(self, along: Along) -> Weighed:
+        """What the samples say of A along its directions."""
+        block = self.sum.block
+        along = along.from_checks(block)
+        sums = self.sum.step(weigh, along)
+        even: dict[int, Float] = {}
+        lost: dict[int, Float] = {}
+        if self._projection is not None:
+            some = block.part(along.fitted.asked.check)
+            for base, T in self._projection.basis.items():
+                even[base] = T.T @ sums["B'f", base]
+                if along.of_differences:
+                    f = along.functional(base, some)
+                    lost[base] = f - some.B[base] @ (T @ even[base])
+        return Weighed(along, sums, even, lost)
+
+    def _home(self, state: Weighed) -> RoundState:
+        """State for features that are scored by their values: all samples together."""
+        basis = {} if self._projection is None else self._projection.basis
+        kernel = self._choices.kernel
+        parts = self.sum.ask(held_at_home, (state.along, basis, state.even))
+        question = LowRankQuestion(kernel, state.sigma, self._weights, _no_factor)
+        for base, A in at_home(parts, state.along.core).items():
+            question.suppose(base, A)
+        return LowRank().prepare(question)
 
     def _order(self, sigma: float, S: Index) -> int:
         """Order in powers that does for most of S, or for nearly all; 0 where none does."""
@@ -330,27 +410,23 @@ class LowRankScorer(AbstractLowRankScorer):
                 return order
         return 0
 
-    def _project(self, question: LowRankQuestion, S: Index, order: int) -> Projection:
-        """Numbers of S along the directions of a round."""
-        self._projection = None  # whose numbers need not be there with those to come
-        found = Projection(order, question)
-        found.take(S, self._data.joined(Project(found.numbers), self._data.jobs(S)))
-        release_pages()  # of what blocks were decoded to
-        self._projection, self._projected = found, S.size
-        return found
+    def _scored(self, state: Weighed, S: Index) -> tuple[Float, int]:
+        gains, does, order = self._by_numbers(state, S)
+        self._data.tell(int(does.sum()))
+        if not does.all():
+            gains[~does], order = self._by_series(self._home(state), S[~does])
+        return gains, order
 
-    def _scored(self, state: RoundState, S: Index) -> tuple[Float, int]:
-        data, known = self._data, self._projection
-        if not self._projected or known is None or self._asked_along is None:
-            return self._by_series(state, S)
+    def _by_numbers(self, state: Weighed, S: Index) -> tuple[Float, Mask, int]:
+        """Gains of S by what was taken of them, of whom that will do, and to which order."""
+        data, known, gains = self._data, self._projection, np.empty(S.size)
+        if known is None:
+            return gains, np.zeros(S.size, dtype=bool), 0
         kernel, m = self._choices.kernel, data.n_samples
         does = enough(kernel, known.order, state.sigma, data.facts(S), m, NEGLECTED)
-        gains, order = np.empty(S.size), known.order
-        gains[does] = known.gains(self._asked_along, S[does], data.runtime.each)
-        data.tell(int(does.sum()))
-        if not does.all():
-            gains[~does], order = self._by_series(state, S[~does])
-        return gains, order
+        series, each = self._series(state.along.fitted), data.runtime.each
+        gains[does] = known.gains(series, state.along.core, state.even, S[does], each)
+        return gains, does, known.order
 
     def _by_series(self, state: RoundState, S: Index) -> tuple[Float, int]:
         """Gains by the values, to the order that each feature takes, and the highest of those."""
@@ -360,12 +436,15 @@ class LowRankScorer(AbstractLowRankScorer):
             state = replace(state, definition=SampledRows.of(self._weights, self.sum.check))
         return self._by_values(state, S, aloud=True), order
 
-    def _certify(self, state: RoundState, S: Index, n: int) -> Certificate:
+    def _certify(self, state: Weighed, S: Index, n: int) -> Certificate:
         if n >= S.size:
             return EXACT
         features, X = self.sample.of(S)
-        errors = row_errors(self._weights, self.sum.check, state, X)
-        gains = LowRank().score(state, X, self._data.facts(features))
+        errors = row_errors(state.along, self.sum.block, state.sums, state.lost)
+        gains, does, _ = self._by_numbers(state, features)
+        if not does.all():
+            facts = self._data.facts(features[~does])
+            gains[~does] = LowRank().score(self._home(state), X[~does], facts)
         n_sampled = n * len(features) / S.size
         sizes = self._data.sizes(features)
         return certify(errors, gains, n_sampled, self._data.n_samples, sizes)
@@ -380,13 +459,12 @@ class LowRankScorer(AbstractLowRankScorer):
         gains, band, certificate = threshold.corrected(gains, certificate)
         return gains, band.size, certificate
 
-    def _hsic(self, sigma: float, question: LowRankQuestion | None = None) -> float:
+    def _hsic(self, sigma: float, state: Weighed | None = None) -> float:
         if self.sum.chosen.is_everyone:
             return self._asked(sigma).hsic
-        question = question or self._fit(sigma)
-        if self._choices.kernel.has_bandwidth:  # the base of every such kernel is K itself
-            return float(question.weighted(0).row_sums.sum())
-        return question.hsic
+        if state is None:
+            return float(sum(self.sum.ask(value, self._fit(sigma)[0])))
+        return float(state.sums["hsic"])
 
     def _replay(self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]) -> None:
         n_rows = [int(record["landmarks"]) for record in history]
@@ -396,41 +474,12 @@ class LowRankScorer(AbstractLowRankScorer):
             self.sum.replay_rounds(survivors[:at], n_rows[:at])
             sigma = float(history[at - 1]["sigma"])
             S = survivors[at - 1]
-            found = self._project(self._fit(sigma), S, self._order(sigma, S))
+            self._project(self._fit(sigma)[0], S, self._order(sigma, S))
             survivors, n_rows = survivors[at:], n_rows[at:]
-            found.keep(survivors[-1] if survivors else S)
+            assert self._projection is not None, "features are projected by now"
+            self._projection.keep(survivors[-1] if survivors else S)
         self.sum.replay_rounds(survivors, n_rows)
 
 
-class Sample:
-    """Standardised values of sampled features, held as long as they survive.
-
-    Every feature has a random number; in the sample are those below a threshold, which is doubled
-    when half of the features are left. So the sample is a function of S alone.
-    """
-
-    def __init__(self, data: AbstractReader, seed: int) -> None:
-        d, m = data.source.n_features, data.n_samples
-        self._data = data
-        self._lots = np.random.default_rng([seed, d]).random(d, dtype=np.float32)
-        self._size = sample_size(m)
-        self._held: Index = np.empty(0, dtype=np.int64)
-        self._X: Array = np.empty((0, m))
-
-    def of(self, S: Index) -> tuple[Index, Array]:
-        """Features of the sample that are in S, and their values (c, m) float32."""
-        features = self._features(S)
-        if np.isin(features, self._held, assume_unique=True).all():
-            X = self._X[np.searchsorted(self._held, features)]
-        else:
-            X = self._data.values(features, np.float32)
-        self._held, self._X = features, X
-        return features, X
-
-    def _features(self, S: Index) -> Index:
-        d = len(self._lots)
-        share = min(1.0, self._size / d * 2.0 ** np.floor(np.log2(d / S.size)))
-        features = S[self._lots[S] < share]
-        if features.size < min(S.size, SAMPLE_FEWEST):
-            features = S[np.sort(np.argsort(self._lots[S], kind="stable")[:SAMPLE_FEWEST])]
-        return np.asarray(features)
+def _no_factor(base: int) -> LowRankSymmetric:
+    raise TypeError(f"Base {base} of the round is known along directions alone.")

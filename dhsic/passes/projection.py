@@ -25,9 +25,9 @@ as error in the certificate of the round, like all else that low rank misses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, combinations_with_replacement
+from itertools import accumulate
 from operator import mul
 from typing import Any
 
@@ -35,9 +35,8 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.accelerator import wanted_device
-from dhsic.engines.question import FeatureStats, LowRankQuestion
+from dhsic.engines.question import FeatureStats
 from dhsic.kernels.base import AbstractKernel, PowerSeries, Product
-from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.namespace import Movable, host, slices
 from dhsic.passes import (
     AbstractSizedPass,
@@ -145,63 +144,49 @@ class Projection:
     ----------
     order : int
         Of the series in powers.
+    basis : dict
+        T of each base, (n, r): functionals of slices, times that, are orthonormal.
     numbers : Numbers
         What is taken of every feature.
     """
 
-    def __init__(self, order: int, question: LowRankQuestion) -> None:
-        """Project on the leading directions of the question's A."""
-        self.order = order
-        self._V: dict[int, Float] = {}  # of each base, (m, k)
-        self._B: dict[int, Float] = {}  # and of its functionals, (m, n)
-        self._places: dict[tuple[int, int], slice] = {}  # of V' x^p among the numbers
+    def __init__(
+        self,
+        kernel: AbstractKernel,
+        order: int,
+        basis: Mapping[int, Float],
+        slices: Sequence[Mapping[int, tuple[Array, Array]]],
+    ) -> None:
+        """Project on directions P and functionals B of each base, (s, k) and (s, r) of slices."""
+        self.order, self.basis = order, basis
+        self._places: dict[tuple[int, int], slice] = {}  # of P' x^p among the numbers
         self._even: dict[tuple[int, int], slice] = {}  # and of B' x^p
-        series = question.kernel.power_series(order, question.sigma)
-        for base in sorted({product.base for product in series.products}):
-            A = question.weighted(base)
-            self._V[base] = V = np.linalg.qr(A.F[:, :LEADING])[0]
-            pairs = [v * w for v, w in combinations_with_replacement(V.T[:MULTIPLIED], 2)]
-            first = [functional(A.along(V), series), np.ones(len(V))]
-            self._B[base] = np.linalg.qr(np.column_stack([*first, *pairs]))[0]
-        self.numbers = self._laid_out(series)
+        self.numbers = self._laid_out(kernel.power_series(order, 1.0), slices)
         self._features: Index = np.empty(0, dtype=np.int64)
         self._found: Array = np.empty((0, 0))
 
-    def _laid_out(self, series: PowerSeries) -> Numbers:
+    def _laid_out(
+        self, series: PowerSeries, slices: Sequence[Mapping[int, tuple[Array, Array]]]
+    ) -> Numbers:
         """Numbers of a feature; their places are written down."""
-        directions: list[Float] = []
         parts: list[tuple[int, int, int]] = []
+        columns: list[tuple[int, int]] = []  # base, and which of the two
 
-        def lay(D: Float, powers: set[int], places: dict[tuple[int, int], slice]) -> None:
-            start = sum(other.shape[1] for other in directions)
-            directions.append(D)
+        def lay(base: int, which: int, powers: set[int], places: dict[Any, slice]) -> None:
+            start = sum(slices[0][base][which].shape[1] for base, which in columns)
+            width = slices[0][base][which].shape[1]
+            columns.append((base, which))
             for power in sorted(powers):
                 n = sum(b - a for _, a, b in parts)
-                places[base, power] = slice(n, n + D.shape[1])
-                parts.append((power, start, start + D.shape[1]))
+                places[base, power] = slice(n, n + width)
+                parts.append((power, start, start + width))
 
-        for base, V in self._V.items():
+        for base in sorted(self.basis):
             mine = [product for product in series.products if product.base == base]
-            lay(V, {p for x in mine for p in (x.a, x.b) if x.a and x.b}, self._places)
-            lay(self._B[base], {x.a + x.b for x in mine if on_diagonal(x, series)}, self._even)
-        stacked = np.ascontiguousarray(np.concatenate(directions, axis=1).T, dtype=np.float32)
-        return Numbers(stacked, tuple(parts))
-
-    def question(self, question: LowRankQuestion) -> LowRankQuestion:
-        """The question of a round with what the directions hold of its A."""
-        held = replace(question)
-        series = question.kernel.power_series(self.order, question.sigma)
-        for base, V in self._V.items():
-            A, B = question.weighted(base), self._B[base]
-            along = A.along(V)
-            lost = functional(along, series)
-            lost -= B @ (B.T @ lost)
-            if series.of_differences:
-                along = replace(along, sums=along.row_sums - lost)
-            else:
-                along = replace(along, diagonal=along.diagonal - lost)
-            held.suppose(base, along)
-        return held
+            lay(base, 0, {p for x in mine for p in (x.a, x.b) if x.a and x.b}, self._places)
+            lay(base, 1, {x.a + x.b for x in mine if on_diagonal(x, series)}, self._even)
+        found = [np.concatenate([part[base][i] for base, i in columns], axis=1) for part in slices]
+        return Numbers(np.ascontiguousarray(np.concatenate(found).T), tuple(parts))
 
     # -- features ------------------------------------------------------------------------------
 
@@ -221,36 +206,35 @@ class Projection:
             self._features = S
 
     def gains(
-        self, question: LowRankQuestion, S: Index, each: Callable[..., Iterable[Any]]
+        self,
+        series: PowerSeries,
+        core: Mapping[int, Float],
+        even: Mapping[int, Float],
+        S: Index,
+        each: Callable[..., Iterable[Any]],
     ) -> Float:
-        """Gains of features S, (s,), by what the directions hold, as `question` gives it."""
-        at, score = positions(S, self._features), self._scorer(question)
-        chunks = [at[a : a + SCORED] for a in range(0, S.size, SCORED)]
-        return np.concatenate(list(each(lambda chunk: score(self._found[chunk]), chunks)))
+        """Gains of features S, (s,), by ``P' A P`` and ``B' c`` of a round, of each base."""
+        at = positions(S, self._features)
+        forms = {base: np.linalg.eigh(matrix) for base, matrix in core.items()}
 
-    def _scorer(self, question: LowRankQuestion) -> Callable[[Array], Float]:
-        """Function of numbers (c, n) that gives gains (c,)."""
-        series = question.kernel.power_series(self.order, question.sigma)
-        A = {base: question.weighted(base) for base in self._V}
-        turn = {base: V.T @ A[base].F for base, V in self._V.items()}  # (k, r)
-        c = {base: B.T @ functional(A[base], series) for base, B in self._B.items()}
-
-        def score(numbers: Array) -> Float:
+        def score(chunk: Index) -> Float:
+            numbers = self._found[chunk]
             U = {
-                (base, power): numbers[:, place].astype(np.float64) @ turn[base]
+                (base, power): numbers[:, place].astype(np.float64) @ forms[base].eigenvectors
                 for (base, power), place in self._places.items()
             }
             gains = np.zeros(len(numbers))
             for x in series.products:
                 if x.a and x.b:
-                    along = (U[x.base, x.a] * U[x.base, x.b]) @ A[x.base].weights
+                    along = (U[x.base, x.a] * U[x.base, x.b]) @ forms[x.base].eigenvalues
                     gains += x.coefficient * along
                 if on_diagonal(x, series):
-                    even = numbers[:, self._even[x.base, x.a + x.b]] @ c[x.base]
-                    gains += x.coefficient * even
+                    found = numbers[:, self._even[x.base, x.a + x.b]] @ even[x.base]
+                    gains += x.coefficient * found
             return gains
 
-        return score
+        chunks = [at[a : a + SCORED] for a in range(0, S.size, SCORED)]
+        return np.concatenate([np.empty(0), *each(score, chunks)])
 
 
 def numbers_of(kernel: AbstractKernel, order: int) -> int:
@@ -274,11 +258,6 @@ def most_numbers(kernel: AbstractKernel, d: int) -> int:
 def on_diagonal(x: Product, series: PowerSeries) -> bool:
     """Whether a product of powers has what goes with the even power that both make together."""
     return not (x.a and x.b) if series.of_differences else True
-
-
-def functional(A: LowRankSymmetric, series: PowerSeries) -> Float:
-    """What goes with even powers besides products along the directions, (m,)."""
-    return A.row_sums - A.rest if series.of_differences else A.rest
 
 
 def enough(

@@ -430,18 +430,20 @@ class SupposedLowRank(AbstractLowRankScorer):
         rank = HIGHER_RANK if len(chosen.fit) > first_number(m) else RANK
         return SupposedQuestion(self._choices.kernel, m, rank)
 
-    def _along(self, question: SupposedQuestion, S: Index, *, anew: bool) -> RoundState:
+    def _sampled(self, S: Index) -> None: ...
+
+    def _along(self, question: SupposedQuestion, S: Index, *, anew: bool) -> SupposedQuestion:
         if not self._projected or ANEW * S.size <= self._projected:
             self._projected = S.size
             order = question.kernel.exact_order or 1
             numbers = Numbers.supposed(question.kernel, order, question.n_samples)
             self._data.scores(Project(numbers), self._data.jobs(S))
-        return question.state
+        return question
 
-    def _scored(self, state: RoundState, S: Index) -> tuple[Float, int]:
+    def _scored(self, state: SupposedQuestion, S: Index) -> tuple[Float, int]:
         return np.broadcast_to(1.0, S.size), 1
 
-    def _certify(self, state: RoundState, S: Index, n: int) -> Certificate:
+    def _certify(self, state: SupposedQuestion, S: Index, n: int) -> Certificate:
         if n >= S.size:
             return EXACT
         self._dry.drive(CERTIFYING * self._data.n_samples * self.sample.of(S)[0].size)
@@ -459,5 +461,5 @@ class SupposedLowRank(AbstractLowRankScorer):
             self._dry.drive(DRIVING * m**2)
         return gains, 0, certificate
 
-    def _hsic(self, sigma: float, question: Any = None) -> float:
+    def _hsic(self, sigma: float, state: Any = None) -> float:
         return 0.0

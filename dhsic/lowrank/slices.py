@@ -1,0 +1,357 @@
+r"""A round in low rank over slices of the samples: what is of size m stays where its samples are.
+
+All that a round needs of K is among landmarks, or a sum over samples. From the b x b matrix of the
+landmarks come the directions of K (`Extension`), which every slice extends to its own samples, F
+(s, r), for the rows of K at the landmarks are known there. Then, with U the directions of
+``W = U M U'``, z_i the Kronecker product of rows i of U and F, and C the rows of K at landmarks
+that are no part of F (*check rows*):
+
+- ``F'F``, ``C F`` and ``||C||^2`` say how much the first 1, 2, ... directions miss of rows that
+  they were not made from, ``||C - P w F'||^2``: as many are kept as predict them;
+- ``U'F`` gives ``(W o K) 1``, row by row;
+- ``Z'Z`` gives the leading directions of ``A = W o K ~ Z Theta Z'``, as in
+  `dhsic.linalg.symmetric`; on directions V that there are already, of a round before,
+  ``V' A V = (V'Z) Theta (V'Z)'``, and nothing is decomposed at all;
+- what low rank misses of A on the check rows, times values of a sample of features, is their error.
+
+Each is a few numbers a slice, which are added up. Landmarks are samples: whoever has the rows of
+their block alone (`Slice` of the landmarks) computes for them what slices compute for theirs.
+
+Differences of such sums lose digits: of ``||C||^2`` a part 1e-16 is rounding, so directions that
+miss less than the root of `ROUNDING` are all as good. Nor is more known of sums over 10^6 features
+in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.kernels.base import AbstractKernel
+from dhsic.linalg.symmetric import LowRankSymmetric, products_of
+from dhsic.lowrank.factorizers import Extension
+
+#: In place of the number of a base matrix: inner products themselves.
+LINEAR = -1
+#: Samples of a slice that are looked at at a time: what is computed for them stays in the cache.
+STRIP = 2048
+#: Residual on check rows, relative to the least, that fewer directions may have.
+AS_GOOD = 1.01
+#: Part of a sum of squares that may be rounding of the sums it is computed from.
+ROUNDING = 1e-12
+
+#: What a slice says of a round, to be added up.
+Sums = dict[Hashable, Float]
+
+
+def add_sums(left: Sums, right: Sums) -> Sums:
+    """Sum of what two slices say."""
+    return {name: found + right[name] for name, found in left.items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slice:
+    """Some samples, and what is known of them.
+
+    Attributes
+    ----------
+    samples : (s,) int64
+        Which they are, ascending.
+    inner, products : (b, s) and (q, s) float64
+        Inner products with landmarks, and with sums of samples along the directions of W.
+    norms : (s,) float64
+        Squared norms.
+    W : LowRankSymmetric
+        Its rows.
+    X : (c, s) array or None
+        Values of sampled features.
+    F : dict
+        Directions of the round's base matrices, (s, r).
+    P, B : dict
+        Directions of A, orthonormal, (s, k), and functionals (s, n), of each base.
+    """
+
+    samples: Index
+    inner: Float
+    products: Float
+    norms: Float
+    W: LowRankSymmetric
+    X: Any = None
+    F: Mapping[int, Float] = field(default_factory=dict)
+    P: Mapping[int, Float] = field(default_factory=dict)
+    B: Mapping[int, Float] = field(default_factory=dict)
+
+    def strips(self) -> Iterator[Slice]:
+        """Some of the samples at a time."""
+        for a in range(0, len(self.samples), STRIP):
+            yield self.part(slice(a, a + STRIP))
+
+    def part(self, which: slice | Index) -> Slice:
+        """Some of the samples."""
+
+        def rows(of: Mapping[int, Float]) -> dict[int, Float]:
+            return {base: found[which] for base, found in of.items()}
+
+        return Slice(
+            self.samples[which],
+            self.inner[:, which],
+            self.products[:, which],
+            self.norms[which],
+            rows_of(self.W, which),
+            None if self.X is None else self.X[:, which],
+            rows(self.F),
+            rows(self.P),
+            rows(self.B),
+        )
+
+
+def joined(parts: Sequence[Slice]) -> Slice:
+    """Samples of all parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+
+    def rows(name: str) -> dict[int, Float]:
+        every = [getattr(part, name) for part in parts]
+        return {base: np.concatenate([found[base] for found in every]) for base in every[0]}
+
+    F, diagonal = (
+        np.concatenate([getattr(p.W, name) for p in parts]) for name in ("F", "diagonal")
+    )
+    return Slice(
+        np.concatenate([part.samples for part in parts]),
+        np.concatenate([part.inner for part in parts], axis=1),
+        np.concatenate([part.products for part in parts], axis=1),
+        np.concatenate([part.norms for part in parts]),
+        LowRankSymmetric(F, first.W.weights, diagonal),
+        None if first.X is None else np.concatenate([part.X for part in parts], axis=1),
+        rows("F"),
+        rows("P"),
+        rows("B"),
+    )
+
+
+def renewed(
+    old: Slice | None,
+    inner: Float,
+    products: Float,
+    norms: Float,
+    samples: slice,
+    W: LowRankSymmetric,
+) -> Slice:
+    """The same samples with other sums; of directions, those of A are kept."""
+    if old is None:
+        which = np.arange(samples.start, samples.stop)
+        return Slice(which, inner, products, norms, rows_of(W, samples))
+    return replace(old, inner=inner, products=products, norms=norms, F={})
+
+
+def rows_of(W: LowRankSymmetric, which: slice | Index) -> LowRankSymmetric:
+    """Some of the rows of W."""
+    return LowRankSymmetric(W.F[which], W.weights, W.diagonal[which])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Round:
+    """What all slices are told of a round.
+
+    Attributes
+    ----------
+    rows, norms : (b,)
+        Which samples the landmarks are, and their squared norms.
+    check : (n,) int64
+        Landmarks that are check rows.
+    extensions : dict
+        How directions are extended, of every base; of inner products under `LINEAR`.
+    bases : tuple of int
+        Base matrices by which features are scored; K itself need not be among them.
+    """
+
+    kernel: AbstractKernel
+    sigma: float
+    rows: Index
+    norms: Float
+    check: Index
+    extensions: Mapping[int, Extension]
+    bases: tuple[int, ...]
+
+    def at(self, base: int, which: Index, known: Slice) -> Float:
+        """A base matrix between landmarks `which` and the samples, (n, s), new."""
+        inner = known.inner[which]
+        if base == LINEAR:
+            return inner
+        return self.kernel.part(base, inner, self.norms[which], known.norms, self.sigma)
+
+    def diagonal(self, base: int, known: Slice) -> Float:
+        """Its diagonal, (s,)."""
+        if base == LINEAR:
+            return known.norms
+        return self.kernel.diagonal(base, known.norms, self.sigma)
+
+    def itself(self, which: Index, known: Slice) -> tuple[Index, Index]:
+        """Where landmarks `which` and the samples are the same."""
+        rows = self.rows[which]
+        column = np.searchsorted(known.samples, rows).clip(max=len(known.samples) - 1)
+        here = np.flatnonzero(known.samples[column] == rows)
+        return here, column[here]
+
+    def checks(self, base: int, known: Slice) -> Float:
+        """Check rows of a base matrix, (n, s); 0 where a sample meets itself."""
+        C = self.at(base, self.check, known)
+        C[self.itself(self.check, known)] = 0.0
+        return C
+
+    def columns(self, base: int) -> slice:
+        """Where the directions of a base are among those of all."""
+        sizes = {key: extension.rank for key, extension in self.extensions.items()}
+        start = sum(size for key, size in sizes.items() if key < base)
+        return slice(start, start + sizes[base])
+
+
+def factor(known: Slice, asked: Round) -> tuple[Slice, Sums]:
+    """Directions of the round for some samples, and what they say together with the check rows."""
+    keys = sorted(asked.extensions)
+    found: list[Float] = []
+    total: Sums = {}
+    for strip in known.strips():
+        parts = [_extended(asked, key, strip) for key in keys]
+        C = {key: asked.checks(key, strip) for key in keys}
+        F = np.concatenate(parts, axis=1)
+        sums: Sums = {"F'F": F.T @ F, "U'F": strip.W.F.T @ F}
+        for i, key in enumerate(keys):
+            sums["C F", key] = C[key] @ F
+            for other in keys[: i + 1]:
+                sums["C C", other, key] = np.array(np.vdot(C[other], C[key]))
+        for base, P in strip.P.items():
+            sums["P'Z", base] = P.T @ products_of(strip.W.F, F[:, asked.columns(base)])
+        total = add_sums(total, sums) if total else sums
+        found.append(F)
+    whole = np.concatenate(found)
+    return replace(known, F={key: whole[:, asked.columns(key)] for key in keys}), total
+
+
+def _extended(asked: Round, key: int, known: Slice) -> Float:
+    extension = asked.extensions[key]
+    K = asked.at(key, extension.used, known)
+    return extension.over(K, *asked.itself(extension.used, known))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """Directions that are kept, (r,), their weights w, and ``M U'F diag(w)``, (q, r)."""
+
+    kept: Index
+    weights: Float
+    between: Float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """A round whose directions are chosen.
+
+    Attributes
+    ----------
+    slope : float
+        What a factor misses of K is about so many times what one of inner products misses of them.
+    row_sums : (m,) array or None
+        ``(W o K) 1`` where it is known.
+    """
+
+    asked: Round
+    fits: Mapping[int, Fit]
+    slope: float = 0.0
+    row_sums: Float | None = None
+
+    def factor(self, base: int, known: Slice) -> LowRankSymmetric:
+        """Rows of the factor of a base matrix."""
+        fit = self.fits[base]
+        F = known.F[base][:, fit.kept]
+        return LowRankSymmetric(F, fit.weights, self.asked.diagonal(base, known))
+
+    def sums(self, base: int, known: Slice) -> Float:
+        """``(W o K) 1`` of the samples.
+
+        What a factor misses of K is about what one of G misses of G, times the slope, and
+        ``(W o G) 1`` is known: G along the directions of W is summed.
+        """
+        if self.row_sums is not None:
+            return np.asarray(self.row_sums[known.samples], dtype=np.float64)
+        W, sums = known.W, self._by_factor(base, known)
+        if self.slope:
+            whole = np.einsum("iq,qi->i", W.F @ W.core, known.products) + W.rest * known.norms
+            sums += self.slope * (whole - self._by_factor(LINEAR, known))
+        return sums
+
+    def _by_factor(self, base: int, known: Slice) -> Float:
+        """The decomposition of JMLR 2.6.3."""
+        K, W = self.factor(base, known), known.W
+        sums = np.einsum("ij,ij->i", W.F @ self.fits[base].between, K.F)
+        return np.asarray(sums - W.own * K.own + W.diagonal * K.diagonal)
+
+
+def fitted(asked: Round, block: Slice, sums: Sums, m: int) -> Fitted:
+    """Choose directions by what all slices say; `block` is the slice of the landmarks."""
+    fits = {}
+    for key, extension in asked.extensions.items():
+        columns = asked.columns(key)
+        steady = extension.steady(np.diagonal(sums["F'F"])[columns], m)
+        kept, weights = np.flatnonzero(steady), extension.weights[steady]
+        if key != LINEAR:
+            left = _left(asked, block, sums, key, kept, weights)
+            kept = kept[: int(np.argmax(left <= AS_GOOD * np.min(left)))]
+            weights = weights[: len(kept)]
+        between = block.W.core @ (sums["U'F"][:, columns][:, kept] * weights)
+        fits[key] = Fit(kept, weights, between)
+    slope = _slope(asked, block, sums, fits) if LINEAR in fits else 0.0
+    return Fitted(asked, fits, slope)
+
+
+def _left(asked: Round, block: Slice, sums: Sums, key: int, kept: Index, weights: Float) -> Float:
+    """Squares of what 0, 1, ... of the directions leave of the check rows, (r + 1,)."""
+    at = block.F[key][asked.check][:, kept] * weights  # (n, r)
+    columns = asked.columns(key).start + kept
+    first = np.append(0.0, np.cumsum(np.einsum("ij,ij->j", at, sums["C F", key][:, columns])))
+    both = (at.T @ at) * sums["F'F"][np.ix_(columns, columns)]
+    square = np.append(0.0, np.diagonal(both.cumsum(axis=0).cumsum(axis=1)))
+    own = np.cumsum(at * block.F[key][asked.check][:, kept], axis=1)
+    square[1:] -= np.square(own).sum(axis=0)  # the diagonal is not predicted
+    total = float(sums["C C", key, key])
+    return np.asarray(np.maximum(total - 2.0 * first + square, ROUNDING * total))
+
+
+def _slope(asked: Round, block: Slice, sums: Sums, fits: Mapping[int, Fit]) -> float:
+    """``<missed of K, missed of G> / ||missed of G||^2`` on the check rows, diagonal aside."""
+
+    def missed(one: int, other: int) -> float:
+        one, other = sorted((one, other))
+        (at, f), (beside, g) = rows(one), rows(other)
+        own = np.einsum("ij,ij->i", at, f[1]) * np.einsum("ij,ij->i", beside, g[1])
+        between = sums["F'F"][np.ix_(f[0], g[0])]
+        total = float(sums["C C", one, other]) + float(np.vdot(at.T @ beside, between) - own.sum())
+        total -= float(np.vdot(sums["C F", one][:, g[0]], beside))
+        return total - float(np.vdot(sums["C F", other][:, f[0]], at))
+
+    def rows(key: int) -> tuple[Float, tuple[Index, Float]]:
+        f = block.F[key][asked.check][:, fits[key].kept]
+        return f * fits[key].weights, (asked.columns(key).start + fits[key].kept, f)
+
+    beside = missed(LINEAR, LINEAR)
+    if beside <= ROUNDING * float(sums["C C", LINEAR, LINEAR]):
+        return 0.0
+    return missed(0, LINEAR) / beside
+
+
+def value(known: Slice, asked: Fitted) -> float:
+    """HSIC, ``1' (W o K) 1``."""
+    return float(asked.sums(0, known).sum())
+
+
+def with_sample(known: Slice, X: Array) -> tuple[Slice, Sums]:
+    """Values of sampled features, X (c, m)."""
+    first, last = known.samples[[0, -1]]
+    is_run = last - first < len(known.samples)
+    return replace(known, X=X[:, first : last + 1] if is_run else X[:, known.samples]), {}
