@@ -37,7 +37,7 @@ from dhsic.kernels.bandwidth import hsic_value
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.radial import AbstractRadial
 from dhsic.kernels.ridge import AbstractMatrixFunction, Resolvent
-from dhsic.kernels.statistic import Statistic
+from dhsic.kernels.statistic import HEIGHT, Statistic
 from dhsic.linalg.quadratic import (
     NARROW,
     Each,
@@ -220,6 +220,7 @@ class Question:
         m = self.n_samples
         T, row_sums, squares = self.rooms[base].array("T", (m, m)), np.zeros(m), 0.0
         norms, ones = self.statistic.diagonal, np.ones(m)
+        once = np.tri(min(HEIGHT, m)) - np.eye(min(HEIGHT, m)) / 2  # on the diagonal, half of that
 
         def weigh(place: tuple[slice, slice, Float]) -> tuple[slice, slice, Float, Float, float]:
             rows, columns, inner = place
@@ -227,7 +228,7 @@ class Question:
             tile *= self.W[rows, columns]
             np.multiply(tile, 2.0, out=T[rows, columns])
             if rows == columns:
-                T[rows, rows] *= np.tri(len(tile)) - np.eye(len(tile)) / 2
+                T[rows, rows] *= once[: len(tile), : len(tile)]
                 T[rows, rows.stop : -(-rows.stop // NARROW) * NARROW] = 0.0
             across, down = tile @ ones[columns], ones[rows] @ tile
             return rows, columns, across, down, float(np.vdot(tile, tile))
