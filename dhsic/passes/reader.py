@@ -230,8 +230,10 @@ class AbstractReader(ABC):
         if scaling is None:
             return source
         if self._sent is None or self._sent.base is not source:
-            held = scaling if self.held is None else scaling.take(self.held)
-            self._sent = ScaledSource(source, held)
+            held = self.held
+            if held is not None and held.size < scaling.std.size:
+                scaling = scaling.take(held)
+            self._sent = ScaledSource(source, scaling)
         return self._sent
 
     def map(self, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
