@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 import dhsic
 from dhsic.cli import main
 from dhsic.errors import InputError
-from dhsic.passes import reader, together
+from dhsic.passes import reader, statistic, together
 from dhsic.selectors import many
 from dhsic.selectors.joint import parts
 
@@ -49,6 +49,7 @@ METHODS = {
     "linear": {"method": "linear"},
     "criterion": {"method": "kta"},
     "weighting": {"method": "weighting", "tolerance": 10.0},
+    "ccm": {"method": "ccm", "max_iterations": 3, "tolerance": 100.0},
 }
 
 
@@ -61,6 +62,31 @@ def test_each_target_is_ranked_as_alone(rng, method):
     assert found["rank"].dims == ("targets", "features")
     for name, part in parts(found):
         assert_same_run(part, dhsic.select(X, y[name], **options))
+
+
+@pytest.mark.parametrize("criterion", sorted(dhsic.criteria.CRITERIA))
+def test_criteria_of_each_target_are_those_of_one_alone(rng, criterion):
+    X = genotypes(rng, d=90)
+    y = {str(i): (X[:, i] + rng.standard_normal(60) > 1).astype(int) for i in range(3)}
+    options = {"method": criterion, "n_features_to_select": 7, **QUIET}
+    for name, part in parts(dhsic.select(X, y, per_target=True, **options)):
+        assert_same_run(part, dhsic.select(X, y[name], **options))
+
+
+def test_passes_that_are_the_same_are_run_once(rng, monkeypatch):
+    X, of = genotypes(rng), []
+    y = traits(rng, X)["case"]
+    settings = [{"bandwidth": 0.001}, {"bandwidth": 0.01}, {"bandwidth": 0.1}]
+    over = statistic.MeasureLandmarks.over
+    count = lambda self, *asked: of.append(1) or over(self, *asked)  # noqa: E731
+    monkeypatch.setattr(statistic.MeasureLandmarks, "over", count)
+    options = {"approx": "lowrank", "step": 0.3, "n_features_to_select": 7, **QUIET}
+    alone = [dhsic.select(X, y, **options, **own) for own in settings]
+    n = len(of) // 3
+    found = dhsic.select_many(X, y, settings, **options)
+    assert len(of) == 4 * n
+    for (_, part), one in zip(parts(found), alone, strict=True):
+        assert_same_run(part, one)
 
 
 def test_a_store_is_read_once(rng, tmp_path):

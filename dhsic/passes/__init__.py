@@ -9,9 +9,9 @@ workers. `dhsic.passes.reader` runs it: results are put side by side, or added a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -147,9 +147,20 @@ def exact_tile(m: int, tiles: int = TILES) -> int:
 class AbstractPass(ABC):
     """What is done with features. Frozen, picklable."""
 
+    #: Whether several runs may ask for the very same, so that it is worth to find that out.
+    is_common: ClassVar[bool] = False
+
     @abstractmethod
     def over(self, blocks: Iterator[Tile], m: int) -> Any:
         """Result of a job from its blocks, in order, of m samples each."""
+
+    @classmethod
+    def over_all(cls, passes: Sequence[Any], blocks: Sequence[Tile], m: int) -> tuple[Any, ...]:
+        """Results of several passes of this class over the same features, each as alone.
+
+        What does not differ between them may be done once.
+        """
+        return tuple(each.over(iter(blocks), m) for each in passes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +249,8 @@ def samples_of(source: AbstractSource, some: slice, rows: Index | None) -> Index
 class Measure(AbstractSum):
     """Scaling of the features, in parts, and with `sums` the upper triangle of their statistic."""
 
+    is_common: ClassVar[bool] = True
+
     standardize: bool = True
     sums: AbstractSums | None = None
 
@@ -265,6 +278,8 @@ class Measure(AbstractSum):
 class Values(AbstractSizedPass):
     """Standardised values, (c, m), computed in float64; each the same whatever others there are."""
 
+    is_common: ClassVar[bool] = True
+
     dtype: Any = np.float64
 
     def over(self, blocks: Iterator[Tile], m: int) -> Array:
@@ -280,6 +295,8 @@ class Values(AbstractSizedPass):
 @dataclass(frozen=True, slots=True)
 class Sum(AbstractSum):
     """Upper triangle of the statistic, (m, m)."""
+
+    is_common: ClassVar[bool] = True
 
     sums: AbstractSums
 

@@ -7,8 +7,9 @@ looked at (`look_at`): dosages and codes for missing ones, or others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -41,12 +42,32 @@ class Judge(AbstractSizedPass):
     prepared: object = None
 
     def over(self, blocks: Iterator[Tile], m: int) -> tuple[Scaling, Float]:
-        scalings, columns = [], []
+        return self._of_all([self], blocks, m)[0]
+
+    @classmethod
+    def over_all(cls, passes: Sequence[Judge], blocks: Sequence[Tile], m: int) -> tuple[Any, ...]:
+        found: list[Any] = [None] * len(passes)
+        for standardize in {each.standardize for each in passes}:
+            alike = [i for i, each in enumerate(passes) if each.standardize == standardize]
+            of_all = cls._of_all([passes[i] for i in alike], blocks, m)
+            for i, result in zip(alike, of_all, strict=True):
+                found[i] = result
+        return tuple(found)
+
+    @staticmethod
+    def _of_all(
+        passes: Sequence[Judge], blocks: Iterable[Tile], m: int
+    ) -> list[tuple[Scaling, Float]]:
+        """Results of passes that standardise alike: each tile is measured once."""
+        scalings: list[Scaling] = []
+        columns: list[list[Float]] = [[] for _ in passes]
         for tile in cut(blocks, float64_height(m)):
-            scaling, X = tile.measured(standardize=self.standardize)
+            scaling, X = tile.measured(standardize=passes[0].standardize)
             scalings.append(scaling)
-            columns.append(self._columns(X, scaling))
-        return Scaling.join(scalings), np.concatenate(columns, axis=1)
+            for each, some in zip(passes, columns, strict=True):
+                some.append(each._columns(X, scaling))
+        scaling = Scaling.join(scalings)
+        return [(scaling, np.concatenate(some, axis=1)) for some in columns]
 
     def cost(self, m: int) -> Cost:
         c = float64_height(m)

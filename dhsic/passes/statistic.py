@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -44,6 +44,8 @@ def lowrank_tile(m: int) -> int:
 @dataclass(frozen=True, slots=True)
 class MeasureLandmarks(AbstractSum):
     """Scaling of features, in parts; their statistic against landmarks; whether all are codes."""
+
+    is_common: ClassVar[bool] = True
 
     sums: LandmarkSums
     standardize: bool = True
@@ -115,6 +117,8 @@ class LandmarkSums(AbstractSum):
 @dataclass(frozen=True, slots=True)
 class AllSums(AbstractSum):
     """Upper triangle of the inner products of all samples over the features, packed."""
+
+    is_common: ClassVar[bool] = True
 
     def over(self, blocks: Iterator[Tile], m: int) -> Float:
         upper, part = zero_upper(m), np.zeros((m, m), dtype=np.float32, order="F")

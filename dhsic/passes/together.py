@@ -10,12 +10,14 @@ features of the same jobs, added along the same tree.
 
 from __future__ import annotations
 
+import pickle
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, fields
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,7 +30,8 @@ from dhsic.passes import AbstractPass, Columns, Tile, run
 from dhsic.runtime.base import AbstractRuntime, Job, Task
 from dhsic.runtime.tree import Add
 from dhsic.sources import AbstractSource, Block
-from dhsic.sources.views import ChecksummedSource
+from dhsic.sources.scaling import Scaling
+from dhsic.sources.views import ChecksummedSource, ScaledSource
 
 T = TypeVar("T")
 
@@ -94,7 +97,7 @@ class AskedPass(Asked):
             return False
         if len(self.jobs) != len(other.jobs):
             return False
-        if _unchecked(self.source) is not _unchecked(other.source):
+        if not _is_same(self.source, other.source):
             return False
         if not same_samples(self.state[1], other.state[1]):
             return False
@@ -103,6 +106,40 @@ class AskedPass(Asked):
             one.blocks == two.blocks and one.samples is two.samples is None and fits(one, m)
             for one, two in pairs
         )
+
+
+def distinct(asked: Sequence[AskedPass]) -> list[list[AskedPass]]:
+    """Passes over the same blocks, those together that are the same over the same features."""
+    groups: list[tuple[bytes | None, list[AskedPass]]] = []
+    for one in asked:
+        key = pickle.dumps(one.state[0]) if one.state[0].is_common else None
+        for known, some in groups:
+            if key is not None and known == key and _is_alike(some[0].jobs, one.jobs):
+                some.append(one)
+                break
+        else:
+            groups.append((key, [one]))
+    return [some for _, some in groups]
+
+
+def _is_alike(jobs: Sequence[Job], others: Sequence[Job]) -> bool:
+    """Whether jobs that read the same blocks take the same features of them."""
+    return all(
+        np.array_equal(one.local, two.local)
+        and one.tags is two.tags is None
+        and one.is_known == two.is_known
+        and _are_scaled_alike(one.scaling, two.scaling)
+        for job, other in zip(jobs, others, strict=True)
+        for one, two in zip(job.payload, other.payload, strict=True)
+    )
+
+
+def _are_scaled_alike(one: Scaling | None, other: Scaling | None) -> bool:
+    """Whether features are scaled by the same numbers: weights are among them."""
+    if one is None or other is None:
+        return one is other
+    names = [known.name for known in fields(one)]
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
 def together(asked: Sequence[AskedPass]) -> AskedPass:
@@ -131,9 +168,19 @@ def same_samples(one: Index | None, other: Index | None) -> bool:
     return bool(np.array_equal(one, other))
 
 
-def _unchecked(source: AbstractSource) -> AbstractSource:
-    """The source without what compares it with the first pass, of which every run has its own."""
-    return source.base if isinstance(source, ChecksummedSource) else source
+def _is_same(one: AbstractSource, other: AbstractSource) -> bool:
+    """Whether two sources read the same, and scale it alike.
+
+    Every run has a view of its own, which knows how features are scaled and compares them with what
+    the run read first.
+    """
+    if isinstance(one, ScaledSource) and isinstance(other, ScaledSource):
+        if not _are_scaled_alike(one.scaling, other.scaling):
+            return False
+        one, other = one.base, other.base
+    if isinstance(one, ChecksummedSource) and isinstance(other, ChecksummedSource):
+        one, other = one.base, other.base
+    return one is other
 
 
 def run_together(
@@ -149,8 +196,13 @@ def run_together(
         _tiles(source, block, columns, rows)
         for block, columns in zip(job.blocks, job.payload, strict=True)
     ]
-    each = zip(asked, zip(*blocks, strict=True), strict=True)
-    return tuple(a_pass.over(iter(tiles), m) for (a_pass, _), tiles in each)
+    passes, each = [a_pass for a_pass, _ in asked], list(zip(*blocks, strict=True))
+    kind = type(passes[0])
+    are_alike = all(type(other) is kind for other in passes)
+    if are_alike and all(a is b for tiles in each for a, b in zip(each[0], tiles, strict=True)):
+        return kind.over_all(passes, each[0], m)
+    both = zip(passes, each, strict=True)
+    return tuple(a_pass.over(iter(tiles), m) for a_pass, tiles in both)
 
 
 def _tiles(
@@ -162,11 +214,16 @@ def _tiles(
     if not are_same:
         wanted = reduce(np.union1d, [c.local for c in columns])
     raw = source.read_columns(block, wanted, rows)
+    is_known = columns[0].is_known
+    alike = all(c.scaling is None is c.tags and c.is_known == is_known for c in columns)
+    if are_same and alike:
+        scaling = columns[0].scaling_in(source, block)
+        return [Tile(raw, source.missing_code, scaling)] * len(columns)
     return [
         Tile(
             raw if are_same else raw[np.searchsorted(wanted, c.local)],
             source.missing_code,
-            c.scaling,
+            c.scaling_in(source, block),
             c.tags,
         )
         for c in columns
@@ -266,12 +323,19 @@ class Meeting:
 
     def _answer(self, asked: list[Asked]) -> None:
         """Do what can be done as one; its error is that of all who asked."""
-        passes = [one for one in asked if isinstance(one, AskedPass)]
-        what = asked[0] if len(asked) == 1 else together(passes)
+        groups: Sequence[Sequence[Asked]] = [asked]
+        if len(asked) > 1:
+            groups = distinct([one for one in asked if isinstance(one, AskedPass)])
+        firsts = [some[0] for some in groups]
+        passes = [one for one in firsts if isinstance(one, AskedPass)]
+        what = firsts[0] if len(firsts) == 1 else together(passes)
         try:
             for result in what.begin(self.runtime):
-                for one, part in zip(asked, [result] if len(asked) == 1 else result, strict=True):
-                    one.found.append(part)
+                parts = [result] if len(firsts) == 1 else result
+                for some, part in zip(groups, parts, strict=True):
+                    some[0].found.append(part)
+                    for other in some[1:]:
+                        other.found.append(deepcopy(part))
         except Exception as error:  # the run raises it
             for one in asked:
                 one.error = error

@@ -167,13 +167,13 @@ class ScaledSource(AbstractView):
 
     def __init__(self, base: AbstractSource, scaling: Any) -> None:
         super().__init__(base)
-        self._scaling = scaling
+        self.scaling = scaling
 
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
         return self.base.read_columns(block, local, rows)
 
     def scaling_of(self, features: Index) -> Any:
-        return self._scaling.take(features)
+        return self.scaling.take(features)
 
 
 class RecodedSource(AbstractView):
