@@ -1,18 +1,24 @@
 """Several runs over one reading: each finds what it finds alone, bit for bit."""
 
 import json
+import signal
+import subprocess
+import sys
 import threading
+import time
 
 import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 from numpy.testing import assert_array_equal
+from stores import write_matrix
 
 import dhsic
 from dhsic.cli import main
 from dhsic.errors import InputError
 from dhsic.passes import reader, statistic, together
+from dhsic.runtime.dask import DaskRuntime
 from dhsic.selectors import many
 from dhsic.selectors.joint import parts
 
@@ -262,3 +268,65 @@ def test_command_line(rng, tmp_path):
     refused = CliRunner().invoke(main, [*asked, "--target", "a", "--target", "a", "--per-target"])
     assert refused.exit_code != 0
     assert "each once" in refused.output
+
+
+def stored(rng, folder):
+    """A store of values and one of dosages, and three targets."""
+    X = rng.standard_normal((60, 900)).astype(np.float32)
+    write_matrix(folder / "x.zarr", X, chunks=(300, 60))
+    write_matrix(folder / "dosages.zarr", genotypes(rng, d=900), chunks=(300, 60))
+    return {str(i): (X[:, i] + rng.standard_normal(60) > 0).astype(int) for i in range(3)}
+
+
+@pytest.mark.parametrize(
+    ("name", "survivors"),
+    [
+        ("exact", "have no place"),
+        ("low rank", "come home"),
+        ("low rank", "stay away"),
+        ("low rank", "have no place"),
+        ("forward", "stay away"),
+        ("weighting", "come home"),
+    ],
+)
+def test_on_a_cluster_runs_find_what_they_find_alone_here(
+    name, survivors, rng, client, tmp_path, monkeypatch
+):
+    y, options = stored(rng, tmp_path), {"n_features_to_select": 7, **METHODS[name], **QUIET}
+    if survivors != "come home":
+        monkeypatch.setattr("dhsic.passes.survivors.HOME_BYTES", 0)
+    store = tmp_path / ("x.zarr" if name == "exact" else "dosages.zarr")
+
+    def source():
+        return dhsic.open_source(store, n_samples=60)
+
+    with DaskRuntime(client, scratch=tmp_path) as runtime:
+        runtime.workers_see_folder = survivors != "have no place"
+        found = dhsic.select(source(), y, per_target=True, runtime=runtime, **options)
+    for target, part in parts(found):
+        alone = dhsic.select(source(), y[target], runtime="threads", **options)
+        part.attrs["runtime"] = alone.attrs["runtime"]
+        assert_same_run(part, alone)
+
+
+def test_a_killed_command_resumes_to_the_same_bits(tmp_path):
+    path = simulated(tmp_path)
+    names, rng = dhsic.open_source(path).sample_names(), np.random.default_rng(3)
+    frame = pd.DataFrame({"sample": names, "a": rng.standard_normal(60), "b": np.arange(60) % 2})
+    frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
+    asked = ["select", path, "--labels", str(tmp_path / "t.tsv"), "--target", "a", "--target", "b"]
+    asked += ["--per-target", "-n", "3", "--step", "18", "--approx", "exact"]
+    whole = CliRunner().invoke(main, [*asked, "--out", str(tmp_path / "whole.zarr")])
+    assert whole.exit_code == 0, whole.output
+    place, out = tmp_path / "run", str(tmp_path / "out.zarr")
+    command = [sys.executable, "-m", "dhsic", *asked, "--checkpoint", str(place), "--out", out]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    late, round_ = time.monotonic() + 60, tmp_path / "run.targets" / "001" / "rounds" / "000005"
+    while not round_.exists() and time.monotonic() < late:
+        time.sleep(0.002)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    resumed = CliRunner().invoke(main, ["resume", str(place)])
+    assert resumed.exit_code == 0, resumed.output
+    assert resumed.stdout == whole.stdout
+    assert_same_ranks(dhsic.load(out), dhsic.load(tmp_path / "whole.zarr"))
