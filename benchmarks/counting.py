@@ -39,13 +39,14 @@ def counted(cluster, n_workers, store, rates, **asked):
     setting = Setting(rates, n_workers, n_workers)
     steps = [Step(n_jobs=p.n_jobs, n_values=p.n_values, sum_bytes=int(p.is_sum)) for p in passes]
     shares, joins = [setting.shares(s) for s in steps], [setting.joins(s) for s in steps]
-    n_tasks, n_joins = sum(map(len, shares)), sum(map(sum, joins))
+    tasks = [p.each * len(s) for p, s in zip(passes, shares, strict=True)]
+    n_tasks, n_joins = sum(tasks), sum(map(sum, joins))
     n_parts = sum(len(s) + sum(j) - 1 for s, j in zip(shares, joins, strict=True) if j)
     return [
         ("passes", len(passes), ""),
-        ("most tasks of a pass", max(p.n_tasks for p in passes), max(map(len, shares))),
+        ("most tasks of a pass", max(p.n_tasks for p in passes), max(tasks)),
         ("tasks", sum(p.n_tasks for p in passes), n_tasks),
-        ("passes with other tasks", sum(map(_differs, passes, shares, joins)), 0),
+        ("passes with other tasks", sum(map(_differs, passes, tasks, joins)), 0),
         ("tasks that add", sum(p.n_joins for p in passes), n_joins),
         ("messages of the scheduler", messages, OF_TASK * (n_tasks + n_joins) + OF_PART * n_parts),
         ("bytes that it sent", told, ""),
@@ -54,8 +55,8 @@ def counted(cluster, n_workers, store, rates, **asked):
     ]
 
 
-def _differs(done, shares, joins):
-    return (done.n_tasks, done.n_joins) != (len(shares), sum(joins))
+def _differs(done, n_tasks, joins):
+    return (done.n_tasks, done.n_joins) != (n_tasks, sum(joins))
 
 
 def watch(dask_scheduler):

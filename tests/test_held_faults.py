@@ -15,6 +15,7 @@ from faults.steps import Grams, sites_of, walk
 from numpy.testing import assert_array_equal
 from suites.runtime import Ramp
 
+from dhsic.runtime import shares
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 
@@ -70,6 +71,13 @@ def test_a_worker_has_a_task_for_its_values_and_one_that_tells_of_them(client):
         passes = list(runtime.traffic)
         assert [p.n_tasks for p in passes] == [2 * len(runtime.threads)] * 4 + [2]
         assert [p.n_joins for p in passes] == [0] * 5
+
+
+def test_long_steps_are_several_tasks_a_worker(client, undisturbed, monkeypatch):
+    monkeypatch.setattr(shares, "MOST_VALUES", 1000)
+    with DaskRuntime(client) as runtime:
+        assert_array_equal(walked(runtime), undisturbed)
+        assert [p.n_tasks for p in runtime.traffic] == [2 * 7] * 4 + [7]
 
 
 @pytest.fixture

@@ -54,11 +54,11 @@ def rounds(rng, kernel, order, *, estimator="unbiased"):
     return project, first, second
 
 
-def scored(project, case, order, S):
+def scored(project, case, order, X):
     along, sums = case.weighed
     even = {base: T.T @ sums["B'f", base] for base, T in project.basis.items()}
     series = case.asked.kernel.power_series(order, case.asked.sigma)
-    return project.gains(series, along.core, even, S, in_order)
+    return project.scorer(series, along.core, even)(project.numbers.of_values(X))
 
 
 def by_held(project, case, order, X):
@@ -117,12 +117,10 @@ def test_numbers_give_the_series_of_what_the_directions_hold(
     monkeypatch.setattr(projection, "SCORED", 5)
     project, *cases = rounds(rng, resolve_kernel(kernel), order, estimator=estimator)
     X = rng.standard_normal((D, M)).astype("f4")
-    every = np.arange(D)
-    project.take(every, [project.numbers.of_values(X[:9]), project.numbers.of_values(X[9:])])
 
     for case in cases:
         wanted = by_held(project, case, order, X.astype("f8"))
-        found = scored(project, case, order, every)
+        found = scored(project, case, order, X)
         assert_allclose(found, wanted, rtol=1e-3, atol=1e-4 * np.abs(wanted).max())
 
 
@@ -130,10 +128,9 @@ def test_numbers_give_the_series_of_what_the_directions_hold(
 def test_of_few_directions_nothing_is_lost_in_the_round_itself(rng, kernel, order):
     project, case, _ = rounds(rng, resolve_kernel(kernel), order)
     X = rng.standard_normal((D, M)).astype("f4")
-    project.take(np.arange(D), [project.numbers.of_values(X)])
 
     wanted = by_pairs(case, order, X.astype("f8"))
-    found = scored(project, case, order, np.arange(D))
+    found = scored(project, case, order, X)
     assert_allclose(found, wanted, rtol=1e-3, atol=3e-4 * np.abs(wanted).max())
 
 
@@ -155,19 +152,6 @@ def test_a_pass_gives_numbers_of_standardised_values(rng, monkeypatch, standardi
     wanted = [Z @ U[:4].T, Z**3 @ U[:4].T, Z**2 @ U[4:].T, Z**4 @ U[4:].T]
     assert found.dtype == np.float32
     assert_allclose(found, np.concatenate(wanted, axis=1), rtol=1e-4, atol=2e-3)
-
-
-def test_numbers_of_features_that_left_are_forgotten(rng):
-    project, case, _ = rounds(rng, resolve_kernel("gaussian"), 1)
-    X = rng.standard_normal((D, M)).astype("f4")
-    every = np.arange(10, 10 + D)
-    project.take(every, [project.numbers.of_values(X)])
-    before = scored(project, case, 1, every)
-    few = every[2::3]
-
-    project.keep(few)
-
-    assert_allclose(scored(project, case, 1, few), before[2::3], rtol=1e-12)
 
 
 def test_the_order_that_is_enough_grows_with_values_and_sigma():

@@ -60,6 +60,7 @@ from dhsic.passes.dependence import (
     LastingGains,
 )
 from dhsic.passes.engineplan import exact_takes_over
+from dhsic.passes.jobs import positions
 from dhsic.passes.landmarks import (
     MANY_FEATURES,
     LandmarkSum,
@@ -76,6 +77,7 @@ from dhsic.passes.projection import (
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.sample import Sample
 from dhsic.passes.statistic import MeasureLandmarks
+from dhsic.passes.taken import Taken
 from dhsic.sources.scaling import Scaling
 
 #: Directions that a factor may have, of which those are kept that predict other rows.
@@ -310,6 +312,8 @@ class LowRankScorer(AbstractLowRankScorer):
     """Scorer in linear time by factors of K."""
 
     _projection: Projection | None = None
+    _numbers: Taken | None = None
+    _asked_of: tuple[Weighed, tuple[Float, Mask, int]] | None = None
 
     def known(self) -> BandwidthStats:
         return LandmarkStats(lambda: self.sum.fit, self._hsic)
@@ -344,7 +348,7 @@ class LowRankScorer(AbstractLowRankScorer):
         if anew or ANEW * S.size <= self._projected:
             return self._weigh(self._project(found[0], S, order))
         assert known is not None, "features are projected by now"
-        known.keep(S)
+        self._keep(S)
         core = {base: core_along(*found, self._weights, base) for base in found[0].asked.bases}
         return self._weigh(Along(found[0], core, self._series(found[0]).of_differences))
 
@@ -365,13 +369,13 @@ class LowRankScorer(AbstractLowRankScorer):
 
     def _project(self, found: Fitted, S: Index, order: int) -> Along:
         """Numbers of S along the directions of a round."""
-        self._projection = None  # whose numbers need not be there with those to come
+        self._projection = self._numbers = None  # that need not be there with those to come
         along, sums = self._lead(found, LEADING, MULTIPLIED)
         basis = {base: orthonormal(sums[base]) for base in along.core}
-        taken = Projection(found.asked.kernel, order, basis, self.sum.ask(numbers, basis))
-        taken.take(S, self._data.joined(Project(taken.numbers), self._data.jobs(S)))
+        known = Projection(found.asked.kernel, order, basis, self.sum.ask(numbers, basis))
+        self._numbers = self._data.taken(Project(known.numbers), S)
         release_pages()  # of what blocks were decoded to
-        self._projection, self._projected = taken, S.size
+        self._projection, self._projected = known, S.size
         return along
 
     def _weigh(self, along: Along) -> Weighed:
@@ -418,15 +422,30 @@ class LowRankScorer(AbstractLowRankScorer):
         return gains, order
 
     def _by_numbers(self, state: Weighed, S: Index) -> tuple[Float, Mask, int]:
-        """Gains of S by what was taken of them, of whom that will do, and to which order."""
+        """Gains of S by what was taken of them, of whom that will do, and to which order.
+
+        They are asked for once: for a certificate, then for the round.
+        """
+        if self._asked_of is not None and self._asked_of[0] is state:
+            return self._asked_of[1]
+        self._asked_of = state, self._ask_numbers(state, S)
+        return self._asked_of[1]
+
+    def _ask_numbers(self, state: Weighed, S: Index) -> tuple[Float, Mask, int]:
         data, known, gains = self._data, self._projection, np.empty(S.size)
         if known is None:
             return gains, np.zeros(S.size, dtype=bool), 0
         kernel, m = self._choices.kernel, data.n_samples
         does = enough(kernel, known.order, state.sigma, data.facts(S), m, NEGLECTED)
-        series, each = self._series(state.along.fitted), data.runtime.each
-        gains[does] = known.gains(series, state.along.core, state.even, S[does], each)
+        assert self._numbers is not None, "features are projected by now"
+        score = known.scorer(self._series(state.along.fitted), state.along.core, state.even)
+        gains[does] = np.concatenate([*self._numbers.asked(S[does], score)])
         return gains, does, known.order
+
+    def _keep(self, S: Index) -> None:
+        """Keep what was taken of S, at least."""
+        assert self._numbers is not None, "features are projected by now"
+        self._numbers.keep(S, self._data.runtime)
 
     def _by_series(self, state: RoundState, S: Index) -> tuple[Float, int]:
         """Gains by the values, to the order that each feature takes, and the highest of those."""
@@ -441,7 +460,9 @@ class LowRankScorer(AbstractLowRankScorer):
             return EXACT
         features, X = self.sample.of(S)
         errors = row_errors(state.along, self.sum.block, state.sums, state.lost)
-        gains, does, _ = self._by_numbers(state, features)
+        every, does, _ = self._by_numbers(state, S)
+        sampled = positions(features, S)
+        gains, does = every[sampled], does[sampled]
         if not does.all():
             facts = self._data.facts(features[~does])
             gains[~does] = LowRank().score(self._home(state), X[~does], facts)
@@ -476,8 +497,7 @@ class LowRankScorer(AbstractLowRankScorer):
             S = survivors[at - 1]
             self._project(self._fit(sigma)[0], S, self._order(sigma, S))
             survivors, n_rows = survivors[at:], n_rows[at:]
-            assert self._projection is not None, "features are projected by now"
-            self._projection.keep(survivors[-1] if survivors else S)
+            self._keep(survivors[-1] if survivors else S)
         self.sum.replay_rounds(survivors, n_rows)
 
 

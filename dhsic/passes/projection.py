@@ -25,7 +25,7 @@ as error in the certificate of the round, like all else that low rank misses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from operator import mul
@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Array, Float, Index, Mask
+from dhsic._typing import Array, Float, Mask
 from dhsic.accelerator import wanted_device
 from dhsic.engines.question import FeatureStats
 from dhsic.kernels.base import AbstractKernel, PowerSeries, Product
@@ -45,7 +45,6 @@ from dhsic.passes import (
     cut,
     placed,
 )
-from dhsic.passes.jobs import positions
 
 #: Directions that features are projected on, for each base of the kernel, and those of them whose
 #: products span what goes with even powers.
@@ -162,8 +161,6 @@ class Projection:
         self._places: dict[tuple[int, int], slice] = {}  # of P' x^p among the numbers
         self._even: dict[tuple[int, int], slice] = {}  # and of B' x^p
         self.numbers = self._laid_out(kernel.power_series(order, 1.0), slices)
-        self._features: Index = np.empty(0, dtype=np.int64)
-        self._found: Array = np.empty((0, 0))
 
     def _laid_out(
         self, series: PowerSeries, slices: Sequence[Mapping[int, tuple[Array, Array]]]
@@ -188,40 +185,17 @@ class Projection:
         found = [np.concatenate([part[base][i] for base, i in columns], axis=1) for part in slices]
         return Numbers(np.ascontiguousarray(np.concatenate(found).T), tuple(parts))
 
-    # -- features ------------------------------------------------------------------------------
-
-    def take(self, features: Index, found: Iterable[Array]) -> None:
-        """Take the numbers of features (ascending), which come block after block."""
-        self._features = features
-        self._found = np.empty((features.size, self.numbers.n), dtype=np.float32)
-        at = 0
-        for part in found:
-            self._found[at : at + len(part)] = part
-            at += len(part)
-
-    def keep(self, S: Index) -> None:
-        """Forget the numbers of features that have left, once they are half."""
-        if 2 * S.size <= self._features.size:
-            self._found = self._found[positions(S, self._features)]
-            self._features = S
-
-    def gains(
-        self,
-        series: PowerSeries,
-        core: Mapping[int, Float],
-        even: Mapping[int, Float],
-        S: Index,
-        each: Callable[..., Iterable[Any]],
-    ) -> Float:
-        """Gains of features S, (s,), by ``P' A P`` and ``B' c`` of a round, of each base."""
-        at = positions(S, self._features)
+    def scorer(
+        self, series: PowerSeries, core: Mapping[int, Float], even: Mapping[int, Float]
+    ) -> Callable[[Array], Float]:
+        """Function of numbers (c, n) to gains (c,), by ``P' A P`` and ``B' c`` of a round."""
         forms = {base: np.linalg.eigh(matrix) for base, matrix in core.items()}
+        places, evens = self._places, self._even
 
-        def score(chunk: Index) -> Float:
-            numbers = self._found[chunk]
+        def few(numbers: Array) -> Float:
             U = {
                 (base, power): numbers[:, place].astype(np.float64) @ forms[base].eigenvectors
-                for (base, power), place in self._places.items()
+                for (base, power), place in places.items()
             }
             gains = np.zeros(len(numbers))
             for x in series.products:
@@ -229,12 +203,14 @@ class Projection:
                     along = (U[x.base, x.a] * U[x.base, x.b]) @ forms[x.base].eigenvalues
                     gains += x.coefficient * along
                 if on_diagonal(x, series):
-                    found = numbers[:, self._even[x.base, x.a + x.b]] @ even[x.base]
-                    gains += x.coefficient * found
+                    gains += x.coefficient * (numbers[:, evens[x.base, x.a + x.b]] @ even[x.base])
             return gains
 
-        chunks = [at[a : a + SCORED] for a in range(0, S.size, SCORED)]
-        return np.concatenate([np.empty(0), *each(score, chunks)])
+        def score(numbers: Array) -> Float:
+            chunks = slices(len(numbers), SCORED)
+            return np.concatenate([np.empty(0), *(few(numbers[some]) for some in chunks)])
+
+        return score
 
 
 def numbers_of(kernel: AbstractKernel, order: int) -> int:

@@ -59,6 +59,7 @@ from dhsic.passes.survivors import (
     fits,
     forms,
 )
+from dhsic.passes.taken import Take, Taken, sites_of
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.runtime.threads import Threads
 from dhsic.sources import AbstractSource, Block
@@ -150,6 +151,10 @@ class AbstractReader(ABC):
     @abstractmethod
     def summed(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
         """Results of the pass over some jobs, added up along a tree that is always the same."""
+
+    @abstractmethod
+    def taken(self, a_pass: AbstractPass, features: Index) -> Taken:
+        """Results of a pass over features, which stay where they are taken."""
 
     @abstractmethod
     def _packs(self, features: Index) -> bool:
@@ -467,6 +472,14 @@ class Reader(AbstractReader):
         with self._ending():
             found = self.runtime.added(run, self.known_source, jobs, asked, a_pass.add)
         return a_pass.whole(found, self.n_samples)
+
+    def taken(self, a_pass: AbstractPass, features: Index) -> Taken:
+        jobs = self.jobs(features)
+        self.bytes_read += self.bytes_of(jobs)
+        (sites, widths), asked = sites_of(jobs), (a_pass, self.rows)
+        with self._ending():
+            held, _ = self.runtime.stepped(None, Take(), self.known_source, sites, asked)
+        return Taken(self.runtime, held, features, widths)
 
     @contextmanager
     def _ending(self) -> Iterator[None]:

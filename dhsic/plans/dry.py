@@ -39,7 +39,9 @@ from dhsic.passes.lowrank import AbstractLowRankScorer
 from dhsic.passes.projection import ANEW, Numbers, Project
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.survivors import Form, Location
+from dhsic.passes.taken import Taken, sites_of
 from dhsic.runtime.base import AbstractRuntime, Job
+from dhsic.runtime.held import Held
 from dhsic.runtime.shares import n_values
 from dhsic.sources import AbstractSource, Block, even_blocks, group_chunks, regular_edges
 
@@ -79,6 +81,7 @@ class Step:
     result_bytes: int = 0  # what this process gets back besides the sum, where that is large
     at_home: bool = False  # in this process though there is a cluster: survivors are few
     times: int = 1  # rounds that are alike are gone through once
+    each: int = 1  # tasks of a worker process: two where what it gives stays there
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +241,18 @@ class CountingReader(AbstractReader):
     def summed(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
         return next(self.results(a_pass, jobs, divisible=False))
 
+    def taken(self, a_pass: AbstractPass, features: Index) -> Taken:
+        assert isinstance(a_pass, AbstractSizedPass), f"{a_pass} does not say what it takes"
+        jobs, cost = self.jobs(features), a_pass.cost(self.n_samples)
+        self.bytes_read += self.bytes_of(jobs)
+        sites, widths = sites_of(jobs)
+        if len(sites) == 1:  # it comes here
+            self._counted(replace(cost, result=cost.columns * features.size, columns=0), jobs)
+        else:
+            self._counted(replace(cost, columns=0), jobs)
+            self._dry.steps[-1] = replace(self._dry.steps[-1], n_jobs=len(sites), each=2)
+        return CountedTaken(self, self._dry, features, widths, cost.columns)
+
     def _packs(self, features: Index) -> bool:
         return True
 
@@ -284,6 +299,43 @@ class CountingReader(AbstractReader):
         if last.n_bytes <= self.room:
             return 0
         return round(n_bytes * last.n_bytes / (last.n_features * self.bytes_per_feature))
+
+
+class CountedTaken(Taken):
+    """Writes down what would be asked of what was taken, so many bytes of a feature."""
+
+    def __init__(
+        self, data: CountingReader, dry: DryRun, features: Index, widths: list[int], n_bytes: int
+    ) -> None:
+        super().__init__(data.runtime, Held([None] * len(widths)), features, widths)
+        self._dry, self._n_bytes = dry, n_bytes
+        self._stays = not data.is_home and len(widths) > 1
+        self._n_values = dry.steps[-1].n_values
+
+    def keep(self, S: Index, runtime: AbstractRuntime) -> None:
+        if 2 * S.size <= self.features.size:
+            self._count(S, 2)
+            self.features = S
+        if runtime is not self._runtime and self._stays:
+            self._count(S, 1, self._n_bytes * S.size)
+            self._stays = False
+
+    def asked(self, S: Index, ask: Callable[[Array], Array]) -> Iterator[Array]:
+        self._count(S, 1, 8 * S.size)
+        yield np.broadcast_to(1.0, S.size)
+
+    def _count(self, S: Index, each: int, result_bytes: int = 0) -> None:
+        """Write down a step over what is here of S: a number takes as long as a value."""
+        step = Step(
+            n_features=S.size,
+            n_jobs=len(self._held),
+            n_values=self._n_values,
+            values=self._n_bytes / 4 * S.size,
+            result_bytes=result_bytes,
+            at_home=not self._stays,
+            each=each,
+        )
+        self._dry.steps.append(step)
 
 
 @dataclass(frozen=True)
@@ -437,11 +489,15 @@ class SupposedLowRank(AbstractLowRankScorer):
             self._projected = S.size
             order = question.kernel.exact_order or 1
             numbers = Numbers.supposed(question.kernel, order, question.n_samples)
-            self._data.scores(Project(numbers), self._data.jobs(S))
+            self._numbers = self._data.taken(Project(numbers), S)
+        assert self._numbers is not None, "features are projected by now"
+        self._numbers.keep(S, self._data.runtime)
         return question
 
     def _scored(self, state: SupposedQuestion, S: Index) -> tuple[Float, int]:
-        return np.broadcast_to(1.0, S.size), 1
+        assert self._numbers is not None, "features are projected by now"
+        (gains,) = self._numbers.asked(S, abs)
+        return gains, 1
 
     def _certify(self, state: SupposedQuestion, S: Index, n: int) -> Certificate:
         if n >= S.size:

@@ -338,30 +338,38 @@ class DaskRuntime(AbstractRuntime):
         if not (begins or isinstance(held, Spread)):
             return super().stepped(held, step, source, sites, state)
         self.await_workers()
-        sent, broadcast = self._send_source(source), self._broadcast(state)
         before = held if isinstance(held, Spread) else self._begun(source, sites)
+        if any(site.jobs for site in sites):
+            sent = self._send_source(source)
+        else:  # nothing is read: what there was will do
+            source, sent = before.chain.links[-1].source, before.chain.links[-1].sent
+        broadcast = self._broadcast(state)
         walk = Stepping(self, step, source, sent, broadcast, held=before)
         self.traffic.append(walk.traffic)
         parts = walk.stepped(step, sites)
         values = [walk.values[i] for i in range(len(before.shares))]
-        return Spread(before.chain, before.shares, before.tied, values), parts
+        return before.then(values), parts
 
     def _begun(self, source: AbstractSource, sites: Sequence[Site]) -> Spread:
         """Shares of sites that have no values yet."""
         jobs = [job for site in sites for job in site.jobs]
-        workers, shares = zip(*self._shared_out(len(sites), n_values(source, jobs)), strict=True)
-        return Spread(Chain(), [*shares], [*workers])
+        n = n_values(source, jobs)
+        workers, shares = zip(*self._shared_out(len(sites), n), strict=True)
+        return Spread(Chain(), [*shares], [*workers], n)
 
     def asked(self, held: Held, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
         if not isinstance(held, Spread):
             yield from super().asked(held, ask, told, state)
             return
-        source = held.chain.links[-1].source
-        with self._mapping(partial(Asking, held=held), ask, source, state) as walk:
-            for answer in walk.asked(ask, told):
-                self.heed()
-                yield answer
-            held.values = [walk.values.get(i, value) for i, value in enumerate(held.values)]
+        self.await_workers()
+        link, broadcast = held.chain.links[-1], self._broadcast(state)
+        walk = Asking(self, ask, link.source, link.sent, broadcast, held=held)
+        self.traffic.append(walk.traffic)
+        for answer in walk.asked(ask, told):
+            self.heed()
+            yield answer
+        held.values = [walk.values.get(i, value) for i, value in enumerate(held.values)]
+        broadcast.discard()
 
     @contextmanager
     def _mapping(

@@ -42,7 +42,9 @@ class Traffic:
     is_sum : bool
         Whether results were added.
     n_jobs, n_values : int
-        Jobs, and values that they read.
+        Jobs, and values that they read; or sites, and what was read for them at first.
+    each : int
+        Tasks for a share: two where what it gives stays, and another one tells of it.
     n_tasks, n_joins : int
         Tasks that do them, copies included, and tasks that add up what is left of these.
     sent, got : int
@@ -52,6 +54,7 @@ class Traffic:
     is_sum: bool
     n_jobs: int
     n_values: int
+    each: int = 1
     n_tasks: int = 0
     n_joins: int = 0
     sent: int = 0

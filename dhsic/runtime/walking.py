@@ -74,6 +74,8 @@ class Spread(Held):
         Sites of each share.
     tied : list of str or None
         The worker that each was begun for.
+    n_values : int
+        What was read for all of them in the first step.
     values : list of Future
         Results of Dask, of each.
     """
@@ -83,10 +85,15 @@ class Spread(Held):
         chain: Chain,
         shares: list[range],
         tied: list[str | None],
+        n_values: int,
         values: Sequence[Future[Any]] = (),
     ) -> None:
         super().__init__(values)
-        self.chain, self.shares, self.tied = chain, shares, tied
+        self.chain, self.shares, self.tied, self.n_values = chain, shares, tied, n_values
+
+    def then(self, values: Sequence[Future[Any]]) -> Spread:
+        """Values of the next step, in the same places."""
+        return Spread(self.chain, self.shares, self.tied, self.n_values, values)
 
     def __len__(self) -> int:
         return self.shares[-1].stop
@@ -101,11 +108,14 @@ class AbstractWalk(Map):
         self._number = {share.start: i for i, share in enumerate(held.shares)}
         #: Values of each share, as far as this map has seen to them.
         self.values: dict[int, Future[Any]] = {}
+        self.traffic.n_jobs, self.traffic.n_values = len(held), held.n_values
 
     def _begin(self, flights: Sequence[Flight]) -> None:
         self._pending.extend(flights)
-        if flights:
-            self._submit(*flights)
+        for is_placed in (True, False):  # a graph each: a scheduler takes None for no place
+            some = [flight for flight in flights if (flight.worker is not None) == is_placed]
+            if some:
+                self._submit(*some)
 
     def _end(self) -> None:
         """Refer to the values no more: errors of Dask refer to this until garbage is collected."""
@@ -170,7 +180,7 @@ class Stepping(AbstractWalk):
 
     def stepped(self, step: AbstractStep, sites: Sequence[Site]) -> Any:
         """Sum of the parts."""
-        held = self._held
+        held, self.traffic.each = self._held, 2
         self._link = Link(step, sites, self._sent, self._state, self._source)
         flights = [
             Flight(self._link.turn(some), f"{self._key}-{i}", tied if not held.values else None)
