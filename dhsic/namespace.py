@@ -7,6 +7,7 @@ back, and what NumPy's speed hangs on, operations that write where their operand
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any, Self
 
@@ -23,6 +24,10 @@ from dhsic._typing import Array, Index, Mask
 
 #: Entries of an array that a device works on at a time: enough to keep it busy, 64 MiB in float32.
 DEVICE_ENTRIES = 1 << 24
+
+
+#: What takes arrays to a device.
+Move = Callable[[Array], Array]
 
 
 def namespace_of(x: Any) -> Any:
@@ -48,6 +53,13 @@ def host(x: Any) -> Array:
     if is_cupy_array(x) or is_torch_array(x):  # from a GPU these give nothing to from_dlpack
         return np.asarray(to_device(x, "cpu"))
     return np.asarray(np.from_dlpack(x, device="cpu"))
+
+
+def like(there: Any, x: Array) -> Array:
+    """An array of NumPy where that one is."""
+    if isinstance(there, np.ndarray):
+        return x
+    return moved(x, namespace_of(there), there.device)
 
 
 def zeros(shape: int | tuple[int, ...], like: Any) -> Array:

@@ -41,6 +41,15 @@ def data(tmp_path_factory):
     return str(path), (X[:, 30] + X[:, 31] > 0).astype(int)
 
 
+@pytest.fixture(scope="module")
+def genotypes(tmp_path_factory):
+    rng = np.random.default_rng(9)
+    X = rng.choice(np.array([-1, 0, 1, 2], "i1"), p=[0.02, 0.3, 0.4, 0.28], size=(60, 400))
+    path = tmp_path_factory.mktemp("accelerator") / "g.zarr"
+    write_matrix(path, X, chunks=(60, 100))
+    return str(path), (X[:, 30] + X[:, 31] > 1).astype(int)
+
+
 @pytest.fixture
 def seen(monkeypatch):
     """What was scored on the device: the type and the place of arrays."""
@@ -75,6 +84,21 @@ def test_same_ranking_on_a_device(name, data, client, tmp_path, monkeypatch, see
         afar = selected(data, runtime=runtime, **RUNS[name])
     assert_array_equal(afar["rank"], there["rank"])
     assert_array_equal(afar["score"], there["score"])
+
+
+@pytest.mark.parametrize("device", [DEVICE1, "torch:cpu"])
+@pytest.mark.parametrize("approx", ["exact", "lowrank"])
+def test_same_ranking_of_genotypes(approx, device, genotypes, monkeypatch, seen):
+    if device.startswith("torch"):
+        pytest.importorskip("torch")
+    asked = {"approx": approx, "step": 0.3, "missing_code": -1}
+    here = selected(genotypes, **asked)
+    assert not seen
+    monkeypatch.setenv(DEVICE, device)
+    there = selected(genotypes, **asked)
+    assert seen
+    assert_array_equal(there["rank"], here["rank"])
+    assert_allclose(there["score"], here["score"], rtol=1e-4, atol=1e-12)
 
 
 def test_same_ranking_by_torch(data, monkeypatch, seen):

@@ -270,8 +270,10 @@ class LowRankQuadratic(Movable):
     @property
     def row_sums(self) -> Float:
         """Sums of its rows, (m,) float64."""
-        Y = np.asarray(self.Y, dtype=np.float64)
-        return np.asarray((self.theta * Y.sum(axis=1)) @ Y + self.correction)
+        Y = cast(self.Y, np.float64)
+        along = self.theta * namespace_of(Y).sum(Y, axis=1)
+        sums: Array = along @ Y + cast(self.correction, np.float64)
+        return sums
 
     def forms(self, X: Array) -> Float:
         """As of `Quadratic`."""

@@ -9,7 +9,7 @@ workers. `dhsic.passes.reader` runs it: results are put side by side, or added a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -25,6 +25,7 @@ from dhsic.engines.question import FeatureStats, RoundState
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import AbstractSums, zero_upper
 from dhsic.linalg.quadratic import LowRankQuadratic, form_entries, form_flops
+from dhsic.namespace import Move, namespace_of
 from dhsic.runtime.base import Job
 from dhsic.sources import AbstractSource, Block
 from dhsic.sources.ascending import packed, unpacked
@@ -98,9 +99,9 @@ class Tile:
     scaling: Any = None
     tags: Any = None
 
-    def values(self, dtype: Any) -> Float:
-        """Standardised values, (c, m)."""
-        return standardise(self.raw, self.missing_code, self.scaling, dtype)
+    def values(self, dtype: Any, moved: Move | None = None) -> Array:
+        """Standardised values, (c, m); on a device, if `moved` takes arrays there."""
+        return standardise(self.raw, self.missing_code, self.scaling, dtype, moved)
 
     def measured(self, *, standardize: bool) -> tuple[Scaling, Float]:
         """Scaling, which is not known yet, and standardised values (c, m) float64."""
@@ -327,8 +328,8 @@ class Score(AbstractSizedPass):
         tiles = cut(blocks, TILE) if moved is None else blocks
         gains = []
         for tile in tiles:
-            X = tile.values(dtype_of(self.engine))
-            gains.append(self.engine.score(state, X if moved is None else moved(X), tile.facts))
+            X = tile.values(dtype_of(self.engine), moved)
+            gains.append(self.engine.score(state, X, tile.facts))
         return np.concatenate(gains)
 
     def cost(self, m: int) -> Cost:
@@ -370,35 +371,23 @@ class ScoreLowRank(AbstractSizedPass):
     device: str | None = field(default_factory=wanted_device)
 
     def over(self, blocks: Iterator[Tile], m: int) -> Float:
-        Y = self._sides()
+        state, moved = placed(self.device, self.state)
+        Y = _sides(state)
         gains: list[Float] = []
         for tile in cut(blocks, max(1, CODE_ENTRIES // m)):
             codes = None if Y is None else tile.codes
             if codes is None or Y is None:
-                gains += self._of_values(tile)
+                gains += self._of_values(tile, state, moved)
             else:
-                gains.append(self._of_codes(codes, Y))
+                gains.append(self._of_codes(codes if moved is None else codes.on(moved), Y))
         return np.concatenate(gains)
 
-    def _of_values(self, tile: Tile) -> Iterator[Float]:
+    def _of_values(self, tile: Tile, state: RoundState, moved: Move | None) -> Iterator[Float]:
         """Gains of features that are standardised, a tile at a time."""
-        (state, moved), (c, m) = placed(self.device, self.state), tile.raw.shape
+        c, m = tile.raw.shape
         for part in tile.cut(tile_height(m) if moved is None else c):
-            X = part.values(self.dtype)
-            yield LowRank(dtype=self.dtype).score(
-                state, X if moved is None else moved(X), part.facts
-            )
-
-    def _sides(self) -> Array | None:
-        """What sums over levels are of, (m, R + 2), where they give the gain: Y, row sums, ones.
-
-        Row sums are what those of A have besides those of Y.
-        """
-        if not self.state.kernel.is_product:
-            return None
-        A = self.state.A[0]
-        besides = self.state.row_sums[0] - A.row_sums
-        return np.column_stack([A.Y.T, besides.astype(A.Y.dtype), np.ones(len(besides), A.Y.dtype)])
+            X = part.values(self.dtype, moved)
+            yield LowRank(dtype=self.dtype).score(state, X, part.facts)
 
     def _of_codes(self, codes: Codes, Y: Array) -> Float:
         """Gains of genotypes."""
@@ -409,6 +398,20 @@ class ScoreLowRank(AbstractSizedPass):
 
     def cost(self, m: int) -> Cost:
         return lowrank_cost(m, rank_of(self.state))
+
+
+def _sides(state: RoundState) -> Array | None:
+    """What sums over levels are of, (m, R + 2), where they give the gain: Y, row sums, ones.
+
+    Row sums are what those of A have besides those of Y.
+    """
+    if not state.kernel.is_product:
+        return None
+    A = state.A[0]
+    xp, besides = namespace_of(A.Y), state.row_sums[0] - A.row_sums
+    columns = [xp.astype(besides, A.Y.dtype), xp.ones_like(besides, dtype=A.Y.dtype)]
+    sides: Array = xp.concat([A.Y.T, *(column[:, None] for column in columns)], axis=1)
+    return sides
 
 
 def rank_of(state: RoundState) -> int:
@@ -432,7 +435,12 @@ def dtype_of(engine: AbstractEngine) -> str:
     return str(np.dtype(getattr(engine, "dtype", np.float64)))
 
 
-def placed(device: str | None, state: Any) -> tuple[Any, Callable[[Array], Array] | None]:
+def mover(device: str | None) -> Move | None:
+    """What takes arrays to the device that is wanted; None on the cores."""
+    return None if device is None else accelerator(device).array
+
+
+def placed(device: str | None, state: Any) -> tuple[Any, Move | None]:
     """State of an engine on the device that is wanted, and what moves arrays there.
 
     None moves them on the cores, where engines that are NumPy's alone stay.

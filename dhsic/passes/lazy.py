@@ -23,21 +23,22 @@ A run that is resumed has q_u from its checkpoint and makes B_u again, of the sa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
+from dhsic.accelerator import wanted_device
 from dhsic.engines.certificate import certified, next_to_threshold
 from dhsic.engines.question import Question
 from dhsic.engines.refine import LAZY, is_lazy
 from dhsic.engines.survival import Survival
 from dhsic.kernels.base import AbstractKernel
 from dhsic.linalg.quadratic import NARROW, Each, LowRankQuadratic, Room
-from dhsic.namespace import slices
-from dhsic.passes import TILE, AbstractSizedPass, Cost, Tile, cut, lowrank_cost
+from dhsic.namespace import host, slices
+from dhsic.passes import TILE, AbstractSizedPass, Cost, Tile, cut, lowrank_cost, placed
 from dhsic.passes.candidates import PROBE, PROBED, Threshold
 from dhsic.passes.reader import AbstractReader
 
@@ -136,10 +137,12 @@ class Change(AbstractSizedPass):
     """By how much first-order gains have moved, (c,)."""
 
     form: LowRankQuadratic
+    device: str | None = field(default_factory=wanted_device)
 
     def over(self, blocks: Iterator[Tile], m: int) -> Float:
-        tiles = cut(blocks, TILE)
-        return np.concatenate([self.form.forms(tile.values(np.float32)) for tile in tiles])
+        form, moved = placed(self.device, self.form)
+        tiles = cut(blocks, TILE) if moved is None else blocks
+        return np.concatenate([host(form.forms(tile.values(np.float32, moved))) for tile in tiles])
 
     def cost(self, m: int) -> Cost:
         return lowrank_cost(m, len(self.form.theta))

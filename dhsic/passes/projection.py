@@ -116,7 +116,7 @@ class Project(AbstractSizedPass):
         numbers, moved = placed(self.device, self.numbers)
         if moved is not None:
             return np.concatenate(
-                [numbers.of_values(moved(tile.values(np.float32))) for tile in blocks]
+                [numbers.of_values(tile.values(np.float32, moved)) for tile in blocks]
             )
         strips = slices(m, SAMPLES)
         return np.concatenate(

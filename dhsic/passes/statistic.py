@@ -7,15 +7,17 @@ tile by tile.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
+from dhsic.accelerator import wanted_device
 from dhsic.kernels.statistic import add_packed, packed, zero_upper
 from dhsic.linalg.quadratic import add_products
-from dhsic.passes import AbstractSum, Cost, Tile, cut, tile_height
+from dhsic.namespace import DEVICE_ENTRIES, Move, host, into, like, namespace_of
+from dhsic.passes import AbstractSum, Cost, Tile, cut, mover, tile_height
 from dhsic.sources.scaling import Codes, Scaling, scaling_of
 from dhsic.sources.views import checksums
 
@@ -49,9 +51,11 @@ class MeasureLandmarks(AbstractSum):
 
     sums: LandmarkSums
     standardize: bool = True
+    device: str | None = field(default_factory=wanted_device)
 
     def over(self, blocks: Iterator[Tile], m: int) -> tuple[list[Scaling], InnerProducts, bool]:
-        statistic = _Statistic(self.sums, m)
+        moved = mover(self.device)
+        statistic = _Statistic(self.sums, m, moved)
         parts = []
         are_codes = True
         for tile in cut(blocks, statistic.height):
@@ -63,6 +67,7 @@ class MeasureLandmarks(AbstractSum):
                 scaling = Scaling.join(measured)
                 statistic.add(replace(tile, scaling=scaling))
             else:
+                codes = codes if moved is None else codes.on(moved)
                 scaling = scaling_of(codes.counts(), standardize=self.standardize)
                 statistic.add_codes(codes, scaling)
                 scaling = replace(scaling, checksum=checksums(tile.raw))
@@ -87,6 +92,7 @@ class LandmarkSums(AbstractSum):
 
     landmarks: Index
     directions: Array | None = None
+    device: str | None = field(default_factory=wanted_device)
 
     @property
     def n_rows(self) -> int:
@@ -94,13 +100,14 @@ class LandmarkSums(AbstractSum):
         return len(self.landmarks) + (0 if self.directions is None else self.directions.shape[1])
 
     def over(self, blocks: Iterator[Tile], m: int) -> InnerProducts:
-        statistic = _Statistic(self, m)
+        moved = mover(self.device)
+        statistic = _Statistic(self, m, moved)
         for tile in cut(blocks, statistic.height):
             codes = tile.codes
             if codes is None:
                 statistic.add(tile)
             else:
-                statistic.add_codes(codes, tile.scaling)
+                statistic.add_codes(codes if moved is None else codes.on(moved), tile.scaling)
         return statistic.sums()
 
     def add(self, left: InnerProducts, right: InnerProducts) -> InnerProducts:
@@ -149,23 +156,31 @@ class AllSums(AbstractSum):
 class _Statistic:
     """Sums over tiles: in float32 over a few of them, from there in float64.
 
+    With `moved` values and products are on a device, and so are sums in float32.
+
     Attributes
     ----------
     height : int
         Features of a tile.
     """
 
-    def __init__(self, asked: LandmarkSums, m: int) -> None:
-        self.landmarks, self._directions = asked.landmarks, asked.directions
+    def __init__(self, asked: LandmarkSums, m: int, moved: Move | None = None) -> None:
+        self.landmarks, self._moved = asked.landmarks, moved
+        self._directions: Any = asked.directions
+        if moved is not None and asked.directions is not None:
+            self._directions = moved(asked.directions)
         b = asked.n_rows
         self.height = max(tile_height(m), LEAST_HEIGHT)
-        width = max(1, tile_entries(m) // self.height)
+        if moved is not None:
+            self.height = max(1, min(IN_SINGLE, DEVICE_ENTRIES // m))
+        width = max(1, tile_entries(m) // self.height) if moved is None else m
         self._strips = [slice(a, min(a + width, m)) for a in range(0, m, width)]
         self._inner: Float | None = None
         self._norms = np.zeros(m)
         self._shifts, self._norm_shift = np.zeros(b), 0.0
         self._part = np.empty((b, m), dtype=np.float32)  # of the last `_n` features
         self._product = np.empty(b * min(width, m), dtype=np.float32)
+        self._there: Any = None  # the same on a device
         self._n = 0
 
     def sums(self) -> InnerProducts:
@@ -179,7 +194,7 @@ class _Statistic:
         """Features that are standardised, a strip of samples at a time."""
 
         def strip(samples: slice) -> Array:
-            return replace(tile, raw=tile.raw[:, samples]).values(np.float32)
+            return replace(tile, raw=tile.raw[:, samples]).values(np.float32, self._moved)
 
         L = replace(tile, raw=tile.raw[:, self.landmarks]).values(np.float32)
         parts, sums = self._cut(strip)
@@ -187,16 +202,16 @@ class _Statistic:
             L = np.column_stack([L, sums.astype(np.float32)])
         for samples, X in parts:
             self._add(L, X, samples)
-            self._norms[samples] += np.einsum("ij,ij->j", X, X)
+            self._norms[samples] += _norms(X)
         self._count(len(L))
 
     def add_codes(self, codes: Codes, scaling: Scaling) -> None:
         """Add codes g, ``x = s (g - h)``: ``sum_j s^2 (g - h) g'`` and what h takes from it."""
         square, shift = scaling.scale**2, scaling.mean
-        L = codes.some(self.landmarks).filled(shift) - shift[:, None]  # (c, b) float64
+        L = host(codes.some(self.landmarks).filled(shift)) - shift[:, None]  # (c, b) float64
         parts, sums = self._cut(lambda samples: codes.some(samples).filled(shift))
         if sums is not None and self._directions is not None:
-            whole = self._directions.sum(axis=0, dtype=np.float64)
+            whole = host(self._directions).sum(axis=0, dtype=np.float64)
             L = np.column_stack([L, sums - shift[:, None] * whole])
         L *= square[:, None]
         self._shifts += shift @ L
@@ -204,8 +219,9 @@ class _Statistic:
         single = L.astype(np.float32)
         for samples, g in parts:
             self._add(single, g, samples)
-            self._norms[samples] += weights[1] @ g
-            self._norms[samples] += weights[0] @ np.multiply(g, g, out=g)
+            there = like(g, weights)
+            self._norms[samples] += host(there[1, :] @ g)
+            self._norms[samples] += host(there[0, :] @ into(g, namespace_of(g).multiply, g, g))
         self._norm_shift += float(square @ (shift * shift))
         self._count(len(L))
 
@@ -221,12 +237,16 @@ class _Statistic:
             return strips, None
         if len(self._strips) == 1:
             only = list(strips)
-            return only, (only[0][1] @ self._directions).astype(np.float64)
+            return only, host(only[0][1] @ self._directions).astype(np.float64)
         again = ((samples, strip(samples)) for samples in self._strips)
-        found = [(X @ self._directions[samples]).astype(np.float64) for samples, X in strips]
+        found = [(X @ self._directions[samples, :]).astype(np.float64) for samples, X in strips]
         return again, np.sum(found, axis=0)
 
     def _add(self, L: Array, X: Array, samples: slice) -> None:
+        if self._moved is not None:  # where a strip has all samples
+            product = self._moved(L).T @ X
+            self._there = product if self._there is None else self._there + product
+            return
         part = self._part[:, samples]
         if not self._n:
             np.matmul(L.T, X, out=part)
@@ -243,8 +263,19 @@ class _Statistic:
     def _flush(self) -> None:
         if not self._n:
             return
+        if self._there is not None:
+            self._part, self._there = host(self._there), None
         if self._inner is None:
             self._inner = self._part.astype(np.float64)
         else:
             self._inner += self._part
         self._n = 0
+
+
+def _norms(X: Array) -> Float:
+    """Squared norms of samples over features X (c, s), (s,), NumPy's."""
+    here: Any = X
+    if isinstance(here, np.ndarray):
+        return np.asarray(np.einsum("ij,ij->j", X, X))
+    xp = namespace_of(X)
+    return host(xp.sum(xp.square(X), axis=0))

@@ -20,6 +20,7 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import InputError
+from dhsic.namespace import Move, cast, host, like, namespace_of, slices, taken
 from dhsic.sources.views import checksums
 
 #: Features with at most this many distinct values are few-valued.
@@ -29,6 +30,8 @@ PROBE = 64
 #: Bytes of float64 values that are measured at a time, and the fewest features: passes over them
 #: stay in the cache.
 CACHE_BYTES, FEWEST_ROWS = 1 << 20, 16
+#: Stored values that go to a device as they are.
+SENT = tuple(np.dtype(name) for name in ("int8", "uint8", "float32", "float64"))
 #: Mean over standard deviation up to which float32 is as good as float64 for standardising.
 FAR_FROM_ZERO = 16.0
 #: Standard deviations between 1 / RANGE and RANGE can be divided by in float32, and, the wider
@@ -178,22 +181,47 @@ def _measure(raw: Array, missing_code: int | None, Z: Float, *, standardize: boo
     return Scaling(*known, checksums(raw))
 
 
-def standardise(raw: Array, missing_code: int | None, scaling: Scaling, dtype: Any) -> Array:
+def standardise(
+    raw: Array, missing_code: int | None, scaling: Scaling, dtype: Any, moved: Move | None = None
+) -> Array:
     """Scaled block in `dtype`, (c, m), from stored values (c, m).
 
     float32 is computed in float32 where the stored values are exact in it and their mean is not
-    many deviations from 0, so that its rounding shifts nothing to speak of.
+    many deviations from 0, so that its rounding shifts nothing to speak of. With `moved` this is
+    done on a device, where bytes and single precision go as they are stored.
     """
-    mask = missing_mask(raw, missing_code) if scaling.n_missing.any() else None
     offset = np.abs(scaling.mean * scaling.scale).max(initial=0.0)
     narrow = (raw.dtype.itemsize <= 2 or raw.dtype == np.float32) and offset < FAR_FROM_ZERO
     work = np.dtype(dtype) if narrow else np.dtype(np.float64)
+    mean, scale = (known.astype(work)[:, None] for known in (scaling.mean, scaling.scale))
+    some_missing = bool(scaling.n_missing.any())
+    if moved is not None:
+        if raw.dtype not in SENT:
+            return moved(standardise(raw, missing_code, scaling, dtype))
+        there = moved(raw)
+        found = cast((cast(there, work) - moved(mean)) * moved(scale), dtype)
+        none = like(there, np.zeros(1, dtype=dtype))
+        return replaced(found, none, there, missing_code) if some_missing else found
+    mask = missing_mask(raw, missing_code) if some_missing else None
     values = raw if raw.dtype == work else raw.astype(work)
-    Z = np.subtract(values, scaling.mean.astype(work)[:, None], order="C")
-    Z *= scaling.scale.astype(work)[:, None]
+    Z = np.subtract(values, mean, order="C")
+    Z *= scale
     if mask is not None:
         Z[mask] = 0.0
     return np.asarray(Z, dtype=dtype)
+
+
+def replaced(values: Array, others: Any, raw: Array, missing_code: int | None) -> Array:
+    """Values on a device, others in place of them where `raw` there says that they are missing."""
+    xp = namespace_of(raw)
+    if xp.isdtype(raw.dtype, "real floating"):
+        missing = xp.isnan(raw)
+    elif missing_code is not None:
+        missing = raw == missing_code
+    else:
+        return values
+    new: Array = xp.where(missing, others, values)
+    return new
 
 
 def _varies(raw: Array, mask: Mask | None) -> Mask:
@@ -238,6 +266,8 @@ def _count_levels(raw: Array, mask: Mask | None, mean: Float) -> Array:
 #: What codes of genotypes count: alleles; the missing one is another.
 COUNTS = (0, 1, 2)
 MISSING = -1
+#: Samples that a device sums in float32.
+STRIP = 4096
 #: Entries that are cast at a time, so that they stay in the cache, and features of them at least: a
 #: product of fewer would wait for Y.
 AT_A_TIME, LEAST_ROWS = 1 << 18, 64
@@ -263,12 +293,24 @@ class Codes:
             return None
         return Codes(raw, has_missing)
 
+    @property
+    def _is_here(self) -> bool:
+        """Whether they are on the cores."""
+        raw: Any = self.raw
+        return isinstance(raw, np.ndarray)
+
+    def on(self, moved: Move) -> Codes:
+        """The same on a device, where sums and `filled` are taken then."""
+        return Codes(moved(self.raw), self.has_missing)
+
     def sums(self, Y: Array) -> Float:
         """``1_l' Y`` for the codes l = 0, 1, 2 and missing: (4, c, k) float64; Y is (m, k).
 
-        An indicator of one of q codes is a polynomial in g of degree q - 1.
+        An indicator of one of q codes is a polynomial in g of degree q - 1. Y is where the codes
+        are, the sums are NumPy's.
         """
-        one, two, three = self._powers(Y)
+        here = self._is_here
+        one, two, three = self._powers(Y) if here else self._powers_there(Y)
         out = np.empty((4, *one.shape))
         if self.has_missing:
             out[1] = one + (two - three) / 2
@@ -278,8 +320,20 @@ class Codes:
             out[1] = 2 * one - two
             out[2] = (two - one) / 2
             out[3] = 0.0
-        out[0] = Y.sum(axis=0, dtype=np.float64) - out[1:].sum(axis=0)
+        total = Y.sum(axis=0, dtype=np.float64) if here else _sum_there(Y)
+        out[0] = total - out[1:].sum(axis=0)
         return out
+
+    def _powers_there(self, Y: Array) -> Float:
+        """As of `_powers`, on a device; samples are summed in float64, a strip after the other."""
+        xp, (c, m) = namespace_of(Y), self.raw.shape
+        sums = np.zeros((3, c, Y.shape[1]))
+        for samples in slices(m, STRIP):
+            g = power = xp.astype(self.raw[:, samples], Y.dtype)
+            for p in range(3 if self.has_missing else 2):
+                sums[p] += host(power @ Y[samples, :])
+                power = power * g
+        return sums
 
     def _powers(self, Y: Array) -> Float:
         """``(g^p)' Y`` for p = 1, 2, 3, (3, c, k) float64; the third only where it is needed."""
@@ -302,18 +356,30 @@ class Codes:
 
     def some(self, samples: Index | slice) -> Codes:
         """Those of some samples."""
-        return Codes(self.raw[:, samples], self.has_missing)
+        if self._is_here or isinstance(samples, slice):
+            return Codes(self.raw[:, samples], self.has_missing)
+        return Codes(taken(self.raw, samples, axis=1), self.has_missing)
 
     def counts(self) -> Float:
         """How often each code occurs, and missing, (4, c) float64: whole numbers."""
-        return np.rint(self.sums(np.ones((self.raw.shape[1], 1), dtype=np.float32))[..., 0])
+        ones = np.ones((self.raw.shape[1], 1), dtype=np.float32)
+        return np.rint(self.sums(like(self.raw, ones))[..., 0])
 
     def filled(self, means: Float) -> Array:
         """Codes with the mean of the feature in place of missing ones, (c, m) float32."""
-        g = self.raw.astype(np.float32)
-        if self.has_missing:
-            np.copyto(g, means.astype(np.float32)[:, None], where=self.raw == MISSING)
-        return g
+        g = cast(self.raw, np.float32)
+        if not self.has_missing:
+            return g
+        others = like(self.raw, means.astype(np.float32)[:, None])
+        if self._is_here:
+            np.copyto(g, others, where=self.raw == MISSING)
+            return g
+        return replaced(g, others, self.raw, MISSING)
+
+
+def _sum_there(Y: Array) -> Float:
+    """Sums of the columns of Y on a device, in float64."""
+    return host(namespace_of(Y).sum(cast(Y, np.float64), axis=0))
 
 
 def code_values(scaling: Scaling) -> Float:

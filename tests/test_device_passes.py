@@ -1,0 +1,192 @@
+"""Passes on a device: what they give on the cores, of stored values that go there as they are."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from suites.factorizer import everyone, standardised
+
+from dhsic.accelerator import Accelerator, accelerator
+from dhsic.engines.lowrank import LowRank
+from dhsic.engines.question import LowRankQuestion
+from dhsic.hsic import factored_weights
+from dhsic.kernels import Gaussian, Polynomial
+from dhsic.kernels.labels import label_matrix
+from dhsic.linalg.quadratic import LowRankQuadratic
+from dhsic.lowrank import Cholesky
+from dhsic.passes import Columns, Measure, Score, ScoreLowRank, run
+from dhsic.passes.lazy import Change
+from dhsic.passes.projection import Numbers, Project
+from dhsic.passes.statistic import LandmarkSums, MeasureLandmarks
+from dhsic.runtime.base import Job
+from dhsic.sources.arrays import ArraySource
+from dhsic.sources.scaling import Codes, standardise
+
+M, D = 60, 33
+DEVICES = ["array_api_strict:device1", "torch:cpu"]
+#: Rounding of sums of M products in float32, of values of about 1.
+NEAR = 1e-5
+
+
+@pytest.fixture(params=DEVICES)
+def device(request):
+    if request.param.startswith("torch"):
+        pytest.importorskip("torch")
+    return request.param
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """Dtypes and sizes of what went to the device."""
+    sent = []
+    array = Accelerator.array
+
+    def told(self, X):
+        sent.append((X.dtype, X.size))
+        return array(self, X)
+
+    monkeypatch.setattr(Accelerator, "array", told)
+    return sent
+
+
+def genotypes(rng):
+    return rng.choice(np.array([-1, 0, 1, 2], "i1"), p=[0.03, 0.3, 0.4, 0.27], size=(M, D))
+
+
+def whole_genotypes(rng):
+    return rng.choice(np.array([0, 1, 2], "i1"), p=[0.3, 0.4, 0.3], size=(M, D))
+
+
+def integers(rng):
+    return rng.integers(0, 7, (M, D)).astype("u1")
+
+
+def doubles(rng):
+    X = rng.standard_normal((M, D)) * rng.uniform(0.5, 3, D) + rng.uniform(-2, 2, D)
+    X[5, 3] = X[50, 20] = np.nan
+    return X
+
+
+def singles(rng):
+    return doubles(rng).astype("f4")
+
+
+KINDS = [genotypes, whole_genotypes, integers, doubles, singles]
+
+
+def stored(data, rng):
+    """Data, a source of them, and a job that reads all features with their scaling."""
+    X = data(rng)
+    source = ArraySource(X, missing_code=-1 if data is genotypes else None)
+    (block,) = source.blocks(D)
+    (scaling,), _ = run(source, Job((block,), (Columns(np.arange(D)),)), (Measure(), None))
+    return X, source, Job((block,), (Columns(np.arange(D), scaling),))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("data", KINDS)
+def test_values_are_standardised_there(data, dtype, rng, device, sent):
+    X, source, job = stored(data, rng)
+    known = job.payload[0].scaling
+
+    here = standardise(X.T, source.missing_code, known, dtype)
+    there = standardise(X.T, source.missing_code, known, dtype, accelerator(device).array)
+
+    assert not isinstance(there, np.ndarray)
+    assert (X.dtype, X.size) in sent
+    assert_array_equal(np.from_dlpack(there, device="cpu"), here)
+
+
+@pytest.mark.parametrize("data", [genotypes, whole_genotypes])
+def test_sums_over_codes_are_those_of_the_cores(data, rng, device):
+    X, source, _ = stored(data, rng)
+    codes, move = Codes.of(X.T, source.missing_code), accelerator(device).array
+    Y = rng.standard_normal((M, 5)).astype("f4")
+    means = rng.uniform(0, 2, D)
+    there = codes.on(move)
+
+    assert_allclose(there.sums(move(Y)), codes.sums(Y), atol=NEAR * M)
+    assert_array_equal(there.counts(), codes.counts())
+    some = np.array([3, 7, 20])
+    filled = there.some(some).filled(means)
+    assert_array_equal(np.from_dlpack(filled, device="cpu"), codes.some(some).filled(means))
+
+
+@pytest.mark.parametrize("data", KINDS)
+def test_a_statistic_is_that_of_the_cores(data, rng, device, sent):
+    X, source, job = stored(data, rng)
+    rows, U = np.array([2, 3, 40]), rng.standard_normal((M, 2)).astype("f4")
+    anew = Job(job.blocks, (Columns(np.arange(D)),))
+
+    here, there = (LandmarkSums(rows, U, place) for place in (None, device))
+    for expected, found in zip(
+        run(source, job, (here, None)), run(source, job, (there, None)), strict=True
+    ):
+        assert_allclose(found, expected, atol=NEAR * D * 10)
+    assert (X.dtype, X.size) in sent
+    first = [MeasureLandmarks(sums, device=sums.device) for sums in (here, there)]
+    (known, sums, are_codes), (known_there, sums_there, are_codes_there) = (
+        run(source, anew, (one, None)) for one in first
+    )
+    assert are_codes == are_codes_there
+    for name in ("scale", "mean", "n_missing", "n_levels", "checksum"):
+        assert_array_equal(getattr(known_there[0], name), getattr(known[0], name))
+    for expected, found in zip(sums, sums_there, strict=True):
+        assert_allclose(found, expected, atol=NEAR * D * 10)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Polynomial()])
+@pytest.mark.parametrize("data", KINDS)
+def test_scores_in_low_rank_are_those_of_the_cores(data, kernel, rng, device, sent):
+    X, source, job = stored(data, rng)
+    Z = standardised(np.nan_to_num(X.astype(float)))
+    W = factored_weights(label_matrix(np.arange(M) % 2).factor(), "unbiased", None)
+    sigma = 1 / (2 * D)
+
+    def factor(base):
+        return Cholesky(tolerance=0).factor(kernel, sigma, everyone(Z), base=base)
+
+    state = LowRank().prepare(LowRankQuestion(kernel, sigma, W, factor))
+    here, there = (
+        run(source, job, (ScoreLowRank(state, device=place), None)) for place in (None, device)
+    )
+
+    assert_allclose(there, here, atol=NEAR * np.abs(here).max())
+    assert (X.dtype, X.size) in sent
+    assert all(size < X.size for dtype, size in sent if dtype != X.dtype)
+
+
+@pytest.mark.parametrize("data", KINDS)
+def test_projections_and_changes_are_those_of_the_cores(data, rng, device, sent):
+    X, source, job = stored(data, rng)
+    numbers = Numbers(rng.standard_normal((7, M)).astype("f4"), ((1, 0, 4), (2, 4, 7)))
+    form = LowRankQuadratic(
+        rng.standard_normal((4, M)).astype("f4"),
+        rng.standard_normal(4),
+        rng.standard_normal(M).astype("f4"),
+    )
+
+    for a_pass in (Project(numbers, None), Change(form, None)):
+        there = type(a_pass)(numbers if isinstance(a_pass, Project) else form, device)
+        expected = run(source, job, (a_pass, None))
+        assert_allclose(
+            run(source, job, (there, None)), expected, atol=NEAR * np.abs(expected).max() * M
+        )
+    assert sent.count((X.dtype, X.size)) == 2
+
+
+def test_scores_of_the_exact_engine_take_stored_values(rng, device, sent):
+    """As they are, a byte each: they are cast and standardised where they are scored."""
+    from suites.engine import question_of
+
+    from dhsic.engines.dense import Dense
+
+    X, source, job = stored(whole_genotypes, rng)
+    engine = Dense(2, "float32")
+    state = engine.prepare(
+        question_of(standardised(X.astype(float)), np.arange(M) % 2, Gaussian(), "unbiased")
+    )
+
+    here, there = (run(source, job, (Score(engine, state, d), None)) for d in (None, device))
+
+    assert_allclose(there, here, atol=NEAR * np.abs(here).max())
+    assert (np.dtype("i1"), X.size) in sent
