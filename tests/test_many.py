@@ -51,6 +51,7 @@ def assert_same_run(found, alone):
 METHODS = {
     "exact": {"approx": "exact", "step": 0.3},
     "low rank": {"approx": "lowrank", "step": 0.3},
+    "additive": {"kernel": "linear", "approx": "lowrank", "step": 0.3},
     "forward": {"method": "fohsic", "n_features_to_select": 5},
     "linear": {"method": "linear"},
     "criterion": {"method": "kta"},

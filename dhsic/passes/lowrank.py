@@ -122,7 +122,8 @@ class AbstractLowRankScorer(AbstractScorer):
         exact: Callable[[], ExactScorer] | None = None,
         eager: bool = False,
     ) -> None:
-        self.sum: LandmarkSum = LandmarkSum(data, seed, weights=weights)
+        along = None if choices.kernel.is_additive else weights  # of which nothing is asked there
+        self.sum: LandmarkSum = LandmarkSum(data, seed, weights=along)
         self.sample = Sample(data, seed)
         self._choices, self._data, self._weights = choices, data, weights
         self._survival = survival or Survival()
