@@ -584,23 +584,40 @@ def test_a_graph_that_computes_other_values_each_time_is_refused(monkeypatch):
         fit(DaskSource(X))
 
 
+def test_halves_are_of_what_was_loaded(store, monkeypatch):
+    """The store changes between two halves, which read nothing more."""
+    whole = fit(store.given, stability=3, step=0.7)
+    outcome = dhsic.selectors.run.SelectionRun.outcome
+
+    def ended(self, *promise):
+        if self.n_samples < M:
+            another_call(store.array, 8, 3)
+        return outcome(self, *promise)
+
+    monkeypatch.setattr(dhsic.selectors.run.SelectionRun, "outcome", ended)
+    again = fit(store.given, stability=3, step=0.7)
+    assert_same(again, whole)
+    assert_array_equal(again.stability_, whole.stability_)
+
+
 @pytest.mark.parametrize("kept", [True, False])
 def test_halves_are_those_of_the_data_that_were_ranked(store, tmp_path, kept, monkeypatch):
     """The store changes between two halves: the third would be one of other data."""
+    monkeypatch.setattr("dhsic.passes.reader.COMPACT_BYTES", 0)
     whole = fit(store.given, stability=3, step=0.7)
     run = tmp_path / "run" if kept else None
     before = store.array[...]
-    execute = dhsic.selectors.run.SelectionRun.execute
+    outcome = dhsic.selectors.run.SelectionRun.outcome
     done = []
 
-    def executed(self):
+    def ended(self, *promise):
         done.append(self)
         if len(done) == 3:
             another_call(store.array, 8, 3)
-        return execute(self)
+        return outcome(self, *promise)
 
     with monkeypatch.context() as patch:
-        patch.setattr(dhsic.selectors.run.SelectionRun, "execute", executed)
+        patch.setattr(dhsic.selectors.run.SelectionRun, "outcome", ended)
         with pytest.raises(DataError, match="not those that the first pass of this run"):
             fit(store.given, run, stability=3, step=0.7)
     if kept:

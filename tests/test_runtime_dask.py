@@ -540,7 +540,7 @@ def small_workers():
 def test_workers_that_are_too_small_are_refused_before_anything_runs(
     small_workers, tmp_path, monkeypatch
 ):
-    X, y = np.zeros((3000, 40), dtype=np.int8), np.arange(3000) % 2
+    X, y = np.zeros((3600, 40), dtype=np.int8), np.arange(3600) % 2
     with DaskRuntime(small_workers, scratch=tmp_path) as runtime:
         tightest = runtime.tightest()
         assert (tightest.limit, tightest.n_threads) == (900 * 10**6, 2)

@@ -129,7 +129,7 @@ def select(
     >>> X = np.random.default_rng(0).standard_normal((100, 20))
     >>> y = {"first": X[:, 3] > 0, "second": X[:, 7] > 0}
     >>> found = dhsic.select(X, y, n_features_to_select=1, per_target=True)
-    >>> found["rank"].sel(targets="second").argmin().item()
+    >>> found["rank"].sel(targets="second").argmin("features").item()
     7
     """
     model = selector_of(method, n_features_to_select, parameters)
