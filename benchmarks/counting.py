@@ -16,9 +16,10 @@ from dhsic.plans.dry import Step
 from dhsic.plans.time import Setting
 from dhsic.runtime.dask import DaskRuntime
 
-#: Messages of the scheduler for a task: asked, sent, done, told; given back, forgotten, let go of.
-OF_TASK = 7
-#: And for a part that a task gets from another worker: told of, forgotten, let go of.
+#: Messages of the scheduler for a task: sent, done, told; given back, forgotten, let go of.
+OF_TASK = 6
+#: And for a part that a task gets from another worker: told of, forgotten, let go of. A graph is
+#: one: all tasks of a pass, those that tell of values that stay, and each task that adds.
 OF_PART = 3
 #: What is said about tasks; all else comes by the clock.
 ABOUT_TASKS = (
@@ -41,14 +42,16 @@ def counted(cluster, n_workers, store, rates, **asked):
     shares, joins = [setting.shares(s) for s in steps], [setting.joins(s) for s in steps]
     tasks = [p.each * len(s) for p, s in zip(passes, shares, strict=True)]
     n_tasks, n_joins = sum(tasks), sum(map(sum, joins))
+    n_graphs = sum(p.each for p in passes) + n_joins
     n_parts = sum(len(s) + sum(j) - 1 for s, j in zip(shares, joins, strict=True) if j)
+    n_messages = OF_TASK * (n_tasks + n_joins) + n_graphs + OF_PART * n_parts
     return [
         ("passes", len(passes), ""),
         ("most tasks of a pass", max(p.n_tasks for p in passes), max(tasks)),
         ("tasks", sum(p.n_tasks for p in passes), n_tasks),
         ("passes with other tasks", sum(map(_differs, passes, tasks, joins)), 0),
         ("tasks that add", sum(p.n_joins for p in passes), n_joins),
-        ("messages of the scheduler", messages, OF_TASK * (n_tasks + n_joins) + OF_PART * n_parts),
+        ("messages of the scheduler", messages, n_messages),
         ("bytes that it sent", told, ""),
         ("bytes of tasks", sum(p.sent for p in passes), ""),
         ("bytes of results", sum(p.got for p in passes), ""),

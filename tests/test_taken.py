@@ -68,3 +68,26 @@ def test_what_was_taken_comes_here_with_the_features(client, tmp_path, monkeypat
         found = np.concatenate(list(known.asked(few[::2], summed)))
         assert_array_equal(found, X[0, few[::2]] + X[-1, few[::2]])
         assert len(away.traffic) == n_passes
+
+
+def test_scratch_stays_as_long_as_a_step_may_need_it_again(client, tmp_path, monkeypatch):
+    monkeypatch.setattr(taken, "LEAST", 30)
+    monkeypatch.setattr("dhsic.passes.survivors.HOME_BYTES", -1)
+    X = np.random.default_rng(0).standard_normal((M, D))
+    write_matrix(tmp_path / "x.zarr", X, chunks=(25, M))
+    with DaskRuntime(client, scratch=tmp_path) as runtime:
+        reader = Reader(dhsic.open_source(tmp_path / "x.zarr", n_samples=M), runtime)
+        S = np.arange(0, D, 2)
+        reader.compact(S)
+        first = reader.scratch.path
+        known = reader.taken(Ends(), S)
+        reader.compact(S[::8])
+        assert reader.scratch.path != first
+        client.cancel([key for key in client.futures if "Take" in key], force=True)
+
+        assert_array_equal(np.concatenate(list(known.asked(S, summed))), X[0, S] + X[-1, S])
+
+        assert first.exists()
+        del known
+        list(reader.map(Ends(), reader.jobs(S[::8])))
+        assert not first.exists()

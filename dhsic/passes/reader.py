@@ -433,8 +433,13 @@ class AbstractReader(ABC):
         *,
         home: bool = False,
     ) -> None:
-        """Features are kept in `source` now, here where `home`; scratch so far is removed."""
-        self.close()
+        """Features are kept in `source` now, here where `home`; scratch so far is removed.
+
+        Of a cluster once no step may need it again.
+        """
+        if not self.runtime.is_remote:
+            self.close()
+        self._sent = None
         self.source, self.held, self.rows, self.scratch = source, features, None, scratch
         if home:
             self.runtime, self.is_home = Threads(), True

@@ -15,6 +15,7 @@ import shutil
 import socket
 import tempfile
 import threading
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -127,10 +128,15 @@ class LocalScratch(AbstractScratch):
 
 
 class SharedScratch(AbstractScratch):
-    """A file for each chunk, in a folder of their own in `place`, which all workers see."""
+    """A file for each chunk, in a folder of their own in `place`, which all workers see.
+
+    It goes when nothing in the process that made it refers to it: steps that values on workers
+    have gone through do, for as long as they may have to be done again.
+    """
 
     def __init__(self, place: Path) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="survivors-", dir=place))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
     def write(self, number: int, data: bytes) -> None:
         aside = self.path / f"{number}.{secrets.token_hex(4)}"
