@@ -47,6 +47,7 @@ from dhsic.passes.scratch import (
     scratch_in,
 )
 from dhsic.passes.survivors import (
+    Encode,
     Extremes,
     Form,
     Gather,
@@ -543,9 +544,9 @@ class Reader(AbstractReader):
         return kept, form.covering(self.runtime.each(fill, zip(starts, jobs, strict=False)))
 
     def _at_home(self, jobs: list[Job], _: int, form: Form) -> tuple[Array, Form | None]:
-        """What is kept, and in which form, once a cluster has read them."""
-        found = self.results(Gather(), jobs, divisible=True)
-        parts, spans = zip(*(form.encode(raw) for raw in found), strict=True)
+        """What is kept, and in which form, once a cluster has read and packed them."""
+        found = self.results(Encode(form), jobs, divisible=True)
+        parts, spans = zip(*found, strict=True)
         return np.concatenate(parts), form.covering(spans)
 
     def _in_scratch(self, features: Index, form: Form) -> bool:

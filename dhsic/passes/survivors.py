@@ -194,6 +194,17 @@ class Gather(AbstractPass):
 
 
 @dataclass(frozen=True, slots=True)
+class Encode(AbstractPass):
+    """What is kept of features, (c, length), and between which values they lie."""
+
+    form: Form
+
+    def over(self, blocks: Iterator[Tile], m: int) -> tuple[Array, Span]:
+        parts, spans = zip(*(self.form.encode(block.raw) for block in blocks), strict=True)
+        return np.concatenate(parts), around(spans)
+
+
+@dataclass(frozen=True, slots=True)
 class Extremes(AbstractPass):
     """Least and greatest of the stored values."""
 
