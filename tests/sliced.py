@@ -16,7 +16,6 @@ from dhsic.lowrank.slices import (
     factor,
     fitted,
     rows_of,
-    with_sample,
 )
 
 
@@ -30,12 +29,12 @@ class Sliced:
         self.W, self.m = W, len(X)
         rows = np.unique(np.concatenate([fit, check, beside]).astype(int))
         inner, norms = X[rows] @ X.T, (X**2).sum(axis=1)
-        products = W.F.T @ X @ X.T
+        sums = np.concatenate([inner, W.F.T @ X @ X.T])
         cuts = [slice(a, b) for a, b in zip((0, *edges), (*edges, self.m), strict=True)]
         every = np.arange(self.m)
 
         def part(s):
-            return Slice(every[s], inner[:, s], products[:, s], norms[s], rows_of(W, s))
+            return Slice(every[s], sums[:, s], norms[s], rows_of(W, s))
 
         self.slices, self.block = [part(s) for s in cuts], part(rows)
         at = np.searchsorted(rows, fit)
@@ -87,8 +86,9 @@ class Sliced:
         if check is not None:
             asked = replace(along.fitted.asked, check=np.searchsorted(self.rows, check))
             along = replace(along, fitted=replace(along.fitted, asked=asked))
-        self.step(with_sample, X)
-        along = along.from_checks(self.block)
+        self.slices = [replace(known, X=X[:, known.samples]) for known in self.slices]
+        self.block = replace(self.block, X=X[:, self.rows])
+        along = replace(along.from_checks(self.block), sampled=np.arange(len(X)))
         return along, self.step(weigh, along)
 
     def joined(self, name, base):

@@ -423,7 +423,10 @@ def test_it_does_from_a_store_with_scratch(small, draw, tmp_path, monkeypatch):
 
 
 def sampled(dependence, S):
-    return dependence.scorer.sample.of(S)
+    """Features of the sample, and their values as slices have them."""
+    scorer = dependence.scorer
+    features = scorer._sampled(S)
+    return features, np.concatenate(scorer.sum.ask(lambda known, _: known.X, None), axis=1)
 
 
 def test_a_sample_is_the_same_whatever_was_read_with_it(small):

@@ -10,6 +10,7 @@ from thorough import one_in
 
 import dhsic
 from dhsic.runtime.dask import DaskRuntime
+from dhsic.runtime.threads import Threads
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*max_iterations")
 
@@ -97,3 +98,77 @@ def test_same_bits(name, data, workers, on_threads, survivors, monkeypatch, tmp_
     assert {"rank", "score"} <= set(said)
     for variable in said:
         assert_array_equal(there[variable], here[variable], err_msg=str(variable))
+
+
+# -- tiles: slices of the samples, and blocks of features --------------------------------------
+
+SAMPLES, FEATURES = 240, 900
+GRIDS = {"1x1": (1, 1), "1x4": (1, 4), "2x2": (2, 2), "4x1": (4, 1)}
+TILED = {
+    "dimension": {},
+    "median": {"bandwidth": "median"},
+    "polynomial": {"kernel": "polynomial"},
+    "biased": {"estimator": "biased"},
+}
+
+
+@pytest.fixture(scope="module")
+def tiles(tmp_path_factory):
+    """Genotypes of three populations, chunks of which hold some of the samples."""
+    rng = np.random.default_rng(11)
+    frequencies = rng.uniform(0.1, 0.9, FEATURES) + 0.2 * rng.standard_normal((3, FEATURES))
+    g = rng.binomial(2, frequencies.clip(0.05, 0.95)[rng.integers(0, 3, SAMPLES)]).astype(np.int8)
+    y = g[:, :5].sum(axis=1) + rng.standard_normal(SAMPLES) > 5
+    g[rng.random(g.shape) < 0.02] = -1
+    path = tmp_path_factory.mktemp("tiles") / "x.zarr"
+    write_matrix(path, g, chunks=(100, SAMPLES // 4))
+    return path, y
+
+
+def tiled(tiles, grid, monkeypatch, **more):
+    n_slices, n_blocks = GRIDS[grid]
+    for name, value in {
+        "landmarks.SLICE": SAMPLES // n_slices,
+        "landmarks.FIRST_LANDMARKS": 40,
+        "landmarks.FEWEST": 40,
+        "landmarks.MOST_CHECKS": 20,
+        "landmarks.FEWEST_CHECKS": 20,
+        "landmarks.WORTH_MANY": FEATURES // (2 * n_blocks) if n_blocks > 1 else 10 * FEATURES,
+        "jobs.WORTH_FEW": FEATURES // n_blocks,
+    }.items():
+        monkeypatch.setattr(f"dhsic.passes.{name}", value)
+    monkeypatch.setattr("dhsic.passes.reader.COMPACT_BYTES", 0)
+    path, y = tiles
+    source = dhsic.open_source(path, n_samples=SAMPLES, missing_code=-1)
+    asked = {"approx": "lowrank", "progress": False, "n_features_to_select": 10, "step": 0.3}
+    asked |= more
+    return dhsic.select(source, y, **asked)
+
+
+@pytest.mark.parametrize("name", TILED)
+@pytest.mark.parametrize("grid", list(GRIDS)[1:])
+def test_tiles_make_no_difference_but_rounding(tiles, grid, name, monkeypatch):
+    one = tiled(tiles, "1x1", monkeypatch, **TILED[name])["rank"].values
+    many = [
+        tiled(tiles, grid, monkeypatch, runtime=Threads(n), **TILED[name])["rank"].values
+        for n in (1, 2, 4)
+    ]
+
+    for other in many[1:]:
+        assert_array_equal(many[0], other)
+    for n in (10, 100):
+        assert ((one <= n) & (many[0] <= n)).sum() >= 0.95 * n
+
+
+@pytest.mark.parametrize("workers", [2], indirect=True)
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("survivors", ["come home", "stay away"])
+def test_same_bits_on_tiles(tiles, workers, grid, survivors, monkeypatch, tmp_path):
+    if survivors != "come home":
+        monkeypatch.setattr("dhsic.passes.survivors.HOME_BYTES", 0)
+    with DaskRuntime(workers, scratch=tmp_path) as runtime:
+        there = tiled(tiles, grid, monkeypatch, runtime=runtime)
+    here = tiled(tiles, grid, monkeypatch)
+    for variable in here.variables:
+        if not any(word in str(variable) for word in OWN):
+            assert_array_equal(there[variable], here[variable], err_msg=str(variable))

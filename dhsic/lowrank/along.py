@@ -69,6 +69,8 @@ class Along:
         As of `dhsic.kernels.base.PowerSeries`.
     ends, weights : dict and (n, q)
         ``P core`` and ``U M`` at the check rows.
+    sampled : (c,) int64
+        Which of the features whose values slices have are looked at.
     """
 
     fitted: Fitted
@@ -76,6 +78,7 @@ class Along:
     of_differences: bool
     ends: Mapping[int, Float] = field(default_factory=dict)
     weights: Any = None
+    sampled: Any = None
 
     def from_checks(self, block: Slice) -> Along:
         """With what it says of the check rows, in the slice of the landmarks."""
@@ -157,13 +160,14 @@ def weigh(known: Slice, asked: Along) -> tuple[Slice, Sums]:
         sums: Sums = {"hsic": np.array(fitted.sums(0, strip).sum())} if 0 in fitted.fits else {}
         for base, B in strip.B.items():
             sums["B'f", base] = B.T @ asked.functional(base, strip)
-        if strip.X is not None:
+        if strip.X is not None and asked.sampled is not None:
+            X = strip.X[asked.sampled]
             missed = {}
             for base in fitted.asked.bases:
                 R, sums["sums", base] = asked.missed(base, strip)
-                missed[base] = R.astype(strip.X.dtype)
+                missed[base] = R.astype(X.dtype)
             with np.errstate(over="ignore", invalid="ignore"):  # outliers: no number
-                functions = expansion.functions(strip.X)
+                functions = expansion.functions(X)
                 for t, (term, f) in enumerate(zip(expansion.terms, functions, strict=True)):
                     if not term.linear:
                         sums["missed", t] = (missed[term.base] @ f.T).astype(np.float64)
@@ -181,11 +185,10 @@ def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]
     kernel = fitted.asked.kernel
     ends = block.part(check)
     expansion = kernel.expansion(kernel.exact_order or 1, fitted.asked.sigma)
-    total = np.zeros((len(check), len(block.X)))
+    X = ends.X[asked.sampled]
+    total = np.zeros((len(check), len(X)))
     with np.errstate(over="ignore", invalid="ignore"):
-        for t, (term, f) in enumerate(
-            zip(expansion.terms, expansion.functions(ends.X), strict=True)
-        ):
+        for t, (term, f) in enumerate(zip(expansion.terms, expansion.functions(X), strict=True)):
             if term.linear:
                 known = fitted.sums(term.base, ends) - lost.get(term.base, 0.0)
                 own = ends.W.diagonal * fitted.asked.diagonal(term.base, ends)

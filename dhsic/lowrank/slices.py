@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Array, Float, Index
+from dhsic._typing import Float, Index
 from dhsic.kernels.base import AbstractKernel
 from dhsic.linalg.symmetric import LowRankSymmetric, products_of
 from dhsic.lowrank.factorizers import Extension
@@ -61,7 +61,7 @@ class Slice:
     ----------
     samples : (s,) int64
         Which they are, ascending.
-    inner, products : (b, s) and (q, s) float64
+    sums : (b + q, s) float64
         Inner products with landmarks, and with sums of samples along the directions of W.
     norms : (s,) float64
         Squared norms.
@@ -76,14 +76,23 @@ class Slice:
     """
 
     samples: Index
-    inner: Float
-    products: Float
+    sums: Float
     norms: Float
     W: LowRankSymmetric
     X: Any = None
     F: Mapping[int, Float] = field(default_factory=dict)
     P: Mapping[int, Float] = field(default_factory=dict)
     B: Mapping[int, Float] = field(default_factory=dict)
+
+    @property
+    def inner(self) -> Float:
+        """Inner products with landmarks, (b, s)."""
+        return self.sums[: len(self.sums) - self.W.F.shape[1]]
+
+    @property
+    def products(self) -> Float:
+        """Inner products with sums of samples along the directions of W, (q, s)."""
+        return self.sums[len(self.sums) - self.W.F.shape[1] :]
 
     def strips(self) -> Iterator[Slice]:
         """Some of the samples at a time."""
@@ -98,8 +107,7 @@ class Slice:
 
         return Slice(
             self.samples[which],
-            self.inner[:, which],
-            self.products[:, which],
+            self.sums[:, which],
             self.norms[which],
             rows_of(self.W, which),
             None if self.X is None else self.X[:, which],
@@ -124,8 +132,7 @@ def joined(parts: Sequence[Slice]) -> Slice:
     )
     return Slice(
         np.concatenate([part.samples for part in parts]),
-        np.concatenate([part.inner for part in parts], axis=1),
-        np.concatenate([part.products for part in parts], axis=1),
+        np.concatenate([part.sums for part in parts], axis=1),
         np.concatenate([part.norms for part in parts]),
         LowRankSymmetric(F, first.W.weights, diagonal),
         None if first.X is None else np.concatenate([part.X for part in parts], axis=1),
@@ -133,21 +140,6 @@ def joined(parts: Sequence[Slice]) -> Slice:
         rows("P"),
         rows("B"),
     )
-
-
-def renewed(
-    old: Slice | None,
-    inner: Float,
-    products: Float,
-    norms: Float,
-    samples: slice,
-    W: LowRankSymmetric,
-) -> Slice:
-    """The same samples with other sums; of directions, those of A are kept."""
-    if old is None:
-        which = np.arange(samples.start, samples.stop)
-        return Slice(which, inner, products, norms, rows_of(W, samples))
-    return replace(old, inner=inner, products=products, norms=norms, F={})
 
 
 def rows_of(W: LowRankSymmetric, which: slice | Index) -> LowRankSymmetric:
@@ -348,10 +340,3 @@ def _slope(asked: Round, block: Slice, sums: Sums, fits: Mapping[int, Fit]) -> f
 def value(known: Slice, asked: Fitted) -> float:
     """HSIC, ``1' (W o K) 1``."""
     return float(asked.sums(0, known).sum())
-
-
-def with_sample(known: Slice, X: Array) -> tuple[Slice, Sums]:
-    """Values of sampled features, X (c, m)."""
-    first, last = known.samples[[0, -1]]
-    is_run = last - first < len(known.samples)
-    return replace(known, X=X[:, first : last + 1] if is_run else X[:, known.samples]), {}

@@ -24,16 +24,25 @@ from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import BaseRows, Landmarks, LandmarkStats
 from dhsic.lowrank.factorizers import Cholesky, Extension, Spectral
-from dhsic.lowrank.slices import LINEAR, Round, Slice, Sums, add_sums, joined, renewed
+from dhsic.lowrank.slices import LINEAR, Round, Slice, Sums
 from dhsic.passes import Values
-from dhsic.passes.jobs import WORTH_MANY, grouped
+from dhsic.passes.jobs import WORTH_MANY, grouped, positions
 from dhsic.passes.reader import AbstractReader
-from dhsic.passes.statistic import AllSums, InnerProducts, LandmarkSums
+from dhsic.passes.renewal import (
+    InSlices,
+    Renewal,
+    RenewSums,
+    Sampling,
+    TakeSample,
+    answer,
+    itself,
+    longest,
+    rows_and_norms,
+)
+from dhsic.passes.statistic import AllSums, Ends, InnerProducts, LandmarkSums, TakeEnds
 from dhsic.passes.sums import AbstractFeatureSum
-from dhsic.runtime.base import AbstractRuntime, Job
-from dhsic.runtime.held import AbstractStep, Held, Site
-from dhsic.runtime.threads import single_blas_thread
-from dhsic.sources import AbstractSource
+from dhsic.runtime.base import Job
+from dhsic.runtime.held import Held, Site
 
 #: Landmarks that a run begins with, and the fewest where samples are many.
 FIRST_LANDMARKS, FEWEST = 192, 64
@@ -143,51 +152,48 @@ class LandmarkSum(AbstractFeatureSum):
         self._weights = weights or LowRankSymmetric.of(np.empty((m, 0)), np.empty(0))
         self._directions = None if weights is None else weights.F.astype(np.float32)
         self._m, self._seed = m, seed
-        self._held = Held([None] * len(sample_slices(m)))
-        self._stale = True
+        self._cuts, self._runtime = sample_slices(data), data.runtime
+        self._held: Held | None = None
         self._block: Slice | None = None
-        self.clear()
+        self._square: Float | None = None  # of all samples, where that is known
+        self._ends: tuple[Index, Ends] | None = None  # of features, where there are many slices
+        self.sampled: Index | None = None  # features whose values slices have
 
     @property
     def fit(self) -> Landmarks:
         """The sum against landmarks that make factors."""
-        return self._some(self.chosen.fit)
+        return self._some(self.marks.fit)
 
     @property
     def check(self) -> Landmarks:
         """The sum against those that check them."""
-        return self._some(self.chosen.check)
+        return self._some(self.marks.check)
 
     def at(self, rows: Index) -> Landmarks:
         """The sum against some of its landmarks, samples of these numbers."""
-        return self._some(np.searchsorted(self.chosen.rows, rows))
-
-    @property
-    def norms(self) -> Float:
-        """Squared norms of all samples, (m,)."""
-        known = self._sums
-        return known[1] if isinstance(known, tuple) else np.diagonal(known).copy()
+        return self._some(np.searchsorted(self.marks.rows, rows))
 
     @property
     def statistic(self) -> Statistic:
         """The sum of all samples, where it is known."""
-        assert isinstance(self._sums, np.ndarray), "every sample is a landmark"
-        return Statistic(self._sums)
+        assert self._square is not None, "every sample is a landmark"
+        return Statistic(self._square)
 
     @property
-    def pass_over(self) -> LandmarkSums:
-        """Pass that sums over some features."""
-        return LandmarkSums(self.chosen.rows, self._directions)
+    def first_pass(self) -> LandmarkSums | TakeEnds:
+        """What a first pass takes of features besides their scaling."""
+        if len(self._sites()) == 1:
+            return LandmarkSums(self.chosen.rows, self._directions)
+        return self._take_ends
 
     @property
     def longest(self) -> float:
-        return float(self.norms.max())
+        return max(self.ask(longest, None), default=0.0)
 
     def known(self, kernel: AbstractKernel, W: LowRankSymmetric) -> BandwidthStats:
         """Distances among landmarks, and HSIC by their factor."""
-        every = self._some(np.arange(len(self.chosen.rows)))
-        rows = self.chosen.rows
-        among = Landmarks(every.inner[:, rows], every.norms[rows], np.arange(rows.size))
+        block = self.block
+        among = Landmarks(block.inner, block.norms, np.arange(len(block.norms)))
         return LandmarkStats(lambda: among, lambda sigma: self.question(kernel, sigma, W).hsic)
 
     def question(
@@ -226,16 +232,39 @@ class LandmarkSum(AbstractFeatureSum):
 
     def step(self, function: Callable[[Slice, Any], tuple[Slice, Sums]], state: Any) -> Sums:
         """Have all slices do something, and add up what they say."""
-        values = self._slices, InSlices(function), self.data.source, self._sites, state
-        self._held, sums = AbstractRuntime.stepped(self.data.runtime, *values)  # they are here
+        self._held, sums = self.data.stepped(self._here, InSlices(function), self._sites(), state)
         self._block = function(self.block, state)[0]
         return cast("Sums", sums)
 
+    def sample(self, features: Index) -> None:
+        """Slices get values of sampled features."""
+        sites = self._sites(self.data.jobs(features))
+        state = Sampling(Values(np.float32), self.data.rows, self.marks.rows)
+        self._held, self._block = self.data.stepped(self._here, TakeSample(), sites, state)
+        self.sampled = features
+
     def ask(self, question: Callable[[Slice, Any], Any], state: Any) -> list[Any]:
         """What all slices answer, in their order."""
-        told = [question] * len(self._sites)
-        answers = AbstractRuntime.asked(self.data.runtime, self._slices, _answer, told, state)
-        return list(answers)
+        told = [question] * len(self._sites())
+        return list(self.data.asked(self._here, answer, told, state))
+
+    @property
+    def _here(self) -> Held:
+        """Values of the slices, where the reader's passes run: here once features have come."""
+        if self._held is None:
+            self.clear()
+            assert self._held is not None, "slices have begun"
+        if self._runtime is not self.data.runtime:
+            told = [itself] * len(self._sites())
+            self._held = Held(list(self._runtime.asked(self._held, answer, told, None)))
+            self._runtime = self.data.runtime
+        return self._held
+
+    def _sites(self, jobs: Sequence[Job] = ()) -> list[Site]:
+        """Slices, where all samples are landmarks a single one; with the jobs of each."""
+        if len(self._cuts) == 1 or self.chosen.is_everyone:
+            return [Site(tuple(jobs), slice(0, self._m))]
+        return [Site(tuple(replace(job, samples=s) for job in jobs), s) for s in self._cuts]
 
     @property
     def marks(self) -> LandmarkSet:
@@ -251,72 +280,97 @@ class LandmarkSum(AbstractFeatureSum):
     def block(self) -> Slice:
         """The slice of the landmarks."""
         if self._block is None:
-            self._block = joined(self.ask(_of_landmarks, self.marks.rows))
+            self.clear()
+            assert self._block is not None, "slices have begun"
         return self._block
-
-    @property
-    def _sites(self) -> list[Site]:
-        return [Site(told=part) for part in sample_slices(self._m)]
-
-    @property
-    def _slices(self) -> Held:
-        if self._stale:
-            inner, products, norms = self._rows_and_norms()
-            self._held = Held(
-                [
-                    renewed(old, inner[:, s], products[:, s], norms[s], s, self._weights)
-                    for old, s in zip(self._held.values, sample_slices(self._m), strict=True)
-                ]
-            )
-            self._stale = False
-        return self._held
-
-    def _rows_and_norms(self) -> tuple[Float, Float, Float]:
-        """Inner products with the landmarks that slices know, and directions of W; norms."""
-        known = self._sums
-        if isinstance(known, tuple):
-            b = len(self.chosen.rows)
-            return known[0][:b], known[0][b:], known[1]
-        rows = self.marks.rows
-        above = np.arange(self._m) >= rows[:, None]
-        inner = np.where(above, known[rows], known[:, rows].T)
-        F, norms = self._weights.F, self.norms
-        products = F.T @ known + (known @ F).T - F.T * norms  # the lower triangle is 0
-        return inner, products, norms
 
     # -- features ------------------------------------------------------------------------------
 
-    def start(self, features: Index, sums: InnerProducts) -> None:
-        """Begin with `features`, whose sums a first pass gave."""
+    def start(self, features: Index, taken: Any) -> None:
+        """Begin with `features`, those that vary; `taken` is what a first pass gave of all."""
         if self.chosen.is_everyone:
             self.restart(features)
+        elif len(self._sites()) > 1:
+            self._ends = features, Ends.join(taken).some(features)
+            self._renew(Renewal(jobs_of=features), anew=True)
+            self.begin(features)
         else:
-            self._set(sums)
+            self._renew(Renewal(sums=taken), anew=True)
             self.begin(features)
 
     def clear(self) -> None:
-        self._set((np.zeros((self.pass_over.n_rows, self._m)), np.zeros(self._m)))
+        self._renew(Renewal(), anew=True)
 
     def add(self, features: Index) -> None:
         """Add features by their values, a part after the other."""
-        data = self.data
-        for Z in data.joined(Values(), data.jobs(features)):
-            inner, norms = self._against_landmarks
-            self._set((inner + Z[:, self.chosen.rows].T @ Z, norms + np.vecdot(Z.T, Z.T)))
+        for Z in self.data.joined(Values(), self.data.jobs(features)):
+            self._renew(Renewal(values=Z))
 
     def remove(self, features: Index) -> None:
-        known, gone = self._sums, self._sum(features)
-        if isinstance(known, tuple):
-            for have, part in zip(known, gone, strict=True):
-                np.subtract(have, part, out=have)
+        if self._square is not None:
+            self._square -= self._all(features)
+            self._renew(Renewal(sums=self._of_square()))
         else:
-            known -= gone
-        self._set(known)
+            self._renew(Renewal(jobs_of=features, leave=True))
         self.data.compact(self.features)
 
     def restart(self, S: Index) -> None:
-        self._set(self._sum(S))
+        self._square = self._ends = None
+        if self.chosen.is_everyone:
+            self._square = self._all(S)
+            self._renew(Renewal(sums=self._of_square()), anew=True)
+        else:
+            if len(self._sites()) > 1:
+                taken = self.data.added(self._take_ends, grouped(self.data.jobs(S)))
+                self._ends = S, Ends.join(taken)
+            self._renew(Renewal(jobs_of=S), anew=True)
         self.begin(S)
+
+    @property
+    def _take_ends(self) -> TakeEnds:
+        directions = self._directions
+        if directions is None:
+            directions = np.empty((self._m, 0), dtype=np.float32)
+        return TakeEnds(self.chosen.rows, directions)
+
+    def _renew(self, how: Renewal, *, anew: bool = False) -> None:
+        """Sums of slices change; where they begin anew all else that slices know is forgotten."""
+        features, summed = how.jobs_of, LandmarkSums(self.chosen.rows, self._directions)
+        jobs: list[Job] = []
+        if features is not None:
+            tags = None
+            if self._ends is not None:
+                of, ends = self._ends
+                summed = LandmarkSums(self.chosen.rows, ends=ends.some(positions(features, of)))
+                tags = np.arange(features.size)
+            jobs = grouped(self.data.jobs(features, tags=tags), WORTH_MANY)
+        told = replace(
+            how,
+            jobs_of=None,
+            summed=summed,
+            rows=self.data.rows,
+            landmarks=self.marks.rows,
+            W=self._weights if anew else None,
+        )
+        if anew:
+            self.sampled, self._runtime = None, self.data.runtime
+        held = None if anew else self._here
+        self._held, self._block = self.data.stepped(held, RenewSums(), self._sites(jobs), told)
+
+    def _all(self, features: Index) -> Float:
+        """Sum of all samples over some features."""
+        jobs = grouped(self.data.jobs(features), WORTH_SQUARES)
+        return cast("Float", self.data.added(AllSums(), jobs))
+
+    def _of_square(self) -> InnerProducts:
+        """Inner products with the landmarks that slices know, and directions of W; norms."""
+        known, rows = self._square, self.marks.rows
+        assert known is not None, "every sample is a landmark"
+        above = np.arange(self._m) >= rows[:, None]
+        inner = np.where(above, known[rows], known[:, rows].T)
+        F, norms = self._weights.F, np.diagonal(known).copy()
+        products = F.T @ known + (known @ F).T - F.T * norms  # the lower triangle is 0
+        return np.concatenate([inner, products]), norms
 
     def grow(self, S: Index, *, to_everyone: bool) -> bool:
         """Sum S against twice as many landmarks, or all samples; False where there are no more.
@@ -356,62 +410,21 @@ class LandmarkSum(AbstractFeatureSum):
             n *= 2
         return LandmarkSet.of(self._m, n, self._seed, everyone=n_rows == self._m)
 
-    def _sum(self, features: Index) -> Any:
-        jobs, data = self.data.jobs(features), self.data
-        if not self.chosen.is_everyone:
-            jobs = grouped(jobs, WORTH_MANY)
-            return data.added(self.pass_over, jobs)
-        return data.added(AllSums(), grouped(jobs, WORTH_SQUARES))
-
-    def _set(self, sums: InnerProducts | Float) -> None:
-        self._sums: InnerProducts | Float = sums
-        self._stale, self._block = True, None
-
-    @property
-    def _against_landmarks(self) -> InnerProducts:
-        assert isinstance(self._sums, tuple), "features join where not all samples are known"
-        return self._sums
-
     def _some(self, which: Index) -> Landmarks:
-        known, rows = self._sums, self.chosen.rows[which]
-        if isinstance(known, tuple):
-            return Landmarks(known[0][which], known[1], rows)
-        above = np.arange(self._m) >= rows[:, None]
-        return Landmarks(np.where(above, known[rows], known[:, rows].T), self.norms, rows)
+        parts = self.ask(rows_and_norms, which)
+        inner = np.concatenate([found for found, _ in parts], axis=1)
+        return Landmarks(
+            inner, np.concatenate([norms for _, norms in parts]), self.marks.rows[which]
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class InSlices(AbstractStep):
-    """What slices do without reading anything."""
+def sample_slices(data: AbstractReader) -> list[slice]:
+    """Slices of the samples, as many in each, but for one: by how many there are.
 
-    function: Callable[[Slice, Any], tuple[Slice, Sums]]
-
-    def of(self, source: AbstractSource, job: Job, state: Any) -> Any:
-        raise TypeError("Slices are asked, nothing is read.")
-
-    def add(self, left: Any, right: Any) -> Any:
-        raise TypeError("Slices are asked, nothing is read.")
-
-    def finish(self, value: Slice, total: Any, told: Any, state: Any) -> tuple[Slice, Sums]:
-        with single_blas_thread():
-            return self.function(value, state)
-
-    def join(self, left: Sums, right: Sums) -> Sums:
-        return add_sums(left, right)
-
-
-def _answer(known: Slice, question: Callable[[Slice, Any], Any], state: Any) -> Any:
-    with single_blas_thread():
-        return question(known, state)
-
-
-def _of_landmarks(known: Slice, rows: Index) -> Slice:
-    """Those of the samples that are landmarks."""
-    return known.part(np.flatnonzero(np.isin(known.samples, rows, assume_unique=True)))
-
-
-def sample_slices(m: int) -> list[slice]:
-    """Slices of m samples, by m alone: as many samples in each, but for one."""
+    All are one slice where nobody can read some without the others.
+    """
+    m, source = data.n_samples, data.source
     n = max(1, m // SLICE)
-    edges = np.linspace(0, m, n + 1).astype(int).tolist()
+    whole = source.stored_samples(np.arange(1)) >= source.n_samples and not source.in_memory
+    edges = np.linspace(0, m, (1 if whole else n) + 1).astype(int).tolist()
     return [slice(a, b) for a, b in pairwise(edges)]

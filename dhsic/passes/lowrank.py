@@ -46,7 +46,7 @@ from dhsic.lowrank.along import (
     weigh,
 )
 from dhsic.lowrank.base import BaseRows, LandmarkStats
-from dhsic.lowrank.slices import Fitted, Sums, factor, fitted, value, with_sample
+from dhsic.lowrank.slices import Fitted, Sums, factor, fitted, value
 from dhsic.memory import (
     release_pages,
 )
@@ -75,6 +75,7 @@ from dhsic.passes.projection import (
     highest_order,
 )
 from dhsic.passes.reader import AbstractReader
+from dhsic.passes.renewal import values
 from dhsic.passes.sample import Sample
 from dhsic.passes.statistic import MeasureLandmarks
 from dhsic.passes.taken import Taken
@@ -136,7 +137,7 @@ class AbstractLowRankScorer(AbstractScorer):
         self._projected = 0  # features of the last round in which they were projected; 0 if none
 
     def measure(self) -> Scaling:
-        first = MeasureLandmarks(self.sum.pass_over, self._choices.standardize)
+        first = MeasureLandmarks(self.sum.first_pass, self._choices.standardize)
         found: list[Any] = []
         scaling = self._data.measure(first, lambda *rest: found.extend(rest))
         sums, are_codes = found
@@ -219,7 +220,6 @@ class AbstractLowRankScorer(AbstractScorer):
 
     def _fit_within(self, sigma: float, S: Index, n: int) -> tuple[Any, Certificate]:
         """State of a fit that costs no more than it may, or of the best; and its certificate."""
-        self._sampled(S)
         while True:
             found = self._fit(sigma)
             for anew in (False, True):
@@ -241,11 +241,12 @@ class AbstractLowRankScorer(AbstractScorer):
         score = ScoreLowRank(state, dtype, self._choices.standardize)
         return self._data.scores(score, jobs, aloud=aloud)
 
-    def _sampled(self, S: Index) -> None:
-        """Slices get values of the sample."""
-        before, (features, X) = self.sample.held, self.sample.of(S)
-        if not np.array_equal(before, features):
-            self.sum.step(with_sample, X)
+    def _sampled(self, S: Index) -> Index:
+        """Features of the sample, of which slices get the values."""
+        features, known = self.sample.of(S), self.sum.sampled
+        if known is None or not np.isin(features, known, assume_unique=True).all():
+            self.sum.sample(features)
+        return features
 
     @abstractmethod
     def _replay(self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]) -> None:
@@ -343,15 +344,15 @@ class LowRankScorer(AbstractLowRankScorer):
         order, known = self._order(found[0].asked.sigma, S), self._projection
         if not order:
             self._projected, self._projection = 0, None
-            return self._weigh(self._lead(found[0])[0])
-        if not self._projected or known is None or known.order < order:
+            return self._weigh(self._lead(found[0])[0], S)
+        if not (self._projected and known and self.sum.block.P) or known.order < order:
             anew = True
         if anew or ANEW * S.size <= self._projected:
-            return self._weigh(self._project(found[0], S, order))
+            return self._weigh(self._project(found[0], S, order), S)
         assert known is not None, "features are projected by now"
         self._keep(S)
         core = {base: core_along(*found, self._weights, base) for base in found[0].asked.bases}
-        return self._weigh(Along(found[0], core, self._series(found[0]).of_differences))
+        return self._weigh(Along(found[0], core, self._series(found[0]).of_differences), S)
 
     def _series(self, found: Fitted) -> PowerSeries:
         """The series in powers that features are projected for, or its beginning."""
@@ -379,10 +380,13 @@ class LowRankScorer(AbstractLowRankScorer):
         self._projection, self._projected = known, S.size
         return along
 
-    def _weigh(self, along: Along) -> Weighed:
+    def _weigh(self, along: Along, S: Index) -> Weighed:
         """What the samples say of A along its directions."""
+        features = self._sampled(S)
+        assert self.sum.sampled is not None, "slices have the sample"
         block = self.sum.block
-        along = along.from_checks(block)
+        places = positions(features, self.sum.sampled)
+        along = replace(along.from_checks(block), sampled=places)
         sums = self.sum.step(weigh, along)
         even: dict[int, Float] = {}
         lost: dict[int, Float] = {}
@@ -459,14 +463,15 @@ class LowRankScorer(AbstractLowRankScorer):
     def _certify(self, state: Weighed, S: Index, n: int) -> Certificate:
         if n >= S.size:
             return EXACT
-        features, X = self.sample.of(S)
+        features = self.sample.of(S)
         errors = row_errors(state.along, self.sum.block, state.sums, state.lost)
         every, does, _ = self._by_numbers(state, S)
         sampled = positions(features, S)
         gains, does = every[sampled], does[sampled]
         if not does.all():
-            facts = self._data.facts(features[~does])
-            gains[~does] = LowRank().score(self._home(state), X[~does], facts)
+            rest, sampled = features[~does], state.along.sampled
+            X = np.concatenate(self.sum.ask(values, sampled[~does]), axis=1)
+            gains[~does] = LowRank().score(self._home(state), X, self._data.facts(rest))
         n_sampled = n * len(features) / S.size
         sizes = self._data.sizes(features)
         return certify(errors, gains, n_sampled, self._data.n_samples, sizes)

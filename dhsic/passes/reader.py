@@ -62,6 +62,7 @@ from dhsic.passes.survivors import (
 )
 from dhsic.passes.taken import Take, Taken, sites_of
 from dhsic.runtime.base import AbstractRuntime, Job
+from dhsic.runtime.held import AbstractStep, Ask, Held, Site
 from dhsic.runtime.threads import Threads
 from dhsic.sources import AbstractSource, Block
 from dhsic.sources.scaling import Scaling
@@ -156,6 +157,23 @@ class AbstractReader(ABC):
     @abstractmethod
     def taken(self, a_pass: AbstractPass, features: Index) -> Taken:
         """Results of a pass over features, which stay where they are taken."""
+
+    @abstractmethod
+    def _stepped(
+        self, held: Held | None, step: AbstractStep, sites: Sequence[Site], state: Any
+    ) -> tuple[Held, Any]:
+        """As of a runtime, for jobs of this reader."""
+
+    def stepped(
+        self, held: Held | None, step: AbstractStep, sites: Sequence[Site], state: Any
+    ) -> tuple[Held, Any]:
+        """New values of all sites, and the sum of their parts, as of its runtime."""
+        self.bytes_read += self.bytes_of([job for site in sites for job in site.jobs])
+        return self._stepped(held, step, sites, state)
+
+    def asked(self, held: Held, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
+        """As of its runtime."""
+        return self.runtime.asked(held, ask, told, state)
 
     @abstractmethod
     def _packs(self, features: Index) -> bool:
@@ -486,6 +504,12 @@ class Reader(AbstractReader):
         with self._ending():
             held, _ = self.runtime.stepped(None, Take(), self.known_source, sites, asked)
         return Taken(self.runtime, held, features, widths)
+
+    def _stepped(
+        self, held: Held | None, step: AbstractStep, sites: Sequence[Site], state: Any
+    ) -> tuple[Held, Any]:
+        with self._ending():
+            return self.runtime.stepped(held, step, self.known_source, sites, state)
 
     @contextmanager
     def _ending(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 import numpy as np
 
@@ -43,43 +43,99 @@ def lowrank_tile(m: int) -> int:
     return TILES * 4 * tile_entries(m)
 
 
+def add_inner(left: InnerProducts, right: InnerProducts) -> InnerProducts:
+    """Sum of two; the left one is overwritten."""
+    for have, more in zip(left, right, strict=True):
+        np.add(have, more, out=have)
+    return left
+
+
 @dataclass(frozen=True, slots=True)
 class MeasureLandmarks(AbstractSum):
-    """Scaling of features, in parts; their statistic against landmarks; whether all are codes."""
+    """Scaling of features, in parts; what is taken of them besides; whether all are codes."""
 
     is_common: ClassVar[bool] = True
 
-    sums: LandmarkSums
+    taken: LandmarkSums | TakeEnds
     standardize: bool = True
-    device: str | None = field(default_factory=wanted_device)
 
-    def over(self, blocks: Iterator[Tile], m: int) -> tuple[list[Scaling], InnerProducts, bool]:
-        moved = mover(self.device)
-        statistic = _Statistic(self.sums, m, moved)
+    def over(self, blocks: Iterator[Tile], m: int) -> tuple[list[Scaling], Any, bool]:
+        taking = self.taken.begun(m)
         parts = []
         are_codes = True
-        for tile in cut(blocks, statistic.height):
+        for tile in cut(blocks, taking.height):
             codes = tile.codes
             are_codes &= codes is not None
             if codes is None:
                 few = tile.cut(tile_height(m))  # so few are in float64 at a time
                 measured = [part.measured(standardize=self.standardize)[0] for part in few]
                 scaling = Scaling.join(measured)
-                statistic.add(replace(tile, scaling=scaling))
             else:
-                codes = codes if moved is None else codes.on(moved)
+                codes = taking.placed(codes)
                 scaling = scaling_of(codes.counts(), standardize=self.standardize)
-                statistic.add_codes(codes, scaling)
+            taking.take(replace(tile, scaling=scaling), codes)
+            if codes is not None:
                 scaling = replace(scaling, checksum=checksums(tile.raw))
             parts.append(scaling)
-        return [Scaling.join(parts)], statistic.sums(), are_codes
+        return [Scaling.join(parts)], taking.found(), are_codes
 
-    def add(self, left: Any, right: Any) -> tuple[list[Scaling], InnerProducts, bool]:
-        sums = self.sums.add(left[1], right[1])
-        return left[0] + right[0], sums, left[2] and right[2]
+    def add(self, left: Any, right: Any) -> tuple[list[Scaling], Any, bool]:
+        return left[0] + right[0], self.taken.add(left[1], right[1]), left[2] and right[2]
 
     def cost(self, m: int) -> Cost:
-        return replace(self.sums.cost(m), values=MEASURING * m)
+        return replace(self.taken.cost(m), values=MEASURING * m)
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What a slice of the samples has to know of features at other samples.
+
+    Attributes
+    ----------
+    raw : (n, b) array
+        Values at the landmarks, as they are stored.
+    sums : (n, q) float64
+        Sums of standardised values along the directions of W.
+    """
+
+    raw: Array
+    sums: Float
+
+    @staticmethod
+    def join(parts: list[Ends]) -> Ends:
+        """Those of all parts, one after the other."""
+        raw, sums = (np.concatenate([getattr(p, name) for p in parts]) for name in ("raw", "sums"))
+        return Ends(raw, sums)
+
+    def some(self, which: Index) -> Ends:
+        """Those of some of the features."""
+        return Ends(self.raw[which], self.sums[which])
+
+
+@dataclass(frozen=True, slots=True)
+class TakeEnds(AbstractSum):
+    """`Ends` of features, in parts."""
+
+    landmarks: Index
+    directions: Array
+    device: str | None = field(default_factory=wanted_device)
+
+    def begun(self, m: int) -> _Ends:
+        """What takes tiles."""
+        return _Ends(self, m)
+
+    def over(self, blocks: Iterator[Tile], m: int) -> list[Ends]:
+        taking = self.begun(m)
+        for tile in cut(blocks, taking.height):
+            taking.take(tile, taking.placed(tile.codes))
+        return taking.found()
+
+    def add(self, left: list[Ends], right: list[Ends]) -> list[Ends]:
+        return left + right
+
+    def cost(self, m: int) -> Cost:
+        b, q = len(self.landmarks), int(self.directions.shape[1])
+        return Cost(float32=2.0 * q * m, values=m, columns=b + 8 * q, tile=lowrank_tile(m))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,33 +143,33 @@ class LandmarkSums(AbstractSum):
     """Inner products of landmarks and samples, and norms, (m,), over the features.
 
     They are (b + q, m) where there are q `directions` (m, q) float32, by which samples are added
-    up: after those of landmarks come those of such sums.
+    up: after those of landmarks come those of such sums. Of a slice of the samples all that is in
+    `ends`, and tags of features are their places there.
     """
 
     landmarks: Index
     directions: Array | None = None
+    ends: Ends | None = None
     device: str | None = field(default_factory=wanted_device)
 
     @property
     def n_rows(self) -> int:
         """Rows of the inner products: b + q."""
-        return len(self.landmarks) + (0 if self.directions is None else self.directions.shape[1])
+        along = self.directions if self.ends is None else self.ends.sums
+        return len(self.landmarks) + (0 if along is None else along.shape[1])
+
+    def begun(self, m: int) -> _Statistic:
+        """What takes tiles."""
+        return _Statistic(self, m)
 
     def over(self, blocks: Iterator[Tile], m: int) -> InnerProducts:
-        moved = mover(self.device)
-        statistic = _Statistic(self, m, moved)
+        statistic = self.begun(m)
         for tile in cut(blocks, statistic.height):
-            codes = tile.codes
-            if codes is None:
-                statistic.add(tile)
-            else:
-                statistic.add_codes(codes if moved is None else codes.on(moved), tile.scaling)
-        return statistic.sums()
+            statistic.take(tile, statistic.placed(tile.codes))
+        return statistic.found()
 
     def add(self, left: InnerProducts, right: InnerProducts) -> InnerProducts:
-        for have, more in zip(left, right, strict=True):
-            np.add(have, more, out=have)
-        return left
+        return add_inner(left, right)
 
     def cost(self, m: int) -> Cost:
         b, q = len(self.landmarks), self.n_rows - len(self.landmarks)
@@ -153,10 +209,10 @@ class AllSums(AbstractSum):
         return Cost(float32=float(m) ** 2, values=m, result=4 * m * (m + 1), tile=lowrank_tile(m))
 
 
-class _Statistic:
-    """Sums over tiles: in float32 over a few of them, from there in float64.
+class _Tiles:
+    """Tiles of features, a strip of samples at a time.
 
-    With `moved` values and products are on a device, and so are sums in float32.
+    Where a device is wanted values and products are on it, and so are sums in float32.
 
     Attributes
     ----------
@@ -164,66 +220,30 @@ class _Statistic:
         Features of a tile.
     """
 
-    def __init__(self, asked: LandmarkSums, m: int, moved: Move | None = None) -> None:
-        self.landmarks, self._moved = asked.landmarks, moved
-        self._directions: Any = asked.directions
-        if moved is not None and asked.directions is not None:
-            self._directions = moved(asked.directions)
-        b = asked.n_rows
-        self.height = max(tile_height(m), LEAST_HEIGHT)
-        if moved is not None:
+    def __init__(self, directions: Array | None, device: str | None, m: int) -> None:
+        self._moved: Move | None = mover(device)
+        self._directions: Any = directions
+        self.height, self._width = max(tile_height(m), LEAST_HEIGHT), m
+        if self._moved is None:
+            self._width = max(1, tile_entries(m) // self.height)
+        else:
             self.height = max(1, min(IN_SINGLE, DEVICE_ENTRIES // m))
-        width = max(1, tile_entries(m) // self.height) if moved is None else m
-        self._strips = [slice(a, min(a + width, m)) for a in range(0, m, width)]
-        self._inner: Float | None = None
-        self._norms = np.zeros(m)
-        self._shifts, self._norm_shift = np.zeros(b), 0.0
-        self._part = np.empty((b, m), dtype=np.float32)  # of the last `_n` features
-        self._product = np.empty(b * min(width, m), dtype=np.float32)
-        self._there: Any = None  # the same on a device
-        self._n = 0
+            self._directions = None if directions is None else self._moved(directions)
+        self._strips = [slice(a, min(a + self._width, m)) for a in range(0, m, self._width)]
 
-    def sums(self) -> InnerProducts:
-        """Inner products (b, m) and norms (m,) of all tiles; no more can be added."""
-        self._flush()
-        assert self._inner is not None, "a job has features"
-        self._inner -= self._shifts[:, None]
-        return self._inner, self._norms + self._norm_shift
+    @overload
+    def placed(self, codes: Codes) -> Codes: ...
 
-    def add(self, tile: Tile) -> None:
-        """Features that are standardised, a strip of samples at a time."""
+    @overload
+    def placed(self, codes: Codes | None) -> Codes | None: ...
 
-        def strip(samples: slice) -> Array:
-            return replace(tile, raw=tile.raw[:, samples]).values(np.float32, self._moved)
+    def placed(self, codes: Codes | None) -> Codes | None:
+        """Codes where sums are taken of them."""
+        return codes if codes is None or self._moved is None else codes.on(self._moved)
 
-        L = replace(tile, raw=tile.raw[:, self.landmarks]).values(np.float32)
-        parts, sums = self._cut(strip)
-        if sums is not None:
-            L = np.column_stack([L, sums.astype(np.float32)])
-        for samples, X in parts:
-            self._add(L, X, samples)
-            self._norms[samples] += _norms(X)
-        self._count(len(L))
-
-    def add_codes(self, codes: Codes, scaling: Scaling) -> None:
-        """Add codes g, ``x = s (g - h)``: ``sum_j s^2 (g - h) g'`` and what h takes from it."""
-        square, shift = scaling.scale**2, scaling.mean
-        L = host(codes.some(self.landmarks).filled(shift)) - shift[:, None]  # (c, b) float64
-        parts, sums = self._cut(lambda samples: codes.some(samples).filled(shift))
-        if sums is not None and self._directions is not None:
-            whole = host(self._directions).sum(axis=0, dtype=np.float64)
-            L = np.column_stack([L, sums - shift[:, None] * whole])
-        L *= square[:, None]
-        self._shifts += shift @ L
-        weights = np.stack([square, -2 * square * shift]).astype(np.float32)
-        single = L.astype(np.float32)
-        for samples, g in parts:
-            self._add(single, g, samples)
-            there = like(g, weights)
-            self._norms[samples] += host(there[1, :] @ g)
-            self._norms[samples] += host(there[0, :] @ into(g, namespace_of(g).multiply, g, g))
-        self._norm_shift += float(square @ (shift * shift))
-        self._count(len(L))
+    def _values(self, tile: Tile, samples: slice) -> Array:
+        """Standardised values of some samples."""
+        return replace(tile, raw=tile.raw[:, samples]).values(np.float32, self._moved)
 
     def _cut(
         self, strip: Callable[[slice], Array]
@@ -241,6 +261,109 @@ class _Statistic:
         again = ((samples, strip(samples)) for samples in self._strips)
         found = [(X @ self._directions[samples, :]).astype(np.float64) for samples, X in strips]
         return again, np.sum(found, axis=0)
+
+
+class _Ends(_Tiles):
+    """Takes `Ends` of tiles."""
+
+    def __init__(self, asked: TakeEnds, m: int) -> None:
+        super().__init__(asked.directions, asked.device, m)
+        self._landmarks = asked.landmarks
+        self._whole = asked.directions.sum(axis=0, dtype=np.float64)
+        self._parts: list[Ends] = []
+
+    def found(self) -> list[Ends]:
+        """Those of all tiles."""
+        return [Ends.join(self._parts)]
+
+    def take(self, tile: Tile, codes: Codes | None) -> None:
+        """Add a tile."""
+
+        def strip(samples: slice) -> Array:
+            if codes is not None:
+                return codes.some(samples).filled(tile.scaling.mean)
+            return self._values(tile, samples)
+
+        sums = self._cut(strip)[1]
+        assert sums is not None, "there are directions, if none"
+        if codes is not None:
+            sums = (sums - tile.scaling.mean[:, None] * self._whole) * tile.scaling.scale[:, None]
+        self._parts.append(Ends(tile.raw[:, self._landmarks], sums))
+
+
+class _Statistic(_Tiles):
+    """Sums over tiles: in float32 over a few of them, from there in float64."""
+
+    def __init__(self, asked: LandmarkSums, m: int) -> None:
+        super().__init__(asked.directions, asked.device, m)
+        self.landmarks, self._ends = asked.landmarks, asked.ends
+        b = asked.n_rows
+        self._inner: Float | None = None
+        self._norms = np.zeros(m)
+        self._shifts, self._norm_shift = np.zeros(b), 0.0
+        self._part = np.empty((b, m), dtype=np.float32)  # of the last `_n` features
+        self._product = np.empty(b * min(self._width, m), dtype=np.float32)
+        self._there: Any = None  # the same on a device
+        self._n = 0
+
+    def found(self) -> InnerProducts:
+        """Inner products (b, m) and norms (m,) of all tiles; no more can be added."""
+        self._flush()
+        assert self._inner is not None, "a job has features"
+        self._inner -= self._shifts[:, None]
+        return self._inner, self._norms + self._norm_shift
+
+    def take(self, tile: Tile, codes: Codes | None) -> None:
+        """Add a tile, as codes where it has them."""
+        if self._ends is None:
+            self._take(tile, tile.raw[:, self.landmarks], codes, None)
+        else:
+            ends = self._ends.some(tile.tags)
+            of_ends = Codes.of(ends.raw, tile.missing_code)
+            self._take(tile, ends.raw, None if of_ends is None else codes, ends.sums)
+
+    def _take(self, tile: Tile, raw: Array, codes: Codes | None, sums: Float | None) -> None:
+        """Add a tile with these values at the landmarks, and sums along directions if known."""
+        if codes is None:
+            self._of_values(tile, replace(tile, raw=raw).values(np.float32), sums)
+        else:
+            L = Codes.of(raw, tile.missing_code)
+            assert L is not None, "landmarks have codes where all have"
+            self._of_codes(codes, tile.scaling, L.filled(tile.scaling.mean), sums)
+
+    def _of_values(self, tile: Tile, L: Array, sums: Float | None) -> None:
+        """Features that are standardised, a strip of samples at a time; L (c, b) too."""
+        parts, found = self._cut(lambda samples: self._values(tile, samples))
+        sums = found if sums is None else sums
+        if sums is not None:
+            L = np.column_stack([L, sums.astype(np.float32)])
+        for samples, X in parts:
+            self._add(L, X, samples)
+            self._norms[samples] += _norms(X)
+        self._count(len(L))
+
+    def _of_codes(self, codes: Codes, scaling: Scaling, L: Float, sums: Float | None) -> None:
+        """Codes g, ``x = s (g - h)``: ``sum_j s^2 (g - h) g'`` and what h takes from it."""
+        square, shift = scaling.scale**2, scaling.mean
+        L = L - shift[:, None]  # (c, b) float64
+        parts, found = self._cut(lambda samples: codes.some(samples).filled(shift))
+        if found is not None and self._directions is not None:
+            found -= shift[:, None] * host(self._directions).sum(axis=0, dtype=np.float64)
+        elif sums is not None:
+            found = sums / scaling.scale[:, None]
+        if found is not None:
+            L = np.column_stack([L, found])
+        L *= square[:, None]
+        self._shifts += shift @ L
+        weights = np.stack([square, -2 * square * shift]).astype(np.float32)
+        single = L.astype(np.float32)
+        for samples, g in parts:
+            self._add(single, g, samples)
+            there = like(g, weights)
+            self._norms[samples] += host(there[1, :] @ g)
+            self._norms[samples] += host(there[0, :] @ into(g, namespace_of(g).multiply, g, g))
+        self._norm_shift += float(square @ (shift * shift))
+        self._count(len(L))
 
     def _add(self, L: Array, X: Array, samples: slice) -> None:
         if self._moved is not None:  # where a strip has all samples

@@ -38,10 +38,11 @@ from dhsic.passes.landmarks import first_number
 from dhsic.passes.lowrank import AbstractLowRankScorer
 from dhsic.passes.projection import ANEW, Numbers, Project
 from dhsic.passes.reader import AbstractReader
+from dhsic.passes.renewal import AbstractReading
 from dhsic.passes.survivors import Form, Location
 from dhsic.passes.taken import Taken, sites_of
 from dhsic.runtime.base import AbstractRuntime, Job
-from dhsic.runtime.held import Held
+from dhsic.runtime.held import AbstractStep, Ask, Held, Site
 from dhsic.runtime.shares import n_values
 from dhsic.sources import AbstractSource, Block, even_blocks, group_chunks, regular_edges
 
@@ -119,6 +120,10 @@ class Unread(NDArrayOperatorsMixin):
     @property
     def diagonal(self) -> Unread:
         """As of a `Statistic`."""
+        return self
+
+    def copy(self) -> Unread:
+        """Itself."""
         return self
 
     def __iter__(self) -> Iterator[Unread]:
@@ -252,6 +257,18 @@ class CountingReader(AbstractReader):
             self._counted(replace(cost, columns=0), jobs)
             self._dry.steps[-1] = replace(self._dry.steps[-1], n_jobs=len(sites), each=2)
         return CountedTaken(self, self._dry, features, widths, cost.columns)
+
+    def _stepped(
+        self, held: Held | None, step: AbstractStep, sites: Sequence[Site], state: Any
+    ) -> tuple[Held, Any]:
+        if sites[0].jobs:
+            assert isinstance(step, AbstractReading), f"{step} does not say what it reads"
+            whole = [replace(job, samples=None) for job in sites[0].jobs]
+            self._counted(step.pass_over(state).cost(self.n_samples), whole)
+        return Held([None] * len(sites)), Unread()
+
+    def asked(self, held: Held, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
+        return iter(())
 
     def _packs(self, features: Index) -> bool:
         return True
@@ -482,8 +499,6 @@ class SupposedLowRank(AbstractLowRankScorer):
         rank = HIGHER_RANK if len(chosen.fit) > first_number(m) else RANK
         return SupposedQuestion(self._choices.kernel, m, rank)
 
-    def _sampled(self, S: Index) -> None: ...
-
     def _along(self, question: SupposedQuestion, S: Index, *, anew: bool) -> SupposedQuestion:
         if not self._projected or ANEW * S.size <= self._projected:
             self._projected = S.size
@@ -502,7 +517,7 @@ class SupposedLowRank(AbstractLowRankScorer):
     def _certify(self, state: SupposedQuestion, S: Index, n: int) -> Certificate:
         if n >= S.size:
             return EXACT
-        self._dry.drive(CERTIFYING * self._data.n_samples * self.sample.of(S)[0].size)
+        self._dry.drive(CERTIFYING * self._data.n_samples * self._sampled(S).size)
         return self._certificate
 
     def _placed(

@@ -339,7 +339,7 @@ class DaskRuntime(AbstractRuntime):
             return super().stepped(held, step, source, sites, state)
         self.await_workers()
         before = held if isinstance(held, Spread) else self._begun(source, sites)
-        if any(site.jobs for site in sites):
+        if any(site.jobs for site in sites) or not before.chain.links:
             sent = self._send_source(source)
         else:  # nothing is read: what there was will do
             source, sent = before.chain.links[-1].source, before.chain.links[-1].sent

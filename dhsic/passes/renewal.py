@@ -1,0 +1,186 @@
+"""Steps of slices of the samples: their sums change, they get values of features, or work.
+
+See `dhsic.lowrank.slices` for what they are, and `dhsic.runtime.held` for where.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.linalg.symmetric import LowRankSymmetric
+from dhsic.lowrank.slices import Slice, Sums, add_sums, joined, rows_of
+from dhsic.passes import AbstractSizedPass, Values, run
+from dhsic.passes.statistic import InnerProducts, add_inner
+from dhsic.runtime.base import Job
+from dhsic.runtime.held import AbstractStep
+from dhsic.runtime.threads import single_blas_thread
+from dhsic.sources import AbstractSource
+
+
+@dataclass(frozen=True, slots=True)
+class InSlices(AbstractStep):
+    """What slices do without reading anything."""
+
+    function: Callable[[Slice, Any], tuple[Slice, Sums]]
+
+    def of(self, source: AbstractSource, job: Job, state: Any) -> Any:
+        raise TypeError("Slices are asked, nothing is read.")
+
+    def add(self, left: Any, right: Any) -> Any:
+        raise TypeError("Slices are asked, nothing is read.")
+
+    def finish(self, value: Slice, total: Any, told: Any, state: Any) -> tuple[Slice, Sums]:
+        with single_blas_thread():
+            return self.function(value, state)
+
+    def join(self, left: Sums, right: Sums) -> Sums:
+        return add_sums(left, right)
+
+
+def answer(known: Slice, question: Callable[[Slice, Any], Any], state: Any) -> Any:
+    """What a slice says to a question."""
+    with single_blas_thread():
+        return question(known, state)
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """How sums of slices change: by features that are read, or to what is known, else to 0.
+
+    Attributes
+    ----------
+    jobs_of : (n,) int64 or None
+        Features that are read.
+    leave : bool
+        They leave.
+    sums : tuple or None
+        Inner products (b + q, m) and norms (m,) that are known.
+    values : (c, m) array or None
+        Features that join.
+    summed, rows : LandmarkSums and (m,) int64
+        Pass over features, and samples that take part.
+    landmarks : (b,) int64
+        Samples that are landmarks to slices.
+    W : LowRankSymmetric or None
+        Where slices begin anew.
+    """
+
+    jobs_of: Index | None = None
+    leave: bool = False
+    sums: InnerProducts | None = None
+    values: Float | None = None
+    summed: Any = None
+    rows: Index | None = None
+    landmarks: Any = None
+    W: LowRankSymmetric | None = None
+
+    def of(self, value: Slice | None, total: InnerProducts | None, some: slice) -> InnerProducts:
+        """New sums of some samples; `total` is of what was read, and may be written in."""
+        n, s = self.summed.n_rows, some.stop - some.start
+        if self.sums is not None:
+            return self.sums[0][:, some], self.sums[1][some]
+        if value is None:
+            return total or (np.zeros((n, s)), np.zeros(s))
+        sums, norms = value.sums, value.norms
+        if total is None:
+            Z = self.values
+            assert Z is not None, "slices change by something"
+            part = Z[:, some]
+            return sums + Z[:, self.landmarks].T @ part, norms + np.vecdot(part.T, part.T)
+        assert self.leave, "what joins has begun"
+        np.subtract(sums, total[0], out=total[0])
+        return total[0], np.subtract(norms, total[1], out=total[1])
+
+
+class AbstractReading(AbstractStep):
+    """A step that reads features: results of a pass over them are added up.
+
+    The part of a slice are those of its samples that are landmarks.
+    """
+
+    @abstractmethod
+    def pass_over(self, state: Any) -> AbstractSizedPass:
+        """The pass."""
+
+    def of(self, source: AbstractSource, job: Job, state: Any) -> Any:
+        return run(source, job, (self.pass_over(state), state.rows))
+
+    def join(self, left: Slice, right: Slice) -> Slice:
+        return joined([left, right])
+
+
+class RenewSums(AbstractReading):
+    """Sums of slices change, see `Renewal`."""
+
+    def pass_over(self, state: Renewal) -> AbstractSizedPass:
+        return cast("AbstractSizedPass", state.summed)
+
+    def add(self, left: InnerProducts, right: InnerProducts) -> InnerProducts:
+        return add_inner(left, right)
+
+    def finish(
+        self, value: Slice | None, total: Any, told: slice, state: Renewal
+    ) -> tuple[Slice, Slice]:
+        with single_blas_thread():
+            sums, norms = state.of(value, total, told)
+            if value is None:
+                assert state.W is not None, "slices that begin know W"
+                W = rows_of(state.W, told)
+                new = Slice(np.arange(told.start, told.stop), sums, norms, W)
+            else:
+                new = replace(value, sums=sums, norms=norms, F={})
+            return new, of_landmarks(new, state.landmarks)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How slices get values of features: by a pass, over samples of which some are landmarks."""
+
+    values: Values
+    rows: Index | None
+    landmarks: Index
+
+
+class TakeSample(AbstractReading):
+    """Slices get values of features."""
+
+    def pass_over(self, state: Sampling) -> AbstractSizedPass:
+        return state.values
+
+    def add(self, left: Array, right: Array) -> Array:
+        return np.concatenate([left, right])
+
+    def finish(self, value: Slice, total: Array, told: Any, state: Sampling) -> tuple[Slice, Slice]:
+        new = replace(value, X=total)
+        return new, of_landmarks(new, state.landmarks)
+
+
+def of_landmarks(known: Slice, rows: Index) -> Slice:
+    """Those of the samples that are landmarks."""
+    return known.part(np.flatnonzero(np.isin(known.samples, rows, assume_unique=True)))
+
+
+def rows_and_norms(known: Slice, which: Index) -> tuple[Float, Float]:
+    """Some rows of its sums, and norms."""
+    return known.sums[which], known.norms
+
+
+def values(known: Slice, which: Index) -> Array:
+    """Values of some of the sampled features."""
+    return np.asarray(known.X[which])
+
+
+def longest(known: Slice, _: None) -> float:
+    """Largest squared norm."""
+    return float(known.norms.max())
+
+
+def itself(known: Slice, _: None) -> Slice:
+    """The slice."""
+    return known
