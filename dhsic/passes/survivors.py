@@ -40,6 +40,8 @@ TILE_VALUES = 1 << 19
 
 #: Bytes of survivors, as they are kept, that a cluster may leave to the process that asks.
 HOME_BYTES = 128 << 20
+#: And samples at most: sums over more are slices (`dhsic.lowrank.slices`) that belong on workers.
+HOME_SAMPLES = 1 << 15
 #: Flops of an exact round for each thread here that take no longer than a cluster takes to answer.
 HOME_FLOPS = 2e9
 
@@ -55,7 +57,7 @@ class Location(Enum):
 
 def belong_home(m: int, n_features: int, n_bytes: int, n_workers: int) -> bool:
     """Whether so few features are scored sooner here, or as soon, as by a cluster."""
-    if wanted_device() is not None:  # the workers have it
+    if m >= HOME_SAMPLES or wanted_device() is not None:  # the workers have it
         return False
     n_here = usable_cores()
     quick = 2.0 * m**2 * n_features <= HOME_FLOPS * n_here
