@@ -15,7 +15,15 @@ from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.along import Along, at_home, core_along, held_at_home, numbers, orthonormal
 from dhsic.passes import Columns, projection, run
-from dhsic.passes.projection import Numbers, Project, Projection, enough
+from dhsic.passes.projection import (
+    ROUNDED,
+    Numbers,
+    Project,
+    Projection,
+    enough,
+    from_half,
+    in_half,
+)
 from dhsic.runtime.base import Job
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.scaling import measure
@@ -58,7 +66,7 @@ def scored(project, case, order, X):
     along, sums = case.weighed
     even = {base: T.T @ sums["B'f", base] for base, T in project.basis.items()}
     series = case.asked.kernel.power_series(order, case.asked.sigma)
-    return project.scorer(series, along.core, even)(project.numbers.of_values(X))
+    return project.scorer(series, along.core, even)(in_half(project.numbers.of_values(X)))
 
 
 def by_held(project, case, order, X):
@@ -121,7 +129,7 @@ def test_numbers_give_the_series_of_what_the_directions_hold(
     for case in cases:
         wanted = by_held(project, case, order, X.astype("f8"))
         found = scored(project, case, order, X)
-        assert_allclose(found, wanted, rtol=1e-3, atol=1e-4 * np.abs(wanted).max())
+        assert_allclose(found, wanted, rtol=0, atol=2 * ROUNDED * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize(("kernel", "order"), KERNELS)
@@ -131,7 +139,7 @@ def test_of_few_directions_nothing_is_lost_in_the_round_itself(rng, kernel, orde
 
     wanted = by_pairs(case, order, X.astype("f8"))
     found = scored(project, case, order, X)
-    assert_allclose(found, wanted, rtol=1e-3, atol=3e-4 * np.abs(wanted).max())
+    assert_allclose(found, wanted, rtol=0, atol=2 * ROUNDED * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize("standardize", [True, False])
@@ -150,8 +158,9 @@ def test_a_pass_gives_numbers_of_standardised_values(rng, monkeypatch, standardi
     found = run(source, job, (Project(numbers), None))
 
     wanted = [Z @ U[:4].T, Z**3 @ U[:4].T, Z**2 @ U[4:].T, Z**4 @ U[4:].T]
-    assert found.dtype == np.float32
-    assert_allclose(found, np.concatenate(wanted, axis=1), rtol=1e-4, atol=2e-3)
+    wanted = np.concatenate(wanted, axis=1)
+    largest = np.abs(wanted).max(axis=1, keepdims=True)
+    assert_allclose(from_half(found) / largest, wanted / largest, rtol=ROUNDED, atol=1e-6)
 
 
 def test_the_order_that_is_enough_grows_with_values_and_sigma():

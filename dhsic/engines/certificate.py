@@ -95,11 +95,14 @@ def joining_row_errors(question: LowRankQuestion, check: Landmarks, X: Float) ->
     return t
 
 
-def certify(t: Float, gains: Float, n: float, m: int, sizes: Float) -> Certificate:
+def certify(
+    t: Float, gains: Float, n: float, m: int, sizes: Float, rounded: float = 0.0
+) -> Certificate:
     """Certificate from the errors of a sample of features, of which n would leave.
 
     Their errors t (r, c) are row by row, ``n e_j / m``; gains (c,) are the fast ones, sizes
-    (c,) the mean squares of the features, m is the number of samples.
+    (c,) the mean squares of the features, m is the number of samples. By rounding gains are wrong
+    by a part `rounded` of their standard deviation.
     """
     if not (np.isfinite(t).all() and np.isfinite(gains).all()):
         return UNKNOWN
@@ -110,7 +113,9 @@ def certify(t: Float, gains: Float, n: float, m: int, sizes: Float) -> Certifica
     away = np.abs(gains - _threshold(gains, n)) / sizes
     near = np.argsort(away, kind="stable")[: max(FEWEST, int(NEAR * len(gains)))]
     deviation = float(np.sqrt(_mean_square(t[:, near], m, centre=same)))
-    return certified(float(everyone / spread), gains, n, deviation, sizes)
+    rounding = rounded * float((gains / sizes).std())
+    relative = float(np.hypot(everyone / spread, rounded))
+    return certified(relative, gains, n, float(np.hypot(deviation, rounding)), sizes)
 
 
 def _mean_square(t: Float, m: int, *, centre: bool) -> float:

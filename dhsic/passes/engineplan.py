@@ -35,7 +35,7 @@ from dhsic.passes.landmarks import (
 )
 from dhsic.passes.lazy import SQUARES as LAZY_SQUARES
 from dhsic.passes.lazy import may_be_lazy
-from dhsic.passes.projection import most_numbers
+from dhsic.passes.projection import bytes_held
 from dhsic.passes.reader import COMPACT_BYTES, COMPACTING
 from dhsic.passes.statistic import AllSums, LandmarkSums
 from dhsic.passes.sums import FEW_LEAVING, SquareSum
@@ -175,7 +175,7 @@ class EnginePlan:
             apart = COMPACTING if self.is_low_rank else SquareSum.epoch
             copied = held // apart if runtime.is_remote else 0
             projects = self.is_low_rank and not kernel.is_additive
-            numbers = 4 * most_numbers(kernel, d) if projects else 0
+            numbers = bytes_held(kernel, d) if projects else 0
             return MemoryEstimate(
                 process=resident_bytes(),
                 squares=self._squares(m, n_bases),

@@ -69,6 +69,7 @@ from dhsic.passes.projection import (
     ANEW,
     LEADING,
     MULTIPLIED,
+    ROUNDED,
     Project,
     Projection,
     enough,
@@ -465,7 +466,7 @@ class LowRankScorer(AbstractLowRankScorer):
             return EXACT
         features = self.sample.of(S)
         errors = row_errors(state.along, self.sum.block, state.sums, state.lost)
-        every, does, _ = self._by_numbers(state, S)
+        every, does, order = self._by_numbers(state, S)
         sampled = positions(features, S)
         gains, does = every[sampled], does[sampled]
         if not does.all():
@@ -474,7 +475,8 @@ class LowRankScorer(AbstractLowRankScorer):
             gains[~does] = LowRank().score(self._home(state), X, self._data.facts(rest))
         n_sampled = n * len(features) / S.size
         sizes = self._data.sizes(features)
-        return certify(errors, gains, n_sampled, self._data.n_samples, sizes)
+        rounded = ROUNDED if order else 0.0
+        return certify(errors, gains, n_sampled, self._data.n_samples, sizes, rounded)
 
     def _placed(
         self, sigma: float, gains: Float, certificate: Certificate, S: Index, n: int

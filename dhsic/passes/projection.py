@@ -18,7 +18,8 @@ and of the even powers once more, for what stands on the diagonal:
 Such a functional is used as far as it lies in the span of few, ``c_t' x^a ~ (B' c_t)' (B' x^a)``,
 with B (m, n) orthonormal: c_t in the round of the projection, ones, and products of the leading
 directions. M_t and ``B' c_t`` change from round to round, the numbers u and ``B' x^a`` do not: a
-feature is read once for them, and again when it leaves. When half of the features have left they
+feature is read once for them, and again when it leaves; they are kept in half precision, whose
+rounding is part of a round's certificate. When half of the features have left they
 are projected anew, which takes two passes in all; what the directions do not hold meanwhile counts
 as error in the certificate of the round, like all else that low rank misses.
 """
@@ -49,11 +50,14 @@ from dhsic.passes import (
 #: Directions that features are projected on, for each base of the kernel, and those of them whose
 #: products span what goes with even powers.
 LEADING, MULTIPLIED = 16, 6
+#: Rounding of gains that are computed from numbers in half precision, over their standard
+#: deviation: half of it is seen on genotypes.
+ROUNDED = 1e-3
 #: Features are projected anew when one in so many is left.
 ANEW = 2
 #: Highest order of the series in powers: where features need more they are scored by their values.
 HIGHEST_ORDER = 2
-#: Numbers that are held however many they are for each feature, 64 MiB.
+#: Numbers that are held however many they are for each feature, 32 MiB.
 ALWAYS_HELD = 1 << 24
 #: Samples that are summed in float32; sums over more are summed in float64.
 SAMPLES = 4096
@@ -105,9 +109,32 @@ class Numbers(Movable):
         return np.asarray(sum(self.of_strip(X[:, s], s) for s in strips), dtype=np.float32)
 
 
+def in_half(numbers: Array) -> Array:
+    """Numbers (c, n) in half precision, (c, n + 2) float16: relative to the largest of a feature.
+
+    That is the float32 of the last two.
+
+    Examples
+    --------
+    >>> numbers = np.array([[3e9, 1e9 / 3], [0.0, -2e-9]])
+    >>> np.allclose(from_half(in_half(numbers)), numbers, rtol=ROUNDED)
+    True
+    """
+    largest = np.abs(numbers).max(axis=1, keepdims=True).astype(np.float32)
+    largest[largest == 0.0] = 1.0
+    halves = (numbers / largest).astype(np.float16)
+    return np.concatenate([halves, largest.view(np.float16)], axis=1)
+
+
+def from_half(kept: Array) -> Array:
+    """The numbers, (c, n) float32."""
+    largest = np.ascontiguousarray(kept[:, -2:]).view(np.float32)
+    return kept[:, :-2].astype(np.float32) * largest
+
+
 @dataclass(frozen=True, slots=True)
 class Project(AbstractSizedPass):
-    """Numbers of features, (c, n) float32."""
+    """Numbers of features, as of `in_half`."""
 
     numbers: Numbers
     device: str | None = field(default_factory=wanted_device)
@@ -115,13 +142,11 @@ class Project(AbstractSizedPass):
     def over(self, blocks: Iterator[Tile], m: int) -> Array:
         numbers, moved = placed(self.device, self.numbers)
         if moved is not None:
-            return np.concatenate(
-                [numbers.of_values(tile.values(np.float32, moved)) for tile in blocks]
-            )
-        strips = slices(m, SAMPLES)
-        return np.concatenate(
-            [self._of_tile(tile, strips) for tile in cut(blocks, PROJECTED)], dtype=np.float32
-        )
+            found = (numbers.of_values(tile.values(np.float32, moved)) for tile in blocks)
+        else:
+            strips = slices(m, SAMPLES)
+            found = (self._of_tile(tile, strips) for tile in cut(blocks, PROJECTED))
+        return np.concatenate([in_half(part) for part in found])
 
     def _of_tile(self, tile: Tile, strips: list[slice]) -> Float:
         """Numbers of a few features, in float64: a strip of samples stays in the cache."""
@@ -133,7 +158,7 @@ class Project(AbstractSizedPass):
 
     def cost(self, m: int) -> Cost:
         n = self.numbers.n
-        return Cost(float32=2.0 * n * m, values=1.5 * m, columns=4 * n, state=4 * n * m)
+        return Cost(float32=2.0 * n * m, values=1.5 * m, columns=2 * (n + 2), state=4 * n * m)
 
 
 class Projection:
@@ -188,11 +213,12 @@ class Projection:
     def scorer(
         self, series: PowerSeries, core: Mapping[int, Float], even: Mapping[int, Float]
     ) -> Callable[[Array], Float]:
-        """Function of numbers (c, n) to gains (c,), by ``P' A P`` and ``B' c`` of a round."""
+        """Function of numbers, as kept, to gains (c,), by ``P' A P`` and ``B' c`` of a round."""
         forms = {base: np.linalg.eigh(matrix) for base, matrix in core.items()}
         places, evens = self._places, self._even
 
-        def few(numbers: Array) -> Float:
+        def few(kept: Array) -> Float:
+            numbers = from_half(kept)
             U = {
                 (base, power): numbers[:, place].astype(np.float64) @ forms[base].eigenvectors
                 for (base, power), place in places.items()
@@ -229,6 +255,11 @@ def highest_order(kernel: AbstractKernel, n_features: int, d: int) -> int:
 def most_numbers(kernel: AbstractKernel, d: int) -> int:
     """Numbers of all features that are held at a time, at most: by sizes alone."""
     return max(numbers_of(kernel, kernel.exact_order or 1) * d, ALWAYS_HELD)
+
+
+def bytes_held(kernel: AbstractKernel, d: int) -> int:
+    """Bytes of them, and of the largest of each feature."""
+    return 2 * most_numbers(kernel, d) + 4 * d
 
 
 def on_diagonal(x: Product, series: PowerSeries) -> bool:
