@@ -55,6 +55,7 @@ def arguments():
     add("--scratch", type=Path, required=True, help="where stores are kept")
     add("--samples", type=int, default=500_000)
     add("--features", type=int, default=800_000)
+    add("--chunk", type=int, default=1000, help="samples of a chunk, as bio2zarr writes them")
     add("--select", type=int, default=100, help="features to select")
     add("--step", type=float, default=0.1)
     add("--workers", type=int, nargs="+", default=[10, 100, 1000], help="worker processes")
@@ -150,7 +151,7 @@ def _on(options, rates, costs, m, d, n_workers):
     say(f"{size(m, d)} on {n_workers:,} workers")
     store = genotypes(options.scratch, m, SOME)
     chunk = zarr.open_group(store, mode="r")[matrix_of(store)].chunks[0]
-    source = CountedSource(m, d, np.int8, chunk, in_memory=False)
+    source = CountedSource(m, d, np.int8, chunk, in_memory=False, samples=options.chunk)
     asked = {"n_features_to_select": options.select, "step": options.step, "standardize": False}
     n_threads = n_workers * options.threads
     work, promise = work_for(source, np.arange(m) % 2, asked, n_threads)

@@ -32,6 +32,7 @@ from dhsic.passes.landmarks import (
     check_number,
     first_number,
     most_number,
+    sample_slices,
 )
 from dhsic.passes.lazy import SQUARES as LAZY_SQUARES
 from dhsic.passes.lazy import may_be_lazy
@@ -51,6 +52,9 @@ MOST_SAMPLES = 6000
 ALWAYS_EXACT = 1024
 #: Features of the sample, at most and at least, and its entries.
 SAMPLE_MOST, SAMPLE_FEWEST, SAMPLE_ENTRIES = 2048, 64, 1 << 25
+#: float64 numbers of a sample that the process which asks has where slices are on workers: rows of
+#: W, of directions that features are projected on, and of those that tell turns.
+OF_SAMPLE = 64
 #: Matrices of low rank, b x m in float64 (statistic, kernel rows, factors), and copies of the
 #: sample of its certificate in float32.
 LOW_RANK, SAMPLES = 4, 4
@@ -149,6 +153,13 @@ class EnginePlan:
             return 0
         return square_bytes(m, n_bases) + 4 * LAZY_SQUARES * m * m * self.is_lazy
 
+    def _of_slices(self, source: AbstractSource, m: int) -> MemoryEstimate:
+        """Memory of who asks where slices of the samples are on workers, and stay there."""
+        d, itemsize = source.n_features, np.dtype(source.dtype).itemsize
+        ends = itemsize * self.n_landmarks(m) * d  # what slices are told of features
+        landmarks = 8 * OF_SAMPLE * m + ends
+        return MemoryEstimate(resident_bytes(), vectors=VECTORS * 8 * d, landmarks=landmarks)
+
     def memory(
         self,
         source: AbstractSource,
@@ -168,6 +179,8 @@ class EnginePlan:
             for cost, n_results in self.costs(kernel, m, d)
         ]
         tasks = max(passes, key=lambda found: found["tasks"])
+        if n_landmarks and runtime.is_remote and len(sample_slices(m, source)) > 1:
+            return self._of_slices(source, m), None
 
         def promised(budget: int) -> MemoryEstimate:
             held = min(stored, HOME_BYTES if runtime.is_remote else budget)

@@ -43,6 +43,7 @@ from dhsic.passes.statistic import AllSums, Ends, InnerProducts, LandmarkSums, T
 from dhsic.passes.sums import AbstractFeatureSum
 from dhsic.runtime.base import Job
 from dhsic.runtime.held import Held, Site
+from dhsic.sources import AbstractSource
 
 #: Landmarks that a run begins with, and the fewest where samples are many.
 FIRST_LANDMARKS, FEWEST = 192, 64
@@ -152,7 +153,7 @@ class LandmarkSum(AbstractFeatureSum):
         self._weights = weights or LowRankSymmetric.of(np.empty((m, 0)), np.empty(0))
         self._directions = None if weights is None else weights.F.astype(np.float32)
         self._m, self._seed = m, seed
-        self._cuts, self._runtime = sample_slices(data), data.runtime
+        self._cuts, self._runtime = sample_slices(m, data.source), data.runtime
         self._held: Held | None = None
         self._block: Slice | None = None
         self._square: Float | None = None  # of all samples, where that is known
@@ -259,6 +260,11 @@ class LandmarkSum(AbstractFeatureSum):
             self._held = Held(list(self._runtime.asked(self._held, answer, told, None)))
             self._runtime = self.data.runtime
         return self._held
+
+    @property
+    def n_slices(self) -> int:
+        """How many slices there are."""
+        return len(self._sites())
 
     def _sites(self, jobs: Sequence[Job] = ()) -> list[Site]:
         """Slices, where all samples are landmarks a single one; with the jobs of each."""
@@ -418,12 +424,11 @@ class LandmarkSum(AbstractFeatureSum):
         )
 
 
-def sample_slices(data: AbstractReader) -> list[slice]:
-    """Slices of the samples, as many in each, but for one: by how many there are.
+def sample_slices(m: int, source: AbstractSource) -> list[slice]:
+    """Slices of m samples, as many in each, but for one: by how many there are.
 
     All are one slice where nobody can read some without the others.
     """
-    m, source = data.n_samples, data.source
     n = max(1, m // SLICE)
     whole = source.stored_samples(np.arange(1)) >= source.n_samples and not source.in_memory
     edges = np.linspace(0, m, (1 if whole else n) + 1).astype(int).tolist()

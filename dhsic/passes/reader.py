@@ -297,7 +297,9 @@ class AbstractReader(ABC):
         every = np.arange(self.source.n_features, dtype=np.int64)
         self.bytes_read += self.bytes_of(self.jobs(every))
         self.load()
-        found = self.summed(a_pass, grouped(self.jobs(every)))
+        jobs = self.jobs(every)
+        is_large = a_pass.cost(self.n_samples).result > 0
+        found = self.summed(a_pass, grouped(jobs) if is_large else jobs)
         release_pages()  # of what blocks were decoded to
         if take is not None:
             take(*found[1:])

@@ -26,6 +26,9 @@ class Sample:
         d = len(self._lots)
         share = min(1.0, self._size / d * 2.0 ** np.floor(np.log2(d / S.size)))
         features = S[self._lots[S] < share]
-        if features.size < min(S.size, SAMPLE_FEWEST):
-            features = S[np.sort(np.argsort(self._lots[S], kind="stable")[:SAMPLE_FEWEST])]
+        # Fewer than a quarter come by chance alone: where few are sampled, they need not be others
+        # in every round.
+        fewest = min(SAMPLE_FEWEST, self._size // 4)
+        if features.size < min(S.size, fewest):
+            features = S[np.sort(np.argsort(self._lots[S], kind="stable")[:fewest])]
         return np.asarray(features)

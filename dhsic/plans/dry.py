@@ -75,7 +75,7 @@ class Step:
     values: float = 0.0  # that are made ready
     float32: float = 0.0  # flops of matrix products
     float64: float = 0.0
-    elements: float = 0.0  # of matrices that functions are taken of, in this process
+    elements: float = 0.0  # of matrices that functions are taken of
     state_bytes: int = 0  # what every worker is sent before it, at most
     sent_bytes: int = 0  # and as it turns out
     sum_bytes: int = 0  # what a job gives to be added, where that is large
@@ -83,6 +83,7 @@ class Step:
     at_home: bool = False  # in this process though there is a cluster: survivors are few
     times: int = 1  # rounds that are alike are gone through once
     each: int = 1  # tasks of a worker process: two where what it gives stays there
+    inside: int = 1  # parts of a job that threads share, where jobs are slices of samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,13 @@ class Unread(NDArrayOperatorsMixin):
         """Itself."""
         return self
 
+    raw = sums = T  # as of `dhsic.passes.statistic.Ends`
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of nothing."""
+        return self.n, 0
+
 
 @dataclass(frozen=True, slots=True)
 class AllVary:
@@ -167,19 +175,29 @@ class AllVary:
 
 
 class CountedSource(AbstractSource):
-    """Sizes of features that are kept somewhere, on disk in chunks of so many."""
+    """Sizes of features that are kept somewhere, on disk in chunks of so many, and of `samples`."""
 
     def __init__(
-        self, n_samples: int, n_features: int, dtype: Any, chunk: int, *, in_memory: bool
+        self,
+        n_samples: int,
+        n_features: int,
+        dtype: Any,
+        chunk: int,
+        *,
+        in_memory: bool,
+        samples: int | None = None,
     ) -> None:
         self.n_samples, self.n_features, self.dtype = n_samples, n_features, dtype
         self.in_memory = in_memory
-        self._chunk = chunk
+        self._chunk, self._samples = chunk, samples or n_samples
 
     def blocks(self, width: int) -> tuple[Block, ...]:
         if self.in_memory:
             return even_blocks(self.n_features, width)
         return group_chunks(regular_edges(self.n_features, self._chunk), width)
+
+    def stored_samples(self, rows: Index) -> int:
+        return min(self._samples, self.n_samples)
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
         raise TypeError(f"Features {block.start}:{block.stop} of a plan have no values.")
@@ -201,6 +219,15 @@ class DryRun:
     def drive(self, elements: float = 0.0, float64: float = 0.0) -> None:
         """What this process does itself; `float64` flops on all its threads."""
         self.steps.append(Step(elements=elements, float64=float64, at_home=True))
+
+    def work(self, elements: float, n_slices: int, *, at_home: bool) -> None:
+        """What slices of samples do where they are: here, where there is one."""
+        if n_slices == 1:
+            self.drive(elements)
+            return
+        self.steps.append(
+            Step(n_slices, n_slices, elements=elements, at_home=at_home, each=2),
+        )
 
     def rounds_done(self, sizes: Sequence[int], bytes_read: int, first: int = 0) -> None:
         """Rounds over so many candidates are done, all alike: each takes the steps from `first` on.
@@ -255,7 +282,9 @@ class CountingReader(AbstractReader):
             self._counted(replace(cost, result=cost.columns * features.size, columns=0), jobs)
         else:
             self._counted(replace(cost, columns=0), jobs)
-            self._dry.steps[-1] = replace(self._dry.steps[-1], n_jobs=len(sites), each=2)
+            inside = -(-len(jobs) // len(sites))
+            last = self._dry.steps[-1]
+            self._dry.steps[-1] = replace(last, n_jobs=len(sites), each=2, inside=inside)
         return CountedTaken(self, self._dry, features, widths, cost.columns)
 
     def _stepped(
@@ -264,8 +293,21 @@ class CountingReader(AbstractReader):
         if sites[0].jobs:
             assert isinstance(step, AbstractReading), f"{step} does not say what it reads"
             whole = [replace(job, samples=None) for job in sites[0].jobs]
-            self._counted(step.pass_over(state).cost(self.n_samples), whole)
+            cost = step.pass_over(state).cost(self.n_samples)
+            if len(sites) == 1:
+                self._counted(cost, whole)
+            else:
+                n = sum(columns.local.size for job in whole for columns in job.payload)
+                ends = n * len(state.landmarks) * np.dtype(self.source.dtype).itemsize
+                stays = replace(cost, result=0, columns=0, state=ends)
+                self._in_slices(stays, whole, len(sites))
         return Held([None] * len(sites)), Unread()
+
+    def _in_slices(self, cost: Cost, jobs: Sequence[Job], n: int) -> None:
+        """Write down a pass each of whose jobs is done slice by slice, and stays there."""
+        self._counted(cost, jobs)
+        last = self._dry.steps[-1]
+        self._dry.steps[-1] = replace(last, n_jobs=n, each=2, inside=len(jobs))
 
     def asked(self, held: Held, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
         return iter(())
@@ -495,7 +537,8 @@ class SupposedLowRank(AbstractLowRankScorer):
 
     def _fit(self, sigma: float) -> SupposedQuestion:
         chosen, m = self.sum.chosen, self._data.n_samples
-        self._dry.drive(DRIVING_LOW_RANK * m * (len(chosen.fit) + len(chosen.check)))
+        elements = DRIVING_LOW_RANK * m * (len(chosen.fit) + len(chosen.check))
+        self._dry.work(elements, self.sum.n_slices, at_home=self._data.is_home)
         rank = HIGHER_RANK if len(chosen.fit) > first_number(m) else RANK
         return SupposedQuestion(self._choices.kernel, m, rank)
 
@@ -517,7 +560,8 @@ class SupposedLowRank(AbstractLowRankScorer):
     def _certify(self, state: SupposedQuestion, S: Index, n: int) -> Certificate:
         if n >= S.size:
             return EXACT
-        self._dry.drive(CERTIFYING * self._data.n_samples * self._sampled(S).size)
+        elements = CERTIFYING * self._data.n_samples * self._sampled(S).size
+        self._dry.work(elements, self.sum.n_slices, at_home=self._data.is_home)
         return self._certificate
 
     def _placed(

@@ -271,10 +271,11 @@ class Setting:
 
     def _afar(self, p: Step) -> Terms:
         costs, shares, levels = self.overheads, self.shares(p), self.joins(p)
-        each = _share(max(map(len, shares)), self.n_workers // self.n_processes)
+        n_threads = self.n_workers // self.n_processes
+        each = _share(max(map(len, shares)) * p.inside, n_threads)
         waves = -(-len(shares) // self.n_processes)  # of tasks, one at a time in a process
         tasks = self._of_one(p) * each * waves * max(map(len, shares)) / p.n_jobs
-        is_narrow = p.n_jobs < self.n_workers
+        is_narrow = p.n_jobs * p.inside < self.n_workers
         left = sum(n_nodes(some, p.n_jobs) for some in shares) if levels else 0
         return Terms(
             shared=0.0 if is_narrow else tasks,
@@ -295,6 +296,7 @@ class Setting:
             + p.float64 / rates.float64
             + p.values / rates.values
             + p.bytes_decoded / rates.decode
+            + p.elements / rates.elements
             + SUMMING * (p.result_bytes + p.n_jobs * p.sum_bytes) / 8 / rates.elements
         )
 
