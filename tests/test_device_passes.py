@@ -117,7 +117,7 @@ def test_a_statistic_is_that_of_the_cores(data, rng, device, sent):
     rows, U = np.array([2, 3, 40]), rng.standard_normal((M, 2)).astype("f4")
     anew = Job(job.blocks, (Columns(np.arange(D)),))
 
-    here, there = (LandmarkSums(rows, U, place) for place in (None, device))
+    here, there = (LandmarkSums(rows, U, device=place) for place in (None, device))
     for expected, found in zip(
         run(source, job, (here, None)), run(source, job, (there, None)), strict=True
     ):
