@@ -2,21 +2,21 @@
 
     python benchmarks/capacity.py measure --scratch DIRECTORY --json RATES      # a minute
     python benchmarks/capacity.py predict --scratch DIRECTORY [--rates RATES]   # 500,000 x 800,000
-    python benchmarks/capacity.py check --scratch DIRECTORY [--rates RATES]     # 1 and 2 workers
+    python benchmarks/capacity.py check --scratch DIRECTORY [--rates RATES]     # 1, 2 and 4 workers
     python benchmarks/capacity.py simulate --simulated 20 100 400
     python benchmarks/capacity.py count --scratch DIRECTORY --simulated 16 64   # tasks, messages
 
 The model is that of `dhsic.plan` (`dhsic/plans/time.py`): every pass of the run as it would cut
 it into jobs, at the rates of one thread, and what the cluster takes beside. Rates of threads and of
 the cluster are measured here, on a scheduler and workers in processes of their own; those of a
-network are assumed, and said. `check` runs the selection on one and on two workers of one thread.
+network are assumed, and said. `check` runs the selection on a few workers of one thread.
 """
 
 import argparse
 import json
 import tempfile
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from itertools import product
 from pathlib import Path
 
@@ -62,9 +62,10 @@ def arguments():
     add("--threads", type=int, default=16, help="threads of each")
     add("--network", type=float, default=1.25e9, help="bytes a second that reach a worker")
     add("--storage", type=float, default=10e9, help="bytes a second that reach all of them")
-    add("--check-size", type=int, nargs=2, default=[20_000, 20_000], metavar=("M", "D"))
+    add("--check-size", type=int, nargs=2, default=[20_000, 50_000], metavar=("M", "D"))
+    add("--processes", type=int, nargs="+", default=[1, 2, 4], help="workers of `check`")
     add("--count-size", type=int, nargs=2, default=[500, 20_000], metavar=("M", "D"))
-    add("--tolerances", type=float, nargs="+", default=[1.0, 0.02], help="of the runs of `check`")
+    add("--tolerances", type=float, nargs="+", default=[1.0], help="of the runs of `check`")
     add("--timeout", type=float, help="seconds for one selection of the check")
     add("--simulated", type=int, nargs="+", default=[20, 100, 400], help="workers of `simulate`")
     add("--nap", type=float, default=2.0, help="seconds of a task of theirs")
@@ -220,10 +221,10 @@ def bound(row):
 
 
 def check(options):
-    """Selections on one and on two workers of one thread each, beside what was predicted.
+    """Selections on workers of one thread each, beside what was predicted.
 
-    Tolerance 1 is met by the landmarks that a run begins with; with others, such as the default
-    0.02, as many are taken as there may be.
+    Tolerance 1 is met by the landmarks that a run begins with; with others as many are taken as
+    there may be. More workers than cores share these, so each has part of the rates.
     """
     m, d = options.check_size
     rates, costs = known_rates(options, m)
@@ -233,10 +234,12 @@ def check(options):
     y = dhsic.read_target(store, "sample_trait")
     asked = {"n_features_to_select": options.select, "step": options.step, "standardize": False}
     rows = []
-    for tolerance, n_workers in product(options.tolerances, (1, 2)):
+    for tolerance, n_workers in product(options.tolerances, options.processes):
         scored = how_scored("lowrank", tolerance=tolerance)
         work, _ = work_for(source, y, asked | scored, n_workers)
-        setting = Setting(rates, n_workers, n_workers, costs, n_here=usable_cores())
+        part = min(1.0, usable_cores() / n_workers)
+        shared = Rates(*(part * getattr(rates, f.name) for f in fields(rates)))
+        setting = Setting(shared, n_workers, n_workers, costs, n_here=usable_cores())
         foreseen = predicted(work, setting)[tolerance < 1]
         say(f"{size(m, d)} on {n_workers} workers: {duration(foreseen.total)} expected")
         job = {"store": str(store), "scored": scored, "n_select": options.select}

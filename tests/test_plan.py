@@ -21,7 +21,8 @@ from dhsic.passes.candidates import ScoreGroups
 from dhsic.passes.reader import Reader
 from dhsic.passes.statistic import MeasureLandmarks
 from dhsic.plans import Foreseen, Plan, Rates, plan, rounds
-from dhsic.plans.dry import CountingReader, DryRun, Step
+from dhsic.plans.dry import CountedSource, CountingReader, DryRun, Step
+from dhsic.plans.rounds import work_of
 from dhsic.plans.time import Expected, Setting
 from dhsic.runtime import shares
 from dhsic.runtime.dask import DaskRuntime
@@ -495,3 +496,21 @@ def test_the_command_plans_for_a_cluster(genotypes):
     assert [t["n_workers"] for t in plain["times"]] == [1, 2, 10, 12]
     assert "--worker-memory" in refused.stderr
     assert "leave out --scheduler" in told_by(*options, "--threads", 2, code=2).stderr
+
+
+def test_slices_of_many_samples_stay_on_workers():
+    """What is of size m is worked on there, slice by slice, and little of it is promised here."""
+    m = 500_000
+    asked = dhsic.BAHSIC(10, step=0.5, standardize=False, memory=1 << 62)
+    kept = []
+    for chunk in (1000, m):  # of a store that spans all samples there is one slice
+        source = CountedSource(m, 20_000, np.int8, 1000, in_memory=False, samples=chunk)
+        run = SelectionRun(asked, source, np.arange(m) % 2, Foreseen(160))
+        promise, budget = asked.fitted(run)
+        steps = work_of(run, budget).least.steps
+        kept.append((promise.total - promise.process, max(s.sum_bytes for s in steps)))
+        assert any(s.n_jobs == 30 and s.each == 2 for s in steps) == (chunk < m)
+    (few, small), (many, large) = kept
+
+    assert few < 5e8 < 5e9 < many
+    assert small < 1e6 < 1e8 < large
