@@ -16,7 +16,7 @@ import argparse
 import json
 import tempfile
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from itertools import product
 from pathlib import Path
 
@@ -237,9 +237,9 @@ def check(options):
     for tolerance, n_workers in product(options.tolerances, options.processes):
         scored = how_scored("lowrank", tolerance=tolerance)
         work, _ = work_for(source, y, asked | scored, n_workers)
-        part = min(1.0, usable_cores() / n_workers)
-        shared = Rates(*(part * getattr(rates, f.name) for f in fields(rates)))
-        setting = Setting(shared, n_workers, n_workers, costs, n_here=usable_cores())
+        setting = Setting(
+            _shared(rates, n_workers), n_workers, n_workers, costs, n_here=usable_cores()
+        )
         foreseen = predicted(work, setting)[tolerance < 1]
         say(f"{size(m, d)} on {n_workers} workers: {duration(foreseen.total)} expected")
         job = {"store": str(store), "scored": scored, "n_select": options.select}
@@ -252,6 +252,13 @@ def check(options):
         rows[-1] |= {"terms": asdict(foreseen), "predicted_s": foreseen.total}
     show_check(size(m, d), rows)
     return {"rates": rates.plain(), "overheads": _plain(costs), "rows": rows}
+
+
+def _shared(rates, n_workers):
+    """Rates of workers that may be more than cores; the process that asks works while they wait."""
+    part = min(1.0, usable_cores() / n_workers)
+    told = {name: part * rate for name, rate in asdict(rates).items()}
+    return Rates(**told | {"elements": rates.elements})
 
 
 def show_check(of, rows):
