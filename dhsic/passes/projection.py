@@ -207,8 +207,23 @@ class Projection:
             mine = [product for product in series.products if product.base == base]
             lay(base, 0, {p for x in mine for p in (x.a, x.b) if x.a and x.b}, self._places)
             lay(base, 1, {x.a + x.b for x in mine if on_diagonal(x, series)}, self._even)
-        found = [np.concatenate([part[base][i] for base, i in columns], axis=1) for part in slices]
-        return Numbers(np.ascontiguousarray(np.concatenate(found).T), tuple(parts))
+        return Numbers(self._stacked(columns, slices), tuple(parts))
+
+    def _stacked(
+        self, columns: list[tuple[int, int]], slices: Sequence[Mapping[int, tuple[Array, Array]]]
+    ) -> Array:
+        """Directions and functionals, a row each, (n, m) float32: nothing of the size is copied."""
+        widths = [slices[0][base][which].shape[1] for base, which in columns]
+        n_samples = [len(part[columns[0][0]][0]) for part in slices]
+        out = np.empty((sum(widths), sum(n_samples)), dtype=np.float32)
+        column = 0
+        for part, s in zip(slices, n_samples, strict=True):
+            row = 0
+            for (base, which), width in zip(columns, widths, strict=True):
+                out[row : row + width, column : column + s] = part[base][which].T
+                row += width
+            column += s
+        return out
 
     def scorer(
         self, series: PowerSeries, core: Mapping[int, Float], even: Mapping[int, Float]
