@@ -53,8 +53,9 @@ ALWAYS_EXACT = 1024
 #: Features of the sample, at most and at least, and its entries.
 SAMPLE_MOST, SAMPLE_FEWEST, SAMPLE_ENTRIES = 2048, 64, 1 << 25
 #: float64 numbers of a sample that the process which asks has where slices are on workers: rows of
-#: W, of directions that features are projected on, and of those that tell turns.
-OF_SAMPLE = 64
+#: W, of directions that features are projected on, and of those that tell turns; at most where
+#: features are scored by their values, along directions that come here.
+OF_SAMPLE = 192
 #: Matrices of low rank, b x m in float64 (statistic, kernel rows, factors), and copies of the
 #: sample of its certificate in float32.
 LOW_RANK, SAMPLES = 4, 4
