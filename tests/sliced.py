@@ -6,12 +6,12 @@ import numpy as np
 
 from dhsic.kernels.dot import Linear
 from dhsic.lowrank import Landmarks, Spectral
-from dhsic.lowrank.along import Along, Lead, at_home, gram, held_at_home, lead, leading, weigh
 from dhsic.lowrank.base import BaseRows
+from dhsic.lowrank.directions import Along, Lead, at_home, gram, held_at_home, lead, leading, weigh
 from dhsic.lowrank.slices import (
     LINEAR,
-    Round,
     Slice,
+    SlicedRound,
     add_sums,
     factor,
     fitted,
@@ -51,7 +51,7 @@ class Sliced:
             extensions[LINEAR] = extension(Linear(), None)
         check = np.searchsorted(rows, check)
         self.rows = rows
-        self.asked = Round(kernel, sigma, rows, norms[rows], check, extensions, bases)
+        self.asked = SlicedRound(kernel, sigma, rows, norms[rows], check, extensions, bases)
         self.of_differences = kernel.power_series(kernel.exact_order or 1, sigma).of_differences
 
     def step(self, function, state):

@@ -29,7 +29,7 @@ from dhsic.hsic import factored_weights, weights
 from dhsic.kernels import Gaussian, Polynomial
 from dhsic.kernels.labels import label_matrix
 from dhsic.kernels.statistic import Statistic
-from dhsic.lowrank.along import row_errors
+from dhsic.lowrank.directions import row_errors
 
 KERNELS = {"gaussian": Gaussian(), "polynomial": Polynomial(), "polynomial-3": Polynomial(3, 0.5)}
 

@@ -137,31 +137,26 @@ def test_a_worker_lost_in_a_step(cluster, undisturbed, fault):
     disturbed(cluster, undisturbed, lose)
 
 
+def others_at_once(cluster):
+    until(lambda: not disturbed.runtime.client.nthreads(), 60, "no worker")
+    cluster.add_workers(2)
+
+
+def none_for_a_while(cluster):
+    threading.Timer(3.0, cluster.add_workers, [1]).start()
+
+
 @pytest.mark.slow
 @MANY
-def test_all_workers_killed_and_replaced(cluster, undisturbed):
+@pytest.mark.parametrize("then", [others_at_once, none_for_a_while])
+def test_all_workers_killed(cluster, undisturbed, then):
     workers = cluster.add_workers(2)
 
     def replace(number):
         if number == 2:
             for worker in workers:
                 worker.send(signal.SIGKILL)
-            until(lambda: not disturbed.runtime.client.nthreads(), 60, "no worker")
-            cluster.add_workers(2)
-
-    disturbed(cluster, undisturbed, replace)
-
-
-@pytest.mark.slow
-@MANY
-def test_workers_killed_while_none_is_left_for_a_while(cluster, undisturbed):
-    workers = cluster.add_workers(2)
-
-    def replace(number):
-        if number == 2:
-            for worker in workers:
-                worker.send(signal.SIGKILL)
-            threading.Timer(3.0, cluster.add_workers, [1]).start()
+            then(cluster)
 
     disturbed(cluster, undisturbed, replace)
 

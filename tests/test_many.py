@@ -17,7 +17,7 @@ from stores import write_matrix
 import dhsic
 from dhsic.cli import main
 from dhsic.errors import InputError
-from dhsic.passes import reader, statistic, together
+from dhsic.passes import meeting, reader, statistic
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.selectors import many
 from dhsic.selectors.joint import parts
@@ -85,7 +85,11 @@ def test_passes_that_are_the_same_are_run_once(rng, monkeypatch):
     y = traits(rng, X)["case"]
     settings = [{"bandwidth": 0.001}, {"bandwidth": 0.01}, {"bandwidth": 0.1}]
     over = statistic.MeasureLandmarks.over
-    count = lambda self, *asked: of.append(1) or over(self, *asked)  # noqa: E731
+
+    def count(self, *asked):
+        of.append(1)
+        return over(self, *asked)
+
     monkeypatch.setattr(statistic.MeasureLandmarks, "over", count)
     options = {"approx": "lowrank", "step": 0.3, "n_features_to_select": 7, **QUIET}
     alone = [dhsic.select(X, y, **options, **own) for own in settings]
@@ -138,7 +142,11 @@ def test_blocks_that_are_stored_are_read_for_all_runs(rng, tmp_path, monkeypatch
     y = {str(i): rng.standard_normal(60) for i in range(4)}
     source = dhsic.open_source(path)
     read = type(source).read
-    counted = lambda self, block, rows=None: blocks.append(block) or read(self, block, rows)  # noqa: E731
+
+    def counted(self, block, rows=None):
+        blocks.append(block)
+        return read(self, block, rows)
+
     monkeypatch.setattr(type(source), "read", counted)
     dhsic.select(path, y["0"], method="pearson", **QUIET)
     n = len(blocks)
@@ -238,7 +246,7 @@ def test_an_error_of_a_pass_is_told_and_no_thread_is_left(rng, monkeypatch):
     def fails(*_):
         raise OSError(5, "the disk is gone")
 
-    monkeypatch.setattr(together, "run_together", fails)
+    monkeypatch.setattr(meeting, "run_together", fails)
     before = threading.active_count()
     with pytest.raises(OSError, match="the disk is gone"):
         dhsic.select(X, traits(rng, X), per_target=True, method="kta", **QUIET)

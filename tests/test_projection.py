@@ -13,7 +13,7 @@ from dhsic.kernels import resolve_kernel
 from dhsic.kernels.dot import Polynomial
 from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.lowrank.along import Along, at_home, core_along, held_at_home, numbers, orthonormal
+from dhsic.lowrank.directions import Along, at_home, core_along, held_at_home, numbers, orthonormal
 from dhsic.passes import Columns, projection, run
 from dhsic.passes.projection import (
     ROUNDED,

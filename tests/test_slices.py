@@ -12,7 +12,7 @@ from dhsic.kernels import Gaussian, Polynomial
 from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.symmetric import compression, products_of
 from dhsic.lowrank import slices
-from dhsic.lowrank.along import core_along, orthonormal
+from dhsic.lowrank.directions import core_along, orthonormal
 from dhsic.lowrank.slices import LINEAR
 
 M, D = 130, 400

@@ -148,7 +148,7 @@ def rows_of(W: LowRankSymmetric, which: slice | Index) -> LowRankSymmetric:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Round:
+class SlicedRound:
     """What all slices are told of a round.
 
     Attributes
@@ -204,7 +204,7 @@ class Round:
         return slice(start, start + sizes[base])
 
 
-def factor(known: Slice, asked: Round) -> tuple[Slice, Sums]:
+def factor(known: Slice, asked: SlicedRound) -> tuple[Slice, Sums]:
     """Directions of the round for some samples, and what they say together with the check rows."""
     keys = sorted(asked.extensions)
     found: list[Float] = []
@@ -226,7 +226,7 @@ def factor(known: Slice, asked: Round) -> tuple[Slice, Sums]:
     return replace(known, F={key: whole[:, asked.columns(key)] for key in keys}), total
 
 
-def _extended(asked: Round, key: int, known: Slice) -> Float:
+def _extended(asked: SlicedRound, key: int, known: Slice) -> Float:
     extension = asked.extensions[key]
     K = asked.at(key, extension.used, known)
     return extension.over(K, *asked.itself(extension.used, known))
@@ -253,7 +253,7 @@ class Fitted:
         ``(W o K) 1`` where it is known.
     """
 
-    asked: Round
+    asked: SlicedRound
     fits: Mapping[int, Fit]
     slope: float = 0.0
     row_sums: Float | None = None
@@ -285,7 +285,7 @@ class Fitted:
         return np.asarray(sums - W.own * K.own + W.diagonal * K.diagonal)
 
 
-def fitted(asked: Round, block: Slice, sums: Sums, m: int) -> Fitted:
+def fitted(asked: SlicedRound, block: Slice, sums: Sums, m: int) -> Fitted:
     """Choose directions by what all slices say; `block` is the slice of the landmarks."""
     fits = {}
     for key, extension in asked.extensions.items():
@@ -302,7 +302,9 @@ def fitted(asked: Round, block: Slice, sums: Sums, m: int) -> Fitted:
     return Fitted(asked, fits, slope)
 
 
-def _left(asked: Round, block: Slice, sums: Sums, key: int, kept: Index, weights: Float) -> Float:
+def _left(
+    asked: SlicedRound, block: Slice, sums: Sums, key: int, kept: Index, weights: Float
+) -> Float:
     """Squares of what 0, 1, ... of the directions leave of the check rows, (r + 1,)."""
     at = block.F[key][asked.check][:, kept] * weights  # (n, r)
     columns = asked.columns(key).start + kept
@@ -315,7 +317,7 @@ def _left(asked: Round, block: Slice, sums: Sums, key: int, kept: Index, weights
     return np.asarray(np.maximum(total - 2.0 * first + square, ROUNDING * total))
 
 
-def _slope(asked: Round, block: Slice, sums: Sums, fits: Mapping[int, Fit]) -> float:
+def _slope(asked: SlicedRound, block: Slice, sums: Sums, fits: Mapping[int, Fit]) -> float:
     """``<missed of K, missed of G> / ||missed of G||^2`` on the check rows, diagonal aside."""
 
     def missed(one: int, other: int) -> float:

@@ -28,7 +28,7 @@ from dhsic.linalg.quadratic import LowRankQuadratic, form_entries, form_flops
 from dhsic.namespace import Move, namespace_of
 from dhsic.runtime.base import Job
 from dhsic.sources import AbstractSource, Block
-from dhsic.sources.ascending import packed, unpacked
+from dhsic.sources.positions import packed, unpacked
 from dhsic.sources.scaling import (
     Codes,
     Scaling,

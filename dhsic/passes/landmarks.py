@@ -24,7 +24,7 @@ from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import BaseRows, Landmarks, LandmarkStats
 from dhsic.lowrank.factorizers import Cholesky, Extension, Spectral
-from dhsic.lowrank.slices import LINEAR, Round, Slice, Sums
+from dhsic.lowrank.slices import LINEAR, Slice, SlicedRound, Sums
 from dhsic.passes import Values
 from dhsic.passes.jobs import WORTH_MANY, grouped, positions
 from dhsic.passes.reader import AbstractReader
@@ -208,7 +208,9 @@ class LandmarkSum(AbstractFeatureSum):
 
     # -- in slices -----------------------------------------------------------------------------
 
-    def round(self, kernel: AbstractKernel, sigma: float, rank: int, *, linear: bool) -> Round:
+    def round(
+        self, kernel: AbstractKernel, sigma: float, rank: int, *, linear: bool
+    ) -> SlicedRound:
         """What slices are told of a round, with so many directions at most.
 
         `linear` says whether inner products have directions too.
@@ -227,7 +229,7 @@ class LandmarkSum(AbstractFeatureSum):
         if linear:
             extensions[LINEAR] = extension(Linear(), None)
         marks = self.marks
-        return Round(
+        return SlicedRound(
             kernel, sigma, marks.rows, block.norms, marks.check, extensions, (*sorted(bases),)
         )
 
@@ -298,38 +300,38 @@ class LandmarkSum(AbstractFeatureSum):
             self.restart(features)
         elif len(self._sites()) > 1:
             self._ends = features, Ends.join(taken).some(features)
-            self._renew(Renewal(jobs_of=features), anew=True)
+            self._renew(features, anew=True)
             self.begin(features)
         else:
-            self._renew(Renewal(sums=taken), anew=True)
+            self._renew(sums=taken, anew=True)
             self.begin(features)
 
     def clear(self) -> None:
-        self._renew(Renewal(), anew=True)
+        self._renew(anew=True)
 
     def add(self, features: Index) -> None:
         """Add features by their values, a part after the other."""
         for Z in self.data.joined(Values(), self.data.jobs(features)):
-            self._renew(Renewal(values=Z))
+            self._renew(values=Z)
 
     def remove(self, features: Index) -> None:
         if self._square is not None:
             self._square -= self._all(features)
-            self._renew(Renewal(sums=self._of_square()))
+            self._renew(sums=self._of_square())
         else:
-            self._renew(Renewal(jobs_of=features, leave=True))
+            self._renew(features)
         self.data.compact(self.features)
 
     def restart(self, S: Index) -> None:
         self._square = self._ends = None
         if self.chosen.is_everyone:
             self._square = self._all(S)
-            self._renew(Renewal(sums=self._of_square()), anew=True)
+            self._renew(sums=self._of_square(), anew=True)
         else:
             if len(self._sites()) > 1:
                 taken = self.data.added(self._take_ends, grouped(self.data.jobs(S)))
                 self._ends = S, Ends.join(taken)
-            self._renew(Renewal(jobs_of=S), anew=True)
+            self._renew(S, anew=True)
         self.begin(S)
 
     @property
@@ -339,9 +341,19 @@ class LandmarkSum(AbstractFeatureSum):
             directions = np.empty((self._m, 0), dtype=np.float32)
         return TakeEnds(self.chosen.rows, directions)
 
-    def _renew(self, how: Renewal, *, anew: bool = False) -> None:
-        """Sums of slices change; where they begin anew all else that slices know is forgotten."""
-        features, summed = how.jobs_of, LandmarkSums(self.chosen.rows, self._directions)
+    def _renew(
+        self,
+        features: Index | None = None,
+        *,
+        sums: InnerProducts | None = None,
+        values: Float | None = None,
+        anew: bool = False,
+    ) -> None:
+        """Sums of slices change, see `Renewal`, by `features` that are read or what is given.
+
+        Where they begin anew all else that slices know is forgotten.
+        """
+        summed = LandmarkSums(self.chosen.rows, self._directions)
         jobs: list[Job] = []
         if features is not None:
             tags = None
@@ -350,14 +362,8 @@ class LandmarkSum(AbstractFeatureSum):
                 summed = LandmarkSums(self.chosen.rows, ends=ends.some(positions(features, of)))
                 tags = np.arange(features.size)
             jobs = grouped(self.data.jobs(features, tags=tags), WORTH_MANY)
-        told = replace(
-            how,
-            jobs_of=None,
-            summed=summed,
-            rows=self.data.rows,
-            landmarks=self.marks.rows,
-            W=self._weights if anew else None,
-        )
+        W = self._weights if anew else None
+        told = Renewal(summed, self.data.rows, self.marks.rows, sums, values, W)
         if anew:
             self.sampled, self._runtime = None, self.data.runtime
         held = None if anew else self._here

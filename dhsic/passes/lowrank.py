@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,9 +31,11 @@ from dhsic.engines.survival import Survival
 from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.kernels.base import PowerSeries
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.lowrank.along import (
+from dhsic.lowrank.base import BaseRows, LandmarkStats
+from dhsic.lowrank.directions import (
     Along,
     Lead,
+    Weighed,
     at_home,
     core_along,
     gram,
@@ -45,7 +47,6 @@ from dhsic.lowrank.along import (
     row_errors,
     weigh,
 )
-from dhsic.lowrank.base import BaseRows, LandmarkStats
 from dhsic.lowrank.slices import Fitted, Sums, factor, fitted, value
 from dhsic.memory import (
     release_pages,
@@ -283,34 +284,6 @@ class AbstractLowRankScorer(AbstractScorer):
         """``<W, K>``."""
 
 
-@dataclass(frozen=True, eq=False)
-class Weighed:
-    """A round along directions that slices have, and what they say of it.
-
-    Attributes
-    ----------
-    even : dict
-        Coefficients of the functionals that features are projected on.
-    lost : dict
-        What these leave out of row sums at the check rows.
-    """
-
-    along: Along
-    sums: Sums
-    even: Mapping[int, Float]
-    lost: Mapping[int, Float]
-
-    @property
-    def sigma(self) -> float:
-        """Of the kernel."""
-        return self.along.fitted.asked.sigma
-
-    @property
-    def rank(self) -> int:
-        """Most directions of a base matrix."""
-        return max((len(core) for core in self.along.core.values()), default=0)
-
-
 class LowRankScorer(AbstractLowRankScorer):
     """Scorer in linear time by factors of K."""
 
@@ -464,7 +437,8 @@ class LowRankScorer(AbstractLowRankScorer):
     def _certify(self, state: Weighed, S: Index, n: int) -> Certificate:
         if n >= S.size:
             return EXACT
-        features = self.sample.of(S)
+        assert self.sum.sampled is not None, "slices have the sample"
+        features = self.sum.sampled[state.along.sampled]
         errors = row_errors(state.along, self.sum.block, state.sums, state.lost)
         every, does, order = self._by_numbers(state, S)
         sampled = positions(features, S)

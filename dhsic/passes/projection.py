@@ -18,10 +18,10 @@ and of the even powers once more, for what stands on the diagonal:
 Such a functional is used as far as it lies in the span of few, ``c_t' x^a ~ (B' c_t)' (B' x^a)``,
 with B (m, n) orthonormal: c_t in the round of the projection, ones, and products of the leading
 directions. M_t and ``B' c_t`` change from round to round, the numbers u and ``B' x^a`` do not: a
-feature is read once for them, and again when it leaves; they are kept in half precision, whose
-rounding is part of a round's certificate. When half of the features have left they
+feature is read once for them, and again when it leaves. When half of the features have left they
 are projected anew, which takes two passes in all; what the directions do not hold meanwhile counts
-as error in the certificate of the round, like all else that low rank misses.
+as error in the certificate of the round, like all else that low rank misses. So does the rounding
+of the numbers, which are kept in half precision.
 """
 
 from __future__ import annotations

@@ -530,8 +530,11 @@ class Reader(AbstractReader):
         if self.runtime.is_remote or self.source.in_memory:
             return False
         for form in forms(self.n_samples, self.source.dtype):
-            fits_here = every.size * form.bytes_per_feature <= min(COMPACT_BYTES, self.room)
-            if fits_here and self._keep(every, form, Location.MEMORY):
+            n_bytes = every.size * form.bytes_per_feature
+            belongs_here = self._where(every.size, n_bytes) is Location.MEMORY
+            if not (worth_compacting(every.size, every.size, n_bytes) and belongs_here):
+                continue
+            if self._keep(every, form, Location.MEMORY):
                 assert isinstance(self.source, HeldSource), "that is how memory is kept"
                 self.loaded = self.source
                 return True

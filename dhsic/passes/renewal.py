@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from dhsic._typing import Array, Float, Index
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.slices import Slice, Sums, add_sums, joined, rows_of
 from dhsic.passes import AbstractSizedPass, Values, run
-from dhsic.passes.statistic import InnerProducts, add_inner
+from dhsic.passes.statistic import InnerProducts, LandmarkSums, add_inner
 from dhsic.runtime.base import Job
 from dhsic.runtime.held import AbstractStep
 from dhsic.runtime.threads import single_blas_thread
@@ -51,33 +51,29 @@ def answer(known: Slice, question: Callable[[Slice, Any], Any], state: Any) -> A
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """How sums of slices change: by features that are read, or to what is known, else to 0.
+    """How sums of slices change: to what is known, or by features that join.
+
+    Otherwise features that were read leave; where slices begin anew they are all there are.
 
     Attributes
     ----------
-    jobs_of : (n,) int64 or None
-        Features that are read.
-    leave : bool
-        They leave.
+    summed, rows : LandmarkSums and (m,) int64 or None
+        Pass over features, and samples that take part.
+    landmarks : (b,) int64
+        Samples that are landmarks to slices.
     sums : tuple or None
         Inner products (b + q, m) and norms (m,) that are known.
     values : (c, m) array or None
         Features that join.
-    summed, rows : LandmarkSums and (m,) int64
-        Pass over features, and samples that take part.
-    landmarks : (b,) int64
-        Samples that are landmarks to slices.
     W : LowRankSymmetric or None
         Where slices begin anew.
     """
 
-    jobs_of: Index | None = None
-    leave: bool = False
+    summed: LandmarkSums
+    rows: Index | None
+    landmarks: Index
     sums: InnerProducts | None = None
     values: Float | None = None
-    summed: Any = None
-    rows: Index | None = None
-    landmarks: Any = None
     W: LowRankSymmetric | None = None
 
     def of(self, value: Slice | None, total: InnerProducts | None, some: slice) -> InnerProducts:
@@ -93,7 +89,6 @@ class Renewal:
             assert Z is not None, "slices change by something"
             part = Z[:, some]
             return sums + Z[:, self.landmarks].T @ part, norms + np.vecdot(part.T, part.T)
-        assert self.leave, "what joins has begun"
         np.subtract(sums, total[0], out=total[0])
         return total[0], np.subtract(norms, total[1], out=total[1])
 
@@ -119,7 +114,7 @@ class RenewSums(AbstractReading):
     """Sums of slices change, see `Renewal`."""
 
     def pass_over(self, state: Renewal) -> AbstractSizedPass:
-        return cast("AbstractSizedPass", state.summed)
+        return state.summed
 
     def add(self, left: InnerProducts, right: InnerProducts) -> InnerProducts:
         return add_inner(left, right)

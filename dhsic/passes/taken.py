@@ -1,4 +1,4 @@
-"""What a pass takes of features once, and what is asked of it in many rounds: where it was taken.
+"""Numbers of features that live where they were read, and what is asked of them round by round.
 
 Neighbouring jobs of a pass make a *site* (`dhsic.runtime.held`): its numbers stay on the worker of
 a cluster that has read them, until the features that are left come to this process. What is asked
@@ -20,7 +20,7 @@ from dhsic.passes.jobs import positions
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.runtime.held import AbstractStep, Held, Site
 from dhsic.sources import AbstractSource, run_of
-from dhsic.sources.ascending import packed, unpacked
+from dhsic.sources.positions import packed, unpacked
 
 #: Features of a site, at least: few calls for each of them.
 LEAST = 2048

@@ -34,18 +34,21 @@ from dhsic.passes.landmarks import LandmarkSum
 from dhsic.passes.once import Judge
 from dhsic.passes.sums import SquareSum
 from dhsic.plans.dry import (
-    RANK,
     CountedSums,
     CountingReader,
     DryRun,
     Move,
     Step,
-    Supposed,
-    SupposedLowRank,
-    SupposedQuestion,
     Unread,
 )
-from dhsic.plans.lazy import ROUNDS_KEPT, SupposedLazy
+from dhsic.plans.supposed import (
+    RANK,
+    ROUNDS_KEPT,
+    Supposed,
+    SupposedLazy,
+    SupposedLowRank,
+    SupposedQuestion,
+)
 from dhsic.selectors.bahsic import AbstractElimination, KernelSelector
 from dhsic.selectors.fohsic import FOHSIC
 from dhsic.selectors.onepass import OnePass

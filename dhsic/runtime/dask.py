@@ -44,8 +44,8 @@ from dhsic.runtime.flight import Traffic, silent
 from dhsic.runtime.held import AbstractStep, Ask, Held, Site
 from dhsic.runtime.mapping import Map
 from dhsic.runtime.shares import cut, n_each, n_values
+from dhsic.runtime.stepping import Asking, Lineage, Spread, Stepping
 from dhsic.runtime.tree import Add
-from dhsic.runtime.walking import Asking, Chain, Spread, Stepping
 from dhsic.runtime.worker import SMALL, Broadcast, greet, hold, other_versions, versions
 from dhsic.sources import AbstractSource
 
@@ -339,10 +339,10 @@ class DaskRuntime(AbstractRuntime):
             return super().stepped(held, step, source, sites, state)
         self.await_workers()
         before = held if isinstance(held, Spread) else self._begun(source, sites)
-        if any(site.jobs for site in sites) or not before.chain.links:
+        if any(site.jobs for site in sites) or not before.lineage.links:
             sent = self._send_source(source)
         else:  # nothing is read: what there was will do
-            source, sent = before.chain.links[-1].source, before.chain.links[-1].sent
+            source, sent = before.lineage.links[-1].source, before.lineage.links[-1].sent
         broadcast = self._broadcast(state)
         walk = Stepping(self, step, source, sent, broadcast, held=before)
         self.traffic.append(walk.traffic)
@@ -355,14 +355,14 @@ class DaskRuntime(AbstractRuntime):
         jobs = [job for site in sites for job in site.jobs]
         n = n_values(source, jobs)
         workers, shares = zip(*self._shared_out(len(sites), n), strict=True)
-        return Spread(Chain(), [*shares], [*workers], n)
+        return Spread(Lineage(), [*shares], [*workers], n)
 
     def asked(self, held: Held, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
         if not isinstance(held, Spread):
             yield from super().asked(held, ask, told, state)
             return
         self.await_workers()
-        link, broadcast = held.chain.links[-1], self._broadcast(state)
+        link, broadcast = held.lineage.links[-1], self._broadcast(state)
         walk = Asking(self, ask, link.source, link.sent, broadcast, held=held)
         self.traffic.append(walk.traffic)
         for answer in walk.asked(ask, told):

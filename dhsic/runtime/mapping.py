@@ -11,7 +11,7 @@ What can happen to a share, and what is done about it:
   one after the other, and after `HALVINGS` the error tells of memory.
 
 Tasks depend on nothing but their arguments, so whichever copy counts brings the same bits. Sums
-(`dhsic.runtime.adding`) and values that stay on workers (`dhsic.runtime.walking`) are maps too.
+(`dhsic.runtime.adding`) and values that stay on workers (`dhsic.runtime.stepping`) are maps too.
 
 A worker that hangs is not lost to Dask for minutes (its ``worker-ttl``), and looks idle meanwhile,
 so that it is given more. Here it is *avoided* as soon as a share of its takes far longer than

@@ -2,7 +2,7 @@
 
 What runs share is whatever does not depend on the run: data that are opened, looked at and loaded
 once, and passes over the same blocks that they ask for at the same time
-(`dhsic.passes.together`). Each finds what it finds alone, bit for bit. As many go on at once as the
+(`dhsic.passes.meeting`). Each finds what it finds alone, bit for bit. As many go on at once as the
 memory allows.
 """
 
@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 from dhsic.memory import MemoryEstimate
-from dhsic.passes.together import Meeting, same_samples
+from dhsic.passes.meeting import Meeting, same_samples
 from dhsic.results import Outcome
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.halves import check_halves, halved, with_stability

@@ -21,7 +21,7 @@ import numpy as np
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, Block, Names
-from dhsic.sources.ascending import packed, unpacked
+from dhsic.sources.positions import packed, unpacked
 
 #: Coordinate of features that are some of a store's: their positions there.
 STORED = "stored_feature"

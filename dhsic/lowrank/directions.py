@@ -243,3 +243,31 @@ def numbers(known: Slice, basis: Mapping[int, Float]) -> dict[int, tuple[Array, 
         base: (P.astype(np.float32), (known.B[base] @ basis[base]).astype(np.float32))
         for base, P in known.P.items()
     }
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """A round along directions that slices have, and what they say of it.
+
+    Attributes
+    ----------
+    even : dict
+        Coefficients of the functionals that features are projected on.
+    lost : dict
+        What these leave out of row sums at the check rows.
+    """
+
+    along: Along
+    sums: Sums
+    even: Mapping[int, Float]
+    lost: Mapping[int, Float]
+
+    @property
+    def sigma(self) -> float:
+        """Of the kernel."""
+        return self.along.fitted.asked.sigma
+
+    @property
+    def rank(self) -> int:
+        """Most directions of a base matrix."""
+        return max((len(core) for core in self.along.core.values()), default=0)

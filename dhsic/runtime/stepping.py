@@ -6,7 +6,7 @@ Nothing is tied to a worker but the first step, and loosely. What is lost comes 
 
 - with a worker, by Dask: it knows how results came from those before, back to the first step;
 - with the scheduler, with files, or where a worker hangs, by another copy of the task, which goes
-  through all steps since the first one (`Chain`) by itself.
+  through all steps since the first one (`Lineage`) by itself.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dhsic.runtime import sealed
 from dhsic.runtime.flight import Flight
 from dhsic.runtime.held import AbstractStep, Ask, Held, Site
 from dhsic.runtime.mapping import Map
+from dhsic.runtime.steps import Query, Turn, answer, renew, told_of
 from dhsic.runtime.tree import Tree
-from dhsic.runtime.turns import Question, Turn, answer, renew, told_of
 from dhsic.runtime.worker import Broadcast, versions
 from dhsic.sources import AbstractSource
 
@@ -49,7 +49,7 @@ class Link:
         return Turn(self.step, sites, some.start, len(self.sites))
 
 
-class Chain:
+class Lineage:
     """Steps since values were begun: states of them go with it."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Spread(Held):
 
     Attributes
     ----------
-    chain : Chain
+    lineage : Lineage
         How they came about.
     shares : list of range
         Sites of each share.
@@ -82,24 +82,24 @@ class Spread(Held):
 
     def __init__(
         self,
-        chain: Chain,
+        lineage: Lineage,
         shares: list[range],
         tied: list[str | None],
         n_values: int,
         values: Sequence[Future[Any]] = (),
     ) -> None:
         super().__init__(values)
-        self.chain, self.shares, self.tied, self.n_values = chain, shares, tied, n_values
+        self.lineage, self.shares, self.tied, self.n_values = lineage, shares, tied, n_values
 
     def then(self, values: Sequence[Future[Any]]) -> Spread:
         """Values of the next step, in the same places."""
-        return Spread(self.chain, self.shares, self.tied, self.n_values, values)
+        return Spread(self.lineage, self.shares, self.tied, self.n_values, values)
 
     def __len__(self) -> int:
         return self.shares[-1].stop
 
 
-class AbstractWalk(Map):
+class AbstractHeldMap(Map):
     """A map over the shares of values that live on workers."""
 
     def __init__(self, *given: Any, held: Spread) -> None:
@@ -171,11 +171,11 @@ class AbstractWalk(Map):
 
     def _broadcasts(self) -> Iterable[Broadcast]:
         yield from super()._broadcasts()
-        for link in self._held.chain.links:
+        for link in self._held.lineage.links:
             yield from (link.sent, link.state)
 
 
-class Stepping(AbstractWalk):
+class Stepping(AbstractHeldMap):
     """A step: values of all shares anew."""
 
     def stepped(self, step: AbstractStep, sites: Sequence[Site]) -> Any:
@@ -190,7 +190,7 @@ class Stepping(AbstractWalk):
         for _, nodes in self._landed(flights):
             self._runtime.heed()
             tree.take(nodes)
-        held.chain.links.append(self._link)
+        held.lineage.links.append(self._link)
         self._end()
         return tree.total
 
@@ -198,7 +198,7 @@ class Stepping(AbstractWalk):
         self, flights: Sequence[Flight], keys: list[str], told: dict[str, Any]
     ) -> list[Future[Any]]:
         links, out = [self._link], dict[str, Future[Any]]()
-        whole = [*self._held.chain.links, self._link]
+        whole = [*self._held.lineage.links, self._link]
         ready = [f for f in flights if self._at_hand_for(f) is not None or len(whole) == 1]
         for some, through in ((ready, links), ([f for f in flights if f not in ready], whole)):
             if not some:
@@ -215,15 +215,13 @@ class Stepping(AbstractWalk):
         return [out[key] for key in keys]
 
 
-class Asking(AbstractWalk):
+class Asking(AbstractHeldMap):
     """A question: values stay as they are."""
 
     def asked(self, ask: Ask, told: Sequence[Any]) -> Iterator[Any]:
         """Answers in the order of the sites."""
         flights = [
-            Flight(
-                Question(ask, tuple(told[some.start : some.stop]), some.start), f"{self._key}-{i}"
-            )
+            Flight(Query(ask, tuple(told[some.start : some.stop]), some.start), f"{self._key}-{i}")
             for i, some in enumerate(self._held.shares)
         ]
         for _, answers in self._landed(flights):
@@ -233,7 +231,7 @@ class Asking(AbstractWalk):
     def _hand_in(
         self, flights: Sequence[Flight], keys: list[str], told: dict[str, Any]
     ) -> list[Future[Any]]:
-        links, kept = self._held.chain.links, list[Future[Any]]()
+        links, kept = self._held.lineage.links, list[Future[Any]]()
         plain = {"span": self._runtime.span}
         for flight, key in zip(flights, keys, strict=True):
             have = self._at_hand_for(flight)

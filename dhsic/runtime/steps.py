@@ -55,7 +55,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Query:
     """What is asked of the values of neighbouring sites, and told of each."""
 
     ask: Ask
@@ -69,7 +69,7 @@ class Question:
         """As of a share."""
         return len(self.told)
 
-    def parts(self, *, divisible: bool) -> list[Question]:
+    def parts(self, *, divisible: bool) -> list[Query]:
         """As of a share."""
         del divisible
         return [replace(self, is_alone=True)]
@@ -104,7 +104,7 @@ def told_of(shelf: tuple[str, str] | None, kept: Values) -> Any:
 
 
 def answer(
-    question: Question,
+    query: Query,
     expected: dict[str, str],
     state: Parcel,
     shelf: tuple[str, str] | None,
@@ -112,7 +112,7 @@ def answer(
     state_bytes: bytes | None,
 ) -> Any:
     """Ask something of what is kept here."""
-    with at_work(question, expected) as threads:
+    with at_work(query, expected) as threads:
         known = receive(state, state_bytes)
-        found = list(threads.answers(kept[0], question.ask, question.told, known))
+        found = list(threads.answers(kept[0], query.ask, query.told, known))
     return left(shelf, found)

@@ -1,0 +1,246 @@
+"""What rounds of a plan are supposed to make of the data, which nobody has read.
+
+From what was seen on genotypes and on normal data: a first product for every feature, more for
+those that it leaves undecided (`Supposed`); factors that all have one certificate, in low rank
+(`SupposedLowRank`); and so many rounds that keep scores (`SupposedLazy`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index, Mask
+from dhsic.engines import AbstractEngine
+from dhsic.engines.certificate import EXACT, Certificate
+from dhsic.engines.final import DIRECT_COST, FAMILIES
+from dhsic.engines.question import FeatureStats, Question, RoundState
+from dhsic.kernels.bandwidth import BandwidthStats
+from dhsic.kernels.base import AbstractKernel
+from dhsic.linalg.quadratic import LowRankQuadratic
+from dhsic.passes import Score
+from dhsic.passes.candidates import PROBED
+from dhsic.passes.forward import JOINING_LANDMARKS
+from dhsic.passes.landmarks import first_number
+from dhsic.passes.lazy import DIRECTIONS, FEWEST, Change
+from dhsic.passes.lowrank import AbstractLowRankScorer
+from dhsic.passes.projection import ANEW, Numbers, Project
+from dhsic.passes.reader import AbstractReader
+from dhsic.plans.dry import DryRun, Unread
+
+#: Part of the features that an exact expansion in float32 leaves to one in float64.
+LEFT = 0.05
+#: Up to so many features left a round takes about what it does where they are scored once.
+FEW = 64
+#: Products of a feature where it is settled at once, and of a candidate for joining: with few
+#: features chosen sigma is large and the series long.
+AT_ONCE, JOINING = 3, 4
+#: Time of a round in this process, in functions of the entries of an (m, m) matrix: K, W o K, their
+#: sums and norms, copies. And of those of the statistic against landmarks, to factor and certify;
+#: and of the values of the sample.
+DRIVING, DRIVING_LOW_RANK, CERTIFYING = 8.0, 30.0, 5.0
+#: Directions of a factor, as they turn out: with the landmarks that a run begins with, and with
+#: more.
+RANK, HIGHER_RANK = 12, 32
+#: Part of the features next to the threshold, which are scored exactly where K is known.
+BAND = 0.1
+#: Rounds that keep the scores of one: 15 and 27 were seen in runs over 9,282 and 20,000 features.
+ROUNDS_KEPT = 10
+
+
+@dataclass(frozen=True)
+class SupposedQuestion:
+    """Of what a round is asked, without numbers; of labels and kernels of `rank`, 0 for any."""
+
+    kernel: AbstractKernel
+    n_samples: int
+    rank: int = 0
+    W: float = 0.0
+    sigma: float = 1.0
+    hsic: float = 0.0
+    statistic: Unread = field(default_factory=Unread)
+
+    @property
+    def state(self) -> RoundState:
+        """What is broadcast, as far as sizes go."""
+        A, none = {}, np.empty(0)
+        if self.rank:
+            A[0] = LowRankQuadratic(none, np.empty(self.rank), none)
+        return RoundState(self.kernel, self.sigma, self.n_samples, A, {}, {}, 1.0)
+
+
+@dataclass(frozen=True)
+class SupposedEngine(AbstractEngine):
+    """So many products a feature; part of the features, evenly spread, are left open."""
+
+    n_products: int
+    dtype: str = "float32"
+    open: float = 0.0
+
+    @property
+    def is_final(self) -> bool:
+        return not self.open
+
+    def prepare(self, question: SupposedQuestion) -> RoundState:
+        return question.state
+
+    def score(self, state: RoundState, X: Array, facts: FeatureStats) -> Float:
+        raise TypeError("A plan runs nothing.")
+
+    def error(self, question: Any, facts: FeatureStats, gains: Float) -> Float:
+        out = np.zeros(gains.size)
+        n_open = max(1, round(self.open * gains.size))
+        out[np.linspace(0, gains.size - 1, n_open).astype(np.int64)] = 1.0
+        return out
+
+    def products(self, question: Any, facts: FeatureStats) -> int:
+        return self.n_products * len(facts.max_abs)
+
+
+#: Passes of a round by a series.
+STEPS = (
+    SupposedEngine(1, "float32", 0.2),
+    SupposedEngine(2, "float32", 0.25),
+    SupposedEngine(4, "float64"),
+)
+
+
+@dataclass(frozen=True)
+class Supposed:
+    """In place of the engines of a round: which scores what, as a rule.
+
+    It has what `Singles.gains` asks of `AbstractEngines`, and nothing else of them: those search by
+    the bounds on errors, and a plan has none.
+    """
+
+    dry: DryRun
+    question: SupposedQuestion
+    dtype: Any
+    by_definition: bool
+    joining: bool = False
+
+    @staticmethod
+    def leaving(dry: DryRun, question: Question, *how: Any) -> Any:
+        """In place of `RemovalEngines`, which are made of the same but the dry run."""
+        return Supposed(dry, SupposedQuestion(question.kernel, question.n_samples), *how)
+
+    def first(self, facts: FeatureStats, *_: Any) -> SupposedEngine:
+        """Engine that scores all features."""
+        asked, m = self.question, self.question.n_samples
+        if asked.rank:
+            self.dry.drive(DRIVING_LOW_RANK * JOINING_LANDMARKS * m)
+        elif not asked.kernel.is_additive:
+            self.dry.drive(DRIVING * m**2)
+        return self._steps(len(facts.max_abs))[0]
+
+    def then(self, _: Any, gains: Float, errors: Float, open_: Index, *how: Any) -> SupposedEngine:
+        """Engine that scores the open features."""
+        steps = self._steps(gains.size)
+        # The second scores those that the first has left, the third those that both have.
+        number = 1 if open_.size > gains.size * steps[0].open * steps[1].open * 2 else 2
+        return steps[number]
+
+    def still_open(self, gains: Float, errors: Float, n: int) -> Mask:
+        """Features to be scored again, which the last engine has left open."""
+        return np.equal(errors, 1.0)
+
+    def _steps(self, n: int) -> tuple[SupposedEngine, ...]:
+        """Engines of a round over n features."""
+        kernel = self.question.kernel
+        exact = kernel.exact_order
+        if self.by_definition or not FAMILIES[kernel.scored_by].has_series:
+            return (SupposedEngine(int(DIRECT_COST)),)
+        if self.joining and not kernel.is_additive:
+            return (SupposedEngine(JOINING),)
+        if n <= FEW or np.dtype(self.dtype) == np.float64:
+            return (SupposedEngine(exact or AT_ONCE, "float64"),)
+        if exact is not None:
+            return SupposedEngine(exact, "float32", LEFT), SupposedEngine(exact, "float64")
+        return STEPS
+
+
+class SupposedLowRank(AbstractLowRankScorer):
+    """Factors that all have one certificate."""
+
+    def __init__(self, *of_run: Any, dry: DryRun, certificate: Certificate, **options: Any) -> None:
+        super().__init__(*of_run, **options)
+        self._dry, self._certificate = dry, certificate
+
+    def known(self) -> BandwidthStats:
+        raise TypeError("A plan knows no data.")
+
+    def _replay(self, survivors: Sequence[Index], history: Sequence[Any]) -> None:
+        raise TypeError("A plan is not resumed.")
+
+    def _fit(self, sigma: float) -> SupposedQuestion:
+        chosen, m = self.sum.chosen, self._data.n_samples
+        elements = DRIVING_LOW_RANK * m * (len(chosen.fit) + len(chosen.check))
+        self._dry.work(elements, self.sum.n_slices, at_home=self._data.is_home)
+        rank = HIGHER_RANK if len(chosen.fit) > first_number(m) else RANK
+        return SupposedQuestion(self._choices.kernel, m, rank)
+
+    def _along(self, question: SupposedQuestion, S: Index, *, anew: bool) -> SupposedQuestion:
+        if not self._projected or ANEW * S.size <= self._projected:
+            self._projected = S.size
+            order = question.kernel.exact_order or 1
+            numbers = Numbers.supposed(question.kernel, order, question.n_samples)
+            self._numbers = self._data.taken(Project(numbers), S)
+        assert self._numbers is not None, "features are projected by now"
+        self._numbers.keep(S, self._data.runtime)
+        return question
+
+    def _scored(self, state: SupposedQuestion, S: Index) -> tuple[Float, int]:
+        assert self._numbers is not None, "features are projected by now"
+        (gains,) = self._numbers.asked(S, abs)
+        return gains, 1
+
+    def _certify(self, state: SupposedQuestion, S: Index, n: int) -> Certificate:
+        if n >= S.size:
+            return EXACT
+        elements = CERTIFYING * self._data.n_samples * self._sampled(S).size
+        self._dry.work(elements, self.sum.n_slices, at_home=self._data.is_home)
+        return self._certificate
+
+    def _placed(
+        self, sigma: float, gains: Float, certificate: Certificate, S: Index, n: int
+    ) -> tuple[Float, int, Certificate]:
+        if self.sum.chosen.is_everyone and certificate != EXACT:
+            places = np.linspace(0, S.size - 1, max(1, round(BAND * S.size))).astype(np.int64)
+            m = self._data.n_samples
+            exact = SupposedQuestion(self._choices.kernel, m).state
+            score = Score(SupposedEngine(1), exact)
+            self._data.scores(score, self._data.jobs(S[places]))
+            self._dry.drive(DRIVING * m**2)
+        return gains, 0, certificate
+
+    def _hsic(self, sigma: float, state: Any = None) -> float:
+        return 0.0
+
+
+class SupposedLazy:
+    """In place of `dhsic.passes.lazy.Lazy`: as many rounds are lazy as a rule."""
+
+    def __init__(self, dry: DryRun) -> None:
+        self._dry, self._left = dry, 0
+
+    def gains(
+        self, question: SupposedQuestion, data: AbstractReader, S: Index, n: int
+    ) -> tuple[Array, dict[str, Any]] | None:
+        """Scores of S that were kept, and of some of them anew; None if all are to be scored."""
+        if not self._left or S.size <= FEWEST or n >= S.size:
+            return None
+        self._left -= 1
+        none, m = np.empty(0), question.n_samples
+        self._dry.drive(DRIVING * m**2)
+        change = LowRankQuadratic(none, np.empty(DIRECTIONS), none)
+        gains = data.scores(Change(change), data.jobs(S))
+        near = S[np.linspace(0, S.size - 1, PROBED).astype(np.int64)]
+        data.scores(Score(SupposedEngine(1), question.state), data.jobs(near))
+        return gains, {}
+
+    def keep(self, *_: Any) -> None:
+        """Keep the scores of a round."""
+        self._left = ROUNDS_KEPT
