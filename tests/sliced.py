@@ -79,7 +79,7 @@ class Sliced:
 
     def home(self, along):
         """A of each base, of all samples."""
-        return at_home(self.ask(held_at_home, (along, {}, {})), along.core)
+        return at_home([*self.ask(held_at_home, (along, {}, {}))], along.core)
 
     def weigh(self, along, X, check=None):
         """What slices say of A along directions and of features X; check rows may be others."""

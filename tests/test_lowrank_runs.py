@@ -426,7 +426,7 @@ def sampled(dependence, S):
     """Features of the sample, and their values as slices have them."""
     scorer = dependence.scorer
     features = scorer._sampled(S)
-    return features, np.concatenate(scorer.sum.ask(lambda known, _: known.X, None), axis=1)
+    return features, np.concatenate([*scorer.sum.ask(lambda known, _: known.X, None)], axis=1)
 
 
 def test_a_sample_is_the_same_whatever_was_read_with_it(small):

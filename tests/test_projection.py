@@ -50,7 +50,7 @@ def rounds(rng, kernel, order, *, estimator="unbiased"):
     found, _ = first.fit()
     along, sums = first.lead(found, most=projection.LEADING, multiplied=projection.MULTIPLIED)
     basis = {base: orthonormal(sums[base]) for base in along.core}
-    project = Projection(kernel, order, basis, first.ask(numbers, basis))
+    project = Projection(kernel, order, basis, [*first.ask(numbers, basis)])
     first.weighed = first.weigh(along, X.T[:1])
     second.slices = [
         replace(to, P=of.P, B=of.B) for to, of in zip(second.slices, first.slices, strict=True)
@@ -73,7 +73,7 @@ def by_held(project, case, order, X):
     """Gains from all pairs of samples, of what slices hold of A in place of it."""
     along, sums = case.weighed
     even = {base: T.T @ sums["B'f", base] for base, T in project.basis.items()}
-    held = at_home(case.ask(held_at_home, (along, project.basis, even)), along.core)
+    held = at_home([*case.ask(held_at_home, (along, project.basis, even))], along.core)
     series = case.asked.kernel.power_series(order, case.asked.sigma)
     gains = np.zeros(len(X))
     for x in series.products:

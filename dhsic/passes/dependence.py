@@ -105,8 +105,8 @@ class AbstractScorer(ABC):
         """Choose what scores the next round first, where these are left; in words."""
 
     @abstractmethod
-    def weighted_rows(self, sigma: float, rows: Index) -> Float | None:
-        """Rows of ``W o K`` of these samples, (r, m); None of a kernel that is known as a whole."""
+    def form_rows(self, sigma: float, rows: Index) -> Array | None:
+        """Rows of B, as of `dhsic.engines.turns`, (r, m); None of a kernel known as a whole."""
 
 
 class ExactScorer(AbstractScorer):
@@ -213,13 +213,14 @@ class ExactScorer(AbstractScorer):
         self._first = self._engines(sigma).advice(self._data.facts(left), gains, n)
         return self._first.name
 
-    def weighted_rows(self, sigma: float, rows: Index) -> Float | None:
+    def form_rows(self, sigma: float, rows: Index) -> Array | None:
         kernel = self._choices.kernel
         if kernel.scored_by == "matrix" or self._machine is not None:
             return None
         known = self.sum.statistic
         norms = known.diagonal
-        return kernel.gram(known.rows(rows), norms[rows], norms, sigma) * self._W[rows]
+        K = kernel.gram(known.rows(rows), norms[rows], norms, sigma)
+        return form_rows(K * self._W[rows], rows)
 
     def _engines(self, sigma: float) -> AbstractEngines:
         """Engines of the round's question, which keeps what they made of it."""
@@ -363,7 +364,7 @@ class SourceDependence(AbstractRoundDependence):
         self.scorer = scorer
         self._survival, self._lazy = survival, lazy
         self._rows = turning_rows(data.n_samples, seed)
-        self._form: Float | None = None  # rows of B in the last round
+        self._form: Array | None = None  # rows of B in the last round
 
     def measure(self) -> Scaling:
         scaling = self.scorer.measure()
@@ -420,12 +421,11 @@ class SourceDependence(AbstractRoundDependence):
             return {}
         return {"turn": 0.0 if before is None else turn(self._form, before)}
 
-    def _rows_of_form(self, sigma: float) -> Float | None:
+    def _rows_of_form(self, sigma: float) -> Array | None:
         """Rows of B; None where it never turns, or is not known row by row."""
         if self.choices.kernel.is_additive:
             return None
-        A = self.scorer.weighted_rows(sigma, self._rows)
-        return None if A is None else form_rows(A, self._rows)
+        return self.scorer.form_rows(sigma, self._rows)
 
 
 def check_gains(kernel: AbstractKernel, sigma: float, hsic: float, gains: Float) -> None:

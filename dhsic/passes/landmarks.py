@@ -7,7 +7,7 @@ the *check rows*, serves no factor: what is estimated on them is honest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -170,10 +170,6 @@ class LandmarkSum(AbstractFeatureSum):
         """The sum against those that check them."""
         return self._some(self.marks.check)
 
-    def at(self, rows: Index) -> Landmarks:
-        """The sum against some of its landmarks, samples of these numbers."""
-        return self._some(np.searchsorted(self.marks.rows, rows))
-
     @property
     def statistic(self) -> Statistic:
         """The sum of all samples, where it is known."""
@@ -246,10 +242,10 @@ class LandmarkSum(AbstractFeatureSum):
         self._held, self._block = self.data.stepped(self._here, TakeSample(), sites, state)
         self.sampled = features
 
-    def ask(self, question: Callable[[Slice, Any], Any], state: Any) -> list[Any]:
+    def ask(self, question: Callable[[Slice, Any], Any], state: Any) -> Iterator[Any]:
         """What all slices answer, in their order."""
         told = [question] * len(self._sites())
-        return list(self.data.asked(self._here, answer, told, state))
+        return self.data.asked(self._here, answer, told, state)
 
     @property
     def _here(self) -> Held:
@@ -423,7 +419,7 @@ class LandmarkSum(AbstractFeatureSum):
         return LandmarkSet.of(self._m, n, self._seed, everyone=n_rows == self._m)
 
     def _some(self, which: Index) -> Landmarks:
-        parts = self.ask(rows_and_norms, which)
+        parts = [*self.ask(rows_and_norms, which)]
         inner = np.concatenate([found for found, _ in parts], axis=1)
         return Landmarks(
             inner, np.concatenate([norms for _, norms in parts]), self.marks.rows[which]

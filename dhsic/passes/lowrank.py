@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Float, Index, Mask
+from dhsic._typing import Array, Float, Index, Mask
 from dhsic.engines.certificate import EXACT, Certificate, certify
 from dhsic.engines.lowrank import (
     LONGEST_LOW_RANK,
@@ -31,7 +31,7 @@ from dhsic.engines.survival import Survival
 from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.kernels.base import PowerSeries
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.lowrank.base import BaseRows, LandmarkStats
+from dhsic.lowrank.base import LandmarkStats
 from dhsic.lowrank.directions import (
     Along,
     Lead,
@@ -47,7 +47,7 @@ from dhsic.lowrank.directions import (
     row_errors,
     weigh,
 )
-from dhsic.lowrank.slices import Fitted, Sums, factor, fitted, value
+from dhsic.lowrank.slices import Fitted, Sums, factor, fitted, rows_of, value
 from dhsic.memory import (
     release_pages,
 )
@@ -81,6 +81,7 @@ from dhsic.passes.renewal import values
 from dhsic.passes.sample import Sample
 from dhsic.passes.statistic import MeasureLandmarks
 from dhsic.passes.taken import Taken
+from dhsic.passes.turning import Rows, form_rows, twice
 from dhsic.sources.scaling import Scaling
 
 #: Directions that a factor may have, of which those are kept that predict other rows.
@@ -196,9 +197,11 @@ class AbstractLowRankScorer(AbstractScorer):
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
         return "low rank"
 
-    def weighted_rows(self, sigma: float, rows: Index) -> Float:
-        K = BaseRows(self._choices.kernel, sigma, self.sum.at(rows), None)
-        return K.part(np.arange(rows.size), slice(None)) * self._weights.rows(rows)
+    def form_rows(self, sigma: float, rows: Index) -> Array:
+        which = np.searchsorted(self.sum.marks.rows, rows)
+        norms, W = self.sum.block.norms[which], rows_of(self._weights, rows)
+        asked = Rows(self._choices.kernel, sigma, which, rows, norms, W)
+        return form_rows(self.sum.ask(twice, asked), rows, self._data.n_samples)
 
     def _score_for_good(self, features: Index) -> tuple[Float, dict[str, Any]]:
         """The linear kernel: A is W, exactly."""
@@ -348,7 +351,7 @@ class LowRankScorer(AbstractLowRankScorer):
         self._projection = self._numbers = None  # that need not be there with those to come
         along, sums = self._lead(found, LEADING, MULTIPLIED)
         basis = {base: orthonormal(sums[base]) for base in along.core}
-        known = Projection(found.asked.kernel, order, basis, self.sum.ask(numbers, basis))
+        known = Projection(found.asked.kernel, order, basis, [*self.sum.ask(numbers, basis)])
         self._numbers = self._data.taken(Project(known.numbers), S)
         release_pages()  # of what blocks were decoded to
         self._projection, self._projected = known, S.size
@@ -377,7 +380,7 @@ class LowRankScorer(AbstractLowRankScorer):
         """State for features that are scored by their values: all samples together."""
         basis = {} if self._projection is None else self._projection.basis
         kernel = self._choices.kernel
-        parts = self.sum.ask(held_at_home, (state.along, basis, state.even))
+        parts = [*self.sum.ask(held_at_home, (state.along, basis, state.even))]
         question = LowRankQuestion(kernel, state.sigma, self._weights, _no_factor)
         for base, A in at_home(parts, state.along.core).items():
             question.suppose(base, A)
@@ -445,7 +448,7 @@ class LowRankScorer(AbstractLowRankScorer):
         gains, does = every[sampled], does[sampled]
         if not does.all():
             rest, sampled = features[~does], state.along.sampled
-            X = np.concatenate(self.sum.ask(values, sampled[~does]), axis=1)
+            X = np.concatenate([*self.sum.ask(values, sampled[~does])], axis=1)
             gains[~does] = LowRank().score(self._home(state), X, self._data.facts(rest))
         n_sampled = n * len(features) / S.size
         sizes = self._data.sizes(features)

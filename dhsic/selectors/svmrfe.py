@@ -19,8 +19,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import SVC
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
@@ -176,6 +174,9 @@ def machine_weights(K: Float, classes: Array, penalty: float) -> Float:
 
 def _dual(K: Float, positive: Array, penalty: float) -> Float:
     """``alpha o y``, (m,)."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import SVC  # which takes memory that other methods can do without
+
     machine = SVC(
         C=penalty, kernel="precomputed", tol=TOLERANCE, cache_size=500, max_iter=MOST_STEPS
     )
