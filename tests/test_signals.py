@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -12,10 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from stores import write_matrix
 from thorough import one_in
 
 import dhsic
+from dhsic import cli
 
 ENDS = {signal.SIGINT: (130, "Interrupted."), signal.SIGTERM: (75, "Terminated.")}
 #: The command as it is installed, and as a module.
@@ -121,3 +124,16 @@ def test_a_process_that_is_not_the_command_keeps_its_handlers():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_whose_error_is_lost_in_a_callback(store, monkeypatch, number):
+    def lose(*_):
+        with contextlib.suppress(KeyboardInterrupt):  # as Python does where nobody can catch it
+            signal.raise_signal(number)
+
+    monkeypatch.setattr("dhsic.cli.select._announce", lose)
+    labels = ["--labels", str(store.parent / "y.csv"), "--target", "y"]
+    done = CliRunner().invoke(cli.main, ["select", str(store), *labels, "--step", "0.5"])
+    code, line = ENDS[number]
+    assert (done.exit_code, done.stderr.splitlines()[-1].split(" No")[0]) == (code, line)

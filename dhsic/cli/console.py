@@ -237,6 +237,8 @@ CHECKPOINT = "dhsic.storage.checkpoint"
 TYPED = "dhsic.typed"
 #: Where a command notes that its work has begun, so that there is something to lose.
 BEGUN = "dhsic.begun"
+#: Where it notes what a signal raised.
+SIGNALLED = "dhsic.signalled"
 
 
 class Command(click.Command):
@@ -279,7 +281,7 @@ class Command(click.Command):
             module, _, function = self.does.partition(".")
             self.callback = getattr(import_module(f"dhsic.cli.{module}"), function)
         try:
-            with _warnings_as_sentences(ctx), _signals_as_errors():
+            with _warnings_as_sentences(ctx), _signals_as_errors(ctx):
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
@@ -304,24 +306,34 @@ def _warnings_as_sentences(ctx: click.Context) -> Iterator[None]:
 
 
 @contextmanager
-def _signals_as_errors() -> Iterator[None]:
-    """Have the first SIGTERM end the command as Ctrl-C does, tidily; the second ends it at once."""
+def _signals_as_errors(ctx: click.Context) -> Iterator[None]:
+    """Have Ctrl-C and the first SIGTERM end the command tidily; the second ends it at once."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) not in (signal.SIG_DFL, startup.end):
         yield
         return
 
     def end(number: int, _frame: Any) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        raise Terminated
+        if number == signal.SIGTERM:
+            signal.signal(number, signal.SIG_DFL)
+        ctx.meta[SIGNALLED] = Terminated if number == signal.SIGTERM else KeyboardInterrupt
+        raise ctx.meta[SIGNALLED]
 
     signal.signal(signal.SIGTERM, end)
-    if signal.getsignal(signal.SIGINT) is startup.end:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGINT) in (startup.end, signal.default_int_handler):
+        signal.signal(signal.SIGINT, end)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if signal.getsignal(signal.SIGINT) is end:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def heed_signals(ctx: click.Context) -> None:
+    """End a command that a signal has not ended: what it raised in a callback went nowhere."""
+    if SIGNALLED in ctx.meta:
+        raise ctx.meta[SIGNALLED]
 
 
 def _tell(ctx: click.Context, error: BaseException) -> int:

@@ -22,6 +22,7 @@ from dhsic.cli.console import (
     TYPED,
     counted,
     echo_json,
+    heed_signals,
     masked,
     printable,
     say,
@@ -85,7 +86,7 @@ def perform(job: SelectJob) -> None:
     if job.detach:
         detach(job, requests[0])
         return
-    with closing(job.runtime()) as runtime:
+    with closing(job.runtime()) as runtime, runtime.heeding(partial(heed_signals, ctx)):
         names, announce = _names(job), partial(_announce, ctx, job)
         results = results_of(requests, runtime, names=names, announce=announce)
     result = joined(results, names, "targets") if job.per_target else results[0]
