@@ -13,7 +13,14 @@ from dhsic.kernels import resolve_kernel
 from dhsic.kernels.dot import Polynomial
 from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.lowrank.directions import Along, at_home, core_along, held_at_home, numbers, orthonormal
+from dhsic.lowrank.directions import (
+    Along,
+    at_home,
+    core_along,
+    held_at_home,
+    orthonormal,
+    projected_on,
+)
 from dhsic.passes import Columns, projection, run
 from dhsic.passes.projection import (
     ROUNDED,
@@ -50,7 +57,9 @@ def rounds(rng, kernel, order, *, estimator="unbiased"):
     found, _ = first.fit()
     along, sums = first.lead(found, most=projection.LEADING, multiplied=projection.MULTIPLIED)
     basis = {base: orthonormal(sums[base]) for base in along.core}
-    project = Projection(kernel, order, basis, [*first.ask(numbers, basis)])
+    widths = {base: len(core) for base, core in along.core.items()}
+    project = Projection(kernel, order, basis, widths)
+    numbers = project.numbers(projection.stacked(first.ask(projected_on, basis)))
     first.weighed = first.weigh(along, X.T[:1])
     second.slices = [
         replace(to, P=of.P, B=of.B) for to, of in zip(second.slices, first.slices, strict=True)
@@ -59,14 +68,14 @@ def rounds(rng, kernel, order, *, estimator="unbiased"):
     found, sums = second.fit()
     core = {base: core_along(found, sums, W, base) for base in found.asked.bases}
     second.weighed = second.weigh(Along(found, core, second.of_differences), X.T[:1])
-    return project, first, second
+    return project, numbers, first, second
 
 
-def scored(project, case, order, X):
+def scored(project, numbers, case, order, X):
     along, sums = case.weighed
     even = {base: T.T @ sums["B'f", base] for base, T in project.basis.items()}
     series = case.asked.kernel.power_series(order, case.asked.sigma)
-    return project.scorer(series, along.core, even)(in_half(project.numbers.of_values(X)))
+    return project.scorer(series, along.core, even)(in_half(numbers.of_values(X)))
 
 
 def by_held(project, case, order, X):
@@ -123,22 +132,22 @@ def test_numbers_give_the_series_of_what_the_directions_hold(
     rng, monkeypatch, kernel, order, estimator
 ):
     monkeypatch.setattr(projection, "SCORED", 5)
-    project, *cases = rounds(rng, resolve_kernel(kernel), order, estimator=estimator)
+    project, numbers, *cases = rounds(rng, resolve_kernel(kernel), order, estimator=estimator)
     X = rng.standard_normal((D, M)).astype("f4")
 
     for case in cases:
         wanted = by_held(project, case, order, X.astype("f8"))
-        found = scored(project, case, order, X)
+        found = scored(project, numbers, case, order, X)
         assert_allclose(found, wanted, rtol=0, atol=2 * ROUNDED * np.abs(wanted).max())
 
 
 @pytest.mark.parametrize(("kernel", "order"), KERNELS)
 def test_of_few_directions_nothing_is_lost_in_the_round_itself(rng, kernel, order):
-    project, case, _ = rounds(rng, resolve_kernel(kernel), order)
+    project, numbers, case, _ = rounds(rng, resolve_kernel(kernel), order)
     X = rng.standard_normal((D, M)).astype("f4")
 
     wanted = by_pairs(case, order, X.astype("f8"))
-    found = scored(project, case, order, X)
+    found = scored(project, numbers, case, order, X)
     assert_allclose(found, wanted, rtol=0, atol=2 * ROUNDED * np.abs(wanted).max())
 
 

@@ -30,7 +30,7 @@ from suites.runtime import (
 
 import dhsic
 from dhsic.errors import ClusterError, MemoryBudgetError
-from dhsic.runtime import choose_runtime, flight, mapping, shares, worker
+from dhsic.runtime import choose_runtime, flight, mapping, parcels, shares, worker
 from dhsic.runtime.base import Job
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
@@ -68,14 +68,14 @@ def test_a_state_whose_file_is_lost_or_damaged_is_sent(client, tmp_path):
         state = {"shift": harm, "array": np.ones(10**5)}
         with DaskRuntime(client, scratch=tmp_path, window=2) as runtime:
             results = runtime.map(tell_late, Ramp(), numbered(8), state)
-            write = worker.write
+            write = parcels.write
 
             def writes_badly(pieces, path, harm=harm, write=write):
                 write(pieces, path)
                 path.unlink() if harm == "lost" else path.write_bytes(b"x" * 1000)
 
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(worker, "write", writes_badly)
+                patch.setattr(parcels, "write", writes_badly)
                 assert list(results) == [(i, 600, harm, 1e5) for i in range(8)]
             assert not runtime.workers_see_folder
 
@@ -317,11 +317,11 @@ def test_a_lost_scheduler_is_an_error_about_the_checkpoint():
 
 def test_a_large_result_is_a_file_for_a_moment(tmp_path):
     values = np.arange(100_000.0), "and more"
-    parcel = worker.shelved(values, tmp_path)
-    assert isinstance(parcel, worker.Parcel)
+    parcel = parcels.shelved(values, tmp_path)
+    assert isinstance(parcel, parcels.Parcel)
     assert len(list(tmp_path.iterdir())) == 1
 
-    array, text = worker.fetched(parcel)
+    array, text = parcels.fetched(parcel)
 
     np.testing.assert_array_equal(array, values[0])
     assert text == "and more"
@@ -329,24 +329,24 @@ def test_a_large_result_is_a_file_for_a_moment(tmp_path):
 
 
 def test_a_small_result_travels_as_it_is(tmp_path):
-    assert worker.shelved([1, 2], tmp_path) == [1, 2]
-    assert worker.fetched([1, 2]) == [1, 2]
+    assert parcels.shelved([1, 2], tmp_path) == [1, 2]
+    assert parcels.fetched([1, 2]) == [1, 2]
 
 
 def test_a_result_without_room_travels(tmp_path):
     array = np.arange(100_000.0)
-    assert worker.shelved(array, tmp_path / "nowhere") is array
+    assert parcels.shelved(array, tmp_path / "nowhere") is array
 
 
 def test_a_damaged_result_is_no_result(tmp_path):
-    parcel = worker.shelved(np.arange(100_000.0), tmp_path)
+    parcel = parcels.shelved(np.arange(100_000.0), tmp_path)
     path = next(tmp_path.iterdir())
     data = bytearray(path.read_bytes())
     data[400_000] ^= 1
     path.write_bytes(data)
 
-    with pytest.raises(worker.StateUnreachableError, match="other bytes"):
-        worker.fetched(parcel)
+    with pytest.raises(parcels.StateUnreachableError, match="other bytes"):
+        parcels.fetched(parcel)
     assert not list(tmp_path.iterdir())
 
 

@@ -237,12 +237,10 @@ def at_home(
     return whole
 
 
-def numbers(known: Slice, basis: Mapping[int, Float]) -> dict[int, tuple[Array, Array]]:
-    """Directions that features are projected on, of each base: P, and functionals ``B T``."""
-    return {
-        base: (P.astype(np.float32), (known.B[base] @ basis[base]).astype(np.float32))
-        for base, P in known.P.items()
-    }
+def projected_on(known: Slice, basis: Mapping[int, Float]) -> Array:
+    """Directions that features are projected on, a row each, (n, s): P and functionals ``B T``."""
+    rows = [of.T for base in sorted(basis) for of in (known.P[base], known.B[base] @ basis[base])]
+    return np.concatenate(rows, dtype=np.float32, casting="same_kind")
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,7 +42,7 @@ from dhsic.passes.renewal import (
 from dhsic.passes.statistic import AllSums, Ends, InnerProducts, LandmarkSums, TakeEnds
 from dhsic.passes.sums import AbstractFeatureSum
 from dhsic.runtime.base import Job
-from dhsic.runtime.held import Held, Site
+from dhsic.runtime.held import Held, Make, Site
 from dhsic.sources import AbstractSource
 
 #: Landmarks that a run begins with, and the fewest where samples are many.
@@ -246,6 +246,11 @@ class LandmarkSum(AbstractFeatureSum):
         """What all slices answer, in their order."""
         told = [question] * len(self._sites())
         return self.data.asked(self._here, answer, told, state)
+
+    def gathered(self, question: Callable[[Slice, Any], Any], state: Any, make: Make) -> Any:
+        """What is made of the answers of all slices: a part of the state of a pass."""
+        told = [question] * len(self._sites())
+        return self.data.gathered(self._here, answer, told, state, make)
 
     @property
     def _here(self) -> Held:

@@ -42,8 +42,8 @@ from dhsic.lowrank.directions import (
     held_at_home,
     lead,
     leading,
-    numbers,
     orthonormal,
+    projected_on,
     row_errors,
     weigh,
 )
@@ -75,6 +75,7 @@ from dhsic.passes.projection import (
     Projection,
     enough,
     highest_order,
+    stacked,
 )
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.renewal import values
@@ -351,8 +352,10 @@ class LowRankScorer(AbstractLowRankScorer):
         self._projection = self._numbers = None  # that need not be there with those to come
         along, sums = self._lead(found, LEADING, MULTIPLIED)
         basis = {base: orthonormal(sums[base]) for base in along.core}
-        known = Projection(found.asked.kernel, order, basis, [*self.sum.ask(numbers, basis)])
-        self._numbers = self._data.taken(Project(known.numbers), S)
+        widths = {base: len(core) for base, core in along.core.items()}
+        known = Projection(found.asked.kernel, order, basis, widths)
+        directions = self.sum.gathered(projected_on, basis, stacked)
+        self._numbers = self._data.taken(Project(known.numbers(directions)), S)
         release_pages()  # of what blocks were decoded to
         self._projection, self._projected = known, S.size
         return along

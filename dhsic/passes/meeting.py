@@ -411,5 +411,9 @@ class Seat(AbstractRuntime):
         call = AskedCall(lambda runtime: list(runtime.asked(*asked)))
         return iter(self._meeting.answered(call).popleft())
 
+    def gathered(self, *asked: Any) -> Any:
+        call = AskedCall(lambda runtime: runtime.gathered(*asked))
+        return self._meeting.answered(call).popleft()
+
     def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         return self._base.each(function, items)

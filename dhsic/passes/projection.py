@@ -170,8 +170,6 @@ class Projection:
         Of the series in powers.
     basis : dict
         T of each base, (n, r): functionals of slices, times that, are orthonormal.
-    numbers : Numbers
-        What is taken of every feature.
     """
 
     def __init__(
@@ -179,51 +177,40 @@ class Projection:
         kernel: AbstractKernel,
         order: int,
         basis: Mapping[int, Float],
-        slices: Sequence[Mapping[int, tuple[Array, Array]]],
+        n_directions: Mapping[int, int],
     ) -> None:
-        """Project on directions P and functionals B of each base, (s, k) and (s, r) of slices."""
+        """Project on so many directions P of each base, and functionals B."""
         self.order, self.basis = order, basis
         self._places: dict[tuple[int, int], slice] = {}  # of P' x^p among the numbers
         self._even: dict[tuple[int, int], slice] = {}  # and of B' x^p
-        self.numbers = self._laid_out(kernel.power_series(order, 1.0), slices)
+        self._parts = self._laid_out(kernel.power_series(order, 1.0), n_directions)
+
+    def numbers(self, directions: Any) -> Numbers:
+        """What is taken of every feature, by directions as of `stacked`."""
+        return Numbers(directions, self._parts)
 
     def _laid_out(
-        self, series: PowerSeries, slices: Sequence[Mapping[int, tuple[Array, Array]]]
-    ) -> Numbers:
+        self, series: PowerSeries, n_directions: Mapping[int, int]
+    ) -> tuple[tuple[int, int, int], ...]:
         """Numbers of a feature; their places are written down."""
         parts: list[tuple[int, int, int]] = []
-        columns: list[tuple[int, int]] = []  # base, and which of the two
+        start = 0
 
-        def lay(base: int, which: int, powers: set[int], places: dict[Any, slice]) -> None:
-            start = sum(slices[0][base][which].shape[1] for base, which in columns)
-            width = slices[0][base][which].shape[1]
-            columns.append((base, which))
+        def lay(base: int, width: int, powers: set[int], places: dict[Any, slice]) -> None:
+            nonlocal start
             for power in sorted(powers):
                 n = sum(b - a for _, a, b in parts)
                 places[base, power] = slice(n, n + width)
                 parts.append((power, start, start + width))
+            start += width
 
         for base in sorted(self.basis):
             mine = [product for product in series.products if product.base == base]
-            lay(base, 0, {p for x in mine for p in (x.a, x.b) if x.a and x.b}, self._places)
-            lay(base, 1, {x.a + x.b for x in mine if on_diagonal(x, series)}, self._even)
-        return Numbers(self._stacked(columns, slices), tuple(parts))
-
-    def _stacked(
-        self, columns: list[tuple[int, int]], slices: Sequence[Mapping[int, tuple[Array, Array]]]
-    ) -> Array:
-        """Directions and functionals, a row each, (n, m) float32: nothing of the size is copied."""
-        widths = [slices[0][base][which].shape[1] for base, which in columns]
-        n_samples = [len(part[columns[0][0]][0]) for part in slices]
-        out = np.empty((sum(widths), sum(n_samples)), dtype=np.float32)
-        column = 0
-        for part, s in zip(slices, n_samples, strict=True):
-            row = 0
-            for (base, which), width in zip(columns, widths, strict=True):
-                out[row : row + width, column : column + s] = part[base][which].T
-                row += width
-            column += s
-        return out
+            odd = {p for x in mine for p in (x.a, x.b) if x.a and x.b}
+            even = {x.a + x.b for x in mine if on_diagonal(x, series)}
+            lay(base, n_directions[base], odd, self._places)
+            lay(base, self.basis[base].shape[1], even, self._even)
+        return tuple(parts)
 
     def scorer(
         self, series: PowerSeries, core: Mapping[int, Float], even: Mapping[int, Float]
@@ -252,6 +239,11 @@ class Projection:
             return np.concatenate([np.empty(0), *(few(numbers[some]) for some in chunks)])
 
         return score
+
+
+def stacked(parts: Sequence[Array]) -> Array:
+    """Directions, a row each, (n, m) float32, from what slices know of them."""
+    return np.concatenate(parts, axis=1)
 
 
 def numbers_of(kernel: AbstractKernel, order: int) -> int:

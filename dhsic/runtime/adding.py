@@ -18,9 +18,10 @@ from dhsic.runtime import sealed
 from dhsic.runtime.base import Job
 from dhsic.runtime.flight import ENDED, Flight, await_futures
 from dhsic.runtime.mapping import ATTEMPTS, LOOK, Map, memory_sentence, unstable
+from dhsic.runtime.parcels import StateUnreachableError
 from dhsic.runtime.shares import FAN
 from dhsic.runtime.tree import Add
-from dhsic.runtime.worker import Share, SharedOut, StateUnreachableError, join
+from dhsic.runtime.worker import Share, SharedOut, join
 
 
 class Adding(Map):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self, final
 
 from dhsic.memory import WorkerMemory
-from dhsic.runtime.held import AbstractStep, Ask, Held, Site, total
+from dhsic.runtime.held import AbstractStep, Ask, Held, Make, Site, total
 from dhsic.runtime.tree import Add
 from dhsic.sources import AbstractSource, Block
 
@@ -138,6 +138,20 @@ class AbstractRuntime(ABC):
         No value is written in. `ask` is a function of a module, or of what can be pickled.
         """
         return self.answers(held.values, ask, told, state)
+
+    def gathered(
+        self,
+        held: Held,
+        ask: Ask,
+        told: Sequence[Any],
+        state: Any,
+        make: Make,
+    ) -> Any:
+        """What `make` makes of all that is asked, for jobs to come: a part of their state.
+
+        It may come about where that is unpacked. `make` is as `ask`.
+        """
+        return make([*self.asked(held, ask, told, state)])
 
     @final
     def renewed(

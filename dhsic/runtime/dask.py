@@ -41,12 +41,13 @@ from dhsic.runtime.adding import Adding
 from dhsic.runtime.base import AbstractRuntime, Job, Task
 from dhsic.runtime.clients import client_at, connect, of_each_worker
 from dhsic.runtime.flight import Traffic, silent
-from dhsic.runtime.held import AbstractStep, Ask, Held, Site
+from dhsic.runtime.held import AbstractStep, Ask, Held, Make, Site
 from dhsic.runtime.mapping import Map
+from dhsic.runtime.parcels import SMALL, Broadcast, Gathered, Parcel
 from dhsic.runtime.shares import cut, n_each, n_values
-from dhsic.runtime.stepping import Asking, Lineage, Spread, Stepping
+from dhsic.runtime.stepping import Asking, Gathering, Lineage, Spread, Stepping
 from dhsic.runtime.tree import Add
-from dhsic.runtime.worker import SMALL, Broadcast, greet, hold, other_versions, versions
+from dhsic.runtime.worker import greet, hold, other_versions, versions
 from dhsic.sources import AbstractSource
 
 TOGETHER = 4 << 20  # bytes that may go along with all tasks of a pass
@@ -57,6 +58,7 @@ CONNECT = 15.0  # seconds that a scheduler may take to answer at first
 AVOIDED = 60.0  # seconds for which a worker that held a share up gets no other
 REMEMBERED = 1000  # passes whose traffic is known
 M = TypeVar("M", bound=Map)
+A = TypeVar("A", bound=Asking)
 
 
 class DaskRuntime(AbstractRuntime):
@@ -361,13 +363,35 @@ class DaskRuntime(AbstractRuntime):
         if not isinstance(held, Spread):
             yield from super().asked(held, ask, told, state)
             return
+        with self._asking(Asking, held, ask, state) as walk:
+            for answer in walk.asked(ask, told):
+                self.heed()
+                yield answer
+
+    def gathered(
+        self,
+        held: Held,
+        ask: Ask,
+        told: Sequence[Any],
+        state: Any,
+        make: Make,
+    ) -> Any:
+        """As of `AbstractRuntime`; what is large is made by those who unpack it, not here."""
+        if not isinstance(held, Spread):
+            return super().gathered(held, ask, told, state, make)
+        with self._asking(Gathering, held, ask, state) as walk:
+            parts = list(walk.of_shares(ask, told))
+        if any(isinstance(part, Parcel) for part in parts):
+            return Gathered(make, parts)
+        return make([answer for part in parts for answer in part])
+
+    @contextmanager
+    def _asking(self, kind: type[A], held: Spread, ask: Ask, state: Any) -> Iterator[A]:
         self.await_workers()
         link, broadcast = held.lineage.links[-1], self._broadcast(state)
-        walk = Asking(self, ask, link.source, link.sent, broadcast, held=held)
+        walk = kind(self, ask, link.source, link.sent, broadcast, held=held)
         self.traffic.append(walk.traffic)
-        for answer in walk.asked(ask, told):
-            self.heed()
-            yield answer
+        yield walk
         held.values = [walk.values.get(i, value) for i, value in enumerate(held.values)]
         broadcast.discard()
 

@@ -56,6 +56,8 @@ class AbstractStep(ABC):
 
 #: What is asked of a value: function of it, of what is told of its site, and of a state.
 Ask = Callable[[Any, Any, Any], Any]
+#: What makes one thing of the answers of all sites.
+Make = Callable[[Sequence[Any]], Any]
 
 
 class Held:

@@ -27,6 +27,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dask.base import annotate
@@ -37,18 +38,9 @@ from dhsic.errors import ClusterError, DhsicError
 from dhsic.runtime import sealed
 from dhsic.runtime.base import Job, Task
 from dhsic.runtime.flight import Flight, Traffic, await_futures, patience
+from dhsic.runtime.parcels import Broadcast, Parcel, StateUnreachableError, fetched
 from dhsic.runtime.shares import n_values
-from dhsic.runtime.worker import (
-    WHERE,
-    Broadcast,
-    Parcel,
-    Share,
-    SharedOut,
-    StateUnreachableError,
-    fetched,
-    run,
-    versions,
-)
+from dhsic.runtime.worker import WHERE, Share, SharedOut, run, versions
 from dhsic.sources import AbstractSource
 
 if TYPE_CHECKING:
@@ -138,9 +130,13 @@ class Map:
 
     def _tidy(self) -> None:
         """Remove large results of copies that were second, which nobody took."""
+        for path in self._of_copies():
+            path.unlink(missing_ok=True)
+
+    def _of_copies(self) -> Iterator[Path]:
+        """Large results that are left, where there are copies."""
         if self._has_copies:
-            for path in self._runtime.folder.glob(f"result-{self._key}-*.pkl"):
-                path.unlink(missing_ok=True)
+            yield from self._runtime.folder.glob(f"result-{self._key}-*.pkl")
 
     def _submit(self, *flights: Flight) -> None:
         """Hand in a copy of each share: in one graph, which takes a scheduler half as long as many.
@@ -337,6 +333,10 @@ class Map:
             raise CancelledError("its worker does not answer") from error
         is_parcel = isinstance(found, Parcel) and found.path is not None
         self.traffic.got += found.n_bytes if is_parcel else sizeof(found)
+        return self._opened(found)
+
+    def _opened(self, found: Any) -> Any:
+        """What a task has left, here."""
         return fetched(found)
 
     def _gathered(self, future: Future[Any]) -> Any:

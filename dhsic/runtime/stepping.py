@@ -24,9 +24,10 @@ from dhsic.runtime import sealed
 from dhsic.runtime.flight import Flight
 from dhsic.runtime.held import AbstractStep, Ask, Held, Site
 from dhsic.runtime.mapping import Map
+from dhsic.runtime.parcels import Broadcast, Parcel
 from dhsic.runtime.steps import Query, Turn, answer, renew, told_of
 from dhsic.runtime.tree import Tree
-from dhsic.runtime.worker import Broadcast, versions
+from dhsic.runtime.worker import versions
 from dhsic.sources import AbstractSource
 
 
@@ -220,12 +221,17 @@ class Asking(AbstractHeldMap):
 
     def asked(self, ask: Ask, told: Sequence[Any]) -> Iterator[Any]:
         """Answers in the order of the sites."""
+        for answers in self.of_shares(ask, told):
+            yield from answers
+
+    def of_shares(self, ask: Ask, told: Sequence[Any]) -> Iterator[Any]:
+        """Answers of the sites of each share."""
         flights = [
             Flight(Query(ask, tuple(told[some.start : some.stop]), some.start), f"{self._key}-{i}")
             for i, some in enumerate(self._held.shares)
         ]
         for _, answers in self._landed(flights):
-            yield from answers
+            yield answers
         self._end()
 
     def _hand_in(
@@ -244,3 +250,22 @@ class Asking(AbstractHeldMap):
         seals = [sealed(answer, flight.share, versions(), state, self._shelf) for flight in flights]
         with annotate(**told):
             return self._ask(seals, [kept, [data] * len(seals)], keys)
+
+
+class Gathering(Asking):
+    """A question whose large answers stay in the files in which workers leave them."""
+
+    def __init__(self, *given: Any, held: Spread) -> None:
+        super().__init__(*given, held=held)
+        self._left: set[str] = set()
+
+    def _opened(self, found: Any) -> Any:
+        if isinstance(found, Parcel):
+            self._left.add(str(found.path))
+        return found
+
+    def _tidy(self) -> None:
+        """Remove what copies left that were second."""
+        for path in self._of_copies():
+            if str(path) not in self._left:
+                path.unlink(missing_ok=True)

@@ -12,9 +12,10 @@ from typing import Any
 
 from dhsic.runtime.base import Job
 from dhsic.runtime.held import AbstractStep, Ask, Site
+from dhsic.runtime.parcels import Parcel, receive
 from dhsic.runtime.threads import Threads
 from dhsic.runtime.tree import Place
-from dhsic.runtime.worker import Parcel, at_work, left, nodes, receive
+from dhsic.runtime.worker import at_work, left, nodes
 from dhsic.sources import AbstractSource
 
 #: Values of neighbouring sites, and nodes of their parts.

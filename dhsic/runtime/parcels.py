@@ -1,0 +1,262 @@
+"""Parcels: values on their way to the workers of a cluster, and large results on their way back.
+
+A state reaches every worker as a parcel: pickled once, named once, loaded once per process. It is
+one value in pickle protocol 5 with its arrays beside the pickle, 64-byte aligned:
+
+    number of buffers n | n + 1 lengths (pickle first) | pickle | buffer | buffer ...
+
+so that a worker reads a file of it through mmap without a copy, and all workers of a machine
+share its pages. It travels in one of three ways: with the task (small), as a file that workers
+see, or as the result of a task that can be run again (never by `scatter`, whose data is lost
+for good with a worker).
+
+What is made of answers of all slices of the samples (`Gathered`) is of their size, and does not
+come here: workers leave the answers in files, which whoever unpacks a state puts together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import pickle
+import secrets
+import struct
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]  # no stubs
+import google_crc32c
+import numpy as np
+
+from dhsic.errors import ScratchError
+from dhsic.runtime.held import Make
+
+ALIGNMENT = 64
+SMALL = 256 * 1024  # bytes that may go along with every task
+LOST = (
+    "What workers had left for each other is gone or damaged ({}). Something cleaned that place; "
+    "the data are not concerned. Run again, with scratch= of the runtime at a place that is left "
+    "alone; a checkpoint goes on from its last round."
+)
+KEPT = 3  # values a worker process keeps: the source, the state of this round and of the last
+
+
+class StateUnreachableError(Exception):
+    """A worker does not see the file of a parcel, or reads other bytes than were written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """What a task is told about a value: its name, and its bytes, or its file and its crc32c."""
+
+    name: str
+    data: bytes | None = None
+    path: str | None = None
+    checksum: int = 0
+    n_bytes: int = 0
+
+
+def pack(value: Any, gathered: list[Gathered] | None = None) -> list[memoryview]:
+    """Cut `value` into the pieces of a parcel; arrays are viewed, not copied.
+
+    What is `gathered` in it is written down there.
+    """
+    buffers: list[pickle.PickleBuffer] = []
+    file = BytesIO()
+    pickler = _Pickler(file, protocol=5, buffer_callback=buffers.append)
+    pickler.dump(value)
+    if gathered is not None:
+        gathered += pickler.gathered
+    parts = [file.getbuffer(), *(buffer.raw() for buffer in buffers)]
+    index = struct.pack(f"<{len(parts) + 1}Q", len(buffers), *(part.nbytes for part in parts))
+    pieces: list[memoryview] = []
+    for part in (memoryview(index), *parts):
+        pieces += [part, memoryview(bytes(-part.nbytes % ALIGNMENT))]
+    return pieces
+
+
+def unpack(data: memoryview) -> Any:
+    """Rebuild the value of a parcel; its arrays are read-only views of `data`."""
+    (n_buffers,) = struct.unpack_from("<Q", data)
+    lengths = (8 * (n_buffers + 2), *struct.unpack_from(f"<{n_buffers + 1}Q", data, 8))
+    parts, at = [], 0
+    for length in lengths:
+        parts.append(data[at : at + length])
+        at += length + -length % ALIGNMENT
+    return pickle.loads(parts[1], buffers=parts[2:])
+
+
+def checksum(pieces: Iterable[memoryview]) -> int:
+    """Crc32c of a parcel."""
+    crc = 0
+    for piece in pieces:
+        if piece.nbytes:  # as an array: it takes no other buffers than those and bytes
+            crc = google_crc32c.extend(crc, np.frombuffer(piece, dtype=np.uint8))
+    return int(crc)
+
+
+def write(pieces: Iterable[memoryview], path: Path) -> None:
+    """Write a parcel beside `path`, then rename, so that no worker sees half of it."""
+    aside = path.with_suffix(f".{os.getpid()}.tmp")
+    with aside.open("wb") as file:
+        for piece in pieces:
+            file.write(piece)
+    aside.replace(path)
+
+
+def shelved(value: Any, folder: Path, label: str = "alone") -> Any:
+    """Large values as a file in `folder` with `label` in its name, small ones as they are."""
+    pieces = pack(value)
+    n_bytes = sum(piece.nbytes for piece in pieces)
+    if n_bytes <= SMALL:
+        return value
+    name = secrets.token_hex(8)
+    path = folder / f"result-{label}-{name}.pkl"
+    try:
+        write(pieces, path)
+    except OSError:  # no room: it travels
+        path.unlink(missing_ok=True)
+        return value
+    return Parcel(name, None, str(path), checksum(pieces), n_bytes)
+
+
+class Gathered:
+    """A value that is made of answers wherever it is unpacked; the files they are in go with it.
+
+    `parts` are answers to several sites each, or parcels of these.
+    """
+
+    def __init__(self, make: Make, parts: Sequence[Any]) -> None:
+        self._made_of = make, tuple(parts)
+        paths = [Path(str(part.path)) for part in parts if isinstance(part, Parcel)]
+        weakref.finalize(self, _unlink, paths)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _put_together, self._made_of
+
+
+def _unlink(paths: Sequence[Path]) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):  # the folder is gone
+            path.unlink(missing_ok=True)
+
+
+def _put_together(make: Make, parts: Sequence[Any]) -> Any:
+    found = (_load(part, None) if isinstance(part, Parcel) else part for part in parts)
+    return make([answer for answers in found for answer in answers])
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # no stubs
+    """A pickler that writes down what is gathered."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.gathered: list[Gathered] = []
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, Gathered):
+            self.gathered.append(obj)
+        return super().reducer_override(obj)
+
+
+def fetched(result: Any) -> Any:
+    """What a task returned; the file it was left in, if it was, goes."""
+    if not isinstance(result, Parcel):
+        return result
+    try:
+        return _load(result, None, mmap.ACCESS_COPY)  # it may be written in
+    finally:
+        Path(str(result.path)).unlink(missing_ok=True)  # its pages stay as long as they are used
+
+
+class Broadcast:
+    """A value on its way to the workers: with the task, as a file, or as a task's result.
+
+    Where workers see no `folder`, `send` turns bytes into a future of them. Up to `small` bytes go
+    with the task.
+    """
+
+    def __init__(
+        self,
+        value: Any,
+        folder: Path | None,
+        send: Callable[[bytes], Any],
+        small: int = SMALL,
+    ) -> None:
+        self._gathered: list[Gathered] = []  # files of which are needed as long
+        self._pieces = pack(value, self._gathered)
+        self._send = send
+        self._future: Any = None
+        self._parcel = Parcel(secrets.token_hex(8), checksum=checksum(self._pieces))
+        if sum(piece.nbytes for piece in self._pieces) <= small:
+            self._parcel = replace(self._parcel, data=b"".join(self._pieces))
+        elif folder is not None:
+            path = folder / f"state-{self._parcel.name}.pkl"
+            with contextlib.suppress(OSError):  # no room, or no folder any more: it is sent
+                write(self._pieces, path)
+                self._parcel = replace(self._parcel, path=str(path))
+
+    def arguments(self) -> tuple[Parcel, Any]:
+        """Return what a task gets: the parcel, and the future of its bytes where it has none."""
+        if self._parcel.data is not None or self._parcel.path is not None:
+            return self._parcel, None
+        if self._future is None or self._future.cancelled():
+            self._future = self._send(b"".join(self._pieces))
+        return self._parcel, self._future
+
+    def give_up_file(self) -> None:
+        """Send bytes from now on: a worker does not see the file, or those of what is gathered."""
+        if self._gathered:
+            try:
+                self._pieces = pack(unpack(memoryview(b"".join(self._pieces))))
+            except StateUnreachableError as error:
+                raise ScratchError(LOST.format(error)) from error
+            self._gathered = []
+            self._parcel = replace(self._parcel, data=None)
+        self._parcel = replace(self._parcel, path=None)
+
+    def renew(self) -> None:
+        """Send bytes again, where they are sent: the worker that holds them may hang."""
+        self._future = None
+
+    def discard(self) -> None:
+        """Remove the file, if there is one."""
+        if self._parcel.path is not None:
+            Path(self._parcel.path).unlink(missing_ok=True)
+
+
+#: The last values that this process unpacked, so that its tasks share one copy.
+_loaded: OrderedDict[str, Any] = OrderedDict()
+_loading = threading.Lock()
+
+
+def receive(parcel: Parcel, held: bytes | None = None) -> Any:
+    """Return the value of a parcel on a worker; `held` are its bytes if they came as a result."""
+    with _loading:  # tasks of one process wait for the first to load, then share
+        if parcel.name not in _loaded:
+            _loaded[parcel.name] = _load(parcel, held)
+            while len(_loaded) > KEPT:
+                _loaded.popitem(last=False)
+        _loaded.move_to_end(parcel.name)
+        return _loaded[parcel.name]
+
+
+def _load(parcel: Parcel, held: bytes | None, access: int = mmap.ACCESS_READ) -> Any:
+    data = parcel.data if held is None else held
+    if data is not None:
+        return unpack(memoryview(data))
+    try:
+        with Path(str(parcel.path)).open("rb") as file:
+            pages = memoryview(mmap.mmap(file.fileno(), 0, access=access))
+    except (OSError, ValueError) as error:
+        raise StateUnreachableError(f"{parcel.path} cannot be read: {error}") from error
+    if checksum([pages]) != parcel.checksum:
+        raise StateUnreachableError(f"{parcel.path} holds other bytes than were written")
+    return unpack(pages)

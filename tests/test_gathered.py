@@ -1,0 +1,112 @@
+"""What is made of answers of all sites is made where it is used: their bytes do not come here."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+from faults.steps import Grams, sites_of
+from numpy.testing import assert_array_equal
+from suites.runtime import Ramp
+
+from dhsic.errors import ScratchError
+from dhsic.runtime import parcels
+from dhsic.runtime.base import Job
+from dhsic.runtime.dask import DaskRuntime
+from dhsic.runtime.threads import Threads
+
+SOURCE, STATE = Ramp(), np.random.default_rng(0).normal(size=(40, 900)).astype("f4")
+JOBS = [Job((), payload=i) for i in range(5)]
+
+
+def wide(value, told, state):
+    """Answers too large to go along with tasks."""
+    return np.tile(value[:told], (state, 1))
+
+
+def joined(parts):
+    return np.concatenate(parts)
+
+
+def total(source, job, state):
+    return state.sum() + job.payload, state[:3]
+
+
+def gathered(runtime, n=200):
+    held, _ = runtime.stepped(None, Grams(0.0), SOURCE, sites_of(SOURCE, 20, 7), STATE)
+    return runtime.gathered(held, wide, [3, 2, 5, 1, 1, 2, 1], n, joined)
+
+
+def found(runtime, state):
+    sums, rows = zip(*runtime.map(total, SOURCE, JOBS, state), strict=True)
+    return np.array(sums), np.array(rows)
+
+
+@pytest.fixture(scope="module")
+def here():
+    with Threads(2) as runtime:
+        return {n: found(runtime, gathered(runtime, n)) for n in (1, 200)}
+
+
+def files(runtime):
+    return sorted(path.name[:7] for path in runtime.folder.glob("*.pkl"))
+
+
+def check(runtime, state, wanted):
+    for one, other in zip(found(runtime, state), wanted, strict=True):
+        assert_array_equal(one, other)
+
+
+def test_it_stays_in_files_that_go_with_it(client, tmp_path, here):
+    with DaskRuntime(client, scratch=tmp_path) as runtime:
+        made = gathered(runtime)
+        assert isinstance(made, parcels.Gathered)
+        assert files(runtime) == ["result-"] * 2
+        assert sum(p.got for p in runtime.traffic) > 0
+        check(runtime, made, here[200])
+        check(runtime, made, here[200])
+        del made
+        gc.collect()
+        assert files(runtime) == []
+
+
+def test_small_answers_are_put_together_here(client, tmp_path, here):
+    with DaskRuntime(client, scratch=tmp_path) as runtime:
+        made = gathered(runtime, 1)
+        assert isinstance(made, np.ndarray)
+        check(runtime, made, here[1])
+
+
+def test_it_comes_here_where_workers_see_no_folder(client, tmp_path, here):
+    with DaskRuntime(client, scratch=tmp_path) as runtime:
+        runtime.workers_see_folder = False
+        made = gathered(runtime)
+        assert isinstance(made, np.ndarray)
+        check(runtime, made, here[200])
+
+
+def test_a_worker_that_does_not_see_the_files_is_sent_bytes(client, tmp_path, here, monkeypatch):
+    load, seen = parcels._load, []
+
+    def blind(parcel, *rest):
+        if parcel.path is not None and not seen:
+            seen.append(parcel.path)
+            raise parcels.StateUnreachableError(f"{parcel.path} cannot be read")
+        return load(parcel, *rest)
+
+    with DaskRuntime(client, scratch=tmp_path) as runtime:
+        made = gathered(runtime)
+        monkeypatch.setattr(parcels, "_load", blind)
+        check(runtime, made, here[200])
+        assert seen
+        assert not runtime.workers_see_folder
+
+
+def test_files_that_are_gone_are_said_to_be(client, tmp_path):
+    with DaskRuntime(client, scratch=tmp_path) as runtime:
+        made = gathered(runtime)
+        for path in runtime.folder.glob("result-*"):
+            path.unlink()
+        with pytest.raises(ScratchError, match="What workers had left for each other is gone"):
+            found(runtime, made)
