@@ -15,6 +15,7 @@ from numpy.testing import assert_array_equal
 from stores import write_matrix
 
 import dhsic
+from dhsic import passes
 from dhsic.cli import main
 from dhsic.errors import InputError
 from dhsic.passes import meeting, reader, statistic
@@ -98,6 +99,24 @@ def test_passes_that_are_the_same_are_run_once(rng, monkeypatch):
     assert len(of) == 4 * n
     for (_, part), one in zip(parts(found), alone, strict=True):
         assert_same_run(part, one)
+
+
+@pytest.mark.parametrize("method", ["additive", "linear"])
+def test_values_are_standardised_once_for_all_targets(rng, monkeypatch, method):
+    X, of = genotypes(rng), []
+    y = traits(rng, X)
+    standardise = passes.standardise
+
+    def count(*asked):
+        of.append(1)
+        return standardise(*asked)
+
+    monkeypatch.setattr(passes, "standardise", count)
+    options = {"n_features_to_select": 7, **METHODS[method], **QUIET}
+    dhsic.select(X, y["case"], **options)
+    n = len(of)
+    dhsic.select(X, y, per_target=True, **options)
+    assert len(of) == 2 * n > 0
 
 
 def test_a_store_is_read_once(rng, tmp_path):

@@ -9,7 +9,7 @@ workers. `dhsic.passes.reader` runs it: results are put side by side, or added a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -92,16 +92,26 @@ def _columns(local: Any, scaling: Scaling | None, tags: Any, is_known: bool) -> 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Some features as they were read, (c, m), and what is known of them (as of `Columns`)."""
+    """Some features as they were read, (c, m), and what is known of them (as of `Columns`).
+
+    Attributes
+    ----------
+    known : dict or None
+        Standardised values by precision, and whether they are here, where several passes ask.
+    """
 
     raw: Array
     missing_code: int | None
     scaling: Any = None
     tags: Any = None
+    known: dict[Any, Array] | None = None
 
     def values(self, dtype: Any, moved: Move | None = None) -> Array:
-        """Standardised values, (c, m); on a device, if `moved` takes arrays there."""
-        return standardise(self.raw, self.missing_code, self.scaling, dtype, moved)
+        """Standardised values, (c, m), not to be written in; on a device, if `moved` goes there."""
+        known, key = {} if self.known is None else self.known, (np.dtype(dtype), moved is None)
+        if key not in known:
+            known[key] = standardise(self.raw, self.missing_code, self.scaling, dtype, moved)
+        return known[key]
 
     def measured(self, *, standardize: bool) -> tuple[Scaling, Float]:
         """Scaling, which is not known yet, and standardised values (c, m) float64."""
@@ -123,16 +133,21 @@ class Tile:
         tags = None if self.tags is None else self.tags[which]
         return Tile(self.raw[which], self.missing_code, scaling, tags)
 
+    def of_samples(self, some: slice) -> Tile:
+        """The features at some of the samples."""
+        raw = self.raw[:, some]
+        return self if raw.shape == self.raw.shape else replace(self, raw=raw, known=None)
+
     def cut(self, height: int) -> Iterator[Tile]:
         """The features, so many at a time."""
         for a in range(0, len(self.raw), height):
             yield self.part(slice(a, a + height))
 
 
-def cut(blocks: Iterable[Tile], height: int) -> Iterator[Tile]:
-    """Features of all blocks, at most `height` of one at a time."""
+def cut(blocks: Iterable[Tile], height: int | None) -> Iterator[Tile]:
+    """Features of all blocks, at most `height` of one at a time; None: all."""
     for block in blocks:
-        yield from block.cut(height)
+        yield from [block] if height is None else block.cut(height)
 
 
 def tile_height(m: int) -> int:
@@ -315,22 +330,46 @@ class Sum(AbstractSum):
         return square_cost(m)
 
 
+class AbstractByTile(AbstractSizedPass):
+    """A pass that has numbers for each feature, of one tile after the other."""
+
+    @abstractmethod
+    def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Array]]:
+        """Features of a tile, None for a block; and what is asked of one."""
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Array:
+        height, asked = self.by_tile(m)
+        return np.concatenate([asked(tile) for tile in cut(blocks, height)])
+
+    @classmethod
+    def over_all(cls, passes: Sequence[Any], blocks: Sequence[Tile], m: int) -> tuple[Any, ...]:
+        each = [a_pass.by_tile(m) for a_pass in passes]
+        parts: list[list[Array]] = [[] for _ in passes]
+        for height in dict.fromkeys(height for height, _ in each):
+            for tile in cut(blocks, height):
+                shared = replace(tile, known={})  # values are standardised once
+                for (mine, asked), some in zip(each, parts, strict=True):
+                    if mine == height:
+                        some.append(asked(shared))
+        return tuple(np.concatenate(some) for some in parts)
+
+
 @dataclass(frozen=True, slots=True)
-class Score(AbstractSizedPass):
+class Score(AbstractByTile):
     """Gains by an engine, (c,); `device` is what features are scored on (None: the cores)."""
 
     engine: AbstractEngine
     state: Any
     device: str | None = field(default_factory=wanted_device)
 
-    def over(self, blocks: Iterator[Tile], m: int) -> Float:
+    def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
         state, moved = placed(self.device, self.state)
-        tiles = cut(blocks, TILE) if moved is None else blocks
-        gains = []
-        for tile in tiles:
-            X = tile.values(dtype_of(self.engine), moved)
-            gains.append(self.engine.score(state, X, tile.facts))
-        return np.concatenate(gains)
+        dtype = dtype_of(self.engine)
+
+        def asked(tile: Tile) -> Float:
+            return self.engine.score(state, tile.values(dtype, moved), tile.facts)
+
+        return TILE if moved is None else None, asked
 
     def cost(self, m: int) -> Cost:
         forms, rank = self.engine.products(self.state, ORDINARY), rank_of(self.state)
@@ -358,7 +397,7 @@ def scoring_cost(
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreLowRank(AbstractSizedPass):
+class ScoreLowRank(AbstractByTile):
     """Gains by matrices of low rank, (c,).
 
     Jobs of nothing but genotypes come without scaling, most of what would have to be sent: how
@@ -370,24 +409,22 @@ class ScoreLowRank(AbstractSizedPass):
     standardize: bool = True
     device: str | None = field(default_factory=wanted_device)
 
-    def over(self, blocks: Iterator[Tile], m: int) -> Float:
+    def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
         state, moved = placed(self.device, self.state)
         Y = _sides(state)
-        gains: list[Float] = []
-        for tile in cut(blocks, max(1, CODE_ENTRIES // m)):
-            codes = None if Y is None else tile.codes
-            if codes is None or Y is None:
-                gains += self._of_values(tile, state, moved)
-            else:
-                gains.append(self._of_codes(codes if moved is None else codes.on(moved), Y))
-        return np.concatenate(gains)
+        height = tile_height(m) if moved is None else None
 
-    def _of_values(self, tile: Tile, state: RoundState, moved: Move | None) -> Iterator[Float]:
-        """Gains of features that are standardised, a tile at a time."""
-        c, m = tile.raw.shape
-        for part in tile.cut(tile_height(m) if moved is None else c):
-            X = part.values(self.dtype, moved)
-            yield LowRank(dtype=self.dtype).score(state, X, part.facts)
+        def by_values(tile: Tile) -> Float:
+            X = tile.values(self.dtype, moved)
+            return LowRank(dtype=self.dtype).score(state, X, tile.facts)
+
+        def asked(tile: Tile) -> Float:
+            codes = tile.codes
+            if codes is None or Y is None:
+                return np.concatenate([by_values(part) for part in cut([tile], height)])
+            return self._of_codes(codes if moved is None else codes.on(moved), Y)
+
+        return (height, by_values) if Y is None else (max(1, CODE_ENTRIES // m), asked)
 
     def _of_codes(self, codes: Codes, Y: Array) -> Float:
         """Gains of genotypes."""

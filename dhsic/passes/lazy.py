@@ -22,7 +22,7 @@ A run that is resumed has q_u from its checkpoint and makes B_u again, of the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -38,7 +38,7 @@ from dhsic.engines.survival import Survival
 from dhsic.kernels.base import AbstractKernel
 from dhsic.linalg.quadratic import NARROW, Each, LowRankQuadratic, Room
 from dhsic.namespace import host, slices
-from dhsic.passes import TILE, AbstractSizedPass, Cost, Tile, cut, lowrank_cost, placed
+from dhsic.passes import TILE, AbstractByTile, Cost, Tile, lowrank_cost, placed
 from dhsic.passes.candidates import PROBE, PROBED, Threshold
 from dhsic.passes.reader import AbstractReader
 
@@ -133,16 +133,16 @@ class Lazy:
 
 
 @dataclass(frozen=True, slots=True)
-class Change(AbstractSizedPass):
+class Change(AbstractByTile):
     """By how much first-order gains have moved, (c,)."""
 
     form: LowRankQuadratic
     device: str | None = field(default_factory=wanted_device)
 
-    def over(self, blocks: Iterator[Tile], m: int) -> Float:
+    def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
         form, moved = placed(self.device, self.form)
-        tiles = cut(blocks, TILE) if moved is None else blocks
-        return np.concatenate([host(form.forms(tile.values(np.float32, moved))) for tile in tiles])
+        height = TILE if moved is None else None
+        return height, lambda tile: host(form.forms(tile.values(np.float32, moved)))
 
     def cost(self, m: int) -> Cost:
         return lowrank_cost(m, len(self.form.theta))

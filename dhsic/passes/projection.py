@@ -26,8 +26,8 @@ of the numbers, which are kept in half precision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import mul
 from typing import Any
@@ -40,10 +40,9 @@ from dhsic.engines.question import FeatureStats
 from dhsic.kernels.base import AbstractKernel, PowerSeries, Product
 from dhsic.namespace import Movable, host, slices
 from dhsic.passes import (
-    AbstractSizedPass,
+    AbstractByTile,
     Cost,
     Tile,
-    cut,
     placed,
 )
 
@@ -133,26 +132,24 @@ def from_half(kept: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Project(AbstractSizedPass):
+class Project(AbstractByTile):
     """Numbers of features, as of `in_half`."""
 
     numbers: Numbers
     device: str | None = field(default_factory=wanted_device)
 
-    def over(self, blocks: Iterator[Tile], m: int) -> Array:
+    def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Array]]:
         numbers, moved = placed(self.device, self.numbers)
         if moved is not None:
-            found = (numbers.of_values(tile.values(np.float32, moved)) for tile in blocks)
-        else:
-            strips = slices(m, SAMPLES)
-            found = (self._of_tile(tile, strips) for tile in cut(blocks, PROJECTED))
-        return np.concatenate([in_half(part) for part in found])
+            return None, lambda tile: in_half(numbers.of_values(tile.values(np.float32, moved)))
+        strips = slices(m, SAMPLES)
+        return PROJECTED, lambda tile: in_half(self._of_tile(tile, strips))
 
     def _of_tile(self, tile: Tile, strips: list[slice]) -> Float:
         """Numbers of a few features, in float64: a strip of samples stays in the cache."""
         total = np.zeros((len(tile.raw), self.numbers.n))
         for samples in strips:
-            x = replace(tile, raw=tile.raw[:, samples]).values(np.float32)
+            x = tile.of_samples(samples).values(np.float32)
             total += self.numbers.of_strip(x, samples)
         return total
 

@@ -243,7 +243,7 @@ class _Tiles:
 
     def _values(self, tile: Tile, samples: slice) -> Array:
         """Standardised values of some samples."""
-        return replace(tile, raw=tile.raw[:, samples]).values(np.float32, self._moved)
+        return tile.of_samples(samples).values(np.float32, self._moved)
 
     def _cut(
         self, strip: Callable[[slice], Array]
