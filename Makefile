@@ -12,10 +12,10 @@ BIN   := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow bench figures lint types layers clean
+.PHONY: help demo test slow bench reproduce reproduce-quick lint types layers clean
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # pip 25.1 is the first that installs dependency groups.
 $(STAMP): pyproject.toml
@@ -46,9 +46,14 @@ $(VENV)-bench/.installed: pyproject.toml
 bench: $(VENV)-bench/.installed  ## Measure: roofline, growth, peers (sized for 15 minutes)
 	$(VENV)-bench/bin/python benchmarks/suite.py
 
-figures: $(VENV)-bench/.installed  ## Draw the figures of the papers again (6 minutes)
-	$(VENV)-bench/bin/python benchmarks/figures.py jmlr
-	$(VENV)-bench/bin/python benchmarks/figures.py ccm
+# DATA is the folder of real data; without it, what can be drawn is drawn.
+REPRODUCE = cd benchmarks && $(abspath $(VENV)-bench/bin/python) -W ignore -m reproduce $(if $(DATA),--data $(abspath $(DATA)))
+
+reproduce: $(VENV)-bench/.installed  ## The papers' tables and all rivals, DATA=folder (6 hours)
+	$(REPRODUCE)
+
+reproduce-quick: $(VENV)-bench/.installed  ## The same on small sets, DATA=folder (10 minutes)
+	$(REPRODUCE) --quick
 
 lint: $(STAMP)  ## Check style, formatting and spelling
 	$(BIN)/ruff check .

@@ -21,12 +21,13 @@ def bahsic(X, y, k, kernel="gaussian", approx="auto"):
     return np.flatnonzero(model.fit(X, y).support_)
 
 
-def hsic_lasso(X, y, k):
+def hsic_lasso(X, y, k, n_jobs=N_JOBS):
     from pyHSICLasso import HSICLasso
 
     model = HSICLasso()
     model.input(np.asarray(X, dtype=np.float64), y)
-    model.classification(k, n_jobs=N_JOBS)
+    # Real labels as floats, classes as whole numbers.
+    (model.regression if y.dtype.kind == "f" else model.classification)(k, n_jobs=n_jobs)
     return model.get_index()
 
 
@@ -44,17 +45,18 @@ def rfe(X, y, k):
     return np.flatnonzero(model.fit(X, y).support_)
 
 
-def mrmr(X, y, k):
+def mrmr(X, y, k, n_jobs=N_JOBS):
     import pandas as pd
-    from mrmr import mrmr_classif
+    from mrmr import mrmr_classif, mrmr_regression
 
-    return mrmr_classif(pd.DataFrame(X), pd.Series(y), K=k, n_jobs=N_JOBS, show_progress=False)
+    select = mrmr_regression if y.dtype.kind == "f" else mrmr_classif
+    return select(pd.DataFrame(X), pd.Series(y), K=k, n_jobs=n_jobs, show_progress=False)
 
 
-def multisurf(X, y, k):
+def multisurf(X, y, k, n_jobs=N_JOBS):
     from skrebate import MultiSURF
 
-    model = MultiSURF(n_features_to_select=k, n_jobs=N_JOBS).fit(np.asarray(X, np.float64), y)
+    model = MultiSURF(n_features_to_select=k, n_jobs=n_jobs).fit(np.asarray(X, np.float64), y)
     return np.argsort(-model.feature_importances_)[:k]
 
 

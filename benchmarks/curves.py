@@ -1,12 +1,12 @@
-"""Figures of the protocols of the papers, as PNG files."""
+"""Figures of the papers and of the comparisons, as PNG files."""
 
 from io import BytesIO
 
-import accuracy
+import numpy as np
 import protocols
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
-from plots import FAINT, GRAY, INK, plt
+from plots import COLOURS, FAINT, GRAY, INK, MARKERS, plt
 
 #: Method: colour (Okabe and Ito: told apart with any kind of colour vision) and marker.
 LOOKS = {
@@ -33,13 +33,17 @@ N_COLOURS = 128
 N_SHOWN = 400
 
 
-def draw_jmlr(records, out):
+#: Panels in a row.
+N_ACROSS = 3
+
+
+def draw_jmlr(protocol, rows, path):
     """Rows: the two relevant features; all methods; the first iteration of BAHSIC."""
     figure, grid = plt.subplots(3, 3, figsize=(WIDTH, 9.4), layout="constrained")
-    for panels, world in zip(grid.T, protocols.JMLR.worlds, strict=True):
+    for panels, world in zip(grid.T, protocol.worlds, strict=True):
         _show(panels[0], world)
-        _ranks(panels[1], records, world, [m for m in world.methods if m != protocols.FIRST])
-        _ranks(panels[2], records, world, [protocols.FIRST])
+        _ranks(panels[1], rows, world, [m for m in world.methods if m != protocols.FIRST])
+        _ranks(panels[2], rows, world, [protocols.FIRST])
         panels[0].set_title(world.title)
         panels[2].set_xlabel("samples")
     _level(grid[1])
@@ -47,37 +51,60 @@ def draw_jmlr(records, out):
     grid[1, 0].set_ylabel("median rank")
     grid[2, 0].set_ylabel("median rank,\nfirst iteration of BAHSIC")
     _legend(figure, grid[1, 0])
-    return _save(figure, out / "jmlr.png")
+    _save(figure, path)
 
 
-def draw_ccm(records, out):
+def draw_ccm(protocol, rows, path):
     """Rows: CCM and other methods; the variants of CCM."""
     figure = plt.figure(figsize=(WIDTH, 7.4), layout="constrained")
-    rows = figure.subfigures(2, 1, hspace=0.06)
-    for row, methods in zip(rows, (OTHERS, VARIANTS), strict=True):
-        panels = row.subplots(1, 3)
-        for panel, world in zip(panels, protocols.CCM.worlds, strict=True):
-            _ranks(panel, records, world, methods)
+    parts = figure.subfigures(2, 1, hspace=0.06)
+    for part, methods in zip(parts, (OTHERS, VARIANTS), strict=True):
+        panels = part.subplots(1, 3)
+        for panel, world in zip(panels, protocol.worlds, strict=True):
+            _ranks(panel, rows, world, methods)
             panel.set(title=world.title, xlabel="samples")
         _level(panels)
         panels[0].set_ylabel("median rank")
-        _legend(row, panels[0])
-    return _save(figure, out / "ccm.png")
+        _legend(part, panels[0])
+    _save(figure, path)
 
 
-def draw_accuracy(records, out):
-    """A panel for each data set, two in a row; below, whether the folds rank for themselves."""
-    titles, honest = accuracy.named(records), records[0]["honest"]
-    n_rows = -(-len(titles) // 2)
-    figure = plt.figure(figsize=(WIDTH, 1 + 3.6 * n_rows), layout="constrained")
-    panels = [figure.add_subplot(n_rows, 2, i + 1) for i in range(len(titles))]
-    for panel, (data, title) in zip(panels, titles.items(), strict=True):
-        _lines(panel, {m: accuracy.curve(records, data, m) for m in accuracy.METHODS})
-        panel.set(title=title, xlabel="features selected")
+def draw_curves(experiment, rows, path):
+    """A panel a data set: scores in percent against the number of features."""
+    there = set(rows["set"])
+    names = [name for name in experiment.sets if name in there]
+    n_down = -(-len(names) // N_ACROSS)
+    figure = plt.figure(figsize=(WIDTH, 1 + 3.2 * n_down), layout="constrained")
+    for i, name in enumerate(names):
+        panel = figure.add_subplot(n_down, N_ACROSS, i + 1)
+        _lines(panel, _by_method(rows[rows["set"] == name], experiment.methods, "selected", 100))
+        panel.set(title=name, xlabel="features selected")
         panel.grid(visible=True, color=FAINT, lw=0.6)
-    panels[0].set_ylabel("accuracy of a kernel SVM, %")
-    _legend(figure, panels[0], title=accuracy.CAPTIONS[honest])
-    return _save(figure, out / ("accuracy_honest.png" if honest else "accuracy.png"))
+        if i % N_ACROSS == 0:
+            panel.set_ylabel("error, %" if experiment.judges[0].error else "accuracy, %")
+    _legend(figure, figure.axes[0])
+    _save(figure, path)
+
+
+def draw_ranks(methods, ranks, path):
+    """Mean ranks of methods, the best above, and how far from it they do not differ."""
+    order = np.argsort(ranks.mean, kind="stable")[::-1]
+    figure, panel = plt.subplots(figsize=(WIDTH, 1 + 0.24 * len(methods)), layout="constrained")
+    best, reach = ranks.mean.min(), ranks.critical_difference
+    panel.axvspan(best, best + reach, color=FAINT, label="critical difference from the best")
+    panel.plot(ranks.mean[order], range(len(order)), "o", color=COLOURS[0])
+    panel.set_yticks(range(len(order)), [methods[i] for i in order])
+    panel.set(xlabel="mean rank")
+    panel.grid(visible=True, axis="x", color=FAINT, lw=0.6)
+    panel.legend(loc="lower left")
+    _save(figure, path)
+
+
+def _by_method(rows, methods, key, factor=1.0):
+    """{method: (values of the key, mean scores)} of the methods that there is something of."""
+    mean = factor * rows.groupby(["method", key])["score"].mean()
+    there = set(rows["method"])
+    return {m: (mean[m].index.to_numpy(), mean[m].to_numpy()) for m in methods if m in there}
 
 
 def _show(panel, world):
@@ -88,9 +115,9 @@ def _show(panel, world):
     panel.set(xlabel="$x_1$", ylabel="$x_2$")
 
 
-def _ranks(panel, records, world, methods):
+def _ranks(panel, rows, world, methods):
     """Median ranks against samples; the ideal and the rank by chance as lines."""
-    _lines(panel, {method: protocols.curve(records, world, method) for method in methods})
+    _lines(panel, _by_method(rows[rows["set"] == world.title], methods, "samples"))
     panel.axhline(world.chance, color=GRAY, lw=0.8, ls="--", label="by chance")
     panel.axhline(world.ideal, color=INK, lw=1.0, ls=":", label="ideal")
     panel.grid(visible=True, color=FAINT, lw=0.6)
@@ -107,17 +134,15 @@ def _level(panels):
 def _lines(panel, curves):
     """The first is drawn last; rings around it are curves that run under it."""
     for i, (method, (x, y)) in reversed(list(enumerate(curves.items()))):
-        colour, marker = LOOKS[method]
+        colour, marker = LOOKS.get(method, (COLOURS[i % 5], MARKERS[i % 5]))
         inside = colour if i == 0 else "none"
         size = SMALLEST + i * LARGER
         panel.plot(x, y, marker=marker, ms=size, mfc=inside, lw=1.3, color=colour, label=method)
 
 
-def _legend(figure, panel, title=None):
+def _legend(figure, panel):
     handles, labels = panel.get_legend_handles_labels()
-    figure.legend(
-        handles[::-1], labels[::-1], loc="outside lower center", ncols=len(labels), title=title
-    )
+    figure.legend(handles[::-1], labels[::-1], loc="outside lower center", ncols=len(labels))
 
 
 def _save(figure, path):
@@ -126,4 +151,3 @@ def _save(figure, path):
     figure.savefig(drawn)
     plt.close(figure)
     Image.open(drawn).convert("RGB").quantize(N_COLOURS).save(path, optimize=True)
-    return path

@@ -8,10 +8,8 @@ gets the same.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import joblib
 import numpy as np
 from rankers import RANKERS
-from tables import table
 
 from dhsic import datasets
 
@@ -53,6 +51,7 @@ class World:
 class Protocol:
     """Worlds, numbers of samples, and how often each is drawn."""
 
+    title: str
     worlds: tuple[World, ...]
     samples: tuple[int, ...]
     runs: int
@@ -68,6 +67,7 @@ OF_JMLR = ("BAHSIC", *ALONE, FIRST)
 OF_CCM = ("CCM", "BAHSIC", *ALONE, "CCM, soft budget", "CCM, no inverse", "CCM, random features")
 
 JMLR = Protocol(
+    "Song et al. 2012, Figure 2",
     (
         World("Binary XOR", datasets.binary_xor, 2, 22, ("BAHSIC", "ReliefF", *ALONE, FIRST)),
         World("Four classes, three collinear", datasets.collinear_classes, 2, 22, OF_JMLR),
@@ -77,6 +77,7 @@ JMLR = Protocol(
     runs=10,
 )
 CCM = Protocol(
+    "Chen et al. 2017, Figure 1",
     (
         World("Ball and shell, two classes", datasets.binary_shell, 4, 10, OF_CCM),
         World("Three-dimensional XOR, four classes", datasets.xor_three, 3, 10, OF_CCM),
@@ -87,63 +88,10 @@ CCM = Protocol(
 )
 
 
-def measure(protocol, n_jobs):
-    """Records of world, samples, method, mean of the median ranks, and its standard error."""
-    cells = [
-        (i, m, run)
-        for i in range(len(protocol.worlds))
-        for m in protocol.samples
-        for run in range(protocol.runs)
-    ]
-    found = joblib.Parallel(n_jobs)(
-        joblib.delayed(median_ranks)(protocol.worlds[i], m, run) for i, m, run in cells
-    )
-    by_cell = dict(zip(cells, found, strict=True))
-    records = []
-    for i, world in enumerate(protocol.worlds):
-        for m in protocol.samples:
-            for method in world.methods:
-                values = [by_cell[i, m, run][method] for run in range(protocol.runs)]
-                error = np.std(values, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else 0.0
-                records.append(
-                    {
-                        "world": world.title,
-                        "samples": m,
-                        "method": method,
-                        "median_rank": float(np.mean(values)),
-                        "standard_error": float(error),
-                        "runs": len(values),
-                    }
-                )
-    return records
-
-
-def median_ranks(world, m, run):
-    """Median rank of the relevant features by every method, for one data set."""
+def median_rank(world, m, run, method):
+    """Median rank of the relevant features by a method, for one data set."""
     data = world.draw(m, random_state=1000 * run + m)
     # Relevant features come first in the data, and first comes who is equal.
     order = np.random.default_rng([run, m]).permutation(data.X.shape[1])
     X, relevant = data.X[:, order], np.isin(order, data.relevant)
-    return {
-        method: float(np.median(RANKERS[method](X, data.y, world.n_relevant)[relevant]))
-        for method in world.methods
-    }
-
-
-def curve(records, world, method):
-    """Numbers of samples and mean median ranks."""
-    chosen = [r for r in records if r["world"] == world.title and r["method"] == method]
-    return [r["samples"] for r in chosen], [r["median_rank"] for r in chosen]
-
-
-def printed(protocol, records):
-    """A table for each world: a row a method, a column a number of samples."""
-    parts = []
-    for world in protocol.worlds:
-        rows = [
-            [method, *(f"{rank:.2f}" for rank in curve(records, world, method)[1])]
-            for method in world.methods
-        ]
-        heads = ("samples", *protocol.samples)
-        parts.append(f"{world.title} (ideal {world.ideal:g})\n\n{table(heads, rows)}")
-    return "\n\n".join(parts)
+    return float(np.median(RANKERS[method](X, data.y, world.n_relevant)[relevant]))

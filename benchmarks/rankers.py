@@ -25,19 +25,36 @@ WITHIN = 0.5
 LAMBDA_2 = 100.0
 
 
-def bahsic(X, y, _, step=1):
-    model = dhsic.BAHSIC(1, step=step, progress=False, runtime=Threads(1))
+def bahsic(X, y, _, step=1, **options):
+    model = dhsic.BAHSIC(1, step=step, progress=False, runtime=Threads(1), **options)
     return model.fit(X, y).ranking_
 
 
-def bahsic_first(X, y, _):
+def bahsic_first(X, y, _, **options):
     """By the first round alone, in which all features leave."""
-    return bahsic(X, y, _, step=X.shape[1])
+    return bahsic(X, y, _, step=X.shape[1], **options)
 
 
-def fohsic(X, y, _):
-    """All features wanted, for the round that reaches their number ranks the rest at once."""
-    model = dhsic.FOHSIC(X.shape[1], progress=False, runtime=Threads(1))
+def fohsic(X, y, _, wanted=None, **options):
+    """All features wanted, or so many: the round that reaches their number ranks what is left."""
+    n = wanted or X.shape[1]
+    model = dhsic.FOHSIC(n, progress=False, runtime=Threads(1), **options)
+    return model.fit(X, y).ranking_
+
+
+def linear(X, y, _, **options):
+    model = dhsic.LinearHSIC(1, progress=False, runtime=Threads(1), **options)
+    return model.fit(X, y).ranking_
+
+
+def criterion(X, y, _, **options):
+    """By one feature at a time: `criterion` is one of `dhsic.criteria`."""
+    model = dhsic.OnePass(1, progress=False, runtime=Threads(1), **options)
+    return model.fit(X, y).ranking_
+
+
+def svm_rfe(X, y, _, **options):
+    model = dhsic.SVMRFE(1, progress=False, runtime=Threads(1), **options)
     return model.fit(X, y).ranking_
 
 
