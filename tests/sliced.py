@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from dhsic.kernels.dot import Linear
+from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank import Landmarks, Spectral
 from dhsic.lowrank.base import BaseRows
-from dhsic.lowrank.directions import Along, Lead, at_home, gram, held_at_home, lead, leading, weigh
+from dhsic.lowrank.directions import Along, HeldForms, Lead, gram, lead, leading, weigh
 from dhsic.lowrank.slices import (
     LINEAR,
     Slice,
@@ -17,6 +18,16 @@ from dhsic.lowrank.slices import (
     fitted,
     rows_of,
 )
+
+
+def joined(parts):
+    """Rows of all slices, one after the other."""
+
+    def of(name):
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    sums = None if parts[0].sums is None else of("sums")
+    return LowRankSymmetric(of("F"), parts[0].weights, of("diagonal"), sums=sums)
 
 
 class Sliced:
@@ -77,9 +88,11 @@ class Sliced:
         along = Along(found, core, self.of_differences)
         return along, self.step(lead, Lead(along, mix, multiplied))
 
-    def home(self, along):
+    def home(self, along, basis=None, even=None):
         """A of each base, of all samples."""
-        return at_home([*self.ask(held_at_home, (along, {}, {}))], along.core)
+        held = HeldForms.of_round(along, basis or {}, even or {}, self.m)
+        parts = [held.of(known) for known in self.slices]
+        return {base: joined([part[base] for part in parts]) for base in along.core}
 
     def weigh(self, along, X, check=None):
         """What slices say of A along directions and of features X; check rows may be others."""

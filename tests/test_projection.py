@@ -5,19 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sliced import Sliced
+from sliced import Sliced, joined
 
 from dhsic.engines.question import FeatureStats
 from dhsic.hsic import factored_weights
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.dot import Polynomial
 from dhsic.kernels.labels import label_matrix
-from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.directions import (
     Along,
-    at_home,
     core_along,
-    held_at_home,
     orthonormal,
     projected_on,
 )
@@ -82,7 +79,7 @@ def by_held(project, case, order, X):
     """Gains from all pairs of samples, of what slices hold of A in place of it."""
     along, sums = case.weighed
     even = {base: T.T @ sums["B'f", base] for base, T in project.basis.items()}
-    held = at_home([*case.ask(held_at_home, (along, project.basis, even))], along.core)
+    held = case.home(along, project.basis, even)
     series = case.asked.kernel.power_series(order, case.asked.sigma)
     gains = np.zeros(len(X))
     for x in series.products:
@@ -115,11 +112,6 @@ def by_pairs(case, order, X):
         else:
             gains += x.coefficient * np.einsum("ci,ij,cj->c", X**x.a, A, X**x.b)
     return gains
-
-
-def joined(parts):
-    F, diagonal = (np.concatenate([getattr(p, name) for p in parts]) for name in ("F", "diagonal"))
-    return LowRankSymmetric(F, parts[0].weights, diagonal)
 
 
 def in_order(function, items):

@@ -13,7 +13,7 @@ From the same A there are three ways to the gain of a feature, two of them here:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +24,6 @@ from dhsic.engines import AbstractSplitEngine
 from dhsic.engines.dense import sufficient_orders
 from dhsic.engines.question import FeatureStats, LowRankQuestion, RoundState
 from dhsic.kernels.base import AbstractKernel, Expansion
-from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.lowrank.base import Landmarks
 from dhsic.namespace import at_a_time, cast, host, namespace_of, slices, zeros
 
 #: Samples that are summed in the working dtype; sums over more are summed in float64.
@@ -47,12 +45,6 @@ class SampledRows:
     W: Float  # (n, m)
     norms: Float  # (m,), squared norms of all samples
 
-    @staticmethod
-    def of(W: LowRankSymmetric, landmarks: Landmarks) -> SampledRows:
-        """Rows of the landmarks."""
-        rows = landmarks.samples
-        return SampledRows(rows, landmarks.inner, W.rows(rows), landmarks.norms)
-
     def gains(self, kernel: AbstractKernel, sigma: float, X: Array) -> Float:
         """``(m / n) sum_i in rows sum_i' W_ii' decrement_ii'``, unbiased; X is (c, m)."""
         own, factor = self.norms[self.which], X.shape[1] / len(self.which)
@@ -62,6 +54,28 @@ class SampledRows:
                 change = kernel.decrement(self.inner, own, self.norms, x[self.which], x, sigma)
                 gains[j] = factor * np.vdot(self.W, change)
         return gains
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Sums over samples for c features: gains (c,), but for what is along directions, ``Y f``.
+
+    Of each term that is (c, R).
+    """
+
+    gains: Float
+    along: Mapping[int, Float]
+
+    def plus(self, other: Part) -> Part:
+        """Sum over the samples of both."""
+        along = {t: found + other.along[t] for t, found in self.along.items()}
+        return Part(self.gains + other.gains, along)
+
+    @staticmethod
+    def joined(parts: Sequence[Part]) -> Part:
+        """Features of all parts, one after the other."""
+        along = {t: np.concatenate([part.along[t] for part in parts]) for t in parts[0].along}
+        return Part(np.concatenate([part.gains for part in parts]), along)
 
 
 @dataclass(frozen=True)
@@ -100,17 +114,39 @@ class LowRank(AbstractSplitEngine):
         if way > LONGEST_LOW_RANK and state.definition is not None:
             gains: Float = state.definition.gains(state.kernel, state.sigma, host(X))
             return gains
-        expansion = state.kernel.expansion(min(way, LONGEST_LOW_RANK), state.sigma)
-        c, m = X.shape
-        gains = zeros(c, like=X)
-        width = max(1, at_a_time(X, SCORED_ENTRIES) // min(m, TILE_SAMPLES))
-        with np.errstate(over="ignore", invalid="ignore"):  # outliers: no number, no rank
-            for tile in slices(c, width):
-                gains[tile] = self._sum(state, expansion, X[tile, :])
+        expansion = _expansion(way, state)
+        gains = zeros(X.shape[0], like=X)
+        for tile, part in self._parts(state, expansion, X):
+            gains[tile] = _gains(state, expansion, part)
         return host(gains * state.scale)
 
-    def _sum(self, state: RoundState, expansion: Expansion, X: Array) -> Float:
-        """Sum over the terms, for as many features as the cache holds of a tile of samples.
+    def begun(self, state: RoundState, X: Array, facts: FeatureStats) -> list[Part]:
+        """What some samples add to `score`: X and the state are of these; by the series alone."""
+        return [
+            Part.joined([part for _, part in self._parts(state, _expansion(way, state), X[which])])
+            for way, which in self.ways(state, facts)
+        ]
+
+    def ended(self, state: RoundState, facts: FeatureStats, total: list[Part]) -> Float:
+        """Gains from the sums of what all samples add; the state may be that of a few."""
+        gains = np.empty(len(facts.max_abs))
+        for (way, which), part in zip(self.ways(state, facts), total, strict=True):
+            gains[which] = _gains(state, _expansion(way, state), part) * state.scale
+        return gains
+
+    def _parts(
+        self, state: RoundState, expansion: Expansion, X: Array
+    ) -> Iterator[tuple[slice, Part]]:
+        """Sums over samples, for as many features as the cache holds of a tile of these."""
+        c, m = X.shape
+        width = max(1, at_a_time(X, SCORED_ENTRIES) // min(m, TILE_SAMPLES))
+        for tile in slices(c, width):
+            with np.errstate(over="ignore", invalid="ignore"):  # outliers: no number, no rank
+                part = self._part(state, expansion, X[tile, :])
+            yield tile, part
+
+    def _part(self, state: RoundState, expansion: Expansion, X: Array) -> Part:
+        """Sums over samples of all terms, for some features.
 
         A tile is read once: all functions of it are taken, and used up, while it is there.
         """
@@ -133,10 +169,20 @@ class LowRank(AbstractSplitEngine):
                     A = state.A[term.base]
                     along[t] += f @ A.Y[:, samples].T
                     gains += term.coefficient * (xp.square(f) @ A.correction[samples])
-        for t, projections in along.items():
+        return Part(gains, along)
+
+
+def _expansion(way: int, state: RoundState) -> Expansion:
+    return state.kernel.expansion(min(way, LONGEST_LOW_RANK), state.sigma)
+
+
+def _gains(state: RoundState, expansion: Expansion, part: Part) -> Float:
+    gains, xp = part.gains, namespace_of(part.gains)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for t, projections in part.along.items():
             term = expansion.terms[t]
-            gains += term.coefficient * (xp.square(projections) @ state.A[term.base].theta)
-        return gains
+            gains = gains + term.coefficient * (xp.square(projections) @ state.A[term.base].theta)
+    return gains
 
 
 def orders_for(

@@ -29,8 +29,8 @@ from dhsic._typing import Array, Float, Index
 #: A turn that counts, where a tenth of the features leave; and how much larger it is than the
 #: least before.
 TURN, FASTER = 0.06, 1.8
-#: Entries of rows that are compared at a time, 8 MiB.
-AT_A_TIME = 1 << 20
+#: Entries of rows that are compared at a time, 2 MiB, unless one has more.
+AT_A_TIME = 1 << 18
 #: Part of the features leaving that it is for; with fewer features left than this every one of them
 #: turns the kernel by chance, by their root.
 PART, FEW = 0.1, 100

@@ -7,7 +7,7 @@ say is missed. See `dhsic.lowrank.slices`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement
 from typing import Any
@@ -199,42 +199,62 @@ def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]
     return total
 
 
-def held_at_home(
-    known: Slice, asked: tuple[Along, Mapping[int, Float], Mapping[int, Float]]
-) -> dict[int, tuple[Float, Float, Float]]:
-    """Directions of A, its row sums and its diagonal, of each base; for who needs them together.
+@dataclass(frozen=True, slots=True, eq=False)
+class HeldForms:
+    """A of a round as forms: along directions that slices have, its row sums and its diagonal.
 
     Of what goes with even powers only what the functionals ``B T`` say is left, for each base with
-    T and those coefficients.
+    T in `basis` and those coefficients.
+
+    Attributes
+    ----------
+    turned : dict
+        Eigenvalues and -vectors of the core of each base.
+    n_samples : int
+        Of all slices, m.
     """
-    along, basis, coefficients = asked
-    found = {}
-    for base, P in known.P.items():
-        diagonal = known.W.diagonal * along.fitted.asked.diagonal(base, known)
-        sums, lost = along.fitted.sums(base, known), np.zeros(1)
-        if base in basis:
-            f = along.functional(base, known)
-            lost = f - known.B[base] @ (basis[base] @ coefficients[base])
-        if along.of_differences:
-            found[base] = P, sums - lost, diagonal
-        else:
-            found[base] = P, sums, diagonal - lost
-    return found
 
+    along: Along
+    basis: Mapping[int, Float]
+    coefficients: Mapping[int, Float]
+    turned: Mapping[int, tuple[Float, Float]]
+    n_samples: int
 
-def at_home(
-    parts: Sequence[Mapping[int, tuple[Float, Float, Float]]], core: Mapping[int, Float]
-) -> dict[int, LowRankSymmetric]:
-    """A of each base, all samples together; `parts` are what slices hold of it."""
-    whole = {}
-    for base, matrix in core.items():
-        mine = [part[base] for part in parts]
-        P, sums, diagonal = (np.concatenate([found[i] for found in mine]) for i in range(3))
-        T, Q = np.linalg.eigh(matrix)
-        m = len(P)
-        F = (np.sqrt(m) * (Q.T @ P.T)).T  # directions are contiguous
-        whole[base] = LowRankSymmetric(F, T / m, diagonal, is_orthogonal=True, sums=sums)
-    return whole
+    @staticmethod
+    def of_round(
+        along: Along, basis: Mapping[int, Float], coefficients: Mapping[int, Float], m: int
+    ) -> HeldForms:
+        """Of m samples."""
+        turned = {base: (*np.linalg.eigh(core),) for base, core in along.core.items()}
+        return HeldForms(along, basis, coefficients, turned, m)
+
+    def of(self, known: Slice) -> dict[int, LowRankSymmetric]:
+        """A of each base, rows of some samples: F there, the diagonal and sums over all."""
+        return {base: self._of_base(base, known) for base in self.turned}
+
+    def _of_base(self, base: int, known: Slice) -> LowRankSymmetric:
+        diagonal = known.W.diagonal * self.along.fitted.asked.diagonal(base, known)
+        sums = self.along.fitted.sums(base, known)
+        if base in self.basis:
+            f = self.along.functional(base, known)
+            lost = f - known.B[base] @ (self.basis[base] @ self.coefficients[base])
+            if self.along.of_differences:
+                sums = sums - lost
+            else:
+                diagonal = diagonal - lost
+        (T, Q), m = self.turned[base], self.n_samples
+        F = (np.sqrt(m) * (Q.T @ known.P[base].T)).T  # directions are contiguous
+        return LowRankSymmetric(F, T / m, diagonal, is_orthogonal=True, sums=sums)
+
+    def sizes(self, known: Slice) -> dict[int, Float]:
+        """Of each base squares of the diagonal that the directions give, and of the true one."""
+        A = self.of(known)
+        return {base: np.array([a.own @ a.own, a.diagonal @ a.diagonal]) for base, a in A.items()}
+
+    def norm(self, base: int, own: float, diagonal: float) -> float:
+        """``||A||_F``, from sums over slices of their `sizes`."""
+        T = self.turned[base][0]
+        return float(np.sqrt(max(float(T @ T) - own, 0.0) + diagonal))
 
 
 def projected_on(known: Slice, basis: Mapping[int, Float]) -> Array:

@@ -22,7 +22,6 @@ from dhsic.engines.lowrank import (
     LONGEST_LOW_RANK,
     NEGLECTED,
     LowRank,
-    SampledRows,
     orders_for,
 )
 from dhsic.engines.question import LowRankQuestion, Question, RoundState
@@ -34,12 +33,11 @@ from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import LandmarkStats
 from dhsic.lowrank.directions import (
     Along,
+    HeldForms,
     Lead,
     Weighed,
-    at_home,
     core_along,
     gram,
-    held_at_home,
     lead,
     leading,
     orthonormal,
@@ -61,6 +59,7 @@ from dhsic.passes.dependence import (
     LastingGains,
 )
 from dhsic.passes.engineplan import exact_takes_over
+from dhsic.passes.forms import Forms, Sampled, begun, ended, sizes, state_of, whole
 from dhsic.passes.jobs import positions
 from dhsic.passes.landmarks import (
     MANY_FEATURES,
@@ -78,7 +77,6 @@ from dhsic.passes.projection import (
     stacked,
 )
 from dhsic.passes.reader import AbstractReader
-from dhsic.passes.renewal import values
 from dhsic.passes.sample import Sample
 from dhsic.passes.statistic import MeasureLandmarks
 from dhsic.passes.taken import Taken
@@ -294,6 +292,7 @@ class LowRankScorer(AbstractLowRankScorer):
     _projection: Projection | None = None
     _numbers: Taken | None = None
     _asked_of: tuple[Weighed, tuple[Float, Mask, int]] | None = None
+    _forms_of: tuple[Weighed, Forms] | None = None
 
     def known(self) -> BandwidthStats:
         return LandmarkStats(lambda: self.sum.fit, self._hsic)
@@ -379,15 +378,14 @@ class LowRankScorer(AbstractLowRankScorer):
                     lost[base] = f - some.B[base] @ (T @ even[base])
         return Weighed(along, sums, even, lost)
 
-    def _home(self, state: Weighed) -> RoundState:
-        """State for features that are scored by their values: all samples together."""
-        basis = {} if self._projection is None else self._projection.basis
-        kernel = self._choices.kernel
-        parts = [*self.sum.ask(held_at_home, (state.along, basis, state.even))]
-        question = LowRankQuestion(kernel, state.sigma, self._weights, _no_factor)
-        for base, A in at_home(parts, state.along.core).items():
-            question.suppose(base, A)
-        return LowRank().prepare(question)
+    def _forms(self, state: Weighed) -> Forms:
+        """What slices are told for features that are scored by their values."""
+        if self._forms_of is None or self._forms_of[0] is not state:
+            basis = {} if self._projection is None else self._projection.basis
+            m = self._data.n_samples
+            held = HeldForms.of_round(state.along, basis, state.even, m)
+            self._forms_of = state, Forms.of(held, self.sum.ask(sizes, held))
+        return self._forms_of[1]
 
     def _order(self, sigma: float, S: Index) -> int:
         """Order in powers that does for most of S, or for nearly all; 0 where none does."""
@@ -403,7 +401,7 @@ class LowRankScorer(AbstractLowRankScorer):
         gains, does, order = self._by_numbers(state, S)
         self._data.tell(int(does.sum()))
         if not does.all():
-            gains[~does], order = self._by_series(self._home(state), S[~does])
+            gains[~does], order = self._by_series(state, S[~does])
         return gains, order
 
     def _by_numbers(self, state: Weighed, S: Index) -> tuple[Float, Mask, int]:
@@ -432,13 +430,12 @@ class LowRankScorer(AbstractLowRankScorer):
         assert self._numbers is not None, "features are projected by now"
         self._numbers.keep(S, self._data.runtime)
 
-    def _by_series(self, state: RoundState, S: Index) -> tuple[Float, int]:
+    def _by_series(self, state: Weighed, S: Index) -> tuple[Float, int]:
         """Gains by the values, to the order that each feature takes, and the highest of those."""
-        facts = self._data.facts(S)
-        order = int(orders_for(self._choices.kernel, state.sigma, facts, state.n_samples).max())
-        if order > LONGEST_LOW_RANK:
-            state = replace(state, definition=SampledRows.of(self._weights, self.sum.check))
-        return self._by_values(state, S, aloud=True), order
+        kernel, m, facts = self._choices.kernel, self._data.n_samples, self._data.facts(S)
+        order = int(orders_for(kernel, state.sigma, facts, m).max())
+        asked = replace(self._forms(state), with_rows=order > LONGEST_LOW_RANK)
+        return self._by_values(self.sum.gathered(state_of, asked, whole), S, aloud=True), order
 
     def _certify(self, state: Weighed, S: Index, n: int) -> Certificate:
         if n >= S.size:
@@ -450,9 +447,9 @@ class LowRankScorer(AbstractLowRankScorer):
         sampled = positions(features, S)
         gains, does = every[sampled], does[sampled]
         if not does.all():
-            rest, sampled = features[~does], state.along.sampled
-            X = np.concatenate([*self.sum.ask(values, sampled[~does])], axis=1)
-            gains[~does] = LowRank().score(self._home(state), X, self._data.facts(rest))
+            rest, which = features[~does], state.along.sampled[~does]
+            asked = Sampled(self._forms(state), which, self._data.facts(rest))
+            gains[~does] = ended(self.sum.block, asked, self.sum.ask(begun, asked))
         n_sampled = n * len(features) / S.size
         sizes = self._data.sizes(features)
         rounded = ROUNDED if order else 0.0
@@ -487,7 +484,3 @@ class LowRankScorer(AbstractLowRankScorer):
             survivors, n_rows = survivors[at:], n_rows[at:]
             self._keep(survivors[-1] if survivors else S)
         self.sum.replay_rounds(survivors, n_rows)
-
-
-def _no_factor(base: int) -> LowRankSymmetric:
-    raise TypeError(f"Base {base} of the round is known along directions alone.")

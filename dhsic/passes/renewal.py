@@ -166,11 +166,6 @@ def rows_and_norms(known: Slice, which: Index) -> tuple[Float, Float]:
     return known.sums[which], known.norms
 
 
-def values(known: Slice, which: Index) -> Array:
-    """Values of some of the sampled features."""
-    return np.asarray(known.X[which])
-
-
 def longest(known: Slice, _: None) -> float:
     """Largest squared norm."""
     return float(known.norms.max())
