@@ -19,8 +19,9 @@ from dhsic import OnePass
 from dhsic.criteria import CRITERIA, moderated
 from dhsic.criteria import sums as nodes
 from dhsic.criteria.base import worst_first
+from dhsic.criteria.features import Directions, Features, median_square
 from dhsic.criteria.kernels import QMI
-from dhsic.criteria.sums import kernel_sums, median_square
+from dhsic.criteria.sums import kernel_sums
 from dhsic.errors import InputError
 from dhsic.kernels.labels import label_matrix
 from dhsic.runtime.dask import DaskRuntime
@@ -300,7 +301,7 @@ def test_scores_are_biased_hsic_of_the_feature(problem):
 @pytest.mark.parametrize("m", [30, 700])
 def test_nodes_and_levels_give_the_sums_of_the_definition(rng, sigma, m, monkeypatch):
     monkeypatch.setattr("dhsic.criteria.sums.ROWS", 300)
-    monkeypatch.setattr("dhsic.criteria.sums.ENTRIES", 4 * m)
+    monkeypatch.setattr("dhsic.criteria.features.ENTRIES", 4 * m)
     X = np.stack(
         [
             rng.standard_normal(m),
@@ -313,11 +314,14 @@ def test_nodes_and_levels_give_the_sums_of_the_definition(rng, sigma, m, monkeyp
     B, w = rng.standard_normal((m, 4)), np.array([1.0, 2.0, -0.5, 0.1])
     n_levels = np.array([0, 0, 3, 2, 0])
 
-    inner, squares = kernel_sums(X, n_levels, np.full(5, sigma), B, w, squares=True)
-    fewer, _ = kernel_sums(X, n_levels, np.full(5, sigma), B, w)
+    directions = Directions.of([B, B])
+    fast, place = Features(X, n_levels, directions), directions.places[1]
+    inner, squares = kernel_sums(fast, np.full(5, sigma), place, w, squares=True)
+    fewer, _ = kernel_sums(fast, np.full(5, sigma), place, w)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(nodes, "STEEPEST", 0.0)  # no nodes: by the definition
-        defined = kernel_sums(X, np.zeros(5, int), np.full(5, sigma), B, w, squares=True)
+        slow = Features(X, np.zeros(5, int), directions)
+        defined = kernel_sums(slow, np.full(5, sigma), place, w, squares=True)
 
     assert_array_equal(fewer, inner)
     scale = np.abs(B).sum(axis=0) @ (np.abs(w) * np.abs(B).sum(axis=0))

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
+from dhsic.criteria.features import Features
 from dhsic.errors import InputError
 from dhsic.kernels.labels import (
     CLASS_KERNELS,
@@ -87,15 +88,15 @@ class AbstractCriterion(ABC):
         return self.labels.prepare(labels)
 
     @abstractmethod
-    def columns(self, state: Any, X: Float, n_levels: Array) -> Float:
-        """A few numbers per feature, (k, c), with the state that `prepare` made.
+    def directions(self, state: Any) -> Float:
+        """What features are multiplied with, (m, k), of the state that `prepare` made."""
 
-        X (c, m) has features as rows, of mean 0; missing values are 0, the mean, not told apart.
-        `n_levels` (c,) are distinct values of each, 0 for many.
-        """
+    @abstractmethod
+    def columns(self, state: Any, features: Features, place: slice) -> Float:
+        """A few numbers per feature, (k, c); its directions are at a place among those of all."""
 
     def tile_bytes(self, c: int, m: int) -> int:
-        """Bytes that `columns` of X (c, m) takes at once, besides four arrays like X."""
+        """Bytes that `columns` of features (c, m) takes at once, besides four arrays like them."""
         return 0
 
     def label_bytes(self, m: int) -> int:

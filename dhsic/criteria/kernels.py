@@ -16,14 +16,8 @@ import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.criteria.base import TWO_CLASSES, AbstractCriterion, LabelReading, single_target
-from dhsic.criteria.sums import (
-    ENTRIES,
-    MOST_NODES,
-    ROWS,
-    kernel_sums,
-    resolve_width,
-    widths_of,
-)
+from dhsic.criteria.features import ENTRIES, Features, resolve_width
+from dhsic.criteria.sums import MOST_NODES, ROWS, kernel_sums
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.labels import ClassTarget, LabelMatrix, RealTargets, label_matrix
 from dhsic.linalg.covariates import residuals
@@ -80,12 +74,17 @@ class AbstractKernelCriterion(AbstractCriterion):
         resolve_width(self.bandwidth)
 
     @abstractmethod
-    def of_width(self, sigma: Float, state: ScaledLabels, X: Float, n_levels: Array) -> Float:
+    def of_width(
+        self, sigma: Float, state: ScaledLabels, features: Features, place: slice
+    ) -> Float:
         """Scores by the kernels of these widths (c,); others as of `columns`."""
 
-    def columns(self, state: ScaledLabels, X: Float, n_levels: Array) -> Float:
-        sigma = widths_of(X, resolve_width(self.bandwidth))
-        return self.of_width(sigma, state, X, n_levels)[None]
+    def directions(self, state: ScaledLabels) -> Float:
+        return state[0].F
+
+    def columns(self, state: ScaledLabels, features: Features, place: slice) -> Float:
+        sigma = features.widths(resolve_width(self.bandwidth))
+        return self.of_width(sigma, state, features, place)[None]
 
     def tile_bytes(self, c: int, m: int) -> int:
         return 8 * 4 * (MOST_NODES * ROWS + ENTRIES)
@@ -114,9 +113,11 @@ class MMD(AbstractKernelCriterion):
     labels = LabelReading(TWO_CLASSES.read, lambda labels: (labels.factor(), 1.0))
     meaning = "squared maximum mean discrepancy between the classes"
 
-    def of_width(self, sigma: Float, state: ScaledLabels, X: Float, n_levels: Array) -> Float:
+    def of_width(
+        self, sigma: Float, state: ScaledLabels, features: Features, place: slice
+    ) -> Float:
         L, _ = state
-        return kernel_sums(X, n_levels, sigma, L.F, L.weights)[0]
+        return kernel_sums(features, sigma, place, L.weights)[0]
 
 
 @dataclass(frozen=True)
@@ -144,9 +145,11 @@ class TargetAlignment(AbstractKernelCriterion):
     meaning = "kernel target alignment"
     label_kernel: str = "auto"
 
-    def of_width(self, sigma: Float, state: ScaledLabels, X: Float, n_levels: Array) -> Float:
+    def of_width(
+        self, sigma: Float, state: ScaledLabels, features: Features, place: slice
+    ) -> Float:
         L, norm = state
-        inner, squares = kernel_sums(X, n_levels, sigma, L.F, L.weights, squares=True)
+        inner, squares = kernel_sums(features, sigma, place, L.weights, squares=True)
         return inner / np.sqrt(squares) / norm
 
 
@@ -174,7 +177,9 @@ class QMI(AbstractKernelCriterion):
     labels = LabelReading(_window, _centred_window)
     meaning = "quadratic mutual information with the labels"
 
-    def of_width(self, sigma: Float, state: ScaledLabels, X: Float, n_levels: Array) -> Float:
+    def of_width(
+        self, sigma: Float, state: ScaledLabels, features: Features, place: slice
+    ) -> Float:
         L, square = state
-        inner, _ = kernel_sums(X, n_levels, sigma / 2, L.F, L.weights)
+        inner, _ = kernel_sums(features, sigma / 2, place, L.weights)
         return np.sqrt(sigma / (2 * np.pi)) * inner / square

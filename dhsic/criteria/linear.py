@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dhsic._typing import Array, Float
+from dhsic._typing import Float
 from dhsic.criteria.base import (
     CLASSES,
     NUMBERS,
@@ -23,8 +23,12 @@ from dhsic.criteria.base import (
     Classes,
     check_part,
 )
+from dhsic.criteria.features import Features
 from dhsic.errors import InputError
 from dhsic.validation import is_number
+
+#: Part of a sum of squares below which what is left of it has lost digits.
+CANCELLED = 1e-3
 
 
 def ratio(difference: Float, spread: Float) -> Float:
@@ -34,7 +38,23 @@ def ratio(difference: Float, spread: Float) -> Float:
 
 
 @dataclass(frozen=True)
-class Pearson(AbstractCriterion):
+class AbstractOfNumbers(AbstractCriterion):
+    """A criterion that multiplies features with one vector."""
+
+    def directions(self, state: Float) -> Float:
+        return state[:, None]
+
+
+@dataclass(frozen=True)
+class AbstractOfClasses(AbstractCriterion):
+    """A criterion of moments within classes."""
+
+    def directions(self, state: Classes) -> Float:
+        return state.indicators
+
+
+@dataclass(frozen=True)
+class Pearson(AbstractOfNumbers):
     """Pearson's correlation R with the labels (JMLR eq. 21); score ``R^2``.
 
     Numbers, or two classes, which count as -1 and 1. For standardised features and labels and
@@ -49,13 +69,13 @@ class Pearson(AbstractCriterion):
     meaning = "squared Pearson correlation with the labels"
     signed = "Pearson correlation with the labels"
 
-    def columns(self, state: Float, X: Float, n_levels: Array) -> Float:
-        R = np.clip(ratio(X @ state, np.sqrt(np.vecdot(X, X))), -1.0, 1.0)
+    def columns(self, state: Float, features: Features, place: slice) -> Float:
+        R = np.clip(ratio(features.along[:, place][:, 0], np.sqrt(features.sizes)), -1.0, 1.0)
         return np.stack([R * R, R])
 
 
 @dataclass(frozen=True)
-class RidgeRegression(AbstractCriterion):
+class RidgeRegression(AbstractOfNumbers):
     """Part of y'y that ridge regression on the feature alone explains (JMLR eq. 29).
 
     With x and y of mean 0 and ``w = x'y / (x'x + penalty)``, ``J* = |y - x w|^2 + penalty w^2 = y'y
@@ -86,8 +106,8 @@ class RidgeRegression(AbstractCriterion):
                 "such as 1.0."
             )
 
-    def columns(self, state: Float, X: Float, n_levels: Array) -> Float:
-        inner, size = X @ state, np.vecdot(X, X) + self.penalty
+    def columns(self, state: Float, features: Features, place: slice) -> Float:
+        inner, size = features.along[:, place][:, 0], features.sizes + self.penalty
         w = np.divide(inner, size, out=np.zeros_like(inner), where=size > 0)
         return np.stack([inner * w / (state @ state), w])
 
@@ -112,29 +132,34 @@ class ClassMoments:
         return np.asarray(degrees @ self.variance / degrees.sum())
 
 
-def class_means(X: Float, classes: Classes) -> Float:
-    """Means of features (c, m) within n classes, (n, c)."""
-    return np.asarray((X @ classes.indicators).T / classes.sizes[:, None])
+def class_means(features: Features, classes: Classes, place: slice) -> Float:
+    """Means of c features within n classes, (n, c)."""
+    return np.asarray(features.along[:, place].T / classes.sizes[:, None])
 
 
-def class_moments(X: Float, classes: Classes) -> ClassMoments:
-    """Moments of features (c, m), the variance in a second pass over the block.
+def class_moments(features: Features, classes: Classes, place: slice) -> ClassMoments:
+    """Moments of features within n classes.
 
-    A block holds its features in full, so deviations are from the means themselves and nothing
-    cancels. A spread that rounding of the mean alone would leave is none.
+    The variance is by sums of squares, and by deviations from the mean, in a second pass over the
+    tile, where those nearly cancel. A spread that rounding of the mean alone would leave is none.
     """
-    mean = class_means(X, classes)
-    deviations = X - mean.T[:, classes.codes]
-    rounding = X.shape[1] * np.finfo(np.float64).eps * np.abs(X).max(axis=1, initial=0.0)
-    deviations *= deviations
-    sums = (deviations @ classes.indicators).T
+    X = features.X
+    mean = class_means(features, classes, place)
+    squares = features.squares_along[:, place].T
+    sums = squares - classes.sizes[:, None] * np.square(mean)
+    cancel = np.flatnonzero((sums < CANCELLED * squares).any(axis=0))
+    if cancel.size:
+        deviations = X[cancel] - mean[:, cancel].T[:, classes.codes]
+        deviations *= deviations
+        sums[:, cancel] = (deviations @ classes.indicators).T
     variance = sums / np.maximum(classes.sizes - 1, 1)[:, None]
+    rounding = X.shape[1] * np.finfo(np.float64).eps * features.largest
     variance[variance <= rounding**2] = 0.0
     return ClassMoments(classes.sizes, mean, variance)
 
 
 @dataclass(frozen=True)
-class Centroid(AbstractCriterion):
+class Centroid(AbstractOfClasses):
     r"""Weighted difference of class means, ``v = w x+ - (1 - w) x-`` (JMLR 6.2); score ``|v|``.
 
     Two classes. With ``w = 1/2`` it is half the difference of means, ``4 sum_j v_j^2 = tr K H L H
@@ -160,14 +185,14 @@ class Centroid(AbstractCriterion):
     def __post_init__(self) -> None:
         check_part("centroid_weight", self.centroid_weight, "the weight of the positive class")
 
-    def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
-        negative, positive = class_means(X, state)
+    def columns(self, state: Classes, features: Features, place: slice) -> Float:
+        negative, positive = class_means(features, state, place)
         v = self.centroid_weight * positive - (1 - self.centroid_weight) * negative
         return np.stack([np.abs(v), v])
 
 
 @dataclass(frozen=True)
-class Welch(AbstractCriterion):
+class Welch(AbstractOfClasses):
     """The t-statistic with a variance per class (JMLR eq. 24); score ``|t|``.
 
     ``t = (x+ - x-) / sqrt(s+^2 / m+ + s-^2 / m-)``, Welch's, with variances of a sample. Two
@@ -182,15 +207,15 @@ class Welch(AbstractCriterion):
     meaning = "magnitude of the t-statistic with a variance per class"
     signed = "t-statistic, the last class less the first"
 
-    def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
-        moments = class_moments(X, state)
+    def columns(self, state: Classes, features: Features, place: slice) -> Float:
+        moments = class_moments(features, state, place)
         error = np.sqrt((moments.variance / moments.sizes[:, None]).sum(axis=0))
         t = ratio(moments.difference, error)
         return np.stack([np.abs(t), t])
 
 
 @dataclass(frozen=True)
-class SignalToNoise(AbstractCriterion):
+class SignalToNoise(AbstractOfClasses):
     """Signal to noise, ``(x+ - x-) / (s+ + s-)`` (JMLR 6.2, Golub et al. 1999); score: magnitude.
 
     Deviations are those of a sample. Two classes of at least two samples.
@@ -204,14 +229,14 @@ class SignalToNoise(AbstractCriterion):
     meaning = "magnitude of the signal to noise ratio"
     signed = "signal to noise ratio, the last class less the first"
 
-    def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
-        moments = class_moments(X, state)
+    def columns(self, state: Classes, features: Features, place: slice) -> Float:
+        moments = class_moments(features, state, place)
         r = ratio(moments.difference, np.sqrt(moments.variance).sum(axis=0))
         return np.stack([np.abs(r), r])
 
 
 @dataclass(frozen=True)
-class ShrunkenCentroid(AbstractCriterion):
+class ShrunkenCentroid(AbstractOfClasses):
     """Squared distances of class centroids from the centroid of all (JMLR eq. 27, 28).
 
     ``sum_y (x_y - x)^2`` with x_y the mean within class y and x that of all samples; it is ``tr K
@@ -227,6 +252,6 @@ class ShrunkenCentroid(AbstractCriterion):
     labels = CLASSES
     meaning = "squared distances of class means from the overall mean"
 
-    def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
-        means = class_means(X, state)
+    def columns(self, state: Classes, features: Features, place: slice) -> Float:
+        means = class_means(features, state, place)
         return np.asarray(np.square(means).sum(axis=0, keepdims=True))

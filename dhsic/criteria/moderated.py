@@ -32,15 +32,15 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import digamma, polygamma, stdtr, stdtrit
 
-from dhsic._typing import Array, Float
+from dhsic._typing import Float
 from dhsic.criteria.base import (
     TWO_OF_TWO,
-    AbstractCriterion,
     Classes,
     CriterionScores,
     check_part,
 )
-from dhsic.criteria.linear import class_moments, ratio
+from dhsic.criteria.features import Features
+from dhsic.criteria.linear import AbstractOfClasses, class_moments, ratio
 
 #: Deviations of differences that differ, in those of the data, that are thought possible.
 DEVIATIONS = (0.1, 4.0)
@@ -52,15 +52,15 @@ FLAT = 1e-9
 NORMAL = 1e6
 
 
-class AbstractModerated(AbstractCriterion):
+class AbstractModerated(AbstractOfClasses):
     """A criterion of the moderated t, which is its `statistic`."""
 
     labels = TWO_OF_TWO
     signed = "moderated t-statistic, the last class less the first"
     standardize = False
 
-    def columns(self, state: Classes, X: Float, n_levels: Array) -> Float:
-        moments = class_moments(X, state)
+    def columns(self, state: Classes, features: Features, place: slice) -> Float:
+        moments = class_moments(features, state, place)
         return np.stack([moments.difference, moments.pooled])
 
 

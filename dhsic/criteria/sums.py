@@ -22,17 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Array, Float, Index
-from dhsic.engines.levels import level_indicators
-from dhsic.errors import InputError
-from dhsic.kernels.bandwidth import (
-    MEDIAN_SAMPLES,
-    AbstractBandwidth,
-    Dimension,
-    Fixed,
-    Median,
-    resolve_bandwidth,
-)
+from dhsic._typing import Float
+from dhsic.criteria.features import Features, Levels
 
 #: Error of an entry of K that is let pass; entries are at most 1.
 TOLERANCE = 1e-13
@@ -44,14 +35,10 @@ STEEPEST = 1e4
 _RHO = 1 + np.geomspace(0.05, 30, 60)
 #: Side of a tile of the definition.
 SIDE = 256
-#: Entries of indicators at a time.
-ENTRIES = 1 << 20
 #: Samples that are interpolated at a time: they stay in the cache.
 ROWS = 2048
 #: Nodes are worth it while they are so many times fewer than the samples.
 WORTH = 4
-#: Features of up to so many values have their pairs counted.
-FEW_VALUES = 64
 
 
 @lru_cache(maxsize=1024)
@@ -104,32 +91,27 @@ def gaussian(points: Float, sigma: Any) -> Float:
 
 
 def kernel_sums(
-    X: Float, n_levels: Array, sigma: Float, B: Float, w: Float, *, squares: bool = False
+    features: Features, sigma: Float, place: slice, w: Float, *, squares: bool = False
 ) -> tuple[Float, Float]:
     """``<L, K>`` and ``|K|^2`` of every feature, (c,) each, ``K = exp(-sigma (x - x')^2)``.
 
-    Features are the rows of X (c, m), of `n_levels` distinct values each, 0 for many; ``L = B
-    diag(w) B'``, B (m, g). ``|K|^2``, the sum of squared entries, has no meaning unless `squares`
-    are wanted.
+    ``L = B diag(w) B'``, B (m, g) being the directions at that place. ``|K|^2``, the sum of squared
+    entries, has no meaning unless `squares` are wanted.
     """
-    inner, norms = np.empty(len(X)), np.empty(len(X))
-    for q in np.unique(n_levels[n_levels > 0]):
-        same = np.flatnonzero(n_levels == q)
-        rows = max(1, ENTRIES // (int(q) * X.shape[1]))
-        for a in range(0, same.size, rows):
-            which = same[a : a + rows]
-            inner[which], norms[which] = _by_levels(X[which], int(q), sigma[which], B, w)
-    for j in np.flatnonzero(n_levels == 0):
-        inner[j], norms[j] = _of_feature(X[j], float(sigma[j]), B, w, squares=squares)
+    inner, norms = np.empty(len(features.X)), np.empty(len(features.X))
+    for some in features.levels:
+        inner[some.which], norms[some.which] = _by_levels(some, sigma[some.which], place, w)
+    many = np.flatnonzero(features.n_levels == 0)
+    B = features.directions.some(place) if many.size else np.empty((0, 0))
+    for j in many:
+        x = features.X[j]
+        inner[j], norms[j] = _of_feature(x, float(sigma[j]), B, w, squares=squares)
     return inner, norms
 
 
-def _by_levels(X: Float, q: int, sigma: Float, B: Float, w: Float) -> tuple[Float, Float]:
+def _by_levels(some: Levels, sigma: Float, place: slice, w: Float) -> tuple[Float, Float]:
     """``sum_kl K_kl (U diag(w) U')_kl`` with ``U = 1' B``, and ``sum_kl K_kl^2 m_k m_l``."""
-    levels, found = level_indicators(X, q)
-    K, indicators = gaussian(levels.T, sigma), found.transpose(1, 0, 2)  # (c, q, q), (c, q, m)
-    U = indicators @ B  # (c, q, g)
-    counts = indicators.sum(axis=2)  # (c, q)
+    K, U, counts = gaussian(some.values.T, sigma), some.along[..., place], some.counts
     inner = ((K @ (U * w)) * U).sum(axis=(1, 2))
     squares = np.vecdot((K * K @ counts[:, :, None])[:, :, 0], counts)
     return inner, squares
@@ -177,88 +159,3 @@ def _by_definition(x: Float, sigma: float, B: Float, w: Float) -> tuple[float, f
             inner += times * float(np.vdot(K @ weighted[columns], B[rows]))
             squares += times * float(np.vdot(K, K))
     return inner, squares
-
-
-def resolve_width(bandwidth: object) -> AbstractBandwidth:
-    """Policy for the width of the kernel on one feature; a grid is refused."""
-    policy = resolve_bandwidth(bandwidth)
-    if not isinstance(policy, Dimension | Fixed | Median):
-        raise InputError(
-            f"bandwidth={bandwidth!r} is a choice among widths, and scores of features under "
-            "different widths do not compare; pass 'dimension', 'median' or one positive number."
-        )
-    return policy
-
-
-def widths_of(X: Float, policy: AbstractBandwidth) -> Float:
-    """Sigma of every feature (c, m) that varies, (c,), by what `resolve_width` returned."""
-    if isinstance(policy, Fixed):
-        return np.full(len(X), policy.sigma)
-    if isinstance(policy, Dimension):
-        return np.full(len(X), 0.5)
-    stride = -(-X.shape[1] // MEDIAN_SAMPLES)
-    return np.array([0.5 / median_square(x[::stride]) for x in X])
-
-
-def median_square(x: Float) -> float:
-    """Median squared distance of pairs i < j of x, (m,); of the positive ones where most are 0.
-
-    On a line pairs need not be written out: those within t of a value lie next to it in order, and
-    those of few values are counted.
-    """
-    s = np.sort(x)
-    places = np.flatnonzero(np.concatenate([[True], s[1:] != s[:-1]]))
-    if places.size <= FEW_VALUES:
-        return _median_of_levels(s[places], np.diff(np.append(places, len(s))))
-    n, equal = len(s) * (len(s) - 1) // 2, _n_within(s, 0.0)
-    middle = _median(s, 0, n)
-    return middle if middle > 0 else _median(s, equal, n)
-
-
-def _median_of_levels(values: Float, counts: Index) -> float:
-    """Median square from values and how often each occurs, (q,)."""
-    if len(values) == 1:
-        return 1.0  # the samples that were taken are all alike
-    D = np.square(np.subtract.outer(values, values)).ravel()
-    order = np.argsort(D, kind="stable")
-    pairs = (np.outer(counts, counts) - np.diag(counts)).ravel()  # each pair i, i' twice
-    up_to = np.cumsum(pairs[order]) // 2
-    equal, n = int(np.dot(counts, counts - 1)) // 2, int(up_to[-1])
-
-    def median(first: int) -> float:
-        middle = [first + (n - first - 1) // 2, first + (n - first) // 2]
-        return float(D[order[np.searchsorted(up_to, middle, side="right")]].mean())
-
-    return median(0) or median(equal)
-
-
-def _median(s: Float, first: int, end: int) -> float:
-    """Median of the squared distances from place `first` to before `end`, in ascending order."""
-    low, high = first + (end - first - 1) // 2, first + (end - first) // 2
-    below = _distance(s, low)
-    above = below if low == high else _distance(s, high)
-    return (below**2 + above**2) / 2
-
-
-def _distance(s: Float, k: int) -> float:
-    """Distance of sorted values at place k from 0, in ascending order, by bisection."""
-    low, high = 0.0, float(s[-1] - s[0])
-    if _n_within(s, low) > k:
-        return 0.0
-    while low < (middle := (low + high) / 2) < high:
-        n = _n_within(s, middle)
-        low, high = (low, middle) if n > k else (middle, high)
-        if n == k + 1:
-            break
-    to = _ends(s, high)
-    return float((s[to] - s).max())
-
-
-def _n_within(s: Float, t: float) -> int:
-    """Pairs of sorted values at most t apart."""
-    return int((_ends(s, t) - np.arange(len(s))).sum())
-
-
-def _ends(s: Float, t: float) -> Index:
-    """For each of the sorted values, the place of the last one that is at most t above it."""
-    return np.searchsorted(s, s + t, side="right") - 1

@@ -15,6 +15,7 @@ import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.criteria.base import AbstractCriterion
+from dhsic.criteria.features import Directions, Features
 from dhsic.passes import AbstractPass, AbstractSizedPass, Cost, Tile, cut, tile_height
 from dhsic.passes.reader import Reader, Reporter
 from dhsic.runtime.base import AbstractRuntime
@@ -61,11 +62,16 @@ class Judge(AbstractSizedPass):
         """Results of passes that standardise alike: each tile is measured once."""
         scalings: list[Scaling] = []
         columns: list[list[Float]] = [[] for _ in passes]
+        directions = Directions.of([each._directions(m) for each in passes])
         for tile in cut(blocks, float64_height(m)):
             scaling, X = tile.measured(standardize=passes[0].standardize)
             scalings.append(scaling)
-            for each, some in zip(passes, columns, strict=True):
-                some.append(each._columns(X, scaling))
+            alive: Index = np.flatnonzero(scaling.std > 0)
+            if alive.size < len(X):
+                X = X[alive]
+            features = Features(X, scaling.n_levels[alive], directions)
+            for each, place, some in zip(passes, directions.places, columns, strict=True):
+                some.append(each._columns(features, place, alive, len(tile.raw)))
         scaling = Scaling.join(scalings)
         return [(scaling, np.concatenate(some, axis=1)) for some in columns]
 
@@ -74,15 +80,20 @@ class Judge(AbstractSizedPass):
         of_criterion = 0 if self.criterion is None else self.criterion.tile_bytes(c, m)
         return Cost(values=m, tile=8 * TILES * c * m + of_criterion)
 
-    def _columns(self, X: Float, scaling: Scaling) -> Float:
+    def _directions(self, m: int) -> Float:
+        """What the criterion multiplies features with."""
+        if self.criterion is None:
+            return np.empty((m, 0))
+        return self.criterion.directions(self.prepared)
+
+    def _columns(self, features: Features, place: slice, alive: Index, c: int) -> Float:
         """Columns of a tile, (k, c); NaN where a feature does not vary, or beyond numbers."""
         if self.criterion is None:
-            return np.empty((0, len(X)))
-        alive: Index = np.flatnonzero(scaling.std > 0)
-        if alive.size == len(X):
-            return self.criterion.columns(self.prepared, X, scaling.n_levels)
-        some = self.criterion.columns(self.prepared, X[alive], scaling.n_levels[alive])
-        out = np.full((len(some), len(X)), np.nan)
+            return np.empty((0, c))
+        some = self.criterion.columns(self.prepared, features, place)
+        if alive.size == c:
+            return some
+        out = np.full((len(some), c), np.nan)
         out[:, alive] = some
         return out
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from dhsic.criteria import criterion_of
 from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_first
-from dhsic.criteria.sums import resolve_width
+from dhsic.criteria.features import resolve_width
 from dhsic.errors import InputError
 from dhsic.kernels.labels import LabelMatrix
 from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes
