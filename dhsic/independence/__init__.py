@@ -177,7 +177,7 @@ def test_features(
     where = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
     given = Labelled.of(X, Y, covariates, what="Y", by_position=by_position, **where)
     source, labels, C = given.source, as_array(given.y, "y"), given.covariates
-    which, m = _features_at(features, source), source.n_samples
+    which, m = features_at(features, source), source.n_samples
     taken = None if rows is None else _positions(as_array(rows, "rows"), m, "rows", "samples")
     if C is not None and len(C) != m:
         raise InputError(
@@ -255,7 +255,7 @@ def _standardised(
     return Z, constant
 
 
-def _features_at(given: Any, source: AbstractSource) -> Index:
+def features_at(given: Any, source: AbstractSource) -> Index:
     """Positions of the features asked for, in the order asked for; of all by default."""
     if given is None:
         return np.arange(source.n_features)

@@ -1,0 +1,116 @@
+"""A scan of all pairs of features: what is read, cut into tiles, permuted and kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dhsic._typing import Float, Index
+from dhsic.interactions.null import Null
+from dhsic.interactions.share import Labels
+from dhsic.interactions.tiles import (
+    Found,
+    Largest,
+    Scan,
+    run_width,
+    runs_of,
+    tile_jobs,
+)
+from dhsic.passes.reader import Reader
+from dhsic.runtime.base import Job
+
+#: Pairs up to which tiles are gone through as a whole, as they are where a p-value above this is
+#: looked for: the screen takes main effects for small beside what it looks for.
+FEW_PAIRS, MOST_SCREENED = 1 << 23, 1e-4
+#: Features up to which all of their pairs are permuted, and runs of them that are, of more.
+MOST_PERMUTED, PERMUTED_RUNS = 2048, 16
+#: Pairs that are expected to reach where there is nothing, at least, and for each that is wanted.
+EXPECTED, EXPECTED_EACH = 50, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Scanned:
+    """What a scan found.
+
+    Attributes
+    ----------
+    found : Found
+        The best pairs.
+    log_p : (n,) float64
+        Logarithms of their p-values.
+    null : Null or None
+        Law of the largest share where there is nothing; None where nothing was permuted.
+    reach : float
+        p-value down to which all pairs were looked for.
+    n_pairs, n_permuted, n_lost, n_audited : int
+        Pairs of features that vary, those permuted, and of those permuted that reach, which are
+        `n_audited`, those that a screen loses.
+    """
+
+    found: Found
+    log_p: Float
+    null: Null | None
+    reach: float
+    n_pairs: int
+    n_permuted: int
+    n_audited: int
+    n_lost: int
+
+
+def n_pairs_of(d: int) -> int:
+    """Pairs of d features."""
+    return d * (d - 1) // 2
+
+
+def scan_pairs(
+    reader: Reader, labels: Labels, *, n: int, n_permutations: int, seed: int
+) -> Scanned:
+    """Scan all pairs of the features of a reader, which has measured them, for the best n."""
+    alive = reader.alive
+    n_pairs = n_pairs_of(alive.size)
+    p = min(1.0, max(EXPECTED, EXPECTED_EACH * n) / max(1, n_pairs))
+    reach = labels.share_at(p) if p < 1 else 0.0
+    null, n_permuted, audited = None, 0, (0, 0)
+    if n_permutations and n_pairs:
+        some = permuted_features(alive, seed)
+        n_permuted = n_pairs_of(some.size)
+        log_p, *counts = _permuted(reader, some, labels, reach, n_permutations, seed)
+        null, audited = Null.of(log_p, n_pairs / n_permuted), (counts[0], counts[1])
+    jobs = _tiles(reader, alive, run_width(reader.n_samples, alive.size))
+    found = Found.none()
+    screens = n_pairs > FEW_PAIRS and p <= MOST_SCREENED
+    for part in reader.map(Scan(labels, reach, n, screens=screens), jobs):
+        found = found.with_(part, n)
+    return Scanned(found, labels.log_p(found.shares), null, p, n_pairs, n_permuted, *audited)
+
+
+def permuted_features(alive: Index, seed: int) -> Index:
+    """Features whose pairs are permuted: all, or runs of them from all over."""
+    if alive.size <= MOST_PERMUTED:
+        return alive
+    width = MOST_PERMUTED // PERMUTED_RUNS
+    rng = np.random.default_rng([seed, 1])
+    starts = np.sort(rng.choice(alive.size // width, PERMUTED_RUNS, replace=False)) * width
+    return np.concatenate([alive[a : a + width] for a in starts])
+
+
+def _permuted(
+    reader: Reader, features: Index, labels: Labels, reach: float, n: int, seed: int
+) -> tuple[Float, int, int]:
+    """Smallest p-values of permutations, as logarithms; counts as of `Largest`."""
+    rng = np.random.default_rng([seed, 2])
+    m = len(labels.U)
+    orders = (rng.permutation(m) for _ in range(n))
+    permuted = np.stack([labels.permuted(order).U.astype(np.float32) for order in orders])
+    width = min(MOST_PERMUTED // PERMUTED_RUNS, run_width(m, features.size))
+    jobs = _tiles(reader, features, width)
+    largest, n_reaching, n_lost = np.zeros(n), 0, 0
+    for part, reaching, lost in reader.map(Largest(labels, permuted, reach), jobs):
+        largest = np.maximum(largest, part)
+        n_reaching, n_lost = n_reaching + reaching, n_lost + lost
+    return labels.log_p(largest), n_reaching, n_lost
+
+
+def _tiles(reader: Reader, features: Index, width: int) -> list[Job]:
+    return tile_jobs(runs_of(reader.jobs(features, tags=features), width))

@@ -1,0 +1,269 @@
+r"""The share of a pair: what the product of two features tells of the labels beyond either alone.
+
+Features x_j are centred and of unit variance over m samples, missing values 0. Labels are columns:
+a real target is one, a target of k classes has k indicators. Q (m, q) is an orthonormal basis of
+what is taken out of everything: the mean, covariates, main effects of features already known. With
+``z = x_j o x_k`` and M the projection onto what is orthogonal to ``[Q, x_j, x_k]``, and Y the
+labels, the share of the pair is the part of the variance of ``M z`` that ``M Y`` explains:
+
+    ``share = 1 - |z - fit of z on [Q, x_j, x_k, Y]|^2 / |z - fit of z on [Q, x_j, x_k]|^2``.
+
+For one real target, or two classes, that is the squared partial correlation of product and labels:
+the part of the labels' variance that the term ``x_j x_k`` explains in a linear model that has both
+main effects already. How a feature is coded or scaled, ``a x_j + b``, changes nothing. Were z, or
+were the labels, normal and nothing there, ``share ~ Beta(t / 2, (n - t) / 2)`` with t the number of
+independent columns of labels and ``n = m - q - 2``; that p-value is exact for normal labels, and
+approximate for others.
+
+All of it comes from a few inner products. Let ``P = (I - Q Q') X``, ``g = P'P``, U an orthonormal
+basis of ``(I - Q Q') Y``, ``C = P'U``. Of a pair,
+
+    ``b_j = P_j'z, b_k = P_k'z, v = z'z - |Q'z|^2, T = U'z``,
+    ``beta = [g_jj g_jk; g_jk g_kk]^-1 (b_j, b_k)``,  the fit of z on both features,
+    ``|M z|^2 = v - b'beta``,  ``e = T - C'beta = U'M z``,
+    ``share = e' N^-1 e / |M z|^2``,  ``N = U'M U = I - C_jk' [g]^-1 C_jk``,
+
+and by Woodbury's identity ``e' N^-1 e = e'e + w' ([g] - C_jk C_jk')^-1 w`` with ``w = C_jk e``, so
+2 x 2 systems are all there is, for any number of label columns. Over all pairs of two sets of
+features each of g, b_j, b_k, v, T is a matrix product: ``X'X``, ``(P o X)'X``, ``X'(P o X)``,
+``(X o X)'(X o X)``, ``X' diag(u) X``.
+
+Two kinds of pairs say nothing and are not tested (their share is NaN here):
+
+- *linked*: the squared correlation of P_j and P_k is above `linked`. The product is then nearly the
+  square of one feature;
+- *empty*: ``|M z|^2 < least m``; of two independent features it is about m. So it is where nobody,
+  or one or two, have both of two rare variants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.stats import beta
+
+from dhsic._typing import Array, Float
+from dhsic.errors import InputError
+from dhsic.kernels.labels import auto_kernel, label_matrix
+from dhsic.linalg.covariates import nothing_left
+from dhsic.validation import as_array
+
+#: Of a feature, the part of its variance that Q may leave for it to be explained by Q.
+EXPLAINED = 1e-6
+#: Of a 2 x 2 system, the part of its diagonal's product below which it is singular: two features
+#: explain the labels, and nothing is left for a product.
+SINGULAR = 1e-6
+#: Directions of labels, relative to the largest, below which they are none.
+ROUNDING = 1e-8
+#: Of the largest share with N taken for I, the part from which on others may be larger.
+NEAR = 0.8
+
+
+def label_columns(y: Array) -> Float:
+    """Columns of the labels, (m, t'): a real target as it is, an indicator for each class."""
+    Y = as_array(y, "y")
+    Y = Y[:, None] if Y.ndim == 1 else Y
+    label_matrix(Y)  # refuses what are no labels
+    kernels = ["linear" if auto_kernel(y) == "gaussian" else "multiclass" for y in Y.T]
+    found = [label_matrix(y, kernel) for y, kernel in zip(Y.T, kernels, strict=True)]
+    return np.column_stack([each.factor().F for each in found])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labels:
+    """What of the labels pairs are tested against: U (m, t), orthonormal, and Q (m, q).
+
+    `linked` and `least` say which pairs are tested, see the head of this module.
+    """
+
+    U: Array
+    Q: Array
+    linked: float = 0.9
+    least: float = 0.5
+
+    @classmethod
+    def of(cls, columns: Float, Q: Float, *, linked: float = 0.9, least: float = 0.5) -> Labels:
+        """Labels of columns (m, t'); refused where Q leaves nothing of them, or too little room."""
+        centred = columns - columns.mean(axis=0)
+        sizes = np.sqrt((centred**2).sum(axis=0))
+        U, singular, _ = np.linalg.svd(_left(centred / sizes, Q), full_matrices=False)
+        U = U[:, singular > ROUNDING]
+        if U.shape[1] == 0:
+            raise nothing_left()
+        found = cls(U, Q, linked, least)
+        if found.degrees[1] <= 0:
+            raise InputError(
+                f"{len(U)} samples are too few: {Q.shape[1] - 1} covariates and main effects, two "
+                f"features and {U.shape[1]} columns of labels leave nothing to judge by. Pass more "
+                "samples, fewer classes, or fewer covariates."
+            )
+        return found
+
+    def permuted(self, order: Array) -> Labels:
+        """The same with their samples permuted and projected again (Freedman and Lane, 1983)."""
+        U, _ = np.linalg.qr(_left(self.U[order], self.Q))
+        return Labels(U, self.Q, self.linked, self.least)
+
+    def narrowed(self) -> Labels:
+        """The same in float32."""
+        U, Q = self.U.astype(np.float32), self.Q.astype(np.float32)
+        return Labels(U, Q, self.linked, self.least)
+
+    @property
+    def degrees(self) -> tuple[int, int]:
+        """Degrees of freedom of labels and of what is left, t and n - t."""
+        m, t = self.U.shape
+        return t, m - self.Q.shape[1] - 2 - t
+
+    def log_p(self, share: Any) -> Float:
+        """Logarithm of the p-value of shares; at least -690, the end of floating-point numbers."""
+        t, left = self.degrees
+        return np.asarray(np.maximum(beta.logsf(share, t / 2, left / 2), -690.0))
+
+    def share_at(self, p: float) -> float:
+        """Share of a p-value."""
+        t, left = self.degrees
+        return float(beta.isf(min(p, 1.0), t / 2, left / 2))
+
+
+def _left(B: Float, Q: Float) -> Float:
+    """What Q leaves of columns; twice, for the digits of what is left."""
+    B = B - Q @ (Q.T @ B)
+    return np.asarray(B - Q @ (Q.T @ B))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """Some features: X and P (c, m), g (c,), C (c, t); P is X where only the mean is taken out.
+
+    A feature that Q explains has no main effect left: P is 0, and g is m to divide by.
+    """
+
+    X: Array
+    P: Array
+    g: Array
+    C: Array
+
+    @classmethod
+    def of(cls, X: Array, labels: Labels) -> Side:
+        """Features (c, m), standardised."""
+        P, m = X, X.shape[1]
+        if labels.Q.shape[1] > 1:
+            P = X - _times(X, labels.Q) @ labels.Q.T
+        g = np.vecdot(P, P)
+        explained = g < EXPLAINED * m
+        if explained.any():
+            P = np.where(explained[:, None], X.dtype.type(0), P)
+            g = np.where(explained, X.dtype.type(m), g)
+        return cls(X, P, g, _times(P, labels.U))
+
+    def take(self, which: Any) -> Side:
+        """Some of them."""
+        X = self.X[which]
+        P = X if self.P is self.X else self.P[which]
+        return Side(X, P, self.g[which], self.C[which])
+
+
+def _times(Z: Array, B: Array) -> Array:
+    """``Z B``; in float64 each row the same whatever others there are."""
+    if Z.dtype == np.float32:
+        return np.asarray(Z @ B)
+    return np.stack([np.vecdot(Z, np.ascontiguousarray(b)) for b in B.T], axis=-1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """The fit of products on both features, as arrays of one shape: all that knows no labels.
+
+    `beta_j` and `beta_k` are its coefficients, `linked` the squared correlation and `left`
+    ``|M z|^2``; where pairs are not tested (`is_told` is False) they are finite and mean nothing.
+    """
+
+    beta_j: Array
+    beta_k: Array
+    g: Array
+    linked: Array
+    left: Array
+    is_told: Array
+
+    @classmethod
+    def of(
+        cls, g_j: Array, g_k: Array, g: Array, b_j: Array, b_k: Array, v: Array, labels: Labels
+    ) -> Fit:
+        """Fit by inner products, as in the head of this module."""
+        both = g_j * g_k
+        linked = g * g / both
+        is_told = linked <= labels.linked
+        det = np.where(is_told, both - g * g, both)
+        beta_j, beta_k = (g_k * b_j - g * b_k) / det, (g_j * b_k - g * b_j) / det
+        left = v - b_j * beta_j - b_k * beta_k
+        is_told &= left >= labels.least * len(labels.U)
+        return cls(beta_j, beta_k, g, linked, left, is_told)
+
+    @classmethod
+    def of_all(cls, left: Side, right: Side, labels: Labels) -> Fit:
+        """Fits of all pairs of two sets of features, (c, c')."""
+        v = (left.X**2) @ (right.X**2).T
+        for q in labels.Q.T:
+            v -= ((left.X * q) @ right.X.T) ** 2
+        products = left.P @ right.P.T, (left.P * left.X) @ right.X.T
+        return cls.of(
+            left.g[:, None], right.g, *products, left.X @ (right.P * right.X).T, v, labels
+        )
+
+
+def shares_of_rows(left: Side, right: Side, labels: Labels) -> tuple[Array, Array]:
+    """Shares and squared correlations (n,) of pairs of rows: each of the left, its own right."""
+    z = left.X * right.X
+    v = np.vecdot(z, z) - (_times(z, labels.Q) ** 2).sum(axis=-1)
+    products = np.vecdot(left.P, right.P), np.vecdot(left.P, z), np.vecdot(right.P, z)
+    fit = Fit.of(left.g, right.g, *products, v, labels)
+    T = list(_times(z, labels.U).T)
+    return _shares(fit, left.g, right.g, left.C.T, right.C.T, T), fit.linked
+
+
+def shares_of_all(left: Side, right: Side, labels: Labels, fit: Fit) -> Array:
+    """Shares (c, c') of all pairs of two sets of features."""
+    T = [(left.X * u) @ right.X.T for u in labels.U.T]
+    return _shares(fit, left.g[:, None], right.g, left.C.T[:, :, None], right.C.T, T)
+
+
+def largest_share(left: Side, right: Side, labels: Labels, fit: Fit) -> float:
+    """Largest share of all pairs, 0 where none is tested; `C` of the sides are of other labels.
+
+    Taking N for I, which takes a little from every share, finds those that may be the largest.
+    """
+    left, right = (replace(side, C=side.P @ labels.U) for side in (left, right))
+    size = np.zeros_like(fit.left)
+    for u, c, d in zip(labels.U.T, left.C.T, right.C.T, strict=True):
+        e = (left.X * u) @ right.X.T
+        e -= c[:, None] * fit.beta_j
+        e -= d * fit.beta_k
+        e *= e
+        size += e
+    size /= np.where(fit.is_told, fit.left, np.inf)
+    top = float(size.max(initial=0.0))
+    if top <= 0:
+        return 0.0
+    j, k = np.nonzero(size >= NEAR * top)
+    shares, _ = shares_of_rows(left.take(j), right.take(k), labels)
+    return float(np.nan_to_num(shares).max(initial=0.0))
+
+
+def _shares(fit: Fit, g_j: Array, g_k: Array, C_j: Array, C_k: Array, T: list[Array]) -> Array:
+    """Shares of pairs; what is of labels comes a column at a time."""
+    columns = list(zip(T, C_j, C_k, strict=True))
+    e = [t - c * fit.beta_j - d * fit.beta_k for t, c, d in columns]
+    w_j = sum(c * each for c, each in zip(C_j, e, strict=True))
+    w_k = sum(d * each for d, each in zip(C_k, e, strict=True))
+    a, b = g_j - (C_j * C_j).sum(axis=0), g_k - (C_k * C_k).sum(axis=0)
+    off = fit.g - sum(c * d for c, d in zip(C_j, C_k, strict=True))
+    det = a * b - off * off
+    more = b * w_j * w_j - 2 * off * w_j * w_k + a * w_k * w_k
+    is_sound = det > SINGULAR * g_j * g_k
+    more = np.where(is_sound, more / np.where(is_sound, det, 1), 0)
+    size = sum(each * each for each in e) + more
+    share = np.minimum(size / np.where(fit.is_told, fit.left, 1), 1)
+    return np.where(fit.is_told, share, np.nan)

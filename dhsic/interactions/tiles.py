@@ -1,0 +1,366 @@
+"""Tiles of pairs: all pairs of two runs of features, read, screened and judged.
+
+A scan of d features is cut into runs, and each pair of runs is a job; so is each run with itself.
+How that is cut depends on sizes and the source alone. Products are computed in float32, and pairs
+that may be among those wanted are computed again in float64, a row at a time, from values that do
+not depend on the tile: what is found is the same whatever tile it was found in.
+
+A tile is gone through in one of two ways. *Whole*: the shares of all of its pairs, by four products
+besides those with labels. *Screened*: by the products with labels alone. A pair that is tested has
+``|M z|^2 >= least m``, so a share s asks for ``|U'M z|^2`` of at least ``s least m`` (less where
+both features explain much of the labels by themselves, which is known of each feature); ``U'z`` is
+that but for ``C'beta``, what both main effects contribute. That is small where main effects are; so
+pairs with a feature whose main effect is strong are gone through as a whole, and of the others
+those of ``|U'z|^2 >= MARGIN s least m``. What that loses, where main effects of linked features
+hide their product, is counted where pairs are gone through as a whole anyway, for permutations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
+
+import numpy as np
+
+from dhsic._typing import Array, Float, Index
+from dhsic.interactions.share import (
+    Fit,
+    Labels,
+    Side,
+    largest_share,
+    shares_of_all,
+    shares_of_rows,
+)
+from dhsic.passes import AbstractSizedPass, Columns, Cost, Tile
+from dhsic.runtime.base import Job
+
+#: Of what a share asks of ``|U'z|^2``, the part that is asked for.
+MARGIN = 0.75
+#: Main effects are strong where the labels that a feature explains, times m, exceed the columns of
+#: labels, which is what to expect of any feature, by this much.
+STRONG = 10.0
+#: Part of a share by which float32 may be off.
+ROUNDING = 1e-3
+#: Features of a run, at most, and bytes of its values in float32.
+WIDEST, RUN_BYTES = 4096, 128 << 20
+#: Runs that a scan is cut into at least, for threads to share them.
+FEWEST_RUNS = 6
+#: Rows of a tile whose products are at hand at a time, and entries of those.
+STRIP_ENTRIES = 1 << 19
+#: Pairs that are computed by rows at a time, by their values: they stay in the cache.
+ROW_ENTRIES = 1 << 18
+#: What is left of the labels by features that explain them, at least, for the screen.
+LEAST_LEFT = 0.1
+
+
+def run_width(m: int, d: int) -> int:
+    """Features of a run."""
+    return max(1, min(WIDEST, RUN_BYTES // (4 * m), -(-d // FEWEST_RUNS)))
+
+
+def runs_of(jobs: Sequence[Job], width: int) -> list[Job]:
+    """Jobs of about `width` features each, from jobs of a block or part of one, tagged."""
+    runs: list[Job] = []
+    size = width
+    for job in jobs:
+        for part in _split(job, width):
+            n = part.payload[0].local.size
+            if size + n > width:
+                runs.append(part)
+                size = n
+            else:
+                runs[-1] = _joined(runs[-1], part)
+                size += n
+    return runs
+
+
+def _split(job: Job, width: int) -> Iterator[Job]:
+    """A job of one block in parts of at most `width` features."""
+    (columns,) = job.payload
+    for a in range(0, columns.local.size, width):
+        some = slice(a, a + width)
+        part = replace(columns, local=columns.local[some], tags=columns.tags[some])
+        yield Job(job.blocks, (part,))
+
+
+def _joined(first: Job, second: Job) -> Job:
+    return Job(first.blocks + second.blocks, first.payload + second.payload)
+
+
+def tile_jobs(runs: Sequence[Job]) -> list[Job]:
+    """A job for each pair of runs, and for each with itself; tags say which run features are of."""
+    jobs = []
+    for i, j in combinations_with_replacement(range(len(runs)), 2):
+        left = _marked(runs[i], 0)
+        jobs.append(left if i == j else _joined(left, _marked(runs[j], 1)))
+    return jobs
+
+
+def _marked(job: Job, side: int) -> Job:
+    columns: tuple[Columns, ...] = tuple(
+        replace(each, tags=2 * each.tags + side) for each in job.payload
+    )
+    return Job(job.blocks, columns)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Features of one side of a tile: their numbers, where they were read, and their `Side`."""
+
+    features: Index
+    tiles: list[Tile]
+    side: Side
+
+    @classmethod
+    def both(cls, blocks: Iterator[Tile], labels: Labels) -> tuple[Run, Run]:
+        """The two runs of a tile; one and the same where there is but one."""
+        of: tuple[list[Tile], list[Tile]] = [], []
+        for tile in blocks:
+            of[int(tile.tags[0]) % 2].append(tile)
+        left = cls._of(of[0], labels)
+        return left, cls._of(of[1], labels) if of[1] else left
+
+    @classmethod
+    def _of(cls, tiles: list[Tile], labels: Labels) -> Run:
+        X = np.concatenate([tile.values(np.float32) for tile in tiles])
+        features = np.concatenate([tile.tags for tile in tiles]) // 2
+        return cls(features, tiles, Side.of(X, labels))
+
+    def exact(self, at: Index, labels: Labels) -> Side:
+        """Some of them in float64."""
+        parts, begin = [], 0
+        for tile in self.tiles:
+            some = at[(at >= begin) & (at < begin + len(tile.raw))] - begin
+            begin += len(tile.raw)
+            if some.size:
+                parts.append(_part(tile, some).values(np.float64))
+        return Side.of(np.concatenate(parts), labels)
+
+
+def _part(tile: Tile, which: Index) -> Tile:
+    return Tile(tile.raw[which], tile.missing_code, tile.scaling.take(which))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """The best pairs of some tiles, the best first: ties go to the features that come first.
+
+    Attributes
+    ----------
+    pairs : (n, 2) int64
+        Features, the first one before the second.
+    shares, linked : (n,) float64
+        Their shares and squared correlations.
+    n_judged, n_reaching : int
+        Pairs whose shares were computed, and that reach what is asked for.
+    """
+
+    pairs: Index
+    shares: Float
+    linked: Float
+    n_judged: int = 0
+    n_reaching: int = 0
+
+    @classmethod
+    def none(cls) -> Found:
+        """No pairs."""
+        return cls(np.empty((0, 2), dtype=np.int64), np.empty(0), np.empty(0))
+
+    def best(self, n: int) -> Found:
+        """The best n of them."""
+        order = np.lexsort((self.pairs[:, 1], self.pairs[:, 0], -self.shares))[:n]
+        found = self.pairs[order], self.shares[order], self.linked[order]
+        return Found(*found, self.n_judged, self.n_reaching)
+
+    def with_(self, other: Found, n: int) -> Found:
+        """The best n of both."""
+        return Found(
+            np.concatenate([self.pairs, other.pairs]),
+            np.concatenate([self.shares, other.shares]),
+            np.concatenate([self.linked, other.linked]),
+            self.n_judged + other.n_judged,
+            self.n_reaching + other.n_reaching,
+        ).best(n)
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Some rows of a tile; of a run with itself each pair is there twice, and counts once."""
+
+    rows: slice
+    is_square: bool
+
+    def skipped(self, width: int) -> Array:
+        """Entries on the diagonal or below it, (c, width)."""
+        below: Array = np.arange(self.rows.start, self.rows.stop)[:, None] >= np.arange(width)
+        return below
+
+    def places(self, mask: Array) -> Index:
+        """Rows and columns (n, 2) of the entries of a mask, in the whole tile."""
+        if self.is_square:
+            mask &= ~self.skipped(mask.shape[1])
+        found = np.argwhere(mask)
+        found[:, 0] += self.rows.start
+        return found
+
+    def n_pairs(self, width: int) -> int:
+        """Pairs of the rows."""
+        n = int(self.rows.stop - self.rows.start) * width
+        return n - int(self.skipped(width).sum()) if self.is_square else n
+
+
+@dataclass(frozen=True, slots=True)
+class Scan(AbstractSizedPass):
+    """The best n pairs of each tile of those whose share is `reach` or more; `Found`.
+
+    `labels` are in float64; `screens` says in which way tiles are gone through.
+    """
+
+    labels: Labels
+    reach: float
+    n: int
+    screens: bool
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Found:
+        narrow = self.labels.narrowed()
+        left, right = Run.both(blocks, narrow)
+        at = [np.empty((0, 2), dtype=np.int64)]
+        n_judged = 0
+        for rows in strips(len(left.features), len(right.features)):
+            strip = Strip(rows, left is right)
+            candidates, n = self._candidates(left.side, right.side, strip, narrow)
+            n_judged += n
+            at.append(candidates)
+        found = self._exact(left, right, np.concatenate(at))
+        return replace(found, n_judged=n_judged)
+
+    def _candidates(
+        self, left: Side, right: Side, strip: Strip, narrow: Labels
+    ) -> tuple[Index, int]:
+        """Places (n, 2) of pairs of some rows that may reach, in float32; and pairs judged."""
+        some, least = left.take(strip.rows), self.reach * (1 - ROUNDING)
+        if not self.screens:
+            share = shares_of_all(some, right, narrow, Fit.of_all(some, right, narrow))
+            return strip.places(share >= least), strip.n_pairs(share.shape[1])
+        mask, is_judged = _screened(some, right, narrow, self.reach), 0
+        for rows, columns in _strong(some, right):
+            few, others = some.take(rows), right.take(columns)
+            share = shares_of_all(few, others, narrow, Fit.of_all(few, others, narrow))
+            mask[np.ix_(rows, columns)] = share >= least
+            is_judged += share.size
+        places = strip.places(mask)
+        share = np.empty(len(places), dtype=np.float32)
+        for part in chunks(len(places), left.X.shape[1]):
+            j, k = places[part].T
+            share[part], _ = shares_of_rows(left.take(j), right.take(k), narrow)
+        return places[share >= least], len(places) + is_judged
+
+    def _exact(self, left: Run, right: Run, at: Index) -> Found:
+        """Candidates computed in float64, the best of them."""
+        found = Found.none()
+        for part in chunks(len(at), len(self.labels.U)):
+            (first, j), (second, k) = (np.unique(one, return_inverse=True) for one in at[part].T)
+            sides = left.exact(first, self.labels).take(j), right.exact(second, self.labels).take(k)
+            share, linked = shares_of_rows(*sides, self.labels)
+            pairs = np.column_stack([left.features[first[j]], right.features[second[k]]])
+            is_there = share >= self.reach
+            n = int(is_there.sum())
+            some = Found(pairs[is_there], share[is_there], linked[is_there], 0, n)
+            found = found.with_(some, self.n)
+        return found
+
+    def cost(self, m: int) -> Cost:
+        t, q = self.labels.U.shape[1], self.labels.Q.shape[1]
+        copies = 2 + (2 if q > 1 else 0) + 2  # X and P of both sides, and what products take
+        return Cost(
+            values=m,
+            state=8 * m * (t + q),
+            tile=copies * min(RUN_BYTES, 4 * m * WIDEST) + 16 * 4 * STRIP_ENTRIES,
+        )
+
+
+def _screened(left: Side, right: Side, narrow: Labels, reach: float) -> Array:
+    """Which pairs pass the screen, (c, c') bool."""
+    m = left.X.shape[1]
+    rows, columns = _lifted(left), _lifted(right)
+    size = ((rows * narrow.U[:, 0]) @ columns.T) ** 2
+    for u in narrow.U.T[1:]:
+        size += ((rows * u) @ columns.T) ** 2
+    return np.asarray(size >= np.float32(MARGIN * reach * narrow.least * m))
+
+
+def _strong(left: Side, right: Side) -> Iterator[tuple[Index, Index]]:
+    """Rows and columns of the pairs that have a feature of a strong main effect."""
+    by_left, by_right = ((side.C**2).sum(axis=1) / side.g for side in (left, right))
+    t = left.C.shape[1]
+    rows, columns = (
+        np.flatnonzero(by > (t + STRONG) / left.X.shape[1]) for by in (by_left, by_right)
+    )
+    if rows.size:
+        yield rows, np.arange(len(by_right))
+    if columns.size:
+        yield np.setdiff1d(np.arange(len(by_left)), rows), columns
+
+
+def _lifted(side: Side) -> Array:
+    """Values times what features lack of the labels to the power -1/4, for ``e' N^-1 e``.
+
+    With a_j the part of the labels that x_j explains, of unlinked features the smallest eigenvalue
+    of N is ``1 - a_j - a_k >= sqrt((1 - 2 a_j)(1 - 2 a_k))``.
+    """
+    explained = (side.C**2).sum(axis=1) / side.g
+    lift = np.maximum(1 - 2 * explained, LEAST_LEFT) ** -0.25
+    return np.asarray(side.X * lift[:, None].astype(np.float32))
+
+
+@dataclass(frozen=True, slots=True)
+class Largest(AbstractSizedPass):
+    """The largest share of each tile in each permutation, (B,), of permuted labels.
+
+    And of the labels as they are, how many pairs reach, and how many of those a screen would lose.
+    """
+
+    labels: Labels
+    permuted: Array  # (B, m, t) float32
+    reach: float
+
+    def over(self, blocks: Iterator[Tile], m: int) -> tuple[Float, int, int]:
+        narrow = self.labels.narrowed()
+        left, right = Run.both(blocks, narrow)
+        largest, n_reaching, n_lost = np.zeros(len(self.permuted)), 0, 0
+        for rows in strips(len(left.features), len(right.features)):
+            some, strip = left.side.take(rows), Strip(rows, left is right)
+            fit = Fit.of_all(some, right.side, narrow)
+            if strip.is_square:
+                fit.is_told[strip.skipped(len(right.features))] = False
+            reaches = shares_of_all(some, right.side, narrow, fit) >= self.reach
+            n_reaching += int(reaches.sum())
+            if reaches.any():
+                passed = _screened(some, right.side, narrow, self.reach)
+                for at in _strong(some, right.side):
+                    passed[np.ix_(*at)] = True
+                n_lost += int((reaches & ~passed).sum())
+            for b, U in enumerate(self.permuted):
+                each = replace(narrow, U=U)
+                largest[b] = max(largest[b], largest_share(some, right.side, each, fit))
+        return largest, n_reaching, n_lost
+
+    def cost(self, m: int) -> Cost:
+        t, q = self.labels.U.shape[1], self.labels.Q.shape[1]
+        tile = 6 * min(RUN_BYTES, 4 * m * WIDEST) + 24 * 4 * STRIP_ENTRIES
+        return Cost(values=m, state=4 * m * t * len(self.permuted) + 8 * m * (t + q), tile=tile)
+
+
+def strips(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Rows of a tile, some at a time."""
+    height = max(1, STRIP_ENTRIES // max(1, n_columns))
+    for a in range(0, n_rows, height):
+        yield slice(a, min(a + height, n_rows))
+
+
+def chunks(n: int, m: int) -> Iterator[slice]:
+    """Pairs of m values each, some at a time."""
+    height = max(1, ROW_ENTRIES // m)
+    for a in range(0, n, height):
+        yield slice(a, a + height)

@@ -1,0 +1,256 @@
+"""Pairs: shares as plain loops give them, however the scan is cut; laws; what does not fit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+from naive_interactions import shares
+from scipy.stats import f as fisher
+from strategies import matrices
+
+import dhsic
+from dhsic.errors import InputError
+from dhsic.interactions import find_pairs, null, scan, tiles
+from dhsic.runtime.dask import DaskRuntime
+from dhsic.runtime.threads import Threads
+
+FEW = {"n_pairs": 1000, "n_permutations": 0}
+
+
+def table(found):
+    pairs = zip(found["first"].to_numpy(), found["second"].to_numpy(), strict=True)
+    return {(int(j), int(k)): s for (j, k), s in zip(pairs, found["share"].to_numpy(), strict=True)}
+
+
+def indicators(y):
+    return [[float(v == c) for v in y] for c in sorted(set(y))]
+
+
+@pytest.fixture
+def untidy(rng):
+    """Rare variants, genotypes with gaps, copies, a constant, and one of a pair that acts."""
+    m = 90
+    X = rng.standard_normal((m, 13))
+    X[:, 4:8] = rng.integers(0, 3, (m, 4))
+    X[rng.random(m) < 0.1, 4] = np.nan
+    X[:, 8], X[:, 9] = X[:, 0], X[:, 1] + 0.2 * X[:, 9]
+    X[:, 10:12] = rng.random((m, 2)) < 0.03
+    X[:, 12] = 5.0
+    y = 1.5 * X[:, 3] * X[:, 5] + X[:, 2] + rng.standard_normal(m)
+    return X, y
+
+
+@pytest.mark.parametrize("kind", ["real", "two", "four"])
+@pytest.mark.parametrize("q", [0, 2])
+def test_shares_are_those_of_plain_loops(untidy, rng, kind, q):
+    X, y = untidy
+    C = rng.standard_normal((len(y), q))
+    labels = {"real": y, "two": (y > 0).astype(int), "four": np.digitize(y, [-1, 0, 1])}[kind]
+    Y = [y.tolist()] if kind == "real" else indicators(labels.tolist())
+
+    found = find_pairs(X, labels, covariates=C if q else None, **FEW)
+
+    expected = shares(X.T.tolist(), Y, C.T.tolist())
+    assert table(found) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert found.attrs["n_pairs"] == 66
+    assert (0, 8) not in expected
+    assert np.all(np.diff(found["share"]) <= 0)
+
+
+@given(X=matrices(samples=(12, 14), features=(2, 6), missing=True), seed=st.integers(0, 99))
+def test_any_data_are_as_plain_loops(X, seed):
+    y = np.random.default_rng(seed).standard_normal(len(X))
+
+    found = find_pairs(X, y, missing_code=None, **FEW)
+
+    assert table(found) == pytest.approx(shares(X.T.tolist(), [y.tolist()]), rel=1e-6, abs=1e-9)
+
+
+def test_p_value_is_that_of_the_product_in_a_linear_model(untidy):
+    X, y = untidy
+    j, k, m = 3, 6, len(y)
+    both = np.column_stack([np.ones(m), X[:, j], X[:, k]])
+    whole = np.column_stack([both, X[:, j] * X[:, k]])
+    small, large = (np.linalg.lstsq(A, y)[1][0] for A in (both, whole))
+
+    found = find_pairs(X, y, **FEW).to_dataframe().set_index(["first", "second"]).loc[j, k]
+
+    assert found["share"] == pytest.approx((small - large) / small)
+    expected = fisher.sf((small - large) / large * (m - 4), 1, m - 4)
+    assert found["p_value"] == pytest.approx(expected)
+
+
+def test_coding_of_features_changes_nothing(untidy):
+    X, y = untidy
+    coded = X * np.linspace(-3, 7.3, X.shape[1]) + 100
+
+    assert table(find_pairs(coded, y, **FEW)) == pytest.approx(
+        table(find_pairs(X, y, **FEW)), rel=1e-9, abs=1e-12
+    )
+
+
+@pytest.mark.parametrize("runs", [1, 3, 13])
+@pytest.mark.parametrize("screens", [False, True])
+def test_however_it_is_cut_the_same_bits_are_found(untidy, monkeypatch, runs, screens):
+    X, y = untidy
+    n = 2 if screens else 20
+    monkeypatch.setattr(scan, "EXPECTED", 1)
+    few = {"n_pairs": n, "n_permutations": 20}
+    expected = find_pairs(X, y, **few)
+    monkeypatch.setattr(tiles, "FEWEST_RUNS", runs)
+    monkeypatch.setattr(tiles, "STRIP_ENTRIES", 40)
+    monkeypatch.setattr(tiles, "ROW_ENTRIES", 300)
+    if screens:
+        monkeypatch.setattr(scan, "FEW_PAIRS", 0)
+        monkeypatch.setattr(scan, "MOST_SCREENED", 1.0)
+
+    found = find_pairs(X, y, **few)
+
+    for name in ("first", "second", "share", "linkage", "p_value"):
+        np.testing.assert_array_equal(found[name], expected[name])
+
+
+def test_screen_finds_what_going_through_all_finds(rng, monkeypatch):
+    X = rng.integers(0, 3, (150, 60))
+    X[:, 50:] = rng.random((150, 10)) < 0.05
+    y = X[:, 3] * X[:, 8] + X[:, 20] * 2 + rng.standard_normal(150)
+    monkeypatch.setattr(scan, "EXPECTED", 10)
+    few = {"n_pairs": 5, "n_permutations": 20}
+    whole = find_pairs(X, y, **few)
+    monkeypatch.setattr(scan, "FEW_PAIRS", 0)
+    monkeypatch.setattr(scan, "MOST_SCREENED", 0.1)
+
+    found = find_pairs(X, y, **few)
+
+    np.testing.assert_array_equal(found["share"], whole["share"])
+    assert table(found) == table(whole)
+    assert found.attrs["n_judged"] < found.attrs["n_pairs"] / 2
+    assert found.attrs["n_audited"] >= 5
+    assert found.attrs["n_lost"] == 0
+
+
+def test_same_bits_on_threads_stores_and_a_cluster(untidy, tmp_path, client):
+    X, y = untidy
+    store = zarr.create_array(tmp_path / "x.zarr", shape=X.shape, chunks=(90, 5), dtype="float64")
+    store[:] = X
+    expected = find_pairs(X, y, n_pairs=30, n_permutations=20)
+
+    at = {"data": str(tmp_path / "x.zarr"), "target": y, "n_pairs": 30, "sample_dim": 0}
+    at["n_permutations"] = 20
+    found = [
+        find_pairs(X, y, n_pairs=30, n_permutations=20, runtime=Threads(3)),
+        find_pairs(**at),
+        find_pairs(**at, runtime=DaskRuntime(client)),
+    ]
+
+    for each in found:
+        assert each.equals(expected)
+        assert each.attrs["threshold"] == expected.attrs["threshold"]
+
+
+def test_main_effects_of_a_selection_are_taken_out(rng):
+    X = rng.standard_normal((300, 40))
+    y = 3 * X[:, :5].sum(axis=1) + X[:, 7] * X[:, 9] + X[:, 0] * X[:, 11]
+    y += rng.standard_normal(300)
+    selection = dhsic.select(X, y, n_features_to_select=5)
+    frame = pd.DataFrame(X, columns=[f"g{i}" for i in range(40)])
+
+    without = find_pairs(X, y, n_pairs=2)
+    found = find_pairs(X, y, n_pairs=2, selection=selection)
+    named = find_pairs(frame, y, n_pairs=2, selection=[f"g{i}" for i in range(5)])
+
+    assert set(table(found)) == {(7, 9), (0, 11)}
+    assert found["family_wise"].max() < 1e-6 < without["family_wise"].max()
+    assert set(named["second_feature"].to_numpy()) == {"g9", "g11"}
+    np.testing.assert_allclose(named["share"], found["share"])
+    expected = shares(X[:, [7, 9]].T.tolist(), [y.tolist()], X[:, :5].T.tolist())
+    assert found["share"][list(table(found)).index((7, 9))] == pytest.approx(expected[0, 1])
+
+
+def test_rates_are_those_of_the_fitted_law(untidy):
+    X, y = untidy
+
+    found = find_pairs(X, y, n_pairs=1000)
+
+    law = null.Null(found.attrs["null_location"], found.attrs["null_scale"], 1.0)
+    rate = law.rate(np.log(found["p_value"].to_numpy()))
+    np.testing.assert_allclose(found["family_wise"], 1 - np.exp(-rate))
+    n = np.arange(1, len(rate) + 1)
+    expected = [min((rate[k:] / n[k:]).min(), 1.0) for k in range(len(rate))]
+    np.testing.assert_allclose(found["false_discovery"], expected)
+    is_beyond = found["share"] >= found.attrs["threshold"]
+    np.testing.assert_array_equal(is_beyond, found["family_wise"] <= 0.05)
+
+
+def test_law_of_independent_pairs_is_known(rng):
+    smallest = rng.random((4000, 50)).min(axis=1)
+
+    law = null.Null.of(np.log(smallest), 3.0)
+
+    assert law.location == pytest.approx(np.log(50), abs=0.1)
+    assert law.scale == pytest.approx(1, abs=0.05)
+    assert law.family_wise(np.log([0.05 / 150]))[0] == pytest.approx(0.05, abs=0.01)
+    assert law.family_wise(np.array([law.log_p_at(0.1)]))[0] == pytest.approx(0.1)
+
+
+def test_some_are_permuted_of_many_features(rng, monkeypatch):
+    monkeypatch.setattr(scan, "MOST_PERMUTED", 60)
+    monkeypatch.setattr(scan, "PERMUTED_RUNS", 6)
+    X, y = rng.standard_normal((60, 200)), rng.standard_normal(60)
+
+    found = find_pairs(X, y, n_pairs=1)
+
+    assert found.attrs["n_pairs_permuted"] == 60 * 59 // 2
+    assert found.attrs["n_pairs"] == 200 * 199 // 2
+    assert found["family_wise"][0] > 0.01
+
+
+def test_heavy_tails_are_told_of(rng):
+    X = rng.integers(0, 2, (80, 60)) * (rng.random((80, 60)) < 0.4)
+
+    with pytest.warns(UserWarning, match="ranks or logarithms"):
+        find_pairs(X, rng.standard_cauchy(80), n_pairs=1, least=0.1, n_permutations=40)
+
+
+def test_a_class_of_one_sample_and_labels_that_a_feature_explains(rng):
+    X = rng.standard_normal((40, 6))
+    names = np.array(["a"] * 20 + ["b"] * 19 + ["c"])
+    Y = indicators(names.tolist())
+    assert table(find_pairs(X, names, **FEW)) == pytest.approx(
+        shares(X.T.tolist(), Y), rel=1e-9, abs=1e-12
+    )
+
+    X[:, 2] = np.arange(40) % 2
+    found = find_pairs(X, np.arange(40) % 2, **FEW)
+
+    assert max(s for (j, k), s in table(found).items() if 2 in (j, k)) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"n_pairs": 0}, "n_pairs=0; pass a whole number from 1"),
+        ({"n_permutations": 5}, "n_permutations=5; pass a whole number from 20"),
+        ({"alpha": 2}, "alpha=2; pass a number between 0 and 1"),
+        ({"least": 0}, "least=0; pass a number between 0 and 1"),
+        ({"missing": "x"}, "missing='x' is unknown"),
+        ({"missing": "error"}, "9 values are missing|values are missing in"),
+        ({"selection": [99]}, "pass positions from 0 to 12"),
+        ({"selection": dhsic.select}, "selection|features"),
+        ({"covariates": np.random.default_rng(0).random((90, 87))}, "leave nothing to judge by"),
+    ],
+)
+def test_what_does_not_fit_is_refused(untidy, options, sentence):
+    X, y = untidy
+    with pytest.raises(InputError, match=sentence):
+        find_pairs(X, y, **options)
+
+
+def test_labels_that_nothing_is_left_of(untidy):
+    X, y = untidy
+    with pytest.raises(InputError, match="Nothing is left of the labels"):
+        find_pairs(X, y, covariates=y[:, None])
+    with pytest.raises(InputError, match="90 samples"):
+        find_pairs(X, y[:50])
