@@ -211,6 +211,8 @@ class AbstractKernel(ABC):
     @final
     def diagonal(self, key: int | None, norms: Float, sigma: float) -> Float:
         """Diagonal of base matrix `key`, of K itself for None; `norms` (m,) is that of G."""
+        if self.is_product:
+            return np.ones_like(norms)  # exp(0): no feature tells a sample from itself
         diagonal = np.empty_like(norms)
         for a in range(0, len(norms), DIAGONAL_TILE):
             n = norms[a : a + DIAGONAL_TILE]

@@ -15,23 +15,25 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float
+from dhsic.linalg.quadratic import Each
 from dhsic.linalg.symmetric import LowRankSymmetric, compression, products_of
-from dhsic.lowrank.slices import Fitted, Slice, Sums, add_sums
+from dhsic.lowrank.slices import Fitted, Slice, Sums, over_strips
 
 #: Directions, scaled, whose squared size is less than this part of the largest are rounding.
 DEPENDENT = 1e-10
 
 
-def gram(known: Slice, asked: Fitted) -> tuple[Slice, Sums]:
+def gram(known: Slice, asked: Fitted, each: Each = map) -> tuple[Slice, Sums]:
     """``Z'Z`` for every base."""
-    total: Sums = {}
-    for strip in known.strips():
+
+    def of(strip: Slice) -> tuple[None, Sums]:
         sums: Sums = {}
         for base in asked.asked.bases:
             Z = products_of(strip.W.F, asked.factor(base, strip).F)
             sums[base] = Z.T @ Z
-        total = add_sums(total, sums) if total else sums
-    return known, total
+        return None, sums
+
+    return known, over_strips(known, of, each)[1]
 
 
 def leading(
@@ -118,28 +120,32 @@ class Lead:
     multiplied: int = 0
 
 
-def lead(known: Slice, asked: Lead) -> tuple[Slice, Sums]:
+def lead(known: Slice, asked: Lead, each: Each = map) -> tuple[Slice, Sums]:
     """Directions of A for some samples, and functionals, ``B'B`` of which are summed."""
-    P: dict[int, list[Float]] = {base: [] for base in asked.mix}
-    B: dict[int, list[Float]] = {base: [] for base in asked.mix}
-    total: Sums = {}
-    for strip in known.strips():
+
+    def of(strip: Slice) -> tuple[tuple[dict[int, Float], dict[int, Float]], Sums]:
+        P: dict[int, Float] = {}
+        B: dict[int, Float] = {}
         sums: Sums = {}
         for base, mix in asked.mix.items():
             K = asked.along.fitted.factor(base, strip)
             V = products_of(strip.W.F, K.F) @ mix
-            P[base].append(V)
+            P[base] = V
             if asked.multiplied:
                 f = asked.along.functional(base, replace(strip, P={base: V}))
                 some = V.T[: asked.multiplied]
                 pairs = [v * w for v, w in combinations_with_replacement(some, 2)]
                 every = np.column_stack([f, np.ones(len(V)), *pairs])
-                B[base].append(every)
+                B[base] = every
                 sums[base] = every.T @ every
-        total = add_sums(total, sums) if total else sums
-    joined = {base: np.concatenate(parts) for base, parts in P.items()}
-    beside = {base: np.concatenate(parts) for base, parts in B.items() if parts}
-    return replace(known, P=joined, B=beside), total
+        return (P, B), sums
+
+    found, total = over_strips(known, of, each)
+    P, B = (
+        {base: np.concatenate([parts[base] for parts in of_all]) for base in of_all[0]}
+        for of_all in zip(*found, strict=True)
+    )
+    return replace(known, P=P, B=B), total
 
 
 def orthonormal(gram: Float) -> Float:
@@ -151,12 +157,12 @@ def orthonormal(gram: Float) -> Float:
     return np.asarray(V[:, kept] / np.sqrt(values[kept]) / sizes[:, None])
 
 
-def weigh(known: Slice, asked: Along) -> tuple[Slice, Sums]:
+def weigh(known: Slice, asked: Along, each: Each = map) -> tuple[Slice, Sums]:
     """What the samples say of A along the directions: HSIC, functionals, errors on check rows."""
     fitted, kernel = asked.fitted, asked.fitted.asked.kernel
     expansion = kernel.expansion(kernel.exact_order or 1, fitted.asked.sigma)
-    total: Sums = {}
-    for strip in known.strips():
+
+    def of(strip: Slice) -> tuple[None, Sums]:
         sums: Sums = {"hsic": np.array(fitted.sums(0, strip).sum())} if 0 in fitted.fits else {}
         for base, B in strip.B.items():
             sums["B'f", base] = B.T @ asked.functional(base, strip)
@@ -171,8 +177,9 @@ def weigh(known: Slice, asked: Along) -> tuple[Slice, Sums]:
                 for t, (term, f) in enumerate(zip(expansion.terms, functions, strict=True)):
                     if not term.linear:
                         sums["missed", t] = (missed[term.base] @ f.T).astype(np.float64)
-        total = add_sums(total, sums) if total else sums
-    return known, total
+        return None, sums
+
+    return known, over_strips(known, of, each)[1]
 
 
 def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]) -> Float:

@@ -24,20 +24,23 @@ in float32.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.kernels.base import AbstractKernel
+from dhsic.linalg.quadratic import Each
 from dhsic.linalg.symmetric import LowRankSymmetric, products_of
 from dhsic.lowrank.factorizers import Extension
 
 #: In place of the number of a base matrix: inner products themselves.
 LINEAR = -1
-#: Samples of a slice that are looked at at a time: what is computed for them stays in the cache.
+#: Samples of a slice that are looked at at a time: what is computed for them stays in the cache,
+#: and threads share such strips out.
 STRIP = 2048
 #: Residual on check rows, relative to the least, that fewer directions may have.
 AS_GOOD = 1.01
@@ -115,6 +118,14 @@ class Slice:
             rows(self.P),
             rows(self.B),
         )
+
+
+def over_strips(
+    known: Slice, of: Callable[[Slice], tuple[Any, Sums]], each: Each
+) -> tuple[list[Any], Sums]:
+    """What is found for each strip of samples, and the sum of what they say."""
+    found, sums = zip(*each(of, known.strips()), strict=True)
+    return [*found], reduce(add_sums, sums)
 
 
 def joined(parts: Sequence[Slice]) -> Slice:
@@ -204,12 +215,11 @@ class SlicedRound:
         return slice(start, start + sizes[base])
 
 
-def factor(known: Slice, asked: SlicedRound) -> tuple[Slice, Sums]:
+def factor(known: Slice, asked: SlicedRound, each: Each = map) -> tuple[Slice, Sums]:
     """Directions of the round for some samples, and what they say together with the check rows."""
     keys = sorted(asked.extensions)
-    found: list[Float] = []
-    total: Sums = {}
-    for strip in known.strips():
+
+    def of(strip: Slice) -> tuple[Float, Sums]:
         parts = [_extended(asked, key, strip) for key in keys]
         C = {key: asked.checks(key, strip) for key in keys}
         F = np.concatenate(parts, axis=1)
@@ -220,8 +230,9 @@ def factor(known: Slice, asked: SlicedRound) -> tuple[Slice, Sums]:
                 sums["C C", other, key] = np.array(np.vdot(C[other], C[key]))
         for base, P in strip.P.items():
             sums["P'Z", base] = P.T @ products_of(strip.W.F, F[:, asked.columns(base)])
-        total = add_sums(total, sums) if total else sums
-        found.append(F)
+        return F, sums
+
+    found, total = over_strips(known, of, each)
     whole = np.concatenate(found)
     return replace(known, F={key: whole[:, asked.columns(key)] for key in keys}), total
 

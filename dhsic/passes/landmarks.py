@@ -34,6 +34,7 @@ from dhsic.passes.renewal import (
     RenewSums,
     Sampling,
     TakeSample,
+    Work,
     answer,
     itself,
     longest,
@@ -229,10 +230,10 @@ class LandmarkSum(AbstractFeatureSum):
             kernel, sigma, marks.rows, block.norms, marks.check, extensions, (*sorted(bases),)
         )
 
-    def step(self, function: Callable[[Slice, Any], tuple[Slice, Sums]], state: Any) -> Sums:
+    def step(self, function: Work, state: Any) -> Sums:
         """Have all slices do something, and add up what they say."""
         self._held, sums = self.data.stepped(self._here, InSlices(function), self._sites(), state)
-        self._block = function(self.block, state)[0]
+        self._block = function(self.block, state, map)[0]
         return cast("Sums", sums)
 
     def sample(self, features: Index) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
+from dhsic.linalg.quadratic import Each
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.slices import Slice, Sums, add_sums, joined, rows_of
 from dhsic.passes import AbstractSizedPass, Values, run
@@ -22,12 +23,15 @@ from dhsic.runtime.held import AbstractStep
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource
 
+#: What a slice does for a state, with threads that share out its strips.
+Work = Callable[[Slice, Any, Each], tuple[Slice, Sums]]
+
 
 @dataclass(frozen=True, slots=True)
 class InSlices(AbstractStep):
     """What slices do without reading anything."""
 
-    function: Callable[[Slice, Any], tuple[Slice, Sums]]
+    function: Work
 
     def of(self, source: AbstractSource, job: Job, state: Any) -> Any:
         raise TypeError("Slices are asked, nothing is read.")
@@ -35,9 +39,11 @@ class InSlices(AbstractStep):
     def add(self, left: Any, right: Any) -> Any:
         raise TypeError("Slices are asked, nothing is read.")
 
-    def finish(self, value: Slice, total: Any, told: Any, state: Any) -> tuple[Slice, Sums]:
+    def finish(
+        self, value: Slice, total: Any, told: Any, state: Any, each: Each
+    ) -> tuple[Slice, Sums]:
         with single_blas_thread():
-            return self.function(value, state)
+            return self.function(value, state, each)
 
     def join(self, left: Sums, right: Sums) -> Sums:
         return add_sums(left, right)
@@ -120,7 +126,7 @@ class RenewSums(AbstractReading):
         return add_inner(left, right)
 
     def finish(
-        self, value: Slice | None, total: Any, told: slice, state: Renewal
+        self, value: Slice | None, total: Any, told: slice, state: Renewal, each: Each
     ) -> tuple[Slice, Slice]:
         with single_blas_thread():
             sums, norms = state.of(value, total, told)
@@ -151,7 +157,9 @@ class TakeSample(AbstractReading):
     def add(self, left: Array, right: Array) -> Array:
         return np.concatenate([left, right])
 
-    def finish(self, value: Slice, total: Array, told: Any, state: Sampling) -> tuple[Slice, Slice]:
+    def finish(
+        self, value: Slice, total: Array, told: Any, state: Sampling, each: Each
+    ) -> tuple[Slice, Slice]:
         new = replace(value, X=total)
         return new, of_landmarks(new, state.landmarks)
 

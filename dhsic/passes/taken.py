@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Index
+from dhsic.linalg.quadratic import Each
 from dhsic.passes import run
 from dhsic.passes.jobs import positions
 from dhsic.runtime.base import AbstractRuntime, Job
@@ -36,7 +37,9 @@ class Take(AbstractStep):
     def add(self, left: list[Array], right: list[Array]) -> list[Array]:
         return left + right
 
-    def finish(self, value: Any, total: list[Array], told: Any, state: Any) -> tuple[Array, None]:
+    def finish(
+        self, value: Any, total: list[Array], told: Any, state: Any, each: Each
+    ) -> tuple[Array, None]:
         return np.concatenate(total), None
 
     def join(self, left: None, right: None) -> None:
@@ -47,7 +50,9 @@ class Take(AbstractStep):
 class Keep(Take):
     """Some of the features alone."""
 
-    def finish(self, value: Array, total: Any, told: Any, state: Any) -> tuple[Array, None]:
+    def finish(
+        self, value: Array, total: Any, told: Any, state: Any, each: Each
+    ) -> tuple[Array, None]:
         return value[unpacked(told)], None
 
 

@@ -167,7 +167,7 @@ class AbstractRuntime(ABC):
 
         def finish(value: Any, i: int, state: Any) -> Any:
             mine, totals[i] = totals[i], None
-            return step.finish(value, mine, sites[i].told, state)
+            return step.finish(value, mine, sites[i].told, state, self.each)
 
         made = list(self.answers(values, finish, range(len(sites)), state))
         return [value for value, _ in made], [part for _, part in made]

@@ -46,6 +46,7 @@ from dhsic.runtime.mapping import Map
 from dhsic.runtime.parcels import SMALL, Broadcast, Gathered, Parcel
 from dhsic.runtime.shares import cut, n_each, n_values
 from dhsic.runtime.stepping import Asking, Gathering, Lineage, Spread, Stepping
+from dhsic.runtime.threads import Threads
 from dhsic.runtime.tree import Add
 from dhsic.runtime.worker import greet, hold, other_versions, versions
 from dhsic.sources import AbstractSource
@@ -118,6 +119,7 @@ class DaskRuntime(AbstractRuntime):
         with span("dhsic"):  # one for all: a scheduler never forgets a span
             self.span = get_annotations()["span"]
         self._source: tuple[AbstractSource, Broadcast] | None = None
+        self._here = Threads()  # for what this process does itself
         #: What the last passes asked of the cluster.
         self.traffic: deque[Traffic] = deque(maxlen=REMEMBERED)
         try:
@@ -395,6 +397,9 @@ class DaskRuntime(AbstractRuntime):
         held.values = [walk.values.get(i, value) for i, value in enumerate(held.values)]
         broadcast.discard()
 
+    def each(self, function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        return self._here.each(function, items)
+
     @contextmanager
     def _mapping(
         self, kind: Callable[..., M], task: Task, source: AbstractSource, state: Any
@@ -436,6 +441,7 @@ class DaskRuntime(AbstractRuntime):
 
     def close(self) -> None:
         self._finalizer()
+        self._here.close()
         self._source = None
         if self._scheduler is not None:
             self.client.close()

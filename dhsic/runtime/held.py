@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from dhsic.linalg.quadratic import Each
 from dhsic.runtime.tree import Add, Tree
 
 if TYPE_CHECKING:
@@ -43,10 +44,11 @@ class AbstractStep(ABC):
         """Sum of the results of two jobs of a site; the left one may be overwritten."""
 
     @abstractmethod
-    def finish(self, value: Any, total: Any, told: Any, state: Any) -> tuple[Any, Any]:
+    def finish(self, value: Any, total: Any, told: Any, state: Any, each: Each) -> tuple[Any, Any]:
         """New value of a site, and its part of what all of them give.
 
         The old value, None at first, may not be written in; `total` is None where there is no job.
+        What `each` is given threads may share out.
         """
 
     @abstractmethod

@@ -39,8 +39,8 @@ class Turn:
 
     @property
     def size(self) -> int:
-        """As of a share."""
-        return len(self.jobs) + len(self.sites)
+        """As of a share; a site has work for many threads."""
+        return len(self.jobs) + 2 * len(self.sites)
 
     def parts(self, *, divisible: bool) -> list[Turn]:
         """As of a share: its values stay together."""

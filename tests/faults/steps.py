@@ -26,7 +26,7 @@ class Grams(AbstractStep):
         left += right
         return left
 
-    def finish(self, value, total, told, state):
+    def finish(self, value, total, told, state, each):
         value = total if value is None else value - total
         return value, value[told].copy()
 

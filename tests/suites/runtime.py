@@ -96,7 +96,7 @@ class Grow(AbstractStep):
     def add(self, left, right):
         return add_texts(left, right)
 
-    def finish(self, value, total, told, state):
+    def finish(self, value, total, told, state, each):
         value = [*(value or []), *(total or ["-"])]
         return value, [f"{told}:{len(value)} "]
 
@@ -133,7 +133,7 @@ class Grams(AbstractStep):
     def add(self, left, right):
         return add_in_place(left, right)
 
-    def finish(self, value, total, told, state):
+    def finish(self, value, total, told, state, each):
         value = total if value is None else value - total
         return value, value[:3] * told
 
