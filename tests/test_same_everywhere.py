@@ -1,5 +1,7 @@
 """The same bits on threads, on one worker and on several, whatever leaves in a round."""
 
+import shutil
+
 import numpy as np
 import pytest
 from dask import config
@@ -129,10 +131,10 @@ def tiled(tiles, grid, monkeypatch, **more):
     n_slices, n_blocks = GRIDS[grid]
     for name, value in {
         "landmarks.SLICE": SAMPLES // n_slices,
-        "landmarks.FIRST_LANDMARKS": 40,
-        "landmarks.FEWEST": 40,
-        "landmarks.MOST_CHECKS": 20,
-        "landmarks.FEWEST_CHECKS": 20,
+        "marks.FIRST_LANDMARKS": 40,
+        "marks.FEWEST": 40,
+        "marks.MOST_CHECKS": 20,
+        "marks.FEWEST_CHECKS": 20,
         "landmarks.WORTH_MANY": FEATURES // (2 * n_blocks) if n_blocks > 1 else 10 * FEATURES,
         "jobs.WORTH_FEW": FEATURES // n_blocks,
     }.items():
@@ -158,6 +160,24 @@ def test_tiles_make_no_difference_but_rounding(tiles, grid, name, monkeypatch):
         assert_array_equal(many[0], other)
     for n in (10, 100):
         assert ((one <= n) & (many[0] <= n)).sum() >= 0.95 * n
+
+
+@pytest.mark.parametrize("after", [1, 4])
+@pytest.mark.parametrize("name", ["dimension", "median"])
+def test_same_bits_on_tiles_where_a_run_goes_on(tiles, after, name, monkeypatch, tmp_path):
+    """Slices learn of features that have left with what they do next: a run may end before."""
+
+    def keep(record):
+        if record["round"] == after:
+            shutil.copytree(tmp_path / "run", tmp_path / "kept")
+
+    more = TILED[name]
+    whole = tiled(
+        tiles, "2x2", monkeypatch, checkpoint=str(tmp_path / "run"), progress=keep, **more
+    )
+    again = tiled(tiles, "2x2", monkeypatch, checkpoint=str(tmp_path / "kept"), **more)
+    for variable in set(whole.variables) - {"round_seconds", "round_bytes_read"}:
+        assert_array_equal(again[variable], whole[variable], err_msg=str(variable))
 
 
 @pytest.mark.parametrize("workers", [2], indirect=True)

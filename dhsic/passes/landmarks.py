@@ -8,7 +8,7 @@ the *check rows*, serves no factor: what is estimated on them is honest.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import Any, cast
@@ -25,8 +25,9 @@ from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import BaseRows, Landmarks, LandmarkStats
 from dhsic.lowrank.factorizers import Cholesky, Extension, Spectral
 from dhsic.lowrank.slices import LINEAR, Slice, SlicedRound, Sums
-from dhsic.passes import Values
+from dhsic.passes import Tile, Values
 from dhsic.passes.jobs import WORTH_MANY, grouped, positions
+from dhsic.passes.marks import LandmarkSet, first_number, most_number
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.renewal import (
     InSlices,
@@ -44,21 +45,14 @@ from dhsic.passes.statistic import AllSums, Ends, InnerProducts, LandmarkSums, T
 from dhsic.passes.sums import AbstractFeatureSum
 from dhsic.runtime.base import Job
 from dhsic.runtime.held import Held, Make, Site
+from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource
 
-#: Landmarks that a run begins with, and the fewest where samples are many.
-FIRST_LANDMARKS, FEWEST = 192, 64
-#: Check rows, at most and at least.
-MOST_CHECKS, FEWEST_CHECKS = 96, 32
-#: Rows by which turns of the kernel are told, at most and at least, and their entries.
-MOST_TURNS, FEWEST_TURNS, TURN_ENTRIES = 32, 8, 1 << 22
 #: So many features, and more, are summed against half as many landmarks and check rows: what is
 #: wrong there costs nothing in the end.
 MANY_FEATURES = 1 << 17
 #: Features whose products are worth a triangle that travels: it takes a twentieth of their time.
 WORTH_SQUARES = 16384
-#: Entries of the statistic, and of its check rows, that decide how many landmarks many samples get.
-ENTRIES, CHECK_ENTRIES = 1 << 25, 1 << 24
 #: Part of the trace of K that its factor may miss where features join, unless the landmarks are too
 #: few for that.
 MISSING = 1e-7
@@ -66,64 +60,8 @@ MISSING = 1e-7
 LOST, MOST = 1e-6, 512
 #: Directions of W times those of K, at most: ``W o K`` is compressed from as many.
 PRODUCTS = 1536
-#: Most landmarks, unless that is every sample, and most entries of the statistic with them.
-MOST_LANDMARKS, MOST_ENTRIES = 1024, 1 << 26
 #: Samples of a slice, at least, where there are more than one.
 SLICE = 16384
-
-
-@dataclass(frozen=True, slots=True)
-class LandmarkSet:
-    """Samples that are landmarks, `rows` (b,), ascending.
-
-    `fit` and `check` are positions among them: those that make factors, and that check them.
-    """
-
-    rows: Index
-    fit: Index
-    check: Index
-    n_samples: int
-
-    @staticmethod
-    def of(m: int, n: int, seed: int, *, everyone: bool = False) -> LandmarkSet:
-        """`n` landmarks for factors, and check rows; where those are most samples, all are both.
-
-        With `everyone` every sample is a landmark, and K is known, but as many make factors.
-        """
-        order = np.random.default_rng([seed, m]).permutation(m)
-        n_check = check_number(m) if n >= first_number(m) else check_number(m) // 2
-        every = np.arange(m)
-        if 2 * (n + n_check) > m:
-            return LandmarkSet(every, every, np.sort(order[: max(n_check, FIRST_LANDMARKS)]), m)
-        rows = every if everyone else np.sort(order[: n + n_check])
-        check, fit = np.sort(order[:n_check]), np.sort(order[n_check : n + n_check])
-        return LandmarkSet(rows, np.searchsorted(rows, fit), np.searchsorted(rows, check), m)
-
-    @property
-    def is_everyone(self) -> bool:
-        """Every sample is a landmark: K is known."""
-        return len(self.rows) == self.n_samples
-
-
-def check_number(m: int) -> int:
-    """Check rows of a run over m samples."""
-    return int(np.clip(CHECK_ENTRIES // m, FEWEST_CHECKS, MOST_CHECKS))
-
-
-def turning_rows(m: int, seed: int) -> Index:
-    """Samples whose rows of K tell its turns, ascending: check rows of any set of landmarks."""
-    n = min(check_number(m), int(np.clip(TURN_ENTRIES // m, FEWEST_TURNS, MOST_TURNS)))
-    return np.sort(np.random.default_rng([seed, m]).permutation(m)[:n])
-
-
-def most_number(m: int) -> int:
-    """Landmarks that a run over m samples may come to, short of all samples."""
-    return max(first_number(m), min(MOST_LANDMARKS, MOST_ENTRIES // m))
-
-
-def first_number(m: int) -> int:
-    """Landmarks that a run over m samples begins with."""
-    return int(np.clip(ENTRIES // m, FEWEST, FIRST_LANDMARKS))
 
 
 class LandmarkSum(AbstractFeatureSum):
@@ -159,6 +97,8 @@ class LandmarkSum(AbstractFeatureSum):
         self._block: Slice | None = None
         self._square: Float | None = None  # of all samples, where that is known
         self._ends: tuple[Index, Ends] | None = None  # of features, where there are many slices
+        #: Features that slices do not know to have left, and those that were left then.
+        self._leaving: tuple[Index, Index] | None = None
         self.sampled: Index | None = None  # features whose values slices have
 
     @property
@@ -231,9 +171,20 @@ class LandmarkSum(AbstractFeatureSum):
         )
 
     def step(self, function: Work, state: Any) -> Sums:
-        """Have all slices do something, and add up what they say."""
+        """Have all slices do something, and add up what they say.
+
+        Features that have left, but of which they do not know that, go at once.
+        """
+        if self._leaving is not None:
+            return self.settle(function, state)
         self._held, sums = self.data.stepped(self._here, InSlices(function), self._sites(), state)
         self._block = function(self.block, state, map)[0]
+        return cast("Sums", sums)
+
+    def say(self, function: Work, state: Any) -> Sums:
+        """Have all slices say something, and add that up; they stay as they are."""
+        asked = InSlices(function, renews=False)
+        _, sums = self.data.stepped(self._here, asked, self._sites(), state)
         return cast("Sums", sums)
 
     def sample(self, features: Index) -> None:
@@ -256,6 +207,7 @@ class LandmarkSum(AbstractFeatureSum):
     @property
     def _here(self) -> Held:
         """Values of the slices, where the reader's passes run: here once features have come."""
+        self.settle()
         if self._held is None:
             self.clear()
             assert self._held is not None, "slices have begun"
@@ -288,11 +240,41 @@ class LandmarkSum(AbstractFeatureSum):
 
     @property
     def block(self) -> Slice:
-        """The slice of the landmarks."""
+        """The slice of the landmarks.
+
+        While slices do not know of features that have left, it is without these all the same.
+        """
         if self._block is None:
             self.clear()
             assert self._block is not None, "slices have begun"
-        return self._block
+        return self._block if self._leaving is None else self._without(self._leaving[0])
+
+    def _without(self, features: Index) -> Slice:
+        """The slice of the landmarks when features have left, by their values there."""
+        assert self._ends is not None, "there are many slices"
+        assert self._block is not None, "slices have begun"
+        of, ends = self._ends
+        mine = ends.some(positions(features, of))
+        tile = Tile(mine.raw, self.data.source.missing_code, self.data.scaling.take(features))
+        with single_blas_thread():
+            X = tile.values(np.float64)
+            sums = self._block.sums - np.column_stack([X, mine.sums]).T @ X
+        norms = self._block.norms - np.vecdot(X.T, X.T)
+        return replace(self._block, sums=sums, norms=norms, F={})
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether slices do not know yet of features that have left."""
+        return self._leaving is not None
+
+    def settle(self, then: Work | None = None, asked: Any = None) -> Sums:
+        """Tell slices of features that have left, and add up what they say of what they do then."""
+        if self._leaving is None:
+            return {}
+        (features, left), self._leaving = self._leaving, None
+        sums = self._renew(features, then=then, asked=asked)
+        self.data.compact(left)
+        return sums
 
     # -- features ------------------------------------------------------------------------------
 
@@ -320,11 +302,16 @@ class LandmarkSum(AbstractFeatureSum):
         if self._square is not None:
             self._square -= self._all(features)
             self._renew(sums=self._of_square())
+        elif self._ends is not None:
+            self.settle()
+            self._leaving = features, self.features
+            return
         else:
             self._renew(features)
         self.data.compact(self.features)
 
     def restart(self, S: Index) -> None:
+        self.settle()
         self._square = self._ends = None
         if self.chosen.is_everyone:
             self._square = self._all(S)
@@ -350,10 +337,13 @@ class LandmarkSum(AbstractFeatureSum):
         sums: InnerProducts | None = None,
         values: Float | None = None,
         anew: bool = False,
-    ) -> None:
+        then: Work | None = None,
+        asked: Any = None,
+    ) -> Sums:
         """Sums of slices change, see `Renewal`, by `features` that are read or what is given.
 
-        Where they begin anew all else that slices know is forgotten.
+        Where they begin anew all else that slices know is forgotten. What they say of what they
+        do `then` is added up.
         """
         summed = LandmarkSums(self.chosen.rows, self._directions)
         jobs: list[Job] = []
@@ -365,11 +355,13 @@ class LandmarkSum(AbstractFeatureSum):
                 tags = np.arange(features.size)
             jobs = grouped(self.data.jobs(features, tags=tags), WORTH_MANY)
         W = self._weights if anew else None
-        told = Renewal(summed, self.data.rows, self.marks.rows, sums, values, W)
+        told = Renewal(summed, self.data.rows, self.marks.rows, sums, values, W, asked)
         if anew:
             self.sampled, self._runtime = None, self.data.runtime
         held = None if anew else self._here
-        self._held, self._block = self.data.stepped(held, RenewSums(), self._sites(jobs), told)
+        sites, step = self._sites(jobs), RenewSums(then)
+        self._held, (self._block, said) = self.data.stepped(held, step, sites, told)
+        return cast("Sums", said)
 
     def _all(self, features: Index) -> Float:
         """Sum of all samples over some features."""
@@ -416,6 +408,7 @@ class LandmarkSum(AbstractFeatureSum):
                 self.chosen = self._of_rows(n)
                 grown.append(number)
         self.replay(survivors, grown)
+        self.settle()
 
     def _of_rows(self, n_rows: int) -> LandmarkSet:
         """Landmarks of which there are so many, check rows included."""

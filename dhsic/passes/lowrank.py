@@ -340,7 +340,7 @@ class LowRankScorer(AbstractLowRankScorer):
         self, found: Fitted, most: int | None = None, multiplied: int = 0
     ) -> tuple[Along, Sums]:
         """Leading directions of A take the place of those that slices have."""
-        sums = self.sum.step(gram, found)
+        sums = self.sum.say(gram, found)
         mix, T = leading(found, sums, self._weights, COMPRESSION, most)
         core = {base: np.diag(values) for base, values in T.items()}
         along = Along(found, core, self._series(found).of_differences)
@@ -366,7 +366,7 @@ class LowRankScorer(AbstractLowRankScorer):
         block = self.sum.block
         places = positions(features, self.sum.sampled)
         along = replace(along.from_checks(block), sampled=places)
-        sums = self.sum.step(weigh, along)
+        sums = self.sum.say(weigh, along)
         even: dict[int, Float] = {}
         lost: dict[int, Float] = {}
         if self._projection is not None:

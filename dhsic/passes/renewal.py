@@ -29,9 +29,10 @@ Work = Callable[[Slice, Any, Each], tuple[Slice, Sums]]
 
 @dataclass(frozen=True, slots=True)
 class InSlices(AbstractStep):
-    """What slices do without reading anything."""
+    """What slices do without reading anything; unless it `renews` them they say something alone."""
 
     function: Work
+    renews: bool = True
 
     def of(self, source: AbstractSource, job: Job, state: Any) -> Any:
         raise TypeError("Slices are asked, nothing is read.")
@@ -73,6 +74,8 @@ class Renewal:
         Features that join.
     W : LowRankSymmetric or None
         Where slices begin anew.
+    asked : object
+        What slices are told of what they do then.
     """
 
     summed: LandmarkSums
@@ -81,6 +84,7 @@ class Renewal:
     sums: InnerProducts | None = None
     values: Float | None = None
     W: LowRankSymmetric | None = None
+    asked: Any = None
 
     def of(self, value: Slice | None, total: InnerProducts | None, some: slice) -> InnerProducts:
         """New sums of some samples; `total` is of what was read, and may be written in."""
@@ -100,10 +104,7 @@ class Renewal:
 
 
 class AbstractReading(AbstractStep):
-    """A step that reads features: results of a pass over them are added up.
-
-    The part of a slice are those of its samples that are landmarks.
-    """
+    """A step that reads features: results of a pass over them are added up."""
 
     @abstractmethod
     def pass_over(self, state: Any) -> AbstractSizedPass:
@@ -112,12 +113,15 @@ class AbstractReading(AbstractStep):
     def of(self, source: AbstractSource, job: Job, state: Any) -> Any:
         return run(source, job, (self.pass_over(state), state.rows))
 
-    def join(self, left: Slice, right: Slice) -> Slice:
-        return joined([left, right])
 
-
+@dataclass(frozen=True, slots=True)
 class RenewSums(AbstractReading):
-    """Sums of slices change, see `Renewal`."""
+    """Sums of slices change, see `Renewal`; then they do something, if there is something to do.
+
+    The part of a slice are those of its samples that are landmarks, and what it says.
+    """
+
+    then: Work | None = None
 
     def pass_over(self, state: Renewal) -> AbstractSizedPass:
         return state.summed
@@ -127,7 +131,7 @@ class RenewSums(AbstractReading):
 
     def finish(
         self, value: Slice | None, total: Any, told: slice, state: Renewal, each: Each
-    ) -> tuple[Slice, Slice]:
+    ) -> tuple[Slice, tuple[Slice, Sums]]:
         with single_blas_thread():
             sums, norms = state.of(value, total, told)
             if value is None:
@@ -136,7 +140,13 @@ class RenewSums(AbstractReading):
                 new = Slice(np.arange(told.start, told.stop), sums, norms, W)
             else:
                 new = replace(value, sums=sums, norms=norms, F={})
-            return new, of_landmarks(new, state.landmarks)
+            said: Sums = {}
+            if self.then is not None:
+                new, said = self.then(new, state.asked, each)
+            return new, (of_landmarks(new, state.landmarks), said)
+
+    def join(self, left: tuple[Slice, Sums], right: tuple[Slice, Sums]) -> tuple[Slice, Sums]:
+        return joined([left[0], right[0]]), add_sums(left[1], right[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +159,7 @@ class Sampling:
 
 
 class TakeSample(AbstractReading):
-    """Slices get values of features."""
+    """Slices get values of features; parts are those of their samples that are landmarks."""
 
     def pass_over(self, state: Sampling) -> AbstractSizedPass:
         return state.values
@@ -162,6 +172,9 @@ class TakeSample(AbstractReading):
     ) -> tuple[Slice, Slice]:
         new = replace(value, X=total)
         return new, of_landmarks(new, state.landmarks)
+
+    def join(self, left: Slice, right: Slice) -> Slice:
+        return joined([left, right])
 
 
 def of_landmarks(known: Slice, rows: Index) -> Slice:

@@ -17,6 +17,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.kernels.statistic import AbstractSums
+from dhsic.lowrank.slices import STRIP
 from dhsic.passes import (
     AbstractPass,
     AbstractSizedPass,
@@ -24,6 +25,7 @@ from dhsic.passes import (
     Cost,
     Measure,
 )
+from dhsic.passes.landmarks import LandmarkSum
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.renewal import AbstractReading
 from dhsic.passes.survivors import Form, Location
@@ -53,7 +55,7 @@ class Step:
     at_home: bool = False  # in this process though there is a cluster: survivors are few
     times: int = 1  # rounds that are alike are gone through once
     each: int = 1  # tasks of a worker process: two where what it gives stays there
-    inside: int = 1  # parts of a job that threads share, where jobs are slices of samples
+    inside: int = 1  # parts of a job, or of what this process does, that threads share
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,14 +192,33 @@ class DryRun:
         """What this process does itself; `float64` flops on all its threads."""
         self.steps.append(Step(elements=elements, float64=float64, at_home=True))
 
-    def work(self, elements: float, n_slices: int, *, at_home: bool) -> None:
-        """What slices of samples do where they are: here, where there is one."""
-        if n_slices == 1:
-            self.drive(elements)
-            return
-        self.steps.append(
-            Step(n_slices, n_slices, elements=elements, at_home=at_home, each=2),
-        )
+    def work(
+        self, elements: float, total: LandmarkSum, *, renews: bool = False, result_bytes: int = 0
+    ) -> None:
+        """What slices of samples do where they are: here, where there is one.
+
+        Features that have left, but of which slices do not know that, go at once.
+        """
+        n = total.n_slices
+        inside = -(-total.data.n_samples // (n * STRIP))
+        if total.is_behind:
+            at = len(self.steps)
+            total.settle()
+            self.steps[at] = replace(self.steps[at], elements=elements)
+        elif n == 1:
+            self.steps.append(Step(elements=elements, at_home=True, inside=inside))
+        else:
+            at_home, each = total.data.is_home, 2 if renews else 1
+            self.steps.append(
+                Step(
+                    *(n, n),
+                    elements=elements,
+                    at_home=at_home,
+                    each=each,
+                    inside=inside,
+                    result_bytes=result_bytes,
+                )
+            )
 
     def rounds_done(self, sizes: Sequence[int], bytes_read: int, first: int = 0) -> None:
         """Rounds over so many candidates are done, all alike: each takes the steps from `first` on.

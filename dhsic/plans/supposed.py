@@ -24,9 +24,9 @@ from dhsic.linalg.quadratic import LowRankQuadratic
 from dhsic.passes import Score
 from dhsic.passes.candidates import PROBED
 from dhsic.passes.forward import JOINING_LANDMARKS
-from dhsic.passes.landmarks import first_number
 from dhsic.passes.lazy import DIRECTIONS, FEWEST, Change
 from dhsic.passes.lowrank import AbstractLowRankScorer
+from dhsic.passes.marks import first_number, turning_rows
 from dhsic.passes.projection import ANEW, Numbers, Project
 from dhsic.passes.reader import AbstractReader
 from dhsic.plans.dry import DryRun, Unread
@@ -39,9 +39,13 @@ FEW = 64
 #: features chosen sigma is large and the series long.
 AT_ONCE, JOINING = 3, 4
 #: Time of a round in this process, in functions of the entries of an (m, m) matrix: K, W o K, their
-#: sums and norms, copies. And of those of the statistic against landmarks, to factor and certify;
-#: and of the values of the sample.
-DRIVING, DRIVING_LOW_RANK, CERTIFYING = 8.0, 30.0, 5.0
+#: sums and norms, copies. And of those of the statistic against landmarks that join.
+DRIVING, DRIVING_LOW_RANK = 8.0, 30.0
+#: Of what slices of the samples do, for each entry of the statistic: to factor, to lead, to weigh
+#: the round; for each value of the sample to certify it; and for each entry of rows of the form.
+FACTORING, FINDING, WEIGHING, CERTIFYING, TURNING = 12.0, 3.0, 6.0, 4.0, 4.0
+#: And of the directions of the landmarks, which this process finds, for each two of them.
+DECOMPOSING = 1000.0
 #: Directions of a factor, as they turn out: with the landmarks that a run begins with, and with
 #: more.
 RANK, HIGHER_RANK = 12, 32
@@ -177,8 +181,8 @@ class SupposedLowRank(AbstractLowRankScorer):
 
     def _fit(self, sigma: float) -> SupposedQuestion:
         chosen, m = self.sum.chosen, self._data.n_samples
-        elements = DRIVING_LOW_RANK * m * (len(chosen.fit) + len(chosen.check))
-        self._dry.work(elements, self.sum.n_slices, at_home=self._data.is_home)
+        self._dry.drive(DECOMPOSING * len(chosen.fit) ** 2)
+        self._dry.work(FACTORING * self._n_entries, self.sum, renews=True)
         rank = HIGHER_RANK if len(chosen.fit) > first_number(m) else RANK
         return SupposedQuestion(self._choices.kernel, m, rank)
 
@@ -187,6 +191,9 @@ class SupposedLowRank(AbstractLowRankScorer):
             self._projected = S.size
             order = question.kernel.exact_order or 1
             numbers = Numbers.supposed(question.kernel, order, question.n_samples)
+            self._dry.work(0.0, self.sum)
+            self._dry.work(FINDING * self._n_entries, self.sum, renews=True)
+            self._dry.work(0.0, self.sum)  # what directions there are stays in files
             self._numbers = self._data.taken(Project(numbers), S)
         assert self._numbers is not None, "features are projected by now"
         self._numbers.keep(S, self._data.runtime)
@@ -200,9 +207,15 @@ class SupposedLowRank(AbstractLowRankScorer):
     def _certify(self, state: SupposedQuestion, S: Index, n: int) -> Certificate:
         if n >= S.size:
             return EXACT
-        elements = CERTIFYING * self._data.n_samples * self._sampled(S).size
-        self._dry.work(elements, self.sum.n_slices, at_home=self._data.is_home)
+        values = self._data.n_samples * self._sampled(S).size
+        self._dry.work(WEIGHING * self._n_entries + CERTIFYING * values, self.sum)
         return self._certificate
+
+    @property
+    def _n_entries(self) -> int:
+        """Entries of the statistic."""
+        chosen = self.sum.chosen
+        return self._data.n_samples * (len(chosen.fit) + len(chosen.check))
 
     def _placed(
         self, sigma: float, gains: Float, certificate: Certificate, S: Index, n: int
@@ -217,6 +230,8 @@ class SupposedLowRank(AbstractLowRankScorer):
         return gains, 0, certificate
 
     def _hsic(self, sigma: float, state: Any = None) -> float:
+        n = turning_rows(self._data.n_samples, 0).size * self._data.n_samples
+        self._dry.work(TURNING * n, self.sum, result_bytes=4 * n)  # rows of the form
         return 0.0
 
 

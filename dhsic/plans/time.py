@@ -258,7 +258,7 @@ class Setting:
 
     def _alone(self, p: Step) -> float:
         flops = p.float64 / self.rates.float64 / self.n_here
-        return p.elements / self.rates.elements + flops
+        return p.elements / self.rates.elements * _share(p.inside, self.n_here) + flops
 
     def shares(self, p: Step) -> list[range]:
         """Jobs of the tasks of a pass on a cluster."""

@@ -342,16 +342,19 @@ class DaskRuntime(AbstractRuntime):
         if not (begins or isinstance(held, Spread)):
             return super().stepped(held, step, source, sites, state)
         self.await_workers()
+        if isinstance(held, Spread) and not step.renews:
+            with self._asking(Asking, held, step, state) as walk:
+                return held, walk.told(step, sites)
         before = held if isinstance(held, Spread) else self._begun(source, sites)
         if any(site.jobs for site in sites) or not before.lineage.links:
             sent = self._send_source(source)
         else:  # nothing is read: what there was will do
             source, sent = before.lineage.links[-1].source, before.lineage.links[-1].sent
         broadcast = self._broadcast(state)
-        walk = Stepping(self, step, source, sent, broadcast, held=before)
-        self.traffic.append(walk.traffic)
-        parts = walk.stepped(step, sites)
-        values = [walk.values[i] for i in range(len(before.shares))]
+        stepping = Stepping(self, step, source, sent, broadcast, held=before)
+        self.traffic.append(stepping.traffic)
+        parts = stepping.stepped(step, sites)
+        values = [stepping.values[i] for i in range(len(before.shares))]
         return before.then(values), parts
 
     def _begun(self, source: AbstractSource, sites: Sequence[Site]) -> Spread:
@@ -388,7 +391,7 @@ class DaskRuntime(AbstractRuntime):
         return make([answer for part in parts for answer in part])
 
     @contextmanager
-    def _asking(self, kind: type[A], held: Spread, ask: Ask, state: Any) -> Iterator[A]:
+    def _asking(self, kind: type[A], held: Spread, ask: Any, state: Any) -> Iterator[A]:
         self.await_workers()
         link, broadcast = held.lineage.links[-1], self._broadcast(state)
         walk = kind(self, ask, link.source, link.sent, broadcast, held=held)

@@ -35,6 +35,9 @@ class Site:
 class AbstractStep(ABC):
     """What is done at every site. Frozen, picklable."""
 
+    #: Whether values change; else parts alone are wanted, and nothing is read.
+    renews: bool = True
+
     @abstractmethod
     def of(self, source: AbstractSource, job: Job, state: Any) -> Any:
         """Result of a job."""

@@ -47,6 +47,11 @@ class Turn:
         del divisible
         return [replace(self, is_alone=True)]
 
+    def answered(self, values: Sequence[Any], state: Any, threads: Threads) -> dict[Place, Any]:
+        """Nodes of the parts of a step that leaves values as they are, and reads nothing."""
+        source: Any = None
+        return self.done(values, source, state, threads)[1]
+
     def done(
         self, values: Sequence[Any], source: AbstractSource, state: Any, threads: Threads
     ) -> Values:
@@ -74,6 +79,10 @@ class Query:
         """As of a share."""
         del divisible
         return [replace(self, is_alone=True)]
+
+    def answered(self, values: Sequence[Any], state: Any, threads: Threads) -> list[Any]:
+        """What each of the values answers."""
+        return list(threads.answers(values, self.ask, self.told, state))
 
 
 def renew(
@@ -105,7 +114,7 @@ def told_of(shelf: tuple[str, str] | None, kept: Values) -> Any:
 
 
 def answer(
-    query: Query,
+    query: Query | Turn,
     expected: dict[str, str],
     state: Parcel,
     shelf: tuple[str, str] | None,
@@ -115,5 +124,5 @@ def answer(
     """Ask something of what is kept here."""
     with at_work(query, expected) as threads:
         known = receive(state, state_bytes)
-        found = list(threads.answers(kept[0], query.ask, query.told, known))
+        found = query.answered(kept[0], known, threads)
     return left(shelf, found)
