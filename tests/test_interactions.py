@@ -1,9 +1,12 @@
 """Pairs: shares as plain loops give them, however the scan is cut; laws; what does not fit."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 import zarr
+from commands import QUICK, SIMULATE, run
 from hypothesis import given
 from hypothesis import strategies as st
 from naive_interactions import shares
@@ -11,7 +14,7 @@ from scipy.stats import f as fisher
 from strategies import matrices
 
 import dhsic
-from dhsic.errors import InputError
+from dhsic.errors import CheckpointError, InputError
 from dhsic.interactions import find_pairs, null, scan, tiles
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
@@ -254,3 +257,102 @@ def test_labels_that_nothing_is_left_of(untidy):
         find_pairs(X, y, covariates=y[:, None])
     with pytest.raises(InputError, match="90 samples"):
         find_pairs(X, y[:50])
+
+
+class StoppedError(Exception):
+    """What ends a scan in a test."""
+
+
+def test_a_scan_that_is_stopped_goes_on_to_the_same_bits(untidy, tmp_path, monkeypatch):
+    X, y = untidy
+    monkeypatch.setattr(scan, "TILES", 2)
+    asked = {"n_pairs": 30, "n_permutations": 20}
+    expected = find_pairs(X, y, **asked)
+    over, seen = tiles.Scan.over, []
+
+    def stop(self, blocks, m):
+        seen.append(1)
+        if len(seen) == 8:
+            raise StoppedError
+        return over(self, blocks, m)
+
+    monkeypatch.setattr(tiles.Scan, "over", stop)
+    with pytest.raises(StoppedError):
+        find_pairs(X, y, **asked, checkpoint=tmp_path / "run", runtime=Threads(1))
+    assert len(list((tmp_path / "run/tiles").iterdir())) == 3
+    monkeypatch.setattr(tiles.Largest, "over", None)  # what was permuted is kept too
+
+    found = find_pairs(X, y, **asked, checkpoint=tmp_path / "run", runtime=Threads(1))
+
+    assert found.identical(expected)
+    assert len(seen) == 8 + 21 - 6
+    again = find_pairs(X, y, **asked, checkpoint=tmp_path / "run")
+    assert again.identical(expected)
+    assert len(seen) == 8 + 21 - 6
+
+
+def test_damaged_findings_are_made_again(untidy, tmp_path, monkeypatch):
+    X, y = untidy
+    monkeypatch.setattr(scan, "TILES", 2)
+    asked = {"n_pairs": 30, "n_permutations": 20, "checkpoint": tmp_path / "run"}
+    expected = find_pairs(X, y, **asked)
+    for name in ("null", "tiles/000002"):
+        data = (tmp_path / "run" / name).read_bytes()
+        (tmp_path / "run" / name).write_bytes(data[:-40] + data[-39:] + b"x")
+
+    assert find_pairs(X, y, **asked).identical(expected)
+
+
+def test_checkpoints_of_something_else_are_refused(untidy, tmp_path):
+    X, y = untidy
+    kept = {"n_permutations": 0, "checkpoint": tmp_path / "run"}
+    find_pairs(X, y, n_pairs=3, **kept)
+    other = X.copy()
+    other[3, 3] += 1e-9
+
+    with pytest.raises(CheckpointError, match="n_pairs is 3 there and 4 here"):
+        find_pairs(X, y, n_pairs=4, **kept)
+    with pytest.raises(CheckpointError, match=r"other data|values of the data have changed"):
+        find_pairs(other, y, n_pairs=3, **kept)
+    with pytest.raises(CheckpointError, match="labels differ"):
+        find_pairs(X, y + X[:, 1], n_pairs=3, **kept)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/notes.txt").touch()
+    with pytest.raises(CheckpointError, match=r"holds other things \(notes.txt\)"):
+        find_pairs(X, y, checkpoint=tmp_path / "full")
+    with pytest.raises(CheckpointError, match="other parameters"):
+        dhsic.select(X, y, n_features_to_select=5, checkpoint=tmp_path / "run")
+
+
+def test_on_the_command_line(tmp_path):
+    store = tmp_path / "g.vcz"
+    run("simulate", store, *SIMULATE, "--trait", "quantitative")
+    asked = (store, "--target", "sample_trait", "-n", "3", "--permutations", "20")
+    y = dhsic.read_target(str(store), "sample_trait")
+
+    result = run("pairs", *asked, "--json", "--threads", "2", "--out", tmp_path / "p.tsv")
+
+    told = json.loads(result.stdout)
+    expected = find_pairs(str(store), y, n_pairs=3, n_permutations=20)
+    assert [pair["first"] for pair in told["pairs"]] == expected["first"].values.tolist()
+    assert [pair["share"] for pair in told["pairs"]] == expected["share"].values.tolist()
+    assert told["threshold"] == expected.attrs["threshold"]
+    table = pd.read_csv(tmp_path / "p.tsv", sep="\t")
+    np.testing.assert_allclose(table["p_value"], expected["p_value"])
+    assert run("pairs", *asked, "--out", tmp_path / "p.tsv", code=2).stderr.count("exists already")
+    assert "in .tsv or .csv" in " ".join(
+        run("pairs", *asked, "--out", "p.x", code=2).stderr.split()
+    )
+
+
+def test_a_selection_on_the_command_line(tmp_path):
+    store = tmp_path / "g.vcz"
+    run("simulate", store, *SIMULATE)
+    run("select", store, *QUICK, "--out", tmp_path / "best.zarr")
+
+    asked = ("--target", "sample_trait", "-n", "2", "--selection", tmp_path / "best.zarr")
+    result = run("pairs", store, *asked, "--permutations", "0")
+
+    assert len(result.stdout.splitlines()) == 3
+    assert "first_feature" in result.stdout
+    assert " pairs in " in " ".join(result.stderr.split())

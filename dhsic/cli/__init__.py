@@ -1,4 +1,4 @@
-"""The command line: simulate, inspect, plan, select, resume; status, attach, cancel.
+"""The command line: simulate, inspect, plan, select, resume, pairs; status, attach, cancel.
 
 Every command prints its result on stdout and what it says meanwhile on stderr; with ``--json``
 stdout is one JSON object and nothing else. It loads what it works with when it runs, not for its
@@ -165,6 +165,48 @@ _add(
 
     What was asked then is asked again; the options below replace what was said about the
     machine. The ranking is the one that the run would have had.
+    """,
+)
+_add(
+    "pairs.pairs",
+    DATA,
+    [option for option in of_sections("Data") if option.name != "groups"],
+    [option for option in of_sections("Target") if option.name != "per_target"],
+    _count("-n", "--n-pairs", default=20, type=click.IntRange(1), help="Pairs to tell, at most."),
+    Option(
+        "--selection",
+        type=PATH,
+        metavar="PATH",
+        help="Result of dhsic select (--out in .zarr): main effects of its selected features are "
+        "taken out of the labels.",
+    ),
+    _shown("--alpha", default=0.05, help="Family-wise level of what is called significant."),
+    _count(
+        "--permutations",
+        "n_permutations",
+        default=100,
+        type=click.IntRange(0),
+        help="Permutations of the labels for family-wise and false-discovery rates; 0 for none.",
+    ),
+    _shown(
+        "--least",
+        default=0.5,
+        help="Leave out pairs whose product keeps less than this part of its variance.",
+    ),
+    _shown("--linked", default=0.9, help="Leave out pairs of a larger squared correlation."),
+    _count("--seed", default=0, type=click.IntRange(0), help="Seed of the permutations."),
+    Option("--checkpoint", type=PATH, help="Keep what is found here; the same command goes on."),
+    Option("--out", type=PATH, help="Write the pairs here, as a table in .tsv or .csv."),
+    but(FORCE, section="Options"),
+    but(JSON, section="Options"),
+    [option for option in MACHINE if option.name != "memory"],
+    SCHEDULER,
+    TLS,
+    example="dhsic pairs g.vcz --target sample_trait --selection best.zarr",
+    help="""Find the pairs of features of PATH that act together on the labels.
+
+    All pairs are looked at, for products that tell of the labels what neither feature tells alone.
+    The best pairs go to stdout, everything else to stderr.
     """,
 )
 _add(

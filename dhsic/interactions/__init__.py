@@ -14,6 +14,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +24,7 @@ import xarray as xr
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 from dhsic.independence import features_at
+from dhsic.interactions.kept import kept_at
 from dhsic.interactions.null import HEAVY
 from dhsic.interactions.scan import Scanned, scan_pairs
 from dhsic.interactions.share import Labels, label_columns
@@ -31,14 +34,17 @@ from dhsic.linalg.covariates import covariate_basis
 from dhsic.passes import Measure
 from dhsic.passes.once import look_at
 from dhsic.passes.reader import Reader
+from dhsic.results import versions
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
 from dhsic.sources.values import KEEPING, recoded
 from dhsic.validation import is_count, is_number, seed_of
 
-__all__ = ["find_pairs"]
+__all__ = ["PairTest", "find_pairs"]
 
+#: Permutations that a law is fitted to, at least.
+FEWEST_PERMUTATIONS = 20
 #: What the columns of a result are.
 DESCRIPTIONS = {
     "first": "position of the first feature of the pair",
@@ -66,6 +72,7 @@ def find_pairs(
     linked: float = 0.9,
     missing: Literal["mean", "error"] = "mean",
     random_state: Any = 0,
+    checkpoint: Any = None,
     runtime: Literal["auto", "threads", "dask"] | AbstractRuntime = "auto",
     sample_dim: str | int | None = None,
     variable: str | None = None,
@@ -102,6 +109,9 @@ def find_pairs(
         Missing values are the mean of their feature, or refused.
     random_state : int
         Seed of the permutations.
+    checkpoint : path or URL, optional
+        Folder, or place in an object store, where what was found so far is kept: the same call
+        goes on from there, to the same result bit for bit.
     runtime : {"auto", "threads", "dask"} or AbstractRuntime
         As of `dhsic.select`.
     sample_dim, variable, missing_code, by_position
@@ -119,6 +129,8 @@ def find_pairs(
     ------
     InputError
         Labels or parameters that do not fit, or too few samples.
+    CheckpointError
+        What is kept is of another scan, or has a writer.
 
     Examples
     --------
@@ -131,33 +143,92 @@ def find_pairs(
     >>> found["first"].item(), found["second"].item(), found["family_wise"].item() < 0.05
     (3, 8, True)
     """
-    _check(n_pairs, n_permutations, alpha, least, linked, missing)
-    seed = seed_of(random_state)
+    test = PairTest(
+        n_pairs, alpha, n_permutations, least, linked, seed_of(random_state), missing, checkpoint
+    ).check()
     where = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
     given = Labelled.of(data, target, covariates, by_position=by_position, **where)
     check_coded(data, y=given.y, covariates=given.covariates)
     made = nullcontext(runtime) if isinstance(runtime, AbstractRuntime) else None
     with made or closing(choose_runtime(runtime)) as there:
-        reader = measured(given.source, there, given.rows, missing)
-        with closing(reader):
-            main = main_effects(selection, given.source)
+        return test.of(given, there, selection=selection)
+
+
+@dataclass(frozen=True, slots=True)
+class PairTest:
+    """What is asked of all pairs; parameters as of `find_pairs`."""
+
+    n_pairs: int = 100
+    alpha: float = 0.05
+    n_permutations: int = 100
+    least: float = 0.5
+    linked: float = 0.9
+    seed: int = 0
+    missing: str = "mean"
+    checkpoint: Any = None
+
+    def check(self) -> PairTest:
+        """Refuse parameters that mean nothing."""
+        if not is_count(self.n_pairs):
+            raise InputError(f"n_pairs={self.n_pairs!r}; pass a whole number from 1.")
+        n = self.n_permutations
+        if not is_count(n, 0) or 0 < n < FEWEST_PERMUTATIONS:
+            raise InputError(
+                f"n_permutations={n!r}; pass a whole number from {FEWEST_PERMUTATIONS}, such as "
+                "100, or 0 for no family-wise p-values."
+            )
+        for name in ("alpha", "least", "linked"):
+            value = getattr(self, name)
+            if not (is_number(value) and 0 < value < 1):
+                raise InputError(f"{name}={value!r}; pass a number between 0 and 1.")
+        if self.missing not in ("mean", "error"):
+            raise InputError(f"missing={self.missing!r} is unknown; pass 'mean' or 'error'.")
+        return self
+
+    def of(self, given: Labelled, runtime: AbstractRuntime, *, selection: Any = None) -> xr.Dataset:
+        """The best pairs of data that are open, see `find_pairs`."""
+        main, source = main_effects(selection, given.source), given.source
+        with closing(measured(source, runtime, given.rows, self.missing)) as reader:
             Q = basis(reader, given.covariates, main)
             y = _checked(given.y, reader.n_samples)
-            labels = Labels.of(label_columns(y), Q, linked=linked, least=least)
-            found = scan_pairs(reader, labels, n=n_pairs, n_permutations=n_permutations, seed=seed)
-    about = {
-        "n_samples": reader.n_samples,
-        "n_features": given.source.n_features,
-        "n_constant": int(reader.scaling.constant.sum()),
-        "n_main_effects": int(main.size),
-        "n_covariates": 0 if given.covariates is None else int(np.size(given.covariates[0])),
-        "least": least,
-        "linked": linked,
-        "random_state": seed,
-        "n_permutations": n_permutations,
-        "alpha": alpha,
-    }
-    return _result(found, labels, given.source.feature_names(), about)
+            labels = Labels.of(label_columns(y), Q, linked=self.linked, least=self.least)
+            asked = {"n": self.n_pairs, "n_permutations": self.n_permutations, "seed": self.seed}
+            with kept_at(self.checkpoint, self._identity(reader, given, labels)) as kept:
+                found = scan_pairs(reader, labels, kept, **asked)
+        C = given.covariates
+        about = {
+            "n_samples": reader.n_samples,
+            "n_features": source.n_features,
+            "n_constant": int(reader.scaling.constant.sum()),
+            "n_main_effects": int(main.size),
+            "n_covariates": 0 if C is None else int(np.size(C[0])),
+            "least": self.least,
+            "linked": self.linked,
+            "random_state": self.seed,
+            "n_permutations": self.n_permutations,
+            "alpha": self.alpha,
+        }
+        return _result(found, labels, source.feature_names(), about)
+
+    def _identity(self, reader: Reader, given: Labelled, labels: Labels) -> dict[str, Any]:
+        """What a scan must share with the one whose findings are kept."""
+        if self.checkpoint is None:
+            return {}
+        values = sha256(reader.scaling.checksum.tobytes())
+        taken = sha256(labels.U.tobytes() + labels.Q.tobytes())
+        taken.update(repr(None if given.rows is None else given.rows.tolist()).encode())
+        parameters = {
+            "scan": "pairs",
+            "n_pairs": self.n_pairs,
+            "n_permutations": self.n_permutations,
+            "least": self.least,
+            "linked": self.linked,
+            "random_state": self.seed,
+            "labels": taken.hexdigest(),
+            "values": values.hexdigest(),
+        }
+        source = given.source.fingerprint()
+        return {"source": source, "parameters": parameters, "versions": versions()}
 
 
 def measured(
@@ -166,7 +237,7 @@ def measured(
     """Reader of a source, of which it knows the scaling, and has loaded what fits in memory."""
     values = look_at(source, runtime, rows)
     if values.codes:
-        warnings.warn(f"X holds {values}. {KEEPING}", stacklevel=3)
+        warnings.warn(f"X holds {values}. {KEEPING}", stacklevel=4)
     reader = Reader(recoded(source, values), runtime, rows)
     reader.measure(Measure(standardize=True)).check(missing, standardize=True, has_bandwidth=False)
     return reader
@@ -207,28 +278,6 @@ def basis(reader: Reader, covariates: Array | None, main: Index) -> Float:
     if covariates is not None:
         columns.insert(0, covariate_basis(covariates, m)[:, 1:])
     return covariate_basis(np.column_stack(columns), m)
-
-
-def _check(
-    n_pairs: Any, n_permutations: Any, alpha: Any, least: Any, linked: Any, missing: Any
-) -> None:
-    """Refuse parameters that mean nothing."""
-    if not is_count(n_pairs):
-        raise InputError(f"n_pairs={n_pairs!r}; pass a whole number from 1.")
-    if not is_count(n_permutations, 0) or 0 < n_permutations < FEWEST_PERMUTATIONS:
-        raise InputError(
-            f"n_permutations={n_permutations!r}; pass a whole number from {FEWEST_PERMUTATIONS}, "
-            "such as 100, or 0 for no family-wise p-values."
-        )
-    for name, value in (("alpha", alpha), ("least", least), ("linked", linked)):
-        if not (is_number(value) and 0 < value < 1):
-            raise InputError(f"{name}={value!r}; pass a number between 0 and 1.")
-    if missing not in ("mean", "error"):
-        raise InputError(f"missing={missing!r} is unknown; pass 'mean' or 'error'.")
-
-
-#: Permutations that a law is fitted to, at least.
-FEWEST_PERMUTATIONS = 20
 
 
 def _checked(y: Array | None, m: int) -> Array:
@@ -277,7 +326,7 @@ def _result(
                 f"{null.scale:.1f} in place of 1): few samples decide them. Family-wise p-values "
                 "allow for that and find less; take ranks or logarithms of the labels, or leave "
                 "out rare features.",
-                stacklevel=3,
+                stacklevel=4,
             )
     columns["linkage"] = found.linked
     return xr.Dataset(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Float, Index
+from dhsic.interactions.kept import NULL, TILES, Kept, tiles_name
 from dhsic.interactions.null import Null
 from dhsic.interactions.share import Labels
 from dhsic.interactions.tiles import (
@@ -64,7 +66,7 @@ def n_pairs_of(d: int) -> int:
 
 
 def scan_pairs(
-    reader: Reader, labels: Labels, *, n: int, n_permutations: int, seed: int
+    reader: Reader, labels: Labels, kept: Kept, *, n: int, n_permutations: int, seed: int
 ) -> Scanned:
     """Scan all pairs of the features of a reader, which has measured them, for the best n."""
     alive = reader.alive
@@ -75,14 +77,31 @@ def scan_pairs(
     if n_permutations and n_pairs:
         some = permuted_features(alive, seed)
         n_permuted = n_pairs_of(some.size)
-        log_p, *counts = _permuted(reader, some, labels, reach, n_permutations, seed)
-        null, audited = Null.of(log_p, n_pairs / n_permuted), (counts[0], counts[1])
-    jobs = _tiles(reader, alive, run_width(reader.n_samples, alive.size))
-    found = Found.none()
+        done = kept.get(NULL)
+        if done is None:
+            done = _permuted(reader, some, labels, reach, n_permutations, seed)
+            kept.put(NULL, **done)
+        null = Null.of(done["log_p"], n_pairs / n_permuted)
+        audited = int(done["n_audited"]), int(done["n_lost"])
     screens = n_pairs > FEW_PAIRS and p <= MOST_SCREENED
-    for part in reader.map(Scan(labels, reach, n, screens=screens), jobs):
-        found = found.with_(part, n)
+    jobs = _tiles(reader, alive, run_width(reader.n_samples, alive.size))
+    found = _found(reader, Scan(labels, reach, n, screens=screens), jobs, kept)
     return Scanned(found, labels.log_p(found.shares), null, p, n_pairs, n_permuted, *audited)
+
+
+def _found(reader: Reader, a_pass: Scan, jobs: list[Job], kept: Kept) -> Found:
+    """The best pairs of all tiles; of those whose findings are kept, from there."""
+    found, n_kept = Found.none(), 0
+    while (part := kept.get(tiles_name(n_kept))) is not None:
+        found = found.with_(Found.of(part), a_pass.n)
+        n_kept += 1
+    some, left = Found.none(), jobs[n_kept * TILES :]
+    for i, part in enumerate(reader.map(a_pass, left) if left else (), 1):
+        some = some.with_(part, a_pass.n)
+        if i % TILES == 0 or i == len(left):
+            kept.put(tiles_name(n_kept), **some.arrays())
+            found, some, n_kept = found.with_(some, a_pass.n), Found.none(), n_kept + 1
+    return found
 
 
 def permuted_features(alive: Index, seed: int) -> Index:
@@ -97,8 +116,8 @@ def permuted_features(alive: Index, seed: int) -> Index:
 
 def _permuted(
     reader: Reader, features: Index, labels: Labels, reach: float, n: int, seed: int
-) -> tuple[Float, int, int]:
-    """Smallest p-values of permutations, as logarithms; counts as of `Largest`."""
+) -> dict[str, Any]:
+    """Smallest p-values of permutations, as logarithms, ``log_p``; counts as of `Largest`."""
     rng = np.random.default_rng([seed, 2])
     m = len(labels.U)
     orders = (rng.permutation(m) for _ in range(n))
@@ -109,7 +128,7 @@ def _permuted(
     for part, reaching, lost in reader.map(Largest(labels, permuted, reach), jobs):
         largest = np.maximum(largest, part)
         n_reaching, n_lost = n_reaching + reaching, n_lost + lost
-    return labels.log_p(largest), n_reaching, n_lost
+    return {"log_p": labels.log_p(largest), "n_audited": n_reaching, "n_lost": n_lost}
 
 
 def _tiles(reader: Reader, features: Index, width: int) -> list[Job]:

@@ -17,9 +17,10 @@ hide their product, is counted where pairs are gone through as a whole anyway, f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import combinations_with_replacement
+from typing import Any
 
 import numpy as np
 
@@ -166,6 +167,16 @@ class Found:
     def none(cls) -> Found:
         """No pairs."""
         return cls(np.empty((0, 2), dtype=np.int64), np.empty(0), np.empty(0))
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, Array]) -> Found:
+        """From what `arrays` gave."""
+        counts = int(arrays["n_judged"]), int(arrays["n_reaching"])
+        return cls(arrays["pairs"], arrays["shares"], arrays["linked"], *counts)
+
+    def arrays(self) -> dict[str, Any]:
+        """All of it, by name."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     def best(self, n: int) -> Found:
         """The best n of them."""

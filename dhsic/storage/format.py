@@ -137,7 +137,10 @@ ROOT = META
 KEY = "dhsic_checkpoint"
 REMEDY = "Pass the folder given as checkpoint=, or a new one."
 #: Parameters that are kept as a digest, which tells nobody anything: what to say of them.
-DIGESTS = {"labels": "the labels differ (y, its covariates, or which samples take part)"}
+DIGESTS = {
+    "labels": "the labels differ (y, its covariates, or which samples take part)",
+    "values": "values of the data have changed",
+}
 
 
 @dataclass(frozen=True, slots=True)
