@@ -63,7 +63,7 @@ def test_it_stays_in_files_that_go_with_it(client, tmp_path, here):
         made = gathered(runtime)
         assert isinstance(made, parcels.Gathered)
         assert files(runtime) == ["result-"] * 2
-        assert sum(p.got for p in runtime.traffic) > 0
+        assert runtime.traffic[-1].got < 1000
         check(runtime, made, here[200])
         check(runtime, made, here[200])
         del made

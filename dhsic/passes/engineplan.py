@@ -47,10 +47,10 @@ MOST_SAMPLES = 6000
 ALWAYS_EXACT = 1024
 #: Features of the sample, at most and at least, and its entries.
 SAMPLE_MOST, SAMPLE_FEWEST, SAMPLE_ENTRIES = 2048, 64, 1 << 25
-#: float64 numbers of a sample that the process which asks has where slices are on workers: rows of
-#: W, of directions that features are projected on, and of those that tell turns; at most where
-#: features are scored by their values, along directions that come here.
-OF_SAMPLE = 192
+#: float64 numbers of a sample that the process which asks has where slices are on workers: labels,
+#: rows of W, and those of the kernel that tell turns. And where there is no folder in which workers
+#: leave directions for each other, so that these come here.
+OF_SAMPLE, WITH_DIRECTIONS = 64, 192
 #: Matrices of low rank, b x m in float64 (statistic, kernel rows, factors), and copies of the
 #: sample of its certificate in float32.
 LOW_RANK, SAMPLES = 4, 4
@@ -149,11 +149,14 @@ class EnginePlan:
             return 0
         return square_bytes(m, n_bases) + 4 * LAZY_SQUARES * m * m * self.is_lazy
 
-    def _of_slices(self, source: AbstractSource, m: int) -> MemoryEstimate:
+    def _of_slices(
+        self, source: AbstractSource, runtime: AbstractRuntime, m: int
+    ) -> MemoryEstimate:
         """Memory of who asks where slices of the samples are on workers, and stay there."""
+        numbers = WITH_DIRECTIONS if runtime.shared_folder is None else OF_SAMPLE
         d, itemsize = source.n_features, np.dtype(source.dtype).itemsize
         ends = itemsize * self.n_landmarks(m) * d  # what slices are told of features
-        landmarks = 8 * OF_SAMPLE * m + ends
+        landmarks = 8 * numbers * m + ends
         return MemoryEstimate(resident_bytes(), vectors=VECTORS * 8 * d, landmarks=landmarks)
 
     def memory(
@@ -176,7 +179,7 @@ class EnginePlan:
         ]
         tasks = max(passes, key=lambda found: found["tasks"])
         if n_landmarks and runtime.is_remote and len(sample_slices(m, source)) > 1:
-            return self._of_slices(source, m), None
+            return self._of_slices(source, runtime, m), None
 
         def promised(budget: int) -> MemoryEstimate:
             held = min(stored, HOME_BYTES if runtime.is_remote else budget)

@@ -331,12 +331,12 @@ class Map:
             runtime = self._runtime  # do not wait for worker-ttl
             runtime.avoid(runtime.workers_of(future) | runtime.silent_workers())
             raise CancelledError("its worker does not answer") from error
-        is_parcel = isinstance(found, Parcel) and found.path is not None
-        self.traffic.got += found.n_bytes if is_parcel else sizeof(found)
         return self._opened(found)
 
     def _opened(self, found: Any) -> Any:
-        """What a task has left, here."""
+        """A result, here, where it may have been left in a file."""
+        is_parcel = isinstance(found, Parcel) and found.path is not None
+        self.traffic.got += found.n_bytes if is_parcel else sizeof(found)
         return fetched(found)
 
     def _gathered(self, future: Future[Any]) -> Any:

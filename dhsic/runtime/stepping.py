@@ -273,8 +273,9 @@ class Gathering(Asking):
         self._left: set[str] = set()
 
     def _opened(self, found: Any) -> Any:
-        if isinstance(found, Parcel):
-            self._left.add(str(found.path))
+        if not isinstance(found, Parcel):
+            return super()._opened(found)
+        self._left.add(str(found.path))
         return found
 
     def _tidy(self) -> None:
