@@ -6,7 +6,7 @@ import gc
 
 import numpy as np
 import pytest
-from faults.steps import Grams, sites_of
+from faults.steps import Grams, row_of, sites_of
 from numpy.testing import assert_array_equal
 from suites.runtime import Ramp
 
@@ -67,6 +67,34 @@ def test_it_stays_in_files_that_go_with_it(client, tmp_path, here):
         check(runtime, made, here[200])
         check(runtime, made, here[200])
         del made
+        gc.collect()
+        assert files(runtime) == []
+
+
+def first_rows(parts):
+    return np.concatenate(parts)[:40]
+
+
+def stepped(runtime, disturb=lambda: None):
+    """A step whose state is gathered, its values made again, and what is asked of them."""
+    sites = sites_of(SOURCE, 20, 7)
+    held, _ = runtime.stepped(None, Grams(0.0), SOURCE, sites, STATE)
+    made = runtime.gathered(held, wide, [3, 2, 5, 1, 1, 2, 1], 200, first_rows)
+    others, _ = runtime.stepped(None, Grams(0.0), SOURCE, sites, made)
+    del held, made
+    disturb()
+    return np.stack([*runtime.asked(others, row_of, range(7), 2.0)])
+
+
+def test_it_is_there_as_long_as_values_may_be_made_again_of_it(client, tmp_path):
+    def cancel():
+        gc.collect()
+        mine = [key for key in client.futures if "Grams" in key]
+        assert mine
+        client.cancel(mine, force=True)
+
+    with Threads(2) as threads, DaskRuntime(client, scratch=tmp_path) as runtime:
+        assert_array_equal(stepped(runtime, cancel), stepped(threads))
         gc.collect()
         assert files(runtime) == []
 
