@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import protocols
 import pytest
-from reproduce import papers
+from reproduce import judges, papers
 from reproduce.beside import tables_3_and_4
 from reproduce.cache import Cache, checksum
 from reproduce.cells import Cell
@@ -22,11 +22,12 @@ from reproduce.comparison import (
     ranks_of,
     stability,
 )
-from reproduce.experiments import DRAWN, EXPERIMENTS, QUICK_SETS, SLOW, planned
+from reproduce.experiments import DRAWN, EXPERIMENTS, LEFT_OUT, QUICK_SETS, planned
 from reproduce.methods import DEFAULT, METHODS, standardised
 from reproduce.rivals import clumped_f_test, l1, rfe
 from reproduce.sets import CLASSES, SETS, Data, Recipe
 from reproduce.standings import Standings
+from scipy.spatial.distance import pdist
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 KEY, VERSIONS = {"data": "a", "method": "b"}, {"dhsic": "1"}
@@ -100,7 +101,7 @@ def test_everything_declared_is_there():
         assert set(one.all_methods) <= set(METHODS), name
         assert set(QUICK_SETS[name]) <= set(one.sets), name
         assert one.all_methods, name
-    assert set(SLOW) <= set(METHODS)
+    assert set(LEFT_OUT) <= set(METHODS)
     assert len(set(CLASSES)) == len(CLASSES) >= 15
     assert list(planned(quick=True, has_data=False)) == [*DRAWN, "classes"]
 
@@ -130,6 +131,14 @@ def made(m=60, d=12):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((m, d))
     return Data("made", X, (X[:, 3] + X[:, 5] > 0).astype(int), "binary")
+
+
+def test_of_many_samples_some_are_taken():
+    data = made()
+    some = data.at_most(40)
+    assert data.at_most(60) is data.at_most(None) is data
+    assert some.X.shape == (40, 12)
+    assert some.checksum == data.at_most(40).checksum != data.checksum
 
 
 def test_standardising_fills_gaps_by_the_training_samples():
@@ -183,6 +192,15 @@ def test_a_cell_goes_on_where_it_was(tmp_path, monkeypatch):
     before = replace(EXPERIMENTS["ccm"], sets=("made",), methods=("F test",))
     with pytest.raises(AssertionError, match="asked again"):
         Cell(before, "made", "F test", None).run(cache)
+
+
+def test_the_width_of_jmlr_is_of_all_features():
+    data, half = made(), np.arange(30)
+    x = standardised(data.X[half])[0]
+    expected = 0.5 / np.median(pdist(x)) ** 2
+    assert judges.JMLR.width(x) == pytest.approx(expected)
+    (error,) = judges.JMLR.scores(data, half, half + 30, np.array([3, 5, 1]), [2])
+    assert 0 <= error < 0.3
 
 
 def test_folds_rank_their_training_samples_alone():

@@ -23,9 +23,9 @@ RUNS_A_FOLD = 10
 
 
 @remember
-def read(name, folder):
+def read(name, folder, most_samples=None):
     """The set of a name; `folder` is that of real data, None where there is none."""
-    return SETS[name].read(name, folder)
+    return SETS[name].read(name, folder).at_most(most_samples)
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Cell:
 
     @property
     def data(self):
-        return read(self.dataset, self.folder)
+        return read(self.dataset, self.folder, self.experiment.most_samples)
 
     @property
     def size(self):

@@ -9,6 +9,8 @@ import numpy as np
 from scipy import stats
 
 LEVEL = 0.05
+#: Scores that agree to so many digits are equal.
+DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,7 @@ class Ranks:
 
 def ranks_of(scores):
     """Mean ranks of a table (sets, methods); NaN ranks last, equal scores share their ranks."""
-    # Equal but for rounding is equal.
-    worst = np.nan_to_num(np.round(scores, 12), nan=-np.inf)
+    worst = np.nan_to_num(np.round(scores, DIGITS), nan=-np.inf)
     ranks = stats.rankdata(-worst, axis=1)
     n, k = ranks.shape
     mean = ranks.mean(axis=0)
@@ -71,7 +72,7 @@ class Paired:
 def paired(ours, theirs):
     """Mean difference and Wilcoxon's signed rank test."""
     both = ~(np.isnan(ours) | np.isnan(theirs))
-    d = ours[both] - theirs[both]
+    d = np.round(ours[both] - theirs[both], DIGITS)
     if d.size < 2:
         return Paired(np.nan, np.nan, int((d > 0).sum()), d.size, np.nan)
     p = float(stats.wilcoxon(d).pvalue) if np.any(d != 0) else 1.0

@@ -33,12 +33,15 @@ class Judge:
         Whether the number is a part, shown in percent.
     error : bool
         Whether less is better.
+    width : callable or None
+        Of all features of the training samples, standardised: the gamma that `score` is given.
     """
 
     name: str
     score: Callable
     percent: bool = True
     error: bool = False
+    width: Callable | None = None
 
     @property
     def identity(self):
@@ -51,11 +54,12 @@ class Judge:
     def scores(self, data, train, test, order, counts):
         """Of the first so many features, a float a number of features."""
         y, y_test = data.y[train], data.y[test]
+        given = {"gamma": self.width(standardised(data.X[train])[0])} if self.width else {}
         found = []
         for k in counts:
             X = data.X[:, order[:k]]
             x, x_test = standardised(X[train], X[test])
-            found.append(float(self.score(x, y, x_test, y_test)))
+            found.append(float(self.score(x, y, x_test, y_test, **given)))
         return found
 
 
@@ -78,12 +82,21 @@ def gaussian_svm(x, y, x_test, y_test):
     return SVC(C=1.0, gamma=median_gamma(x, 1.0)).fit(x, y).score(x_test, y_test)
 
 
-def error_of_jmlr(x, y, x_test, y_test):
-    """C = 100, sigma the median distance (JMLR 7.2.3); of real values 1 - r2."""
+def error_of_jmlr(x, y, x_test, y_test, gamma):
+    """C = 100 (JMLR 7.2.3); of real values 1 - r2."""
     from sklearn.svm import SVC, SVR
 
     kind = SVR if y.dtype.kind == "f" else SVC
-    return 1 - kind(C=100.0, gamma=median_gamma(x, 0.5)).fit(x, y).score(x_test, y_test)
+    return 1 - kind(C=100.0, gamma=gamma).fit(x, y).score(x_test, y_test)
+
+
+def gamma_of_jmlr(x):
+    """Sigma is "the median distance between points in the sample": of all features.
+
+    With that of the five selected, errors of six methods on five sets are 2.7 points above the
+    paper's in the mean, with that of all features 0.5.
+    """
+    return median_gamma(x, 0.5)
 
 
 def error_when_tuned(x, y, x_test, y_test):
@@ -131,7 +144,7 @@ def mean_correlation(x, _y, _x_test, _y_test):
 
 LINEAR = Judge("linear SVM", linear_svm)
 GAUSSIAN = Judge("Gaussian SVM", gaussian_svm)
-JMLR = Judge("Gaussian SVM, C 100", error_of_jmlr, error=True)
+JMLR = Judge("Gaussian SVM, C 100, width of all", error_of_jmlr, error=True, width=gamma_of_jmlr)
 TUNED = Judge("Gaussian SVM, tuned", error_when_tuned, error=True)
 RIDGE = Judge("ridge regression", ridge_correlation, percent=False)
 LASSO = Judge("lasso", lasso_correlation, percent=False)

@@ -68,11 +68,13 @@ class Run:
 
     def cells(self):
         """(name of the experiment, cell), small sets first."""
-        found = []
-        for name, one in self.experiments.items():
-            cells = sorted(cells_of(one, self.data), key=lambda cell: cell.size)
-            found += [(name, cell) for cell in cells if cell.takes]
-        return found
+        found = [
+            (name, cell)
+            for name, one in self.experiments.items()
+            for cell in cells_of(one, self.data)
+            if cell.takes
+        ]
+        return sorted(found, key=lambda entry: entry[1].size)
 
     def status(self, cell):
         """(how a cell stands, why)."""

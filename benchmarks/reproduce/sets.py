@@ -5,7 +5,7 @@ Files are `.npz` with X (m, d), y (m,) and task ("binary", "multiclass", "regres
 paper did with a set, as far as it is known, is in its `Recipe`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,6 +28,14 @@ class Data:
     y: np.ndarray
     task: str
     note: str = ""
+
+    def at_most(self, m):
+        """So many samples at random, where there are more."""
+        if m is None or len(self.y) <= m:
+            return self
+        chosen = np.sort(np.random.default_rng(0).permutation(len(self.y))[:m])
+        X = self.X[chosen]
+        return replace(self, X=X[:, varies(X)], y=self.y[chosen])
 
     @cached_property
     def checksum(self):
