@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
 import dhsic
 from dhsic.engines.direct import Direct
@@ -26,7 +26,6 @@ def _small(monkeypatch):
     monkeypatch.setattr("dhsic.passes.lazy.FEWEST", 40)
     monkeypatch.setattr("dhsic.passes.engineplan.ALWAYS_EXACT", 40)
     monkeypatch.setattr("dhsic.passes.lazy.PROBED", 8)
-    monkeypatch.setattr("dhsic.passes.candidates.PROBED", 8)
 
 
 @pytest.fixture
@@ -65,10 +64,12 @@ def test_moved_gains_are_those_of_the_definition(data):
     before, now = np.arange(D), np.arange(D)[D // 4 :]
     (asked, Z), (asked_now, Z_now) = (question(*data, S) for S in (before, now))
 
-    B_now, B = (lazy._form_of(one, np.empty((M, M), np.float32)) for one in (asked_now, asked))
-    alpha, form = lazy._change(B_now, B)
+    form, size = lazy.Form.of(asked, np.empty((M, M), np.float32))
+    form_now, inner = lazy.Form.of(asked_now, np.empty((M, M), np.float32), form)
+    alpha = inner / size
+    change, _ = lazy._change(form_now, alpha, form)
     kept = alpha * by_definition(asked, Z)[now]
-    moved = form.forms(Z_now.T.astype(np.float32))
+    moved = change.forms(Z_now.T.astype(np.float32))
 
     expected = by_definition(asked_now, Z_now)
     off = [(gains - expected).std() / expected.std() for gains in (kept, kept + moved)]
@@ -76,18 +77,24 @@ def test_moved_gains_are_those_of_the_definition(data):
     assert off[1] < 0.05
 
 
-def test_the_whole_change_is_known_where_it_has_few_directions(rng):
-    m = 50
+@pytest.mark.parametrize("m", [50, 300])
+def test_the_whole_change_is_known_where_it_has_few_directions(m, rng):
+    """And the norm of what is left of it off the diagonal."""
     before = rng.standard_normal((m, m)).astype(np.float32)
     before += before.T
-    few = rng.standard_normal((m, 3)).astype(np.float32)
-    B = (0.7 * before + few @ few.T + np.diag(rng.standard_normal(m))).astype(np.float32)
+    few, noise = rng.standard_normal((m, 3)), rng.standard_normal((m, m)) / 100
+    B = 0.7 * before + few @ few.T + np.diag(rng.standard_normal(m)) + noise + noise.T
     X = rng.standard_normal((20, m)).astype(np.float32)
+    one, other = (lazy.Form(np.tril(A, -1).astype("f4"), np.diagonal(A)) for A in (B, before))
 
-    alpha, form = lazy._change(B.copy(), before)
+    change, rest = lazy._change(one, 0.7, other)
 
-    expected = np.einsum("ci,ij,cj->c", X, B - alpha * before, X, dtype=np.float64)
-    assert_allclose(form.forms(X), expected, rtol=0, atol=0.2 * np.abs(expected).max())
+    expected = np.einsum("ci,ij,cj->c", X, B - 0.7 * before, X)
+    off = np.abs(change.forms(X) - expected).max()
+    assert off < 0.2 * np.abs(expected).max()
+    left = B - 0.7 * before - (change.Y.T * change.theta) @ change.Y
+    np.fill_diagonal(left, 0)
+    assert rest == pytest.approx(np.linalg.norm(left), rel=0.01)
 
 
 def test_few_rounds_score_all_and_the_last_features_are_the_same(data):

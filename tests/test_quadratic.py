@@ -34,7 +34,7 @@ def test_forms_and_pairs_are_those_of_the_matrix(m, panel, dtype, near, rng, mon
     T = np.zeros((m, m))
     for a, b, part in forms.columns():
         T[a:, a:b] = part
-    np.testing.assert_allclose(T + T.T, A, rtol=0, atol=near)
+    np.testing.assert_allclose(T + T.T, A / 2, rtol=0, atol=near)
     assert sum(panel.size for panel in forms.panels) == quadratic.form_entries(m)
 
 
@@ -63,13 +63,17 @@ def test_blas_is_handed_no_wrong_arrays(X, lower):
         times_lower(X, lower)
 
 
+@pytest.mark.parametrize(("strip", "width"), [(192, 1920), (48, 96)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_what_is_above_the_triangle_of_a_round_is_never_read(dtype, rng):
+def test_what_is_above_the_triangle_of_a_round_is_never_read(dtype, strip, width, rng, monkeypatch):
     """Whatever the round before has left in the room: every part of the triangle says the same."""
+    monkeypatch.setattr("dhsic.engines.question.STRIP", strip)
+    monkeypatch.setattr("dhsic.engines.question.WIDTH", width)
     m = NARROW + HEIGHT + 30
     Z, X = rng.standard_normal((m, 20)), rng.standard_normal((5, m)).astype(dtype)
     W = weights(label_matrix(rng.integers(0, 2, m)).L)
-    question = Question(Gaussian(), 0.02, W, Statistic.of(Z @ Z.T))
+    G = np.triu(Z @ Z.T) + np.tril(np.full((m, m), np.nan), -1)
+    question = Question(Gaussian(), 0.02, W, Statistic.of(G))
     for key in ("T", 0):
         question.rooms[0].array(key, (m, m), "float64" if key == "T" else dtype).fill(np.nan)
 
@@ -80,6 +84,6 @@ def test_what_is_above_the_triangle_of_a_round_is_never_read(dtype, rng):
     expected = np.einsum("ci,ij,cj->c", X, A, X, dtype=np.float64)
     near = 1e-4 if dtype == "float32" else 1e-10
     np.testing.assert_allclose(forms.forms(X), expected, rtol=0, atol=near * np.abs(A).sum())
-    parts = sum((X[:, a:] @ part * X[:, a:b]).sum(axis=1) for a, b, part in forms.columns())
+    parts = 2 * sum((X[:, a:] @ part * X[:, a:b]).sum(axis=1) for a, b, part in forms.columns())
     np.testing.assert_allclose(parts, expected, rtol=0, atol=near * np.abs(A).sum())
     assert question.weighted(0).norm == pytest.approx(np.linalg.norm(W * np.exp(-0.02 * D)))

@@ -131,7 +131,7 @@ class RadialDirect(AbstractEngine):
                 t *= t
                 change = state.kernel.change_of(z[part, :], t, norms[down], norms[across])
                 gain += xp.vecdot(xp.reshape(W[part, :], (-1,)), xp.reshape(change, (-1,)))
-        return gain
+        return 2.0 * gain
 
 
 @dataclass(frozen=True, slots=True)

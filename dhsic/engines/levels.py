@@ -108,7 +108,7 @@ def pair_gains(state: RoundState, X: Array) -> Float:
             total += xp.vecdot(xp.reshape(panel, (-1,)), xp.reshape(F, (-1,)))
         return total
 
-    return state.scale * one_by_one(X, gain)
+    return 2.0 * state.scale * one_by_one(X, gain)
 
 
 def gains_from_sums(U: Float, counts: Float, values: Float, state: RoundState) -> Float:

@@ -37,7 +37,7 @@ from dhsic.kernels.bandwidth import hsic_value
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.radial import AbstractRadial
 from dhsic.kernels.ridge import AbstractMatrixFunction, Resolvent
-from dhsic.kernels.statistic import HEIGHT, Statistic
+from dhsic.kernels.statistic import STRIP, WIDTH, Statistic
 from dhsic.linalg.quadratic import (
     NARROW,
     Each,
@@ -47,7 +47,7 @@ from dhsic.linalg.quadratic import (
     Triangle,
 )
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.namespace import Movable
+from dhsic.namespace import Movable, slices
 
 #: Ranges of z in a factor of two, and how many of them there are below and above 1.
 PER_OCTAVE, REACH = 16, 200 * 16
@@ -220,26 +220,32 @@ class Question:
         m = self.n_samples
         T, row_sums, squares = self.rooms[base].array("T", (m, m)), np.zeros(m), 0.0
         norms, ones = self.statistic.diagonal, np.ones(m)
-        once = np.tri(min(HEIGHT, m)) - np.eye(min(HEIGHT, m)) / 2  # on the diagonal, half of that
+        once = np.tri(min(STRIP, m)) - np.eye(min(STRIP, m)) / 2
+        above = once == 0
+        # Long ones first, the last columns of which are of a square on the diagonal:
+        strips = [
+            (rows, part) for rows in slices(m, STRIP)[::-1] for part in slices(rows.stop, WIDTH)
+        ]
 
-        def weigh(place: tuple[slice, slice, Float]) -> tuple[slice, slice, Float, Float, float]:
-            rows, columns, inner = place
+        def weigh(place: tuple[slice, slice]) -> tuple[slice, slice, Float, Float, float]:
+            rows, columns = place
+            inner, n = self.statistic.upper.T[rows, columns], rows.stop - rows.start
+            if is_last := rows.stop == columns.stop:  # where nothing above has had a meaning
+                np.copyto(inner[:, -n:], 0.0, where=above[:n, :n])
             tile = self.kernel.base(base, inner, norms[rows], norms[columns], self.sigma)
-            tile *= self.W[rows, columns]
-            np.multiply(tile, 2.0, out=T[rows, columns])
-            if rows == columns:
-                T[rows, rows] *= once[: len(tile), : len(tile)]
+            tile = np.multiply(tile, self.W[rows, columns], out=T[rows, columns])
+            if is_last:
+                tile[:, -n:] *= once[:n, :n]
                 T[rows, rows.stop : -(-rows.stop // NARROW) * NARROW] = 0.0
             across, down = tile @ ones[columns], ones[rows] @ tile
-            return rows, columns, across, down, float(np.vdot(tile, tile))
+            return rows, columns, across, down, float(np.vecdot(tile, tile).sum())
 
-        for rows, columns, across, down, square in self.each(weigh, self.statistic.tiles()):
+        for rows, columns, across, down, square in self.each(weigh, strips):
             row_sums[rows] += across
+            row_sums[columns] += down
             squares += square
-            if rows != columns:
-                row_sums[columns] += down
-                squares += square
-        return Triangle(T, row_sums, float(np.sqrt(squares)))
+        squares += float(np.vdot(d := np.diagonal(T), d))  # where half is a quarter of its square
+        return Triangle(T, row_sums, float(np.sqrt(2.0 * squares)))
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,11 @@ from dhsic.namespace import slices
 
 #: Rows of a tile, and its columns at most: it fits the cache of a core in float64, and its rows are
 #: long, for numbers that lie side by side come fastest.
-HEIGHT, WIDTH = 64, 2048
+HEIGHT, WIDTH = 64, 1920
 
-#: Columns of G that are down-dated at a time.
-STRIP = 128
+#: Columns of G that are down-dated at a time, and its rows that a kernel is made of: more than in a
+#: tile, for threads wait for each other between short calls. A part of `WIDTH`.
+STRIP = 192
 
 
 def zero_upper(m: int) -> Float:
@@ -77,7 +78,7 @@ class InnerProducts(AbstractSums):
 
 def in_strips(m: int, each: Each, change: Callable[[slice], object]) -> None:
     """Change m columns, some of them at a time."""
-    for _ in each(change, slices(m, STRIP)):
+    for _ in each(change, slices(m, STRIP)[::-1]):  # the longest first
         pass
 
 

@@ -1,8 +1,8 @@
 """Quadratic forms ``x' A x`` of a symmetric matrix: one triangle of it, half of a product.
 
-With T equal to A on the diagonal, twice A below and nothing above, ``x' A x = x' T x``. It comes in
-panels of columns, so wide that mostly one call of BLAS, ``X T`` of a triangle, is all there is to
-do: many short ones pack X anew each time, and threads take turns between them.
+With T equal to half of A on the diagonal, A below and nothing above, ``x' A x = 2 x' T x``. It
+comes in panels of columns, so wide that mostly one call of BLAS, ``X T`` of a triangle, is all
+there is to do: many short ones pack X anew each time, and threads take turns between them.
 
 A matrix of low rank has a diagonal of its own (`dhsic.linalg.symmetric`). What the product of its
 directions says of the diagonal is taken away and the true diagonal put in its place:
@@ -162,9 +162,8 @@ class Quadratic(Movable):
     @staticmethod
     def of(A: Float, scale: float, dtype: Any) -> Quadratic:
         """``A / scale``, cast to the dtype."""
-        T = np.tril(A, -1)
-        T *= 2.0
-        np.fill_diagonal(T, np.diagonal(A))
+        T = np.tril(A)
+        T.ravel()[:: len(T) + 1] /= 2.0
         return Quadratic.of_triangle(T, scale, dtype)
 
     @staticmethod
@@ -195,19 +194,19 @@ class Quadratic(Movable):
         out = zeros(X.shape[0], like=X)
         for a, b, product in self._products(X):
             out += xp.vecdot(X[:, a:b], product)
-        return out
+        return 2.0 * out
 
     def pairs(self, X: Array) -> Float:
         """``x_k' A x_l`` of the rows of X (n, c, m) with each other, float64 (n, n, c).
 
-        ``x_k' T x_l`` holds the entries of A below the diagonal twice, ``x_l' T x_k`` those above.
+        ``x_k' T x_l`` holds the entries of A below the diagonal, ``x_l' T x_k`` those above.
         """
         xp = namespace_of(X)
         n, c, m = X.shape
         out = zeros((n, n, c), like=X)
         for a, b, product in self._products(xp.reshape(X, (n * c, m))):
             out += xp.vecdot(X[:, None, :, a:b], xp.reshape(product, (1, n, c, b - a)))
-        pairs: Float = (out + xp.permute_dims(out, (1, 0, 2))) / 2
+        pairs: Float = out + xp.permute_dims(out, (1, 0, 2))
         return pairs
 
     def _products(self, X: Array) -> Iterator[tuple[int, int, Array]]:
@@ -240,7 +239,7 @@ def _scale(T: Float, factor: float, panel: Array, each: Each) -> None:
 class Triangle:
     """A symmetric (m, m) matrix A as its quadratic forms take it.
 
-    T (m, m) is A on the diagonal, twice A below, and next to the diagonal nothing above: zeros in
+    T (m, m) is half of A on the diagonal, A below, and next to the diagonal nothing above: zeros in
     squares of side `NARROW` on it. What else is above is never read.
     """
 

@@ -25,7 +25,7 @@ from dhsic.engines.question import FeatureStats, RoundState
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import AbstractSums, zero_upper
 from dhsic.linalg.quadratic import LowRankQuadratic, form_entries, form_flops
-from dhsic.namespace import Move, namespace_of
+from dhsic.namespace import Move, namespace_of, slices
 from dhsic.runtime.base import Job
 from dhsic.sources import AbstractSource, Block
 from dhsic.sources.positions import packed, unpacked
@@ -38,8 +38,9 @@ from dhsic.sources.scaling import (
     standardise,
 )
 
-#: Features of a tile: standardised values, product and left functions stay in the cache. And tiles
-#: of a task of the exact engine, in float64: values, functions, products.
+#: Features of a tile in float64, of which one in single precision has twice as many: fewer take
+#: longer each, for a product brings all of A into the order that it needs first. And tiles of a
+#: task of the exact engine, in float64: values, functions, products.
 TILE, TILES = 384, 8
 #: Entries of a tile in low rank, 4 MiB in float32, and the most features of one.
 TILE_ENTRIES, WIDEST = 1 << 20, 512
@@ -139,9 +140,11 @@ class Tile:
         return self if raw.shape == self.raw.shape else replace(self, raw=raw, known=None)
 
     def cut(self, height: int) -> Iterator[Tile]:
-        """The features, so many at a time."""
-        for a in range(0, len(self.raw), height):
-            yield self.part(slice(a, a + height))
+        """The features in even parts, of so many at most."""
+        n = len(self.raw)
+        n_parts = max(1, -(-n // height))
+        for part in slices(n, max(1, -(-n // n_parts))):
+            yield self.part(part)
 
 
 def cut(blocks: Iterable[Tile], height: int | None) -> Iterator[Tile]:
@@ -153,6 +156,11 @@ def cut(blocks: Iterable[Tile], height: int | None) -> Iterator[Tile]:
 def tile_height(m: int) -> int:
     """Features of a tile in low rank."""
     return max(1, min(WIDEST, TILE_ENTRIES // max(1, m)))
+
+
+def tile_of(dtype: Any) -> int:
+    """Features of a tile of the exact engine: as many bytes in any precision."""
+    return TILE * 8 // int(np.dtype(dtype).itemsize)
 
 
 def exact_tile(m: int, tiles: int = TILES) -> int:
@@ -369,7 +377,7 @@ class Score(AbstractByTile):
         def asked(tile: Tile) -> Float:
             return self.engine.score(state, tile.values(dtype, moved), tile.facts)
 
-        return TILE if moved is None else None, asked
+        return tile_of(dtype) if moved is None else None, asked
 
     def cost(self, m: int) -> Cost:
         forms, rank = self.engine.products(self.state, ORDINARY), rank_of(self.state)

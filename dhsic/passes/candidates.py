@@ -177,8 +177,8 @@ def _share(difference: Float, errors: Float) -> float:
 class Threshold:
     """The threshold of a round: half way below the `n` largest gains of S.
 
-    Of the features leaving, a part `tolerance` may be wrong ones. At least `fewest` are scored,
-    where the error is only guessed.
+    Of the features leaving, a part `tolerance` may be wrong ones. At least `fewest` are scored; by
+    default `PROBED` where any are.
     """
 
     question: Question
@@ -199,7 +199,7 @@ class Threshold:
         band = self._first_band(gains, deviation * sizes)
         while band.any():
             which = np.flatnonzero(band)
-            exact[which] = self._score(self.S[which])
+            exact[which] = scored_to(EXACTLY, self.question, self.data, self.S[which])
             scored |= band
             off = (exact[scored] - gains[scored]) / sizes[scored]
             offset, deviation = float(off.mean()) * sizes, float(off.std())
@@ -214,7 +214,7 @@ class Threshold:
         if self.tolerance == 0 or not np.isfinite(deviations).all():
             return np.ones(len(gains), dtype=bool)
         band = self._band(gains, PROBE * deviations, np.zeros(len(gains), dtype=bool))
-        fewest = PROBED if band.any() else self.fewest
+        fewest = self.fewest or (PROBED if band.any() else 0)
         return nearest_to_threshold(gains, self.n, fewest) if band.sum() < fewest else band
 
     def _band(self, gains: Float, deviations: Float, sure: Mask) -> Mask:
@@ -227,20 +227,22 @@ class Threshold:
             band = next_to_threshold(gains, self.n, width * deviations) | sure
         return band
 
-    def _score(self, features: Index) -> Float:
-        """Gains by the exact engine in float32; as far as needed where the series is long."""
-        question = self.question
-        facts = self.data.facts(features)
-        orders = orders_for(question.kernel, question.sigma, facts, question.n_samples, EXACTLY)
-        gains = np.empty(features.size)
-        for order in np.unique(orders):
-            which = np.flatnonzero(orders == order)
-            engine: AbstractEngine = Dense(int(order), "float32")
-            if order > HIGHEST_ORDER:
-                engine = final_engine(question, facts.take(which))
-            state = engine.prepare(question)
-            gains[which] = self.data.scores(Score(engine, state), self.data.jobs(features[which]))
-        return gains
+
+def scored_to(
+    part: float, question: Question, data: AbstractReader, features: Index, *, aloud: bool = False
+) -> Float:
+    """Gains by the exact engine in float32, whose series neglects such a part of their spread."""
+    facts = data.facts(features)
+    orders = orders_for(question.kernel, question.sigma, facts, question.n_samples, part)
+    gains = np.empty(features.size)
+    for order in np.unique(orders):
+        which = np.flatnonzero(orders == order)
+        engine: AbstractEngine = Dense(int(order), "float32")
+        if order > HIGHEST_ORDER:
+            engine = final_engine(question, facts.take(which))
+        score = Score(engine, engine.prepare(question))
+        gains[which] = data.scores(score, data.jobs(features[which]), aloud=aloud)
+    return gains
 
 
 class Membership(AbstractCandidates):

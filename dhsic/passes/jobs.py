@@ -14,10 +14,12 @@ from dhsic.sources import AbstractSource, Block
 
 #: Stored bytes of a block that a task reads at a time.
 BLOCK_BYTES = 8 << 20
-#: Blocks of a pass over features in memory: this many where each has 128 features or more,
-#: else 4 where each has 32; always an even number, for threads come in even numbers too.
-MANY_BLOCKS, WIDE = 64, 128
-SOME_BLOCKS, NARROW = 4, 32
+#: Blocks of a pass over features in memory: this many where each has 384 features or more, for a
+#: product with fewer takes up to half as long again; else 4 where each has 96, or 2; always an even
+#: number, for threads come in even numbers too, but of fewer than 16 features in all.
+MANY_BLOCKS, WIDE = 64, 384
+SOME_BLOCKS, NARROW = 4, 96
+FEWEST = 16
 #: Jobs of a statistic, each of which gives a matrix that is added: so many where each has this many
 #: features. More than `MANY_PARTIALS` have twice as many each; of `MOST_PARTIALS`, a tree keeps 8.
 FEW_PARTIALS, WORTH_FEW = 4, 256
@@ -33,8 +35,8 @@ MOST_WRITERS, BLOCKS_PER_WRITER = 1024, 4
 def block_width(m: int, d: int, itemsize: int) -> int:
     """Features of a block: about 8 MiB as stored or less, so that there are enough blocks."""
     n_blocks = max(min(SOME_BLOCKS, d // NARROW), min(MANY_BLOCKS, d // WIDE))
-    n_blocks = max(n_blocks // 2 * 2, 2 if d >= NARROW // 2 else 1)
-    by_bytes = max(NARROW, BLOCK_BYTES // max(1, m * itemsize))
+    n_blocks = max(n_blocks // 2 * 2, 2 if d >= FEWEST else 1)
+    by_bytes = max(2 * FEWEST, BLOCK_BYTES // max(1, m * itemsize))
     return min(by_bytes, -(-d // n_blocks))
 
 

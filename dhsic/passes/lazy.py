@@ -12,10 +12,12 @@ So a feature's gain is close to
     ``alpha q_u + sum_k theta_k (y_k' x)^2 + c' x^2``,
 
 a small part of the work of ``x' B x``. What the rest and higher orders add is an error without
-structure, of which the features next to the threshold say how large it is: they are scored exactly,
-as after low rank (`dhsic.passes.candidates.Threshold`), and what the others may cost is counted
-among what a run may lose (`dhsic.engines.survival`). Where many would have to be scored, because
-the kernel has turned or round u is long ago, all are, and kept anew.
+structure, of deviation ``sqrt(2) ||rest||_F`` for a feature of independent values. Of features that
+are alike, such as neighbouring genotypes, it is up to four times as large; those next to the
+threshold say how large: they are scored exactly, as after low rank
+(`dhsic.passes.candidates.Threshold`), and what the others may cost is counted among what a run may
+lose (`dhsic.engines.survival`). Where many would have to be scored, because the kernel has turned
+or round u is long ago, all are, and kept anew.
 
 A run that is resumed has q_u from its checkpoint and makes B_u again, of the same bits.
 """
@@ -24,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,22 +37,28 @@ from dhsic.engines.question import Question
 from dhsic.engines.refine import LAZY, is_lazy
 from dhsic.engines.survival import Survival
 from dhsic.kernels.base import AbstractKernel
-from dhsic.linalg.quadratic import NARROW, Each, LowRankQuadratic, Room
+from dhsic.linalg.quadratic import Each, LowRankQuadratic, Room
 from dhsic.namespace import host, slices
-from dhsic.passes import TILE, AbstractByTile, Cost, Tile, lowrank_cost, placed
-from dhsic.passes.candidates import PROBE, PROBED, Threshold
+from dhsic.passes import AbstractByTile, Cost, Tile, lowrank_cost, placed, tile_of
+from dhsic.passes.candidates import PROBE, Threshold, scored_to
 from dhsic.passes.reader import AbstractReader
 
 #: Leading directions of a change, and steps of the iteration that finds them.
 DIRECTIONS, STEPS = 8, 3
-#: Rows of B that a thread multiplies at a time.
+#: Rows of B that a thread works on at a time.
 STRIP = 256
+#: By how much gains of features that are alike err more than others; and features that are scored
+#: at least to see it.
+ALIKE, PROBED = 4.0, 128
+#: Part of the spread of gains that those of all features may neglect, where the ones next to the
+#: threshold are exact; and what the engine of such a round is called.
+ROUGHLY, ROUGH = 3e-3, "rough"
 #: Up to so many features left all are scored in every round.
 FEWEST = 1024
 #: Part of the features that a lazy round may score: with more, the next one scores all.
 MOST = 0.25
 #: (m, m) matrices in float32 of a lazy round.
-SQUARES = 4
+SQUARES = 2
 #: Array that a resumed run needs.
 GAINS_KEPT = "gains_kept"
 
@@ -68,7 +75,8 @@ class Lazy:
         self._survival = survival
         self._features: Index = np.empty(0, dtype=np.int64)
         self._gains: Float = np.empty(0)
-        self._form: Float | None = None  # B_u, (m, m) float32
+        self._form: Form | None = None  # B_u
+        self._size = 0.0  # its square norm
         self._room = Room()
 
     def gains(
@@ -78,40 +86,79 @@ class Lazy:
 
         Those that leave are in the order of these gains.
         """
-        if self._form is None or not S.size > FEWEST or n >= S.size:
+        if not S.size > FEWEST or n >= S.size:
             return None
-        alpha, change = _change(self._form_of(question, "B_t"), self._form, question.each)
+        found = None
+        if self._form is not None:
+            gains, deviation = self._moved(question, self._form, data, S)
+            found = self._corrected(question, data, S, n, gains, deviation, LAZY)
+        if found is None or found[1]["products_float32"] > MOST * S.size:
+            self._form = None  # the next round scores all
+        if found is None:
+            gains = scored_to(ROUGHLY, question, data, S, aloud=True)
+            deviation = ROUGHLY * float(np.std(gains / data.sizes(S)))
+            found = self._corrected(question, data, S, n, gains, deviation, ROUGH)
+            if found is not None:
+                found[1]["products_float32"] += S.size
+                self.keep(question, S, found[0])
+        return found
+
+    def _moved(
+        self, question: Question, before: Form, data: AbstractReader, S: Index
+    ) -> tuple[Float, float]:
+        """Gains that were kept, moved to where the kernel is now, and the deviation of an error."""
+        form, inner = self._form_of(question, "B_t", before)
+        alpha = inner / self._size if self._size else 1.0
+        change, rest = _change(form, alpha, before, question.each)
         moved = data.scores(Change(change), data.jobs(S), aloud=True)
         gains = alpha * self._gains[np.searchsorted(self._features, S)] + moved
+        return gains, ALIKE * np.sqrt(2) * rest
+
+    def _corrected(
+        self,
+        question: Question,
+        data: AbstractReader,
+        S: Index,
+        n: int,
+        gains: Float,
+        deviation: float,
+        words: str,
+    ) -> tuple[Float, dict[str, Any]] | None:
+        """Gains that are exact next to the threshold, and a record; None where that is most."""
         sizes = data.sizes(S)
-        guess = certified(0.0, gains, n, float(np.std(moved / sizes)), sizes)
+        guess = certified(0.0, gains, n, deviation, sizes)
         near = next_to_threshold(gains, n, PROBE * guess.deviation * sizes)
         if np.count_nonzero(near) > MOST * S.size:
             return None
         tolerance = self._survival.rate(guess, S.size, n)
         threshold = Threshold(question, data, tolerance, S, n, fewest=PROBED)
-        gains, scored, found = threshold.corrected(gains, guess)
-        if scored.size > MOST * S.size:
-            self._form = None
-        self._survival.lose(found, n)
+        gains, scored, left = threshold.corrected(gains, guess)
+        if words == ROUGH and scored.size > MOST * S.size:
+            return None
+        self._survival.lose(left, n)
         return gains, {
-            "engine": f"{LAZY}: {S.size}, exact: {scored.size}",
+            "engine": f"{words}: {S.size}, exact: {scored.size}",
             "products_float32": scored.size,
             "products_float64": 0,
             "error_bound_used": 0.0,
-            "relative_error": float(found.deviation * sizes.mean() / np.std(gains)),
-            "cut_error": found.expected_swap_rate,
+            "relative_error": float(left.deviation * sizes.mean() / np.std(gains)),
+            "cut_error": left.expected_swap_rate,
         }
 
     def keep(self, question: Question, S: Index, gains: Float) -> None:
         """Keep the gains of a round that has scored all features."""
         self._features, self._gains = S, gains
-        self._form = self._form_of(question, "B_u") if S.size > FEWEST else None
+        if S.size > FEWEST:
+            self._form, self._size = self._form_of(question, "B_u")
+        else:
+            self._form = None
 
-    def _form_of(self, question: Question, name: str) -> Float:
-        """B of a round, where the last one of that name was."""
+    def _form_of(
+        self, question: Question, name: str, other: Form | None = None
+    ) -> tuple[Form, float]:
+        """B of a round as of `Form.of`, where the last one of that name was."""
         m = question.n_samples
-        return _form_of(question, self._room.array(name, (m, m), np.float32))
+        return Form.of(question, self._room.array(name, (m, m), np.float32), other)
 
     def resume(self, question: Question, S: Index) -> None:
         """Make B of the round whose gains are kept, in which S were left."""
@@ -141,54 +188,80 @@ class Change(AbstractByTile):
 
     def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
         form, moved = placed(self.device, self.form)
-        height = TILE if moved is None else None
+        height = tile_of(np.float32) if moved is None else None
         return height, lambda tile: host(form.forms(tile.values(np.float32, moved)))
 
     def cost(self, m: int) -> Cost:
         return lowrank_cost(m, len(self.form.theta))
 
 
-def _form_of(question: Question, B: Float) -> Float:
-    """B of a round, (m, m) float32, into the place given."""
-    A, sigma = question.weighted(0), float(question.sigma)
+@dataclass(frozen=True, slots=True)
+class Form:
+    """B of a round, by its entries below the diagonal and on it.
 
-    def fill(rows: slice) -> None:
-        left, before = slice(0, rows.stop), slice(0, rows.start)
-        np.multiply(A.T[rows, left], -sigma, out=B[rows, left], casting="same_kind")
-        B[before, rows] = B[rows, before].T
-        corner = B[rows, rows]
-        corner += np.triu(corner.T, 1)
+    `below` (m, m) float32 has zeros on the diagonal; what is far above it has no meaning.
+    """
 
-    for _ in question.each(fill, slices(len(B), NARROW)):
-        pass
-    np.fill_diagonal(B, 2 * sigma * (A.row_sums - np.diagonal(A.T)))
-    return B
+    below: Array
+    diagonal: Float
+
+    @staticmethod
+    def of(question: Question, below: Array, other: Form | None = None) -> tuple[Form, float]:
+        """B, into the place given, and its inner product with another one, or itself."""
+        A, sigma = question.weighted(0), float(question.sigma)
+
+        def fill(rows: slice) -> float:
+            left = slice(0, rows.stop)
+            part = below[rows, left]
+            np.multiply(A.T[rows, left], -2 * sigma, out=part, casting="same_kind")
+            part[:, rows] = np.tril(part[:, rows], -1)
+            beside = part if other is None else other.below[rows, left]
+            return float(np.vecdot(part, beside).sum(dtype=np.float64))
+
+        inner = 2.0 * sum(question.each(fill, _strips(len(below))))
+        diagonal = 2 * sigma * (A.row_sums - 2 * np.diagonal(A.T))
+        inner += float(np.vdot(diagonal, diagonal if other is None else other.diagonal))
+        return Form(below, diagonal), inner
 
 
-def _change(B: Array, before: Array, each: Each = map) -> tuple[float, LowRankQuadratic]:
-    """The factor alpha, and what ``B - alpha before`` says in few directions; over B."""
-    m = len(B)
+def _strips(m: int) -> list[slice]:
+    """Rows that threads share out, those with most below the diagonal first."""
+    return slices(m, STRIP)[::-1]
+
+
+def _change(
+    form: Form, alpha: float, before: Form, each: Each = map
+) -> tuple[LowRankQuadratic, float]:
+    """What ``B - alpha before`` says in few directions, and the norm of the rest; over B."""
+    m, below, factor = len(form.below), form.below, np.float32(alpha)
+
+    def subtract(rows: slice) -> float:
+        left = slice(0, rows.stop)
+        part = below[rows, left]
+        part -= factor * before.below[rows, left]
+        return float(np.vecdot(part, part).sum(dtype=np.float64))
 
     def times(Q: Array) -> Array:
-        return np.concatenate([*each(lambda rows: B[rows] @ Q, slices(m, STRIP))])
+        def sides(rows: slice) -> tuple[Array, Array]:
+            left = slice(0, rows.stop)
+            part = below[rows, left]
+            return part @ Q[left], part.T @ Q[rows]
 
-    own = np.vecdot(before, before).sum(dtype=np.float64)
-    alpha = float(np.vecdot(B, before).sum(dtype=np.float64) / own) if own else 1.0
-    for _ in each(partial(_subtract, B, np.float32(alpha), before), slices(m, NARROW)):
-        pass
-    diagonal = np.array(np.diagonal(B))
-    np.fill_diagonal(B, 0.0)
+        P = np.zeros_like(Q)
+        for rows, (down, across) in zip(_strips(m), each(sides, _strips(m)), strict=True):
+            P[rows] += down
+            P[: rows.stop] += across
+        return P
+
+    size = 2.0 * sum(each(subtract, _strips(m)))
     Q = np.random.default_rng(m).standard_normal((m, min(m, 2 * DIRECTIONS)), dtype=np.float32)
     for _ in range(STEPS):
         Q = np.linalg.qr(times(Q))[0]
     theta, V = np.linalg.eigh((Q.T @ times(Q)).astype(np.float64))
     leading = np.argsort(-np.abs(theta), kind="stable")[:DIRECTIONS]
     Y = np.ascontiguousarray((Q @ V[:, leading]).T * np.sqrt(m), dtype=np.float32)
-    theta = theta[leading] / m
-    correction = diagonal - theta @ np.square(Y, dtype=np.float64)
-    return alpha, LowRankQuadratic(Y, theta, correction.astype(np.float32))
-
-
-def _subtract(B: Array, alpha: Any, before: Array, rows: slice) -> None:
-    """Make some rows of B those of ``B - alpha before``: a strip is in the cache."""
-    B[rows] -= alpha * before[rows]
+    theta = theta[leading]
+    own = theta / m @ np.square(Y, dtype=np.float64)  # on the diagonal
+    rest = float(np.sqrt(max(size - theta @ theta - own @ own, 0.0)))
+    correction = form.diagonal - alpha * before.diagonal - own
+    return LowRankQuadratic(Y, theta / m, correction.astype(np.float32)), rest

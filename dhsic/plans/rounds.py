@@ -26,11 +26,12 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.memory import human
-from dhsic.passes.candidates import PROBED, AbstractCandidates, Membership, Singles
+from dhsic.passes.candidates import AbstractCandidates, Membership, Singles
 from dhsic.passes.dependence import AbstractScorer, Choices, ExactScorer
 from dhsic.passes.engineplan import EnginePlan
 from dhsic.passes.forward import JOINING_LANDMARKS, SourceForward
 from dhsic.passes.landmarks import LandmarkSum
+from dhsic.passes.lazy import PROBED
 from dhsic.passes.once import Judge
 from dhsic.passes.sums import SquareSum
 from dhsic.plans.dry import (

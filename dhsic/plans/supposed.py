@@ -22,9 +22,8 @@ from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.kernels.base import AbstractKernel
 from dhsic.linalg.quadratic import LowRankQuadratic
 from dhsic.passes import Score
-from dhsic.passes.candidates import PROBED
 from dhsic.passes.forward import JOINING_LANDMARKS
-from dhsic.passes.lazy import DIRECTIONS, FEWEST, Change
+from dhsic.passes.lazy import DIRECTIONS, FEWEST, PROBED, Change
 from dhsic.passes.lowrank import AbstractLowRankScorer
 from dhsic.passes.marks import first_number, turning_rows
 from dhsic.passes.projection import ANEW, Numbers, Project
