@@ -105,18 +105,34 @@ def test_passes_that_are_the_same_are_run_once(rng, monkeypatch):
 def test_values_are_standardised_once_for_all_targets(rng, monkeypatch, method):
     X, of = genotypes(rng), []
     y = traits(rng, X)
-    standardise = passes.standardise
-
-    def count(*asked):
-        of.append(1)
-        return standardise(*asked)
-
-    monkeypatch.setattr(passes, "standardise", count)
+    counted(monkeypatch, passes, "standardise", of)
     options = {"n_features_to_select": 7, **METHODS[method], **QUIET}
     dhsic.select(X, y["case"], **options)
     n = len(of)
     dhsic.select(X, y, per_target=True, **options)
     assert len(of) == 2 * n > 0
+
+
+def test_features_are_measured_once_for_all_targets(rng, monkeypatch):
+    X, of = genotypes(rng), []
+    y = traits(rng, X)
+    counted(monkeypatch, statistic, "scaling_of", of)
+    options = {"n_features_to_select": 7, **METHODS["low rank"], **QUIET}
+    dhsic.select(X, y["case"], **options)
+    n = len(of)
+    dhsic.select(X, y, per_target=True, **options)
+    assert len(of) == 2 * n > 0
+
+
+def counted(monkeypatch, module, name, of):
+    """Have calls of a function noted."""
+    function = getattr(module, name)
+
+    def count(*asked, **told):
+        of.append(name)
+        return function(*asked, **told)
+
+    monkeypatch.setattr(module, name, count)
 
 
 def test_a_store_is_read_once(rng, tmp_path):

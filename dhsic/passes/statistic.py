@@ -6,7 +6,7 @@ tile by tile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, overload
 
@@ -60,24 +60,41 @@ class MeasureLandmarks(AbstractSum):
     standardize: bool = True
 
     def over(self, blocks: Iterator[Tile], m: int) -> tuple[list[Scaling], Any, bool]:
-        taking = self.taken.begun(m)
+        return self._of_all([self], blocks, m)[0]
+
+    @classmethod
+    def over_all(
+        cls, passes: Sequence[MeasureLandmarks], blocks: Sequence[Tile], m: int
+    ) -> tuple[Any, ...]:
+        if len({(each.standardize, each.taken.device) for each in passes}) > 1:
+            return tuple(each.over(iter(blocks), m) for each in passes)
+        return tuple(cls._of_all(passes, blocks, m))
+
+    @staticmethod
+    def _of_all(
+        passes: Sequence[MeasureLandmarks], blocks: Iterable[Tile], m: int
+    ) -> list[tuple[list[Scaling], Any, bool]]:
+        """Results of passes that standardise alike: each tile is measured once."""
+        standardize, all_taking = passes[0].standardize, [each.taken.begun(m) for each in passes]
         parts = []
         are_codes = True
-        for tile in cut(blocks, taking.height):
+        for tile in cut(blocks, all_taking[0].height):
             codes = tile.codes
             are_codes &= codes is not None
             if codes is None:
                 few = tile.cut(tile_height(m))  # so few are in float64 at a time
-                measured = [part.measured(standardize=self.standardize)[0] for part in few]
+                measured = [part.measured(standardize=standardize)[0] for part in few]
                 scaling = Scaling.join(measured)
             else:
-                codes = taking.placed(codes)
-                scaling = scaling_of(codes.counts(), standardize=self.standardize)
-            taking.take(replace(tile, scaling=scaling), codes)
+                codes = all_taking[0].placed(codes)
+                scaling = scaling_of(codes.counts(), standardize=standardize)
+            shared = replace(tile, scaling=scaling, known={})
+            for taking in all_taking:
+                taking.take(shared, codes)
             if codes is not None:
                 scaling = replace(scaling, checksum=checksums(tile.raw))
             parts.append(scaling)
-        return [Scaling.join(parts)], taking.found(), are_codes
+        return [([Scaling.join(parts)], taking.found(), are_codes) for taking in all_taking]
 
     def add(self, left: Any, right: Any) -> tuple[list[Scaling], Any, bool]:
         return left[0] + right[0], self.taken.add(left[1], right[1]), left[2] and right[2]
@@ -325,7 +342,8 @@ class _Statistic(_Tiles):
     def _take(self, tile: Tile, raw: Array, codes: Codes | None, sums: Float | None) -> None:
         """Add a tile with these values at the landmarks, and sums along directions if known."""
         if codes is None:
-            self._of_values(tile, replace(tile, raw=raw).values(np.float32), sums)
+            values = replace(tile, raw=raw, known=None).values(np.float32)
+            self._of_values(tile, values, sums)
         else:
             L = Codes.of(raw, tile.missing_code)
             assert L is not None, "landmarks have codes where all have"
