@@ -107,7 +107,8 @@ def mrmr(X, y, n):
         redundancy += information(levels, levels[:, :, chosen[-1]])
         score = relevance - redundancy / len(chosen)
         score[chosen] = -np.inf
-    score[chosen] = np.arange(n, 0, -1) + score.max()
+    # Above all others, if there are any.
+    score[chosen] = np.arange(n, 0, -1) + np.max(score, initial=0, where=np.isfinite(score))
     return ranks(score)
 
 

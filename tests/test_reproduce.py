@@ -155,6 +155,14 @@ def test_orders_begin_with_what_matters(method):
     assert set(METHODS[method].order(X, data.y, 2).tolist()) == {3, 5}
 
 
+@pytest.mark.parametrize("method", ["mRMR, three levels", "RFE", "FOHSIC", "CCM", "F test"])
+def test_all_features_may_be_asked_for(method):
+    data = made()
+    order = METHODS[method].order(data.X, data.y, 12)
+    assert order[0] in (3, 5)
+    assert sorted(order.tolist()) == list(range(12))
+
+
 @pytest.mark.parametrize("select", [rfe, l1])
 def test_rivals_take_real_values(select):
     data = made()
