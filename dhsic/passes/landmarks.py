@@ -318,7 +318,7 @@ class LandmarkSum(AbstractFeatureSum):
             self._renew(sums=self._of_square(), anew=True)
         else:
             if len(self._sites()) > 1:
-                taken = self.data.added(self._take_ends, grouped(self.data.jobs(S)))
+                taken = self.data.added(self._take_ends, self.data.jobs(S))
                 self._ends = S, Ends.join(taken)
             self._renew(S, anew=True)
         self.begin(S)

@@ -42,9 +42,9 @@ AT_ONCE, JOINING = 3, 4
 DRIVING, DRIVING_LOW_RANK = 8.0, 30.0
 #: Of what slices of the samples do, for each entry of the statistic: to factor, to lead, to weigh
 #: the round; for each value of the sample to certify it; and for each entry of rows of the form.
-FACTORING, FINDING, WEIGHING, CERTIFYING, TURNING = 12.0, 3.0, 6.0, 4.0, 4.0
+FACTORING, FINDING, WEIGHING, CERTIFYING, TURNING = 9.0, 2.0, 4.0, 3.0, 3.0
 #: And of the directions of the landmarks, which this process finds, for each two of them.
-DECOMPOSING = 1000.0
+DECOMPOSING = 800.0
 #: Directions of a factor, as they turn out: with the landmarks that a run begins with, and with
 #: more.
 RANK, HIGHER_RANK = 12, 32

@@ -282,7 +282,7 @@ class Setting:
             narrow=tasks if is_narrow else 0.0,
             scheduler=(p.each * len(shares) + sum(levels)) * costs.of_job(self.n_processes),
             start=costs.start,
-            broadcast=costs.of_state(p.sent_bytes, self.n_processes),
+            broadcast=costs.of_state(p.sent_bytes, min(len(shares), self.n_processes)),
             sums=len(levels)
             * (costs.start + FAN * left / len(shares) * p.sum_bytes / costs.network),
             results=(p.result_bytes + p.sum_bytes) / costs.results,
