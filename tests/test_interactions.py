@@ -14,8 +14,8 @@ from scipy.stats import f as fisher
 from strategies import matrices
 
 import dhsic
-from dhsic.errors import CheckpointError, InputError
-from dhsic.interactions import find_pairs, null, scan, tiles
+from dhsic.errors import CheckpointError, InputError, MemoryBudgetError
+from dhsic.interactions import PairTest, find_pairs, null, scan, tiles
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 
@@ -356,3 +356,45 @@ def test_a_selection_on_the_command_line(tmp_path):
     assert len(result.stdout.splitlines()) == 3
     assert "first_feature" in result.stdout
     assert " pairs in " in " ".join(result.stderr.split())
+
+
+def test_a_forecast_counts_what_a_scan_does(rng, monkeypatch):
+    seen = []
+    over = tiles.Scan.over
+
+    def count(self, blocks, m):
+        seen.append(1)
+        return over(self, blocks, m)
+
+    monkeypatch.setattr(tiles.Scan, "over", count)
+    X, y = rng.standard_normal((40, 100)), rng.standard_normal(40)
+    find_pairs(X, y, n_permutations=0)
+    test = PairTest(n_permutations=20)
+
+    told = test.forecast(dhsic.open_source(X), 40, (1, 1), 2)
+
+    assert told.n_tiles == len(seen)
+    assert told.n_pairs == 4950
+    assert told.flops == 2 * 40 * 4950 * 6
+    assert told.permuted_flops == 2 * 40 * 4950 * 26
+    assert told.seconds(1e9, 1e9, 10) < told.seconds(1e9, 1e9, 1)
+
+
+def test_what_does_not_fit_in_memory_is_refused(untidy):
+    X, y = untidy
+    with pytest.raises(MemoryBudgetError, match=r"A scan of pairs needs .* use fewer threads"):
+        find_pairs(X, y, memory=10_000_000)
+
+
+def test_a_plan_on_the_command_line(tmp_path):
+    store = tmp_path / "g.vcz"
+    run("simulate", store, *SIMULATE)
+
+    asked = ("pairs", store, "--target", "sample_trait", "--plan")
+    result = run(*asked)
+    told = json.loads(run(*asked, "--json").stdout)
+
+    assert "719,400 in 21 tiles" in result.stdout
+    assert "flops" in result.stdout
+    assert told["n_pairs"] == 719_400
+    assert told["flops"] == 2 * 60 * 719_400 * 6

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -12,11 +13,16 @@ import click
 import numpy as np
 import xarray as xr
 
-from dhsic.cli.console import counted, echo_json, printable, say, seconds, shown, tell
+from dhsic.cli.console import counted, echo_json, paragraph, printable, say, seconds, shown, tell
 from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import describe, open_with_labels
 from dhsic.errors import InputError
-from dhsic.interactions import PairTest
+from dhsic.interactions import PairTest, main_effects
+from dhsic.interactions.share import Labels, label_columns
+from dhsic.joins.labels import Labelled
+from dhsic.linalg.covariates import covariate_basis
+from dhsic.memory import human
+from dhsic.plans.time import Rates
 from dhsic.results import load
 from dhsic.storage import as_path, check_place, is_url, replacing
 from dhsic.storage.format import plain
@@ -39,13 +45,14 @@ def pairs(
     checkpoint: str | None,
     out: str | None,
     force: bool,
+    is_planned: bool,
     **options: Any,
 ) -> None:
     """Scan all pairs and print the best."""
     started = time.perf_counter()
     job = SelectJob.of(options | NOT_OURS).check()
-    test = PairTest(n_pairs, alpha, n_permutations, least, linked, seed, checkpoint=checkpoint)
-    test.check()
+    asked = n_pairs, alpha, n_permutations, least, linked, seed
+    test = PairTest(*asked, checkpoint=checkpoint, memory=job.memory).check()
     if out is not None:
         _check_out(out, force=force)
     chosen = None if selection is None else load(selection)
@@ -54,6 +61,9 @@ def pairs(
     say("data", f"{Path(job.path).name}: {size}, {np.dtype(given.source.dtype).name}")
     say("labels", "; ".join([describe(given.y, None), *given.notes]))
     with closing(job.runtime()) as runtime:
+        if is_planned:
+            _plan(test, given, chosen, runtime.n_here, as_json=job.as_json)
+            return
         found = test.of(given, runtime, selection=chosen)
     if out is not None:
         _write(found, out)
@@ -64,6 +74,29 @@ def pairs(
     _tell(found, time.perf_counter() - started)
     if out is not None:
         tell(f"table in {shown(out)}")
+
+
+def _plan(test: PairTest, given: Labelled, chosen: Any, n_tasks: int, *, as_json: bool) -> None:
+    """Say what a scan will take."""
+    m = given.source.n_samples if given.rows is None else len(given.rows)
+    y, C = given.y, given.covariates
+    assert y is not None, "a target is asked for"
+    n_main = main_effects(chosen, given.source).size
+    t = Labels.of(label_columns(y), covariate_basis(None, m)).degrees[0]
+    columns = t, 1 + n_main + (0 if C is None else int(np.size(C[0])))
+    told = test.forecast(given.source, m, columns, n_tasks)
+    rates = Rates.measured(given.source, m)
+    times = {n: told.seconds(rates.float32, rates.values, n) for n in sorted({1, 10, 100, n_tasks})}
+    if as_json:
+        about = asdict(told) | {"peak_bytes": told.peak_bytes}
+        echo_json(about | {"seconds": {str(n): took for n, took in times.items()}})
+        return
+    products = f"{told.flops:.2g} flops, and {told.permuted_flops:.2g} of permutations"
+    click.echo(paragraph("pairs", f"{told.n_pairs:,} in {counted(told.n_tiles, 'tile')}"))
+    click.echo(paragraph("products", products))
+    click.echo(paragraph("memory", f"at most {human(told.peak_bytes)} on {n_tasks} threads"))
+    said = ", ".join(f"{seconds(took)} on {n:,}" for n, took in times.items())
+    click.echo(paragraph("time", f"{said} threads or workers as fast as this one, about"))
 
 
 def _rows(found: xr.Dataset) -> Iterator[dict[str, Any]]:

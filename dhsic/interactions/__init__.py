@@ -24,9 +24,10 @@ import xarray as xr
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 from dhsic.independence import features_at
+from dhsic.interactions.forecast import Forecast
 from dhsic.interactions.kept import kept_at
 from dhsic.interactions.null import HEAVY
-from dhsic.interactions.scan import Scanned, scan_pairs
+from dhsic.interactions.scan import MOST_PERMUTED, Scanned, is_screened, n_pairs_of, scan_pairs
 from dhsic.interactions.share import Labels, label_columns
 from dhsic.joins.labels import Labelled
 from dhsic.joins.text import check_coded
@@ -39,7 +40,7 @@ from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
 from dhsic.sources.values import KEEPING, recoded
-from dhsic.validation import is_count, is_number, seed_of
+from dhsic.validation import BYTES, is_count, is_number, seed_of
 
 __all__ = ["PairTest", "find_pairs"]
 
@@ -73,6 +74,7 @@ def find_pairs(
     missing: Literal["mean", "error"] = "mean",
     random_state: Any = 0,
     checkpoint: Any = None,
+    memory: int | None = None,
     runtime: Literal["auto", "threads", "dask"] | AbstractRuntime = "auto",
     sample_dim: str | int | None = None,
     variable: str | None = None,
@@ -112,6 +114,9 @@ def find_pairs(
     checkpoint : path or URL, optional
         Folder, or place in an object store, where what was found so far is kept: the same call
         goes on from there, to the same result bit for bit.
+    memory : int, optional
+        Bytes that this process may take; by default what the machine has. What needs more is
+        refused before the scan begins.
     runtime : {"auto", "threads", "dask"} or AbstractRuntime
         As of `dhsic.select`.
     sample_dim, variable, missing_code, by_position
@@ -129,6 +134,8 @@ def find_pairs(
     ------
     InputError
         Labels or parameters that do not fit, or too few samples.
+    MemoryBudgetError
+        The scan does not fit.
     CheckpointError
         What is kept is of another scan, or has a writer.
 
@@ -143,8 +150,17 @@ def find_pairs(
     >>> found["first"].item(), found["second"].item(), found["family_wise"].item() < 0.05
     (3, 8, True)
     """
+    BYTES("memory", memory)
     test = PairTest(
-        n_pairs, alpha, n_permutations, least, linked, seed_of(random_state), missing, checkpoint
+        n_pairs,
+        alpha,
+        n_permutations,
+        least,
+        linked,
+        seed_of(random_state),
+        missing,
+        checkpoint,
+        memory,
     ).check()
     where = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
     given = Labelled.of(data, target, covariates, by_position=by_position, **where)
@@ -166,6 +182,7 @@ class PairTest:
     seed: int = 0
     missing: str = "mean"
     checkpoint: Any = None
+    memory: int | None = None
 
     def check(self) -> PairTest:
         """Refuse parameters that mean nothing."""
@@ -192,6 +209,8 @@ class PairTest:
             Q = basis(reader, given.covariates, main)
             y = _checked(given.y, reader.n_samples)
             labels = Labels.of(label_columns(y), Q, linked=self.linked, least=self.least)
+            columns = labels.U.shape[1], Q.shape[1]
+            self.forecast(source, len(y), columns, runtime.n_here).check(self.memory)
             asked = {"n": self.n_pairs, "n_permutations": self.n_permutations, "seed": self.seed}
             with kept_at(self.checkpoint, self._identity(reader, given, labels)) as kept:
                 found = scan_pairs(reader, labels, kept, **asked)
@@ -209,6 +228,22 @@ class PairTest:
             "alpha": self.alpha,
         }
         return _result(found, labels, source.feature_names(), about)
+
+    def forecast(
+        self, source: AbstractSource, m: int, columns: tuple[int, int], n_tasks: int
+    ) -> Forecast:
+        """What it will take over m samples of a source; `columns` and `n_tasks` as there."""
+        d = source.n_features
+        n_pairs, permuted = n_pairs_of(d), n_pairs_of(min(d, MOST_PERMUTED))
+        return Forecast.of(
+            m,
+            d,
+            columns=columns,
+            permuted=(permuted if self.n_permutations else 0, self.n_permutations),
+            screens=is_screened(n_pairs, self.n_pairs),
+            itemsize=np.dtype(source.dtype).itemsize,
+            n_tasks=n_tasks,
+        )
 
     def _identity(self, reader: Reader, given: Labelled, labels: Labels) -> dict[str, Any]:
         """What a scan must share with the one whose findings are kept."""

@@ -71,7 +71,7 @@ def scan_pairs(
     """Scan all pairs of the features of a reader, which has measured them, for the best n."""
     alive = reader.alive
     n_pairs = n_pairs_of(alive.size)
-    p = min(1.0, max(EXPECTED, EXPECTED_EACH * n) / max(1, n_pairs))
+    p = looked_for(n_pairs, n)
     reach = labels.share_at(p) if p < 1 else 0.0
     null, n_permuted, audited = None, 0, (0, 0)
     if n_permutations and n_pairs:
@@ -83,7 +83,7 @@ def scan_pairs(
             kept.put(NULL, **done)
         null = Null.of(done["log_p"], n_pairs / n_permuted)
         audited = int(done["n_audited"]), int(done["n_lost"])
-    screens = n_pairs > FEW_PAIRS and p <= MOST_SCREENED
+    screens = is_screened(n_pairs, n)
     jobs = _tiles(reader, alive, run_width(reader.n_samples, alive.size))
     found = _found(reader, Scan(labels, reach, n, screens=screens), jobs, kept)
     return Scanned(found, labels.log_p(found.shares), null, p, n_pairs, n_permuted, *audited)
@@ -102,6 +102,16 @@ def _found(reader: Reader, a_pass: Scan, jobs: list[Job], kept: Kept) -> Found:
             kept.put(tiles_name(n_kept), **some.arrays())
             found, some, n_kept = found.with_(some, a_pass.n), Found.none(), n_kept + 1
     return found
+
+
+def looked_for(n_pairs: int, n: int) -> float:
+    """The p-value down to which all pairs are looked for, where n of them are wanted."""
+    return min(1.0, max(EXPECTED, EXPECTED_EACH * n) / max(1, n_pairs))
+
+
+def is_screened(n_pairs: int, n: int) -> bool:
+    """Whether tiles are screened, where n pairs are wanted."""
+    return n_pairs > FEW_PAIRS and looked_for(n_pairs, n) <= MOST_SCREENED
 
 
 def permuted_features(alive: Index, seed: int) -> Index:

@@ -40,7 +40,7 @@ from dhsic.runtime.base import Job
 MARGIN = 0.75
 #: Main effects are strong where the labels that a feature explains, times m, exceed the columns of
 #: labels, which is what to expect of any feature, by this much.
-STRONG = 10.0
+STRONG = 15.0
 #: Part of a share by which float32 may be off.
 ROUNDING = 1e-3
 #: Features of a run, at most, and bytes of its values in float32.
@@ -236,36 +236,42 @@ class Scan(AbstractSizedPass):
     def over(self, blocks: Iterator[Tile], m: int) -> Found:
         narrow = self.labels.narrowed()
         left, right = Run.both(blocks, narrow)
-        at = [np.empty((0, 2), dtype=np.int64)]
-        n_judged = 0
-        for rows in strips(len(left.features), len(right.features)):
-            strip = Strip(rows, left is right)
-            candidates, n = self._candidates(left.side, right.side, strip, narrow)
-            n_judged += n
-            at.append(candidates)
-        found = self._exact(left, right, np.concatenate(at))
-        return replace(found, n_judged=n_judged)
+        judge = self._screened if self.screens else self._whole
+        parts = list(judge(left.side, right.side, narrow, is_square=left is right))
+        at = np.concatenate([np.empty((0, 2), dtype=np.int64), *(places for places, _ in parts)])
+        return replace(self._exact(left, right, at), n_judged=sum(n for _, n in parts))
 
-    def _candidates(
-        self, left: Side, right: Side, strip: Strip, narrow: Labels
-    ) -> tuple[Index, int]:
-        """Places (n, 2) of pairs of some rows that may reach, in float32; and pairs judged."""
-        some, least = left.take(strip.rows), self.reach * (1 - ROUNDING)
-        if not self.screens:
+    def _whole(
+        self, left: Side, right: Side, narrow: Labels, *, is_square: bool
+    ) -> Iterator[tuple[Index, int]]:
+        """Places (n, 2) of pairs that may reach, in float32, and how many were judged for them."""
+        for rows in strips(len(left.g), len(right.g)):
+            some, strip = left.take(rows), Strip(rows, is_square)
             share = shares_of_all(some, right, narrow, Fit.of_all(some, right, narrow))
-            return strip.places(share >= least), strip.n_pairs(share.shape[1])
-        mask, is_judged = _screened(some, right, narrow, self.reach), 0
-        for rows, columns in _strong(some, right):
-            few, others = some.take(rows), right.take(columns)
-            share = shares_of_all(few, others, narrow, Fit.of_all(few, others, narrow))
-            mask[np.ix_(rows, columns)] = share >= least
-            is_judged += share.size
-        places = strip.places(mask)
-        share = np.empty(len(places), dtype=np.float32)
-        for part in chunks(len(places), left.X.shape[1]):
-            j, k = places[part].T
-            share[part], _ = shares_of_rows(left.take(j), right.take(k), narrow)
-        return places[share >= least], len(places) + is_judged
+            places = strip.places(share >= self.reach * (1 - ROUNDING))
+            yield places, strip.n_pairs(share.shape[1])
+
+    def _screened(
+        self, left: Side, right: Side, narrow: Labels, *, is_square: bool
+    ) -> Iterator[tuple[Index, int]]:
+        """As of `_whole`, of pairs with a strong main effect and of those that pass the screen."""
+        for first, second in _strong(left, right):
+            found = self._whole(left.take(first), right.take(second), narrow, is_square=False)
+            for places, n in found:
+                at = np.column_stack([first[places[:, 0]], second[places[:, 1]]])
+                yield at[at[:, 0] < at[:, 1]] if is_square else at, n
+        lifts, least = lifted(right), self.reach * (1 - ROUNDING)
+        for rows in strips(len(left.g), len(right.g)):
+            some = left.take(rows)
+            mask = passed(some, lifts, narrow, self.reach)
+            for strong in _strong(some, right):
+                mask[np.ix_(*strong)] = False
+            places = Strip(rows, is_square).places(mask)
+            share = np.empty(len(places), dtype=np.float32)
+            for part in chunks(len(places), left.X.shape[1]):
+                j, k = places[part].T
+                share[part], _ = shares_of_rows(left.take(j), right.take(k), narrow)
+            yield places[share >= least], len(places)
 
     def _exact(self, left: Run, right: Run, at: Index) -> Found:
         """Candidates computed in float64, the best of them."""
@@ -291,10 +297,9 @@ class Scan(AbstractSizedPass):
         )
 
 
-def _screened(left: Side, right: Side, narrow: Labels, reach: float) -> Array:
-    """Which pairs pass the screen, (c, c') bool."""
-    m = left.X.shape[1]
-    rows, columns = _lifted(left), _lifted(right)
+def passed(left: Side, columns: Array, narrow: Labels, reach: float) -> Array:
+    """Which pairs pass the screen, (c, c') bool; `columns` are the right side, `lifted`."""
+    m, rows = left.X.shape[1], lifted(left)
     size = ((rows * narrow.U[:, 0]) @ columns.T) ** 2
     for u in narrow.U.T[1:]:
         size += ((rows * u) @ columns.T) ** 2
@@ -314,7 +319,7 @@ def _strong(left: Side, right: Side) -> Iterator[tuple[Index, Index]]:
         yield np.setdiff1d(np.arange(len(by_left)), rows), columns
 
 
-def _lifted(side: Side) -> Array:
+def lifted(side: Side) -> Array:
     """Values times what features lack of the labels to the power -1/4, for ``e' N^-1 e``.
 
     With a_j the part of the labels that x_j explains, of unlinked features the smallest eigenvalue
@@ -348,10 +353,10 @@ class Largest(AbstractSizedPass):
             reaches = shares_of_all(some, right.side, narrow, fit) >= self.reach
             n_reaching += int(reaches.sum())
             if reaches.any():
-                passed = _screened(some, right.side, narrow, self.reach)
-                for at in _strong(some, right.side):
-                    passed[np.ix_(*at)] = True
-                n_lost += int((reaches & ~passed).sum())
+                reaches &= ~passed(some, lifted(right.side), narrow, self.reach)
+                for strong in _strong(some, right.side):
+                    reaches[np.ix_(*strong)] = False
+                n_lost += int(reaches.sum())
             for b, U in enumerate(self.permuted):
                 each = replace(narrow, U=U)
                 largest[b] = max(largest[b], largest_share(some, right.side, each, fit))
