@@ -164,13 +164,16 @@ class TakeSample(AbstractReading):
     def pass_over(self, state: Sampling) -> AbstractSizedPass:
         return state.values
 
-    def add(self, left: Array, right: Array) -> Array:
-        return np.concatenate([left, right])
+    def of(self, source: AbstractSource, job: Job, state: Sampling) -> list[Array]:
+        return [super().of(source, job, state)]
+
+    def add(self, left: list[Array], right: list[Array]) -> list[Array]:
+        return left + right
 
     def finish(
-        self, value: Slice, total: Array, told: Any, state: Sampling, each: Each
+        self, value: Slice, total: list[Array], told: Any, state: Sampling, each: Each
     ) -> tuple[Slice, Slice]:
-        new = replace(value, X=total)
+        new = replace(value, X=np.concatenate(total))
         return new, of_landmarks(new, state.landmarks)
 
     def join(self, left: Slice, right: Slice) -> Slice:
