@@ -63,6 +63,16 @@ def test_the_file_of_a_state_goes_when_its_map_ends(client, tmp_path):
         assert names_in(runtime.folder) == ["sign.txt"]
 
 
+def test_states_that_went_with_tasks_are_let_go(client, tmp_path):
+    with DaskRuntime(client, scratch=tmp_path) as runtime:
+        for shift in range(5):
+            state = {"shift": shift, "array": np.ones(20_000)}  # small: it goes with the task
+            list(runtime.map(tell, Ramp(), numbered(2), state))
+        runtime.await_workers()
+        sent = client.scheduler_comm.recent_message_log
+        assert not any("update-graph" in str(message) for message in sent)
+
+
 def test_a_state_whose_file_is_lost_or_damaged_is_sent(client, tmp_path):
     for harm in ("lost", "damaged"):
         state = {"shift": harm, "array": np.ones(10**5)}

@@ -285,7 +285,7 @@ class Setting:
             broadcast=costs.of_state(p.sent_bytes, min(len(shares), self.n_processes)),
             sums=len(levels)
             * (costs.start + FAN * left / len(shares) * p.sum_bytes / costs.network),
-            results=(p.result_bytes + p.sum_bytes) / costs.results,
+            results=(p.result_bytes + p.sum_bytes) * (1 / costs.written + 1 / costs.results),
         )
 
     def _of_one(self, p: Step) -> float:

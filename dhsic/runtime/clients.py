@@ -91,3 +91,13 @@ def _check_certificates(scheduler: str, security: Security) -> None:
             ".client.cert and .key in its configuration (DASK_CONFIG), or "
             "DASK_DISTRIBUTED__COMM__TLS__CA_FILE and so on."
         )
+
+
+def forget_messages(client: Client) -> None:
+    """Let go of graphs that were sent: Dask keeps the last thousand messages for its developers.
+
+    They carry states of rounds, hundreds of MiB of a long run.
+    """
+    sent = getattr(client.scheduler_comm, "recent_message_log", None)
+    if sent is not None:
+        sent.clear()

@@ -39,7 +39,7 @@ from dhsic.memory import PROCESS_BYTES, WorkerMemory, human
 from dhsic.runtime import sealed
 from dhsic.runtime.adding import Adding
 from dhsic.runtime.base import AbstractRuntime, Job, Task
-from dhsic.runtime.clients import client_at, connect, of_each_worker
+from dhsic.runtime.clients import client_at, connect, forget_messages, of_each_worker
 from dhsic.runtime.flight import Traffic, silent
 from dhsic.runtime.held import AbstractStep, Ask, Held, Make, Site
 from dhsic.runtime.mapping import Map
@@ -153,6 +153,7 @@ class DaskRuntime(AbstractRuntime):
                 time.sleep(0.1)  # the connection broke this moment
             else:
                 self.n_workers = max(sum(self.threads.values()), 1)
+                forget_messages(self.client)
                 return
 
     def _await_connection(self, deadline: float) -> None:
