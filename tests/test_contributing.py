@@ -185,8 +185,12 @@ class Agreement(AbstractCriterion):
     labels = UNIT_NUMBERS
     meaning = "part of the samples of one sign less those of another"
 
-    def columns(self, state, X, n_levels):
-        return np.abs(np.sign(X) @ np.sign(state))[None] / X.shape[1]
+    def directions(self, state):
+        return np.sign(state)[:, None]
+
+    def columns(self, state, features, place):
+        agreeing = features.directions.times(np.sign(features.X))[:, place]
+        return np.abs(agreeing.T) / features.X.shape[1]
 
 
 def test_a_criterion(data, client, tmp_path, monkeypatch):

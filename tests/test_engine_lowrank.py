@@ -151,7 +151,7 @@ def test_rows_and_norm_are_those_of_the_matrix(case):
     base, factor = next(iter(case.factors.items()))
     A = case.weights.hadamard(factor)
     written = case.question.weighted(base)
-    half = np.tril(written.T) / 2
+    half = np.tril(written.T)
 
     np.testing.assert_allclose(A.row_sums, (half + half.T).sum(axis=1), atol=1e-10 * written.norm)
     np.testing.assert_allclose(A.norm, written.norm, rtol=1e-6)
