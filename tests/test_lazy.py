@@ -64,8 +64,8 @@ def test_moved_gains_are_those_of_the_definition(data):
     before, now = np.arange(D), np.arange(D)[D // 4 :]
     (asked, Z), (asked_now, Z_now) = (question(*data, S) for S in (before, now))
 
-    form, size = lazy.Form.of(asked, np.empty((M, M), np.float32))
-    form_now, inner = lazy.Form.of(asked_now, np.empty((M, M), np.float32), form)
+    form, size = lazy.FirstOrderForm.of(asked, np.empty((M, M), np.float32))
+    form_now, inner = lazy.FirstOrderForm.of(asked_now, np.empty((M, M), np.float32), form)
     alpha = inner / size
     change, _ = lazy._change(form_now, alpha, form)
     kept = alpha * by_definition(asked, Z)[now]
@@ -85,7 +85,9 @@ def test_the_whole_change_is_known_where_it_has_few_directions(m, rng):
     few, noise = rng.standard_normal((m, 3)), rng.standard_normal((m, m)) / 100
     B = 0.7 * before + few @ few.T + np.diag(rng.standard_normal(m)) + noise + noise.T
     X = rng.standard_normal((20, m)).astype(np.float32)
-    one, other = (lazy.Form(np.tril(A, -1).astype("f4"), np.diagonal(A)) for A in (B, before))
+    one, other = (
+        lazy.FirstOrderForm(np.tril(A, -1).astype("f4"), np.diagonal(A)) for A in (B, before)
+    )
 
     change, rest = lazy._change(one, 0.7, other)
 

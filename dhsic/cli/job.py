@@ -314,7 +314,7 @@ class SelectJob:
             "them out.",
         )
         if self.out is not None:
-            _check_out(self.out, force=self.force)
+            check_out(self.out, force=self.force)
             self._check_read(self.out)
         refuse(
             (by_name or self.by_position) and self.labels is None and self.covariates is None,
@@ -380,7 +380,7 @@ def _literal(text: str) -> Any:
         return text
 
 
-def _check_out(out: str, *, force: bool) -> None:
+def check_out(out: str, *, force: bool) -> None:
     """Refuse before the work what could not be written after it."""
     check_vacant(out, overwrite=force)
     if is_url(out):

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -13,8 +14,18 @@ import click
 import numpy as np
 import xarray as xr
 
-from dhsic.cli.console import counted, echo_json, paragraph, printable, say, seconds, shown, tell
-from dhsic.cli.job import SelectJob
+from dhsic.cli.console import (
+    counted,
+    echo_json,
+    heed_signals,
+    paragraph,
+    printable,
+    say,
+    seconds,
+    shown,
+    tell,
+)
+from dhsic.cli.job import SelectJob, check_out
 from dhsic.cli.labels import describe, open_with_labels
 from dhsic.errors import InputError
 from dhsic.interactions import PairTest, main_effects
@@ -24,7 +35,7 @@ from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import human
 from dhsic.plans.time import Rates
 from dhsic.results import load
-from dhsic.storage import as_path, check_place, is_url, replacing
+from dhsic.storage import as_path, is_url, replacing
 from dhsic.storage.format import plain
 
 #: Options of `select` that are about something else.
@@ -54,13 +65,15 @@ def pairs(
     asked = n_pairs, alpha, n_permutations, least, linked, seed
     test = PairTest(*asked, checkpoint=checkpoint, memory=job.memory).check()
     if out is not None:
-        _check_out(out, force=force)
+        _check_table(out)
+        check_out(out, force=force)
     chosen = None if selection is None else load(selection)
     given = open_with_labels(job)
     size = f"{given.source.n_samples:,} samples x {given.source.n_features:,} features"
     say("data", f"{Path(job.path).name}: {size}, {np.dtype(given.source.dtype).name}")
     say("labels", "; ".join([describe(given.y, None), *given.notes]))
-    with closing(job.runtime()) as runtime:
+    heed = partial(heed_signals, click.get_current_context())
+    with closing(job.runtime()) as runtime, runtime.heeding(heed):
         if is_planned:
             _plan(test, given, chosen, runtime.n_here, as_json=job.as_json)
             return
@@ -141,19 +154,15 @@ def _tell(found: xr.Dataset, took: float) -> None:
         )
 
 
-def _check_out(out: str, *, force: bool) -> None:
-    """Refuse before the work what could not be written after it."""
+def _check_table(out: str) -> None:
+    """Refuse what is no table of text in a folder."""
     if is_url(out) or PurePath(out).suffix.lower() not in SEPARATORS:
         raise InputError(f"--out {out}: pairs are written as a table; give a path in .tsv or .csv.")
-    check_place(as_path(out), "--out", InputError)
-    if as_path(out).exists() and (not force or not as_path(out).is_file()):
-        raise InputError(f"--out {out} exists already; choose another path, or pass --force.")
 
 
 def _write(found: xr.Dataset, out: str) -> None:
     """Write all pairs, and what there is to say of them in a line beside the table."""
     path = as_path(out)
-    path.parent.mkdir(exist_ok=True)
     separator = SEPARATORS[PurePath(out).suffix.lower()]
     text = found.to_dataframe().to_csv(sep=separator, index=False, lineterminator="\n")
     with replacing(path) as file:

@@ -62,14 +62,14 @@ def turn(B: Array, before: Array) -> float:
             yield B[a : a + height].astype(np.float64), before[a : a + height].astype(np.float64)
 
     size = base = between = left = 0.0
-    for now, was in parts():
-        size += float(np.vdot(now, now))
-        base += float(np.vdot(was, was))
-        between += float(np.vdot(now, was))
+    for this, last in parts():
+        size += float(np.vdot(this, this))
+        base += float(np.vdot(last, last))
+        between += float(np.vdot(this, last))
     if size == 0 or base == 0:
         return 0.0
-    for now, was in parts():
-        other = now - between / base * was
+    for this, last in parts():
+        other = this - between / base * last
         left += float(np.vdot(other, other))
     return float(np.sqrt(left / size))
 

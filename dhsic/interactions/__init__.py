@@ -44,6 +44,7 @@ from dhsic.validation import BYTES, is_count, is_number, seed_of
 
 __all__ = ["PairTest", "find_pairs"]
 
+
 #: Permutations that a law is fitted to, at least.
 FEWEST_PERMUTATIONS = 20
 #: What the columns of a result are.
@@ -152,15 +153,15 @@ def find_pairs(
     """
     BYTES("memory", memory)
     test = PairTest(
-        n_pairs,
-        alpha,
-        n_permutations,
-        least,
-        linked,
-        seed_of(random_state),
-        missing,
-        checkpoint,
-        memory,
+        n_pairs=n_pairs,
+        alpha=alpha,
+        n_permutations=n_permutations,
+        least=least,
+        linked=linked,
+        seed=seed_of(random_state),
+        missing=missing,
+        checkpoint=checkpoint,
+        memory=memory,
     ).check()
     where = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
     given = Labelled.of(data, target, covariates, by_position=by_position, **where)

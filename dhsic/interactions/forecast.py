@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dhsic.errors import MemoryBudgetError
+from dhsic.interactions.scan import n_pairs_of
 from dhsic.interactions.tiles import STRIP_ENTRIES, run_width
 from dhsic.memory import SLACK_BYTES, VECTORS, available_bytes, human, resident_bytes
 from dhsic.passes.reader import COMPACT_BYTES
@@ -72,7 +73,7 @@ class Forecast:
             Tasks at once.
         """
         (t, q), (n_permuted, n_permutations) = columns, permuted
-        n_pairs, width = d * (d - 1) // 2, run_width(m, d)
+        n_pairs, width = n_pairs_of(d), run_width(m, d)
         n_runs, fit = -(-d // width), 4 + q
         run_bytes = (COPIES + (q > 1)) * 4 * m * width
         state = 4 * m * t * (n_permutations + 1) if n_permuted else 0

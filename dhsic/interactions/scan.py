@@ -12,7 +12,7 @@ from dhsic.interactions.kept import NULL, TILES, Kept, tiles_name
 from dhsic.interactions.null import Null
 from dhsic.interactions.share import Labels
 from dhsic.interactions.tiles import (
-    Found,
+    BestPairs,
     Largest,
     Scan,
     run_width,
@@ -37,7 +37,7 @@ class Scanned:
 
     Attributes
     ----------
-    found : Found
+    found : BestPairs
         The best pairs.
     log_p : (n,) float64
         Logarithms of their p-values.
@@ -50,7 +50,7 @@ class Scanned:
         `n_audited`, those that a screen loses.
     """
 
-    found: Found
+    found: BestPairs
     log_p: Float
     null: Null | None
     reach: float
@@ -89,18 +89,18 @@ def scan_pairs(
     return Scanned(found, labels.log_p(found.shares), null, p, n_pairs, n_permuted, *audited)
 
 
-def _found(reader: Reader, a_pass: Scan, jobs: list[Job], kept: Kept) -> Found:
+def _found(reader: Reader, a_pass: Scan, jobs: list[Job], kept: Kept) -> BestPairs:
     """The best pairs of all tiles; of those whose findings are kept, from there."""
-    found, n_kept = Found.none(), 0
+    found, n_kept = BestPairs.none(), 0
     while (part := kept.get(tiles_name(n_kept))) is not None:
-        found = found.with_(Found.of(part), a_pass.n)
+        found = found.with_(BestPairs.of(part), a_pass.n)
         n_kept += 1
-    some, left = Found.none(), jobs[n_kept * TILES :]
+    some, left = BestPairs.none(), jobs[n_kept * TILES :]
     for i, part in enumerate(reader.map(a_pass, left) if left else (), 1):
         some = some.with_(part, a_pass.n)
         if i % TILES == 0 or i == len(left):
             kept.put(tiles_name(n_kept), **some.arrays())
-            found, some, n_kept = found.with_(some, a_pass.n), Found.none(), n_kept + 1
+            found, some, n_kept = found.with_(some, a_pass.n), BestPairs.none(), n_kept + 1
     return found
 
 

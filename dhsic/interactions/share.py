@@ -174,7 +174,7 @@ def _times(Z: Array, B: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fit:
+class ProductFit:
     """The fit of products on both features, as arrays of one shape: all that knows no labels.
 
     `beta_j` and `beta_k` are its coefficients, `linked` the squared correlation and `left`
@@ -191,7 +191,7 @@ class Fit:
     @classmethod
     def of(
         cls, g_j: Array, g_k: Array, g: Array, b_j: Array, b_k: Array, v: Array, labels: Labels
-    ) -> Fit:
+    ) -> ProductFit:
         """Fit by inner products, as in the head of this module."""
         both = g_j * g_k
         linked = g * g / both
@@ -203,7 +203,7 @@ class Fit:
         return cls(beta_j, beta_k, g, linked, left, is_told)
 
     @classmethod
-    def of_all(cls, left: Side, right: Side, labels: Labels) -> Fit:
+    def of_all(cls, left: Side, right: Side, labels: Labels) -> ProductFit:
         """Fits of all pairs of two sets of features, (c, c')."""
         v = (left.X**2) @ (right.X**2).T
         for q in labels.Q.T:
@@ -219,18 +219,18 @@ def shares_of_rows(left: Side, right: Side, labels: Labels) -> tuple[Array, Arra
     z = left.X * right.X
     v = np.vecdot(z, z) - (_times(z, labels.Q) ** 2).sum(axis=-1)
     products = np.vecdot(left.P, right.P), np.vecdot(left.P, z), np.vecdot(right.P, z)
-    fit = Fit.of(left.g, right.g, *products, v, labels)
+    fit = ProductFit.of(left.g, right.g, *products, v, labels)
     T = list(_times(z, labels.U).T)
     return _shares(fit, left.g, right.g, left.C.T, right.C.T, T), fit.linked
 
 
-def shares_of_all(left: Side, right: Side, labels: Labels, fit: Fit) -> Array:
+def shares_of_all(left: Side, right: Side, labels: Labels, fit: ProductFit) -> Array:
     """Shares (c, c') of all pairs of two sets of features."""
     T = [(left.X * u) @ right.X.T for u in labels.U.T]
     return _shares(fit, left.g[:, None], right.g, left.C.T[:, :, None], right.C.T, T)
 
 
-def largest_share(left: Side, right: Side, labels: Labels, fit: Fit) -> float:
+def largest_share(left: Side, right: Side, labels: Labels, fit: ProductFit) -> float:
     """Largest share of all pairs, 0 where none is tested; `C` of the sides are of other labels.
 
     Taking N for I, which takes a little from every share, finds those that may be the largest.
@@ -252,7 +252,9 @@ def largest_share(left: Side, right: Side, labels: Labels, fit: Fit) -> float:
     return float(np.nan_to_num(shares).max(initial=0.0))
 
 
-def _shares(fit: Fit, g_j: Array, g_k: Array, C_j: Array, C_k: Array, T: list[Array]) -> Array:
+def _shares(
+    fit: ProductFit, g_j: Array, g_k: Array, C_j: Array, C_k: Array, T: list[Array]
+) -> Array:
     """Shares of pairs; what is of labels comes a column at a time."""
     columns = list(zip(T, C_j, C_k, strict=True))
     e = [t - c * fit.beta_j - d * fit.beta_k for t, c, d in columns]

@@ -26,13 +26,14 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.interactions.share import (
-    Fit,
     Labels,
+    ProductFit,
     Side,
     largest_share,
     shares_of_all,
     shares_of_rows,
 )
+from dhsic.namespace import slices
 from dhsic.passes import AbstractSizedPass, Columns, Cost, Tile
 from dhsic.runtime.base import Job
 
@@ -106,7 +107,7 @@ def _marked(job: Job, side: int) -> Job:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
+class FeatureRun:
     """Features of one side of a tile: their numbers, where they were read, and their `Side`."""
 
     features: Index
@@ -114,7 +115,7 @@ class Run:
     side: Side
 
     @classmethod
-    def both(cls, blocks: Iterator[Tile], labels: Labels) -> tuple[Run, Run]:
+    def both(cls, blocks: Iterator[Tile], labels: Labels) -> tuple[FeatureRun, FeatureRun]:
         """The two runs of a tile; one and the same where there is but one."""
         of: tuple[list[Tile], list[Tile]] = [], []
         for tile in blocks:
@@ -123,7 +124,7 @@ class Run:
         return left, cls._of(of[1], labels) if of[1] else left
 
     @classmethod
-    def _of(cls, tiles: list[Tile], labels: Labels) -> Run:
+    def _of(cls, tiles: list[Tile], labels: Labels) -> FeatureRun:
         X = np.concatenate([tile.values(np.float32) for tile in tiles])
         features = np.concatenate([tile.tags for tile in tiles]) // 2
         return cls(features, tiles, Side.of(X, labels))
@@ -135,16 +136,12 @@ class Run:
             some = at[(at >= begin) & (at < begin + len(tile.raw))] - begin
             begin += len(tile.raw)
             if some.size:
-                parts.append(_part(tile, some).values(np.float64))
+                parts.append(tile.part(some).values(np.float64))
         return Side.of(np.concatenate(parts), labels)
 
 
-def _part(tile: Tile, which: Index) -> Tile:
-    return Tile(tile.raw[which], tile.missing_code, tile.scaling.take(which))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class BestPairs:
     """The best pairs of some tiles, the best first: ties go to the features that come first.
 
     Attributes
@@ -164,12 +161,12 @@ class Found:
     n_reaching: int = 0
 
     @classmethod
-    def none(cls) -> Found:
+    def none(cls) -> BestPairs:
         """No pairs."""
         return cls(np.empty((0, 2), dtype=np.int64), np.empty(0), np.empty(0))
 
     @classmethod
-    def of(cls, arrays: Mapping[str, Array]) -> Found:
+    def of(cls, arrays: Mapping[str, Array]) -> BestPairs:
         """From what `arrays` gave."""
         counts = int(arrays["n_judged"]), int(arrays["n_reaching"])
         return cls(arrays["pairs"], arrays["shares"], arrays["linked"], *counts)
@@ -178,15 +175,15 @@ class Found:
         """All of it, by name."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
-    def best(self, n: int) -> Found:
+    def best(self, n: int) -> BestPairs:
         """The best n of them."""
         order = np.lexsort((self.pairs[:, 1], self.pairs[:, 0], -self.shares))[:n]
         found = self.pairs[order], self.shares[order], self.linked[order]
-        return Found(*found, self.n_judged, self.n_reaching)
+        return BestPairs(*found, self.n_judged, self.n_reaching)
 
-    def with_(self, other: Found, n: int) -> Found:
+    def with_(self, other: BestPairs, n: int) -> BestPairs:
         """The best n of both."""
-        return Found(
+        return BestPairs(
             np.concatenate([self.pairs, other.pairs]),
             np.concatenate([self.shares, other.shares]),
             np.concatenate([self.linked, other.linked]),
@@ -223,7 +220,7 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class Scan(AbstractSizedPass):
-    """The best n pairs of each tile of those whose share is `reach` or more; `Found`.
+    """The best n pairs of each tile of those whose share is `reach` or more; `BestPairs`.
 
     `labels` are in float64; `screens` says in which way tiles are gone through.
     """
@@ -233,9 +230,9 @@ class Scan(AbstractSizedPass):
     n: int
     screens: bool
 
-    def over(self, blocks: Iterator[Tile], m: int) -> Found:
+    def over(self, blocks: Iterator[Tile], m: int) -> BestPairs:
         narrow = self.labels.narrowed()
-        left, right = Run.both(blocks, narrow)
+        left, right = FeatureRun.both(blocks, narrow)
         judge = self._screened if self.screens else self._whole
         parts = list(judge(left.side, right.side, narrow, is_square=left is right))
         at = np.concatenate([np.empty((0, 2), dtype=np.int64), *(places for places, _ in parts)])
@@ -247,7 +244,7 @@ class Scan(AbstractSizedPass):
         """Places (n, 2) of pairs that may reach, in float32, and how many were judged for them."""
         for rows in strips(len(left.g), len(right.g)):
             some, strip = left.take(rows), Strip(rows, is_square)
-            share = shares_of_all(some, right, narrow, Fit.of_all(some, right, narrow))
+            share = shares_of_all(some, right, narrow, ProductFit.of_all(some, right, narrow))
             places = strip.places(share >= self.reach * (1 - ROUNDING))
             yield places, strip.n_pairs(share.shape[1])
 
@@ -273,9 +270,9 @@ class Scan(AbstractSizedPass):
                 share[part], _ = shares_of_rows(left.take(j), right.take(k), narrow)
             yield places[share >= least], len(places)
 
-    def _exact(self, left: Run, right: Run, at: Index) -> Found:
+    def _exact(self, left: FeatureRun, right: FeatureRun, at: Index) -> BestPairs:
         """Candidates computed in float64, the best of them."""
-        found = Found.none()
+        found = BestPairs.none()
         for part in chunks(len(at), len(self.labels.U)):
             (first, j), (second, k) = (np.unique(one, return_inverse=True) for one in at[part].T)
             sides = left.exact(first, self.labels).take(j), right.exact(second, self.labels).take(k)
@@ -283,7 +280,7 @@ class Scan(AbstractSizedPass):
             pairs = np.column_stack([left.features[first[j]], right.features[second[k]]])
             is_there = share >= self.reach
             n = int(is_there.sum())
-            some = Found(pairs[is_there], share[is_there], linked[is_there], 0, n)
+            some = BestPairs(pairs[is_there], share[is_there], linked[is_there], 0, n)
             found = found.with_(some, self.n)
         return found
 
@@ -343,11 +340,11 @@ class Largest(AbstractSizedPass):
 
     def over(self, blocks: Iterator[Tile], m: int) -> tuple[Float, int, int]:
         narrow = self.labels.narrowed()
-        left, right = Run.both(blocks, narrow)
+        left, right = FeatureRun.both(blocks, narrow)
         largest, n_reaching, n_lost = np.zeros(len(self.permuted)), 0, 0
         for rows in strips(len(left.features), len(right.features)):
             some, strip = left.side.take(rows), Strip(rows, left is right)
-            fit = Fit.of_all(some, right.side, narrow)
+            fit = ProductFit.of_all(some, right.side, narrow)
             if strip.is_square:
                 fit.is_told[strip.skipped(len(right.features))] = False
             reaches = shares_of_all(some, right.side, narrow, fit) >= self.reach
@@ -368,15 +365,11 @@ class Largest(AbstractSizedPass):
         return Cost(values=m, state=4 * m * t * len(self.permuted) + 8 * m * (t + q), tile=tile)
 
 
-def strips(n_rows: int, n_columns: int) -> Iterator[slice]:
+def strips(n_rows: int, n_columns: int) -> list[slice]:
     """Rows of a tile, some at a time."""
-    height = max(1, STRIP_ENTRIES // max(1, n_columns))
-    for a in range(0, n_rows, height):
-        yield slice(a, min(a + height, n_rows))
+    return slices(n_rows, max(1, STRIP_ENTRIES // max(1, n_columns)))
 
 
-def chunks(n: int, m: int) -> Iterator[slice]:
+def chunks(n: int, m: int) -> list[slice]:
     """Pairs of m values each, some at a time."""
-    height = max(1, ROW_ENTRIES // m)
-    for a in range(0, n, height):
-        yield slice(a, a + height)
+    return slices(n, max(1, ROW_ENTRIES // m))

@@ -102,6 +102,12 @@ class Slice:
         for a in range(0, len(self.samples), STRIP):
             yield self.part(slice(a, a + STRIP))
 
+    def places(self, rows: Index) -> tuple[Index, Index]:
+        """Which of some samples, ascending, are here, and where."""
+        column = np.searchsorted(self.samples, rows).clip(max=len(self.samples) - 1)
+        here = np.flatnonzero(self.samples[column] == rows)
+        return here, column[here]
+
     def part(self, which: slice | Index) -> Slice:
         """Some of the samples."""
 
@@ -197,10 +203,7 @@ class SlicedRound:
 
     def itself(self, which: Index, known: Slice) -> tuple[Index, Index]:
         """Where landmarks `which` and the samples are the same."""
-        rows = self.rows[which]
-        column = np.searchsorted(known.samples, rows).clip(max=len(known.samples) - 1)
-        here = np.flatnonzero(known.samples[column] == rows)
-        return here, column[here]
+        return known.places(self.rows[which])
 
     def checks(self, base: int, known: Slice) -> Float:
         """Check rows of a base matrix, (n, s); 0 where a sample meets itself."""

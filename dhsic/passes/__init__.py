@@ -128,7 +128,7 @@ class Tile:
         """What engines know of the features."""
         return FeatureStats(self.scaling.max_abs, self.scaling.fourth_moment, self.scaling.n_levels)
 
-    def part(self, which: slice) -> Tile:
+    def part(self, which: slice | Index) -> Tile:
         """Some of the features."""
         scaling = None if self.scaling is None else self.scaling.take(which)
         tags = None if self.tags is None else self.tags[which]

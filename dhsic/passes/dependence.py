@@ -35,8 +35,8 @@ from dhsic.kernels.bandwidth import AbstractBandwidth, BandwidthStats, Grid
 from dhsic.kernels.base import AbstractKernel
 from dhsic.passes import Measure
 from dhsic.passes.candidates import AbstractCandidates, Singles
+from dhsic.passes.landmark_set import turning_rows
 from dhsic.passes.lazy import Lazy
-from dhsic.passes.marks import turning_rows
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum, survivors_of
 from dhsic.sources.scaling import Scaling

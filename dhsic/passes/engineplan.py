@@ -27,10 +27,10 @@ from dhsic.memory import (
 )
 from dhsic.passes import Cost, Sum, scoring_cost
 from dhsic.passes.jobs import block_bytes, n_partials
+from dhsic.passes.landmark_set import check_number, first_number, most_number
 from dhsic.passes.landmarks import WORTH_SQUARES, sample_slices
 from dhsic.passes.lazy import SQUARES as LAZY_SQUARES
 from dhsic.passes.lazy import may_be_lazy
-from dhsic.passes.marks import check_number, first_number, most_number
 from dhsic.passes.projection import bytes_held
 from dhsic.passes.reader import COMPACT_BYTES, COMPACTING
 from dhsic.passes.statistic import AllSums, LandmarkSums

@@ -27,7 +27,7 @@ from dhsic.lowrank.factorizers import Cholesky, Extension, Spectral
 from dhsic.lowrank.slices import LINEAR, Slice, SlicedRound, Sums
 from dhsic.passes import Tile, Values
 from dhsic.passes.jobs import WORTH_MANY, grouped, positions
-from dhsic.passes.marks import LandmarkSet, first_number, most_number
+from dhsic.passes.landmark_set import LandmarkSet, first_number, most_number
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.renewal import (
     InSlices,

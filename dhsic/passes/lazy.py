@@ -75,7 +75,7 @@ class Lazy:
         self._survival = survival
         self._features: Index = np.empty(0, dtype=np.int64)
         self._gains: Float = np.empty(0)
-        self._form: Form | None = None  # B_u
+        self._form: FirstOrderForm | None = None  # B_u
         self._size = 0.0  # its square norm
         self._room = Room()
 
@@ -104,7 +104,7 @@ class Lazy:
         return found
 
     def _moved(
-        self, question: Question, before: Form, data: AbstractReader, S: Index
+        self, question: Question, before: FirstOrderForm, data: AbstractReader, S: Index
     ) -> tuple[Float, float]:
         """Gains that were kept, moved to where the kernel is now, and the deviation of an error."""
         form, inner = self._form_of(question, "B_t", before)
@@ -154,11 +154,11 @@ class Lazy:
             self._form = None
 
     def _form_of(
-        self, question: Question, name: str, other: Form | None = None
-    ) -> tuple[Form, float]:
-        """B of a round as of `Form.of`, where the last one of that name was."""
+        self, question: Question, name: str, other: FirstOrderForm | None = None
+    ) -> tuple[FirstOrderForm, float]:
+        """B of a round as of `FirstOrderForm.of`, where the last one of that name was."""
         m = question.n_samples
-        return Form.of(question, self._room.array(name, (m, m), np.float32), other)
+        return FirstOrderForm.of(question, self._room.array(name, (m, m), np.float32), other)
 
     def resume(self, question: Question, S: Index) -> None:
         """Make B of the round whose gains are kept, in which S were left."""
@@ -196,7 +196,7 @@ class Change(AbstractByTile):
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class FirstOrderForm:
     """B of a round, by its entries below the diagonal and on it.
 
     `below` (m, m) float32 has zeros on the diagonal; what is far above it has no meaning.
@@ -206,7 +206,9 @@ class Form:
     diagonal: Float
 
     @staticmethod
-    def of(question: Question, below: Array, other: Form | None = None) -> tuple[Form, float]:
+    def of(
+        question: Question, below: Array, other: FirstOrderForm | None = None
+    ) -> tuple[FirstOrderForm, float]:
         """B, into the place given, and its inner product with another one, or itself."""
         A, sigma = question.weighted(0), float(question.sigma)
 
@@ -221,7 +223,7 @@ class Form:
         inner = 2.0 * sum(question.each(fill, _strips(len(below))))
         diagonal = 2 * sigma * (A.row_sums - 2 * np.diagonal(A.T))
         inner += float(np.vdot(diagonal, diagonal if other is None else other.diagonal))
-        return Form(below, diagonal), inner
+        return FirstOrderForm(below, diagonal), inner
 
 
 def _strips(m: int) -> list[slice]:
@@ -230,7 +232,7 @@ def _strips(m: int) -> list[slice]:
 
 
 def _change(
-    form: Form, alpha: float, before: Form, each: Each = map
+    form: FirstOrderForm, alpha: float, before: FirstOrderForm, each: Each = map
 ) -> tuple[LowRankQuadratic, float]:
     """What ``B - alpha before`` says in few directions, and the norm of the rest; over B."""
     m, below, factor = len(form.below), form.below, np.float32(alpha)

@@ -44,9 +44,8 @@ def twice(known: Slice, asked: Rows) -> tuple[Array, Float, Float]:
 
     The diagonal is 0 where it is in other slices.
     """
-    column = np.searchsorted(known.samples, asked.samples).clip(max=len(known.samples) - 1)
-    here = np.flatnonzero(known.samples[column] == asked.samples)
-    itself = here, column[here]
+    itself = known.places(asked.samples)
+    here = itself[0]
     A = (asked.W.F @ asked.W.core) @ known.W.F.T
     A[itself] = asked.W.diagonal[here]
     K = asked.kernel.part(None, known.inner[asked.which], asked.norms, known.norms, asked.sigma)

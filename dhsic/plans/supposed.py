@@ -23,9 +23,9 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.linalg.quadratic import LowRankQuadratic
 from dhsic.passes import Score
 from dhsic.passes.forward import JOINING_LANDMARKS
+from dhsic.passes.landmark_set import first_number, turning_rows
 from dhsic.passes.lazy import DIRECTIONS, FEWEST, PROBED, Change
 from dhsic.passes.lowrank import AbstractLowRankScorer
-from dhsic.passes.marks import first_number, turning_rows
 from dhsic.passes.projection import ANEW, Numbers, Project
 from dhsic.passes.reader import AbstractReader
 from dhsic.plans.dry import DryRun, Unread
