@@ -38,16 +38,16 @@ from dhsic.selectors.run import SelectionRun
 
 #: Small numbers for what makes a run go from one regime to the next.
 FEW = {
-    "marks.FIRST_LANDMARKS": 24,
-    "marks.FEWEST": 24,
-    "marks.MOST_CHECKS": 12,
-    "marks.FEWEST_CHECKS": 12,
+    "landmark_set.FIRST_LANDMARKS": 24,
+    "landmark_set.FEWEST": 24,
+    "landmark_set.MOST_CHECKS": 12,
+    "landmark_set.FEWEST_CHECKS": 12,
     "landmarks.LandmarkSum.epoch": 4,
     "engineplan.ALWAYS_EXACT": 30,
     "candidates.PROBED": 16,
     "engineplan.SAMPLE_MOST": 100,
     "engineplan.SAMPLE_FEWEST": 30,
-    "marks.MOST_LANDMARKS": 60,
+    "landmark_set.MOST_LANDMARKS": 60,
 }
 
 
@@ -159,8 +159,8 @@ class Rounds:
 @pytest.mark.parametrize("seed", one_in(2, [0, 1]))
 def test_rounds_of_wide_data_agree(monkeypatch, kernel, n_landmarks, least, seed):
     """98 % of what leaves, or all but one feature, at the default tolerance."""
-    patch(monkeypatch, {"marks.FIRST_LANDMARKS": n_landmarks, "marks.FEWEST": 40})
-    patch(monkeypatch, {"marks.MOST_CHECKS": 20, "marks.FEWEST_CHECKS": 20})
+    patch(monkeypatch, {"landmark_set.FIRST_LANDMARKS": n_landmarks, "landmark_set.FEWEST": 40})
+    patch(monkeypatch, {"landmark_set.MOST_CHECKS": 20, "landmark_set.FEWEST_CHECKS": 20})
     X, y = populations(150, 3000, seed)
     rounds = Rounds(X, y > np.median(y), fewest=257, kernel=kernel)
 

@@ -131,10 +131,10 @@ def tiled(tiles, grid, monkeypatch, **more):
     n_slices, n_blocks = GRIDS[grid]
     for name, value in {
         "landmarks.SLICE": SAMPLES // n_slices,
-        "marks.FIRST_LANDMARKS": 40,
-        "marks.FEWEST": 40,
-        "marks.MOST_CHECKS": 20,
-        "marks.FEWEST_CHECKS": 20,
+        "landmark_set.FIRST_LANDMARKS": 40,
+        "landmark_set.FEWEST": 40,
+        "landmark_set.MOST_CHECKS": 20,
+        "landmark_set.FEWEST_CHECKS": 20,
         "landmarks.WORTH_MANY": FEATURES // (2 * n_blocks) if n_blocks > 1 else 10 * FEATURES,
         "jobs.WORTH_FEW": FEATURES // n_blocks,
     }.items():
