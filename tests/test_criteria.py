@@ -19,11 +19,12 @@ from dhsic import OnePass
 from dhsic.criteria import CRITERIA, moderated
 from dhsic.criteria import sums as nodes
 from dhsic.criteria.base import worst_first
-from dhsic.criteria.features import Directions, Features, median_square
+from dhsic.criteria.features import Features, median_square
 from dhsic.criteria.kernels import QMI
 from dhsic.criteria.sums import kernel_sums
 from dhsic.errors import InputError
 from dhsic.kernels.labels import label_matrix
+from dhsic.linalg.directions import Directions
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.run import SelectionRun

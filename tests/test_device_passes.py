@@ -15,6 +15,7 @@ from dhsic.linalg.quadratic import LowRankQuadratic
 from dhsic.lowrank import Cholesky
 from dhsic.passes import Columns, Measure, Score, ScoreLowRank, run
 from dhsic.passes.lazy import Change
+from dhsic.passes.linear import MeasureLinear
 from dhsic.passes.projection import ROUNDED, Numbers, Project, from_half
 from dhsic.passes.statistic import LandmarkSums, MeasureLandmarks
 from dhsic.runtime.base import Job
@@ -153,6 +154,27 @@ def test_scores_in_low_rank_are_those_of_the_cores(data, kernel, rng, device, se
     assert_allclose(there, here, atol=NEAR * np.abs(here).max())
     assert (X.dtype, X.size) in sent
     assert all(size < X.size for dtype, size in sent if dtype != X.dtype)
+
+
+@pytest.mark.parametrize("data", KINDS)
+def test_gains_under_the_linear_kernel_are_those_of_the_cores(data, rng, device, sent):
+    X, source, job = stored(data, rng)
+    Z = standardised(np.nan_to_num(X.astype(float), nan=np.nanmean(X.astype(float))))
+    anew = Job(job.blocks, (Columns(np.arange(D)),))
+    Y, theta = rng.standard_normal((3, M)), rng.standard_normal(3)
+    form = LowRankQuadratic(Y, theta, rng.standard_normal(M))
+    W = (Y.T * theta) @ Y + np.diag(form.correction)
+
+    (known, here), (known_there, there) = (
+        run(source, anew, (MeasureLinear(form, device=place), None)) for place in (None, device)
+    )
+
+    assert_array_equal(known_there[0].scale, known[0].scale)
+    assert_allclose(there[0], here[0], atol=1e-9 * np.abs(here[0]).max())
+    if not np.isnan(X.astype(float)).any() and data is not genotypes:  # none is missing
+        expected = -np.einsum("ij,ik,kj->j", Z, W, Z)
+        assert_allclose(here[0], expected, atol=1e-9 * np.abs(expected).max())
+    assert (X.dtype, X.size) in sent
 
 
 @pytest.mark.parametrize("data", KINDS)

@@ -18,6 +18,7 @@ import dhsic
 from dhsic import passes
 from dhsic.cli import main
 from dhsic.errors import InputError
+from dhsic.linalg import directions
 from dhsic.passes import meeting, reader, statistic
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.selectors import many
@@ -119,6 +120,18 @@ def test_features_are_measured_once_for_all_targets(rng, monkeypatch):
     counted(monkeypatch, statistic, "scaling_of", of)
     options = {"n_features_to_select": 7, **METHODS["low rank"], **QUIET}
     dhsic.select(X, y["case"], **options)
+    n = len(of)
+    dhsic.select(X, y, per_target=True, **options)
+    assert len(of) == 2 * n > 0
+
+
+@pytest.mark.parametrize("method", ["additive", "criterion"])
+def test_features_are_multiplied_once_for_all_targets(rng, monkeypatch, method):
+    X, of = genotypes(rng), []
+    y = {name: (X[:, i] > 0).astype(int) for i, name in enumerate("abc")}
+    options = {"n_features_to_select": 7, **METHODS[method], **QUIET}
+    counted(monkeypatch, directions.Directions, "times", of)
+    dhsic.select(X, y["a"], **options)
     n = len(of)
     dhsic.select(X, y, per_target=True, **options)
     assert len(of) == 2 * n > 0

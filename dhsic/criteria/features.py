@@ -3,16 +3,13 @@
 Several runs judge the same features, for a target each. What hangs on no target is made once:
 where each value of a few-valued feature is, squares, median distances. What does is mostly a
 product with a few vectors, the *directions* of a run: class indicators, labels, a factor of their
-kernel matrix. Those of all runs are multiplied together, in panels of the same width however many
-there are, so that a run finds the bits that it finds alone; the time is that of reading features.
+kernel matrix. Those of all runs are multiplied together (`dhsic.linalg.directions`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -27,40 +24,12 @@ from dhsic.kernels.bandwidth import (
     Median,
     resolve_bandwidth,
 )
+from dhsic.linalg.directions import Directions
 
 #: Entries of indicators at a time.
 ENTRIES = 1 << 20
-#: Directions of a product.
-PANEL = 8
 #: Features of up to so many values have their pairs counted.
 FEW_VALUES = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Directions:
-    """Directions of several runs, (m, PANEL) in each of the `panels`; `places` of each run."""
-
-    panels: tuple[Float, ...]
-    places: tuple[slice, ...]
-
-    @staticmethod
-    def of(each: Sequence[Float]) -> Directions:
-        """Those of runs, (m, k) each, side by side."""
-        edges = [*accumulate((D.shape[1] for D in each), initial=0)]
-        whole = np.zeros((len(each[0]), -(-edges[-1] // PANEL) * PANEL))
-        whole[:, : edges[-1]] = np.concatenate(each, axis=1)
-        panels = [whole[:, a : a + PANEL] for a in range(0, whole.shape[1], PANEL)]
-        places = tuple(slice(a, b) for a, b in pairwise(edges))
-        return Directions(tuple(np.ascontiguousarray(panel) for panel in panels), places)
-
-    def times(self, X: Float) -> Float:
-        """Products (..., k) of rows X (..., m)."""
-        empty = np.empty((*X.shape[:-1], 0))
-        return np.concatenate([empty, *(X @ panel for panel in self.panels)], axis=-1)
-
-    def some(self, place: slice) -> Float:
-        """Those of a run, (m, k)."""
-        return np.concatenate(self.panels, axis=1)[:, place]
 
 
 @dataclass(frozen=True, slots=True)

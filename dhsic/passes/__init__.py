@@ -413,7 +413,6 @@ class ScoreLowRank(AbstractByTile):
     """
 
     state: RoundState
-    dtype: Any = np.float32
     standardize: bool = True
     device: str | None = field(default_factory=wanted_device)
 
@@ -423,8 +422,7 @@ class ScoreLowRank(AbstractByTile):
         height = tile_height(m) if moved is None else None
 
         def by_values(tile: Tile) -> Float:
-            X = tile.values(self.dtype, moved)
-            return LowRank(dtype=self.dtype).score(state, X, tile.facts)
+            return LowRank().score(state, tile.values(np.float32, moved), tile.facts)
 
         def asked(tile: Tile) -> Float:
             codes = tile.codes

@@ -21,10 +21,9 @@ from dhsic.engines.certificate import EXACT, Certificate, certify
 from dhsic.engines.lowrank import (
     LONGEST_LOW_RANK,
     NEGLECTED,
-    LowRank,
     orders_for,
 )
-from dhsic.engines.question import LowRankQuestion, Question, RoundState
+from dhsic.engines.question import Question, RoundState
 from dhsic.engines.refine import in_low_rank
 from dhsic.engines.survival import Survival
 from dhsic.kernels.bandwidth import BandwidthStats
@@ -49,7 +48,7 @@ from dhsic.lowrank.slices import Fitted, Sums, factor, fitted, rows_of, value
 from dhsic.memory import (
     release_pages,
 )
-from dhsic.passes import ScoreLowRank, rank_of
+from dhsic.passes import ScoreLowRank
 from dhsic.passes.candidates import Threshold
 from dhsic.passes.dependence import (
     NO_ERROR,
@@ -65,6 +64,7 @@ from dhsic.passes.landmarks import (
     MANY_FEATURES,
     LandmarkSum,
 )
+from dhsic.passes.linear import MeasureLinear
 from dhsic.passes.projection import (
     ANEW,
     LEADING,
@@ -133,12 +133,15 @@ class AbstractLowRankScorer(AbstractScorer):
         self._may_square, self._seed = may_square, seed
         self._exact, self._eager = exact, eager
         self._lasting = LastingGains(data, "low rank: as in round 1")
+        self._for_good: tuple[Float, dict[str, Any]] = np.empty(0), {}
         self._question: Question | None = None
         self._W: Float | None = None
         self._are_codes = False
         self._projected = 0  # features of the last round in which they were projected; 0 if none
 
     def measure(self) -> Scaling:
+        if self._choices.kernel.is_additive:
+            return self._measure_for_good()
         first = MeasureLandmarks(self.sum.first_pass, self._choices.standardize)
         found: list[Any] = []
         scaling = self._data.measure(first, lambda *rest: found.extend(rest))
@@ -202,14 +205,22 @@ class AbstractLowRankScorer(AbstractScorer):
         asked = Rows(self._choices.kernel, sigma, which, rows, norms, W)
         return form_rows(self.sum.ask(twice, asked), rows, self._data.n_samples)
 
+    def _measure_for_good(self) -> Scaling:
+        """The linear kernel: A is W, exactly, and what a feature gains stays the same."""
+        ones = LowRankSymmetric.of(np.ones((self._data.n_samples, 1)), np.ones(1))
+        form = self._weights.hadamard(ones).form(1.0, np.float64)
+        found: list[Any] = []
+        first = MeasureLinear(form, self._choices.standardize)
+        scaling = self._data.measure(first, lambda *rest: found.extend(rest))
+        gains = np.asarray(np.concatenate(found[0]))
+        self._for_good = gains, {"engine": f"low rank {len(form.theta)}"}
+        self.sum.begin(self._data.alive)
+        return scaling
+
     def _score_for_good(self, features: Index) -> tuple[Float, dict[str, Any]]:
-        """The linear kernel: A is W, exactly."""
-        m, kernel = self._data.n_samples, self._choices.kernel
-        ones = LowRankSymmetric.of(np.ones((m, 1)), np.ones(1))
-        question = LowRankQuestion(kernel, 1.0, self._weights, lambda _: ones, tolerance=0.0)
-        state = LowRank(1, np.float64).prepare(question)
-        gains = self._by_values(state, features, aloud=False)
-        return gains, {"engine": f"low rank {rank_of(state)}"}
+        """What the first pass has found."""
+        gains, record = self._for_good
+        return gains[features], record
 
     def _exactly(self, S: Index) -> ExactScorer:
         """Exact scorer that takes over where S is left; all of low rank is forgotten."""
@@ -240,9 +251,8 @@ class AbstractLowRankScorer(AbstractScorer):
 
     def _by_values(self, state: RoundState, S: Index, *, aloud: bool) -> Float:
         """Gains by a pass over the values."""
-        dtype = np.float64 if self._choices.kernel.is_additive else np.float32
         jobs = self._data.jobs(S, scaled=not self._are_codes)
-        score = ScoreLowRank(state, dtype, self._choices.standardize)
+        score = ScoreLowRank(state, self._choices.standardize)
         return self._data.scores(score, jobs, aloud=aloud)
 
     def _sampled(self, S: Index) -> Index:

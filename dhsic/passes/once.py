@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.criteria.base import AbstractCriterion
-from dhsic.criteria.features import Directions, Features
-from dhsic.passes import AbstractPass, AbstractSizedPass, Cost, Tile, cut, tile_height
+from dhsic.criteria.features import Features
+from dhsic.linalg.directions import Directions
+from dhsic.passes import AbstractPass, Cost, Tile, cut, tile_height
 from dhsic.passes.reader import Reader, Reporter
+from dhsic.passes.shared import AbstractShared
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
@@ -32,7 +33,7 @@ TILES = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Judge(AbstractSizedPass):
+class Judge(AbstractShared):
     """Scaling of the features and what a criterion says of each, (k, c).
 
     `prepared` is what it made of the labels; without a criterion only the scaling is wanted.
@@ -42,24 +43,14 @@ class Judge(AbstractSizedPass):
     criterion: AbstractCriterion | None = None
     prepared: object = None
 
-    def over(self, blocks: Iterator[Tile], m: int) -> tuple[Scaling, Float]:
-        return self._of_all([self], blocks, m)[0]
+    @property
+    def shares(self) -> bool:
+        return self.standardize
 
     @classmethod
-    def over_all(cls, passes: Sequence[Judge], blocks: Sequence[Tile], m: int) -> tuple[Any, ...]:
-        found: list[Any] = [None] * len(passes)
-        for standardize in {each.standardize for each in passes}:
-            alike = [i for i, each in enumerate(passes) if each.standardize == standardize]
-            of_all = cls._of_all([passes[i] for i in alike], blocks, m)
-            for i, result in zip(alike, of_all, strict=True):
-                found[i] = result
-        return tuple(found)
-
-    @staticmethod
-    def _of_all(
-        passes: Sequence[Judge], blocks: Iterable[Tile], m: int
+    def together(
+        cls, passes: Sequence[Judge], blocks: Iterable[Tile], m: int
     ) -> list[tuple[Scaling, Float]]:
-        """Results of passes that standardise alike: each tile is measured once."""
         scalings: list[Scaling] = []
         columns: list[list[Float]] = [[] for _ in passes]
         directions = Directions.of([each._directions(m) for each in passes])

@@ -18,6 +18,7 @@ from dhsic.kernels.statistic import add_packed, packed, zero_upper
 from dhsic.linalg.quadratic import add_products
 from dhsic.namespace import DEVICE_ENTRIES, Move, host, into, like, namespace_of
 from dhsic.passes import AbstractSum, Cost, Tile, cut, mover, tile_height
+from dhsic.passes.shared import AbstractShared
 from dhsic.sources.scaling import Codes, Scaling, scaling_of
 from dhsic.sources.views import checksums
 
@@ -40,6 +41,13 @@ def tile_entries(m: int) -> int:
     return min(max(tile_height(m), LEAST_HEIGHT) * m, max(STRIP_ENTRIES, m))
 
 
+def height_of(device: str | None, m: int) -> int:
+    """Features of a tile, on the cores or on a device."""
+    if device is None:
+        return max(tile_height(m), LEAST_HEIGHT)
+    return max(1, min(IN_SINGLE, DEVICE_ENTRIES // m))
+
+
 def lowrank_tile(m: int) -> int:
     """Bytes that a task in low rank holds."""
     return TILES * 4 * tile_entries(m)
@@ -52,8 +60,17 @@ def add_inner(left: InnerProducts, right: InnerProducts) -> InnerProducts:
     return left
 
 
+def scaled(tile: Tile, codes: Codes | None, m: int, *, standardize: bool) -> Scaling:
+    """Scaling of a tile, from counts of its codes where it has them."""
+    if codes is None:
+        few = tile.cut(tile_height(m))  # so few are in float64 at a time
+        return Scaling.join([part.measured(standardize=standardize)[0] for part in few])
+    scaling = scaling_of(codes.counts(), standardize=standardize)
+    return replace(scaling, checksum=checksums(tile.raw))
+
+
 @dataclass(frozen=True, slots=True)
-class MeasureLandmarks(AbstractSum):
+class MeasureLandmarks(AbstractShared, AbstractSum):
     """Scaling of features, in parts; what is taken of them besides; whether all are codes."""
 
     is_common: ClassVar[bool] = True
@@ -61,41 +78,24 @@ class MeasureLandmarks(AbstractSum):
     taken: LandmarkSums | TakeEnds
     standardize: bool = True
 
-    def over(self, blocks: Iterator[Tile], m: int) -> tuple[list[Scaling], Any, bool]:
-        return self._of_all([self], blocks, m)[0]
+    @property
+    def shares(self) -> tuple[bool, str | None]:
+        return self.standardize, self.taken.device
 
     @classmethod
-    def over_all(
-        cls, passes: Sequence[MeasureLandmarks], blocks: Sequence[Tile], m: int
-    ) -> tuple[Any, ...]:
-        if len({(each.standardize, each.taken.device) for each in passes}) > 1:
-            return tuple(each.over(iter(blocks), m) for each in passes)
-        return tuple(cls._of_all(passes, blocks, m))
-
-    @staticmethod
-    def _of_all(
-        passes: Sequence[MeasureLandmarks], blocks: Iterable[Tile], m: int
+    def together(
+        cls, passes: Sequence[MeasureLandmarks], blocks: Iterable[Tile], m: int
     ) -> list[tuple[list[Scaling], Any, bool]]:
-        """Results of passes that standardise alike: each tile is measured once."""
         standardize, all_taking = passes[0].standardize, [each.taken.begun(m) for each in passes]
         parts = []
         are_codes = True
         for tile in cut(blocks, all_taking[0].height):
-            codes = tile.codes
+            codes = all_taking[0].placed(tile.codes)
             are_codes &= codes is not None
-            if codes is None:
-                few = tile.cut(tile_height(m))  # so few are in float64 at a time
-                measured = [part.measured(standardize=standardize)[0] for part in few]
-                scaling = Scaling.join(measured)
-            else:
-                codes = all_taking[0].placed(codes)
-                scaling = scaling_of(codes.counts(), standardize=standardize)
-            shared = replace(tile, scaling=scaling, known={})
+            parts.append(scaled(tile, codes, m, standardize=standardize))
+            shared = replace(tile, scaling=parts[-1], known={})
             for taking in all_taking:
                 taking.take(shared, codes)
-            if codes is not None:
-                scaling = replace(scaling, checksum=checksums(tile.raw))
-            parts.append(scaling)
         return [([Scaling.join(parts)], taking.found(), are_codes) for taking in all_taking]
 
     def add(self, left: Any, right: Any) -> tuple[list[Scaling], Any, bool]:
@@ -242,11 +242,10 @@ class _Tiles:
     def __init__(self, directions: Array | None, device: str | None, m: int) -> None:
         self._moved: Move | None = mover(device)
         self._directions: Any = directions
-        self.height, self._width = max(tile_height(m), LEAST_HEIGHT), m
+        self.height, self._width = height_of(device, m), m
         if self._moved is None:
             self._width = max(1, tile_entries(m) // self.height)
         else:
-            self.height = max(1, min(IN_SINGLE, DEVICE_ENTRIES // m))
             self._directions = None if directions is None else self._moved(directions)
         self._strips = [slice(a, min(a + self._width, m)) for a in range(0, m, self._width)]
 
