@@ -1,10 +1,14 @@
 """Lazy rounds: gains of an earlier round, moved to where the kernel is now."""
 
+from dataclasses import replace
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 import dhsic
+from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
 from dhsic.engines.question import FeatureStats, Question
 from dhsic.engines.refine import LAZY
@@ -23,7 +27,8 @@ M, D = 60, 300
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
     """Lazy rounds of small data, few features of which are scored."""
-    monkeypatch.setattr("dhsic.passes.lazy.FEWEST", 40)
+    monkeypatch.setattr("dhsic.passes.lazy.LEAST_KEPT", 40)
+    monkeypatch.setattr("dhsic.passes.lazy.FEWEST", (40, 40))
     monkeypatch.setattr("dhsic.passes.engineplan.ALWAYS_EXACT", 40)
     monkeypatch.setattr("dhsic.passes.lazy.PROBED", 8)
 
@@ -64,10 +69,9 @@ def test_moved_gains_are_those_of_the_definition(data):
     before, now = np.arange(D), np.arange(D)[D // 4 :]
     (asked, Z), (asked_now, Z_now) = (question(*data, S) for S in (before, now))
 
-    form, size = lazy.FirstOrderForm.of(asked, np.empty((M, M), np.float32))
-    form_now, inner = lazy.FirstOrderForm.of(asked_now, np.empty((M, M), np.float32), form)
-    alpha = inner / size
-    change, _ = lazy._change(form_now, alpha, form)
+    form = lazy.FirstOrderForm.of(asked, np.empty((M, M), np.float32))
+    changed, size, alpha = lazy._change(asked_now, form, np.empty((M, M), np.float32))
+    change, _ = lazy._in_few(changed, size)
     kept = alpha * by_definition(asked, Z)[now]
     moved = change.forms(Z_now.T.astype(np.float32))
 
@@ -80,21 +84,17 @@ def test_moved_gains_are_those_of_the_definition(data):
 @pytest.mark.parametrize("m", [50, 300])
 def test_the_whole_change_is_known_where_it_has_few_directions(m, rng):
     """And the norm of what is left of it off the diagonal."""
-    before = rng.standard_normal((m, m)).astype(np.float32)
-    before += before.T
     few, noise = rng.standard_normal((m, 3)), rng.standard_normal((m, m)) / 100
-    B = 0.7 * before + few @ few.T + np.diag(rng.standard_normal(m)) + noise + noise.T
+    B = few @ few.T + np.diag(rng.standard_normal(m)) + noise + noise.T
     X = rng.standard_normal((20, m)).astype(np.float32)
-    one, other = (
-        lazy.FirstOrderForm(np.tril(A, -1).astype("f4"), np.diagonal(A)) for A in (B, before)
-    )
+    below = np.tril(B, -1).astype(np.float32)
 
-    change, rest = lazy._change(one, 0.7, other)
+    change, rest = lazy._in_few(lazy.FirstOrderForm(below, np.diagonal(B)), 2 * (below**2).sum())
 
-    expected = np.einsum("ci,ij,cj->c", X, B - 0.7 * before, X)
+    expected = np.einsum("ci,ij,cj->c", X, B, X)
     off = np.abs(change.forms(X) - expected).max()
     assert off < 0.2 * np.abs(expected).max()
-    left = B - 0.7 * before - (change.Y.T * change.theta) @ change.Y
+    left = B - (change.Y.T * change.theta) @ change.Y
     np.fill_diagonal(left, 0)
     assert rest == pytest.approx(np.linalg.norm(left), rel=0.01)
 
@@ -136,6 +136,32 @@ def test_kernels_and_runs_that_have_no_lazy_rounds(data):
     assert not EnginePlan.of("auto", Gaussian(), M, 40).is_lazy
     for options in ({"groups": [f"g{j // 3}" for j in range(D)]}, {"kernel": "polynomial"}):
         assert not any(word.startswith(LAZY) for word in words(fit(data, **options)))
+
+
+def test_few_digits_do_for_lazy_rounds(data):
+    """To a part of the spread of gains that is far below what such a round neglects."""
+    asked, Z = question(*data, np.arange(D))
+    few = lazy.Lazy(None).weights(asked.W, asked.sigma, Mock(longest=2.0 * D))
+    engine = Dense(3, "float32")
+    facts = FeatureStats(*(np.zeros(D) for _ in range(3)))
+
+    gains = [engine.score(engine.prepare(replace(asked, W=W)), Z.T, facts) for W in (asked.W, few)]
+
+    assert few.dtype == np.float32
+    assert np.std(gains[1] - gains[0]) < 1e-5 * np.std(gains[0])
+
+
+@pytest.mark.parametrize(("scale", "longest"), [(1e-30, 1.0), (1.0, 1e5)])
+def test_where_few_digits_do_not_do_all_are_taken(data, scale, longest):
+    W = scale * question(*data, np.arange(D))[0].W
+
+    assert lazy.Lazy(None).weights(W, 1.0, Mock(longest=longest)) is W
+
+
+def test_small_rounds_score_all():
+    """And the fewer samples, the more features are few."""
+    assert [lazy.Lazy.may_spare(50, n, M) for n in (10, 50)] == [True, False]
+    assert not lazy.Lazy.may_spare(40, 10, M)
 
 
 @pytest.mark.parametrize("last", [1, 2, 3, 5, 9, 14, 19])

@@ -28,7 +28,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -149,7 +149,8 @@ class Question:
     """Everything a round fixes: kernel, sigma, W (m, m) and the statistic.
 
     `each` maps a function over tiles, in order; several at a time where it can. Matrices are put
-    into `rooms`, those of a base into its own, which the next round may fill anew.
+    into `rooms`, those of a base into its own, which the next round may fill anew. Where W is in
+    float32, so is what is made of it.
     """
 
     kernel: AbstractKernel
@@ -166,6 +167,11 @@ class Question:
     @property
     def n_samples(self) -> int:
         return len(self.W)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether ``W o base`` is in float32."""
+        return self.W.dtype == np.float32
 
     @cached_property
     def hsic(self) -> float:
@@ -217,10 +223,10 @@ class Question:
         return self._forms[key][1]
 
     def _weigh(self, base: int) -> Triangle:
-        m = self.n_samples
-        T, row_sums, squares = self.rooms[base].array("T", (m, m)), np.zeros(m), 0.0
-        norms, ones = self.statistic.diagonal, np.ones(m)
-        once = np.tri(min(STRIP, m)) - np.eye(min(STRIP, m)) / 2
+        m, dtype = self.n_samples, self.W.dtype
+        T, row_sums, squares = self.rooms[base].array("T", (m, m), dtype), np.zeros(m), 0.0
+        norms, ones = self.statistic.diagonal.astype(dtype), np.ones(m, dtype)
+        once = np.tri(min(STRIP, m), dtype=dtype) - np.eye(min(STRIP, m), dtype=dtype) / 2
         above = once == 0
         # Long ones first, the last columns of which are of a square on the diagonal:
         strips = [
@@ -232,13 +238,14 @@ class Question:
             inner, n = self.statistic.upper.T[rows, columns], rows.stop - rows.start
             if is_last := rows.stop == columns.stop:  # where nothing above has had a meaning
                 np.copyto(inner[:, -n:], 0.0, where=above[:n, :n])
+            inner = inner.astype(dtype, copy=False)
             tile = self.kernel.base(base, inner, norms[rows], norms[columns], self.sigma)
             tile = np.multiply(tile, self.W[rows, columns], out=T[rows, columns])
             if is_last:
                 tile[:, -n:] *= once[:n, :n]
                 T[rows, rows.stop : -(-rows.stop // NARROW) * NARROW] = 0.0
             across, down = tile @ ones[columns], ones[rows] @ tile
-            return rows, columns, across, down, float(np.vecdot(tile, tile).sum())
+            return rows, columns, across, down, float(np.vecdot(tile, tile).sum(dtype=np.float64))
 
         for rows, columns, across, down, square in self.each(weigh, strips):
             row_sums[rows] += across
@@ -263,6 +270,7 @@ class LowRankQuestion:
     factor: Callable[[int], LowRankSymmetric]
     rank: int | None = None
     tolerance: float = 1e-8
+    is_single: ClassVar[bool] = False
     _weighted: dict[int, LowRankSymmetric] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -330,7 +338,7 @@ class RoundState(Movable):
         """State of these bases, cast to the working dtype; `scaled` by the size of the largest."""
         weighted = {base: question.weighted(base) for base in sorted(set(bases))}
         scale = 1.0
-        if scaled and weighted:
+        if scaled and weighted and not question.is_single:
             scale = max(A.norm for A in weighted.values()) / question.n_samples or 1.0
         return RoundState(
             question.kernel,

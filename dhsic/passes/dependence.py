@@ -36,7 +36,7 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.passes import Measure
 from dhsic.passes.candidates import AbstractCandidates, Singles
 from dhsic.passes.landmark_set import turning_rows
-from dhsic.passes.lazy import Lazy
+from dhsic.passes.lazy import Lazy, is_rough
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum, survivors_of
 from dhsic.sources.scaling import Scaling
@@ -148,7 +148,8 @@ class ExactScorer(AbstractScorer):
         self._beside = NO_ERROR if takes_over or lazy is not None else {}
         self._lasting = LastingGains(total.data, "as in round 1")
         self._first: EngineChoice | None = None
-        self._question: Question | None = None
+        self._is_spared = False  # whether the last round was lazy
+        self._questions: dict[bool, Question] = {}  # whether few digits do
 
     def measure(self) -> Scaling:
         kernel = self._choices.kernel
@@ -164,18 +165,18 @@ class ExactScorer(AbstractScorer):
         self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]
     ) -> AbstractScorer:
         if history and not self._choices.kernel.is_additive:
-            self._first = EngineChoice.read(history[-1])
+            self._first = EngineChoice.read(history[-1]) if history[-1].get("advice") else None
             kept = None if self._lazy is None else self._lazy.kept_in(history)
             if self._lazy is not None and kept is not None:
                 self.sum.replay(survivors[: kept + 1])
-                question = self._engines(float(history[kept]["sigma"])).question
-                self._lazy.resume(question, survivors[kept])
+                asked = self._asked(float(history[kept]["sigma"]), few=is_rough(history[kept]))
+                self._lazy.resume(asked, survivors[kept])
                 survivors = survivors[kept + 1 :]
             self.sum.replay(survivors)
         return self
 
     def begin(self, S: Index) -> AbstractScorer:
-        self._question = None
+        self._questions.clear()
         if not self._choices.kernel.is_additive:
             self.sum.move_to(S)
         return self
@@ -190,25 +191,30 @@ class ExactScorer(AbstractScorer):
         self._W = weigh(own_labels(self._choices, self.sum))
 
     def gains(self, sigma: float, S: Index, n: int) -> tuple[Float, float, dict[str, Any]]:
-        engines = self._engines(sigma)
         if self._choices.kernel.is_additive:
             of_features, record = self._lasting.of(
                 self._candidates.features(S),
                 self.sum.features,
-                partial(lasting_gains, engines, self._data),
+                partial(lasting_gains, self._engines(sigma), self._data),
             )
             gains = self._candidates.summed(S, of_features)
             return gains, -float(gains.sum()), record | self._beside
-        lazy, question = self._lazy, engines.question
-        found = None if lazy is None else lazy.gains(question, self._data, S, n)
+        lazy, found = self._lazy, None
+        if lazy is not None and lazy.may_spare(S.size, n, self._data.n_samples):
+            question = self._engines(sigma, few=True).question
+            found = lazy.gains(question, self._data, S, n)
+        self._is_spared = found is not None
         if found is None:
+            engines = self._engines(sigma)
+            question = engines.question
             found = self._candidates.gains(engines, self._data, S, n, self._first)
             if lazy is not None:
                 lazy.keep(question, S, found[0])
         return found[0], question.hsic, self._beside | found[1]
 
     def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
-        if not self._candidates.has_engines:
+        if self._is_spared or not self._candidates.has_engines:
+            self._first = None
             return ""
         self._first = self._engines(sigma).advice(self._data.facts(left), gains, n)
         return self._first.name
@@ -222,15 +228,22 @@ class ExactScorer(AbstractScorer):
         K = kernel.gram(known.rows(rows), norms[rows], norms, sigma)
         return form_rows(K * self._W[rows], rows)
 
-    def _engines(self, sigma: float) -> AbstractEngines:
-        """Engines of the round's question, which keeps what they made of it."""
-        kernel = self._choices.kernel
-        if self._question is None or self._question.sigma != sigma:
+    def _engines(self, sigma: float, *, few: bool = False) -> AbstractEngines:
+        """Engines of the round's question."""
+        dtype = np.float64 if self._choices.kernel.is_additive else self._choices.dtype
+        return self._engines_of(self._asked(sigma, few=few), dtype, self._choices.by_definition)
+
+    def _asked(self, sigma: float, *, few: bool) -> Question:
+        """The round's question, which keeps what engines made of it; `few` digits may do."""
+        if few not in self._questions or self._questions[few].sigma != sigma:
+            kernel = self._choices.kernel
             if self._machine is not None:
                 self._W = self._machine(self.sum.gram(kernel, sigma))
-            self._question = self.sum.question(kernel, sigma, self._W)
-        dtype = np.float64 if kernel.is_additive else self._choices.dtype
-        return self._engines_of(self._question, dtype, self._choices.by_definition)
+            W = self._W
+            if few and self._lazy is not None:
+                W = self._lazy.weights(W, sigma, self.sum)
+            self._questions[few] = self.sum.question(kernel, sigma, W)
+        return self._questions[few]
 
 
 class LastingGains:

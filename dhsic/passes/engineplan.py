@@ -30,7 +30,7 @@ from dhsic.passes.jobs import block_bytes, n_partials
 from dhsic.passes.landmark_set import check_number, first_number, most_number
 from dhsic.passes.landmarks import WORTH_SQUARES, sample_slices
 from dhsic.passes.lazy import SQUARES as LAZY_SQUARES
-from dhsic.passes.lazy import may_be_lazy
+from dhsic.passes.lazy import fewest, may_be_lazy
 from dhsic.passes.projection import bytes_held
 from dhsic.passes.reader import COMPACT_BYTES, COMPACTING
 from dhsic.passes.statistic import AllSums, LandmarkSums
@@ -114,7 +114,9 @@ class EnginePlan:
         return EnginePlan(low_rank, eager, may_square, is_lazy)
 
     def exact_from(self, m: int) -> int:
-        """So many features left are scored exactly, and fewer, after rounds in low rank; or 0."""
+        """So many features left are scored exactly, and fewer, after others; or 0."""
+        if self.is_lazy and not self.is_low_rank:
+            return fewest(m)
         cheap = int(CHEAP / flops_of_round(m, 1)) if self.eager and not self.is_lazy else 0
         return max(ALWAYS_EXACT, cheap) if self.may_square else 0
 

@@ -42,23 +42,31 @@ from dhsic.namespace import host, slices
 from dhsic.passes import AbstractByTile, Cost, Tile, lowrank_cost, placed, tile_of
 from dhsic.passes.candidates import PROBE, Threshold, scored_to
 from dhsic.passes.reader import AbstractReader
+from dhsic.passes.sums import SquareSum
 
 #: Leading directions of a change, and steps of the iteration that finds them.
-DIRECTIONS, STEPS = 8, 3
+DIRECTIONS, STEPS = 8, 2
 #: Rows of B that a thread works on at a time.
 STRIP = 256
 #: By how much gains of features that are alike err more than others; and features that are scored
-#: at least to see it.
-ALIKE, PROBED = 4.0, 128
+#: at least to see it, or one in so many of all.
+ALIKE, PROBED, PART = 4.0, 128, 8
 #: Part of the spread of gains that those of all features may neglect, where the ones next to the
 #: threshold are exact; and what the engine of such a round is called.
 ROUGHLY, ROUGH = 3e-3, "rough"
-#: Up to so many features left all are scored in every round.
-FEWEST = 1024
+#: Up to so many features left no more gains are kept.
+LEAST_KEPT = 1024
+#: Up to so many features left all are scored in every round: where that takes `WORTH` flops, but no
+#: fewer than the one and no more than the other.
+FEWEST, WORTH = (128, 1024), 2.5e8
+#: Weights in float32 are larger than this, and what rounding may do to K next to `ROUGHLY`.
+SMALLEST, ROUNDED = 1e-20, 0.1
+#: Every so-many-th row of B says how much of the last one it is.
+APART = 16
 #: Part of the features that a lazy round may score: with more, the next one scores all.
 MOST = 0.25
 #: (m, m) matrices in float32 of a lazy round.
-SQUARES = 2
+SQUARES = 4
 #: Array that a resumed run needs.
 GAINS_KEPT = "gains_kept"
 
@@ -66,6 +74,16 @@ GAINS_KEPT = "gains_kept"
 def may_be_lazy(kernel: AbstractKernel) -> bool:
     """Whether gains are ``x' B x`` to first order, with B as above."""
     return kernel.is_product and kernel.scored_by == "series"
+
+
+def fewest(m: int) -> int:
+    """Features left, at most, from which on every round of m samples scores all exactly."""
+    return int(np.clip(WORTH / m**2, *FEWEST))
+
+
+def is_rough(record: Mapping[str, Any]) -> bool:
+    """Whether a round scored all features roughly, as its record has it."""
+    return str(record.get("engine", "")).startswith(ROUGH)
 
 
 class Lazy:
@@ -76,8 +94,22 @@ class Lazy:
         self._features: Index = np.empty(0, dtype=np.int64)
         self._gains: Float = np.empty(0)
         self._form: FirstOrderForm | None = None  # B_u
-        self._size = 0.0  # its square norm
         self._room = Room()
+        self._weights: Array | None = None  # in float32
+        self._fits = True  # whether these are neither too large nor too small
+
+    def weights(self, W: Float, sigma: float, total: SquareSum) -> Float:
+        """W, (m, m), in float32 unless K of this sum needs more digits."""
+        if self._weights is None:
+            self._weights = W.astype(np.float32)
+            self._fits = float(np.abs(self._weights).max()) > SMALLEST
+        rounding = float(np.finfo(np.float32).eps) * sigma * total.longest
+        return self._weights if self._fits and rounding <= ROUNDED * ROUGHLY else W
+
+    @staticmethod
+    def may_spare(size: int, n: int, m: int) -> bool:
+        """Whether a round of m samples may be lazy at which n of so many features leave."""
+        return fewest(m) < size > n
 
     def gains(
         self, question: Question, data: AbstractReader, S: Index, n: int
@@ -86,15 +118,13 @@ class Lazy:
 
         Those that leave are in the order of these gains.
         """
-        if not S.size > FEWEST or n >= S.size:
-            return None
         found = None
         if self._form is not None:
             gains, deviation = self._moved(question, self._form, data, S)
             found = self._corrected(question, data, S, n, gains, deviation, LAZY)
         if found is None or found[1]["products_float32"] > MOST * S.size:
             self._form = None  # the next round scores all
-        if found is None:
+        if found is None and S.size > LEAST_KEPT:
             gains = scored_to(ROUGHLY, question, data, S, aloud=True)
             deviation = ROUGHLY * float(np.std(gains / data.sizes(S)))
             found = self._corrected(question, data, S, n, gains, deviation, ROUGH)
@@ -107,9 +137,10 @@ class Lazy:
         self, question: Question, before: FirstOrderForm, data: AbstractReader, S: Index
     ) -> tuple[Float, float]:
         """Gains that were kept, moved to where the kernel is now, and the deviation of an error."""
-        form, inner = self._form_of(question, "B_t", before)
-        alpha = inner / self._size if self._size else 1.0
-        change, rest = _change(form, alpha, before, question.each)
+        m = question.n_samples
+        place = self._room.array("change", (m, m), np.float32)
+        form, size, alpha = _change(question, before, place)
+        change, rest = _in_few(form, size, question.each)
         moved = data.scores(Change(change), data.jobs(S), aloud=True)
         gains = alpha * self._gains[np.searchsorted(self._features, S)] + moved
         return gains, ALIKE * np.sqrt(2) * rest
@@ -131,7 +162,7 @@ class Lazy:
         if np.count_nonzero(near) > MOST * S.size:
             return None
         tolerance = self._survival.rate(guess, S.size, n)
-        threshold = Threshold(question, data, tolerance, S, n, fewest=PROBED)
+        threshold = Threshold(question, data, tolerance, S, n, fewest=min(PROBED, S.size // PART))
         gains, scored, left = threshold.corrected(gains, guess)
         if words == ROUGH and scored.size > MOST * S.size:
             return None
@@ -148,17 +179,9 @@ class Lazy:
     def keep(self, question: Question, S: Index, gains: Float) -> None:
         """Keep the gains of a round that has scored all features."""
         self._features, self._gains = S, gains
-        if S.size > FEWEST:
-            self._form, self._size = self._form_of(question, "B_u")
-        else:
-            self._form = None
-
-    def _form_of(
-        self, question: Question, name: str, other: FirstOrderForm | None = None
-    ) -> tuple[FirstOrderForm, float]:
-        """B of a round as of `FirstOrderForm.of`, where the last one of that name was."""
-        m = question.n_samples
-        return FirstOrderForm.of(question, self._room.array(name, (m, m), np.float32), other)
+        m, self._form = question.n_samples, None
+        if S.size > LEAST_KEPT:
+            self._form = FirstOrderForm.of(question, self._room.array("B_u", (m, m), np.float32))
 
     def resume(self, question: Question, S: Index) -> None:
         """Make B of the round whose gains are kept, in which S were left."""
@@ -206,24 +229,28 @@ class FirstOrderForm:
     diagonal: Float
 
     @staticmethod
-    def of(
-        question: Question, below: Array, other: FirstOrderForm | None = None
-    ) -> tuple[FirstOrderForm, float]:
-        """B, into the place given, and its inner product with another one, or itself."""
-        A, sigma = question.weighted(0), float(question.sigma)
+    def of(question: Question, below: Array) -> FirstOrderForm:
+        """B, into the place given."""
 
-        def fill(rows: slice) -> float:
-            left = slice(0, rows.stop)
-            part = below[rows, left]
-            np.multiply(A.T[rows, left], -2 * sigma, out=part, casting="same_kind")
-            part[:, rows] = np.tril(part[:, rows], -1)
-            beside = part if other is None else other.below[rows, left]
-            return float(np.vecdot(part, beside).sum(dtype=np.float64))
+        def fill(rows: slice) -> None:
+            _entries(question, rows, below[rows, : rows.stop])
 
-        inner = 2.0 * sum(question.each(fill, _strips(len(below))))
-        diagonal = 2 * sigma * (A.row_sums - 2 * np.diagonal(A.T))
-        inner += float(np.vdot(diagonal, diagonal if other is None else other.diagonal))
-        return FirstOrderForm(below, diagonal), inner
+        for _ in question.each(fill, _strips(len(below))):
+            pass
+        return FirstOrderForm(below, _diagonal(question))
+
+
+def _entries(question: Question, rows: slice, out: Array) -> None:
+    """Some rows of B, from the first column to the last of these rows, below the diagonal."""
+    T = question.weighted(0).T[rows, : rows.stop]
+    np.multiply(T, -2 * float(question.sigma), out=out, casting="same_kind")
+    out[:, rows] = np.tril(out[:, rows], -1)
+
+
+def _diagonal(question: Question) -> Float:
+    """Diagonal of B, (m,)."""
+    A = question.weighted(0)
+    return np.asarray(2 * float(question.sigma) * (A.row_sums - 2 * np.diagonal(A.T)))
 
 
 def _strips(m: int) -> list[slice]:
@@ -231,23 +258,43 @@ def _strips(m: int) -> list[slice]:
     return slices(m, STRIP)[::-1]
 
 
+def _multiple(question: Question, before: FirstOrderForm, diagonal: Float) -> float:
+    """Alpha, by the diagonal and some rows."""
+    T, now, then = question.weighted(0).T, diagonal, before.diagonal
+    inner, size = float(now @ then), float(then @ then)
+    for i in range(0, len(then), APART):
+        row = before.below[i, :i]
+        inner -= 4 * APART * float(question.sigma) * float(np.vdot(row, T[i, :i]))
+        size += 2 * APART * float(np.vdot(row, row))
+    return inner / size if size else 1.0
+
+
 def _change(
-    form: FirstOrderForm, alpha: float, before: FirstOrderForm, each: Each = map
-) -> tuple[LowRankQuadratic, float]:
-    """What ``B - alpha before`` says in few directions, and the norm of the rest; over B."""
-    m, below, factor = len(form.below), form.below, np.float32(alpha)
+    question: Question, before: FirstOrderForm, place: Array
+) -> tuple[FirstOrderForm, float, float]:
+    """``B - alpha before``, its square norm off the diagonal, and alpha; into the place given."""
+    diagonal = _diagonal(question)
+    alpha = _multiple(question, before, diagonal)
+    factor = np.float32(alpha)
 
     def subtract(rows: slice) -> float:
-        left = slice(0, rows.stop)
-        part = below[rows, left]
-        part -= factor * before.below[rows, left]
+        part = place[rows, : rows.stop]
+        _entries(question, rows, part)
+        part -= factor * before.below[rows, : rows.stop]
         return float(np.vecdot(part, part).sum(dtype=np.float64))
+
+    size = 2.0 * sum(question.each(subtract, _strips(len(place))))
+    return FirstOrderForm(place, diagonal - alpha * before.diagonal), size, alpha
+
+
+def _in_few(form: FirstOrderForm, size: float, each: Each = map) -> tuple[LowRankQuadratic, float]:
+    """What a form of that square norm says in few directions, and the norm of the rest."""
+    m = len(form.below)
 
     def times(Q: Array) -> Array:
         def sides(rows: slice) -> tuple[Array, Array]:
-            left = slice(0, rows.stop)
-            part = below[rows, left]
-            return part @ Q[left], part.T @ Q[rows]
+            part = form.below[rows, : rows.stop]
+            return part @ Q[: rows.stop], part.T @ Q[rows]
 
         P = np.zeros_like(Q)
         for rows, (down, across) in zip(_strips(m), each(sides, _strips(m)), strict=True):
@@ -255,7 +302,6 @@ def _change(
             P[: rows.stop] += across
         return P
 
-    size = 2.0 * sum(each(subtract, _strips(m)))
     Q = np.random.default_rng(m).standard_normal((m, min(m, 2 * DIRECTIONS)), dtype=np.float32)
     for _ in range(STEPS):
         Q = np.linalg.qr(times(Q))[0]
@@ -265,5 +311,5 @@ def _change(
     theta = theta[leading]
     own = theta / m @ np.square(Y, dtype=np.float64)  # on the diagonal
     rest = float(np.sqrt(max(size - theta @ theta - own @ own, 0.0)))
-    correction = form.diagonal - alpha * before.diagonal - own
-    return LowRankQuadratic(Y, theta / m, correction.astype(np.float32)), rest
+    correction = (form.diagonal - own).astype(np.float32)
+    return LowRankQuadratic(Y, theta / m, correction), rest

@@ -24,7 +24,7 @@ from dhsic.linalg.quadratic import LowRankQuadratic
 from dhsic.passes import Score
 from dhsic.passes.forward import JOINING_LANDMARKS
 from dhsic.passes.landmark_set import first_number, turning_rows
-from dhsic.passes.lazy import DIRECTIONS, FEWEST, PROBED, Change
+from dhsic.passes.lazy import DIRECTIONS, LEAST_KEPT, PART, PROBED, Change, Lazy
 from dhsic.passes.lowrank import AbstractLowRankScorer
 from dhsic.passes.projection import ANEW, Numbers, Project
 from dhsic.passes.reader import AbstractReader
@@ -240,21 +240,27 @@ class SupposedLazy:
     def __init__(self, dry: DryRun) -> None:
         self._dry, self._left = dry, 0
 
+    may_spare = staticmethod(Lazy.may_spare)
+
+    def weights(self, W: Array, *_: Any) -> Array:
+        """W, of which only the size is known."""
+        return W
+
     def gains(
         self, question: SupposedQuestion, data: AbstractReader, S: Index, n: int
     ) -> tuple[Array, dict[str, Any]] | None:
         """Scores of S that were kept, and of some of them anew; None if all are to be scored."""
-        if not self._left or S.size <= FEWEST or n >= S.size:
+        if not self._left:
             return None
         self._left -= 1
         none, m = np.empty(0), question.n_samples
         self._dry.drive(DRIVING * m**2)
         change = LowRankQuadratic(none, np.empty(DIRECTIONS), none)
         gains = data.scores(Change(change), data.jobs(S))
-        near = S[np.linspace(0, S.size - 1, PROBED).astype(np.int64)]
+        near = S[np.linspace(0, S.size - 1, min(PROBED, S.size // PART)).astype(np.int64)]
         data.scores(Score(SupposedEngine(1), question.state), data.jobs(near))
         return gains, {}
 
-    def keep(self, *_: Any) -> None:
+    def keep(self, _: SupposedQuestion, S: Index, *__: Any) -> None:
         """Keep the scores of a round."""
-        self._left = ROUNDS_KEPT
+        self._left = ROUNDS_KEPT if S.size > LEAST_KEPT else 0
