@@ -31,12 +31,14 @@ from dhsic.engines.survival import lost_of, most_lost
 from dhsic.engines.turns import turned_at
 from dhsic.errors import DataError, InputError
 from dhsic.memory import MemoryEstimate
+from dhsic.namespace import slices
 from dhsic.sources import AbstractSource
+from dhsic.sources.columns import NAME, STRETCH
 from dhsic.sources.options import dimension_names
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.stores import FolderStore, metadata_of
 from dhsic.sources.values import ValueKind
-from dhsic.sources.zarr import check_free, read_array, write_array, written_aside
+from dhsic.sources.zarr import check_free, create_array, read_array, written_aside
 from dhsic.storage import as_path, check_place, check_url, is_url, store_at
 from dhsic.storage.format import META, as_bytes, in_memory
 from dhsic.storage.objects import ObjectStore
@@ -106,6 +108,8 @@ SCORED = {
 }
 OTHERS = {"added": ADDED, "weighted": WEIGHTED, "scored": SCORED}
 
+#: Features whose names are read from a store at once.
+MOST_NAMED = 1 << 17
 #: Attributes that count what was left out, by name: what they count.
 LEFT_OUT = {
     "n_samples_left_out": "samples that take no part, as a label or covariate is missing",
@@ -188,16 +192,21 @@ def ranking(order: Index) -> Index:
 class About:
     """What a source says of its features, which takes reading it."""
 
-    coords: Mapping[str, tuple[str, Array]]
+    coords: Mapping[str, tuple[str, Any]]
     fingerprint: str
 
     @staticmethod
     def of(source: AbstractSource) -> About:
-        """Ask a source."""
-        coords = {k: ("features", v) for k, v in source.feature_coords().items()}
-        names = source.feature_names()
-        if names is not None:
-            coords["feature"] = ("features", np.asarray(names, dtype=object))
+        """Ask a source; where it has many features, what it says stays in its store."""
+        columns = source.feature_columns()
+        if columns is not None and source.n_features > MOST_NAMED:
+            known = {name: column.lazily() for name, column in columns.items()}
+        else:
+            known = dict(source.feature_coords())
+            names = source.feature_names()
+            if names is not None:
+                known[NAME] = np.asarray(names, dtype=object)
+        coords = {name: ("features", values) for name, values in known.items()}
         return About(coords, source.fingerprint())
 
 
@@ -315,10 +324,9 @@ def selected_features(result: Any) -> xr.Dataset:
     result = _of_one(_as_result(result))
     chosen = np.flatnonzero(result["selected"].to_numpy())
     best_first = chosen[np.argsort(result["rank"].to_numpy()[chosen])]
-    numbered = result.assign_coords(features=np.arange(result.sizes["features"]))
-    without = numbered.drop_dims("rounds").drop_vars("selected")
-    chosen_alone: xr.Dataset = without.isel(features=best_first)
-    return chosen_alone
+    without = result.drop_dims("rounds").drop_vars("selected")
+    chosen_alone: xr.Dataset = without.isel(features=best_first).compute()
+    return chosen_alone.assign_coords(features=best_first)
 
 
 def _as_result(given: Any) -> xr.Dataset:
@@ -393,18 +401,33 @@ def _save_at(result: xr.Dataset, url: str) -> None:
 def _write(result: xr.Dataset, store: Any) -> None:
     group = zarr.open_group(store, mode="w", zarr_format=3, attributes=dict(result.attrs))
     for name, variable in result.variables.items():
-        values = variable.to_numpy()
-        if values.dtype.kind in "OUT":
-            text = np.array([str(v) for v in values.flat], dtype=object)
-            values = text.reshape(values.shape)
-        write_array(group, str(name), values, tuple(map(str, variable.dims)))
-        group[str(name)].attrs.update(variable.attrs)
+        dims, is_text = tuple(map(str, variable.dims)), variable.dtype.kind in "OUT"
+        chunks = tuple(min(STRETCH, n) if axis == 0 else n for axis, n in enumerate(variable.shape))
+        array = create_array(
+            group,
+            str(name),
+            shape=variable.shape,
+            dtype=str if is_text else variable.dtype,
+            chunks=chunks,
+            dims=dims,
+        )
+        array.attrs.update(variable.attrs)
+        for rows in slices(variable.shape[0], STRETCH) if dims else [...]:
+            array[rows] = _stored(variable[rows].to_numpy())
     coordinates = " ".join(map(str, result.coords))
     if coordinates:
         group.attrs["coordinates"] = coordinates
     with warnings.catch_warnings():  # where xarray looks for the metadata of all arrays
         warnings.filterwarnings("ignore", "Consolidated metadata", UserWarning)  # of format 3
         zarr.consolidate_metadata(store)
+
+
+def _stored(values: Array) -> Array:
+    """Values as they are stored: text as str."""
+    if values.dtype.kind not in "OUT":
+        return values
+    text = np.array([str(v) for v in values.flat], dtype=object)
+    return text.reshape(values.shape)
 
 
 def check_vacant(path: str | PathLike[str], *, overwrite: bool) -> None:

@@ -45,8 +45,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from dhsic._typing import Array, Index
+from dhsic._typing import Array
 from dhsic.errors import InputError
+from dhsic.namespace import slices
 from dhsic.sources.views import STORED
 from dhsic.storage import as_path, check_place, check_url, is_url, replacing
 from dhsic.storage.format import plain
@@ -65,27 +66,27 @@ OF_RUNS = ("targets", "settings")
 ZARR = ("", ".", ".zarr", ".dhsic")
 #: Attributes that hold JSON.
 OF_JSON = ("parameters", "versions")
-ROWS = 1 << 16  # that are written at a time
+#: Rows that are written at a time; and read, for which names of all features are gone through.
+ROWS, READ = 1 << 16, 1 << 20
 
 Columns = dict[str, Array]
 
 
-def columns(result: xr.Dataset, which: Index | None = None) -> Columns:
-    """Columns of a result, by name; of the features at positions `which`, (k,), or of all."""
-    d = result.sizes["features"]
-    along = slice(None) if which is None else which
+def columns(result: xr.Dataset) -> Columns:
+    """Columns of a result, by name."""
     # What `dhsic.selected_features` returns says where its features are in the data.
     numbered = [name for name in NUMBERS if name in result.coords]
+    d = result.sizes["features"]
     index = result[numbered[0]].to_numpy() if numbered else np.arange(d)
-    known = {"index": index[along], "name": index[along]}
+    known = {"index": index, "name": index}
     several = {name: [name] for name in known}
     for name, variable in result.variables.items():
         if variable.dims == ("features",) and name not in NUMBERS:
-            known |= _column(str(name), variable.to_numpy()[along], result.attrs)
+            known |= _column(str(name), variable.to_numpy(), result.attrs)
         elif variable.dims[1:] == ("features",) and variable.dims[0] in OF_RUNS:
             runs = result[variable.dims[0]].to_numpy()
             for run, values in zip(runs, variable.to_numpy(), strict=True):
-                ((shown, found),) = _column(str(name), values[along], result.attrs).items()
+                ((shown, found),) = _column(str(name), values, result.attrs).items()
                 known[f"{shown}_{run}"] = found
                 several.setdefault(shown, []).append(f"{shown}_{run}")
     ahead = [each for name in FIRST for each in several.get(name, [name])]
@@ -121,8 +122,12 @@ def _parts(result: xr.Dataset) -> Iterator[Columns]:
     """Columns of all features, the best first, some rows at a time."""
     ranks = result["rank"].to_numpy()
     best_first = np.argsort(ranks if ranks.ndim == 1 else ranks.min(axis=0), kind="stable")
-    for start in range(0, best_first.size, ROWS):
-        yield columns(result, best_first[start : start + ROWS])
+    if not any(name in result.coords for name in NUMBERS):
+        result = result.assign_coords({STORED: ("features", np.arange(best_first.size))})
+    for some in slices(best_first.size, READ):
+        known = result.isel(features=best_first[some]).compute()
+        for rows in slices(known.sizes["features"], ROWS):
+            yield columns(known.isel(features=rows))
 
 
 # Formats -----------------------------------------------------------------------------------
@@ -257,12 +262,12 @@ def write_table(result: xr.Dataset, path: str | PathLike[str]) -> None:
     write, _ = FORMATS[suffix.removesuffix(".gz")]
     with _whole(path) as file:
         if suffix not in PACKED:
-            write(result.compute(), file)
+            write(result, file)
             return
         with gzip.GzipFile(
             "", "wb", compresslevel=6, fileobj=file, mtime=0
         ) as packed:  # same bytes
-            write(result.compute(), packed)  # type: ignore[arg-type]  # what it lacks is not used
+            write(result, packed)  # type: ignore[arg-type]  # what it lacks is not used
 
 
 @contextmanager

@@ -356,11 +356,11 @@ def test_a_write_that_fails_leaves_what_was_there(
     path.write_text("mine")
     columns, parts = tables.columns, []
 
-    def break_off(result, which):
+    def break_off(result):
         if parts:
             assert len(list(tmp_path.iterdir())) == 2  # it is being written, elsewhere
             raise error
-        parts.append(columns(result, which))
+        parts.append(columns(result))
         return parts[0]
 
     monkeypatch.setattr(tables, "ROWS", 100)

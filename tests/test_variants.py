@@ -13,7 +13,7 @@ import dhsic
 from dhsic.errors import DataError, InputError
 from dhsic.results import load
 from dhsic.sources.opening import open_source
-from dhsic.sources.vcz import Filters, n_multiallelic
+from dhsic.sources.variants import Filters, n_multiallelic
 
 M = 24
 FILTERS = ["PASS", "q10", ".", "q10;s50", "PASS", "PASS", "s50", "PASS"]
@@ -249,7 +249,7 @@ def test_a_lost_chunk_of_filters_lets_nothing_go_unsaid(tmp_path):
 
 
 def test_alternatives_are_counted_by_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("dhsic.sources.vcz.AT_A_TIME", 3)
+    monkeypatch.setattr("dhsic.sources.variants.AT_A_TIME", 3)
     group = zarr.open_group(tmp_path / "x", mode="w")
     alleles = [["A", "C", "", ""], ["A", "C", "G", ""], ["A", "", "", ""], ["A", "C", "G", "T"]] * 5
     write(group, "variant_allele", np.array(alleles, object), ("variants", "alleles"),

@@ -38,7 +38,7 @@ from dhsic.sources.codecs import CHECKSUMS, described
 from dhsic.sources.opening import open_source, parent
 from dhsic.sources.options import dimension_names
 from dhsic.sources.stores import metadata_of
-from dhsic.sources.vcz import ALLELES, FILTER, Filters, n_multiallelic
+from dhsic.sources.variants import ALLELES, FILTER, Filters, n_multiallelic
 from dhsic.sources.views import whole_of
 from dhsic.sources.zarr import ChunkedArray, chunk_width, member, read_array
 

@@ -105,16 +105,20 @@ def _close(result: xr.Dataset, features: Index, truth: Truth) -> Mask:
     """Whether a feature lies near a planted variant, (k, p)."""
     if not {"variant_contig", "variant_position"} <= set(result.coords):
         return np.zeros((features.size, truth.variant_index.size), dtype=bool)
-    contig = result["variant_contig"].to_numpy()
-    position = result["variant_position"].to_numpy().astype(np.int64)
     stored = stored_features(result)
     is_there = np.isin(truth.variant_index, stored)
     at = np.searchsorted(stored, truth.variant_index[is_there])
-    if not (position[at] == truth.position[is_there]).all():
+    if not (_of(result, "variant_position", at) == truth.position[is_there]).all():
         raise InputError("The truth names other positions than the data; pass that of this store.")
-    same_contig = contig[features][:, None] == truth.contig[None, :]
-    distance = np.abs(position[features][:, None] - truth.position[None, :])
+    same_contig = _of(result, "variant_contig", features)[:, None] == truth.contig[None, :]
+    position = _of(result, "variant_position", features).astype(np.int64)
+    distance = np.abs(position[:, None] - truth.position[None, :])
     return np.asarray(same_contig & (distance <= NEAR_BASES))
+
+
+def _of(result: xr.Dataset, name: str, features: Index) -> Array:
+    """What a result says of some features."""
+    return np.asarray(result[name].isel(features=features).to_numpy())
 
 
 #: Rows that a table shows; --json and --out have all.

@@ -11,6 +11,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from inspect import Signature, get_annotations, signature
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -33,6 +34,7 @@ from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun, check_progress
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import ArraySource, check_in_memory, check_turned
+from dhsic.sources.columns import NAME
 from dhsic.sources.opening import open_source, take_features
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
@@ -184,8 +186,6 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 stacklevel=2,
             )
         self.result_ = result = request.run()
-        if "feature" in result.coords:
-            self.feature_names_in_ = np.asarray(result["feature"].values, dtype=object)
         self.ranking_ = result["rank"].to_numpy()
         self.support_ = result["selected"].to_numpy()
         self.scores_ = result["score"].to_numpy()
@@ -195,6 +195,14 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         self.n_iter_ = int(result.sizes.get("rounds", 0))
         return self
 
+    @cached_property
+    def feature_names_in_(self) -> Array:
+        """Names of the features at fit, where they have some; of many they are read when asked."""
+        known = vars(self).get("result_")
+        if known is None or NAME not in known.coords:
+            raise AttributeError(f"This {type(self).__name__} knows no names of features.")
+        return np.asarray(known[NAME].to_numpy(), dtype=object)
+
     def _open(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
         """X as a source; `options` as of `dhsic.open_source`."""
         plain = sample_dim is None and not options["pass_only"]
@@ -203,7 +211,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             matrix = self._validated(X, options["variable"])
             if options["n_samples"] is not None:
                 check_turned(matrix.shape, options["n_samples"])
-            known = Names(features=getattr(self, "feature_names_in_", None))
+            known = Names(features=vars(self).get("feature_names_in_"))
             return ArraySource(matrix, names=known)
         source = open_source(X, sample_dim=sample_dim, **options)
         self.n_features_in_ = source.n_features

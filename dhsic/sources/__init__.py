@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, final
@@ -20,6 +20,7 @@ import numpy as np
 
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError, InputError
+from dhsic.sources.columns import NAME, Column
 from dhsic.validation import WIDE, beyond_float, refuse_dtype
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Names:
     Each is an array, or a function that reads it when it is asked for. `key` gives what a
     fingerprint takes for the names, by default the names themselves. `check` reads what features
     are named by and keeps none of it, where names of many would stay in memory for a while.
+    `columns` gives names (as ``feature``) and coordinates that can be read for some features alone.
     """
 
     features: Array | Callable[[], Array | None] | None = None
@@ -64,6 +66,7 @@ class Names:
     coords: Mapping[str, Array] | Callable[[], Mapping[str, Array]] = field(default_factory=dict)
     key: Callable[[], tuple[Array | None, ...]] | None = None
     check: Callable[[], object] | None = None
+    columns: Mapping[str, Column] | Callable[[], Mapping[str, Column]] | None = None
 
 
 class AbstractSource(ABC):
@@ -174,8 +177,11 @@ class AbstractSource(ABC):
     @final
     def check_names(self) -> None:
         """Read the names of the features and keep none: what cannot be read is refused now."""
-        check = self.names.check or self.feature_names
-        check()
+        if self.names.check is not None:
+            self.names.check()
+            return
+        for _ in self.name_parts():
+            pass
 
     @final
     def sample_names(self) -> Array | None:
@@ -188,6 +194,23 @@ class AbstractSource(ABC):
         """Coordinates of the features that travel to the result, each (d,)."""
         given = self.names.coords
         return given() if callable(given) else given
+
+    @final
+    def feature_columns(self) -> Mapping[str, Column] | None:
+        """Names, as ``feature``, and coordinates by columns; None where they are known at once."""
+        given = self.names.columns
+        return given() if callable(given) else given
+
+    @final
+    def name_parts(self) -> Iterator[Array]:
+        """Names of the features, some at a time; nothing where the store has none."""
+        columns = self.feature_columns()
+        if columns is not None:
+            yield from columns[NAME].parts() if NAME in columns else ()
+            return
+        names = self.feature_names()
+        if names is not None:
+            yield names
 
     def of_features(self, values: Array) -> Array:
         """Of one value for each stored feature, those of the features here: all of them."""
@@ -270,12 +293,9 @@ def fingerprint(source: AbstractSource, edges: Index, layout: Any) -> str:
     shape = (source.n_samples, source.n_features)
     digest = hashlib.sha256(repr((shape, str(source.dtype), source.missing_code, layout)).encode())
     key = source.names.key
-    for part in key() if key else (source.feature_names(), source.sample_names()):
-        if part is None:
-            digest.update(b"-")
-        else:
-            is_text = part.dtype.kind not in "biuf"
-            digest.update("\0".join(map(str, part)).encode() if is_text else part.tobytes())
+    known = key() if key else (source.sample_names(),)
+    for parts in (*([] if key else [source.name_parts()]), *((part,) for part in known)):
+        _digest(digest, parts)
     chosen = np.unique(np.linspace(0, len(edges) - 2, FINGERPRINT_CHUNKS).astype(np.int64))
     is_tall = source.n_samples > FINGERPRINT_SAMPLES
     rows = np.arange(FINGERPRINT_SAMPLES, dtype=np.int64) if is_tall else None
@@ -285,6 +305,20 @@ def fingerprint(source: AbstractSource, edges: Index, layout: Any) -> str:
         values: Any = source.read(block, rows).T  # C-ordered, so its bytes are in order
         digest.update(zlib.crc32(values).to_bytes(4, "big"))
     return digest.hexdigest()
+
+
+def _digest(digest: Any, names: Iterable[Array | None]) -> None:
+    """Take in names that come in parts, as if at once."""
+    ahead = b""
+    for part in names:
+        if part is None:
+            break
+        is_text = part.dtype.kind not in "biuf"
+        digest.update(ahead)
+        digest.update("\0".join(map(str, part)).encode() if is_text else part.tobytes())
+        ahead = b"\0"
+    if not ahead:
+        digest.update(b"-")
 
 
 #: Says where a value is stored: (feature, sample) -> ", in chunk 'c/0/0' of ...".

@@ -31,7 +31,8 @@ from dhsic.sources import (
     take_rows,
 )
 from dhsic.sources.options import OpenOptions, PloidyPolicy, naming_array, text
-from dhsic.sources.vcz import DIPLOID, DOSAGES, MISSING, NO_COPY, Variants, fold
+from dhsic.sources.variants import Variants
+from dhsic.sources.vcz import DIPLOID, DOSAGES, MISSING, NO_COPY, fold
 from dhsic.sources.views import AbstractView
 from dhsic.validation import EXACT, WIDE, refuse_lossy
 

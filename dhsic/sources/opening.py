@@ -23,6 +23,7 @@ from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, Names, check_dtype
 from dhsic.sources.anndata import AnnDataStore, open_anndata, refuse_mudata
 from dhsic.sources.arrays import check_chunks, names_along, open_in_memory, open_xarray
+from dhsic.sources.columns import NAME, Column
 from dhsic.sources.options import (
     MissingChunks,
     OpenOptions,
@@ -32,7 +33,8 @@ from dhsic.sources.options import (
     text,
 )
 from dhsic.sources.stores import UNKNOWN_DTYPE, ArchiveStore, FolderStore, file_bytes, metadata_of
-from dhsic.sources.vcz import POSITION, Variants, holds_calls, open_calls, passing
+from dhsic.sources.variants import POSITION, Variants, passing
+from dhsic.sources.vcz import holds_calls, open_calls
 from dhsic.sources.views import RecodedSource
 from dhsic.sources.zarr import (
     ChunkedArray,
@@ -256,16 +258,20 @@ def _names_in(
     if fits:
         return Variants.names_of(group, array.shape[axis])
 
-    def along(at: int) -> Callable[[], Array] | None:
+    def along(at: int) -> Callable[..., Array] | None:
         dim = dims[at] if dims else None
         name = naming_array(beside, array.shape[at], dim, of_features=at == axis)
         return None if name is None else partial(_stored_names, place_of(beside[name]))
 
-    return Names(along(axis), along(1 - axis))
+    of_features = along(axis)
+    if of_features is None:
+        return Names(None, along(1 - axis))
+    column = Column(array.shape[axis], np.dtype(object), of_features)
+    return Names(of_features, along(1 - axis), columns={NAME: column})
 
 
-def _stored_names(place: StorePath) -> Array:
-    return text(read_array(array_at(place), "fill"))
+def _stored_names(place: StorePath, rows: Any = ...) -> Array:
+    return text(read_array(array_at(place), "fill", rows))
 
 
 def parent(array: zarr.Array[Any]) -> zarr.Group | None:

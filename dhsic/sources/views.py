@@ -21,6 +21,7 @@ import numpy as np
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, Block, Names
+from dhsic.sources.columns import Column
 from dhsic.sources.positions import packed, unpacked
 
 #: Coordinate of features that are some of a store's: their positions there.
@@ -112,7 +113,13 @@ class SubsetSource(AbstractView):
         self.features, self.n_features = features, features.size
         self.n_features_filtered = self.base.n_features - features.size
         known = self.base.names
-        self.names = Names(self._names, known.samples, self._coords, check=self.base.check_names)
+        self.names = Names(
+            self._names,
+            known.samples,
+            self._coords,
+            check=self.base.check_names,
+            columns=known.columns and self._columns,
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _of, (self.base, packed(self.features))
@@ -140,6 +147,11 @@ class SubsetSource(AbstractView):
     def _coords(self) -> dict[str, Array]:
         known = {STORED: np.arange(self.base.n_features), **self.base.feature_coords()}
         return {name: values[self.features] for name, values in known.items()}
+
+    def _columns(self) -> dict[str, Column]:
+        known = self.base.feature_columns() or {}
+        stored = Column(self.n_features, np.dtype(np.int64), self.features.__getitem__)
+        return {STORED: stored, **{name: of.of(self.features) for name, of in known.items()}}
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256(self.base.fingerprint().encode())

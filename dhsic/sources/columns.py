@@ -1,0 +1,117 @@
+"""A column: what a store says of each feature (a name, a position), read for some at a time.
+
+Ten million names take a gigabyte as text. So a result has those of many features where they are
+stored: they are read when they are asked for, those alone, and written a stretch after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from xarray.backends import BackendArray
+from xarray.core import indexing
+
+from dhsic._typing import Array, Index
+from dhsic.namespace import slices
+
+#: The column of names.
+NAME = "feature"
+#: Features that are read at a time.
+STRETCH = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """Values of features, (n,) of `dtype`; `read` gives those of a slice, and goes to workers."""
+
+    n: int
+    dtype: Any
+    read: Callable[[slice], Array]
+
+    def parts(self) -> Iterator[Array]:
+        """All values, a stretch after the other."""
+        return (self.read(rows) for rows in slices(self.n, STRETCH))
+
+    def at(self, features: Index) -> Array:
+        """Values of features, (c,), in their order."""
+        out = np.empty(features.size, dtype=self.dtype)
+        order = np.argsort(features, kind="stable")
+        ascending = features[order]
+        edges = np.searchsorted(ascending, np.arange(0, self.n + STRETCH, STRETCH))
+        for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            if b > a:
+                first = int(ascending[a])
+                values = self.read(slice(first, int(ascending[b - 1]) + 1))
+                out[order[a:b]] = values[ascending[a:b] - first]
+        return out
+
+    def of(self, features: Index) -> Column:
+        """The column of some features, ascending."""
+        return Column(features.size, self.dtype, _Some(self, features))
+
+    def lazily(self) -> Any:
+        """Data of a variable of xarray, read when they are asked for and then kept."""
+        unread: Any = indexing.LazilyIndexedArray(_Unread(self))
+        return indexing.MemoryCachedArray(indexing.CopyOnWriteArray(unread))  # type: ignore[no-untyped-call]  # xarray's
+
+
+def all_differ(parts: Callable[[], Iterable[Array]]) -> bool:
+    """Whether texts, which come in parts as often as they are asked for, all differ.
+
+    64 bits of each are looked at; then those whose bits are alike.
+
+    >>> all_differ(lambda: [np.array(["a", "b"], dtype=object), np.array(["c"], dtype=object)])
+    True
+    """
+    seen = np.concatenate([np.empty(0, np.uint64), *map(_bits, parts())])
+    seen.sort()
+    twice = np.unique(seen[1:][seen[1:] == seen[:-1]])
+    known: set[str] = set()
+    for part in parts() if twice.size else ():
+        for name in part[np.isin(_bits(part), twice)]:
+            if name in known:
+                return False
+            known.add(name)
+    return True
+
+
+def _bits(texts: Array) -> Array:
+    """64 bits of each text."""
+    return np.asarray(pd.util.hash_array(texts, categorize=False))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Some:
+    """What reads a column of some features, ascending."""
+
+    column: Column
+    features: Index
+
+    def __call__(self, rows: slice) -> Array:
+        return self.column.at(self.features[rows])
+
+
+class _Unread(BackendArray):
+    """A column as xarray asks for it."""
+
+    def __init__(self, column: Column) -> None:
+        self.column, self.shape, self.dtype = column, (column.n,), np.dtype(column.dtype)
+
+    def __getitem__(self, key: Any) -> Any:
+        outer = indexing.IndexingSupport.OUTER
+        return indexing.explicit_indexing_adapter(key, self.shape, outer, self._some)
+
+    def _some(self, key: tuple[Any, ...]) -> Any:
+        (which,), n = key, self.column.n
+        if isinstance(which, slice) and which.step in (None, 1):
+            start, stop, _ = which.indices(n)
+            starts = range(start, stop, STRETCH)
+            parts = [self.column.read(slice(a, min(a + STRETCH, stop))) for a in starts]
+            return np.concatenate([np.empty(0, self.dtype), *parts])
+        at = np.arange(*which.indices(n)) if isinstance(which, slice) else np.asarray(which)
+        at = np.where(at < 0, at + n, at)
+        return self.column.at(at.ravel()).reshape(at.shape)

@@ -1,0 +1,350 @@
+"""Variants of VCF Zarr: names, places, FILTER and alleles, in arrays that are read when asked for.
+
+Of a group they are read some rows at a time where that is enough: ten million ids take half a
+gigabyte as text. Which of ids and places name the variants, all of them decide (`Naming`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import numpy as np
+import xarray as xr
+import zarr
+from zarr.storage import StorePath
+
+from dhsic._typing import Array, Mask
+from dhsic.errors import DataError, InputError
+from dhsic.namespace import slices
+from dhsic.sources import AbstractSource, Names
+from dhsic.sources.columns import NAME, STRETCH, Column, all_differ
+from dhsic.sources.options import MissingChunks, text
+from dhsic.sources.views import SubsetSource
+from dhsic.sources.zarr import group_at, member, place_of, read_array
+
+#: Arrays that describe variants, and the one that `variant_contig` counts in.
+IDS, POSITION, ALLELES = "variant_id", "variant_position", "variant_allele"
+REF, ALT = "variant_ref", "variant_alt"
+CONTIG, CONTIGS = "variant_contig", "contig_id"
+FILTER, FILTER_IDS = "variant_filter", "filter_id"
+PASS = "PASS"
+#: What VCF writes for what is missing: the contig of a variant whose index of it is -1.
+NO_CONTIG = "."
+#: Rows of text that are read at a time.
+AT_A_TIME = 2**16
+
+
+class Variants:
+    """The arrays ``variant_*``, ``sample_id`` and ``contig_id`` of a VCF Zarr group, or a Dataset.
+
+    Text of a group is read once for as long as somebody has it: a million ids take 60 MB.
+    """
+
+    def __init__(self, data: StorePath | zarr.Group | xr.Dataset) -> None:
+        self._data = data
+        self._held: WeakValueDictionary[str, Array] = WeakValueDictionary()
+        self._found: dict[str, zarr.Array[Any] | xr.Variable | None] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Variants, (self._data,)
+
+    @classmethod
+    def of(cls, data: StorePath | xr.Dataset, d: int, where: str) -> Variants:
+        """Those of d variants; DataError where they are of others, or name unknown contigs."""
+        found = cls(data)
+        for name in (CONTIG, POSITION, ALLELES, IDS):
+            array = found._find(name)
+            if array is not None and array.shape[:1] != (d,):
+                raise DataError(
+                    f"{name} of {where} has shape {array.shape}, and there are {d} variants. The "
+                    "store is damaged: write it again."
+                )
+        index, names = found.get(CONTIG), found.get(CONTIGS)
+        if index is None or names is None or index.dtype.kind not in "iu":
+            return found
+        outside = np.flatnonzero((index < -1) | (index >= len(names)))
+        if outside.size:
+            raise DataError(
+                f"{CONTIG} of {where} is {index[outside[0]]} for variant {outside[0]} "
+                f"({outside.size} such in all), and {CONTIGS} names {len(names)} contigs, 0 to "
+                f"{len(names) - 1}; -1 is missing. The store is damaged: write it again."
+            )
+        return found
+
+    @classmethod
+    def names_of(cls, data: zarr.Group | xr.Dataset, d: int) -> Names:
+        """Names and coordinates of d variants: of a group they are read when they are asked for."""
+        if isinstance(data, xr.Dataset):
+            here = cls.of(data, d, "the Dataset")
+            return Names(here.names(), here.samples(), here.coords())
+        stored = cls.of(place_of(data), d, str(data.store_path))
+        of_each = stored.names, stored.samples, stored.coords
+        return Names(*of_each, stored.key, stored.check, partial(stored.columns, d))
+
+    def names(self) -> Array | None:
+        """Name the variants: their ids, "contig:position[:ref:alt]" for those without.
+
+        Ids that repeat name nothing, so then every variant is named by its position.
+        """
+        naming = self._naming
+        return None if naming is None else self._named(naming)
+
+    def samples(self) -> Array | None:
+        """Ids of the samples, or None."""
+        return self._text("sample_id")
+
+    def coords(self) -> dict[str, Array]:
+        """Contig names, positions, ids and alleles of the variants, those that there are."""
+        return {name: read() for name, (_, read) in self._readers().items()}
+
+    def columns(self, d: int) -> dict[str, Column]:
+        """The same, and names, each to be read for some of d variants."""
+        readers, naming = self._readers(), self._naming
+        if naming is not None:
+            readers[NAME] = np.dtype(object), partial(self._named, naming)
+        return {name: Column(d, dtype, read) for name, (dtype, read) in readers.items()}
+
+    def _readers(self) -> dict[str, tuple[Any, Callable[..., Array]]]:
+        """What reads each coordinate, all of it or some rows, and its dtype."""
+        text_, alleles = np.dtype(object), self._find(ALLELES)
+        known: dict[str, tuple[Any, Callable[..., Any]]] = {
+            CONTIG: (text_, self._contigs),
+            POSITION: (np.dtype(np.int64), self._positions),
+            IDS: (text_, partial(self._text, IDS)),
+        }
+        found = {name: of for name, of in known.items() if self._find(name) is not None}
+        if alleles is not None and alleles.ndim == 2 and alleles.shape[1]:
+            found |= {REF: (text_, self._ref), ALT: (text_, self._alt)}
+        return found
+
+    def key(self) -> tuple[Array | None, ...]:
+        """Positions name variants as well as ids do, and are read 100 times as fast."""
+        return self.get(POSITION), self.get(CONTIG), self.samples()
+
+    def check(self) -> None:
+        """Read what variants are named by, a part after the other: as text it takes 100 MB."""
+        for name in (IDS, POSITION, CONTIG, CONTIGS):
+            array = self._find(name)
+            if array is not None and not isinstance(array, xr.Variable):
+                for rows in _stretches(array):
+                    read_array(array, "fill", rows)
+
+    def get(
+        self, name: str, missing_chunks: MissingChunks = "fill", rows: slice | None = None
+    ) -> Array | None:
+        """Values of an array, or some rows of them; None where there is none."""
+        array = self._find(name)
+        if array is None or isinstance(array, xr.Variable):
+            return None if array is None else np.asarray(array[rows or slice(None)].values)
+        if name not in (IDS, ALLELES):
+            return read_array(array, missing_chunks, ... if rows is None else rows)
+        if rows is not None:
+            return text(read_array(array, missing_chunks, rows))
+        held = self._held.get(name)
+        if held is None:
+            held = np.empty(array.shape, dtype=object)
+            for some in _stretches(array):  # as it is read text takes as much again
+                held[some] = text(read_array(array, missing_chunks, some))
+            self._held[name] = held
+        return held
+
+    def _find(self, name: str) -> zarr.Array[Any] | xr.Variable | None:
+        if name not in self._found:
+            data = self._opened
+            self._found[name] = (
+                data.variables.get(name) if isinstance(data, xr.Dataset) else member(data, name)
+            )
+        return self._found[name]
+
+    @cached_property
+    def _opened(self) -> zarr.Group | xr.Dataset:
+        return group_at(self._data) if isinstance(self._data, StorePath) else self._data
+
+    def _text(self, name: str, rows: slice | None = None) -> Array | None:
+        values = self.get(name, rows=rows)
+        return None if values is None else text(values)
+
+    def _positions(self, rows: slice | None = None) -> Array:
+        position = self.get(POSITION, rows=rows)
+        assert position is not None, "it is asked for where there is one"
+        return position.astype(np.int64)
+
+    def _contigs(self, rows: slice | None = None) -> Array | None:
+        index, names = self.get(CONTIG, rows=rows), self.get(CONTIGS)
+        if index is None:
+            return None
+        if names is None or index.dtype.kind not in "iu":
+            return text(index)
+        contigs: Array = np.append(text(names), NO_CONTIG)[index]  # the last one, at -1
+        return contigs
+
+    def _ref(self, rows: slice | None = None) -> Array:
+        return _alleles(self.get(ALLELES, rows=rows))[REF]
+
+    def _alt(self, rows: slice | None = None) -> Array:
+        return _alleles(self.get(ALLELES, rows=rows))[ALT]
+
+    @cached_property
+    def _naming(self) -> Naming | None:
+        """How the variants are named, by all of them; None where nothing names them."""
+        has_places = self._find(CONTIG) is not None and self._find(POSITION) is not None
+        ids = self._find(IDS)
+        if ids is None:
+            return Naming(by_id=False, by_alleles=self._repeat_places) if has_places else None
+        n = int(ids.shape[0])
+        of_ids = Naming(by_id=True, by_place=False)
+        are_named = not any(_unnamed(part).any() for part in self._parts(of_ids, n))
+        if not has_places or (are_named and all_differ(partial(self._parts, of_ids, n))):
+            return of_ids
+        by_alleles = self._repeat_places
+        both = Naming(by_id=True, by_alleles=by_alleles)
+        if not are_named and all_differ(partial(self._parts, both, n)):
+            return both
+        return Naming(by_id=False, by_alleles=by_alleles)
+
+    @property
+    def _repeat_places(self) -> bool:
+        """Whether variants at one place are to be told apart by their alleles."""
+        positions = self._find(POSITION)
+        if positions is None or self._find(ALLELES) is None:
+            return False
+        n = int(positions.shape[0])
+        return not all_differ(partial(self._parts, Naming(by_id=False), n))
+
+    def _parts(self, naming: Naming, n: int) -> Iterator[Array]:
+        return (self._named(naming, rows) for rows in slices(n, STRETCH))
+
+    def _named(self, naming: Naming, rows: slice | None = None) -> Array:
+        """Names of all variants, or of some rows."""
+        if not naming.by_place:
+            ids = self._text(IDS, rows)
+            assert ids is not None, "they name the variants"
+            return ids  # the places of a million variants take 100 MB
+        places = self._places(rows, by_alleles=naming.by_alleles)
+        if not naming.by_id:
+            return places
+        ids = self._text(IDS, rows)
+        assert ids is not None, "they name the variants"
+        return np.where(_unnamed(ids), places, ids)
+
+    def _places(self, rows: slice | None, *, by_alleles: bool) -> Array:
+        contigs, positions = self._contigs(rows), self.get(POSITION, rows=rows)
+        assert contigs is not None, "they name the variants"
+        assert positions is not None, "they name the variants"
+        places = [f"{c}:{p}" for c, p in zip(contigs, positions, strict=True)]
+        if by_alleles:
+            alleles = self.get(ALLELES, rows=rows)
+            places = [
+                f"{place}:{row[0]}:{','.join(a for a in row[1:] if a)}"
+                for place, row in zip(places, text(np.asarray(alleles)), strict=True)
+            ]
+        return np.array(places, dtype=object)
+
+
+class Naming(NamedTuple):
+    """What names variants: ids, and places for those without, with alleles where those repeat."""
+
+    by_id: bool
+    by_place: bool = True
+    by_alleles: bool = False
+
+
+def _unnamed(ids: Array) -> Mask:
+    """Which ids say nothing."""
+    return np.isin(ids, (".", ""))
+
+
+def _alleles(alleles: Array | None) -> dict[str, Array]:
+    """Reference alleles, and all others of each variant between commas."""
+    assert alleles is not None, "they are asked for where there are some"
+    columns = [text(column) for column in alleles.T]
+    alt = columns[1].copy() if columns[1:] else np.full(len(alleles), "", dtype=object)
+    for column in columns[2:]:
+        more = np.flatnonzero(column != "")
+        alt[more] = [f"{a},{b}" for a, b in zip(alt[more], column[more], strict=True)]
+    return {REF: columns[0], ALT: alt}
+
+
+@dataclass(frozen=True, eq=False)
+class Filters:
+    """FILTER of the variants: PASS, another one, or none, "." in VCF: then it was not applied.
+
+    `by_id` counts variants by filter other than PASS, of which a variant may have several.
+    """
+
+    passed: Mask  # (d,)
+    n_failed: int
+    n_unset: int
+    by_id: Mapping[str, int]
+
+    @classmethod
+    def of(cls, data: Any, d: int, missing_chunks: MissingChunks = "error") -> Filters | None:
+        """Return those of a group or Dataset of d variants, None where it keeps none."""
+        if not isinstance(data, zarr.Group | xr.Dataset):
+            return None
+        variants = Variants(data)
+        given, listed = (variants.get(name, missing_chunks) for name in (FILTER, FILTER_IDS))
+        if given is None or listed is None:
+            return None
+        if given.shape != (d, listed.size):
+            raise DataError(
+                f"{FILTER} has shape {given.shape}, and there are {d} features and {listed.size} "
+                f"filters in {FILTER_IDS}. The features are no variants, or the store is damaged: "
+                "choose another variable, or write it again."
+            )
+        ids = [str(name) for name in listed]
+        has = given.astype(bool)
+        passed = has[:, ids.index(PASS)] if PASS in ids else np.zeros(d, dtype=bool)
+        n_set = int(has.any(axis=1).sum())
+        counts = zip(ids, has.sum(axis=0), strict=True)
+        by_id = {name: int(n) for name, n in counts if n and name != PASS}
+        return cls(passed, n_set - int(passed.sum()), d - n_set, by_id)
+
+    def plain(self) -> dict[str, Any]:
+        """Counts, for JSON."""
+        n_passed = int(self.passed.sum())
+        counts = {"pass": n_passed, "other": self.n_failed, "none": self.n_unset}
+        return {**counts, "by_id": dict(self.by_id)}
+
+    def __str__(self) -> str:
+        named = ", ".join(f"{name} {n:,}" for name, n in self.by_id.items())
+        failed = f"{self.n_failed:,} other{f' ({named})' if named else ''}"
+        return f"{int(self.passed.sum()):,} PASS, {failed}, {self.n_unset:,} none ('.')"
+
+
+def passing(source: AbstractSource, data: Any, missing_chunks: MissingChunks) -> SubsetSource:
+    """Return the features of a source, opened from `data`, that are variants with FILTER PASS."""
+    filters = Filters.of(data, source.n_features, missing_chunks)
+    if filters is None:
+        raise InputError(
+            f"The data hold no {FILTER} with {FILTER_IDS}, as VCF Zarr does, so it is not known "
+            "which features pass. Leave out pass_only=True."
+        )
+    if not filters.passed.any():
+        raise InputError(
+            f"The FILTER of none of {source.n_features} variants is PASS: {filters}. Leave out "
+            "pass_only=True, or apply filters before converting."
+        )
+    return SubsetSource(source, np.flatnonzero(filters.passed))
+
+
+def n_multiallelic(group: zarr.Group) -> int | None:
+    """Count variants with two alternative alleles or more; None where alleles are not kept."""
+    alleles = member(group, ALLELES)
+    if alleles is None or alleles.ndim != 2:
+        return None
+    if alleles.shape[1] < 3:  # the reference, and one other
+        return 0
+    parts = (read_array(alleles, "fill", rows) for rows in _stretches(alleles))
+    return sum(int(((part[:, 1:] != "").sum(axis=1) > 1).sum()) for part in parts)
+
+
+def _stretches(array: zarr.Array[Any]) -> list[slice]:
+    """Rows of an array in stretches of whole chunks."""
+    chunk = (array.shards or array.chunks)[0]
+    step = chunk * -(-AT_A_TIME // chunk)
+    return [slice(start, start + step) for start in range(0, array.shape[0], step)]
