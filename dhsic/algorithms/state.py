@@ -43,9 +43,11 @@ class SelectionState:
             keeps = ~np.isin(self.eliminated, back)
             S = np.sort(np.concatenate([S, back]))
         number = self.round + 1
+        stays = np.ones(S.size, dtype=bool)
+        stays[np.searchsorted(S, features)] = False
         return SelectionState(
             round=number,
-            survivors=np.setdiff1d(S, features, assume_unique=True),
+            survivors=S[stays],
             eliminated=np.concatenate([self.eliminated[keeps], features]),
             scores=np.concatenate([self.scores[keeps], scores]),
             removed_in=np.concatenate([self.removed_in[keeps], np.full(features.size, number)]),
@@ -62,4 +64,7 @@ def returned(record: Mapping[str, float | int | str]) -> Index:
 def begin(features: Index) -> SelectionState:
     """State before the first round: all `features` survive, S-dagger is empty."""
     none = np.empty(0, dtype=np.int64)
-    return SelectionState(0, np.sort(features), none, np.empty(0), none, ())
+    ascends = bool((features[1:] > features[:-1]).all())
+    return SelectionState(
+        0, features if ascends else np.sort(features), none, np.empty(0), none, ()
+    )

@@ -184,8 +184,9 @@ def _edges(gains: Float, parts: int) -> Float:
     """Where bins end, of gains the other way round, (parts - 1,); none of no gains."""
     if not len(gains):
         return np.empty(0)
-    places = np.arange(1, parts) * len(gains) // parts
-    return np.asarray(np.partition(-gains, places)[places])
+    places, ordered = np.arange(1, parts) * len(gains) // parts, -gains
+    ordered.partition(places)
+    return ordered[places]
 
 
 def next_to_threshold(gains: Float, n: int, widths: Float) -> Mask:
@@ -207,5 +208,6 @@ def _threshold(gains: Float, n: float) -> float:
     if len(gains) == 1:
         return float(gains[0])
     k = int(min(max(round(n), 1), len(gains) - 1))
-    ordered = np.partition(-gains, [k - 1, k])
+    ordered = -gains
+    ordered.partition([k - 1, k])
     return -float(ordered[k - 1] + ordered[k]) / 2

@@ -195,15 +195,15 @@ class Threshold:
         """
         exact, sizes = gains.copy(), self.data.sizes(self.S)
         scored = np.zeros(self.S.size, dtype=bool)
-        offset, deviation = np.zeros(self.S.size), certificate.deviation
+        deviation = certificate.deviation
         band = self._first_band(gains, deviation * sizes)
         while band.any():
             which = np.flatnonzero(band)
             exact[which] = scored_to(EXACTLY, self.question, self.data, self.S[which])
             scored |= band
             off = (exact[scored] - gains[scored]) / sizes[scored]
-            offset, deviation = float(off.mean()) * sizes, float(off.std())
-            exact[~scored] = (gains + offset)[~scored]
+            mean, deviation = float(off.mean()), float(off.std())
+            exact[~scored] = (gains + mean * sizes)[~scored]
             band = self._band(exact, deviation * sizes, scored) & ~scored
         error = certificate.relative_error
         left = certified(error, exact, self.n, deviation, sizes, sure=scored)

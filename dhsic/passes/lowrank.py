@@ -48,6 +48,7 @@ from dhsic.lowrank.slices import Fitted, Sums, factor, fitted, rows_of, value
 from dhsic.memory import (
     release_pages,
 )
+from dhsic.namespace import slices
 from dhsic.passes import ScoreLowRank
 from dhsic.passes.candidates import Threshold
 from dhsic.passes.dependence import (
@@ -89,6 +90,8 @@ DIRECTIONS = 32
 NEARLY_ALL, MOST = 0.98, 0.5
 #: Part of ``W o K`` that compression may lose.
 COMPRESSION = 1e-4
+#: Features that are judged at a time.
+JUDGED = 1 << 17
 
 
 class AbstractLowRankScorer(AbstractScorer):
@@ -399,13 +402,20 @@ class LowRankScorer(AbstractLowRankScorer):
 
     def _order(self, sigma: float, S: Index) -> int:
         """Order in powers that does for most of S, or for nearly all; 0 where none does."""
-        kernel, data = self._choices.kernel, self._data
-        facts, highest = data.facts(S), highest_order(kernel, S.size, data.scaling.std.size)
+        kernel = self._choices.kernel
+        highest = highest_order(kernel, S.size, self._data.scaling.std.size)
         for order in range(kernel.exact_order or 1, highest + 1):
-            part = np.mean(enough(kernel, order, sigma, facts, data.n_samples, NEGLECTED))
+            part = np.mean(self._enough(order, sigma, S))
             if part >= (MOST if order == highest else NEARLY_ALL):
                 return order
         return 0
+
+    def _enough(self, order: int, sigma: float, S: Index) -> Mask:
+        """Whether the series up to `order` will do for each of S."""
+        kernel, data = self._choices.kernel, self._data
+        some = (data.facts(S[part]) for part in slices(S.size, JUDGED))
+        m = data.n_samples
+        return np.concatenate([enough(kernel, order, sigma, f, m, NEGLECTED) for f in some])
 
     def _scored(self, state: Weighed, S: Index) -> tuple[Float, int]:
         gains, does, order = self._by_numbers(state, S)
@@ -425,11 +435,10 @@ class LowRankScorer(AbstractLowRankScorer):
         return self._asked_of[1]
 
     def _ask_numbers(self, state: Weighed, S: Index) -> tuple[Float, Mask, int]:
-        data, known, gains = self._data, self._projection, np.empty(S.size)
+        known, gains = self._projection, np.empty(S.size)
         if known is None:
             return gains, np.zeros(S.size, dtype=bool), 0
-        kernel, m = self._choices.kernel, data.n_samples
-        does = enough(kernel, known.order, state.sigma, data.facts(S), m, NEGLECTED)
+        does = self._enough(known.order, state.sigma, S)
         assert self._numbers is not None, "features are projected by now"
         score = known.scorer(self._series(state.along.fitted), state.along.core, state.even)
         gains[does] = np.concatenate([*self._numbers.asked(S[does], score)])
