@@ -122,8 +122,10 @@ class Statistic:
 
     def rows(self, which: Index) -> Float:
         """Some rows, (r, m), new."""
-        above = np.arange(self.n_samples) >= which[:, None]
-        return np.where(above, self.upper[which], self.upper[:, which].T)
+        out = np.empty((len(which), self.n_samples), dtype=self.upper.dtype)
+        for row, i in zip(out, which.tolist(), strict=True):  # what is not needed lies far apart
+            row[:i], row[i:] = self.upper[:i, i], self.upper[i, i:]
+        return out
 
     @staticmethod
     def of(G: Float) -> Statistic:

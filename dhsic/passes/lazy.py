@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ FEWEST, WORTH = (128, 1024), 2.5e8
 #: Weights in float32 are larger than this, and what rounding may do to K next to `ROUGHLY`.
 SMALLEST, ROUNDED = 1e-20, 0.1
 #: Every so-many-th row of B says how much of the last one it is.
-APART = 16
+APART = 64
 #: Part of the features that a lazy round may score: with more, the next one scores all.
 MOST = 0.25
 #: (m, m) matrices in float32 of a lazy round.
@@ -287,6 +288,12 @@ def _change(
     return FirstOrderForm(place, diagonal - alpha * before.diagonal), size, alpha
 
 
+@lru_cache(maxsize=1)
+def _start(m: int) -> Array:
+    """Directions that the iteration begins with, (m, 2 `DIRECTIONS`) at most: the same for all."""
+    return np.random.default_rng(m).standard_normal((m, min(m, 2 * DIRECTIONS)), dtype=np.float32)
+
+
 def _in_few(form: FirstOrderForm, size: float, each: Each = map) -> tuple[LowRankQuadratic, float]:
     """What a form of that square norm says in few directions, and the norm of the rest."""
     m = len(form.below)
@@ -302,7 +309,7 @@ def _in_few(form: FirstOrderForm, size: float, each: Each = map) -> tuple[LowRan
             P[: rows.stop] += across
         return P
 
-    Q = np.random.default_rng(m).standard_normal((m, min(m, 2 * DIRECTIONS)), dtype=np.float32)
+    Q = _start(m)
     for _ in range(STEPS):
         Q = np.linalg.qr(times(Q))[0]
     theta, V = np.linalg.eigh((Q.T @ times(Q)).astype(np.float64))
