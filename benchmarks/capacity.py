@@ -175,7 +175,7 @@ def _tasks(setting, step):
     """Tasks of a pass on the cluster, those that add up what others leave among them."""
     if not step.n_features or step.at_home:
         return 0
-    return step.each * len(setting.shares(step)) + sum(setting.joins(step))
+    return len(setting.shares(step)) + sum(setting.joins(step))
 
 
 def show_assumptions(options, costs):

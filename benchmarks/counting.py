@@ -19,7 +19,7 @@ from dhsic.runtime.dask import DaskRuntime
 #: Messages of the scheduler for a task: sent, done, told; given back, forgotten, let go of.
 OF_TASK = 6
 #: And for a part that a task gets from another worker: told of, forgotten, let go of. A graph is
-#: one: all tasks of a pass, those that tell of values that stay, and each task that adds.
+#: one: all tasks of a pass, and each task that adds.
 OF_PART = 3
 #: What is said about tasks; all else comes by the clock.
 ABOUT_TASKS = (
@@ -40,9 +40,9 @@ def counted(cluster, n_workers, store, rates, **asked):
     setting = Setting(rates, n_workers, n_workers)
     steps = [Step(n_jobs=p.n_jobs, n_values=p.n_values, sum_bytes=int(p.is_sum)) for p in passes]
     shares, joins = [setting.shares(s) for s in steps], [setting.joins(s) for s in steps]
-    tasks = [p.each * len(s) for p, s in zip(passes, shares, strict=True)]
+    tasks = [len(s) for s in shares]
     n_tasks, n_joins = sum(tasks), sum(map(sum, joins))
-    n_graphs = sum(p.each for p in passes) + n_joins
+    n_graphs = len(passes) + n_joins
     n_parts = sum(len(s) + sum(j) - 1 for s, j in zip(shares, joins, strict=True) if j)
     n_messages = OF_TASK * (n_tasks + n_joins) + n_graphs + OF_PART * n_parts
     return [

@@ -65,11 +65,11 @@ def test_states_go_with_the_values(client, tmp_path):
         assert not list(runtime.folder.glob("state-*"))
 
 
-def test_a_worker_has_a_task_for_its_values_and_one_that_tells_of_them(client):
+def test_a_worker_has_a_task_for_its_values(client):
     with DaskRuntime(client) as runtime:
         walked(runtime)
         passes = list(runtime.traffic)
-        assert [p.n_tasks for p in passes] == [2 * len(runtime.threads)] * 4 + [2]
+        assert [p.n_tasks for p in passes] == [len(runtime.threads)] * 5
         assert [p.n_joins for p in passes] == [0] * 5
 
 
@@ -77,7 +77,7 @@ def test_long_steps_are_several_tasks_a_worker(client, undisturbed, monkeypatch)
     monkeypatch.setattr(shares, "MOST_VALUES", 1000)
     with DaskRuntime(client) as runtime:
         assert_array_equal(walked(runtime), undisturbed)
-        assert [p.n_tasks for p in runtime.traffic] == [2 * 7] * 4 + [7]
+        assert [p.n_tasks for p in runtime.traffic] == [7] * 5
 
 
 @pytest.fixture

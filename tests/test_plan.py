@@ -216,13 +216,12 @@ def test_tasks_of_a_cluster_are_foreseen(tmp_path, monkeypatch, rng, many):
         dhsic.select(tmp_path / "x.zarr", np.arange(M) % 2, runtime=runtime, **asked)
         passes = list(runtime.traffic)
     assert any(done.n_joins for done in passes)
-    assert any(done.n_tasks > done.each * n_processes for done in passes) == many
-    assert {done.each for done in passes} == {1, 2}
+    assert any(done.n_tasks > n_processes for done in passes) == many
     for done in passes:
         step = Step(n_jobs=done.n_jobs, n_values=done.n_values, sum_bytes=int(done.is_sum))
-        foreseen = done.each * len(setting.shares(step)), sum(setting.joins(step))
+        foreseen = len(setting.shares(step)), sum(setting.joins(step))
         assert (done.n_tasks, done.n_joins) == foreseen
-        assert many or done.n_tasks + done.n_joins < (1 + done.each) * n_processes
+        assert many or done.n_tasks + done.n_joins < 2 * n_processes
 
 
 @given(st.data())
@@ -509,7 +508,7 @@ def test_slices_of_many_samples_stay_on_workers():
         promise, budget = asked.fitted(run)
         steps = work_of(run, budget).least.steps
         kept.append((promise.total - promise.process, max(s.sum_bytes for s in steps)))
-        assert any(s.n_jobs == 30 and s.each == 2 for s in steps) == (chunk < m)
+        assert any(s.n_jobs == 30 for s in steps) == (chunk < m)
     (few, small), (many, large) = kept
 
     assert few < 4e8 < 5e9 < many

@@ -54,7 +54,6 @@ class Step:
     result_bytes: int = 0  # what this process gets back besides the sum, where that is large
     at_home: bool = False  # in this process though there is a cluster: survivors are few
     times: int = 1  # rounds that are alike are gone through once
-    each: int = 1  # tasks of a worker process: two where what it gives stays there
     inside: int = 1  # parts of a job, or of what this process does, that threads share
 
 
@@ -192,9 +191,7 @@ class DryRun:
         """What this process does itself; `float64` flops on all its threads."""
         self.steps.append(Step(elements=elements, float64=float64, at_home=True))
 
-    def work(
-        self, elements: float, total: LandmarkSum, *, renews: bool = False, result_bytes: int = 0
-    ) -> None:
+    def work(self, elements: float, total: LandmarkSum, *, result_bytes: int = 0) -> None:
         """What slices of samples do where they are: here, where there is one.
 
         Features that have left, but of which slices do not know that, go at once.
@@ -208,13 +205,11 @@ class DryRun:
         elif n == 1:
             self.steps.append(Step(elements=elements, at_home=True, inside=inside))
         else:
-            at_home, each = total.data.is_home, 2 if renews else 1
             self.steps.append(
                 Step(
                     *(n, n),
                     elements=elements,
-                    at_home=at_home,
-                    each=each,
+                    at_home=total.data.is_home,
                     inside=inside,
                     result_bytes=result_bytes,
                 )
@@ -275,7 +270,7 @@ class CountingReader(AbstractReader):
             self._counted(replace(cost, columns=0), jobs)
             inside = -(-len(jobs) // len(sites))
             last = self._dry.steps[-1]
-            self._dry.steps[-1] = replace(last, n_jobs=len(sites), each=2, inside=inside)
+            self._dry.steps[-1] = replace(last, n_jobs=len(sites), inside=inside)
         return CountedTaken(self, self._dry, features, widths, cost.columns)
 
     def _stepped(
@@ -298,7 +293,7 @@ class CountingReader(AbstractReader):
         """Write down a pass each of whose jobs is done slice by slice, and stays there."""
         self._counted(cost, jobs)
         last = self._dry.steps[-1]
-        self._dry.steps[-1] = replace(last, n_jobs=n, each=2, inside=len(jobs))
+        self._dry.steps[-1] = replace(last, n_jobs=n, inside=len(jobs))
 
     def asked(self, held: Held, ask: Ask, told: Sequence[Any], state: Any) -> Iterator[Any]:
         return iter(())
@@ -364,17 +359,17 @@ class CountedTaken(Taken):
 
     def keep(self, S: Index, runtime: AbstractRuntime) -> None:
         if 2 * S.size <= self.features.size:
-            self._count(S, 2)
+            self._count(S)
             self.features = S
         if runtime is not self._runtime and self._stays:
-            self._count(S, 1, self._n_bytes * S.size)
+            self._count(S, self._n_bytes * S.size)
             self._stays = False
 
     def asked(self, S: Index, ask: Callable[[Array], Array]) -> Iterator[Array]:
-        self._count(S, 1, 8 * S.size)
+        self._count(S, 8 * S.size)
         yield np.broadcast_to(1.0, S.size)
 
-    def _count(self, S: Index, each: int, result_bytes: int = 0) -> None:
+    def _count(self, S: Index, result_bytes: int = 0) -> None:
         """Write down a step over what is here of S: a number takes as long as a value."""
         step = Step(
             n_features=S.size,
@@ -383,7 +378,6 @@ class CountedTaken(Taken):
             values=self._n_bytes / 4 * S.size,
             result_bytes=result_bytes,
             at_home=not self._stays,
-            each=each,
         )
         self._dry.steps.append(step)
 

@@ -181,7 +181,7 @@ class SupposedLowRank(AbstractLowRankScorer):
     def _fit(self, sigma: float) -> SupposedQuestion:
         chosen, m = self.sum.chosen, self._data.n_samples
         self._dry.drive(DECOMPOSING * len(chosen.fit) ** 2)
-        self._dry.work(FACTORING * self._n_entries, self.sum, renews=True)
+        self._dry.work(FACTORING * self._n_entries, self.sum)
         rank = HIGHER_RANK if len(chosen.fit) > first_number(m) else RANK
         return SupposedQuestion(self._choices.kernel, m, rank)
 
@@ -191,7 +191,7 @@ class SupposedLowRank(AbstractLowRankScorer):
             order = question.kernel.exact_order or 1
             numbers = Numbers.supposed(question.kernel, order, question.n_samples)
             self._dry.work(0.0, self.sum)
-            self._dry.work(FINDING * self._n_entries, self.sum, renews=True)
+            self._dry.work(FINDING * self._n_entries, self.sum)
             self._dry.work(0.0, self.sum)  # what directions there are stays in files
             self._numbers = self._data.taken(Project(numbers), S)
         assert self._numbers is not None, "features are projected by now"

@@ -280,7 +280,7 @@ class Setting:
         return Terms(
             shared=0.0 if is_narrow else tasks,
             narrow=tasks if is_narrow else 0.0,
-            scheduler=(p.each * len(shares) + sum(levels)) * costs.of_job(self.n_processes),
+            scheduler=(len(shares) + sum(levels)) * costs.of_job(self.n_processes),
             start=costs.start,
             broadcast=costs.of_state(p.sent_bytes, min(len(shares), self.n_processes)),
             sums=len(levels)

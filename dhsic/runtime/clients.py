@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]  # no stubs
 import distributed
-from distributed import Client, Future, Security
+from distributed import CancelledError, Client, Future, Security
 from distributed.comm.addressing import resolve_address
 
 from dhsic.errors import ClusterError
@@ -26,6 +26,31 @@ def of_each_worker(
         )
         for i, worker in enumerate(client.nthreads())
     }
+
+
+def of_holders(
+    client: Client,
+    futures: Sequence[Future[Any]],
+    seconds: float,
+    function: Callable[..., dict[str, Any]],
+    *given: Any,
+) -> dict[str, Any]:
+    """What a function of keys tells of results by their keys, where they are.
+
+    No task is handed in for that; CancelledError says that some have been lost.
+    """
+    keys = [str(future.key) for future in futures]
+
+    async def ask() -> dict[str, Any]:
+        holders = (await client.who_has(futures)).values()
+        workers = sorted({found[0] for found in holders if found})
+        told = await client.run(function, keys, *given, workers=workers, on_error="ignore")
+        return {key: one for found in told.values() for key, one in found.items()}
+
+    told: dict[str, Any] = client.sync(ask, callback_timeout=seconds)
+    if lost := [key for key in keys if key not in told]:
+        raise CancelledError(lost)
+    return told
 
 
 def connect(

@@ -43,8 +43,6 @@ class Traffic:
         Whether results were added.
     n_jobs, n_values : int
         Jobs, and values that they read; or sites, and what was read for them at first.
-    each : int
-        Tasks for a share: two where what it gives stays, and another one tells of it.
     n_tasks, n_joins : int
         Tasks that do them, copies included, and tasks that add up what is left of these.
     sent, got : int
@@ -54,7 +52,6 @@ class Traffic:
     is_sum: bool
     n_jobs: int
     n_values: int
-    each: int = 1
     n_tasks: int = 0
     n_joins: int = 0
     sent: int = 0

@@ -344,15 +344,20 @@ class Map:
         ended = [copy for flight in self._pending for copy in flight.copies]
         ended = [copy for copy in ended if copy.status == "finished"]
         if future.status == "finished" and ended:
-            client, wanted = self._runtime.client, [future, *ended]
+            wanted = [future, *ended]
             with suppress(Exception):  # then one at a time, to see whose it is
-                found = client.sync(
-                    partial(client.gather, wanted, asynchronous=True), callback_timeout=PATIENCE
-                )
                 keys = (copy.key for copy in wanted)
-                self._at_hand |= zip(keys, found, strict=True)
+                self._at_hand |= zip(keys, self._fetched(wanted), strict=True)
                 return self._at_hand.pop(future.key)
-        return future.result(timeout=PATIENCE)
+        if future.status == "finished":
+            return self._fetched([future])[0]
+        return future.result(timeout=PATIENCE)  # what went wrong
+
+    def _fetched(self, futures: Sequence[Future[Any]]) -> list[Any]:
+        """Results that there are."""
+        client = self._runtime.client
+        ask = partial(client.gather, futures, asynchronous=True)
+        return list(client.sync(ask, callback_timeout=PATIENCE))
 
     def _look_after(self, flight: Flight) -> None:
         """Have a share done by another worker too, if its own is slow or silent."""

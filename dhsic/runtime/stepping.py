@@ -1,8 +1,9 @@
 """Values that live on the workers of a cluster, and the steps that they have gone through.
 
 The values of neighbouring sites, a *share*, are one result of Dask on the worker that made them. A
-step is one task for each share, which goes where its values are, and one that tells of the parts.
-Nothing is tied to a worker but the first step, and loosely. What is lost comes back:
+step is one task for each share, which goes where its values are; workers are asked for its parts
+past the scheduler's tasks, by a message such as fetches a result. Nothing is tied to a worker but
+the first step, and loosely. What is lost comes back:
 
 - with a worker, by Dask: it knows how results came from those before, back to the first step;
 - with the scheduler, with files, or where a worker hangs, by another copy of the task, which goes
@@ -12,6 +13,7 @@ Nothing is tied to a worker but the first step, and loosely. What is lost comes 
 from __future__ import annotations
 
 import weakref
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,9 +23,10 @@ from dask.base import annotate
 from distributed import Future
 
 from dhsic.runtime import sealed
+from dhsic.runtime.clients import of_holders
 from dhsic.runtime.flight import Flight
 from dhsic.runtime.held import AbstractStep, Ask, Held, Site
-from dhsic.runtime.mapping import Map
+from dhsic.runtime.mapping import PATIENCE, Map
 from dhsic.runtime.parcels import Broadcast, Parcel
 from dhsic.runtime.steps import Query, Turn, answer, renew, told_of
 from dhsic.runtime.tree import Tree
@@ -157,10 +160,12 @@ class AbstractHeldMap(Map):
 
     def _brought(self, flight: Flight, ended: Future[Any]) -> Any:
         result = super()._brought(flight, ended)
-        made = flight.before.pop(str(ended.key), None)
-        if made is not None:  # it stays
-            self.values[self._of(flight)] = made
+        self._stays(flight, ended)
         return result
+
+    @abstractmethod
+    def _stays(self, flight: Flight, ended: Future[Any]) -> None:
+        """Write down values that a share was found to have, which are not to be released."""
 
     def _is_stuck(self, flight: Flight) -> bool:
         """Also where values that it waits for are those that are stuck."""
@@ -181,7 +186,7 @@ class Stepping(AbstractHeldMap):
 
     def stepped(self, step: AbstractStep, sites: Sequence[Site]) -> Any:
         """Sum of the parts."""
-        held, self.traffic.each = self._held, 2
+        held = self._held
         self._link = Link(step, sites, self._sent, self._state, self._source)
         flights = [
             Flight(self._link.turn(some), f"{self._key}-{i}", tied if not held.values else None)
@@ -205,15 +210,17 @@ class Stepping(AbstractHeldMap):
             if not some:
                 continue
             mine = [keys[flights.index(flight)] for flight in some]
-            made = self._walk(some, through, mine, told)
-            with annotate(span=self._runtime.span):
-                seals = [sealed(told_of, self._shelf)] * len(some)
-                tellers = self._ask(seals, [made], [f"{key}-told" for key in mine])
-            for flight, key, kept, teller in zip(some, mine, made, tellers, strict=True):
-                flight.before[str(teller.key)] = kept
-                out[key] = teller
-            self.traffic.n_tasks += len(some)
+            out |= zip(mine, self._walk(some, through, mine, told), strict=True)
         return [out[key] for key in keys]
+
+    def _stays(self, flight: Flight, ended: Future[Any]) -> None:
+        flight.copies.remove(ended)
+        self.values[self._of(flight)] = ended
+
+    def _fetched(self, futures: Sequence[Future[Any]]) -> list[Any]:
+        """Nodes of the parts alone; workers that do not tell of them have lost the values."""
+        told = of_holders(self._runtime.client, futures, PATIENCE, told_of, self._shelf)
+        return [told[str(future.key)] for future in futures]
 
 
 class Asking(AbstractHeldMap):
@@ -246,6 +253,10 @@ class Asking(AbstractHeldMap):
             tree.take(nodes)
         self._end()
         return tree.total
+
+    def _stays(self, flight: Flight, ended: Future[Any]) -> None:
+        if (made := flight.before.pop(str(ended.key), None)) is not None:
+            self.values[self._of(flight)] = made
 
     def _hand_in(
         self, flights: Sequence[Flight], keys: list[str], told: dict[str, Any]

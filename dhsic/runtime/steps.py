@@ -1,7 +1,7 @@
 """What workers do with values that live on them: see `dhsic.runtime.held`. Plain functions.
 
-The values of neighbouring sites are one result of Dask, with the nodes of their parts; these are
-told of by a task of their own, which runs where they are and returns them alone.
+The values of neighbouring sites are one result of Dask, with the nodes of their parts; who asks
+is told of these alone.
 """
 
 from __future__ import annotations
@@ -108,9 +108,10 @@ def renew(
     return found
 
 
-def told_of(shelf: tuple[str, str] | None, kept: Values) -> Any:
-    """Nodes of the parts of what is kept here."""
-    return left(shelf, kept[1])
+def told_of(keys: Sequence[str], shelf: tuple[str, str] | None, dask_worker: Any) -> dict[str, Any]:
+    """Nodes of the parts of those results that this worker has."""
+    kept = dask_worker.data
+    return {key: left(shelf, kept[key][1]) for key in keys if key in kept}
 
 
 def answer(
