@@ -62,7 +62,9 @@ class Sliced:
             extensions[LINEAR] = extension(Linear(), None)
         check = np.searchsorted(rows, check)
         self.rows = rows
-        self.asked = SlicedRound(kernel, sigma, rows, norms[rows], check, extensions, bases)
+        turning = check[:3]
+        given = kernel, sigma, rows, norms[rows], check, extensions, bases
+        self.asked = SlicedRound(*given, turning, rows_of(W, rows[turning]))
         self.of_differences = kernel.power_series(kernel.exact_order or 1, sigma).of_differences
 
     def step(self, function, state):

@@ -425,7 +425,8 @@ def test_it_does_from_a_store_with_scratch(small, draw, tmp_path, monkeypatch):
 def sampled(dependence, S):
     """Features of the sample, and their values as slices have them."""
     scorer = dependence.scorer
-    features = scorer._sampled(S)
+    features, _ = scorer._sampled(S)
+    scorer.sum.sample(features, lambda known, *_: (known, {}), None)
     return features, np.concatenate([*scorer.sum.ask(lambda known, _: known.X, None)], axis=1)
 
 

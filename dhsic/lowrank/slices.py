@@ -12,9 +12,11 @@ that are no part of F (*check rows*):
 - ``Z'Z`` gives the leading directions of ``A = W o K ~ Z Theta Z'``, as in
   `dhsic.linalg.symmetric`; on directions V that there are already, of a round before,
   ``V' A V = (V'Z) Theta (V'Z)'``, and nothing is decomposed at all;
-- what low rank misses of A on the check rows, times values of a sample of features, is their error.
+- what low rank misses of A on the check rows, times values of a sample of features, is their error;
+- turns of the kernel (`dhsic.engines.turns`) are told on a few rows of ``2 A``.
 
-Each is a few numbers a slice, which are added up. Landmarks are samples: whoever has the rows of
+Each is a few numbers a slice, which are added up, but for those rows, which are put side by side.
+Landmarks are samples: whoever has the rows of
 their block alone (`Slice` of the landmarks) computes for them what slices compute for theirs.
 
 Differences of such sums lose digits: of ``||C||^2`` a part 1e-16 is rounding, so directions that
@@ -31,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from dhsic._typing import Float, Index
+from dhsic._typing import Array, Float, Index
 from dhsic.kernels.base import AbstractKernel
 from dhsic.linalg.quadratic import Each
 from dhsic.linalg.symmetric import LowRankSymmetric, products_of
@@ -48,7 +50,17 @@ AS_GOOD = 1.01
 ROUNDING = 1e-12
 
 #: What a slice says of a round, to be added up.
-Sums = dict[Hashable, Float]
+Sums = dict[Hashable, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Beside:
+    """Columns of some samples, (r, s): their sum are those of all of them, in their order."""
+
+    columns: Array
+
+    def __add__(self, other: Beside) -> Beside:
+        return Beside(np.concatenate([self.columns, other.columns], axis=1))
 
 
 def add_sums(left: Sums, right: Sums) -> Sums:
@@ -178,6 +190,8 @@ class SlicedRound:
         How directions are extended, of every base; of inner products under `LINEAR`.
     bases : tuple of int
         Base matrices by which features are scored; K itself need not be among them.
+    turning, W : (t,) int64 and LowRankSymmetric
+        Landmarks on whose rows turns are told, and rows of W there.
     """
 
     kernel: AbstractKernel
@@ -187,6 +201,8 @@ class SlicedRound:
     check: Index
     extensions: Mapping[int, Extension]
     bases: tuple[int, ...]
+    turning: Index
+    W: LowRankSymmetric
 
     def at(self, base: int, which: Index, known: Slice) -> Float:
         """A base matrix between landmarks `which` and the samples, (n, s), new."""
@@ -211,6 +227,17 @@ class SlicedRound:
         C[self.itself(self.check, known)] = 0.0
         return C
 
+    def turned(self, known: Slice) -> Sums:
+        """Rows of ``2 A`` in float32; of A their sums, and its diagonal as far as it is here."""
+        here, itself = self.itself(self.turning, known)
+        A = (self.W.F @ self.W.core) @ known.W.F.T
+        A[here, itself] = self.W.diagonal[here]
+        inner, norms = known.inner[self.turning], self.norms[self.turning]
+        A *= self.kernel.part(None, inner, norms, known.norms, self.sigma)
+        own = np.zeros(len(A))
+        own[here] = A[here, itself]
+        return {"2 A": Beside((2.0 * A).astype(np.float32)), "A 1": A.sum(axis=1), "diag A": own}
+
     def columns(self, base: int) -> slice:
         """Where the directions of a base are among those of all."""
         sizes = {key: extension.rank for key, extension in self.extensions.items()}
@@ -226,7 +253,7 @@ def factor(known: Slice, asked: SlicedRound, each: Each = map) -> tuple[Slice, S
         parts = [_extended(asked, key, strip) for key in keys]
         C = {key: asked.checks(key, strip) for key in keys}
         F = np.concatenate(parts, axis=1)
-        sums: Sums = {"F'F": F.T @ F, "U'F": strip.W.F.T @ F}
+        sums: Sums = {"F'F": F.T @ F, "U'F": strip.W.F.T @ F} | asked.turned(strip)
         for i, key in enumerate(keys):
             sums["C F", key] = C[key] @ F
             for other in keys[: i + 1]:

@@ -24,10 +24,15 @@ from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.lowrank.base import BaseRows, Landmarks, LandmarkStats
 from dhsic.lowrank.factorizers import Cholesky, Extension, Spectral
-from dhsic.lowrank.slices import LINEAR, Slice, SlicedRound, Sums
+from dhsic.lowrank.slices import LINEAR, Slice, SlicedRound, Sums, rows_of
 from dhsic.passes import Tile, Values
 from dhsic.passes.jobs import WORTH_MANY, grouped, positions
-from dhsic.passes.landmark_set import LandmarkSet, first_number, most_number
+from dhsic.passes.landmark_set import (
+    LandmarkSet,
+    first_number,
+    most_number,
+    turning_rows,
+)
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.renewal import (
     InSlices,
@@ -166,8 +171,10 @@ class LandmarkSum(AbstractFeatureSum):
         if linear:
             extensions[LINEAR] = extension(Linear(), None)
         marks = self.marks
+        turning = np.searchsorted(marks.rows, turning_rows(self._m, self._seed))
         return SlicedRound(
-            kernel, sigma, marks.rows, block.norms, marks.check, extensions, (*sorted(bases),)
+            *(kernel, sigma, marks.rows, block.norms, marks.check, extensions),
+            *((*sorted(bases),), turning, rows_of(block.W, turning)),
         )
 
     def step(self, function: Work, state: Any) -> Sums:
@@ -187,12 +194,15 @@ class LandmarkSum(AbstractFeatureSum):
         _, sums = self.data.stepped(self._here, asked, self._sites(), state)
         return cast("Sums", sums)
 
-    def sample(self, features: Index) -> None:
-        """Slices get values of sampled features."""
+    def sample(self, features: Index, then: Work, asked: Any) -> Sums:
+        """Slices get values of sampled features, and say something: what that adds up to."""
         sites = self._sites(self.data.jobs(features))
-        state = Sampling(Values(np.float32), self.data.rows, self.marks.rows)
-        self._held, self._block = self.data.stepped(self._here, TakeSample(), sites, state)
+        state = Sampling(Values(np.float32), self.data.rows, self.marks.rows, asked)
+        self._held, (self._block, said) = self.data.stepped(
+            self._here, TakeSample(then), sites, state
+        )
         self.sampled = features
+        return cast("Sums", said)
 
     def ask(self, question: Callable[[Slice, Any], Any], state: Any) -> Iterator[Any]:
         """What all slices answer, in their order."""

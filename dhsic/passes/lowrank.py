@@ -26,6 +26,7 @@ from dhsic.engines.lowrank import (
 from dhsic.engines.question import Question, RoundState
 from dhsic.engines.refine import in_low_rank
 from dhsic.engines.survival import Survival
+from dhsic.engines.turns import with_diagonal
 from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.kernels.base import PowerSeries
 from dhsic.linalg.symmetric import LowRankSymmetric
@@ -44,7 +45,7 @@ from dhsic.lowrank.directions import (
     row_errors,
     weigh,
 )
-from dhsic.lowrank.slices import Fitted, Sums, factor, fitted, rows_of, value
+from dhsic.lowrank.slices import Fitted, Sums, factor, fitted, value
 from dhsic.memory import (
     release_pages,
 )
@@ -81,7 +82,6 @@ from dhsic.passes.reader import AbstractReader
 from dhsic.passes.sample import Sample
 from dhsic.passes.statistic import MeasureLandmarks
 from dhsic.passes.taken import Taken
-from dhsic.passes.turning import Rows, form_rows, twice
 from dhsic.sources.scaling import Scaling
 
 #: Directions that a factor may have, of which those are kept that predict other rows.
@@ -141,6 +141,7 @@ class AbstractLowRankScorer(AbstractScorer):
         self._W: Float | None = None
         self._are_codes = False
         self._projected = 0  # features of the last round in which they were projected; 0 if none
+        self._said: Sums | None = None  # by slices, of the last fit
 
     def measure(self) -> Scaling:
         if self._choices.kernel.is_additive:
@@ -203,10 +204,11 @@ class AbstractLowRankScorer(AbstractScorer):
         return "low rank"
 
     def form_rows(self, sigma: float, rows: Index) -> Array:
-        which = np.searchsorted(self.sum.marks.rows, rows)
-        norms, W = self.sum.block.norms[which], rows_of(self._weights, rows)
-        asked = Rows(self._choices.kernel, sigma, which, rows, norms, W)
-        return form_rows(self.sum.ask(twice, asked), rows, self._data.n_samples)
+        if self._said is None:  # a run was resumed
+            self._fit(sigma)
+        said = self._said
+        assert said is not None, "a fit says"
+        return with_diagonal(said["2 A"].columns, rows, said["diag A"], said["A 1"])
 
     def _measure_for_good(self) -> Scaling:
         """The linear kernel: A is W, exactly, and what a feature gains stays the same."""
@@ -258,12 +260,11 @@ class AbstractLowRankScorer(AbstractScorer):
         score = ScoreLowRank(state, self._choices.standardize)
         return self._data.scores(score, jobs, aloud=aloud)
 
-    def _sampled(self, S: Index) -> Index:
-        """Features of the sample, of which slices get the values."""
+    def _sampled(self, S: Index) -> tuple[Index, bool]:
+        """Features of the sample, and whether slices have their values."""
         features, known = self.sample.of(S), self.sum.sampled
-        if known is None or not np.isin(features, known, assume_unique=True).all():
-            self.sum.sample(features)
-        return features
+        has = known is not None and np.isin(features, known, assume_unique=True).all()
+        return features, bool(has)
 
     @abstractmethod
     def _replay(self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]) -> None:
@@ -324,7 +325,7 @@ class LowRankScorer(AbstractLowRankScorer):
         is_known = self.sum.chosen.is_everyone and self._may_square
         linear = kernel.has_bandwidth and not is_known
         asked = self.sum.round(kernel, sigma, DIRECTIONS, linear=linear)
-        sums = self.sum.step(factor, asked)
+        self._said = sums = self.sum.step(factor, asked)
         found = fitted(asked, self.sum.block, sums, m)
         if kernel.has_bandwidth and is_known:
             found = replace(found, row_sums=self._asked(sigma).weighted(0).row_sums)
@@ -374,16 +375,16 @@ class LowRankScorer(AbstractLowRankScorer):
 
     def _weigh(self, along: Along, S: Index) -> Weighed:
         """What the samples say of A along its directions."""
-        features = self._sampled(S)
-        assert self.sum.sampled is not None, "slices have the sample"
-        block = self.sum.block
-        places = positions(features, self.sum.sampled)
-        along = replace(along.from_checks(block), sampled=places)
-        sums = self.sum.say(weigh, along)
+        features, is_there = self._sampled(S)
+        known = self.sum.sampled if is_there else features
+        assert known is not None, "slices have the sample"
+        along = along.from_checks(self.sum.block)
+        along = replace(along, sampled=positions(features, known))
+        sums = self.sum.say(weigh, along) if is_there else self.sum.sample(features, weigh, along)
         even: dict[int, Float] = {}
         lost: dict[int, Float] = {}
         if self._projection is not None:
-            some = block.part(along.fitted.asked.check)
+            some = self.sum.block.part(along.fitted.asked.check)
             for base, T in self._projection.basis.items():
                 even[base] = T.T @ sums["B'f", base]
                 if along.of_differences:
@@ -503,3 +504,4 @@ class LowRankScorer(AbstractLowRankScorer):
             survivors, n_rows = survivors[at:], n_rows[at:]
             self._keep(survivors[-1] if survivors else S)
         self.sum.replay_rounds(survivors, n_rows)
+        self._said = None

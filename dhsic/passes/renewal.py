@@ -103,8 +103,15 @@ class Renewal:
         return total[0], np.subtract(norms, total[1], out=total[1])
 
 
+@dataclass(frozen=True, slots=True)
 class AbstractReading(AbstractStep):
-    """A step that reads features: results of a pass over them are added up."""
+    """A step that reads features: by the results of a pass, added up, slices change.
+
+    Then they do something, if there is something to do. The part of a slice are those of its
+    samples that are landmarks, and what it says.
+    """
+
+    then: Work | None = None
 
     @abstractmethod
     def pass_over(self, state: Any) -> AbstractSizedPass:
@@ -113,34 +120,15 @@ class AbstractReading(AbstractStep):
     def of(self, source: AbstractSource, job: Job, state: Any) -> Any:
         return run(source, job, (self.pass_over(state), state.rows))
 
-
-@dataclass(frozen=True, slots=True)
-class RenewSums(AbstractReading):
-    """Sums of slices change, see `Renewal`; then they do something, if there is something to do.
-
-    The part of a slice are those of its samples that are landmarks, and what it says.
-    """
-
-    then: Work | None = None
-
-    def pass_over(self, state: Renewal) -> AbstractSizedPass:
-        return state.summed
-
-    def add(self, left: InnerProducts, right: InnerProducts) -> InnerProducts:
-        return add_inner(left, right)
+    @abstractmethod
+    def changed(self, value: Slice | None, total: Any, told: slice, state: Any) -> Slice:
+        """The slice as it is now."""
 
     def finish(
-        self, value: Slice | None, total: Any, told: slice, state: Renewal, each: Each
+        self, value: Slice | None, total: Any, told: slice, state: Any, each: Each
     ) -> tuple[Slice, tuple[Slice, Sums]]:
         with single_blas_thread():
-            sums, norms = state.of(value, total, told)
-            if value is None:
-                assert state.W is not None, "slices that begin know W"
-                W = rows_of(state.W, told)
-                new = Slice(np.arange(told.start, told.stop), sums, norms, W)
-            else:
-                new = replace(value, sums=sums, norms=norms, F={})
-            said: Sums = {}
+            new, said = self.changed(value, total, told, state), Sums()
             if self.then is not None:
                 new, said = self.then(new, state.asked, each)
             return new, (of_landmarks(new, state.landmarks), said)
@@ -149,35 +137,53 @@ class RenewSums(AbstractReading):
         return joined([left[0], right[0]]), add_sums(left[1], right[1])
 
 
+class RenewSums(AbstractReading):
+    """Sums of slices change, see `Renewal`."""
+
+    def pass_over(self, state: Renewal) -> AbstractSizedPass:
+        return state.summed
+
+    def add(self, left: InnerProducts, right: InnerProducts) -> InnerProducts:
+        return add_inner(left, right)
+
+    def changed(self, value: Slice | None, total: Any, told: slice, state: Renewal) -> Slice:
+        sums, norms = state.of(value, total, told)
+        if value is not None:
+            return replace(value, sums=sums, norms=norms, F={})
+        assert state.W is not None, "slices that begin know W"
+        return Slice(np.arange(told.start, told.stop), sums, norms, rows_of(state.W, told))
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How slices get values of features: by a pass, over samples of which some are landmarks."""
+    """How slices get values of features: by a pass, over samples of which some are landmarks.
+
+    `asked` is what they are told of what they do then.
+    """
 
     values: Values
     rows: Index | None
     landmarks: Index
+    asked: Any
 
 
 class TakeSample(AbstractReading):
-    """Slices get values of features; parts are those of their samples that are landmarks."""
+    """Slices get values of features."""
 
     def pass_over(self, state: Sampling) -> AbstractSizedPass:
         return state.values
 
     def of(self, source: AbstractSource, job: Job, state: Sampling) -> list[Array]:
-        return [super().of(source, job, state)]
+        return [AbstractReading.of(self, source, job, state)]
 
     def add(self, left: list[Array], right: list[Array]) -> list[Array]:
         return left + right
 
-    def finish(
-        self, value: Slice, total: list[Array], told: Any, state: Sampling, each: Each
-    ) -> tuple[Slice, Slice]:
-        new = replace(value, X=np.concatenate(total))
-        return new, of_landmarks(new, state.landmarks)
-
-    def join(self, left: Slice, right: Slice) -> Slice:
-        return joined([left, right])
+    def changed(
+        self, value: Slice | None, total: list[Array], told: slice, state: Sampling
+    ) -> Slice:
+        assert value is not None, "slices have begun"
+        return replace(value, X=np.concatenate(total))
 
 
 def of_landmarks(known: Slice, rows: Index) -> Slice:

@@ -191,29 +191,30 @@ class DryRun:
         """What this process does itself; `float64` flops on all its threads."""
         self.steps.append(Step(elements=elements, float64=float64, at_home=True))
 
-    def work(self, elements: float, total: LandmarkSum, *, result_bytes: int = 0) -> None:
-        """What slices of samples do where they are: here, where there is one.
+    def work(
+        self,
+        elements: float,
+        total: LandmarkSum,
+        read: Callable[[], object] | None = None,
+        *,
+        result_bytes: int = 0,
+    ) -> None:
+        """What slices of samples do where they are, here where there is one, after they `read`.
 
         Features that have left, but of which slices do not know that, go at once.
         """
-        n = total.n_slices
+        n, at = total.n_slices, len(self.steps)
         inside = -(-total.data.n_samples // (n * STRIP))
         if total.is_behind:
-            at = len(self.steps)
-            total.settle()
-            self.steps[at] = replace(self.steps[at], elements=elements)
-        elif n == 1:
+            read = total.settle
+        if read is not None:
+            read()
+        if n == 1:
             self.steps.append(Step(elements=elements, at_home=True, inside=inside))
-        else:
-            self.steps.append(
-                Step(
-                    *(n, n),
-                    elements=elements,
-                    at_home=total.data.is_home,
-                    inside=inside,
-                    result_bytes=result_bytes,
-                )
-            )
+            return
+        if read is None:
+            self.steps.append(Step(*(n, n), at_home=total.data.is_home, inside=inside))
+        self.steps[at] = replace(self.steps[at], elements=elements, result_bytes=result_bytes)
 
     def rounds_done(self, sizes: Sequence[int], bytes_read: int, first: int = 0) -> None:
         """Rounds over so many candidates are done, all alike: each takes the steps from `first` on.

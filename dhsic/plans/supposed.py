@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from dhsic.engines.question import FeatureStats, Question, RoundState
 from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.kernels.base import AbstractKernel
 from dhsic.linalg.quadratic import LowRankQuadratic
+from dhsic.lowrank.directions import weigh
 from dhsic.passes import Score
 from dhsic.passes.forward import JOINING_LANDMARKS
 from dhsic.passes.landmark_set import first_number, turning_rows
@@ -41,7 +43,8 @@ AT_ONCE, JOINING = 3, 4
 #: sums and norms, copies. And of those of the statistic against landmarks that join.
 DRIVING, DRIVING_LOW_RANK = 8.0, 30.0
 #: Of what slices of the samples do, for each entry of the statistic: to factor, to lead, to weigh
-#: the round; for each value of the sample to certify it; and for each entry of rows of the form.
+#: the round; for each value of the sample to certify it; and for each entry of rows on which turns
+#: are told.
 FACTORING, FINDING, WEIGHING, CERTIFYING, TURNING = 9.0, 2.0, 4.0, 3.0, 3.0
 #: And of the directions of the landmarks, which this process finds, for each two of them.
 DECOMPOSING = 800.0
@@ -181,7 +184,9 @@ class SupposedLowRank(AbstractLowRankScorer):
     def _fit(self, sigma: float) -> SupposedQuestion:
         chosen, m = self.sum.chosen, self._data.n_samples
         self._dry.drive(DECOMPOSING * len(chosen.fit) ** 2)
-        self._dry.work(FACTORING * self._n_entries, self.sum)
+        n = turning_rows(m, 0).size * m
+        elements = FACTORING * self._n_entries + TURNING * n
+        self._dry.work(elements, self.sum, result_bytes=4 * n)  # rows of the form
         rank = HIGHER_RANK if len(chosen.fit) > first_number(m) else RANK
         return SupposedQuestion(self._choices.kernel, m, rank)
 
@@ -206,8 +211,10 @@ class SupposedLowRank(AbstractLowRankScorer):
     def _certify(self, state: SupposedQuestion, S: Index, n: int) -> Certificate:
         if n >= S.size:
             return EXACT
-        values = self._data.n_samples * self._sampled(S).size
-        self._dry.work(WEIGHING * self._n_entries + CERTIFYING * values, self.sum)
+        features, is_there = self._sampled(S)
+        elements = WEIGHING * self._n_entries + CERTIFYING * self._data.n_samples * features.size
+        read = None if is_there else partial(self.sum.sample, features, weigh, None)
+        self._dry.work(elements, self.sum, read)
         return self._certificate
 
     @property
@@ -229,8 +236,6 @@ class SupposedLowRank(AbstractLowRankScorer):
         return gains, 0, certificate
 
     def _hsic(self, sigma: float, state: Any = None) -> float:
-        n = turning_rows(self._data.n_samples, 0).size * self._data.n_samples
-        self._dry.work(TURNING * n, self.sum, result_bytes=4 * n)  # rows of the form
         return 0.0
 
 
