@@ -68,6 +68,21 @@ def test_as_many_directions_are_kept_as_predict_the_check_rows(rng, monkeypatch,
 
 
 @pytest.mark.parametrize("edges", CUTS)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_rows_that_tell_turns_are_those_of_the_product(rng, monkeypatch, kernel, edges):
+    monkeypatch.setattr(slices, "STRIP", 23)
+    X, case = a_round(rng, kernel, estimator="biased", edges=edges)
+    _, sums = case.fit()
+    rows, norms = case.rows[case.asked.turning], (X**2).sum(axis=1)
+    K = case.asked.kernel.part(None, X @ X.T, norms, norms, case.asked.sigma)
+    A = (case.W.whole() * K)[rows]
+
+    assert_allclose(sums["2 A"].columns, 2 * A, rtol=1e-5, atol=1e-7 * np.abs(A).max())
+    assert_allclose(sums["A 1"], A.sum(axis=1), atol=1e-9 * np.abs(A).max())
+    assert_allclose(sums["diag A"], A[np.arange(len(rows)), rows])
+
+
+@pytest.mark.parametrize("edges", CUTS)
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_row_sums_are_those_of_the_factor_and_what_it_misses(rng, estimator, edges):
     X, case = a_round(rng, estimator=estimator, edges=edges)

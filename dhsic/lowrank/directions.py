@@ -182,6 +182,12 @@ def weigh(known: Slice, asked: Along, each: Each = map) -> tuple[Slice, Sums]:
     return known, over_strips(known, of, each)[1]
 
 
+def lead_and_weigh(known: Slice, asked: Lead, each: Each = map) -> tuple[Slice, Sums]:
+    """As of `lead`, then of `weigh`."""
+    found, sums = lead(known, asked, each)
+    return found, sums | weigh(found, asked.along, each)[1]
+
+
 def row_errors(asked: Along, block: Slice, sums: Sums, lost: Mapping[int, Float]) -> Float:
     """``n e_j / m`` row by row, (n, c), of features that leave, to first order in sigma.
 

@@ -39,13 +39,14 @@ from dhsic.lowrank.directions import (
     core_along,
     gram,
     lead,
+    lead_and_weigh,
     leading,
     orthonormal,
     projected_on,
     row_errors,
     weigh,
 )
-from dhsic.lowrank.slices import Fitted, Sums, factor, fitted, value
+from dhsic.lowrank.slices import Fitted, Slice, Sums, factor, fitted, value
 from dhsic.memory import (
     release_pages,
 )
@@ -79,6 +80,7 @@ from dhsic.passes.projection import (
     stacked,
 )
 from dhsic.passes.reader import AbstractReader
+from dhsic.passes.renewal import Work
 from dhsic.passes.sample import Sample
 from dhsic.passes.statistic import MeasureLandmarks
 from dhsic.passes.taken import Taken
@@ -335,15 +337,17 @@ class LowRankScorer(AbstractLowRankScorer):
         order, known = self._order(found[0].asked.sigma, S), self._projection
         if not order:
             self._projected, self._projection = 0, None
-            return self._weigh(self._lead(found[0])[0], S)
+            return self._weighed(*self._lead(found[0], S))
         if not (self._projected and known and self.sum.block.P) or known.order < order:
             anew = True
         if anew or ANEW * S.size <= self._projected:
-            return self._weigh(self._project(found[0], S, order), S)
+            return self._project(found[0], S, order)
         assert known is not None, "features are projected by now"
         self._keep(S)
         core = {base: core_along(*found, self._weights, base) for base in found[0].asked.bases}
-        return self._weigh(Along(found[0], core, self._series(found[0]).of_differences), S)
+        of_differences = self._series(found[0]).of_differences
+        along = self._looking_at(S, Along(found[0], core, of_differences), self.sum.block)
+        return self._weighed(along, self._told(S, along, weigh, self.sum.say))
 
     def _series(self, found: Fitted) -> PowerSeries:
         """The series in powers that features are projected for, or its beginning."""
@@ -351,19 +355,20 @@ class LowRankScorer(AbstractLowRankScorer):
         return found.asked.kernel.power_series(order, found.asked.sigma)
 
     def _lead(
-        self, found: Fitted, most: int | None = None, multiplied: int = 0
+        self, found: Fitted, S: Index, most: int | None = None, multiplied: int = 0
     ) -> tuple[Along, Sums]:
-        """Leading directions of A take the place of those that slices have."""
+        """Leading directions of A take the place of those that slices have; what these say."""
         sums = self.sum.say(gram, found)
         mix, T = leading(found, sums, self._weights, COMPRESSION, most)
         core = {base: np.diag(values) for base, values in T.items()}
-        along = Along(found, core, self._series(found).of_differences)
-        return along, self.sum.step(lead, Lead(along, mix, multiplied))
+        asked = Lead(Along(found, core, self._series(found).of_differences), mix, multiplied)
+        along = self._looking_at(S, asked.along, lead(self.sum.block, asked)[0])
+        return along, self._told(S, replace(asked, along=along), lead_and_weigh, self.sum.step)
 
-    def _project(self, found: Fitted, S: Index, order: int) -> Along:
-        """Numbers of S along the directions of a round."""
+    def _project(self, found: Fitted, S: Index, order: int) -> Weighed:
+        """Numbers of S along the directions of a round, which is weighed along them."""
         self._projection = self._numbers = None  # that need not be there with those to come
-        along, sums = self._lead(found, LEADING, MULTIPLIED)
+        along, sums = self._lead(found, S, LEADING, MULTIPLIED)
         basis = {base: orthonormal(sums[base]) for base in along.core}
         widths = {base: len(core) for base, core in along.core.items()}
         known = Projection(found.asked.kernel, order, basis, widths)
@@ -371,16 +376,22 @@ class LowRankScorer(AbstractLowRankScorer):
         self._numbers = self._data.taken(Project(known.numbers(directions)), S)
         release_pages()  # of what blocks were decoded to
         self._projection, self._projected = known, S.size
-        return along
+        return self._weighed(along, sums)
 
-    def _weigh(self, along: Along, S: Index) -> Weighed:
-        """What the samples say of A along its directions."""
+    def _looking_at(self, S: Index, along: Along, block: Slice) -> Along:
+        """With the sample of S, and check rows of the slice of the landmarks."""
         features, is_there = self._sampled(S)
         known = self.sum.sampled if is_there else features
         assert known is not None, "slices have the sample"
-        along = along.from_checks(self.sum.block)
-        along = replace(along, sampled=positions(features, known))
-        sums = self.sum.say(weigh, along) if is_there else self.sum.sample(features, weigh, along)
+        return replace(along.from_checks(block), sampled=positions(features, known))
+
+    def _told(self, S: Index, asked: Any, function: Work, tell: Callable[..., Sums]) -> Sums:
+        """What slices are told to do, once they have the sample of S."""
+        features, is_there = self._sampled(S)
+        return tell(function, asked) if is_there else self.sum.sample(features, function, asked)
+
+    def _weighed(self, along: Along, sums: Sums) -> Weighed:
+        """What the samples say of A along its directions."""
         even: dict[int, Float] = {}
         lost: dict[int, Float] = {}
         if self._projection is not None:

@@ -191,12 +191,14 @@ class SupposedLowRank(AbstractLowRankScorer):
         return SupposedQuestion(self._choices.kernel, m, rank)
 
     def _along(self, question: SupposedQuestion, S: Index, *, anew: bool) -> SupposedQuestion:
-        if not self._projected or ANEW * S.size <= self._projected:
+        is_anew = not self._projected or ANEW * S.size <= self._projected
+        if is_anew:
+            self._dry.work(0.0, self.sum)
+        self._weigh(S, FINDING * self._n_entries if is_anew else 0.0)
+        if is_anew:
             self._projected = S.size
             order = question.kernel.exact_order or 1
             numbers = Numbers.supposed(question.kernel, order, question.n_samples)
-            self._dry.work(0.0, self.sum)
-            self._dry.work(FINDING * self._n_entries, self.sum)
             self._dry.work(0.0, self.sum)  # what directions there are stays in files
             self._numbers = self._data.taken(Project(numbers), S)
         assert self._numbers is not None, "features are projected by now"
@@ -208,14 +210,15 @@ class SupposedLowRank(AbstractLowRankScorer):
         (gains,) = self._numbers.asked(S, abs)
         return gains, 1
 
-    def _certify(self, state: SupposedQuestion, S: Index, n: int) -> Certificate:
-        if n >= S.size:
-            return EXACT
+    def _weigh(self, S: Index, finding: float) -> None:
+        """What slices say of a round, with what finding its directions takes of them."""
         features, is_there = self._sampled(S)
-        elements = WEIGHING * self._n_entries + CERTIFYING * self._data.n_samples * features.size
+        weighing = WEIGHING * self._n_entries + CERTIFYING * self._data.n_samples * features.size
         read = None if is_there else partial(self.sum.sample, features, weigh, None)
-        self._dry.work(elements, self.sum, read)
-        return self._certificate
+        self._dry.work(finding + weighing, self.sum, read)
+
+    def _certify(self, state: SupposedQuestion, S: Index, n: int) -> Certificate:
+        return EXACT if n >= S.size else self._certificate
 
     @property
     def _n_entries(self) -> int:
