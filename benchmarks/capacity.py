@@ -9,12 +9,15 @@
 The model is that of `dhsic.plan` (`dhsic/plans/time.py`): every pass of the run as it would cut
 it into jobs, at the rates of one thread, and what the cluster takes beside. Rates of threads and of
 the cluster are measured here, on a scheduler and workers in processes of their own; those of a
-network are assumed, and said. `check` runs the selection on a few workers of one thread.
+network are assumed, and said. `check` runs the selection on a few workers of one thread, which may
+be more than cores: it takes the rates that as many processes have at once.
 """
 
 import argparse
 import json
+import multiprocessing
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import product
@@ -91,6 +94,27 @@ def known_rates(options, m):
         return rates, measured(cluster)
 
 
+def rates_at_once(options, m, n):
+    """Rates of each of n processes that work at the same time: they share cores and memory."""
+    store = genotypes(options.scratch, m, SOME)
+    say(f"rates of {n} at once")
+    apart = multiprocessing.get_context("spawn")
+    begin = apart.Barrier(n)
+    with ProcessPoolExecutor(n, apart, initializer=_begin_together, initargs=(begin,)) as pool:
+        found = [asdict(rates) for rates in pool.map(_rates_of_one, [str(store)] * n, [m] * n)]
+    return Rates(**{name: np.mean([one[name] for one in found]) for name in found[0]})
+
+
+def _begin_together(barrier):
+    _rates_of_one.begin = barrier.wait
+
+
+def _rates_of_one(store, m):
+    source = dhsic.open_source(store, variable=matrix_of(store))
+    _rates_of_one.begin()  # so that no process gets two calls
+    return Rates.measured(source, m)
+
+
 @contextmanager
 def folder(options):
     """An empty folder, while it is needed."""
@@ -132,9 +156,17 @@ def work_for(source, y, asked, n_threads):
     return work_of(run, budget), promise
 
 
-def predicted(work, setting):
-    """Seconds by what takes them: where low rank meets its tolerance, and where it does not."""
-    return tuple(work.both(setting.terms))
+def predicted(work, there, here=None):
+    """Seconds by what takes them: where low rank meets its tolerance, and where it does not.
+
+    `here` is where what this process does itself has other rates than workers.
+    """
+
+    def terms(step):
+        is_here = here is not None and (step.at_home or not step.n_features)
+        return (here if is_here else there).terms(step)
+
+    return tuple(work.both(terms))
 
 
 def predict(options):
@@ -220,15 +252,12 @@ def bound(row):
 # ---- checks ---------------------------------------------------------------------------------
 
 
-#: Part of the rates that is left to workers that are more than cores.
-TURNS = 0.8
-
-
 def check(options):
     """Selections on workers of one thread each, beside what was predicted.
 
     Tolerance 1 is met by the landmarks that a run begins with; with others as many are taken as
-    there may be. More workers than cores share these, so each has part of the rates.
+    there may be. Workers have the rates of as many processes at once; the process that asks, which
+    works while they wait, those of as many threads as there are cores.
     """
     m, d = options.check_size
     rates, costs = known_rates(options, m)
@@ -237,14 +266,13 @@ def check(options):
     source = dhsic.open_source(store, variable=matrix_of(store))
     y = dhsic.read_target(store, "sample_trait")
     asked = {"n_features_to_select": options.select, "step": options.step, "standardize": False}
-    rows = []
+    rows, cores = [], usable_cores()
+    at_once = {n: rates_at_once(options, m, n) for n in sorted({*options.processes, cores})}
     for tolerance, n_workers in product(options.tolerances, options.processes):
         scored = how_scored("lowrank", tolerance=tolerance)
         work, _ = work_for(source, y, asked | scored, n_workers)
-        setting = Setting(
-            _shared(rates, n_workers), n_workers, n_workers, costs, n_here=usable_cores()
-        )
-        foreseen = predicted(work, setting)[tolerance < 1]
+        there = Setting(at_once[n_workers], n_workers, n_workers, costs, n_here=cores)
+        foreseen = predicted(work, there, replace(there, rates=at_once[cores]))[tolerance < 1]
         say(f"{size(m, d)} on {n_workers} workers: {duration(foreseen.total)} expected")
         job = {"store": str(store), "scored": scored, "n_select": options.select}
         run = measure(
@@ -255,18 +283,8 @@ def check(options):
         rows.append({"tolerance": tolerance, "workers": n_workers, "run": run.facts()})
         rows[-1] |= {"terms": asdict(foreseen), "predicted_s": foreseen.total}
     show_check(size(m, d), rows)
-    return {"rates": rates.plain(), "overheads": _plain(costs), "rows": rows}
-
-
-def _shared(rates, n_workers):
-    """Rates of workers that may be more than cores; the process that asks works while they wait.
-
-    Those that take turns on a core find the cache of another: a first pass takes a fifth longer.
-    """
-    cores = usable_cores()
-    part = TURNS * cores / n_workers if n_workers > cores else 1.0
-    told = {name: part * rate for name, rate in asdict(rates).items()}
-    return Rates(**told | {"elements": rates.elements})
+    told = {"rates": rates.plain(), "overheads": _plain(costs), "rows": rows}
+    return told | {"at_once": {n: found.plain() for n, found in at_once.items()}}
 
 
 def show_check(of, rows):

@@ -321,8 +321,9 @@ class LandmarkSum(AbstractFeatureSum):
         self.data.compact(self.features)
 
     def restart(self, S: Index) -> None:
-        self.settle()
-        self._square = self._ends = None
+        if self._leaving is not None:  # slices forget the others anyway
+            self.data.compact(S)
+        self._square = self._ends = self._leaving = None
         if self.chosen.is_everyone:
             self._square = self._all(S)
             self._renew(sums=self._of_square(), anew=True)
