@@ -68,6 +68,7 @@ def arguments():
     add("--check-size", type=int, nargs=2, default=[20_000, 50_000], metavar=("M", "D"))
     add("--processes", type=int, nargs="+", default=[1, 2, 4], help="workers of `check`")
     add("--count-size", type=int, nargs=2, default=[500, 20_000], metavar=("M", "D"))
+    add("--slices", type=int, default=1, help="of the samples, in `count`")
     add("--tolerances", type=float, nargs="+", default=[1.0], help="of the runs of `check`")
     add("--timeout", type=float, help="seconds for one selection of the check")
     add("--simulated", type=int, nargs="+", default=[20, 100, 400], help="workers of `simulate`")
@@ -332,8 +333,9 @@ def count(options):
     for n in options.simulated:
         say(f"{size(m, d)} on {n} workers")
         with folder(options) as place, Cluster(place, n, simulated=True) as cluster:
-            rows[n] = counted(cluster, n, store, COUNTED, step=options.step)
-        print(f"\n{size(m, d)}, low rank, {n} workers of one thread\n")
+            rows[n] = counted(cluster, n, store, COUNTED, options.slices, step=options.step)
+        cut = "one slice" if options.slices == 1 else f"{options.slices} slices"
+        print(f"\n{size(m, d)} in {cut}, low rank, {n} workers of one thread\n")
         print(table(("", "counted", "model"), rows[n]))
     return {"rows": rows}
 

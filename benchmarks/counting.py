@@ -11,7 +11,8 @@ from inspect import iscoroutinefunction
 from distributed.comm.tcp import TCP
 from selecting import how_scored, select
 
-from dhsic.passes import survivors
+from dhsic.namespace import slices
+from dhsic.passes import landmarks, survivors
 from dhsic.plans.dry import Step
 from dhsic.plans.time import Setting
 from dhsic.runtime.dask import DaskRuntime
@@ -29,9 +30,13 @@ ABOUT_TASKS = (
 _counts = Counter()
 
 
-def counted(cluster, n_workers, store, rates, **asked):
-    """Rows of a table of what was counted and what the model says; all survivors stay away."""
+def counted(cluster, n_workers, store, rates, n_slices, **asked):
+    """Rows of a table of what was counted and what the model says.
+
+    All survivors stay away, and samples are in so many slices.
+    """
     survivors.HOME_BYTES = -1
+    landmarks.sample_slices = lambda m, _: slices(m, -(-m // n_slices))
     with cluster.client() as client, DaskRuntime(client, timeout=300) as runtime:
         client.run_on_scheduler(watch)
         select(store, how_scored("lowrank"), runtime=runtime, **asked)
