@@ -31,14 +31,15 @@ from dhsic.engines.survival import lost_of, most_lost
 from dhsic.engines.turns import turned_at
 from dhsic.errors import DataError, InputError
 from dhsic.memory import MemoryEstimate
-from dhsic.namespace import slices
+from dhsic.rows import write_variables
+from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
-from dhsic.sources.columns import NAME, STRETCH
+from dhsic.sources.columns import NAME
 from dhsic.sources.options import dimension_names
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.stores import FolderStore, metadata_of
 from dhsic.sources.values import ValueKind
-from dhsic.sources.zarr import check_free, create_array, read_array, written_aside
+from dhsic.sources.zarr import check_free, read_array, written_aside
 from dhsic.storage import as_path, check_place, check_url, is_url, store_at
 from dhsic.storage.format import META, as_bytes, in_memory
 from dhsic.storage.objects import ObjectStore
@@ -372,6 +373,17 @@ def save(result: Any, path: str | PathLike[str], *, overwrite: bool = False) -> 
     StoreError
         An object store does not answer.
     """
+    save_by(None, result, path, overwrite=overwrite)
+
+
+def save_by(
+    runtime: AbstractRuntime | None,
+    result: Any,
+    path: str | PathLike[str],
+    *,
+    overwrite: bool = False,
+) -> None:
+    """As `save`; what a store says of features workers write, where they see the path."""
     result = _as_result(result)
     check_vacant(path, overwrite=overwrite)
     if tables.table_suffix(path):
@@ -382,7 +394,7 @@ def save(result: Any, path: str | PathLike[str], *, overwrite: bool = False) -> 
         return
     check_place(as_path(path), "The result", InputError)
     with written_aside(as_path(path), overwrite=overwrite) as part:
-        _write(result, str(part))
+        _write(result, str(part.absolute()), runtime)
 
 
 def _save_at(result: xr.Dataset, url: str) -> None:
@@ -398,36 +410,16 @@ def _save_at(result: xr.Dataset, url: str) -> None:
     at.write(META, root)
 
 
-def _write(result: xr.Dataset, store: Any) -> None:
+def _write(result: xr.Dataset, store: Any, runtime: AbstractRuntime | None = None) -> None:
     group = zarr.open_group(store, mode="w", zarr_format=3, attributes=dict(result.attrs))
-    for name, variable in result.variables.items():
-        dims, is_text = tuple(map(str, variable.dims)), variable.dtype.kind in "OUT"
-        chunks = tuple(min(STRETCH, n) if axis == 0 else n for axis, n in enumerate(variable.shape))
-        array = create_array(
-            group,
-            str(name),
-            shape=variable.shape,
-            dtype=str if is_text else variable.dtype,
-            chunks=chunks,
-            dims=dims,
-        )
-        array.attrs.update(variable.attrs)
-        for rows in slices(variable.shape[0], STRETCH) if dims else [...]:
-            array[rows] = _stored(variable[rows].to_numpy())
+    known = {str(name): variable for name, variable in result.variables.items()}
+    write_variables(group, known, runtime, None if runtime is None else store)
     coordinates = " ".join(map(str, result.coords))
     if coordinates:
         group.attrs["coordinates"] = coordinates
     with warnings.catch_warnings():  # where xarray looks for the metadata of all arrays
         warnings.filterwarnings("ignore", "Consolidated metadata", UserWarning)  # of format 3
         zarr.consolidate_metadata(store)
-
-
-def _stored(values: Array) -> Array:
-    """Values as they are stored: text as str."""
-    if values.dtype.kind not in "OUT":
-        return values
-    text = np.array([str(v) for v in values.flat], dtype=object)
-    return text.reshape(values.shape)
 
 
 def check_vacant(path: str | PathLike[str], *, overwrite: bool) -> None:

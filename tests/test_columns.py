@@ -1,6 +1,7 @@
 """Columns: what a store says of many features is read for some at a time, and says the same."""
 
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -9,7 +10,10 @@ import zarr
 from stores import draw_genotypes, write, write_vcz
 
 import dhsic
-from dhsic import results, tables
+from dhsic import results, rows, tables
+from dhsic.rows import _write
+from dhsic.runtime.base import Job
+from dhsic.runtime.dask import DaskRuntime
 from dhsic.sources import columns, variants
 from dhsic.sources.columns import Column, all_differ
 
@@ -56,7 +60,7 @@ def some_at_a_time(monkeypatch):
 
     def begin():
         monkeypatch.setattr(results, "MOST_NAMED", 0)
-        for module in (columns, variants, results):
+        for module in (columns, variants, rows):
             monkeypatch.setattr(module, "STRETCH", WIDTH)
         monkeypatch.setattr(tables, "READ", 2 * WIDTH)
         monkeypatch.setattr(tables, "ROWS", WIDTH)
@@ -178,3 +182,43 @@ def test_texts_that_differ_are_told_from_those_that_share_their_bits(monkeypatch
     assert all_differ(lambda: parts)
     assert not all_differ(lambda: [*parts, np.array(["b"], object)])
     assert all_differ(list)
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_workers_write_what_a_store_says_where_they_see_the_result(
+    tmp_path, some_at_a_time, client, is_seen, monkeypatch
+):
+    path = variants_of(tmp_path / "g.vcz")
+    dhsic.save(selected(path), tmp_path / "a.zarr")
+    some_at_a_time()
+    result = selected(path).result_
+    stored, here = rows._stored, []
+
+    def counted(values):
+        here.append(threading.current_thread() is threading.main_thread())
+        return stored(values)
+
+    monkeypatch.setattr(rows, "_stored", counted)
+    if not is_seen:
+        monkeypatch.setattr(rows, "_write", _elsewhere)
+    with DaskRuntime(client) as runtime:
+        results.save_by(runtime, result, tmp_path / "b.zarr")
+    n_text = 6 * -(-D // WIDTH)  # five coordinates, and names
+    assert here.count(False) == (n_text if is_seen else 0)
+    assert same(*(results.load(tmp_path / f"{name}.zarr") for name in "ab"))
+
+
+def _elsewhere(source, job, state):
+    """A worker of another machine, which does not see the result."""
+    return _write(source, job, ("/no/such/result", *state[1:]))
+
+
+def test_a_worker_writes_to_no_other_result(tmp_path):
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w", attributes={"created": "today"})
+    write(group, "feature", np.zeros(D), ("features",))
+    unread = {"feature": xr.Variable(("features",), np.ones(D))}
+    job = Job((), slice(0, D))
+    assert not _write(None, job, (str(tmp_path / "a.zarr"), ["yesterday", None], unread))
+    assert not group["feature"][:].any()
+    assert _write(None, job, (str(tmp_path / "a.zarr"), ["today", None], unread))
+    assert group["feature"][:].all()

@@ -110,7 +110,7 @@ def test_a_run_at_a_url_without_driver_is_lost_and_resumed(store, at, monkeypatc
 
 def test_a_driver_that_was_followed_says_nothing_more(store, at, monkeypatch):
     folder = kept(store, at.path, None)
-    save = driver.save
+    save = driver.save_by
 
     def late(*args, **options):
         def refuse(**how):
@@ -119,7 +119,7 @@ def test_a_driver_that_was_followed_says_nothing_more(store, at, monkeypatch):
         monkeypatch.setattr(lease.Lease, "confirm", lambda self, **how: refuse())
         save(*args, **options)
 
-    monkeypatch.setattr(driver, "save", late)
+    monkeypatch.setattr(driver, "save_by", late)
     with pytest.raises(LostError):
         attach(at.path).resume(n_threads=1)
     assert folder.status.state == "running"

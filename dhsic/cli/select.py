@@ -38,7 +38,7 @@ from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
 from dhsic.memory import MemoryEstimate, available_bytes, human, peak_bytes, resident_bytes
 from dhsic.plans import Foreseen, plan_of
-from dhsic.results import exists, load, save
+from dhsic.results import exists, load, save_by
 from dhsic.selectors.joint import joined
 from dhsic.selectors.request import Request, numbered, results_of
 from dhsic.selectors.run import SelectionRun
@@ -86,13 +86,14 @@ def perform(job: SelectJob) -> None:
     if job.detach:
         detach(job, requests[0])
         return
-    with closing(job.runtime()) as runtime, runtime.heeding(partial(heed_signals, ctx)):
+    with closing(job.runtime()) as runtime:
         names, announce = _names(job), partial(_announce, ctx, job)
-        results = results_of(requests, runtime, names=names, announce=announce)
-    result = joined(results, names, "targets") if job.per_target else results[0]
-    settle(job, result)
-    if job.out is not None:
-        save(result, job.out, overwrite=job.force)
+        with runtime.heeding(partial(heed_signals, ctx)):
+            results = results_of(requests, runtime, names=names, announce=announce)
+        result = joined(results, names, "targets") if job.per_target else results[0]
+        settle(job, result)
+        if job.out is not None:
+            save_by(runtime, result, job.out, overwrite=job.force)
     took = {"seconds": time.perf_counter() - started, "peak_bytes": peak_bytes()}
     show(result, truth, job.out, as_json=job.as_json, took=took)
 

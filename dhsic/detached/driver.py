@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dhsic.detached.folder import ENDS, Folder, Status, arrays_of, plain_request
 from dhsic.errors import CheckpointError, ClusterError, DhsicError, StoreError
-from dhsic.results import save
+from dhsic.results import save_by
 from dhsic.runtime import sealed, silence
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads
@@ -130,7 +130,7 @@ class Driver:
             )
             result = asked.run(runtime)
         self._lock.confirm(surely=True)
-        save(result, self.folder.result, overwrite=True)
+        save_by(runtime, result, self.folder.result, overwrite=True)
 
 
 def drive(path: str, topic: str) -> None:
