@@ -18,7 +18,7 @@ from dhsic.errors import MemoryBudgetError
 SQUARES, SQUARES_PER_BASE = 4, 1.75
 #: float64 arrays per feature: the scaling (8), scores, order and what sorting them takes, copies of
 #: their checksums on the way to a checkpoint, and more columns of the result (4).
-VECTORS = 31
+VECTORS = 24
 #: Copies of a block while it is decoded and folded.
 COPIES = 5
 #: Room for the allocator, buffers of BLAS and what libraries load on first use.

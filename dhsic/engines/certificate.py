@@ -25,6 +25,7 @@ from scipy.special import ndtr
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.engines.question import LowRankQuestion
 from dhsic.lowrank.base import BaseRows, Landmarks
+from dhsic.namespace import slices
 
 #: Standard deviations that count as more than chance, and that no error ever comes to.
 CHANCE, FAR = 2.0, 9.0
@@ -34,6 +35,8 @@ SAME = 1e-3
 NEAR, FEWEST = 0.25, 64
 #: Equal parts of the features that stay, by which it is told where they stand.
 BINS = 20
+#: Gains that are looked at at a time.
+AT_A_TIME = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +170,13 @@ def wrong(gains: Float, n: float, deviations: Float) -> Float:
 
 def _crossing(gains: Float, threshold: float, deviations: Float) -> tuple[Index, Float]:
     """Positions of gains so near the threshold that an error may take them across; how likely."""
-    away = np.abs(gains - threshold)
-    near = np.flatnonzero((away < FAR * deviations) & (deviations > 0))
-    return near, np.asarray(ndtr(-away[near] / deviations[near]))
+    found = []
+    for some in slices(len(gains), AT_A_TIME):
+        away, deviation = np.abs(gains[some] - threshold), deviations[some]
+        near = np.flatnonzero((away < FAR * deviation) & (deviation > 0))
+        found.append((near + some.start, ndtr(-away[near] / deviation[near])))
+    near_by, crossing = zip(*found, strict=True)
+    return np.concatenate(near_by), np.concatenate(crossing)
 
 
 def standing(gains: Float, parts: int = BINS) -> Array:

@@ -28,6 +28,7 @@ import numpy as np
 from dhsic._typing import Array, Float, Index
 from dhsic.engines.question import FeatureStats
 from dhsic.memory import release_pages
+from dhsic.namespace import slices
 from dhsic.passes import AbstractPass, AbstractSum, Columns, Values, run, samples_of
 from dhsic.passes.jobs import (
     JOBS_PER_THREAD,
@@ -73,6 +74,8 @@ from dhsic.sources.views import ChecksummedSource, ScaledSource
 COMPACT_BYTES = 512 << 20
 #: Survivors are kept apart where that is asked for and what is stored is this many times as much.
 COMPACTING = 2
+#: Features whose sizes are taken at a time.
+AT_A_TIME = 1 << 17
 
 
 class Reporter(Protocol):
@@ -215,8 +218,10 @@ class AbstractReader(ABC):
 
     def sizes(self, features: Index) -> Float:
         """Mean squares of standardised features, (c,)."""
-        known = self.scaling
-        return np.asarray((known.std[features] * known.scale[features]) ** 2)
+        known, out = self.scaling, np.empty(features.size)
+        for some in slices(features.size, AT_A_TIME):
+            out[some] = (known.std[features[some]] * known.scale[features[some]]) ** 2
+        return out
 
     def facts(self, features: Index) -> FeatureStats:
         """What engines know of features."""
