@@ -312,7 +312,7 @@ def test_an_error_that_is_not_ours_names_itself(client, store, tmp_path, monkeyp
     def break_down(*args, **options):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(driver, "save", break_down)
+    monkeypatch.setattr(driver, "save_by", break_down)
     sent = submit(store, "sample_trait", checkpoint=tmp_path / "run", client=client, **QUICK)
     with pytest.raises(ClusterError, match="failed on the cluster: OSError: No space left on dev"):
         sent.result(WAIT)
