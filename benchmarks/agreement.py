@@ -38,7 +38,7 @@ def run(X, y, approx, n=LAST[1]):
     """Result of a run, defaults but for what is compared; -1 is missing where data are codes."""
     code = -1 if X.dtype.itemsize == 1 else None
     how = {"n_features_to_select": n, "approx": approx, "missing_code": code}
-    return dhsic.select(X, y, progress=False, **how)
+    return dhsic.select(X, y, given_others=False, progress=False, **how)
 
 
 def exact_ranks(cache, data, X, y, draw, without=None):

@@ -69,6 +69,7 @@ def fit(X, y, label_kernel, approx):
         step=0.1,
         label_kernel=label_kernel,
         approx=approx,
+        given_others=False,
         progress=False,
         runtime="threads",
     )

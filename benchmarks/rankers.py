@@ -131,8 +131,8 @@ def is_real(y):
 
 #: Name in figures and tables: function. Variants of CCM are those of its section 5.2.
 RANKERS = {
-    "BAHSIC": bahsic,
-    "BAHSIC, first iteration": bahsic_first,
+    "BAHSIC": partial(bahsic, given_others=False),
+    "BAHSIC, first iteration": partial(bahsic_first, given_others=False),
     "FOHSIC": fohsic,
     "Pearson": pearson,
     "mutual information": mutual_information,

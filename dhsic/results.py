@@ -138,6 +138,8 @@ class Order:
     sizes: Index | None = None
     #: More columns for the result, name to (values of all d features, what they are).
     extra: Mapping[str, tuple[Array, str]] = field(default_factory=dict)
+    #: More attributes for the result.
+    told: Mapping[str, Any] = field(default_factory=dict)
 
     def n_features(self, n_candidates: int) -> int:
         """Features of the n most relevant candidates."""
@@ -292,6 +294,7 @@ def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
         "parameters": json.dumps(outcome.parameters),
         "versions": json.dumps(versions()),
         **_consequences(outcome.order, n_selected),
+        **outcome.order.told,
     }
 
 

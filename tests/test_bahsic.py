@@ -91,6 +91,7 @@ def test_ranking_is_that_of_the_definition(data, client, tmp_path_factory):
         estimator=estimator,
         approx=data.draw(st.sampled_from(["exact", "direct"])),
         dtype=data.draw(st.sampled_from(["float32", "float64"])),
+        given_others=False,
         progress=False,
         runtime=runtime,
     ).fit(source, y, sample_dim="samples" if kind not in ("numpy", "dask") else None)
@@ -112,9 +113,7 @@ def test_ranking_is_that_of_the_definition_where_float32_is_used(X, estimator, k
     L = label_matrix(y, kernel).L
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
 
-    model = dhsic.BAHSIC(
-        5, label_kernel=kernel, estimator=estimator, dtype=dtype, progress=False
-    ).fit(X, y)
+    model = fit(X, y, step=0.1, label_kernel=kernel, estimator=estimator, dtype=dtype)
 
     assert order_of(model) == naive.bahsic_gaussian_in_arrays(Z, L, estimator)
 
@@ -133,7 +132,7 @@ def problem():
 
 def fit(X, y, **options):
     options = {"step": 0.25, "progress": False, "runtime": "threads", **options}
-    return dhsic.BAHSIC(5, **options).fit(X, y)
+    return dhsic.BAHSIC(5, given_others=False, **options).fit(X, y)
 
 
 @pytest.fixture(scope="module")

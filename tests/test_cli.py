@@ -125,7 +125,11 @@ def test_json_is_one_object_and_nothing_else_on_stdout(store):
     assert list(facts["selected"][0]) == [
         *("rank", "score", "index", "name", "contig", "position", "id", "ref", "alt"),
         *("allele_frequency", "missing", "constant", "round_removed"),
+        *("rank_alone", "fall_given_others"),
     ]
+    assert "ranked each given the others" in run("select", store, *QUICK).stderr
+    alone = run("select", store, *QUICK, "--no-given-others")
+    assert "given the others" not in alone.stderr
 
 
 def test_threads_and_method(store):

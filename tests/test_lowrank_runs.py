@@ -559,7 +559,7 @@ def test_tall_data_are_ranked_as_by_definition(monkeypatch, rng, kernel, estimat
     y = X[:, 2] + 0.7 * X[:, 5] ** 2 + 0.2 * rng.standard_normal(40) > 0.5
     Z = ((X - X.mean(axis=0)) / X.std(axis=0)).tolist()
     options = {"kernel": kernel, "estimator": estimator, "label_kernel": "binary", "step": 1}
-    model = fit(X, y, "auto", **options)
+    model = fit(X, y, "auto", given_others=False, **options)
     order = np.argsort(-model.ranking_).tolist()
 
     assert order == naive.bahsic(Z, naive.label_gram(2.0 * y - 1, "linear"), kernel, **by(options))

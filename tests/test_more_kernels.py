@@ -539,6 +539,7 @@ def test_ranking_is_that_of_the_definition(data, client):
         estimator=estimator,
         approx=data.draw(st.sampled_from(["exact", "direct", "auto"])),
         dtype=data.draw(st.sampled_from(["float32", "float64"])),
+        given_others=False,
         progress=False,
         runtime=runtime,
     ).fit(X, y)
@@ -594,7 +595,7 @@ def problem(rng):
 
 def fit(X, y, **options):
     options = {"progress": False, "runtime": "threads", **options}
-    return dhsic.BAHSIC(5, **options).fit(X, y)
+    return dhsic.BAHSIC(5, given_others=False, **options).fit(X, y)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -32,7 +32,11 @@ SHORT = {"n_features": "-n", "force": "-f"}
 #: So many choices stand beside an option.
 FEW_CHOICES = 4
 #: What a default stands for, where it does not say so itself.
-SHOWN = {"standardize": "all but dosages", "n_features": "50, or all if fewer"}
+SHOWN = {
+    "standardize": "all but dosages",
+    "n_features": "50, or all if fewer",
+    "given_others": "unless HSIC alone tells more",
+}
 #: What the docstring of `BAHSIC` has no reason to say.
 BESIDES = {
     "bandwidth": "Several between commas are a grid.",

@@ -30,6 +30,7 @@ from dhsic.passes.candidates import AbstractCandidates, Membership, Singles
 from dhsic.passes.dependence import AbstractScorer, Choices, ExactScorer
 from dhsic.passes.engineplan import EnginePlan
 from dhsic.passes.forward import JOINING_LANDMARKS, SourceForward
+from dhsic.passes.inner import Along
 from dhsic.passes.landmarks import LandmarkSum
 from dhsic.passes.lazy import PROBED
 from dhsic.passes.once import Judge
@@ -53,6 +54,7 @@ from dhsic.plans.supposed import (
 from dhsic.selectors.bahsic import AbstractElimination, KernelSelector
 from dhsic.selectors.fohsic import FOHSIC
 from dhsic.selectors.onepass import OnePass
+from dhsic.selectors.ridge import SAMPLES, read_again
 from dhsic.selectors.run import SelectionRun
 from dhsic.selectors.svmrfe import SVMRFE
 
@@ -200,9 +202,20 @@ def _gone_through(
         certificate = UNKNOWN if misses else EXACT
         dependence = Leaving(*of_run, plan=plan, certificate=certificate)
     dependence.measure(is_own=asked.label_kernel == SELF)
-    for _ in asked.rounds(run, dependence, dependence.left):
-        pass
+    again = partial(_read_again, data, asked.again_from(run))
+    is_read = again(dependence.left.survivors)
+    for state in asked.rounds(run, dependence, dependence.left):
+        is_read = is_read or again(state.survivors)
     return dry
+
+
+def _read_again(data: CountingReader, most: int, S: Index) -> bool:
+    """Read the features left to rank them again, if they are so many at most."""
+    if S.size > most or S.size < 2:
+        return False
+    m = data.n_samples
+    read_again(data, S, Along(np.zeros((m, 1)), np.arange(min(m, SAMPLES))))
+    return True
 
 
 class Left:

@@ -100,6 +100,7 @@ class FOHSIC(KernelSelector[SourceForward]):
     step: float | int = 1
     strategy: str = "forward"
     tolerance: float = field(default=0.01, init=False)
+    given_others: bool = field(default=False, init=False)
 
     def check_samples(self, run: SelectionRun) -> None:
         self._check_estimator(run)

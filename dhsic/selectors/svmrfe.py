@@ -87,6 +87,7 @@ class SVMRFE(AbstractElimination):
     label_kernel: str = field(default="multiclass", init=False)
     estimator: str = field(default="unbiased", init=False)
     tolerance: float = field(default=0.01, init=False)
+    given_others: bool = field(default=False, init=False)
 
     def check_samples(self, run: SelectionRun) -> None:
         """Two at least: there is no estimator."""

@@ -1,0 +1,145 @@
+"""The last features of Algorithm 1, ranked again: each given the others, by ridge regression.
+
+HSIC of the features that are left judges a feature by its part in one kernel matrix, where many
+that say the same are all good. `dhsic.algorithms.ridge` judges what one adds to the others, from
+inner products alone, which one pass over a few thousand features gives at any number of samples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dhsic._typing import Float, Index, Mask
+from dhsic.algorithms.ridge import Comparison, ridge_order
+from dhsic.algorithms.state import SelectionState
+from dhsic.errors import InputError
+from dhsic.linalg.symmetric import LowRankSymmetric
+from dhsic.memory import MemoryEstimate
+from dhsic.passes.inner import AT_ONCE, Along, inner_products
+from dhsic.passes.landmarks import SLICE
+from dhsic.passes.reader import AbstractReader
+from dhsic.results import Order, ranking
+from dhsic.sources import AbstractSource
+
+#: Features that are ranked again, at most, and their values that one task reads.
+MOST, ENTRIES = 2048, 1 << 24
+#: Lambda over the mean of the diagonal of K.
+PENALTY = 10.0
+#: Samples that two orders are compared on, at most.
+SAMPLES = 512
+
+ALONE = "rank by HSIC of all that were left, as the feature left"
+FALL = "by how much HSIC with the ridge kernel falls without the feature, given those left"
+
+
+def most_again(m: int) -> int:
+    """Features that are ranked again, at most."""
+    return max(1, min(MOST, ENTRIES // min(m, 2 * SLICE)))
+
+
+@dataclass(frozen=True)
+class Again:
+    """What ranking some features again takes: `features` (n,) ascending.
+
+    `inner` (n, n) and `along` (n, q) are of `dhsic.algorithms.ridge`; `values` (n, s) and `labels`
+    (s, q) those of the samples that orders are compared on. `always` is whether ridge regression
+    counts whatever it explains.
+    """
+
+    features: Index
+    inner: Float
+    along: Float
+    values: Float
+    labels: Float
+    n_samples: int
+    always: bool
+
+    @staticmethod
+    def of(
+        data: AbstractReader, features: Index, W: LowRankSymmetric, seed: int, *, always: bool
+    ) -> Again:
+        """Read them. W is that of the biased estimator."""
+        m = data.n_samples
+        if W.weights.min(initial=0.0) < 0:
+            raise InputError(
+                "The label matrix is not positive semidefinite, and given_others=True takes it for "
+                "inner products of labels; leave it out."
+            )
+        U = W.F * np.sqrt(W.weights)
+        samples = np.sort(np.random.default_rng(seed).permutation(m)[:SAMPLES])
+        inner, found = read_again(data, features, Along(U, samples))
+        along, values = np.split(found, [U.shape[1]], axis=1)
+        labels = U[samples] - U[samples].mean(axis=0)
+        return Again(features, inner, along, values, labels, m, always)
+
+    def scaled(self) -> Again:
+        """With features of unit deviation."""
+        scale = np.sqrt(self.n_samples / np.diagonal(self.inner))
+        return replace(
+            self,
+            inner=self.inner * scale * scale[:, None],
+            along=self.along * scale[:, None],
+            values=self.values * scale[:, None],
+        )
+
+    def ranked(self, order: Order, constant: Mask) -> Order:
+        """The order with these features in that of ridge regression, where it explains as much.
+
+        `constant` (d,) are features that no order has.
+        """
+        n = self.features.size
+        before = np.searchsorted(self.features, order.features[-n:])
+        after, falls = ridge_order(self.inner, self.along, PENALTY, self.n_samples)
+        found = Comparison.of(self.values.T, self.labels, before[::-1], after[::-1])
+        is_taken = self.always or not found.is_worse
+        told = {
+            "given_others": n if is_taken else 0,
+            "explained_alone": found.alone,
+            "explained_given_others": found.given_others,
+        }
+        if not is_taken:
+            return replace(order, told=told)
+        fallen = np.full(constant.size, np.nan)
+        fallen[self.features[after]] = falls
+        alone = ranking(np.concatenate([np.flatnonzero(constant), order.features]))
+        places = np.arange(order.features.size)
+        places[-n:] = places[-n:][np.argsort(before)[after]]
+        return replace(
+            order,
+            features=order.features[places],
+            scores=order.scores[places],
+            rounds=order.rounds[places],
+            extra={
+                **order.extra,
+                "rank_alone": (alone, ALONE),
+                "fall_given_others": (fallen, FALL),
+            },
+            told=told,
+        )
+
+
+def read_again(data: AbstractReader, features: Index, along: Along) -> tuple[Float, Float]:
+    """Inner products of features, and what is `along` them: the passes that it takes."""
+    found = data.scores(along, data.jobs(features))
+    return inner_products(data, features), found
+
+
+def ranked_again(state: SelectionState, most: int) -> Index:
+    """Features left at the start of the first round that had at most so many, ascending."""
+    everyone = np.concatenate([state.eliminated, state.survivors])
+    sizes = [int(record["n_features"]) for record in state.history]
+    n = next((size for size in sizes if size <= most), state.survivors.size)
+    return np.sort(everyone[everyone.size - n :])
+
+
+def with_again(needed: MemoryEstimate, n: int, source: AbstractSource, m: int) -> MemoryEstimate:
+    """Memory of a run that ranks n features again.
+
+    Inner products, and what orders are compared on; a task reads all n features.
+    """
+    here = 8 * (3 * n * n + 3 * n * SAMPLES + 6 * min(SAMPLES, m) ** 2)
+    values = n * min(m, 2 * SLICE) * np.dtype(source.dtype).itemsize
+    task = int(values + 8 * (2 * n * n + n * AT_ONCE))
+    return replace(needed, vectors=needed.vectors + here, tasks=max(needed.tasks, task))
