@@ -84,7 +84,7 @@ def test_of_copies_one_stays_in_front(rng):
     assert_array_equal(model.scores_[last], plain.scores_[last])
 
 
-@pytest.mark.parametrize("label_kernel", ["auto", "multiclass"])
+@pytest.mark.parametrize("label_kernel", ["gaussian", "linear", "multiclass"])
 def test_the_result_is_the_definition(rng, label_kernel):
     X, y = copies(rng, 40)
     X = X[:, ::5]
@@ -92,7 +92,8 @@ def test_the_result_is_the_definition(rng, label_kernel):
         y = np.digitize(y, [-0.5, 0.5])
     model = fit(X, y, given_others=True, label_kernel=label_kernel)
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
-    L = label_matrix(y, label_kernel).L
+    z = (y - y.mean()) / np.linalg.norm(y - y.mean())
+    L = np.outer(z, z) if label_kernel == "gaussian" else label_matrix(y, label_kernel).L
     H = np.eye(40) - 1 / 40
     values, vectors = np.linalg.eigh(H @ L @ H / 39**2)
     order, falls = naive_order(Z, vectors * np.sqrt(np.maximum(values, 0)), again.PENALTY)
@@ -130,6 +131,14 @@ def test_hsic_keeps_what_only_pairs_tell():
     assert "rank_alone" not in model.result_
     always = fit(data.X, data.y, given_others=True)
     assert always.result_.attrs["given_others"] == data.X.shape[1]
+
+
+def test_hsic_keeps_what_tells_how_far_labels_spread(rng):
+    X = rng.standard_normal((300, 40))
+    y = X[:, 0] * rng.standard_normal(300) + 0.3 * X[:, 5] + 0.1 * rng.standard_normal(300)
+    model = fit(X, y)
+    assert model.result_.attrs["given_others"] == 0
+    assert set(np.argsort(model.ranking_)[:2]) == {0, 5}
 
 
 def test_only_the_last_are_ranked_again(rng, monkeypatch):

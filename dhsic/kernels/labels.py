@@ -207,6 +207,17 @@ class LabelMatrix:
         return replace(self, parts=tuple(parts))
 
     @property
+    def linear(self) -> LabelMatrix:
+        """With real targets by the linear kernel, of unit trace where another one was asked for."""
+        parts = (
+            RealTargets(_unit(part.values), None)
+            if isinstance(part, RealTargets) and part.sigma is not None
+            else part
+            for part in self.parts
+        )
+        return replace(self, parts=tuple(parts))
+
+    @property
     def L(self) -> Float:
         """L written out, (m, m), not to be written to."""
         return self.tile(slice(0, self.n_samples), slice(0, self.n_samples))
@@ -440,6 +451,12 @@ def _lifted(values: Float, kernel: str) -> Float:
             stacklevel=2,
         )
     return np.asarray(np.ldexp(values, exponents))
+
+
+def _unit(values: Float) -> Float:
+    """Targets of mean 0 and norm 1."""
+    centred = values - values.mean(axis=0)
+    return np.asarray(centred / np.linalg.norm(centred, axis=0))
 
 
 def _residuals(values: Float, covariates: Array) -> Float:

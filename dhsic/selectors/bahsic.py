@@ -141,8 +141,11 @@ class KernelSelector(Selector, Generic[D]):
         features = ranked_again(state, most)
         if features.size < 2:
             return None
-        W = checked_factored_weights(labels.factor(), "biased", run.covariates)
-        found = Again.of(data, features, W, self._seed, always=self.given_others is True)
+        W, of_y = (
+            checked_factored_weights(each.factor(), "biased", run.covariates)
+            for each in (labels, labels.linear)
+        )
+        found = Again.of(data, features, W, of_y, self._seed, always=self.given_others is True)
         # Dosages keep their scale for kernels of all features alone.
         return found.scaled() if isinstance(self.standardize, str) else found
 

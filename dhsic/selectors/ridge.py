@@ -3,6 +3,9 @@
 HSIC of the features that are left judges a feature by its part in one kernel matrix, where many
 that say the same are all good. `dhsic.algorithms.ridge` judges what one adds to the others, from
 inner products alone, which one pass over a few thousand features gives at any number of samples.
+
+Of real labels it is regression of y itself (JMLR 6.6): by the directions of a Gaussian kernel on
+labels it predicts worse. Orders are compared by the label kernel of the run, which sees more.
 """
 
 from __future__ import annotations
@@ -58,20 +61,22 @@ class Again:
 
     @staticmethod
     def of(
-        data: AbstractReader, features: Index, W: LowRankSymmetric, seed: int, *, always: bool
+        data: AbstractReader,
+        features: Index,
+        W: LowRankSymmetric,
+        of_y: LowRankSymmetric,
+        seed: int,
+        *,
+        always: bool,
     ) -> Again:
-        """Read them. W is that of the biased estimator."""
+        """Read them; the weights of the biased estimator are W, and `of_y` with y as it is."""
         m = data.n_samples
-        if W.weights.min(initial=0.0) < 0:
-            raise InputError(
-                "The label matrix is not positive semidefinite, and given_others=True takes it for "
-                "inner products of labels; leave it out."
-            )
-        U = W.F * np.sqrt(W.weights)
         samples = np.sort(np.random.default_rng(seed).permutation(m)[:SAMPLES])
+        U = _root(of_y)
         inner, found = read_again(data, features, Along(U, samples))
         along, values = np.split(found, [U.shape[1]], axis=1)
-        labels = U[samples] - U[samples].mean(axis=0)
+        labels = _root(W)[samples]
+        labels -= labels.mean(axis=0)
         return Again(features, inner, along, values, labels, m, always)
 
     def scaled(self) -> Again:
@@ -118,6 +123,16 @@ class Again:
             },
             told=told,
         )
+
+
+def _root(W: LowRankSymmetric) -> Float:
+    """U of ``W = U U'``, (m, q)."""
+    if W.weights.min(initial=0.0) < 0:
+        raise InputError(
+            "The label matrix is not positive semidefinite, and given_others=True takes it for "
+            "inner products of labels; leave it out."
+        )
+    return np.asarray(W.F * np.sqrt(W.weights))
 
 
 def read_again(data: AbstractReader, features: Index, along: Along) -> tuple[Float, Float]:
