@@ -247,7 +247,7 @@ def test_standings_wait_for_all_methods():
     found = Standings(one, rows, stands)
     assert found.names == ["heart"]
     assert found.ranks.mean.tolist() == [1, 2]
-    assert "| **BAHSIC** | 1.0 | 75.0 | 75.0 |" in found.sections()[1]
+    assert "| **BAHSIC, default** | 1.0 | 75.0 | 75.0 |" in found.sections()[1]
 
 
 def test_drawn_data_have_a_median_rank_a_run(tmp_path):
@@ -269,6 +269,6 @@ def test_without_data_it_draws_and_goes_on(tmp_path):
     assert "2 cells to run" in told[0]
     assert "0 cells to run" in told[1]
     out = tmp_path / "out"
-    assert "| **BAHSIC** |" in (out / "report.md").read_text()
+    assert "| **BAHSIC, default** |" in (out / "report.md").read_text()
     assert len(pd.read_csv(out / "results.csv")) == 2 * 5 * 2 * 2
     assert (out / "classes.png").stat().st_size > 1000
