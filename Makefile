@@ -24,11 +24,14 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet $(EDITABLE) . --group dev
 	@touch $@
 
-demo: $(STAMP)  ## Simulate 500 x 20,000 genotypes and select 50 of them
+demo: $(STAMP)  ## Simulate 1,000 x 10,000 genotypes, select 50 of them, find the pairs
 	@mkdir -p demo
-	$(BIN)/dhsic simulate demo/genotypes.vcz --samples 500 --variants 20000 --seed 7 --force
+	$(BIN)/dhsic simulate demo/genotypes.vcz --samples 1000 --variants 10000 \
+	    --trait quantitative --seed 7 --force
 	$(BIN)/dhsic select demo/genotypes.vcz --target sample_trait -n 50 \
 	    --truth demo/genotypes.truth.tsv --out demo/selection.zarr --force
+	$(BIN)/dhsic pairs demo/genotypes.vcz --target sample_trait -n 10 \
+	    --selection demo/selection.zarr --truth demo/genotypes.truth.tsv
 
 test: $(STAMP)  ## Run the tests and the doctests (not the slow ones)
 	$(BIN)/python -m pytest --numprocesses logical --dist loadfile

@@ -358,6 +358,19 @@ def test_a_selection_on_the_command_line(tmp_path):
     assert " pairs in " in " ".join(result.stderr.split())
 
 
+def test_what_was_planted_is_found_and_told(tmp_path):
+    store, planted = tmp_path / "g.vcz", ("--samples", "300", "--variants", "400")
+    run("simulate", store, *planted, "--causal", "2", "--pairs", "1", "--trait", "quantitative")
+    with (tmp_path / "g.truth.tsv").open() as file:
+        pair = [line.split("\t")[:2] for line in file if "\tpair\t" in line]
+
+    asked = ("--target", "sample_trait", "-n", "3", "--permutations", "0")
+    result = run("pairs", store, *asked, "--truth", tmp_path / "g.truth.tsv")
+
+    first, second = (name for _, name in sorted(pair, key=lambda row: int(row[0])))
+    assert f"1 of 1 pair: {first} with {second}" in " ".join(result.stderr.split())
+
+
 def test_a_forecast_counts_what_a_scan_does(rng, monkeypatch):
     seen = []
     over = tiles.Scan.over

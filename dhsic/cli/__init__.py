@@ -197,6 +197,7 @@ _add(
     _count("--seed", default=0, type=click.IntRange(0), help="Seed of the permutations."),
     Option("--checkpoint", type=PATH, help="Keep what is found here; the same command goes on."),
     Option("--out", type=PATH, help="Write the pairs here, as a table in .tsv or .csv."),
+    Option("--truth", type=PATH, help="Planted variants of a simulation; says which were found."),
     but(FORCE, section="Options"),
     but(JSON, section="Options"),
     Option("--plan", "is_planned", is_flag=True, help="Say what it will take, and do nothing."),

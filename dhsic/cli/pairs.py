@@ -35,11 +35,12 @@ from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import human
 from dhsic.plans.time import Rates
 from dhsic.results import load
+from dhsic.simulation.truth import Truth, read_truth
 from dhsic.storage import as_path, is_url, replacing
 from dhsic.storage.format import plain
 
 #: Options of `select` that are about something else.
-NOT_OURS = {"truth": None, "checkpoint": None, "out": None}
+NOT_OURS = {"checkpoint": None, "out": None}
 #: What separates columns of a table, by its suffix.
 SEPARATORS = {".tsv": "\t", ".csv": ","}
 
@@ -68,6 +69,7 @@ def pairs(
         _check_table(out)
         check_out(out, force=force)
     chosen = None if selection is None else load(selection)
+    planted = None if job.truth is None else read_truth(job.truth)
     given = open_with_labels(job)
     size = f"{given.source.n_samples:,} samples x {given.source.n_features:,} features"
     say("data", f"{Path(job.path).name}: {size}, {np.dtype(given.source.dtype).name}")
@@ -85,6 +87,8 @@ def pairs(
         return
     click.echo(_table(found))
     _tell(found, time.perf_counter() - started)
+    if planted is not None:
+        say("planted", _found(found, planted))
     if out is not None:
         tell(f"table in {shown(out)}")
 
@@ -152,6 +156,20 @@ def _tell(found: xr.Dataset, took: float) -> None:
             f"of {about['n_audited']:,} pairs that the screen was tried on it lost "
             f"{about['n_lost']:,}; take main effects out with --selection or --covariates",
         )
+
+
+def _found(found: xr.Dataset, planted: Truth) -> str:
+    """Which planted pairs are among those found."""
+    names = dict(zip(planted.variant_index, planted.variant_id, strict=True))
+    wanted = {
+        tuple(sorted(pair))
+        for pair in zip(planted.variant_index, planted.partner, strict=True)
+        if pair[1] >= 0
+    }
+    firsts, seconds_ = (found[name].to_numpy().tolist() for name in ("first", "second"))
+    there = wanted & set(zip(firsts, seconds_, strict=True))
+    told = ", ".join(f"{names[a]} with {names[b]}" for a, b in sorted(there))
+    return f"{len(there)} of {counted(len(wanted), 'pair')}{': ' * bool(told)}{told}"
 
 
 def _check_table(out: str) -> None:

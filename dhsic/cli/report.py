@@ -221,7 +221,8 @@ def _doubts(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:
                 f"{told} it cost {lost} that an exact run selects, and nine times of ten no more "
                 f"than {costs['most_lost']:,}"
             )
-    if n := costs["turn_rank"]:
+    n = costs["turn_rank"]
+    if n and n > result.attrs.get("given_others", 0):  # the order of others is not that of HSIC
         yield (
             f"what scores features turned when {n:,} were left: which {n_selected:,} are the best "
             "may hang on a few samples. --stability 20 tells."
