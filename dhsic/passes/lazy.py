@@ -243,9 +243,10 @@ class FirstOrderForm:
 
 def _entries(question: Question, rows: slice, out: Array) -> None:
     """Some rows of B, from the first column to the last of these rows, below the diagonal."""
-    T = question.weighted(0).T[rows, : rows.stop]
-    np.multiply(T, -2 * float(question.sigma), out=out, casting="same_kind")
-    out[:, rows] = np.tril(out[:, rows], -1)
+    T, scale = question.weighted(0).T[rows, : rows.stop], -2 * float(question.sigma)
+    np.multiply(T[:, : rows.start], scale, out=out[:, : rows.start], casting="same_kind")
+    # Above the diagonal T may never have been written to.
+    np.multiply(np.tril(T[:, rows], -1), scale, out=out[:, rows], casting="same_kind")
 
 
 def _diagonal(question: Question) -> Float:
