@@ -27,7 +27,7 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.memory import MemoryEstimate
+from dhsic.memory import MemoryEstimate, resident_bytes
 from dhsic.passes.candidates import (
     OPEN_GROUPS,
     AbstractCandidates,
@@ -48,7 +48,13 @@ from dhsic.passes.reader import AbstractReader
 from dhsic.passes.sums import SquareSum
 from dhsic.results import Order
 from dhsic.selectors.base import Selector, scales
-from dhsic.selectors.ridge import Again, most_again, ranked_again, with_again
+from dhsic.selectors.ridge import (
+    Again,
+    bytes_again,
+    bytes_read_again,
+    most_again,
+    ranked_again,
+)
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
@@ -222,11 +228,14 @@ class KernelSelector(Selector, Generic[D]):
     def _fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         """Memory as of `fitted`, with the statistics of the groups that are under way."""
         m, plan = run.n_samples, self.engines(run, self.approx)
-        needed, budget = plan.memory(run.source, run.runtime, self._kernel, m, self.memory)
+        n, limit = min(self.again_from(run), run.source.n_features), self.memory
+        again = bytes_again(n, m)
+        if n:
+            limit = MemoryEstimate(resident_bytes()).allowed(limit) - again
+        needed, budget = plan.memory(run.source, run.runtime, self._kernel, m, limit)
         n_open = 0 if run.groups is None else (OPEN_GROUPS + 4) * run.runtime.n_here
-        needed = replace(needed, tasks=needed.tasks + n_open * 8 * m * m)
-        n = min(self.again_from(run), run.source.n_features)
-        return needed if n < 2 else with_again(needed, n, run.source, m), budget
+        tasks = max(needed.tasks + n_open * 8 * m * m, bytes_read_again(n, m, run.source))
+        return replace(needed, tasks=tasks, vectors=needed.vectors + again), budget
 
     def _parts(
         self, run: SelectionRun, budget: int | None

@@ -18,8 +18,8 @@ from dhsic._typing import Float, Index, Mask
 from dhsic.algorithms.ridge import Comparison, ridge_order
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import InputError
+from dhsic.kernels.labels import FEW_DIRECTIONS
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.memory import MemoryEstimate
 from dhsic.passes.inner import AT_ONCE, Along, inner_products
 from dhsic.passes.landmarks import SLICE
 from dhsic.passes.reader import AbstractReader
@@ -104,11 +104,13 @@ class Again:
             "explained_alone": found.alone,
             "explained_given_others": found.given_others,
         }
-        if not is_taken:
-            return replace(order, told=told)
         fallen = np.full(constant.size, np.nan)
         fallen[self.features[after]] = falls
         alone = ranking(np.concatenate([np.flatnonzero(constant), order.features]))
+        beside = {"rank_alone": (alone, ALONE), "fall_given_others": (fallen, FALL)}
+        order = replace(order, extra={**order.extra, **beside}, told=told)
+        if not is_taken:
+            return order
         places = np.arange(order.features.size)
         places[-n:] = places[-n:][np.argsort(before)[after]]
         return replace(
@@ -116,12 +118,6 @@ class Again:
             features=order.features[places],
             scores=order.scores[places],
             rounds=order.rounds[places],
-            extra={
-                **order.extra,
-                "rank_alone": (alone, ALONE),
-                "fall_given_others": (fallen, FALL),
-            },
-            told=told,
         )
 
 
@@ -149,12 +145,12 @@ def ranked_again(state: SelectionState, most: int) -> Index:
     return np.sort(everyone[everyone.size - n :])
 
 
-def with_again(needed: MemoryEstimate, n: int, source: AbstractSource, m: int) -> MemoryEstimate:
-    """Memory of a run that ranks n features again.
+def bytes_again(n: int, m: int) -> int:
+    """Bytes kept to rank n features again; doing it takes less than tasks, which have ended."""
+    return 8 * n * (n + min(SAMPLES, m) + FEW_DIRECTIONS)
 
-    Inner products, and what orders are compared on; a task reads all n features.
-    """
-    here = 8 * (3 * n * n + 3 * n * SAMPLES + 6 * min(SAMPLES, m) ** 2)
-    values = n * min(m, 2 * SLICE) * np.dtype(source.dtype).itemsize
-    task = int(values + 8 * (2 * n * n + n * AT_ONCE))
-    return replace(needed, vectors=needed.vectors + here, tasks=max(needed.tasks, task))
+
+def bytes_read_again(n: int, m: int, source: AbstractSource) -> int:
+    """Bytes of the task that reads them."""
+    stored = n * min(m, 2 * SLICE) * np.dtype(source.dtype).itemsize
+    return int(stored + 8 * n * (2 * n + AT_ONCE))
