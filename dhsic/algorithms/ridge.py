@@ -8,8 +8,8 @@ how much ridge regression on the features explains them. From inner products alo
 
 and without feature j it is less by ``|beta_j|^2 / C_jj``, ``beta = C B``, of which C and beta
 follow by an update of rank one. So n features leave one by one in some n^3 operations, whatever
-the number of samples. A copy of a feature that is left explains nothing more and goes early, where
-HSIC of all of them would keep both.
+the number of samples. A copy of a feature that is left explains little more (it shares what lambda
+takes away: the less, the smaller lambda is), where HSIC of all of them would keep both.
 
 Lambda is `penalty` times the mean of the diagonal of K, as of `dhsic.kernels.Ridge`: it falls with
 the number of features. As sigma it stays as it is for a round, here a tenth of the features.
@@ -138,7 +138,7 @@ def left_out_errors(X: Float, U: Float) -> Float:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Explained:
     """How far the first features of two orders explain labels that are left out.
 
     Attributes
@@ -155,7 +155,7 @@ class Comparison:
     is_worse: bool
 
     @staticmethod
-    def of(X: Float, U: Float, alone: Index, given_others: Index) -> Comparison:
+    def of(X: Float, U: Float, alone: Index, given_others: Index) -> Explained:
         """Compare two orders of the columns of X (m, n), the most relevant first."""
         n = len(alone)
         found = []
@@ -167,7 +167,7 @@ class Comparison:
         before, after = np.mean(found, axis=0)
         worse = after - before
         error = float(worse.std()) / np.sqrt(len(worse))
-        return Comparison(
+        return Explained(
             1.0 - float(before.mean()),
             1.0 - float(after.mean()),
             bool(float(worse.mean()) > CLEARLY * error),

@@ -166,8 +166,8 @@ def _found(found: xr.Dataset, planted: Truth) -> str:
         for pair in zip(planted.variant_index, planted.partner, strict=True)
         if pair[1] >= 0
     }
-    firsts, seconds_ = (found[name].to_numpy().tolist() for name in ("first", "second"))
-    there = wanted & set(zip(firsts, seconds_, strict=True))
+    firsts, partners = (found[name].to_numpy().tolist() for name in ("first", "second"))
+    there = wanted & set(zip(firsts, partners, strict=True))
     told = ", ".join(f"{names[a]} with {names[b]}" for a, b in sorted(there))
     return f"{len(there)} of {counted(len(wanted), 'pair')}{': ' * bool(told)}{told}"
 

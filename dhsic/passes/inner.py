@@ -42,7 +42,7 @@ class Inner(AbstractSum):
 
 
 @dataclass(frozen=True, slots=True)
-class Along(AbstractByTile):
+class ProductsWithLabels(AbstractByTile):
     """``X'U`` of features, (c, q), and beside it their values at some samples, (c, s)."""
 
     U: Float  # (m, q)

@@ -30,7 +30,7 @@ from dhsic.passes.candidates import AbstractCandidates, Membership, Singles
 from dhsic.passes.dependence import AbstractScorer, Choices, ExactScorer
 from dhsic.passes.engineplan import EnginePlan
 from dhsic.passes.forward import JOINING_LANDMARKS, SourceForward
-from dhsic.passes.inner import Along
+from dhsic.passes.inner import ProductsWithLabels
 from dhsic.passes.landmarks import LandmarkSum
 from dhsic.passes.lazy import PROBED
 from dhsic.passes.once import Judge
@@ -214,7 +214,7 @@ def _read_again(data: CountingReader, most: int, S: Index) -> bool:
     if S.size > most or S.size < 2:
         return False
     m = data.n_samples
-    read_again(data, S, Along(np.zeros((m, 1)), np.arange(min(m, SAMPLES))))
+    read_again(data, S, ProductsWithLabels(np.zeros((m, 1)), np.arange(min(m, SAMPLES))))
     return True
 
 

@@ -49,7 +49,7 @@ from dhsic.passes.sums import SquareSum
 from dhsic.results import Order
 from dhsic.selectors.base import Selector, scales
 from dhsic.selectors.ridge import (
-    Again,
+    Reranking,
     bytes_again,
     bytes_read_again,
     most_again,
@@ -129,6 +129,11 @@ class KernelSelector(Selector, Generic[D]):
     def _order(self, state: SelectionState) -> Order:
         """Order of the candidates."""
 
+    @property
+    def _always_again(self) -> bool:
+        """Whether the last features are ranked again whatever the labels tell."""
+        return not isinstance(self.given_others, str) and bool(self.given_others)
+
     def again_from(self, run: SelectionRun) -> int:
         """Features left, at most, that are ranked again by ridge regression; 0 for none."""
         if isinstance(self.given_others, str):
@@ -139,7 +144,7 @@ class KernelSelector(Selector, Generic[D]):
 
     def _again(
         self, run: SelectionRun, data: AbstractReader, labels: LabelMatrix | None, state: Any
-    ) -> Again | None:
+    ) -> Reranking | None:
         """What ranks the last features again, once they are few enough; None where none are."""
         most = self.again_from(run)
         if state.survivors.size > most or labels is None:
@@ -151,7 +156,7 @@ class KernelSelector(Selector, Generic[D]):
             checked_factored_weights(each.factor(), "biased", run.covariates)
             for each in (labels, labels.linear)
         )
-        found = Again.of(data, features, W, of_y, self._seed, always=self.given_others is True)
+        found = Reranking.of(data, features, W, of_y, self._seed, always=self._always_again)
         # Dosages keep their scale for kernels of all features alone.
         return found.scaled() if isinstance(self.standardize, str) else found
 
@@ -353,7 +358,7 @@ class BAHSIC(AbstractElimination):
     given_others : "auto" or bool
         Rank the last 2,048 features (fewer of many samples) again by ridge regression, each given
         the others (JMLR 6.6 with one feature leaving at a time, see `dhsic.algorithms.ridge`): of
-        features that say the same one stays in front, which predicts better from few. Ridge
+        features that say the same few stay in front, and as many predict better. Ridge
         regression sees straight lines, so ``"auto"`` keeps the order of HSIC where its first
         features explain labels that are left out clearly better, as where only pairs tell
         anything. The result says which. False: the order of Algorithm 1 as it stands in the paper.
@@ -409,7 +414,7 @@ class BAHSIC(AbstractElimination):
 
     def check_samples(self, run: SelectionRun) -> None:
         self._check_estimator(run)
-        if self.given_others is True and (run.groups is not None or self.label_kernel == SELF):
+        if self._always_again and (run.groups is not None or self.label_kernel == SELF):
             raise InputError(
                 "given_others=True ranks single features again by how they explain labels, and "
                 "there are groups, or label_kernel='self'; leave it out."

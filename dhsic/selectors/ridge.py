@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dhsic._typing import Float, Index, Mask
-from dhsic.algorithms.ridge import Comparison, ridge_order
+from dhsic.algorithms.ridge import Explained, ridge_order
 from dhsic.algorithms.state import SelectionState
 from dhsic.errors import InputError
 from dhsic.kernels.labels import FEW_DIRECTIONS
 from dhsic.linalg.symmetric import LowRankSymmetric
-from dhsic.passes.inner import AT_ONCE, Along, inner_products
+from dhsic.passes.inner import AT_ONCE, ProductsWithLabels, inner_products
 from dhsic.passes.landmarks import SLICE
 from dhsic.passes.reader import AbstractReader
 from dhsic.results import Order, ranking
@@ -43,7 +43,7 @@ def most_again(m: int) -> int:
 
 
 @dataclass(frozen=True)
-class Again:
+class Reranking:
     """What ranking some features again takes: `features` (n,) ascending.
 
     `inner` (n, n) and `along` (n, q) are of `dhsic.algorithms.ridge`; `values` (n, s) and `labels`
@@ -68,18 +68,18 @@ class Again:
         seed: int,
         *,
         always: bool,
-    ) -> Again:
+    ) -> Reranking:
         """Read them; the weights of the biased estimator are W, and `of_y` with y as it is."""
         m = data.n_samples
         samples = np.sort(np.random.default_rng(seed).permutation(m)[:SAMPLES])
         U = _root(of_y)
-        inner, found = read_again(data, features, Along(U, samples))
+        inner, found = read_again(data, features, ProductsWithLabels(U, samples))
         along, values = np.split(found, [U.shape[1]], axis=1)
         labels = _root(W)[samples]
         labels -= labels.mean(axis=0)
-        return Again(features, inner, along, values, labels, m, always)
+        return Reranking(features, inner, along, values, labels, m, always)
 
-    def scaled(self) -> Again:
+    def scaled(self) -> Reranking:
         """With features of unit deviation."""
         scale = np.sqrt(self.n_samples / np.diagonal(self.inner))
         return replace(
@@ -97,7 +97,7 @@ class Again:
         n = self.features.size
         before = np.searchsorted(self.features, order.features[-n:])
         after, falls = ridge_order(self.inner, self.along, PENALTY, self.n_samples)
-        found = Comparison.of(self.values.T, self.labels, before[::-1], after[::-1])
+        found = Explained.of(self.values.T, self.labels, before[::-1], after[::-1])
         is_taken = self.always or not found.is_worse
         told = {
             "given_others": n if is_taken else 0,
@@ -131,7 +131,9 @@ def _root(W: LowRankSymmetric) -> Float:
     return np.asarray(W.F * np.sqrt(W.weights))
 
 
-def read_again(data: AbstractReader, features: Index, along: Along) -> tuple[Float, Float]:
+def read_again(
+    data: AbstractReader, features: Index, along: ProductsWithLabels
+) -> tuple[Float, Float]:
     """Inner products of features, and what is `along` them: the passes that it takes."""
     found = data.scores(along, data.jobs(features))
     return inner_products(data, features), found
