@@ -12,7 +12,7 @@ BIN   := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow bench reproduce reproduce-quick lint types layers clean
+.PHONY: help demo test slow docs bench reproduce reproduce-quick lint types layers clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,16 @@ test: $(STAMP)  ## Run the tests and the doctests (not the slow ones)
 
 slow: $(STAMP)  ## Run the slow tests: measured memory, large data, real clusters
 	$(BIN)/python -m pytest -m slow --timeout 1800
+
+$(VENV)-docs/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-docs
+	$(VENV)-docs/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(VENV)-docs/bin/python -m pip install --quiet $(EDITABLE) . --group docs
+	@touch $@
+
+docs: $(VENV)-docs/.installed  ## Build the documentation in docs/_build
+	rm -rf docs/api docs/_build
+	$(VENV)-docs/bin/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build
 
 # The other selectors that the suite measures stay out of the environment of the tests.
 $(VENV)-bench/.installed: pyproject.toml
@@ -70,5 +80,5 @@ layers: $(STAMP)  ## Check that lower layers never import higher ones
 	$(BIN)/lint-imports --no-cache  # the cache misses modules that are new
 
 clean:  ## Remove the environment, the demo and every cache
-	rm -rf $(VENV) $(VENV)-bench benchmarks/out demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-docs docs/api docs/_build benchmarks/out demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -24,6 +24,8 @@ def bahsic(X, y, k, kernel="gaussian", approx="auto"):
 def hsic_lasso(X, y, k, n_jobs=N_JOBS):
     from pyHSICLasso import HSICLasso
 
+    # It looks for the error of singular matrices where NumPy had it before 2.0.
+    np.linalg.linalg = np.linalg
     model = HSICLasso()
     model.input(np.asarray(X, dtype=np.float64), y)
     # Real labels as floats, classes as whole numbers.

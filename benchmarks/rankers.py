@@ -2,7 +2,8 @@
 
 Each entry of `RANKERS` takes X (m, d) float64, y (m,), classes as whole numbers or real values as
 floats, and how many features are wanted, which CCM and mRMR ask for. Features of equal score are
-ranked by their place in X: whoever knows which ones matter shuffles them first.
+ranked by their place in X: whoever knows which ones matter shuffles them first. What is missing is
+NaN, and no number stands for it.
 """
 
 from functools import partial
@@ -23,11 +24,13 @@ WITHIN = 0.5
 #: Lambda_2 of CCM eq. 19, the largest in the paper: above 1 / (2 n eps) down to n = 10 samples and
 #: eps = 0.001. Below it, weights that explain less of the labels may count as better.
 LAMBDA_2 = 100.0
+#: Of dhsic's own.
+ALONE = {"progress": False, "runtime": Threads(1)}
 
 
 def bahsic(X, y, _, step=1, **options):
-    model = dhsic.BAHSIC(1, step=step, progress=False, runtime=Threads(1), **options)
-    return model.fit(X, y).ranking_
+    model = dhsic.BAHSIC(1, step=step, **ALONE, **options)
+    return model.fit(X, y, missing_code=None).ranking_
 
 
 def bahsic_first(X, y, _, **options):
@@ -38,24 +41,24 @@ def bahsic_first(X, y, _, **options):
 def fohsic(X, y, _, wanted=None, **options):
     """All features wanted, or so many: the round that reaches their number ranks what is left."""
     n = wanted or X.shape[1]
-    model = dhsic.FOHSIC(n, progress=False, runtime=Threads(1), **options)
-    return model.fit(X, y).ranking_
+    model = dhsic.FOHSIC(n, **ALONE, **options)
+    return model.fit(X, y, missing_code=None).ranking_
 
 
 def linear(X, y, _, **options):
-    model = dhsic.LinearHSIC(1, progress=False, runtime=Threads(1), **options)
-    return model.fit(X, y).ranking_
+    model = dhsic.LinearHSIC(1, **ALONE, **options)
+    return model.fit(X, y, missing_code=None).ranking_
 
 
 def criterion(X, y, _, **options):
     """By one feature at a time: `criterion` is one of `dhsic.criteria`."""
-    model = dhsic.OnePass(1, progress=False, runtime=Threads(1), **options)
-    return model.fit(X, y).ranking_
+    model = dhsic.OnePass(1, **ALONE, **options)
+    return model.fit(X, y, missing_code=None).ranking_
 
 
 def svm_rfe(X, y, _, **options):
-    model = dhsic.SVMRFE(1, progress=False, runtime=Threads(1), **options)
-    return model.fit(X, y).ranking_
+    model = dhsic.SVMRFE(1, **ALONE, **options)
+    return model.fit(X, y, missing_code=None).ranking_
 
 
 def ccm(X, y, n, **variant):
@@ -64,11 +67,10 @@ def ccm(X, y, n, **variant):
         n,
         epsilon=0.1 if is_real(y) else 0.001,
         max_iterations=1000,
-        progress=False,
-        runtime=Threads(1),
+        **ALONE,
         **variant,
     )
-    return model.fit(X, y).ranking_
+    return model.fit(X, y, missing_code=None).ranking_
 
 
 def pearson(X, y, _):

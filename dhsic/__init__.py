@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dhsic import datasets, detached, kernels, plans, selectors
+    from dhsic import conversion, datasets, detached, kernels, plans, selectors
     from dhsic.detached import Run, attach
     from dhsic.errors import (
         CheckpointError,
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     )
     from dhsic.independence import FeatureTests, TestResult, hsic_test, test_features
     from dhsic.independence.estimate import hsic, hsic_variance
+    from dhsic.joins.filters import Filters
     from dhsic.joins.labels import read_target
     from dhsic.matrix import kernel_matrix
     from dhsic.plans import Plan, Rates
+    from dhsic.reports import report
     from dhsic.results import load, save, selected_features
     from dhsic.selectors import (
         BAHSIC,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from dhsic.sources.opening import open_source
     from dhsic.structured import rank_kernels, rank_subgraphs, rank_substrings
 
+    convert = conversion.convert
     plan, select, submit = plans.plan, selectors.select, detached.submit
     select_many = selectors.select_many
     __version__: str
@@ -58,6 +61,7 @@ __all__ = [
     "DhsicError",
     "FeatureTests",
     "FeatureWeighting",
+    "Filters",
     "InputError",
     "LinearHSIC",
     "MemoryBudgetError",
@@ -70,6 +74,7 @@ __all__ = [
     "TestResult",
     "__version__",
     "attach",
+    "convert",
     "datasets",
     "hsic",
     "hsic_test",
@@ -83,6 +88,7 @@ __all__ = [
     "rank_subgraphs",
     "rank_substrings",
     "read_target",
+    "report",
     "save",
     "select",
     "select_many",
@@ -93,6 +99,7 @@ __all__ = [
 
 #: Modules of the public names, which `__all__` lists.
 _HOMES = {
+    "conversion": ("convert",),
     "detached": ("Run", "attach", "submit"),
     "errors": (
         *("CheckpointError", "ClusterError", "DataError", "DhsicError", "InputError"),
@@ -100,9 +107,11 @@ _HOMES = {
     ),
     "independence": ("FeatureTests", "TestResult", "hsic_test", "test_features"),
     "independence.estimate": ("hsic", "hsic_variance"),
+    "joins.filters": ("Filters",),
     "joins.labels": ("read_target",),
     "matrix": ("kernel_matrix",),
     "plans": ("Plan", "Rates", "plan"),
+    "reports": ("report",),
     "results": ("load", "save", "selected_features"),
     "selectors": (
         *("BAHSIC", "CCM", "FOHSIC", "SVMRFE", "FeatureWeighting", "LinearHSIC", "OnePass"),

@@ -117,7 +117,8 @@ LEFT_OUT = {
     "n_samples_without_label": "samples among those that lack a label",
     "n_samples_without_covariate": "samples among those that lack a covariate",
     "n_rows_passed_over": "rows of tables that are of no sample of the data",
-    "n_features_filtered": "features of the store that take no part, as of --pass-only",
+    "n_samples_filtered": "samples that filters leave out, such as --keep",
+    "n_features_filtered": "features that filters leave out, such as --pass-only",
     "n_values_coded": "values that are codes for missing ones, such as -9 beside 0, 1 and 2",
     "n_constant": "features that do not vary, which are ranked last",
     "n_wholly_missing": "features among those that have no value at all",
@@ -289,6 +290,7 @@ def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
         "label_kernel_used": outcome.label_kernel,
         "n_targets": outcome.n_targets,
         "values": str(outcome.values),
+        **({"counted_allele": source.counted} if source.counted else {}),
         "runtime": outcome.runtime,
         "promised_bytes": outcome.promise.total,
         "parameters": json.dumps(outcome.parameters),
@@ -325,12 +327,17 @@ def selected_features(result: Any) -> xr.Dataset:
     InputError
         `result` is no result, nor a selector that was fitted.
     """
-    result = _of_one(_as_result(result))
+    result = result_of_one(result)
     chosen = np.flatnonzero(result["selected"].to_numpy())
     best_first = chosen[np.argsort(result["rank"].to_numpy()[chosen])]
     without = result.drop_dims("rounds").drop_vars("selected")
     chosen_alone: xr.Dataset = without.isel(features=best_first).compute()
     return chosen_alone.assign_coords(features=best_first)
+
+
+def result_of_one(given: Any) -> xr.Dataset:
+    """Return the result of one run, also of a selector after fit; InputError if it is none."""
+    return _of_one(_as_result(given))
 
 
 def _as_result(given: Any) -> xr.Dataset:

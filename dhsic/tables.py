@@ -17,7 +17,9 @@ All features are in it, the best first, with those of these columns that the res
 ``constant``                 whether the feature does not vary
 ``round_removed`` and so on  the round that gave the feature its place, 0 where it does not vary
 ``group``, ``group_rank``    of groups of features
-``stability``                part of the random halves of the samples that select the feature
+``p``, ``q``                 p-value of the feature, and the part of false ones among all of such
+``stability``, ``stable``    part of the random halves of the samples that select the feature, and
+                             whether it reaches the threshold
 ===========================  =======================================================================
 
 and after them whatever else a method says of each feature. Of several runs (``per_target=True``)

@@ -160,3 +160,30 @@ def write_sparse(group, name, X, encoding="csr_matrix"):
     part = group.create_group(name, attributes=about)
     for field in ("data", "indices", "indptr"):
         part.create_array(field, data=getattr(matrix, field))
+
+
+# -- PLINK ----------------------------------------------------------------------------------------
+
+
+def write_plink(prefix, X, *, phenotype=None, families=None, samples=None, ids=None, places=None):
+    """Write dosages of A1 (m, d), -1 where missing, as .bed, .bim and .fam, call by call."""
+    m, d = X.shape
+    code = {2: 0b00, -1: 0b01, 1: 0b10, 0: 0b11}
+    packed = bytearray(b"\x6c\x1b\x01")
+    for j in range(d):
+        for first in range(0, m, 4):
+            calls = [code[int(v)] for v in X[first : first + 4, j]]
+            packed.append(sum(call << 2 * k for k, call in enumerate(calls)))
+    prefix.with_suffix(".bed").write_bytes(packed)
+    ids = [f"rs{j}" for j in range(d)] if ids is None else ids
+    places = range(5, 10 * d, 10) if places is None else places
+    variants = zip(ids, places, strict=True)
+    lines = [f"{1 + (2 * j >= d)}\t{v}\t0\t{at}\tG\tA\n" for j, (v, at) in enumerate(variants)]
+    prefix.with_suffix(".bim").write_text("".join(lines))
+    samples = [f"s{i}" for i in range(m)] if samples is None else samples
+    families = samples if families is None else families
+    phenotype = ["-9"] * m if phenotype is None else phenotype
+    rows = zip(families, samples, phenotype, strict=True)
+    lines = [f"{f} {s} 0 0 {i * 2 % 5 % 3} {v}\n" for i, (f, s, v) in enumerate(rows)]
+    prefix.with_suffix(".fam").write_text("".join(lines))
+    return prefix.with_suffix(".bed")

@@ -12,11 +12,13 @@ import pytest
 import zarr
 from commands import run, selected, told
 from stores import draw_genotypes, encoded, write_anndata, write_frame, write_sparse, write_vcz
-from suites.source import Case, SourceSuite
+from suites.source import Case, SourceSuite, whole
 
 import dhsic
-from dhsic.errors import InputError
-from dhsic.joins.labels import read_groups
+from dhsic.errors import DataError, InputError, MemoryBudgetError
+from dhsic.joins.labels import values_of_features
+from dhsic.runtime.dask import DaskRuntime
+from dhsic.sources import sparse
 
 pytestmark = pytest.mark.filterwarnings("ignore:Consolidated metadata is")
 
@@ -284,13 +286,13 @@ def test_columns_are_covariates_by_name(store):
 def test_columns_of_var_are_groups(store):
     expected = ranking(X, groups=np.array([*"aabbccaab"]))
     assert ranking(store, "leiden", groups="pathway") == expected
-    assert read_groups(store, "pathway", dhsic.open_source(store)).tolist() == [*"aabbccaab"]
+    assert values_of_features(store, "pathway", dhsic.open_source(store)).tolist() == [*"aabbccaab"]
     facts = selected(store, "--target", "leiden", "--groups", "pathway", *QUICK)
     assert facts["selected"]
     plan = run("plan", store, "--target", "leiden", "--groups", "pathway", "--threads", 1)
     assert "24 samples x 9 features" in plan.stdout
     with pytest.raises(InputError, match=r"no column 'leiden'; its columns are pathway, mean\."):
-        read_groups(store, "leiden", dhsic.open_source(store))
+        values_of_features(store, "leiden", dhsic.open_source(store))
 
 
 def test_what_is_not_there_lists_what_there_is(store):
@@ -299,7 +301,7 @@ def test_what_is_not_there_lists_what_there_is(store):
     message = told(run("select", store, "--target", "CD8A", *QUICK, code=2))
     assert "leiden, gap, year, score, treated, note, age" in message
     assert "--labels FILE" in message
-    with pytest.raises(InputError, match=r"no/such is absent.* dense are X, layers/counts, obsm"):
+    with pytest.raises(InputError, match=r"no/such is absent.* there are X, layers/counts, obsm"):
         dhsic.open_source(store, variable="no/such")
 
 
@@ -345,7 +347,7 @@ def test_inspect_lists_columns_and_matrices(store):
     assert facts["matrices"] == {
         "X": "24 x 9, float32",
         "layers/counts": "24 x 9, int32",
-        "layers/spliced": "sparse (csr_matrix), not read",
+        "layers/spliced": "sparse (csr_matrix)",
         "obsm/X_pca": "24 x 4, float32",
     }
     assert facts["sample_names"] == CELLS[:3]
@@ -355,28 +357,36 @@ def test_inspect_lists_columns_and_matrices(store):
     assert "layers/counts: 24 samples x 9 features" in text
 
 
+@pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize("encoding", ["csr_matrix", "csc_matrix"])
-def test_a_sparse_X_is_refused_and_dense_layers_are_named(store, encoding):
+def test_sparse_matrices_rank_as_dense_ones(tmp_path, encoding, zarr_format, client):
+    group = make(tmp_path / "a", zarr_format=zarr_format)
+    del group["X"], group["layers/counts"]
+    write_sparse(group, "X", X, encoding)
+    write_sparse(group["layers"], "counts", COUNTS, encoding)
+    assert ranking(tmp_path / "a", "leiden") == ranking(X)
+    assert ranking(tmp_path / "a", "leiden", variable="layers/counts") == ranking(COUNTS)
+    assert ranking(tmp_path / "a", "leiden", runtime=DaskRuntime(client)) == ranking(X)
+    facts = selected(tmp_path / "a", "--target", "leiden", *QUICK)
+    assert facts["selected"][0]["name"] == "g4"
+    turned = dhsic.open_source(tmp_path / "a", sample_dim="var")
+    np.testing.assert_array_equal(whole(turned), X.T)
+
+
+def test_a_sparse_matrix_that_is_damaged_or_too_large(store, monkeypatch):
     group = zarr.open_group(store)
     del group["X"]
-    write_sparse(group, "X", COUNTS, encoding)
-    with pytest.raises(InputError) as caught:
+    write_sparse(group, "X", COUNTS)
+    monkeypatch.setattr(sparse, "available_bytes", lambda: 100)
+    with pytest.raises(MemoryBudgetError, match=r"sparse by rows, takes 3.* kB, .*dhsic convert"):
         dhsic.open_source(store)
-    message = str(caught.value)
-    assert f"whose X is sparse ({encoding})" in message
-    assert "adata.X = adata.X.toarray(), then adata.write_zarr('dense.zarr')" in message
-    assert "variable='layers/counts'" in message
-    told_by = told(run("select", store, "--target", "leiden", *QUICK, code=2))
-    assert "--variable layers/counts" in told_by
-    assert ranking(store, "leiden", variable="layers/counts") == ranking(COUNTS)
-    del group["layers/counts"]
-    with pytest.raises(
-        InputError, match=r"dense are obsm/X_pca\. .*write_zarr\('dense\.zarr'\)\.$"
-    ):
+    monkeypatch.undo()
+    group["X/indices"][3] = D
+    with pytest.raises(DataError, match=r"X of shape \(24, 9\) is damaged .*again"):
         dhsic.open_source(store)
-    write_sparse(group["layers"], "s", COUNTS, encoding)
-    with pytest.raises(InputError, match=r"adata\.layers\['s'\] = adata\.layers\['s'\]\.toarray"):
-        dhsic.open_source(store, variable="layers/s")
+    (store / "X" / "indptr" / "c" / "0").unlink()
+    with pytest.raises(DataError, match="indptr is missing"):
+        dhsic.open_source(store)
 
 
 # -- real cells -----------------------------------------------------------------------------------
@@ -414,13 +424,12 @@ def test_cells_of_scanpy_are_known_by_name(pbmc):
     assert "samples   AAAGCCTGGCTAAC-1, AAATTCGATGCACA-1" in known
     assert "features  HES4, TNFRSF4, SSU72, ... (765 names)" in known
     assert "target    louvain: 11 classes" in known
-    assert "variable  layers/counts: sparse (csr_matrix), not read" in known
+    assert "variable  layers/counts: sparse (csr_matrix)" in known
     group = zarr.open_group(pbmc[1], mode="r", use_consolidated=False)
     labels = dhsic.read_target(pbmc[0], "louvain")
     expected = group["obs/louvain/categories"][...][group["obs/louvain/codes"][...]]
     assert labels.tolist() == expected.tolist()
-    with pytest.raises(InputError, match=r"layers/counts is sparse \(csr_matrix\)"):
-        dhsic.open_source(pbmc[0], variable="layers/counts")
+    assert dhsic.open_source(pbmc[0], variable="layers/counts").n_samples == 700
 
 
 @pytest.mark.slow

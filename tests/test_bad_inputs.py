@@ -66,7 +66,10 @@ UNREADABLE = {
     "no features, hsic": (lambda: dhsic.hsic(X[:, :0], Y), InputError, "(12, 0)", "one feature"),
     "no samples": (lambda: fit(X[:0], Y[:0]), InputError, "(0, 6)", "Pass a matrix"),
     "no samples, dask": (lambda: fit(da.zeros((0, 6)), []), InputError, "(0, 6)", "Pass a matrix"),
-    "sparse": (lambda: fit(scipy.sparse.csr_array(X)), InputError, "csr_array", "X.toarray()"),
+    "sparse text": (
+        lambda: fit(scipy.sparse.csr_array(X.astype(complex))),
+        *(InputError, "complex128", "Complex data"),
+    ),
     "sparse, hsic": (
         lambda: dhsic.hsic(scipy.sparse.csr_array(X), Y),
         *(InputError, "csr_array of shape (12, 6)", "X.toarray()"),

@@ -8,7 +8,7 @@ import pytest
 import zarr
 from commands import QUICK, SIMULATE, M, run, selected, told
 
-from dhsic.joins.text import NA
+from dhsic.sources.ids import NA
 
 
 @pytest.fixture(scope="module")

@@ -201,3 +201,13 @@ def test_as_a_frame_and_as_text(rng):
     assert frame["p_values"].tolist() == found.p_values.tolist()
     assert repr(found) == str(found)
     assert "together" in repr(found)
+
+
+def test_of_many_features_the_most_telling_are_printed():
+    rng = np.random.default_rng(3)
+    X = rng.integers(0, 3, (60, 40)).astype(np.int8)
+    found = dhsic.test_features(X, X[:, 17] + rng.normal(size=60))
+    lines = str(found).splitlines()
+    assert len(lines) == 22
+    assert lines[1].split()[0] == "17"
+    assert lines[-1].startswith("... and 20 more")

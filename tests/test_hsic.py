@@ -167,3 +167,35 @@ def test_too_few_samples():
 
 def test_class_kernels_are_listed():
     assert set(CLASS_KERNELS) < set(dhsic.kernels.labels.LABEL_KERNELS)
+
+
+@given(st.data(), matrices(), st.sampled_from(ESTIMATORS))
+def test_normalized_hsic_is_a_cosine(data, X, estimator):
+    y, kernel = data.draw(labels(len(X)))
+    K, L = naive.gram(X.tolist(), "gaussian", 0.07), naive.label_gram(y.tolist(), kernel)
+    xx, xy, yy = (naive.hsic(A, B, estimator) for A, B in ((K, K), (K, L), (L, L)))
+    if min(xx / np.max(K) ** 2, yy / np.abs(L).max() ** 2) < 1e-6:
+        return  # rounding decides
+
+    found = dhsic.hsic(
+        X, y, label_kernel=kernel, bandwidth=0.07, estimator=estimator, normalize=True
+    )
+
+    assert found == pytest.approx(xy / np.sqrt(xx * yy), rel=1e-6, abs=1e-8)
+    assert estimator == "unbiased" or abs(found) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("method", ["cholesky", "nystrom"])
+def test_normalized_in_low_rank_scaled_and_without_variation(rng, method):
+    x, c = rng.standard_normal((2, 200))
+    asked = {"normalize": True, "covariates": c}
+    exact = dhsic.hsic(x, x**2 + c, **asked)
+
+    assert dhsic.hsic(x, x**2 + c, method=method, **asked) == pytest.approx(exact, rel=1e-3)
+    assert dhsic.hsic(x, x > 0, normalize=True) == pytest.approx(
+        dhsic.hsic(x, x > 0, label_kernel="binary", normalize=True)
+    )
+    with pytest.warns(UserWarning, match="X with itself is 0: it does not vary"):
+        assert dhsic.hsic(np.ones(200), x, method=method, normalize=True) == 0.0
+    with pytest.raises(InputError, match="pass method='exact'"):
+        dhsic.hsic(x, x, method="blockwise", normalize=True)

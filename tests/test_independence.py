@@ -12,14 +12,14 @@ from strategies import labels, matrices
 from thorough import examples
 
 import dhsic
+from dhsic.criteria import null as permutation
+from dhsic.criteria.null import Moments, moments_permuted, p_of_gamma, values_permuted
 from dhsic.errors import InputError
 from dhsic.hsic import estimated
 from dhsic.independence import hsic_test
-from dhsic.independence import null as permutation
-from dhsic.independence.forms import dense_kernel
-from dhsic.independence.null import Moments, moments_permuted, p_of_gamma, values_permuted
 from dhsic.kernels import Gaussian
 from dhsic.kernels.labels import label_matrix
+from dhsic.kernels.matrices import dense_kernel
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.symmetric import DenseSymmetric
 

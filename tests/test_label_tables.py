@@ -98,13 +98,13 @@ TEXT = "IID\ty\nS\xe9\t1\nb\t2\n"
         (TEXT.encode("utf-16-le"), "it is UTF-16, or no text"),
         (gzip.compress(TEXT.encode(), mtime=0)[:25], "Compressed file ended"),
         (b"PK\x03\x04\0\0", "it is UTF-16, or no text"),
-        (TEXT.encode("latin-1"), "byte 7 is 0xe9, which is no UTF-8. .*iconv -f LATIN1"),
+        (TEXT.encode("latin-1"), "S. there is the byte 0xe9, which is no UTF-8. .*iconv -f LATIN1"),
         (b"# made by me\nIID q r s\na 1 1 1\n", "first line is a comment .'# made by me'"),
         (b"# made by me\nIID\ty\na\t1\n", "first line is a comment"),
         (b"# sample sheet\nIID y\na 1\n", "first line is a comment"),
         (b"#made, today\nIID,y\na,1\n", "first line is a comment .*Remove it"),
         (b"##x\n\nIID,y\na,1\nb,2,3,4\n", "line 5 has 4 fields, and 2 are expected. Mend"),
-        (b'IID,y\na,1\n"b,2\nc,3\n', "a quote that is opened in row 2 is not closed"),
+        (b'IID,y\na,1\n"b,2\nc,3\n', "a quote that is opened in line 3 is not closed"),
     ],
 )
 def test_what_is_no_table_of_ours_gets_a_sentence(content, sentence, tmp_path):

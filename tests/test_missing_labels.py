@@ -264,7 +264,7 @@ def test_real_values_do_not_become_classes_by_a_slip(store, tmp_path, cells, wor
     [
         ("", "it is empty"),
         ("trait trait\n" + "1 2\n" * M, "two columns are called 'trait'"),
-        ("a trait\n" + "1 2\n" * (M - 1) + "1\n", "row 12 has fewer fields"),
+        ("a trait\n" + "1 2\n" * (M - 1) + "1\n", "line 13 has fewer fields"),
     ],
 )
 def test_tables_that_cannot_be_told(store, tmp_path, text, words):

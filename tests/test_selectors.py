@@ -120,7 +120,6 @@ class AnnData:
 AnnData.__module__ = "anndata._core.anndata"
 WRONG = {
     "wrong width": (lambda X: X[:, :7], "X has 7 features, but BAHSIC is expecting 30"),
-    "sparse": (csr_array, "came a sparse csr_array"),
     "masked": (np.ma.masked_array, "came a masked array"),
     "text": (lambda X: X.astype(str), "dtype of X is <U"),
     "text in objects": (lambda X: X.astype(str).astype(object)[:, :] + "a", "could not convert"),

@@ -1,6 +1,10 @@
 """What goes wrong with stored matrices, each once: damage, other domains, other orientations."""
 
+import gzip
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import dask.array as da
 import numpy as np
@@ -375,10 +379,8 @@ def test_shapes(shape):
 
 
 def test_other_inputs_say_what_to_pass(tmp_path):
-    sparse = pytest.importorskip("scipy.sparse")
     pd = pytest.importorskip("pandas")
     for bad, remedy in [
-        (sparse.csr_array(np.eye(3)), "toarray"),
         (np.ma.masked_equal(X, 0), "filled"),
         (pd.DataFrame({"a": [1.0], "b": ["x"]}), "get_dummies"),
         (object(), "Pass a NumPy or dask array"),
@@ -438,3 +440,34 @@ def test_fortran_ordered_data_are_read_in_place():
     block = ArraySource(kept).read(ArraySource(kept).blocks(5)[1])
     assert np.shares_memory(block, kept)
     assert not block.flags.writeable
+
+
+def test_the_way_from_vcf_works_as_it_stands(tmp_path, monkeypatch):
+    """Of a file as people have it: gzip rather than bgzip, unsorted, of two contigs."""
+    for package in ("pysam", "bio2zarr.vcf"):
+        pytest.importorskip(package)
+    calls = np.random.default_rng(0).choice(["0/0", "0/1", "1/1", "./."], (30, 12))
+    names = ["#CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO", "FORMAT"]
+    rows = [[j % 2 + 1, 999 - j, f"rs{j}", *"AG...", "GT", *calls[j]] for j in range(30)]
+    lines = [
+        "##fileformat=VCFv4.3",
+        *("##contig=<ID=2>", "##contig=<ID=1>"),
+        '##FORMAT=<ID=GT,Number=1,Type=String,Description="Genotype">',
+        *("\t".join(map(str, row)) for row in ([*names, *"abcdefghijkl"], *rows)),
+    ]
+    path = tmp_path / "my cohort.vcf.gz"
+    path.write_bytes(gzip.compress("\n".join(lines).encode() + b"\n"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError) as caught:
+        open_source(path.name)
+    steps = str(caught.value).partition("first: ")[2].partition(" (where")[0].split(" && ")
+    assert steps[0].startswith("pip install pysam")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    for step in steps[1:]:
+        subprocess.run(step, shell=True, check=True, capture_output=True, timeout=120)
+    source = open_source("out.vcz")
+    assert (source.n_samples, source.n_features) == (12, 30)
+    assert source.sample_names().tolist() == [*"abcdefghijkl"]
+    of_first = whole(source)[:, source.feature_names().tolist().index("rs7")]
+    counts = {"0/0": 0, "0/1": 1, "1/1": 2, "./.": np.nan}
+    np.testing.assert_array_equal(of_first, [counts[call] for call in calls[7]])

@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 import dhsic
 from dhsic.cli import main
 from dhsic.errors import InputError
+from dhsic.selectors.falsely import tails
 from dhsic.selectors.halves import halves
 
 
@@ -109,3 +112,47 @@ def test_labels_of_any_width_are_halved_class_by_class_and_others_refused_as_wit
     assert_array_equal(by_text.stability_, by_number.stability_)
     with pytest.raises(InputError, match=r"^The dtype of y is complex128"):
         dhsic.BAHSIC(2, stability=3, progress=False).fit(X, y + 1j)
+
+
+def test_complementary_pairs_share_no_sample():
+    y = np.array(["a"] * 9 + ["b"] * 6)
+    found = halves(y, 15, 6, 1, paired=True)
+
+    assert len(found) == 6
+    for one, other in zip(found[::2], found[1::2], strict=True):
+        assert not np.intersect1d(one, other).size
+        assert [np.count_nonzero(half < 9) for half in (one, other)] == [4, 4]
+        assert [half.size for half in (one, other)] == [7, 7]
+
+
+def test_a_threshold_makes_features_stable_and_bounds_how_many_are_falsely(rng):
+    X, y = data(rng, m=100)
+    options = {"progress": False, "stability": 20, "stability_threshold": 0.9}
+    model = dhsic.OnePass(2, criterion="pearson", **options).fit(X, y)
+    found = model.result_
+
+    assert_array_equal(found["stable"], model.stability_ >= 0.9)
+    assert found["stable"][4]
+    assert found.attrs["n_stable"] == int(found["stable"].sum())
+    assert found.attrs["expected_false"] == pytest.approx(2 * 2 / (20 * 0.8))
+    assert 0 < found.attrs["expected_false_concave"] < found.attrs["expected_false"]
+    for wrong, said in (({"stability": 5}, "an even number"), ({"stability": 0}, "an even number")):
+        with pytest.raises(InputError, match=said):
+            dhsic.OnePass(2, **options | wrong).fit(X, y)
+    with pytest.raises(InputError, match=r"above 0\.5"):
+        dhsic.OnePass(2, **options | {"stability_threshold": 0.5}).fit(X, y)
+
+
+@given(st.integers(4, 12), st.floats(0.02, 0.3), st.sampled_from([-1 / 2, -1 / 4]), st.data())
+def test_no_concave_distribution_has_a_larger_tail(B, eta, r, draw):
+    """Any r-concave distribution of that mean: here powers of concave functions, cut off."""
+    k = np.arange(B + 1.0)
+    slope, last = draw.draw(st.floats(0.05, 20)), draw.draw(st.integers(1, B))
+    powers = np.where(k <= last, (1 + slope * k) ** (1 / r), 0.0)
+    powers /= powers.sum()
+    mean = float(k @ powers) / B
+    bound = tails(mean, B, r)
+
+    for t in range(B + 1):
+        assert powers[t:].sum() <= bound[t] + 1e-6
+    assert (np.diff(tails(eta, B, r)) <= 1e-12).all()

@@ -11,7 +11,7 @@ from suites.source import Case, SourceSuite, whole
 
 import dhsic
 from dhsic.errors import InputError
-from dhsic.joins.labels import read_groups
+from dhsic.joins.labels import values_of_features
 from dhsic.passes import jobs, reader
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
@@ -190,7 +190,7 @@ def test_groups_by_name_are_those_of_the_features(stores, tmp_path):
     write(group, "variant_filter", np.isin(np.arange(300), kept)[:, None], ("variants", "filters"))
     write(group, "filter_id", np.array(["PASS"], object), ("filters",))
     taken = open_source(folder, pass_only=True)
-    known = read_groups(str(folder), "variant_gene", taken)
+    known = values_of_features(str(folder), "variant_gene", taken)
     assert known.tolist() == gene[kept].tolist()
     found = dhsic.select(taken, trait, groups=known, n_features_to_select=3)
     expected = dhsic.select(part, trait, groups=gene[kept], n_features_to_select=3)

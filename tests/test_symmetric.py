@@ -6,9 +6,9 @@ from cases import KERNELS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dhsic.independence.forms import dense_kernel, low_rank_kernel
 from dhsic.kernels import Gaussian
 from dhsic.kernels.labels import COMPLETE, label_matrix
+from dhsic.kernels.matrices import dense_kernel, low_rank_kernel
 from dhsic.linalg import symmetric
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
 

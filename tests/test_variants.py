@@ -13,7 +13,7 @@ import dhsic
 from dhsic.errors import DataError, InputError
 from dhsic.results import load
 from dhsic.sources.opening import open_source
-from dhsic.sources.variants import Filters, n_multiallelic
+from dhsic.sources.variants import FilterColumn, n_multiallelic
 
 M = 24
 FILTERS = ["PASS", "q10", ".", "q10;s50", "PASS", "PASS", "s50", "PASS"]
@@ -210,7 +210,7 @@ def test_what_passes_in_a_group_a_dataset_and_an_array(tmp_path):
         source = open_source(X, pass_only=True)
         assert source.features.tolist() == [0, 3, 4]
         assert source.feature_names().tolist() == ["rs0", "rs3", "rs4"]
-    filters = Filters.of(group, 6)
+    filters = FilterColumn.of(group, 6)
     assert (filters.n_failed, filters.n_unset, filters.by_id) == (2, 1, {"q": 3})
 
 

@@ -1,4 +1,4 @@
-"""The command line: simulate, inspect, plan, select, resume, pairs; status, attach, cancel.
+"""The command line: simulate, inspect, convert, plan, select, resume, test, pairs, report...
 
 Every command prints its result on stdout and what it says meanwhile on stderr; with ``--json``
 stdout is one JSON object and nothing else. It loads what it works with when it runs, not for its
@@ -46,7 +46,11 @@ def _add(does: str, *params: click.Parameter | Sequence[click.Parameter], **abou
 
 
 DATA, RUN = click.Argument(["path"], type=PATH), click.Argument(["checkpoint"], type=PATH)
-(OUT, FORCE, JSON, SCHEDULER) = named("out", "force", "as_json", "scheduler")
+(OUT, FORCE, JSON, SCHEDULER, N_FEATURES) = named(
+    "out", "force", "as_json", "scheduler", "n_features"
+)
+#: Options of methods that a test takes.
+OF_TEST = ("label_kernel", "bandwidth", "estimator", "missing")
 OUTPUT = named("checkpoint", "out", "force", "truth", "progress", "as_json")
 SELECTION = of_sections("Data", "Target", "Method")
 MACHINE = of_sections("Machine")
@@ -98,12 +102,33 @@ _add(
 _add(
     "inspect.inspect",
     DATA,
-    named("variable", "sample_dim", "missing_code", "missing_chunks", "pass_only", "as_json"),
+    [option for option in of_sections("Data") if option.name != "groups"],
+    JSON,
     example="dhsic inspect g.vcz",
     help="""Say what PATH holds, how it is laid out, what a selection needs.
 
     Reads metadata, names and candidate labels, and features to see what their values are: all of
     them up to a billion values, else a few blocks.
+    """,
+)
+_add(
+    "convert.convert",
+    DATA,
+    click.Argument(["out"], type=PATH),
+    named("variable", "sample_dim", "transpose", "not_feature", "missing_chunks"),
+    but(*named("memory"), help="Refuse to start if more may be needed; 1GB where that is enough."),
+    _shown(
+        "--zarr-format", default="3", type=click.Choice(["2", "3"]), help="Format of the store."
+    ),
+    but(FORCE, section="Options", help="Overwrite a store that is there."),
+    named("progress"),
+    but(JSON, section="Options"),
+    example="dhsic convert expression.csv expression.zarr",
+    help="""Write PATH as a Zarr store that is read fast.
+
+    PATH is whatever select reads: a table that does not fit into memory, genotypes of PLINK, a
+    store in bad chunks. Names, coordinates and labels go along. The same command goes on after a
+    kill.
     """,
 )
 _add(
@@ -168,6 +193,29 @@ _add(
     """,
 )
 _add(
+    "select.test",
+    DATA,
+    [option for option in of_sections("Data") if option.name != "groups"],
+    of_sections("Target"),
+    but(N_FEATURES, default=20, show_default=True, help="Features to print; --out has all."),
+    [
+        but(option, default="median", show_default=True) if option.name == "bandwidth" else option
+        for option in of_sections("Method")
+        if option.name in OF_TEST
+    ],
+    OUTPUT,
+    MACHINE,
+    [option for option in of_sections("Cluster") if option.name != "detach"],
+    TLS,
+    example="dhsic test g.vcz --target sample_trait --out tests.tsv",
+    help="""Test every feature of PATH: does it depend on the labels at all?
+
+    One pass gives HSIC of each feature alone, its p-value under independence, and what part of the
+    features of such p-values are false ones (q, Benjamini and Hochberg). The first ones go to
+    stdout, everything else to stderr; `dhsic resume` goes on from --checkpoint.
+    """,
+)
+_add(
     "pairs.pairs",
     DATA,
     [option for option in of_sections("Data") if option.name != "groups"],
@@ -209,6 +257,26 @@ _add(
 
     All pairs are looked at, for products that tell of the labels what neither feature tells alone.
     The best pairs go to stdout, everything else to stderr.
+    """,
+)
+_add(
+    "report.report",
+    click.Argument(["path"], type=PATH),
+    Option(
+        "-o",
+        "--out",
+        type=PATH,
+        default="report.html",
+        show_default=True,
+        help="Write the page here.",
+    ),
+    Option("--pairs", type=PATH, help="Pairs to draw: the table that dhsic pairs --out wrote."),
+    but(FORCE, section="Options"),
+    example="dhsic report selection.zarr -o report.html",
+    help="""Write a page about the result at PATH, which `dhsic select --out` wrote in .zarr.
+
+    The page is one file of HTML: what was run, plots, a table that sorts and filters, and how sure
+    it is. It needs no network. Needs dhsic[plot].
     """,
 )
 _add(

@@ -16,13 +16,13 @@ import click
 import numpy as np
 import zarr
 
-from dhsic._typing import Array
+from dhsic._typing import Array, Index
 from dhsic.cli.console import counted, echo_json, paragraph
 from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import describe
 from dhsic.cli.options import in_options
+from dhsic.cli.report import filters_told
 from dhsic.errors import DataError, InputError
-from dhsic.joins.keys import some
 from dhsic.joins.labels import along_samples, anndata_of
 from dhsic.joins.text import PLINK_MISSING, is_missing, plink_missing, typed
 from dhsic.memory import human
@@ -35,49 +35,46 @@ from dhsic.selectors.run import SelectionRun
 from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AnnDataStore, Frame
 from dhsic.sources.codecs import CHECKSUMS, described
+from dhsic.sources.ids import some
 from dhsic.sources.opening import open_source, parent
 from dhsic.sources.options import dimension_names
 from dhsic.sources.stores import metadata_of
-from dhsic.sources.variants import ALLELES, FILTER, Filters, n_multiallelic
+from dhsic.sources.variants import ALLELES, FILTER, FilterColumn, n_multiallelic
 from dhsic.sources.views import whole_of
-from dhsic.sources.zarr import ChunkedArray, chunk_width, member, read_array
+from dhsic.sources.zarr import ChunkedArray, good_chunks, member, read_array
 
 #: Below this many raw bytes a chunk is slower to read than to use.
 SMALL_CHUNK = 1 << 20
 #: A task holds a block about three times; above this many bytes tasks crowd each other out.
 LARGE_BLOCK = 64 << 20
-#: Up to here all samples go into one chunk.
-ONE_CHUNK_SAMPLES = 250_000
 
 
 @dataclass(frozen=True, eq=False)
 class Sites:
     """The variants of a store, those that a source leaves out too."""
 
-    n_filtered: int  # those left out
-    filters: Filters | None  # None where the store keeps no FILTER
+    n_filtered: int  # those left out by FILTER
+    filters: FilterColumn | None  # None where the store keeps no FILTER
     n_multiallelic: int | None  # of two alternatives or more; None where it keeps no alleles
 
     @classmethod
-    def of(cls, source: AbstractSource) -> Sites:
-        """Look at the store that a source reads."""
+    def of(cls, source: AbstractSource, left_out: Mapping[str, int]) -> Sites:
+        """Look at the store that a source reads; `left_out` as of `Filtered`."""
         data = whole_of(source).chunked
         group = None if data is None else parent(data.opened())
-        n_filtered = source.n_features_filtered
+        n_filtered, d = left_out.get("pass_only", 0), whole_of(source).n_features
         if group is None:
             return cls(n_filtered, None, None)
-        d = source.n_features + n_filtered
         has = {name for name in (FILTER, ALLELES) if _describes(group, name, d)}
         return cls(
             n_filtered,
-            Filters.of(group, d, "fill") if FILTER in has else None,
+            FilterColumn.of(group, d, "fill") if FILTER in has else None,
             n_multiallelic(group) if ALLELES in has else None,
         )
 
     def plain(self) -> dict[str, Any]:
         """Values for JSON."""
         return {
-            "n_features_filtered": self.n_filtered,
             "filters": None if self.filters is None else self.filters.plain(),
             "n_multiallelic": self.n_multiallelic,
         }
@@ -114,21 +111,27 @@ def _describes(group: zarr.Group, name: str, d: int) -> bool:
 
 def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
     """Print what a store holds, how well it is laid out, and what a selection would need."""
-    source = open_source(path, **SelectJob(path, **opening).opening)
+    job = SelectJob(path, **opening)
+    source = open_source(path, **job.opening)
+    filtered = job.filters.of(path, source, job.missing_chunks)
+    source, rows = filtered.features_of(source), filtered.samples
     data = whole_of(source).chunked
     if data is None:
         raise InputError(f"{path} is no Zarr store; inspect looks at the layout of one.")
-    layout, sites, store = layout_of(whole_of(source), data), Sites.of(source), anndata_of(path)
-    run = SelectionRun(BAHSIC(), source, np.empty(0), choose_runtime("threads"))
-    promise, values = run.selector.fitted(run)[0], _values(source)
-    if store is None:
+    layout, store = layout_of(whole_of(source), data), anndata_of(path)
+    sites = Sites.of(source, filtered.left_out)
+    run = SelectionRun(BAHSIC(), source, np.empty(0), choose_runtime("threads"), rows=rows)
+    promise, values = run.selector.fitted(run)[0], _values(source, rows)
+    if not isinstance(store, AnnDataStore):
         targets, matrices = dict(_targets(source, data)), {}
     else:
         targets, matrices = dict(_columns(store.obs)), dict(_matrices(store))
     if as_json:
         facts = {
-            "n_samples": source.n_samples,
+            "n_samples": run.n_samples,
             "n_features": source.n_features,
+            "n_features_filtered": source.n_features_filtered,
+            "left_out": dict(filtered.left_out),
             "dtype": str(source.dtype),
             "missing_code": source.missing_code,
             "layout": asdict(layout),
@@ -145,7 +148,8 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
         return
     name = Path(path).name
     told = [
-        ("data", f"{name}: {source.n_samples:,} samples x {source.n_features:,} features"),
+        ("data", f"{name}: {run.n_samples:,} samples x {source.n_features:,} features"),
+        *([("filters", filters_told(filtered.left_out))] if filtered.left_out else []),
         *layout.facts(source, values),
         *sites.facts(),
         *layout.costs(),
@@ -159,12 +163,12 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
     click.echo("\n".join(paragraph(label, text) for label, text in told))
 
 
-def _values(source: AbstractSource) -> str:
+def _values(source: AbstractSource, rows: Index | None) -> str:
     """What the values are, as a `select` would find, or why it would refuse them."""
     whole = source.n_features * source.n_samples <= LOOKED_AT
     with Threads() as runtime:
         try:
-            told = str(look_at(source, runtime, None, whole=whole))
+            told = str(look_at(source, runtime, rows, whole=whole))
         except DataError as error:
             return f"refused: {in_options(str(error), click.get_current_context())}"
     return told if whole else f"{told} (in the few blocks that were read)"
@@ -204,7 +208,7 @@ def _matrices(store: AnnDataStore) -> Iterator[tuple[str, str]]:
         if isinstance(node, zarr.Array):
             yield name, f"{' x '.join(f'{n:,}' for n in node.shape)}, {node.dtype}"
         else:
-            yield name, f"sparse ({node.attrs['encoding-type']}), not read"
+            yield name, f"sparse ({node.attrs['encoding-type']})"
 
 
 def _summary(values: Array) -> str:
@@ -332,10 +336,9 @@ def _codec_name(name: str, config: Mapping[str, Any]) -> str:
 
 def better_chunks(source: AbstractSource, layout: Layout) -> dict[str, int]:
     """Chunk sizes to write the store with: 4 to 16 MiB raw, all samples together."""
-    m, d = source.n_samples, source.n_features
     per_value = prod(layout.shape[2:]) * np.dtype(layout.dtype).itemsize
-    samples = m if m <= ONE_CHUNK_SAMPLES else 10_000
-    return {"features": chunk_width(d, samples * per_value), "samples": samples}
+    features, samples = good_chunks(source.n_features, source.n_samples, per_value)
+    return {"features": features, "samples": samples}
 
 
 def advice(source: AbstractSource, layout: Layout) -> list[str]:
@@ -343,7 +346,7 @@ def advice(source: AbstractSource, layout: Layout) -> list[str]:
     best = better_chunks(source, layout)
     out = _about_chunks(source, layout, best)
     if out:
-        out.append(f"To write it again: {_fix(layout, best)}.")
+        out.append(f"To write it again: dhsic convert; {_fix(layout, best)}.")
     if not layout.has_checksum:
         out.append(
             "No checksum: most damage to stored bytes would pass unseen. End the codecs with "

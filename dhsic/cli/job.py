@@ -12,6 +12,7 @@ from dhsic.cli.labels import split_columns
 from dhsic.cli.options import OF_RUNS, spelled
 from dhsic.criteria import CRITERIA
 from dhsic.errors import CheckpointError, InputError
+from dhsic.joins.filters import Filters
 from dhsic.joins.labels import Labelled
 from dhsic.kernels.labels import SELF
 from dhsic.results import check_vacant
@@ -20,11 +21,15 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors import parameters_of, selector_of
 from dhsic.selectors.base import Selector
 from dhsic.selectors.request import Request
+from dhsic.sources.opening import is_table
 from dhsic.sources.options import MissingChunks
 from dhsic.storage import FileStore, as_path, check_place, is_url, store_at
 from dhsic.storage.checkpoint import Checkpoint
 
 COMMAND = "dhsic select"
+#: Options that are files of ids, and all that are paths.
+LISTS = ("keep", "remove", "extract", "exclude")
+PATHS = ("path", "labels", "covariates", "out", "truth", "checkpoint", *LISTS)
 #: Methods whose default is a kernel of their own on the labels.
 OWN_KERNELS = ("ccm", *CRITERIA)
 #: Options that say how a method does its work.
@@ -45,6 +50,10 @@ class SelectJob:
         Variable of the store that holds the features.
     sample_dim : DIM
         Name or number of the samples' dimension.
+    transpose : flag
+        Rows of a table are features, and columns samples (genes x samples), as of --sample-dim 1.
+    not_feature : NAME, repeated
+        Column of a table that is no feature; labels and covariates of it are none anyway.
     missing_code : CODE
         Numbers of the data that stand for missing, such as 9 or 3,9; none to take every number as
         it is. By default what the store says, and -1, -9 and -127 beside 0, 1 and 2.
@@ -53,6 +62,21 @@ class SelectJob:
         writer may leave out on purpose.
     pass_only : flag
         Leave out variants of VCF Zarr whose FILTER is not PASS; one without (.) has not passed.
+    keep : FILE
+        Samples that alone take part, others are left out: a file with FID and IID, or one id, in
+        each line, with a header or without.
+    remove : FILE
+        Samples that are left out, likewise.
+    keep_if : CONDITION
+        Samples that take part, by variables of the store along them: 'age >= 18 and sex == "F"'.
+    chromosomes : LIST
+        Where features lie that take part: 1-5,X or places such as 6:25000000-34000000.
+    extract : FILE
+        Features that alone take part: ids or names, between blanks.
+    exclude : FILE
+        Features that are left out, likewise.
+    extract_if : CONDITION
+        Features that take part, by what the store says of them: 'variant_quality >= 30'.
     groups : NAME
         Variable of the store that names the group of each feature (its gene): groups are selected
         as a whole, by definition, and -n counts them.
@@ -85,7 +109,8 @@ class SelectJob:
     Method
     ------
     method : {"bahsic", "fohsic", "ccm", "weighting", "svm-rfe", "linear", "pearson", "centroid", \
-              "t", "snr", "moderated-t", "b", "shrunken-centroid", "mmd", "kta", "qmi", "ridge"}
+              "t", "snr", "moderated-t", "b", "shrunken-centroid", "mmd", "kta", "qmi", "ridge", \
+              "hsic"}
         Backward elimination (bahsic), forward selection (fohsic), conditional covariance
         minimisation (ccm), feature weights (weighting), support vectors (svm-rfe), or a ranking
         in one pass by the linear kernel or another criterion.
@@ -143,7 +168,16 @@ class SelectJob:
     not_na: tuple[str, ...] = ()
     variable: str | None = None
     sample_dim: str | None = None
+    transpose: bool = False
+    not_feature: tuple[str, ...] = ()
     pass_only: bool = False
+    keep: str | None = None
+    remove: str | None = None
+    keep_if: str | None = None
+    chromosomes: str | None = None
+    extract: str | None = None
+    exclude: str | None = None
+    extract_if: str | None = None
     groups: str | None = None
     method: str = "bahsic"
     n_features: int = 50
@@ -168,7 +202,7 @@ class SelectJob:
     def of(cls, options: Mapping[str, Any]) -> SelectJob:
         """SelectJob of the options of the command line."""
         given = {**options, "data": options["path"]}
-        for name in ("path", "labels", "covariates", "out", "truth", "checkpoint"):
+        for name in PATHS:
             given[name] = absolute(given[name])
         said = {name: given.pop(name, None) for name in OF_METHODS}
         return cls(**given, parameters={n: value for n, value in said.items() if value is not None})
@@ -189,7 +223,14 @@ class SelectJob:
             )
         known = {of.name for of in fields(cls)}
         options: dict[str, Any] = {k: v for k, v in kept.items() if k in known}
-        for name in ("target", "covariate", "na", "not_na", "settings"):  # JSON has no tuples
+        for name in (
+            "target",
+            "covariate",
+            "na",
+            "not_na",
+            "settings",
+            "not_feature",
+        ):  # JSON has no tuples
             options[name] = tuple(options.get(name, ()))
         said = {k: v for k, v in kept.items() if k in OF_METHODS and v is not None}
         return cls(**options | {"parameters": said, "checkpoint": path})  # it may have moved since
@@ -228,13 +269,24 @@ class SelectJob:
         """How its data are opened, as of `dhsic.open_source`."""
         dim = self.sample_dim
         is_number = dim is not None and dim.lstrip("-").isdigit()
+        in_data = (*self.target, *self.covariate) if self.labels is None else ()
         return {
             "variable": self.variable,
-            "sample_dim": int(dim) if dim is not None and is_number else dim,
+            "sample_dim": (int(dim) if is_number else dim) if dim is not None else self._turned,
+            "not_features": (*self.not_feature, *(in_data if is_table(self.path) else ())),
             "missing_code": self.missing_code,
             "missing_chunks": self.missing_chunks,
             "pass_only": self.pass_only,
         }
+
+    @property
+    def _turned(self) -> int | None:
+        return 1 if self.transpose else None
+
+    @property
+    def filters(self) -> Filters:
+        """Which samples and features take part."""
+        return Filters(**{of.name: getattr(self, of.name) for of in fields(Filters)})
 
     @property
     def each(self) -> list[SelectJob]:
@@ -326,6 +378,10 @@ class SelectJob:
             "one of them.",
         )
         refuse(
+            self.transpose and self.sample_dim is not None,
+            "--transpose is --sample-dim 1 of a table; pass one of them.",
+        )
+        refuse(
             self.groups is not None and not selector.takes_groups,
             f"--groups is no option of --method {self.method}, which judges features one by "
             "one; leave it out.",
@@ -354,6 +410,7 @@ class SelectJob:
             "PATH": self.path,
             "--labels": self.labels,
             "--covariates": split_columns(self.covariates or "")[0],
+            **{spelled(name): getattr(self, name) for name in LISTS},
             "--truth": self.truth,
             "--checkpoint": self.checkpoint,
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,7 @@ import numpy as np
 
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
-from dhsic.joins.keys import is_id, is_number, plain, some
-from dhsic.joins.labels import Labelled, labels_at, refuse_ids
+from dhsic.joins.labels import Labelled, design, labels_at, refuse_ids
 from dhsic.joins.table import RowOrder, Table
 from dhsic.joins.text import (
     PLINK_MISSING,
@@ -25,7 +25,8 @@ from dhsic.joins.text import (
 )
 from dhsic.kernels.labels import CLASS_KERNELS, MOST_CLASSES, auto_kernel
 from dhsic.sources import AbstractSource
-from dhsic.sources.opening import open_source
+from dhsic.sources.ids import is_id, is_number, plain, some
+from dhsic.sources.opening import is_table, open_source
 from dhsic.validation import refuse_wide
 
 if TYPE_CHECKING:
@@ -44,22 +45,38 @@ OF_PLINK = re.compile(r"pheno(type)?\d*|sex")
 Columns = Sequence[tuple[str, Array]]
 
 
-def open_with_labels(job: SelectJob, source: AbstractSource | None = None) -> Labelled:
+def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled:
     """Open the data of a job and take its labels and covariates, of samples that lack no value.
 
-    `source` is the data where they are open.
+    `before` are the same data with other labels, where they are open.
     """
     table = None if job.labels is None else read_table(job.labels, remedies=REMEDIES)
-    if source is not None:
-        return _taken(job, source, *_columns(job, source, table))
+    if before is not None:
+        return _taken(job, before, *_columns(job, before, table))
     try:
         source = open_source(job.path, **job.opening)
     except InputError:  # perhaps the number of labels tells which axis the samples are
-        n_labels = _n_labels(job, table)
+        n_labels = None if is_table(job.path) else _n_labels(job, table)
         if n_labels is None:
             raise
         source = open_source(job.path, n_samples=n_labels, **job.opening)
-    return _taken(job, source, *_columns(job, source, table))
+    if table is not None and is_table(job.path):
+        _refuse_leaks(job, source)
+    filtered = job.filters.of(job.path, source, job.missing_chunks)
+    data = Labelled(filtered.features_of(source), None, None, filtered=filtered)
+    return _taken(job, data, *_columns(job, data, table))
+
+
+def _refuse_leaks(job: SelectJob, source: AbstractSource) -> None:
+    """Refuse a table of features one of which has the name of the labels, and may tell them."""
+    names = source.feature_names()
+    held = set(job.target).intersection(() if names is None else names)
+    if held:
+        name = min(held)
+        raise InputError(
+            f"{name!r} is a column of {job.path} too, where it would be a feature that tells the "
+            f"labels. Leave it out with --not-feature {shlex.quote(name)}."
+        )
 
 
 def _n_labels(job: SelectJob, table: Table | None) -> int | None:
@@ -73,36 +90,45 @@ def _n_labels(job: SelectJob, table: Table | None) -> int | None:
         return None
 
 
-def _stored(job: SelectJob, name: str) -> Array:
-    """A variable of the store."""
+def _stored(job: SelectJob, name: str, source: AbstractSource | None = None) -> Array:
+    """A variable of the store, or a column of the table that the source reads."""
+    if source is not None and name in source.sample_coords():
+        return source.sample_coords()[name]
     return labels_at(job.path, name, job.missing_chunks, "a table of labels with --labels FILE")
 
 
 def _columns(
-    job: SelectJob, source: AbstractSource, table: Table | None
+    job: SelectJob, data: Labelled, table: Table | None
 ) -> tuple[Columns, Columns, list[str], int]:
-    """Typed columns of labels and of covariates, (m,) each; where from; rows passed over."""
+    """Typed columns of labels and of covariates, (m,) each; where from; rows passed over.
+
+    They are of the samples that filters left of `data`, which have no labels yet.
+    """
     wanted = (*job.target, *job.covariate)
-    notes, n_passed_over = [], 0
+    notes, n_passed_over, source = [], 0, data.source
+
+    def stored(name: str) -> Array:
+        values = _checked(_stored(job, name, source), name, source.n_samples)
+        return data.filtered.samples_of(values)
+
     if table is None:
-        found = {name: _stored(job, name) for name in wanted}
+        found = {name: stored(name) for name in wanted}
     else:
-        order = _order(job, source, table, wanted)
+        order = _order(job, data, table, wanted)
         found = {name: order.take(table.column(name)) for name in job.target}
         for name in job.covariate:  # a column of the table, else a variable of the store
             is_here = name.removeprefix("#") in table.columns
-            found[name] = order.take(table.column(name)) if is_here else _stored(job, name)
+            found[name] = order.take(table.column(name)) if is_here else stored(name)
         notes, n_passed_over = _told(table, order), order.n_passed_over
     if job.target:
         where = "the store" if table is None else Path(table.what).name
         notes.insert(0, f"{', '.join(job.target)} of {where}")
-    m = source.n_samples
-    columns = {name: _checked(_typed(job, name, values), name, m) for name, values in found.items()}
+    columns = {name: _typed(job, name, values) for name, values in found.items()}
     covariates = [(name, columns[name]) for name in job.covariate]
     if job.covariates is not None:
         path, chosen = split_columns(job.covariates)
         table = read_table(path, "COVAR", REMEDIES)
-        order = _order(job, source, table, chosen)
+        order = _order(job, data, table, chosen)
         notes.append(f"{Path(path).name}: {'; '.join(_told(table, order))}")
         n_passed_over += order.n_passed_over
         covariates += [
@@ -114,19 +140,22 @@ def _columns(
     return [(name, columns[name]) for name in job.target], covariates, notes, n_passed_over
 
 
-def _order(
-    job: SelectJob, source: AbstractSource, table: Table, wanted: tuple[str, ...]
-) -> RowOrder:
-    """Which row of a table is which sample."""
+def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]) -> RowOrder:
+    """Which row of a table is which sample, of those that filters left."""
+    names, m = data.source.sample_names(), data.source.n_samples
     if job.by_position:
-        return table.in_order(source.n_samples)
-    return table.by_name(
-        source.sample_names(),
-        source.n_samples,
-        wanted=tuple(name.removeprefix("#") for name in wanted),
-        said=job.sample_column,
-        drop_missing=job.drop_missing,
-    )
+        order = table.in_order(m)
+    else:
+        names = None if names is None else data.filtered.samples_of(names)
+        order = table.by_name(
+            names,
+            m if names is None else len(names),
+            wanted=tuple(name.removeprefix("#") for name in wanted),
+            said=job.sample_column,
+            drop_missing=job.drop_missing,
+        )
+    is_by_name = bool(order.key)
+    return order if is_by_name else replace(order, rows=data.filtered.samples_of(order.rows))
 
 
 def _told(table: Table, order: RowOrder) -> list[str]:
@@ -176,7 +205,7 @@ def _checked(values: Array, name: str, m: int) -> Array:
 
 def _taken(
     job: SelectJob,
-    source: AbstractSource,
+    data: Labelled,
     labels: Columns,
     covariates: Columns,
     notes: list[str],
@@ -184,7 +213,8 @@ def _taken(
 ) -> Labelled:
     """Labels and covariates of the samples that lack neither."""
     _refuse_coded(job, (*labels, *covariates))
-    m = source.n_samples
+    left = data.filtered.samples_of(np.arange(data.source.n_samples))
+    m = left.size
     unlabelled, uncovered = _without_one(labels, m), _without_one(covariates, m)
     incomplete = unlabelled | uncovered
     n_incomplete = int(incomplete.sum())
@@ -205,13 +235,13 @@ def _taken(
         if job.labels_as == "auto" or job.labels_as in CLASS_KERNELS:
             _refuse_names(name, values, job.labels_as)
         refuse_ids(name, values)
-    design = [_design(name, values[keep]) for name, values in covariates]
-    C = np.column_stack(design) if design else np.empty((keep.size, 0))
+    columns = [design(name, values[keep]) for name, values in covariates]
+    C = np.column_stack(columns) if columns else np.empty((keep.size, 0))
     return Labelled(
-        source,
+        data.source,
         _stacked(labels) if labels else None,
         C if C.shape[1] else None,
-        keep if n_incomplete else None,
+        left[keep] if m < data.source.n_samples or n_incomplete else None,
         {
             "n_samples_left_out": n_incomplete,
             "n_samples_without_label": int(unlabelled.sum()),
@@ -219,6 +249,7 @@ def _taken(
             "n_rows_passed_over": n_passed_over,
         },
         tuple(notes),
+        data.filtered,
     )
 
 
@@ -282,19 +313,6 @@ def _refuse_mixed(name: str, column: Array) -> None:
             f"({some(map(repr, odd))}). If these are missing: {na} --drop-missing; else mend them, "
             "or say that labels are classes: --label-kernel multiclass."
         )
-
-
-def _design(name: str, values: Array) -> Array:
-    """Numeric columns of a covariate: itself, or an indicator per group but the first."""
-    if values.dtype.kind not in "OU":
-        return values.astype(np.float64)
-    groups = np.unique(values.astype(str))
-    if len(groups) > MOST_CLASSES:
-        raise InputError(
-            f"Covariate {name!r} is text with {len(groups)} different values ({some(groups, 3)}), "
-            "more like names than groups; choose columns with --covariates FILE:a,b."
-        )
-    return np.asarray(values[:, None] == groups[1:], dtype=np.float64)
 
 
 def _stacked(named: Columns) -> Array:

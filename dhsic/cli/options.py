@@ -27,7 +27,7 @@ import click
 #: Parameters of every method that the command line has other words for.
 OF_RUNS = ("checkpoint", "progress", "runtime", "memory")
 #: Parameters whose option has another name, and options that have a short one.
-SPELLED = {"random_state": "seed", "as_json": "json", "settings": "set"}
+SPELLED = {"random_state": "seed", "as_json": "json", "settings": "set", "chromosomes": "chr"}
 SHORT = {"n_features": "-n", "force": "-f"}
 #: So many choices stand beside an option.
 FEW_CHOICES = 4
@@ -310,7 +310,12 @@ TLS = tuple(
 # What messages call them ---------------------------------------------------------------------
 
 #: Parameters whose option has another name.
-ALIASES = {"n_features_to_select": "n_features", "overwrite": "force", "n_threads": "threads"}
+ALIASES = {
+    "n_features_to_select": "n_features",
+    "overwrite": "force",
+    "n_threads": "threads",
+    "not_features": "not_feature",
+}
 
 #: Parameters of `dhsic.open_source` that have no option.
 ONLY_IN_PYTHON = ("ploidy_policy", "storage_options")

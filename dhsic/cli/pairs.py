@@ -27,6 +27,7 @@ from dhsic.cli.console import (
 )
 from dhsic.cli.job import SelectJob, check_out
 from dhsic.cli.labels import describe, open_with_labels
+from dhsic.cli.report import filters_told
 from dhsic.errors import InputError
 from dhsic.interactions import PairTest, main_effects
 from dhsic.interactions.share import Labels, label_columns
@@ -73,6 +74,8 @@ def pairs(
     given = open_with_labels(job)
     size = f"{given.source.n_samples:,} samples x {given.source.n_features:,} features"
     say("data", f"{Path(job.path).name}: {size}, {np.dtype(given.source.dtype).name}")
+    if given.filtered.left_out:
+        say("filters", filters_told(given.filtered.left_out))
     say("labels", "; ".join([describe(given.y, None), *given.notes]))
     heed = partial(heed_signals, click.get_current_context())
     with closing(job.runtime()) as runtime, runtime.heeding(heed):

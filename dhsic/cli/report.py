@@ -1,4 +1,4 @@
-"""A result as a table for people, and as plain values; of a simulation, beside what was planted.
+"""A result as a table for people, as plain values, as a page; of a simulation, beside the truth.
 
 Linkage makes neighbours nearly exchangeable: a planted variant is also found when a variant next
 to it is selected in its place. "Near" is within 20 kb on the same contig; simulated variants lie
@@ -7,32 +7,33 @@ to it is selected in its place. "Near" is within 20 kb on the same contig; simul
 
 from __future__ import annotations
 
+import json
 import shutil
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import click
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from dhsic import tables
 from dhsic._typing import Array, Index, Mask
 from dhsic.cli.console import counted, echo_json, printable, seconds, shown, tell
-from dhsic.engines.refine import in_low_rank, is_lazy
+from dhsic.cli.options import spelled
 from dhsic.errors import InputError
+from dhsic.joins.filtered import OF_SAMPLES
 from dhsic.memory import human
-from dhsic.results import left_out, selected_features
+from dhsic.reports.sentences import costs_of, doubts_of, order_of
+from dhsic.results import left_out, load, selected_features
 from dhsic.selectors.joint import dimension_of, parts
 from dhsic.simulation.truth import Truth
 from dhsic.sources.views import STORED
 from dhsic.tables import table_suffix
 
 NEAR_BASES = 20_000
-
-#: Features lost that are told as they are.
-LEAST_TOLD = 0.01
 
 
 @dataclass(frozen=True)
@@ -160,11 +161,29 @@ def show(
         said += f" of {human(costs[0]['promised_bytes'])} promised"
     click.echo(said, err=True)
     for name, one in told.items():
-        for line in (*_order(one.result), *_doubts(one.result, one.costs)):
+        lines = *order_of(one.result), *doubts_of(one.result, one.costs)
+        for line in (*_filters(one.result), *lines):
             click.echo(f"{printable(name)}: {line}" if name else line, err=True)
     if out is not None:
         what = "table" if table_suffix(out) else "result"
         tell(f"{what} in {shown(out)}")
+
+
+def report(*, path: str, out: str, pairs: str | None, force: bool) -> None:
+    """Write a page about the result of a run."""
+    from dhsic.reports import report as write
+
+    found = None
+    if pairs is not None:
+        table = pd.read_csv(pairs, sep=None, engine="python", comment=None)
+        if missing := {"first_feature", "second_feature", "share", "family_wise"} - set(table):
+            raise InputError(
+                f"{shown(pairs)} has no column {', '.join(sorted(missing))}; pass the table that "
+                "dhsic pairs --out wrote."
+            )
+        found = xr.Dataset.from_dataframe(table.rename_axis("pairs")).drop_vars("pairs")
+    write(load(path), out, pairs=found, overwrite=force)
+    tell(f"report in {shown(out)}")
 
 
 @dataclass(frozen=True)
@@ -183,71 +202,24 @@ class _Told:
         return _Told(result, selected_features(result), costs_of(result, took), planted)
 
 
-def _order(result: xr.Dataset) -> Iterator[str]:
-    """What the order of the best features follows from, where it was decided by the data."""
-    n = result.attrs.get("given_others")
-    if n is None:
-        return
-    alone, others = (
-        f"{max(0.0, float(result.attrs[f'explained_{name}'])):.0%}"
-        for name in ("alone", "given_others")
-    )
-    if n:
-        yield (
-            f"the best {n:,} are ranked each given the others, by ridge regression: the first ones "
-            f"explain {others} of labels left out, by HSIC alone {alone} (--no-given-others)"
-        )
-    else:
-        yield (
-            f"the best are ranked by HSIC alone: the first ones explain {alone} of labels left "
-            f"out, each given the others by ridge regression {others} (--given-others)"
-        )
+def filters_told(left_out: Mapping[str, int]) -> str:
+    """How many samples and features each filter left out, for people.
+
+    >>> filters_told({"keep": 17, "chromosomes": 300, "exclude": 1})
+    'left out 17 samples (--keep 17), 301 features (--chr 300, --exclude 1)'
+    """
+    parts = []
+    for noun in ("sample", "feature"):
+        of = {k: n for k, n in left_out.items() if (k in OF_SAMPLES) == (noun == "sample")}
+        each = ", ".join(f"{spelled(name)} {n:,}" for name, n in of.items())
+        parts += [f"{counted(sum(of.values()), noun)} ({each})"] if of else []
+    return f"left out {', '.join(parts)}"
 
 
-def _doubts(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:
-    """What approximate rounds may have cost, and what the order hangs on, a line each."""
-    n_selected = int(result.attrs["n_selected"])
-    known = ("low rank", costs["rounds_in_low_rank"]), ("scores kept", costs["rounds_kept"])
-    if ways := ", ".join(f"{way} in {counted(n, 'round')}" for way, n in known if n):
-        told = f"{ways}; by estimate"
-        if costs["expected_lost"] is None:  # of a method that adds features
-            most = f"{costs['largest_cut_error']:.2%}"
-            yield f"{told} at most {most} of the features that a round added are wrong ones"
-        else:
-            known_lost = costs["expected_lost"]
-            few = f"{known_lost:.2g}" if known_lost >= LEAST_TOLD else f"less than {LEAST_TOLD}"
-            lost = f"{few} of the {n_selected:,} features"
-            yield (
-                f"{told} it cost {lost} that an exact run selects, and nine times of ten no more "
-                f"than {costs['most_lost']:,}"
-            )
-    n = costs["turn_rank"]
-    if n and n > result.attrs.get("given_others", 0):  # the order of others is not that of HSIC
-        yield (
-            f"what scores features turned when {n:,} were left: which {n_selected:,} are the best "
-            "may hang on a few samples. --stability 20 tells."
-        )
-
-
-def costs_of(result: xr.Dataset, took: Mapping[str, Any]) -> dict[str, Any]:
-    """What the rounds of a result took: bytes as stored, memory in bytes."""
-
-    def of(name: str) -> Any:
-        return result[f"round_{name}"].to_numpy() if f"round_{name}" in result else np.zeros(0)
-
-    return {
-        "rounds": int(result.sizes.get("rounds", 0)),
-        "seconds": float(of("seconds").sum()),
-        "bytes_read": int(of("bytes_read").sum()),
-        **took,
-        "promised_bytes": int(result.attrs["promised_bytes"]),
-        "rounds_in_low_rank": sum(in_low_rank({"engine": e}) for e in of("engine")),
-        "rounds_kept": sum(is_lazy({"engine": e}) for e in of("engine")),
-        "largest_cut_error": float(max(of("cut_error"), default=0.0)),
-        "expected_lost": result.attrs.get("expected_lost"),
-        "most_lost": result.attrs.get("most_lost"),
-        "turn_rank": result.attrs.get("turn_rank"),
-    }
+def _filters(result: xr.Dataset) -> list[str]:
+    """What filters left out, where there were some."""
+    left_out_by = json.loads(result.attrs.get("left_out", "{}"))
+    return [f"filters {filters_told(left_out_by)}"] if left_out_by else []
 
 
 def _as_json(
@@ -261,6 +233,7 @@ def _as_json(
         "n_samples": int(chosen.attrs["n_samples"]),
         "n_features": int(chosen.attrs["n_features"]),
         **left_out(chosen.attrs),
+        "left_out": json.loads(chosen.attrs.get("left_out", "{}")),
         "label_kernel": str(chosen.attrs["label_kernel_used"]),
         "selected": list(tables.rows(known)),
         **costs,
@@ -280,11 +253,7 @@ def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
         columns["features"] = [f"{size:,}" for size in sizes[:MOST_ROWS]]
     else:
         columns |= _names(chosen, at)
-    columns["score"] = [
-        f"{s:.3e}" if np.isfinite(s) else "constant" for s in chosen["score"].to_numpy()[at]
-    ]
-    if "stability" in chosen:
-        columns["stability"] = [f"{s:.0%}" for s in chosen["stability"].to_numpy()[at]]
+    columns |= _numbers(chosen, at)
     if planted is not None and not is_grouped:
         columns["planted"] = list(planted.markers[at])
     lines = _aligned(columns, width)
@@ -308,6 +277,16 @@ def _names(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
     if "variant_position" in chosen.coords:
         out["position"] = [f"{p:,}" for p in chosen["variant_position"].to_numpy()[at]]
     return out
+
+
+def _numbers(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
+    """Columns of what is told of the features."""
+    specs = {"score": ".3e", "p": ".3g", "q": ".3g", "stability": ".0%"}
+    return {
+        name: [format(v, spec) if np.isfinite(v) else "constant" for v in chosen[name].values[at]]
+        for name, spec in specs.items()
+        if name in chosen
+    }
 
 
 def _without_dependence(scores: Array, width: int) -> list[str]:

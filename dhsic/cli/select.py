@@ -1,5 +1,7 @@
 """`dhsic select`, from the command line to the table of features; `resume`, which goes on with it.
 
+`dhsic test` is a selection by p-values.
+
 `dhsic plan` says what it will take, before it is begun.
 """
 
@@ -24,6 +26,7 @@ from dhsic.cli.console import (
     echo_json,
     heed_signals,
     masked,
+    paragraph,
     printable,
     say,
     shown,
@@ -33,7 +36,7 @@ from dhsic.cli.detached import detach, settle
 from dhsic.cli.inspect import Sites
 from dhsic.cli.job import SelectJob, absolute
 from dhsic.cli.labels import describe, notes_on, open_with_labels
-from dhsic.cli.report import show
+from dhsic.cli.report import filters_told, show
 from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
 from dhsic.memory import MemoryEstimate, available_bytes, human, peak_bytes, resident_bytes
@@ -43,6 +46,7 @@ from dhsic.selectors.joint import joined
 from dhsic.selectors.request import Request, numbered, results_of
 from dhsic.selectors.run import SelectionRun
 from dhsic.simulation.truth import read_truth
+from dhsic.sources.ids import some
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.tables import table_suffix
 
@@ -55,6 +59,12 @@ def select(**options: Any) -> None:
     perform(SelectJob.of(options | {"typed": click.get_current_context().meta[TYPED]}))
 
 
+def test(**options: Any) -> None:
+    """Test every feature alone: a selection by the p-value of its HSIC."""
+    typed = click.get_current_context().meta[TYPED]
+    perform(SelectJob.of(options | {"method": "hsic", "typed": typed}))
+
+
 def plan(*, n_workers: int | None, worker_memory: int | None, **options: Any) -> None:
     """Print what a selection will take."""
     job = SelectJob.of(options | OF_RESULTS).check()
@@ -64,11 +74,14 @@ def plan(*, n_workers: int | None, worker_memory: int | None, **options: Any) ->
             "--threads."
         )
     with closing(Foreseen(n_workers) if n_workers else job.runtime()) as runtime:
-        request = job.each[0].request(open_with_labels(job.each[0]))
+        given = open_with_labels(job.each[0])
+        request, left_out = job.each[0].request(given), given.filtered.left_out
         told = plan_of(request, runtime, worker_memory=worker_memory, n_runs=len(job.each))
     if job.as_json:
-        echo_json(told.to_dict())
+        echo_json(told.to_dict() | {"left_out": left_out})
     else:
+        if left_out:
+            click.echo(paragraph("filters", filters_told(left_out)))
         click.echo(printable(told, keep="\n"))
 
 
@@ -101,7 +114,7 @@ def perform(job: SelectJob) -> None:
 def _opened(job: SelectJob) -> list[Labelled]:
     """The data with the labels of each run, opened once."""
     given = [open_with_labels(job.each[0])]
-    return given + [open_with_labels(one, given[0].source) for one in job.each[1:]]
+    return given + [open_with_labels(one, given[0]) for one in job.each[1:]]
 
 
 def _names(job: SelectJob) -> tuple[str, ...]:
@@ -138,13 +151,20 @@ def _announce(
 
 
 def _say_data(job: SelectJob, every: list[Labelled]) -> None:
-    source = every[0].source
-    size = f"{source.n_samples:,} samples x {source.n_features:,} features"
-    say("data", f"{Path(job.path).name}: {size}, {np.dtype(source.dtype).name}")
+    source, filtered = every[0].source, every[0].filtered
+    n_left = source.n_samples if filtered.samples is None else filtered.samples.size
+    size = f"{n_left:,} samples x {source.n_features:,} features"
+    apart = f"; no features: {some(source.not_features)}" if source.not_features else ""
+    say("data", f"{Path(job.path).name}: {size}, {np.dtype(source.dtype).name}{apart}")
+    if filtered.left_out:
+        say("filters", filters_told(filtered.left_out))
+    if source.counted:
+        say("alleles", f"counted is {source.counted}")
     kernel = job.labels_as if job.takes_label_kernel else None
     for given in every:
         say("labels", "; ".join([describe(given.y, kernel), *given.notes]))
-    for note in (*Sites.of(source).notes(), *(n for given in every for n in notes_on(given.y))):
+    sites = Sites.of(source, filtered.left_out)
+    for note in (*sites.notes(), *(n for given in every for n in notes_on(given.y))):
         say("note", note)
     sizes = [source.n_samples if given.rows is None else len(given.rows) for given in every]
     if len({*sizes}) > 1:

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from dhsic.criteria.base import AbstractCriterion
+from dhsic.criteria.independence import Independence
 from dhsic.criteria.kernels import MMD, QMI, TargetAlignment
 from dhsic.criteria.linear import (
     Centroid,
@@ -34,6 +35,7 @@ CRITERIA: Mapping[str, type[AbstractCriterion]] = {
         TargetAlignment,
         QMI,
         RidgeRegression,
+        Independence,
     )
 }
 

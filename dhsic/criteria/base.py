@@ -48,10 +48,18 @@ class CriterionScores:
     statistic: Float | None = None
     facts: Mapping[str, float] = field(default_factory=dict)
     key: Float | None = None
+    #: More to tell of each feature, by name: values, (s,), and what they are.
+    others: Mapping[str, tuple[Float, str]] = field(default_factory=dict)
 
     @property
     def order_by(self) -> Float:
         return self.score if self.key is None else self.key
+
+    def told(self, criterion: AbstractCriterion) -> Mapping[str, tuple[Float, str]]:
+        """What is told of features besides the score: values and what they are."""
+        if self.statistic is None:
+            return self.others
+        return {"statistic": (self.statistic, criterion.signed), **self.others}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +84,19 @@ class AbstractCriterion(ABC):
     has_bandwidth: ClassVar[bool] = False
     #: Whether `columns` takes about the time of standardising X; else a plan foretells none.
     is_timed: ClassVar[bool] = True
+    #: Whether covariates may be taken out, and whether genotypes are judged as they are stored.
+    takes_covariates: ClassVar[bool] = False
+    takes_codes: ClassVar[bool] = False
+    #: Whether it tells more of a feature than its score and statistic.
+    tells_more: ClassVar[bool] = False
     #: What labels it takes, and what it keeps of them.
     labels: ClassVar[LabelReading]
 
-    def read(self, y: Array) -> LabelMatrix:
+    def read(self, y: Array, covariates: Array | None = None) -> LabelMatrix:
         """Read labels: the label kernel by which the criterion is an HSIC."""
         return self.labels.read(y, self)
 
-    def prepare(self, labels: LabelMatrix) -> Any:
+    def prepare(self, labels: LabelMatrix, covariates: Array | None = None) -> Any:
         """What `columns` needs to know of the labels: small, plain, sent to every worker."""
         return self.labels.prepare(labels)
 

@@ -37,13 +37,14 @@ class Levels:
     """Some features of q values each.
 
     `which` they are, their `values` (q, c), `counts` of them (c, q), and sums of directions over
-    the samples of each, `along` (c, q, k).
+    the samples of each, `along` (c, q, k); `sampled` counts those that medians are taken of.
     """
 
     which: Index
     values: Float
     counts: Float
     along: Float
+    sampled: Float
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,16 +54,20 @@ class Features:
     Attributes
     ----------
     X : (c, m) float64
-        A feature a row, of mean 0; missing values are 0, the mean, not told apart.
+        A feature a row, of mean 0; missing values are 0, the mean, not told apart. (c, 0) where
+        they are known by their levels alone.
     n_levels : (c,)
         Distinct values of each, 0 for many.
     directions : Directions
         Of the runs that judge them.
+    coded : Levels or None
+        All of them, where they are genotypes that are judged as they are stored.
     """
 
     X: Float
     n_levels: Array
     directions: Directions
+    coded: Levels | None = None
 
     @cached_property
     def along(self) -> Float:
@@ -92,7 +97,9 @@ class Features:
     @cached_property
     def levels(self) -> list[Levels]:
         """Those of few values, some at a time."""
-        found = []
+        if self.coded is not None:
+            return [self.coded]
+        found, stride = [], -(-self.X.shape[1] // MEDIAN_SAMPLES)
         for q in np.unique(self.n_levels[self.n_levels > 0]).tolist():
             same = np.flatnonzero(self.n_levels == q)
             rows = max(1, ENTRIES // (q * self.X.shape[1]))
@@ -101,21 +108,25 @@ class Features:
                 values, at = level_indicators(self.X[which], q)
                 along = self.directions.times(at.reshape(-1, at.shape[2]))
                 along = along.reshape(*values.shape, -1).transpose(1, 0, 2)
-                found.append(Levels(which, values, at.sum(axis=2).T, along))
+                counts = at.sum(axis=2).T
+                sampled = counts if stride == 1 else at[:, :, ::stride].sum(axis=2).T
+                found.append(Levels(which, values, counts, along, sampled))
         return found
 
     @cached_property
     def median_squares(self) -> Float:
         """Median squared distance of samples, (c,), each of which varies."""
+        if self.coded is not None:
+            return medians_of_levels(self.coded.values.T, self.coded.sampled)
         stride = -(-self.X.shape[1] // MEDIAN_SAMPLES)
         return np.array([median_square(x[::stride]) for x in self.X])
 
     def widths(self, policy: AbstractBandwidth) -> Float:
         """Sigma of each, (c,), by what `resolve_width` returned."""
         if isinstance(policy, Fixed):
-            return np.full(len(self.X), policy.sigma)
+            return np.full(len(self.n_levels), policy.sigma)
         if isinstance(policy, Dimension):
-            return np.full(len(self.X), 0.5)
+            return np.full(len(self.n_levels), 0.5)
         return 0.5 / self.median_squares
 
 
@@ -160,6 +171,30 @@ def _median_of_levels(values: Float, counts: Index) -> float:
         return float(D[order[np.searchsorted(up_to, middle, side="right")]].mean())
 
     return median(0) or median(equal)
+
+
+def medians_of_levels(values: Float, counts: Float) -> Float:
+    """Median squared distances, as of `median_square`, of features of q levels (c, q): (c,)."""
+    i, j = np.triu_indices(values.shape[1], 1)
+    D = np.square(values[:, i] - values[:, j])
+    order = np.argsort(D, axis=1, kind="stable")
+    D = np.take_along_axis(D, order, axis=1)
+    equal = (counts * (counts - 1)).sum(axis=1) / 2
+    pairs = np.take_along_axis(counts[:, i] * counts[:, j], order, axis=1)
+    up_to = equal[:, None] + np.cumsum(pairs, axis=1)
+
+    def at(place: Float) -> Float:
+        number = (up_to <= place[:, None]).sum(axis=1, keepdims=True)
+        found = np.take_along_axis(D, np.minimum(number, i.size - 1), axis=1)[:, 0]
+        return np.where(place < equal, 0.0, found)
+
+    def median(first: Float) -> Float:
+        n = up_to[:, -1] - first
+        return (at(first + (n - 1) // 2) + at(first + n // 2)) / 2
+
+    middle, of_positive = median(np.zeros_like(equal)), median(equal)
+    middle = np.where(middle > 0, middle, of_positive)
+    return np.where(middle > 0, middle, 1.0)
 
 
 def _median(s: Float, first: int, end: int) -> float:

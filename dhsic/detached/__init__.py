@@ -11,6 +11,7 @@ from dhsic.detached.driver import published, send
 from dhsic.detached.folder import Folder
 from dhsic.detached.run import Run, reached
 from dhsic.errors import CheckpointError, InputError
+from dhsic.joins.filters import Filters
 from dhsic.kernels.labels import SELF
 from dhsic.selectors import selector_of
 from dhsic.selectors.request import Request
@@ -41,6 +42,7 @@ def submit(
     variable: str | None = None,
     missing_code: int | Sequence[int] | str | None = "auto",
     pass_only: bool = False,
+    filters: Filters | None = None,
     by_position: bool = False,
     **parameters: Any,
 ) -> Run:
@@ -57,7 +59,8 @@ def submit(
     target : str, array or None
         Labels, or the name of the variable of `data` that holds them; None with
         ``label_kernel="self"``.
-    method, n_features_to_select, sample_dim, variable, pass_only, by_position, **parameters
+    method, n_features_to_select, sample_dim, variable, pass_only, filters, by_position, \
+    **parameters
         As of `dhsic.select`, without `runtime` and `progress`.
     checkpoint : path or URL
         Folder that the workers and this process see, or a URL of an object store that they reach,
@@ -102,6 +105,7 @@ def submit(
         variable=variable,
         missing_code=missing_code,
         pass_only=pass_only,
+        filters=filters,
     )
     folder = Folder(checkpoint)
     given = send(request, folder, client=client, scheduler=scheduler, security=security)

@@ -32,6 +32,7 @@ import numpy as np
 from dhsic import kernels
 from dhsic._typing import Array
 from dhsic.errors import CheckpointError, InputError
+from dhsic.joins.filtered import Filtered
 from dhsic.kernels.base import AbstractKernel
 from dhsic.selectors import method_of, selector_of
 from dhsic.selectors.request import Request
@@ -223,7 +224,9 @@ def plain_request(request: Request) -> dict[str, Any]:
     given = {k: v for k, v in parameters.items() if k not in OF_DRIVERS}
     return {
         **{name: getattr(request, name) for name in FIELDS},
+        "not_features": list(request.not_features),
         "path": request.data,
+        "left_out": dict(request.filtered.left_out),
         "method": method,
         "n_features": n_features,
         "parameters": plain_parameters(given),
@@ -237,6 +240,8 @@ def arrays_of(request: Request) -> dict[str, Array]:
         "y": request.y,
         "covariates": request.covariates,
         "rows": request.rows,
+        "kept_samples": request.filtered.samples,
+        "kept_features": request.filtered.features,
         "groups": None if groups is None else groups.names[groups.codes],
     }
     out = {name: _storable(name, a) for name, a in given.items() if a is not None}
@@ -260,6 +265,10 @@ def request_of(kept: Mapping[str, Any], arrays: Mapping[str, Array]) -> Request:
         covariates=arrays.get("covariates"),
         rows=arrays.get("rows"),
         groups=None if groups is None else Groups.of(groups, len(groups)),
+        not_features=tuple(kept.get("not_features", ())),  # JSON has no tuples
+        filtered=Filtered(
+            arrays.get("kept_samples"), arrays.get("kept_features"), kept.get("left_out", {})
+        ),
         **{name: kept[name] for name in FIELDS if name in kept},
     )
 

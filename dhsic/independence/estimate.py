@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -18,13 +19,13 @@ from dhsic.independence.forms import (
     SlicedData,
     TiledHsic,
     TiledWeights,
-    few_samples,
 )
 from dhsic.joins.table import in_order
 from dhsic.kernels import check_overflow, resolve_kernel
 from dhsic.kernels.bandwidth import AbstractBandwidth, resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import LabelMatrix, label_matrix
+from dhsic.kernels.matrices import few_samples
 from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
 from dhsic.lowrank import FACTORIZERS, resolve_factorizer
@@ -37,6 +38,8 @@ WIDTH = 16 * CHUNK
 LANDMARKS = 500
 #: Part of a label matrix that its factor may leave out.
 LABEL_ERROR = 1e-3
+#: Part of the square of the largest entry below which HSIC with itself is rounding.
+CONSTANT = 1e-14
 
 
 def hsic(
@@ -53,6 +56,7 @@ def hsic(
     tolerance: float | None = None,
     n_landmarks: int | None = None,
     random_state: int = 0,
+    normalize: bool = False,
     by_position: bool = False,
 ) -> float:
     """Hilbert-Schmidt independence criterion between X and Y (JMLR eq. 4 and 5).
@@ -85,6 +89,10 @@ def hsic(
         and how many samples, or random directions, it is found from: 500 where none are given.
     random_state : int
         Seed of the methods that draw.
+    normalize : bool
+        Divide by ``sqrt(HSIC(X, X) HSIC(Y, Y))``, by the same estimator, kernels and covariates:
+        the cosine of the centred kernel matrices, 1 where they say the same; 0, with a warning,
+        where X does not vary. ``method="blockwise"`` has no such number.
     by_position : bool
         Rows of `Y` and `covariates` are in the order of X, whatever they are called.
 
@@ -110,8 +118,15 @@ def hsic(
     """
     labels, C = matched(X, Y, covariates, by_position=by_position)
     spec = HsicSpec.of(labels, C, kernel, label_kernel, bandwidth, estimator)
+    if normalize and method == "blockwise":
+        raise InputError(
+            "normalize=True takes HSIC of X with itself, which method='blockwise' does not have; "
+            "pass method='exact' or 'nystrom'."
+        )
     form = _form(spec, X, method, rank, tolerance, n_landmarks, random_state)
-    return form.values([form.sigma(spec.policy)])[0]
+    sigma = form.sigma(spec.policy)
+    value = form.values([sigma])[0]
+    return value if not normalize else _normalized(value, *_own(spec, form, sigma))
 
 
 def hsic_variance(
@@ -262,6 +277,34 @@ def _form(
     factorizer = resolve_factorizer(method, rank=rank, tolerance=tolerance)
     factor = partial(factorizer.factor, spec.kernel, landmarks=landmarks, base=None, seed=seed)
     return LowRankHsic(spec.kernel, values.shape[1], W, factor, few_samples(values))
+
+
+def _own(spec: HsicSpec, form: HsicForm, sigma: float) -> list[float]:
+    """HSIC of X with itself and of Y with itself; 0 where that is rounding."""
+    estimator, C, found = spec.estimator, spec.covariates, []
+    if isinstance(form, LowRankHsic):
+        for A in (form.factor(sigma), spec.labels.factor()):
+            own = float(factored_weights(A, estimator, C).hadamard_sums(A).sum())
+            found.append(own if own > CONSTANT * float(np.abs(A.diagonal).max()) ** 2 else 0.0)
+        return found
+    norms = form.sample().diagonal  # of all samples: the form is dense
+    K = spec.kernel.gram(form.sample().whole(), norms, norms, sigma)
+    for matrix in (K, spec.labels.L):
+        own = float(np.vdot(weights(matrix, estimator, C), matrix))
+        found.append(own if own > CONSTANT * float(np.abs(matrix).max()) ** 2 else 0.0)
+    return found
+
+
+def _normalized(value: float, x: float, y: float) -> float:
+    """``value / sqrt(x y)``; 0 where X does not vary, or varies in no way that samples tell."""
+    if x > 0 and y > 0:
+        return value / float(np.sqrt(x) * np.sqrt(y))
+    warnings.warn(
+        f"HSIC of {'Y' if x > 0 else 'X'} with itself is 0: it does not vary, or too few samples "
+        "say how; the normalized HSIC counts as 0.",
+        stacklevel=3,
+    )
+    return 0.0
 
 
 def _dense(spec: HsicSpec, X: Any) -> HsicForm:

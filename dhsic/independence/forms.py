@@ -29,9 +29,8 @@ from dhsic.errors import InputError
 from dhsic.hsic import check_estimator
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES, AbstractBandwidth, DistanceStats
 from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.labels import COMPLETE, LabelMatrix
+from dhsic.kernels.labels import LabelMatrix
 from dhsic.kernels.statistic import Statistic
-from dhsic.linalg import pivoted_cholesky
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
 from dhsic.namespace import slices
@@ -41,8 +40,6 @@ from dhsic.validation import as_array, as_numbers
 STRIP_BYTES = 64 * 2**20
 #: Rows of a strip, at least and at most.
 FEWEST, MOST = 16, 2048
-#: Directions of a data kernel that are tried for.
-DIRECTIONS = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,33 +260,3 @@ class SlicedData:
         chunk = 1 if chunks is None else int(np.max(chunks[1]))
         most = int(np.clip(STRIP_BYTES // (8 * self.n_samples), FEWEST, MOST))
         return slices(self.n_features, chunk * max(1, most // chunk))
-
-
-def few_samples(X: Float) -> Float:
-    """The samples of X (m, d) that a median distance takes: every so-many-th."""
-    return X[:: -(-len(X) // MEDIAN_SAMPLES)]
-
-
-def dense_kernel(kernel: AbstractKernel, X: Float, sigma: float) -> DenseSymmetric:
-    """K written out."""
-    inner = X @ X.T
-    norms = np.diagonal(inner).copy()
-    return DenseSymmetric(kernel.gram(inner, norms, norms, sigma))
-
-
-def low_rank_kernel(kernel: AbstractKernel, X: Float, sigma: float) -> LowRankSymmetric | None:
-    """K where up to 256 directions, and m / 4, make it complete but for rounding; else None.
-
-    Every sample may be a pivot, so that nothing is missed.
-    """
-    norms = np.einsum("ij,ij->i", X, X)
-
-    def row(p: int) -> Float:
-        return kernel.gram((X @ X[p])[:, None], norms, norms[p : p + 1], sigma)[:, 0]
-
-    diagonal = kernel.diagonal(None, norms, sigma)
-    most = min(DIRECTIONS, len(X) // 4)
-    G, _, missing = pivoted_cholesky(row, diagonal, rank=most, tolerance=COMPLETE)
-    if missing.sum() > COMPLETE * diagonal.sum():
-        return None
-    return LowRankSymmetric(np.ascontiguousarray(G.T), np.ones(len(G)), diagonal)

@@ -10,11 +10,7 @@ import numpy as np
 from scipy.stats import norm
 
 from dhsic._typing import Float
-from dhsic.errors import InputError, MemoryBudgetError
-from dhsic.hsic import estimated, variance_of_hsic
-from dhsic.independence.estimate import HsicSpec, check_seed, matched, tiled
-from dhsic.independence.forms import dense_kernel, few_samples, low_rank_kernel
-from dhsic.independence.null import (
+from dhsic.criteria.null import (
     moments_permuted,
     p_of_gamma,
     p_of_normal,
@@ -22,9 +18,13 @@ from dhsic.independence.null import (
     rounding_of,
     values_permuted,
 )
+from dhsic.errors import InputError, MemoryBudgetError
+from dhsic.hsic import estimated, variance_of_hsic
+from dhsic.independence.estimate import HsicSpec, check_seed, matched, tiled
 from dhsic.joins.text import check_coded
 from dhsic.kernels.bandwidth import DistanceStats, Grid
 from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.matrices import dense_kernel, few_samples, low_rank_kernel
 from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.covariates import covariate_basis, nothing_left
 from dhsic.linalg.symmetric import DenseSymmetric, Symmetric

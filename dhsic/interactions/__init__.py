@@ -29,6 +29,7 @@ from dhsic.interactions.kept import kept_at
 from dhsic.interactions.null import HEAVY
 from dhsic.interactions.scan import MOST_PERMUTED, Scanned, is_screened, n_pairs_of, scan_pairs
 from dhsic.interactions.share import Labels, label_columns
+from dhsic.joins.filters import Filters
 from dhsic.joins.labels import Labelled
 from dhsic.joins.text import check_coded
 from dhsic.linalg.covariates import covariate_basis
@@ -40,6 +41,7 @@ from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
 from dhsic.sources.values import KEEPING, recoded
+from dhsic.sources.views import STORED, stored_positions, whole_of
 from dhsic.validation import BYTES, is_count, is_number, seed_of
 
 __all__ = ["PairTest", "find_pairs"]
@@ -49,7 +51,7 @@ __all__ = ["PairTest", "find_pairs"]
 FEWEST_PERMUTATIONS = 20
 #: What the columns of a result are.
 DESCRIPTIONS = {
-    "first": "position of the first feature of the pair",
+    "first": "position in the data of the first feature of the pair",
     "second": "position of the second feature",
     "first_feature": "name of the first feature",
     "second_feature": "name of the second feature",
@@ -80,6 +82,8 @@ def find_pairs(
     sample_dim: str | int | None = None,
     variable: str | None = None,
     missing_code: Any = "auto",
+    pass_only: bool = False,
+    filters: Filters | None = None,
     by_position: bool = False,
 ) -> xr.Dataset:
     """Find the pairs of features whose product tells most of the labels.
@@ -120,7 +124,7 @@ def find_pairs(
         refused before the scan begins.
     runtime : {"auto", "threads", "dask"} or AbstractRuntime
         As of `dhsic.select`.
-    sample_dim, variable, missing_code, by_position
+    sample_dim, variable, missing_code, pass_only, filters, by_position
         As of `dhsic.select`.
 
     Returns
@@ -164,7 +168,15 @@ def find_pairs(
         memory=memory,
     ).check()
     where = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
-    given = Labelled.of(data, target, covariates, by_position=by_position, **where)
+    given = Labelled.of(
+        data,
+        target,
+        covariates,
+        by_position=by_position,
+        filters=filters,
+        pass_only=pass_only,
+        **where,
+    )
     check_coded(data, y=given.y, covariates=given.covariates)
     made = nullcontext(runtime) if isinstance(runtime, AbstractRuntime) else None
     with made or closing(choose_runtime(runtime)) as there:
@@ -228,7 +240,8 @@ class PairTest:
             "n_permutations": self.n_permutations,
             "alpha": self.alpha,
         }
-        return _result(found, labels, source.feature_names(), about)
+        about |= given.filtered.attributes() | {"n_features_filtered": source.n_features_filtered}
+        return _result(found, labels, source, about)
 
     def forecast(
         self, source: AbstractSource, m: int, columns: tuple[int, int], n_tasks: int
@@ -283,21 +296,36 @@ def main_effects(selection: Any, source: AbstractSource) -> Index:
     """Positions of the features of a selection, ascending; none without one."""
     if selection is None:
         return np.empty(0, dtype=np.int64)
-    result = getattr(selection, "result_", selection)
-    if not isinstance(result, xr.Dataset):
-        return np.sort(features_at(result, source))
+    result, stored = getattr(selection, "result_", selection), stored_positions(source)
+    if isinstance(result, xr.Dataset):
+        chosen = _selected(result, source.n_features + source.n_features_filtered)
+    else:
+        chosen = features_at(result, whole_of(source))
+    here = np.isin(stored, chosen)
+    lacking = np.setdiff1d(chosen, stored).size
+    if lacking:
+        raise InputError(
+            f"selection= has {lacking} features that filters leave out here; pass the filters that "
+            "it was made with, or fewer."
+        )
+    return np.flatnonzero(here)
+
+
+def _selected(result: xr.Dataset, d: int) -> Index:
+    """Positions of the features that a result selects, of d in the data."""
     if "selected" not in result:
         raise InputError(
             "selection= is a Dataset without the variable 'selected'; pass what dhsic.select "
             "returns, a selector after fit, or positions of features."
         )
-    chosen = result["selected"].to_numpy()
-    if chosen.shape != (source.n_features,):
+    n = result["selected"].size + int(result.attrs.get("n_features_filtered", 0))
+    if n != d or result["selected"].ndim != 1:
         raise InputError(
-            f"selection= is about {chosen.shape[-1]} features and the data have "
-            f"{source.n_features}; pass a selection from the same data."
+            f"selection= is about {n} features and the data have {d}; pass a selection from the "
+            "same data."
         )
-    return np.flatnonzero(chosen)
+    chosen = np.flatnonzero(result["selected"].to_numpy())
+    return result[STORED].to_numpy()[chosen] if STORED in result.coords else chosen
 
 
 def basis(reader: Reader, covariates: Array | None, main: Index) -> Float:
@@ -328,12 +356,13 @@ def _checked(y: Array | None, m: int) -> Array:
 
 
 def _result(
-    scanned: Scanned, labels: Labels, names: Array | None, about: Mapping[str, Any]
+    scanned: Scanned, labels: Labels, source: AbstractSource, about: Mapping[str, Any]
 ) -> xr.Dataset:
     """Pairs as a table, and what there is to say of them."""
     found, log_p, null = scanned.found, scanned.log_p, scanned.null
     first, second = found.pairs.T
-    columns: dict[str, Array] = {"first": first, "second": second}
+    stored, names = stored_positions(source), source.feature_names()
+    columns: dict[str, Array] = {"first": stored[first], "second": stored[second]}
     if names is not None:
         columns |= {"first_feature": names[first], "second_feature": names[second]}
     columns |= {"share": found.shares, "p_value": np.exp(log_p)}

@@ -1,4 +1,4 @@
-"""What names samples: ids, as columns are called that hold them, and as they are written.
+"""What names samples: ids as they are written, and the columns of a table that hold them.
 
 A key is a way to name the rows of a table: a column, or FID and IID together. Which of them is
 used, `dhsic.joins.table` says.
@@ -6,10 +6,8 @@ used, `dhsic.joins.table` says.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -17,47 +15,10 @@ import numpy as np
 import pandas as pd
 
 from dhsic._typing import Array, Index
+from dhsic.sources.ids import NAMELESS, PARENTS, is_id, is_number, plain
 
-#: Columns of PLINK's files that say who a sample is; parents are other samples.
+#: Columns of PLINK's files that say who a sample is.
 FAMILY, SAMPLE, JOINED = "fid", "iid", "fidiid"
-PARENTS = frozenset({"pat", "mat", "father", "mother"})
-#: Columns that name samples by what they are called, in lower case and without signs.
-NAMES = frozenset(
-    (
-        *("fid", "iid", "sid", "id", "ids", "eid", "feid", "id1", "id2", "rownames"),
-        *("fidiid", "famid", "familyid"),
-        *("sample", "samples", "individual", "individuals", "name", "names", "barcode", "barcodes"),
-    )
-)
-#: Things whose ids and names samples have, as in ``sample_id`` and ``SubjectName``.
-THINGS = (
-    "sample|samples|subject|participant|patient|individual|indiv|person|donor|specimen|cell|"
-    "animal|line|strain|accession|member|record"
-)
-#: Columns that a program wrote because a table had an index: a count says nothing there.
-NAMELESS = frozenset({"", "index", "level0", "unnamed0"})
-
-_NAMED = re.compile(rf"({THINGS})(id|ids|name|names|code|barcode)")
-
-
-def plain(column: object) -> str:
-    """Name of a column in lower case, letters and digits alone.
-
-    >>> plain("#FID"), plain("Sample_ID")
-    ('fid', 'sampleid')
-    """
-    name = str(column).strip().lower()
-    return re.sub(r"[\W_]", "", name) or name
-
-
-def is_id(column: object) -> bool:
-    """Whether a column holds names of samples, or of parents, by what it is called.
-
-    >>> [is_id(name) for name in ("#IID", "sample_id", "", "PAT", "age")]
-    [True, True, True, True, False]
-    """
-    name = plain(column)
-    return name in NAMES | NAMELESS | PARENTS or _NAMED.fullmatch(name) is not None
 
 
 def as_text(values: Any) -> Array:
@@ -85,15 +46,6 @@ def names_rows(values: Array) -> bool:
     return len(values) > 2 and pd.Index(values).is_unique and not any(map(is_number, values))
 
 
-def is_number(text: str) -> bool:
-    """Whether a text is a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def is_count(names: Any) -> bool:
     """Whether names are whole numbers 0, 1, 2, ..., as pandas gives where nobody named anything."""
     return is_whole(names) and bool((np.asarray(names) == np.arange(len(names))).all())
@@ -116,28 +68,6 @@ def written_once(values: Array) -> Array | None:
 def quoted(name: str) -> str:
     """A column for sentences; the first one may have no name."""
     return repr(name) if name else "without a name"
-
-
-def some(items: Iterable[Any], most: int = 5) -> str:
-    """First few of many, as text.
-
-    >>> some(["a", "b", "c"], most=2)
-    'a, b, ... (3 in all)'
-    """
-    shown = [str(item) for item in items]
-    more = f", ... ({len(shown):,} in all)" if len(shown) > most else ""
-    return ", ".join(shown[:most]) + more
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question that names what was meant, with a space before it; nothing if unlikely.
-
-    >>> did_you_mean("sampl_trait", ["sample_trait", "sample_sex"])
-    " Did you mean 'sample_trait'?"
-    """
-    listed = list(known)
-    likely = get_close_matches(name, listed, n=1) or [other for other in listed if name in other]
-    return f" Did you mean {likely[0]!r}?" if len(likely) == 1 else ""
 
 
 @dataclass(frozen=True)

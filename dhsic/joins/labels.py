@@ -9,23 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike, fspath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import xarray as xr
 import zarr
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DhsicError, InputError
-from dhsic.joins.keys import NAMELESS, did_you_mean, is_id, plain, some
-from dhsic.joins.table import id_columns, join, names_of, values_of
+from dhsic.joins.fam import phenotype
+from dhsic.joins.filtered import Filtered
+from dhsic.joins.table import id_columns, in_pandas, join, names_of, values_of
+from dhsic.joins.text import is_missing, typed
 from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AnnDataStore, Frame
-from dhsic.sources.opening import open_source, open_store, opener_of
+from dhsic.sources.h5ad import H5AD, AbstractFrame, AnnDataObject, H5Store, is_anndata
+from dhsic.sources.ids import NAMELESS, did_you_mean, is_id, plain, some
+from dhsic.sources.opening import is_table, open_source, open_store, opener_of
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, MissingChunks, dimension_names
+from dhsic.sources.plink import samples_table
 from dhsic.sources.zarr import arrays_of, read_array
 from dhsic.validation import refuse_lossy
+
+if TYPE_CHECKING:
+    from dhsic.joins.filters import Filters
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,7 @@ class Labelled:
     #: Counts, by the names of `dhsic.results.LEFT_OUT`.
     left_out: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # where it came from and how rows were matched, for people
+    filtered: Filtered = field(default_factory=Filtered)  # what was left out before
 
     @classmethod
     def of(
@@ -49,6 +60,7 @@ class Labelled:
         *,
         what: str = "y",
         by_position: bool = False,
+        filters: Filters | Filtered | None = None,
         opened_by: Callable[..., AbstractSource] = open_source,
         **opening: Any,
     ) -> Labelled:
@@ -60,33 +72,65 @@ class Labelled:
             Labels, called `what` in messages, or the variable of `data` that holds them.
         by_position : bool
             Rows are in the order of the samples, whatever they are called.
+        filters : Filters or Filtered, optional
+            What takes part. Labels are those of all samples, or name those that take part.
         opened_by : callable
             What opens the data; `opening` are its options, as of `dhsic.open_source`.
         """
+        data, target, covariates = map(in_pandas, (data, target, covariates))
+        said = (*([target] if isinstance(target, str) else ()), *_names_in(covariates))
+        if said and is_table(data):  # its labels come with it
+            data = opened_by(data, n_samples=None, not_features=said, **opening)
+            opened_by = partial(_same, data)
+        covariates = _as_covariates(covariates, data)
         labels = None if target is None else as_labels(target, data)
-        is_matched = not by_position and bool(id_columns(target))
+        may_be_some = filters is not None and names_of(target) is not None
+        is_matched = not by_position and (may_be_some or bool(id_columns(target)))
         n_labels = None if labels is None or is_matched else len(labels)
         source = opened_by(data, n_samples=n_labels, **opening)
         names = source.sample_names()
         if not by_position and names is None and names_of(data) is None:
             _check_each_other(target, covariates, what)
         names = names_of(data) if hasattr(data, "iloc") else names
-        notes: list[str] = []
+        filtered = Filtered.of(source) if filters is None else filters
+        if not isinstance(filtered, Filtered):
+            filtered = filtered.of(data, source, opening.get("missing_chunks", "error"))
+        source, notes, m = filtered.features_of(source), list[str](), source.n_samples
 
         def joined(given: Any, called: str, values: Array | None = None) -> Array | None:
             if given is None:
                 return None
             store = hasattr(given, "iloc") and not hasattr(data, "iloc")
             remedy = f"{called}.loc[dhsic.open_source(X).sample_names()]" if store else None
-            order = join(names, given, called, by_position=by_position, remedy=remedy)
             values = values_of(given, called) if values is None else values
+            is_of_all = len(values) == m and not id_columns(given)
+            ours = names if names is None or is_of_all else filtered.samples_of(names)
+            order = join(ours, given, called, by_position=by_position, remedy=remedy)
             if order is None:
-                return values
+                if is_of_all or by_position or ours is None or names_of(given) is None:
+                    return _left(values, called, filtered, m)
+                return values  # of the samples that are left, by name
             notes.append(f"{called}: {order.note}")
             return order.take(values)
 
         y, C = joined(target, what, labels), joined(covariates, "covariates")
-        return cls(source, y, C, notes=tuple(notes))
+        return cls(source, y, C, filtered.samples, notes=tuple(notes), filtered=filtered)
+
+
+def _left(values: Array, what: str, filtered: Filtered, m: int) -> Array:
+    """Labels or covariates of the samples that filters left, of those of all m."""
+    if filtered.samples is not None and len(values) != m:
+        raise InputError(
+            f"{what} has {len(values)} rows and the data have {m} samples, of which filters leave "
+            f"{filtered.samples.size}; pass one row for each sample of the data, or rows with the "
+            "names of samples."
+        )
+    return filtered.samples_of(values)
+
+
+def _same(source: AbstractSource, *_: Any, **__: Any) -> AbstractSource:
+    """The source that is open already."""
+    return source
 
 
 def _check_each_other(target: Any, covariates: Any, what: str) -> None:
@@ -119,6 +163,41 @@ def as_labels(y: Any, data: Any) -> Array:
     return labels
 
 
+def _names_in(covariates: Any) -> tuple[str, ...]:
+    """Names of variables that covariates are said by, if they are."""
+    names = [covariates] if isinstance(covariates, str) else covariates
+    is_named = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    return tuple(names) if is_named else ()
+
+
+def _as_covariates(given: Any, data: Any) -> Any:
+    """Covariates, or the columns (m, q) that variables of `data` give where they are named."""
+    columns = []
+    for name in _names_in(given):
+        values = typed(read_target(data, name))
+        n = int(is_missing(values).sum())
+        if n:
+            raise InputError(
+                f"{n} of {len(values)} samples have no {name!r}, which is a covariate. Leave them "
+                "out of the data and the labels, or fill it in (CLI: --drop-missing)."
+            )
+        columns.append(design(name, values))
+    return np.column_stack(columns) if columns else given
+
+
+def design(name: str, values: Array) -> Array:
+    """Numeric columns of a covariate: itself, or an indicator per group but the first."""
+    if values.dtype.kind not in "OU":
+        return values.astype(np.float64)
+    groups = np.unique(values.astype(str))
+    if len(groups) > MOST_CLASSES:
+        raise InputError(
+            f"Covariate {name!r} is text with {len(groups)} different values ({some(groups, 3)}), "
+            "more like names than groups; choose others (of a table: --covariates FILE:a,b)."
+        )
+    return np.asarray(values[:, None] == groups[1:], dtype=np.float64)
+
+
 def refuse_ids(name: Any, labels: Array) -> None:
     """Refuse labels that are called like ids, and nearly all differ: they name the samples."""
     is_named = isinstance(name, str) and is_id(name) and plain(name) not in NAMELESS
@@ -148,7 +227,9 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
     data : path, URL, group or Dataset
         What holds the variable.
     name : str
-        Which one; of AnnData a column of `obs`. Categories are text, "" where missing.
+        Which one; of AnnData a column of `obs`, of PLINK of .fam or .psam (``PHENO``, ``SEX``), of
+        a table one of its own. Categories are text, "" where missing; what a table of text holds
+        are numbers with NaN, or text.
     missing_chunks : {"error", "fill"}
         Whether chunks that a store lacks are an error or fill values.
 
@@ -159,11 +240,20 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
     DataError
         The variable is damaged.
     """
-    return labels_at(data, name, missing_chunks, "the labels themselves, one a sample")
+    values = labels_at(data, name, missing_chunks, "the labels themselves, one a sample")
+    of_table = isinstance(data, AbstractSource) or is_table(data)
+    return typed(values) if values.dtype.kind == "O" and of_table else values
 
 
 def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: str) -> Array:
     """As of `read_target`; `otherwise` is what else can be passed, for its sentences."""
+    of_plink = samples_table(fspath(data)) if isinstance(data, (str, PathLike)) else None
+    if of_plink is not None:
+        return phenotype(of_plink, name)
+    if is_table(data):
+        data = open_source(data, not_features=(name,))
+    if isinstance(data, AbstractSource):
+        return _coordinate(data, name, otherwise)
     opened = _opened(data)
     store = anndata_of(opened)
     if store is not None:
@@ -194,27 +284,45 @@ def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: st
     )
 
 
-def read_groups(
-    data: Any, name: str, source: AbstractSource, missing_chunks: MissingChunks = "error"
+def _coordinate(source: AbstractSource, name: str, otherwise: str) -> Array:
+    """What a file has of its samples, by name."""
+    known = source.sample_coords()
+    if name in known:
+        return known[name]
+    there = f" (there are {some(known)})" if known else ""
+    raise InputError(
+        f"The file holds no variable {name!r}{there}; pass {otherwise}.{did_you_mean(name, known)}"
+    )
+
+
+def values_of_features(
+    data: Any,
+    name: str,
+    source: AbstractSource,
+    missing_chunks: MissingChunks = "error",
+    *,
+    what: str = "groups",
+    otherwise: str = "one name a feature",
 ) -> Array:
     """Values of the variable `name` of `data` (of AnnData, the column of `var`), (d,).
 
-    There is one for each feature of `source`, which was opened from `data`.
+    There is one for each feature of `source`, which was opened from `data`. For sentences, `what`
+    is the parameter that names it, and `otherwise` what else can be passed.
 
     Raises
     ------
     InputError
         `data` has no such variable along the features; the message lists those that it has.
     """
-    if not isinstance(data, (str, PathLike, zarr.Group, xr.Dataset)):
+    if not (isinstance(data, (str, PathLike, zarr.Group, xr.Dataset)) or is_anndata(data)):
         raise InputError(
-            f"groups={name!r} names a variable, and {type(data).__name__} has none; pass one name "
-            "a feature."
+            f"{what}={name!r} names a variable, and {type(data).__name__} has none; pass "
+            f"{otherwise}."
         )
     opened = _opened(data)
     store = anndata_of(opened)
     if store is not None:
-        return source.of_features(_column(store.var, name, "one name a feature", missing_chunks))
+        return source.of_features(_column(store.var, name, otherwise, missing_chunks))
     d = source.n_features + source.n_features_filtered
     found = _variables(opened) if isinstance(opened, (zarr.Group, xr.Dataset)) else {}
     along = sorted(key for key, of in found.items() if of.shape == (d,))
@@ -223,20 +331,28 @@ def read_groups(
     known = f"there are {', '.join(along)}" if along else "nor any other"
     raise InputError(
         f"There is no variable {name!r} along the {d:,} features; {known}."
-        f"{did_you_mean(name, along)} Pass one of them, or one name a feature."
+        f"{did_you_mean(name, along)} Pass one of them, or {otherwise}."
     )
 
 
-def anndata_of(data: Any) -> AnnDataStore | None:
-    """AnnData on Zarr, or None for anything else."""
+def anndata_of(data: Any) -> AnnDataStore | AnnDataObject | H5Store | None:
+    """AnnData, whatever it is in, or None for anything else."""
     opened = _opened(data)
+    if isinstance(opened, (AnnDataObject, H5Store)):
+        return opened
     return AnnDataStore.of(opened) if isinstance(opened, zarr.Group) else None
 
 
 def _opened(data: Any) -> Any:
     """A store; what is no Zarr stays as it is, a matrix without variables beside it."""
-    is_store = isinstance(data, (str, PathLike)) and opener_of(data) is None
-    return open_store(fspath(data)) if is_store else data
+    if is_anndata(data):
+        return AnnDataObject(data)
+    if not isinstance(data, (str, PathLike)):
+        return data
+    path = fspath(data)
+    if path.lower().endswith(H5AD):
+        return H5Store(path)
+    return open_store(path) if opener_of(path) is None else data
 
 
 def _variables(data: zarr.Group | xr.Dataset) -> dict[str, Any]:
@@ -249,7 +365,9 @@ def _values(of: zarr.Array[Any] | xr.DataArray, missing_chunks: MissingChunks) -
     return read_array(of, missing_chunks) if isinstance(of, zarr.Array) else of.to_numpy()
 
 
-def _column(frame: Frame, name: str, otherwise: str, missing_chunks: MissingChunks) -> Array:
+def _column(
+    frame: Frame | AbstractFrame, name: str, otherwise: str, missing_chunks: MissingChunks
+) -> Array:
     if name in frame.columns:
         return frame.column(name, missing_chunks)
     columns = ", ".join(frame.columns) or "none"

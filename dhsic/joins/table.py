@@ -40,21 +40,17 @@ from dhsic._typing import Array, Index
 from dhsic.errors import InputError
 from dhsic.joins.keys import (
     JOINED,
-    PARENTS,
     Key,
     Keys,
     as_text,
-    did_you_mean,
     free,
     is_count,
-    is_id,
     is_index,
     is_whole,
     names_rows,
-    plain,
     quoted,
-    some,
 )
+from dhsic.sources.ids import PARENTS, did_you_mean, is_id, plain, some
 from dhsic.validation import as_array
 
 #: What callers may do about a table that does not fit: about its key, about samples that it lacks.
@@ -259,6 +255,17 @@ def _note(key: Key) -> str:
     if lacking:
         note += f"; {lacking:,} samples of the data are not there"
     return note
+
+
+def in_pandas(given: Any) -> Any:
+    """A frame or series of polars as pandas has it, nulls as NaN or None; others as they are."""
+    if type(given).__module__.partition(".")[0] != "polars":
+        return given
+    if hasattr(given, "collect"):
+        raise InputError("A LazyFrame of polars is a query, not data. Pass its .collect().")
+    if hasattr(given, "columns"):
+        return pd.DataFrame({name: given[name].to_numpy() for name in given.columns})
+    return pd.Series(given.to_numpy(), name=given.name or None)
 
 
 def names_of(given: Any) -> Array | None:

@@ -7,32 +7,21 @@ Taken for values they would be learnt from, so they are refused unless somebody 
 
 from __future__ import annotations
 
-import csv
-import gzip
-import re
-import zlib
-from io import BytesIO, TextIOWrapper
-from itertools import dropwhile
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import zarr
 
 from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
-from dhsic.joins.keys import is_id, is_number, plain, some
 from dhsic.joins.table import REMEDIES, Table
 from dhsic.sources import AbstractSource
+from dhsic.sources.delimited import Delimited
+from dhsic.sources.ids import NA, is_number, some
 from dhsic.sources.options import SAMPLE_DIMS
 from dhsic.validation import as_array
 
-#: Bytes of a file that are looked at for what is no text, and how files of gzip begin.
-HEAD, GZIP = 1 << 12, b"\x1f\x8b"
-#: What stands for a missing value, in any case.
-NA = frozenset({"", ".", "na", "nan"})
 #: Columns of a .fam file, which has no header; as PLINK calls them.
 FAM = ("FID", "IID", "PAT", "MAT", "SEX", "PHENO")
 #: Text that stands for one where tables and missing objects were made text.
@@ -42,28 +31,26 @@ PLINK_MISSING = -9
 
 
 def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REMEDIES) -> Table:
-    """Read a table of text; the separator is taken from its first line.
+    """Read a table of text, see `dhsic.sources.delimited.Delimited`.
 
-    A header that lacks a name for the first column (as R writes it) is understood. Where there is
-    no header, columns get the names that PLINK has for them: FID, IID, then `values` with a number.
+    Where there is no header, columns get the names that PLINK has for them: FID, IID, then `values`
+    with a number.
     """
-    file = Path(path)
-    if not file.is_file():
-        if file.exists():
-            raise InputError(f"{path} is no file (a folder, a pipe?); pass a TSV or CSV file.")
-        raise InputError(f"There is no table at {path}; pass a TSV or CSV file with a header.")
-    try:
-        frame, has_header = _parsed(file)
-    except (ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:  # pandas' are ValueErrors
-        raise InputError(f"{path} cannot be read as a table: {_why(error)}") from error
-    if frame.shape[0] == 0 or frame.shape[1] == 0:
+    text = Delimited(path)
+    rows = []
+    for number, fields in text.rows():
+        if len(fields) < text.width and not text.separator:
+            raise text.refused(
+                f"line {number} has fewer fields than others, so blanks cannot tell which is "
+                "missing; write NA for it, or separate columns by tabs."
+            )
+        rows.append(fields + [""] * (text.width - len(fields)))
+    if not rows:
         raise InputError(f"{path} holds no rows; pass a table with a header and a row a sample.")
-    columns = [frame.iloc[:, i].to_numpy(dtype=object) for i in range(frame.shape[1])]
-    if has_header:
-        names, assumed = [str(name).removeprefix("#") for name in frame.columns], ""
-        names[0] = "" if names[0].startswith("Unnamed: ") else names[0]
-    else:
-        is_fam = file.suffix.lower() in (".fam", ".psam")
+    columns = list(np.array(rows, dtype=object).T)
+    names, assumed = text.names, ""
+    if names is None:
+        is_fam = text.file.suffix.lower() in (".fam", ".psam")
         if is_fam and len(columns) not in (len(FAM) - 1, len(FAM)):
             raise InputError(
                 f"{path} has {len(columns)} columns and no header; a .fam file has {len(FAM)}: "
@@ -75,118 +62,6 @@ def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REM
         twice = sorted({name for name in names if names.count(name) > 1})
         raise InputError(f"{path} has two columns {some(map(repr, twice))}; rename one of each.")
     return Table(path, dict(zip(names, columns, strict=True)), assumed, remedies)
-
-
-def _why(error: Exception) -> str:
-    text = str(error).strip()
-    if isinstance(error, UnicodeDecodeError):
-        return (
-            f"byte {error.start} is 0x{error.object[error.start]:02x}, which is no UTF-8. Save it "
-            "as UTF-8; of a table in Latin-1: iconv -f LATIN1 -t UTF-8 FILE > NEW."
-        )
-    found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", text)
-    if found:
-        return (
-            f"line {found[2]} has {found[3]} fields, and {found[1]} are expected. Mend that line; "
-            "text that holds the separator needs quotes around it."
-        )
-    found = re.search(r"EOF inside string starting at row (\d+)", text)
-    if found:
-        return f"a quote that is opened in row {found[1]} is not closed. Close it, or leave it out."
-    return text
-
-
-def _parsed(file: Path) -> tuple[pd.DataFrame, bool]:
-    """Columns of text without empty rows, and whether the file has a header."""
-    packed = file.read_bytes()
-    content = gzip.decompress(packed) if packed.startswith(GZIP) else packed
-    if b"\0" in content[:HEAD]:
-        raise ValueError(
-            "it is UTF-16, or no text (a workbook?). Save it as text in UTF-8; of a table in "
-            "UTF-16: iconv -f UTF-16 -t UTF-8 FILE > NEW."
-        )
-    lines = enumerate(TextIOWrapper(BytesIO(content), "utf-8-sig", errors="replace"))
-    told = dropwhile(lambda one: not one[1].strip() or one[1].startswith("##"), lines)
-    n_skipped, line = next(told, (0, ""))
-    if not line:
-        raise ValueError("it is empty")
-    separator = next((mark for mark in ("\t", ",", ";") if mark in line), r"\s+")
-    fields, below = _fields(line, separator), _fields(next(told, (0, ""))[1], separator)
-    if line.startswith("#") and below and _is_comment(fields, below):
-        raise ValueError(
-            f"its first line is a comment ({line.strip()[:40]!r}), and the names of the columns "
-            "are expected there. Remove it, or begin it with ##."
-        )
-    suffix = file.suffix.lower()
-    is_fam = suffix == ".fam" or (suffix == ".psam" and not line.startswith("#"))
-    is_fam = is_fam and {"fid", "iid"}.isdisjoint(map(plain, fields[:2]))
-    has_header = not is_fam and _is_header(fields)
-    twice = sorted({field for field in fields if field and fields.count(field) > 1})
-    if has_header and twice:
-        raise ValueError(f"two columns are called {twice[0]!r}; rename one of them")
-    frame = pd.read_csv(
-        BytesIO(content),
-        sep=separator,
-        skiprows=n_skipped,
-        header=0 if has_header else None,
-        dtype=str,
-        keep_default_na=False,
-        encoding="utf-8-sig",
-        skipinitialspace=True,
-    )
-    return _rectangular(frame, by_blanks=separator == r"\s+"), has_header
-
-
-def _rectangular(frame: pd.DataFrame, *, by_blanks: bool) -> pd.DataFrame:
-    """The columns as they were meant, where lines are longer or shorter than the first."""
-    if not isinstance(frame.index, pd.RangeIndex):  # a row has one field more than the header
-        names, frame = list(frame.columns), frame.reset_index()
-        is_empty = (frame.iloc[:, -1].fillna("") == "").all()
-        if is_empty and is_id(names[0]):  # for it ends with a separator
-            frame = frame.iloc[:, :-1].set_axis(names, axis=1)
-        else:
-            frame = frame.set_axis(["", *names], axis=1)
-    frame = frame.fillna("")
-    is_there = (frame != "").any(axis=1).to_numpy()
-    is_short = is_there & (frame.iloc[:, -1] == "").to_numpy()
-    if by_blanks and is_short.any():
-        raise ValueError(
-            f"row {int(is_short.argmax()) + 1} has fewer fields than others, so blanks cannot tell "
-            "which is missing; write NA for it, or separate columns by tabs"
-        )
-    return frame[is_there]
-
-
-def _fields(line: str, separator: str) -> list[str]:
-    by_blanks = separator == r"\s+"
-    fields = line.split() if by_blanks else next(csv.reader([line], delimiter=separator), [])
-    fields = [field.strip().strip('"') for field in fields]
-    while fields and not fields[-1]:
-        fields.pop()
-    return fields
-
-
-def _is_comment(fields: list[str], below: list[str]) -> bool:
-    """Whether a line that begins with "#" names no columns: the one below it does.
-
-    >>> _is_comment(["#IID", "y"], ["a", "1"]), _is_comment(["#", "by", "me"], ["IID", "y", "z"])
-    (False, True)
-    """
-    names = [field for field in below if is_id(field)]
-    is_said = fields[0] != "#" and any(map(is_id, fields))
-    return bool(names) and _is_header(below) and not is_said
-
-
-def _is_header(fields: list[str]) -> bool:
-    """Whether a first line names columns: one is called like ids, or none is a value.
-
-    >>> [_is_header(line.split()) for line in ("IID 1 2", "F1 S1 0.5", "age sex", "S1 NA")]
-    [True, False, True, False]
-    """
-    if fields[0] == "" or fields[0].startswith("#"):
-        return True
-    values = any(is_number(field) or field.lower() in NA for field in fields)
-    return not values or any(is_id(field) for field in fields if field)
 
 
 def _headless(columns: list[Array], values: str) -> list[str]:

@@ -2,7 +2,7 @@ r"""Symmetric (m, m) matrices: kernels K and L, weights W, and their products ``
 
 Two forms know the same few things: their diagonal, sums of rows, quadratic forms, inner products
 under permutations, projections, and the powers that moments of permutations are made of
-(`dhsic.independence.null`):
+(`dhsic.criteria.null`):
 
 - `DenseSymmetric` has all of its entries: labels of many classes, data of many features;
 - `LowRankSymmetric` has directions, ``F diag(w) F'``, and a diagonal of its own. Nothing it does

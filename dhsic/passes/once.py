@@ -7,22 +7,24 @@ looked at (`look_at`): dosages and codes for missing ones, or others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dhsic._typing import Float, Index
 from dhsic.criteria.base import AbstractCriterion
-from dhsic.criteria.features import Features
+from dhsic.criteria.features import Features, Levels
+from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.linalg.directions import Directions
-from dhsic.passes import AbstractPass, Cost, Tile, cut, tile_height
+from dhsic.passes import CODE_ENTRIES, AbstractPass, Cost, Tile, tile_height
 from dhsic.passes.reader import Reader, Reporter
 from dhsic.passes.shared import AbstractShared
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
-from dhsic.sources.scaling import Scaling
+from dhsic.sources.scaling import Codes, Scaling, code_values, scaling_of
 from dhsic.sources.values import Census, ValueKind
+from dhsic.sources.views import checksums
 
 #: Values up to which a plan looks at all of them.
 LOOKED_AT = 1 << 30
@@ -44,8 +46,8 @@ class Judge(AbstractShared):
     prepared: object = None
 
     @property
-    def shares(self) -> bool:
-        return self.standardize
+    def shares(self) -> Hashable:
+        return self.standardize, self._takes_codes
 
     @classmethod
     def together(
@@ -54,13 +56,9 @@ class Judge(AbstractShared):
         scalings: list[Scaling] = []
         columns: list[list[Float]] = [[] for _ in passes]
         directions = Directions.of([each._directions(m) for each in passes])
-        for tile in cut(blocks, float64_height(m)):
-            scaling, X = tile.measured(standardize=passes[0].standardize)
+        for tile in _cut(blocks, m, coded=passes[0]._takes_codes):
+            scaling, features, alive = _features(tile, directions, passes[0])
             scalings.append(scaling)
-            alive: Index = np.flatnonzero(scaling.std > 0)
-            if alive.size < len(X):
-                X = X[alive]
-            features = Features(X, scaling.n_levels[alive], directions)
             for each, place, some in zip(passes, directions.places, columns, strict=True):
                 some.append(each._columns(features, place, alive, len(tile.raw)))
         scaling = Scaling.join(scalings)
@@ -70,6 +68,11 @@ class Judge(AbstractShared):
         c = float64_height(m)
         of_criterion = 0 if self.criterion is None else self.criterion.tile_bytes(c, m)
         return Cost(values=m, tile=8 * TILES * c * m + of_criterion)
+
+    @property
+    def _takes_codes(self) -> bool:
+        """Whether genotypes are judged as they are stored."""
+        return self.criterion is not None and self.criterion.takes_codes
 
     def _directions(self, m: int) -> Float:
         """What the criterion multiplies features with."""
@@ -87,6 +90,47 @@ class Judge(AbstractShared):
         out = np.full((len(some), c), np.nan)
         out[:, alive] = some
         return out
+
+
+def _cut(blocks: Iterable[Tile], m: int, *, coded: bool) -> Iterator[Tile]:
+    """Tiles of genotypes as they are stored, where they are taken so, or in float64."""
+    for block in blocks:
+        is_coded = coded and block.codes is not None
+        yield from block.cut(max(1, CODE_ENTRIES // m) if is_coded else float64_height(m))
+
+
+def _features(tile: Tile, directions: Directions, judge: Judge) -> tuple[Scaling, Features, Index]:
+    """Scaling of a tile, and its features that vary."""
+    codes = tile.codes if judge._takes_codes else None
+    if codes is not None and directions.panels:
+        return _coded(codes, directions, standardize=judge.standardize)
+    scaling, X = tile.measured(standardize=judge.standardize)
+    alive: Index = np.flatnonzero(scaling.std > 0)
+    X = X if alive.size == len(X) else X[alive]
+    return scaling, Features(X, scaling.n_levels[alive], directions), alive
+
+
+def _coded(
+    codes: Codes, directions: Directions, *, standardize: bool
+) -> tuple[Scaling, Features, Index]:
+    """As of `_features`, of genotypes, by sums over their levels."""
+    m = codes.raw.shape[1]
+    Y = np.concatenate([*directions.panels, np.ones((m, 1))], axis=1)
+    sums = codes.sums(Y)  # (4, c, k + 1)
+    counts, stride = np.rint(sums[..., -1]), -(-m // MEDIAN_SAMPLES)
+    sampled = counts if stride == 1 else codes.some(slice(None, None, stride)).counts()
+    scaling = replace(scaling_of(counts, standardize=standardize), checksum=checksums(codes.raw))
+    alive: Index = np.flatnonzero(scaling.std > 0)
+    values = np.where(counts > 0, code_values(scaling), 0.0)[:, alive]
+    levels = Levels(
+        np.arange(alive.size),
+        values,
+        counts[:, alive].T,
+        sums[:, alive, :-1].transpose(1, 0, 2),
+        sampled[:, alive].T,
+    )
+    none = np.empty((alive.size, 0))
+    return scaling, Features(none, scaling.n_levels[alive], directions, levels), alive
 
 
 @dataclass(frozen=True, slots=True)

@@ -313,13 +313,16 @@ class AbstractReader(ABC):
         if take is not None:
             take(*found[1:])
         if self._scaling is None:  # of a plan it is supposed
-            self._scaling = Scaling.join(found[0])
-            checksum = self._scaling.checksum
-            if isinstance(self.source, RecutSource):
-                self.source = self.source.checked(checksum, self.rows)
-            elif self.held is None:  # else this process has seen to it, or it is in memory
-                self.source = ChecksummedSource.over(self.source, checksum, self.rows)
-        return self._scaling
+            self.know(Scaling.join(found[0]))
+        return self.scaling
+
+    def know(self, scaling: Scaling) -> None:
+        """Take features for scaled so, and what is read from now on for what was scaled then."""
+        self._scaling = scaling
+        if isinstance(self.source, RecutSource):
+            self.source = self.source.checked(scaling.checksum, self.rows)
+        elif self.held is None:  # else this process has seen to it, or it is in memory
+            self.source = ChecksummedSource.over(self.source, scaling.checksum, self.rows)
 
     def tell(self, n_features: int) -> None:
         """Tell the reporter of features that were scored."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from dhsic.errors import ClusterError, InputError
+from dhsic.joins.filters import Filters
 from dhsic.memory import WorkerMemory
 from dhsic.passes.once import LOOKED_AT
 from dhsic.plans.report import Plan, Stored
@@ -67,6 +68,7 @@ def plan(
     variable: str | None = None,
     missing_code: Any = "auto",
     pass_only: bool = False,
+    filters: Filters | None = None,
     by_position: bool = False,
     **parameters: Any,
 ) -> Plan:
@@ -75,7 +77,7 @@ def plan(
     Parameters
     ----------
     data, target, method, n_features_to_select, groups, sample_dim, variable, missing_code, \
-    pass_only, by_position, **parameters
+    pass_only, filters, by_position, **parameters
         As of `dhsic.select`. Without `target` nothing is known of labels, which matters little.
     n_workers : int, optional
         Plan for a cluster of so many workers of one thread each, which share a folder; by
@@ -116,6 +118,7 @@ def plan(
         variable=variable,
         missing_code=missing_code,
         pass_only=pass_only,
+        filters=filters,
     )
     foreseen = None if n_workers is None else Foreseen(n_workers)
     with request.running(foreseen) as runtime:

@@ -9,6 +9,7 @@ import xarray as xr
 
 from dhsic.criteria import CRITERIA
 from dhsic.errors import InputError
+from dhsic.joins.filters import Filters
 from dhsic.selectors.bahsic import BAHSIC, LinearHSIC
 from dhsic.selectors.base import Selector
 from dhsic.selectors.ccm import CCM
@@ -89,6 +90,7 @@ def select(
     variable: str | None = None,
     missing_code: Any = "auto",
     pass_only: bool = False,
+    filters: Filters | None = None,
     by_position: bool = False,
     per_target: bool = False,
     **parameters: Any,
@@ -106,11 +108,11 @@ def select(
         One of `METHODS`.
     n_features_to_select, **parameters
         Passed to it.
-    covariates : array, optional
+    covariates : array, str or list of str, optional
         As for `BAHSIC.fit`.
     groups : array or str, optional
         As for `BAHSIC.fit`.
-    sample_dim, variable, missing_code, pass_only, by_position
+    sample_dim, variable, missing_code, pass_only, filters, by_position
         As for `BAHSIC.fit`.
     per_target : bool
         Rank features for each column of `target` by itself, as a call for that one would, with one
@@ -140,6 +142,7 @@ def select(
         "variable": variable,
         "missing_code": missing_code,
         "pass_only": pass_only,
+        "filters": filters,
         "by_position": by_position,
     }
     if not per_target:
@@ -163,6 +166,7 @@ def select_many(
     variable: str | None = None,
     missing_code: Any = "auto",
     pass_only: bool = False,
+    filters: Filters | None = None,
     by_position: bool = False,
     **parameters: Any,
 ) -> xr.Dataset:
@@ -175,7 +179,7 @@ def select_many(
         ``[{"bandwidth": 0.1}, {"bandwidth": "median"}]``. Without names they are named by what
         they say: ``"bandwidth=0.1"``.
     data, target, method, n_features_to_select, covariates, groups, sample_dim, variable, \
-    missing_code, pass_only, by_position, **parameters
+    missing_code, pass_only, filters, by_position, **parameters
         As of `select`.
 
     Returns
@@ -211,5 +215,6 @@ def select_many(
         variable=variable,
         missing_code=missing_code,
         pass_only=pass_only,
+        filters=filters,
         by_position=by_position,
     )

@@ -367,6 +367,14 @@ class BAHSIC(AbstractElimination):
     stability : int
         How many random halves of the samples to select from besides: what part of them selects a
         feature says how far it can be trusted. Each takes as long as a run over half the samples.
+    clump_r2 : float, optional
+        Of features whose squared correlation is above this, the best alone stays in front, see
+        `dhsic.selectors.clumping`: 0.2 for variants in linkage.
+    stability_threshold : float
+        Part of the halves, above 0.5, from which on a feature counts as stable. Halves are
+        complementary pairs then, and the result bounds how many features are stable falsely: in
+        expectation ``expected_false``, and ``expected_false_concave``, which is less, where the
+        part of halves has an r-concave distribution (Shah and Samworth, 2013).
     checkpoint : path or URL, optional
         Keep the state here after every round; a run that finds it goes on from there. The folder
         that it is in is made where it is not there, if the one above is. A URL of an object

@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dhsic._typing import Array, Mask
 from dhsic.algorithms import how_many
 from dhsic.errors import InputError
+from dhsic.joins.filters import Filters
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import SELF, LabelMatrix
@@ -35,10 +36,23 @@ from dhsic.selectors.run import SelectionRun, check_progress
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import ArraySource, check_in_memory, check_turned
 from dhsic.sources.columns import NAME
+from dhsic.sources.h5ad import is_anndata
 from dhsic.sources.opening import open_source, take_features
 from dhsic.sources.scaling import Scaling
+from dhsic.sources.sparse import is_sparse
 from dhsic.sources.values import ValueKind
-from dhsic.validation import BYTES, HALVES, SCALING, Constraint, by, one_of, seed_of
+from dhsic.validation import (
+    BYTES,
+    HALVES,
+    SCALING,
+    THRESHOLD,
+    Constraint,
+    by,
+    is_number,
+    one_of,
+    seed_of,
+    such,
+)
 
 Standardize = bool | str
 
@@ -75,13 +89,26 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         "standardize": SCALING,
         "random_state": by(seed_of),
         "stability": HALVES,
+        "clump_r2": such(
+            lambda r2: r2 is None or (is_number(r2) and 0 < r2 < 1),
+            "the squared correlation above which a feature goes behind a better one, a number "
+            "between 0 and 1 such as 0.2; or None.",
+        ),
+        "stability_threshold": THRESHOLD,
         "progress": by(check_progress),
         "memory": BYTES,
     }
     #: Parameters that change nothing of what a run finds, but how much of it is selected.
     _aside: ClassVar[Set[str]] = {
-        *("n_features_to_select", "stability", "checkpoint", "progress", "random_state"),
-        *("runtime", "memory"),
+        *(
+            "n_features_to_select",
+            "stability",
+            "stability_threshold",
+            "clump_r2",
+            "checkpoint",
+            "progress",
+        ),
+        *("random_state", "runtime", "memory"),
     }
     #: Parameters that have no effect unless another one has some value, (that one, the value).
     _idle_unless: ClassVar[Mapping[str, tuple[str, Any]]] = {}
@@ -98,6 +125,8 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     standardize: bool | str = "auto"
     missing: str = "mean"
     stability: int = 0
+    stability_threshold: float | None = None
+    clump_r2: float | None = None
     checkpoint: str | Path | None = None
     progress: Any = "auto"
     random_state: Any = 0
@@ -115,6 +144,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         variable: str | None = None,
         missing_code: Any = "auto",
         pass_only: bool = False,
+        filters: Filters | None = None,
         by_position: bool = False,
     ) -> Self:
         """Rank the features of X by the dependence of y on them.
@@ -131,10 +161,10 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             (FID, IID, sample, ...) are matched by these, which are no labels. With
             ``label_kernel="self"`` it is not looked at and may be None: the data are their own
             labels, and features are selected that the others depend on.
-        covariates : (m, q) array, optional
+        covariates : (m, q) array, str or list of str, optional
             Age, sex, principal components: what they explain linearly is taken out of the labels.
             Real labels are replaced by the residuals of a regression on them. Names of samples,
-            and columns of ids, are as of `y`.
+            and columns of ids, are as of `y`; so are names of variables, text being groups.
         groups : (d,) array or str, optional
             Group of each feature (the gene of a variant), or the name of the variable of X that
             holds it: groups are removed or added as a whole, and `n_features_to_select` counts
@@ -147,6 +177,9 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             Numbers that mean missing, as of `dhsic.open_source`.
         pass_only : bool
             Leave out variants whose FILTER is not PASS, as of `dhsic.open_source`.
+        filters : dhsic.Filters, optional
+            Which other samples and features are left out. `y` has a row for each sample of X, or
+            names those that are left.
         by_position : bool
             Rows of `y` and `covariates` are in the order of X, whatever they are called.
 
@@ -176,6 +209,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             variable=variable,
             missing_code=missing_code,
             pass_only=pass_only,
+            filters=filters,
         )
         n, d = self.n_features_to_select, self.n_features_in_
         if request.groups is not None:
@@ -247,6 +281,11 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             except InputError as error:
                 error.parameter = name
                 raise
+        if self.stability_threshold is not None and (not self.stability or self.stability % 2):
+            raise InputError(
+                f"stability_threshold={self.stability_threshold!r} is about complementary pairs of "
+                f"halves, and stability={self.stability!r}; pass an even number, such as 100."
+            )
         self._check_together()
 
     @abstractmethod
@@ -331,6 +370,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         tags.target_tags.multi_output = True
         tags.target_tags.two_d_labels = True
         tags.input_tags.allow_nan = self.missing == "mean"
+        tags.input_tags.sparse = True
         return tags
 
 
@@ -348,4 +388,5 @@ def _is_array_like(X: Any) -> bool:
     """Whether scikit-learn's validation may see it: it would load anything lazy."""
     lazy = (str, Path, xr.DataArray, xr.Dataset, AbstractSource)
     module = type(X).__module__.split(".")[0]
-    return not isinstance(X, lazy) and module not in ("dask", "zarr")
+    is_lazy = isinstance(X, lazy) or module in ("dask", "zarr")
+    return not (is_lazy or is_sparse(X) or is_anndata(X))

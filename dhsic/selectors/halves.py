@@ -4,6 +4,9 @@ Meinshausen and Buhlmann: Stability selection. J. R. Statist. Soc. B 72, 2010. A
 selected by what a few samples happen to say is not selected from most halves; one that the target
 depends on is. Halves are drawn without replacement, class by class where labels are classes, and
 each is a run of its own, over the same reading of the data (`dhsic.selectors.many`).
+
+With a threshold halves are complementary pairs (Shah and Samworth, 2013), and how many features
+reach it falsely has a bound: `dhsic.selectors.falsely`.
 """
 
 from __future__ import annotations
@@ -19,17 +22,29 @@ from dhsic.algorithms import how_many
 from dhsic.errors import InputError
 from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel
 from dhsic.results import Outcome
+from dhsic.selectors.falsely import expected_false, expected_false_concave
 from dhsic.selectors.run import SelectionRun
 from dhsic.validation import seed_of
 
+#: Of a part of halves.
+ROUNDING = 1e-9
 
-def halves(y: Array | None, m: int, n: int, seed: int) -> list[Index]:
+
+def halves(y: Array | None, m: int, n: int, seed: int, *, paired: bool = False) -> list[Index]:
     """Positions of the samples of each of n random halves of m, ascending.
 
-    Classes are halved one by one where y, (m,) or (m, t), is one target of them.
+    Classes are halved one by one where y, (m,) or (m, t), is one target of them. With `paired` the
+    first two have no sample in common, and so on, but for classes of one sample.
     """
     rng = np.random.default_rng(seed)
     strata = _strata(y, m)
+    if paired:
+        found = []
+        for _ in range(n // 2):
+            drawn = [(rng.permutation(s), max(1, s.size // 2)) for s in strata]
+            found.append(np.sort(np.concatenate([s[:k] for s, k in drawn])))
+            found.append(np.sort(np.concatenate([s[-k:] for s, k in drawn])))
+        return found
     # Of an odd number one more or one less, by turns: a half of all, and none of no class.
     sizes = [max(1, (s.size + i % 2) // 2) for i, s in enumerate(strata, start=1)]
     return [
@@ -63,7 +78,9 @@ def halved(run: SelectionRun) -> Iterator[SelectionRun]:
     rows, source = run.rows, run.source
     if run.common is not None and run.common.source.in_memory:
         rows, source = None, run.common.source
-    drawn = halves(run.y, run.n_samples, int(asked.stability), seed_of(asked.random_state))
+    of_all["stability_threshold"] = None
+    n, paired = int(asked.stability), asked.stability_threshold is not None
+    drawn = halves(run.y, run.n_samples, n, seed_of(asked.random_state), paired=paired)
     for number, half in enumerate(drawn):
         kept = place and f"{place}.stability/{number:03d}"
         yield replace(
@@ -103,7 +120,8 @@ def n_wanted(run: SelectionRun) -> int:
 def with_stability(run: SelectionRun, outcome: Outcome, found: Sequence[Outcome]) -> Outcome:
     """The outcome of a run with a column ``stability``: part of halves that select a feature.
 
-    From halves as many features (or groups) are selected as from all samples.
+    From halves as many features (or groups) are selected as from all samples. With a threshold
+    there is a column ``stable`` besides, and what is known of how many are so falsely.
     """
     if not found:
         return outcome
@@ -114,5 +132,21 @@ def with_stability(run: SelectionRun, outcome: Outcome, found: Sequence[Outcome]
     meaning = (
         f"part of {len(found)} random halves of the samples from which the feature is selected"
     )
-    column = {"stability": (chosen / len(found), meaning)}
-    return replace(outcome, order=replace(outcome.order, extra={**outcome.order.extra, **column}))
+    part, told = chosen / len(found), {}
+    columns: dict[str, tuple[Array, str]] = {"stability": (part, meaning)}
+    threshold = run.selector.stability_threshold
+    if threshold is not None:
+        stable = part >= threshold - ROUNDING
+        columns["stable"] = stable, f"whether a part {threshold:g} or more of the halves selects it"
+        varying = int((~outcome.scaling.constant).sum())
+        p = varying if run.groups is None else run.n_candidates
+        q = min(count, p)
+        told = {
+            "stability_threshold": float(threshold),
+            "n_stable": int(stable.sum()),
+            "expected_false": expected_false(q, p, threshold),
+            "expected_false_concave": expected_false_concave(q, p, threshold, len(found) // 2),
+        }
+    order = outcome.order
+    extra, more = {**order.extra, **columns}, {**order.told, **told}
+    return replace(outcome, order=replace(order, extra=extra, told=more))

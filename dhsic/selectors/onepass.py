@@ -26,7 +26,7 @@ from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
 
 #: Parameters that belong to some criteria only.
-OF_SOME = ("bandwidth", "label_kernel", "penalty", "centroid_weight", "proportion")
+OF_SOME = (*("bandwidth", "label_kernel", "estimator", "penalty", "centroid_weight", "proportion"),)
 #: float64 arrays per feature: the scaling twice, columns, scores, order and what sorting takes.
 VECTORS = 39
 
@@ -45,15 +45,18 @@ class OnePass(Selector):
     criterion : str
         ``"pearson"`` (eq. 21), ``"centroid"``, ``"t"`` (eq. 24), ``"snr"``, ``"moderated-t"`` and
         ``"b"`` (Smyth 2004; eq. 25), ``"shrunken-centroid"`` (eq. 28), ``"mmd"`` (eq. 26),
-        ``"kta"`` (6.4), ``"qmi"`` (eq. 30), ``"ridge"`` (eq. 29); see `dhsic.criteria`.
+        ``"kta"`` (6.4), ``"qmi"`` (eq. 30), ``"ridge"`` (eq. 29), and ``"hsic"``, the p-value of
+        HSIC under independence (eq. 4 and 5); see `dhsic.criteria`.
     standardize : "auto" or bool
         To unit deviation; ``"auto"`` does, but for the moderated t and B statistics, whose prior
         compares the variances of features.
     bandwidth : "dimension", "median" or float
-        Sigma of the kernel on one feature (mmd, kta, qmi): 1/2, the median rule for each, or a
-        number.
+        Sigma of the kernel on one feature (mmd, kta, qmi, hsic): 1/2, the median rule for each, or
+        a number.
     label_kernel : str
-        Of kta; as of `BAHSIC`.
+        Of kta and hsic; as of `BAHSIC`.
+    estimator : {"unbiased", "biased"}
+        Of hsic; as of `BAHSIC`.
     penalty : float
         Lambda of ridge.
     centroid_weight : float
@@ -84,6 +87,7 @@ class OnePass(Selector):
     criterion: str = "pearson"
     bandwidth: Any = "dimension"
     label_kernel: str = "auto"
+    estimator: str = "unbiased"
     penalty: float = 1.0
     centroid_weight: float = 0.5
     proportion: float = 0.01
@@ -141,12 +145,12 @@ class OnePass(Selector):
     def labels(self, run: SelectionRun) -> LabelMatrix:
         assert run.y is not None, "a criterion compares features with labels"
         criterion = self.resolved()
-        if run.covariates is not None:
+        if run.covariates is not None and not criterion.takes_covariates:
             raise InputError(
                 f"{criterion.name!r} takes no covariates; leave them out, take what they explain "
                 "out of the features before, or use BAHSIC or LinearHSIC."
             )
-        return criterion.read(run.y)
+        return criterion.read(run.y, run.covariates)
 
     def rank(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
@@ -154,12 +158,12 @@ class OnePass(Selector):
         assert labels is not None, "y was given"
         started = time.perf_counter()
         criterion, d = self.resolved(), run.source.n_features
-        prepared = criterion.prepare(labels)
+        prepared = criterion.prepare(labels, run.covariates)
         with run.journal() as journal:
             previous = journal.previous
             done = previous if previous is not None and previous.round else None
             # Of a run that is done, all but what is no part of its state: cheap, as it happens.
-            again = done is None or criterion.signed
+            again = done is None or bool(criterion.signed) or criterion.tells_more
             # Without a criterion they are read for their scaling alone.
             judge = Judge(run.standardizes, criterion if again else None, prepared)
             journal.progress.expect(d)
@@ -180,10 +184,9 @@ class OnePass(Selector):
                 journal.progress.round_done(done)
         placed = (done.eliminated, done.scores, done.removed_in, done.history)
         extra = {}
-        if scores is not None and scores.statistic is not None:
-            statistic = np.full(d, np.nan)  # where a feature does not vary
-            statistic[alive] = scores.statistic
-            extra["statistic"] = statistic, criterion.signed
+        for name, (values, said) in ({} if scores is None else scores.told(criterion)).items():
+            extra[name] = np.full(d, np.nan), said  # where a feature does not vary
+            extra[name][0][alive] = values
         meaning = criterion.meaning
         return Order(*placed, placed="scored", meaning=meaning, extra=extra), found.scaling
 

@@ -21,7 +21,9 @@ import xarray as xr
 from dhsic._typing import Array, Index
 from dhsic.accelerator import scored_on, wanted_device
 from dhsic.errors import InputError
-from dhsic.joins.labels import Labelled, read_groups
+from dhsic.joins.filtered import Filtered
+from dhsic.joins.filters import Filters
+from dhsic.joins.labels import Labelled, values_of_features
 from dhsic.joins.table import check_order
 from dhsic.joins.text import check_coded
 from dhsic.memory import MemoryEstimate
@@ -63,10 +65,12 @@ class Request:
     missing_code: str | int | Sequence[int] | None = "auto"
     missing_chunks: MissingChunks = "error"
     pass_only: bool = False
+    not_features: Sequence[str] = ()
     y: Array | None = None  # (m,) or (m, t), one row a sample that takes part
     covariates: Array | None = None  # (m, q)
     rows: Index | None = None  # (m,), which samples take part; None for all
     groups: Groups | None = None
+    filtered: Filtered = field(default_factory=Filtered)  # what was left out before
     attributes: Mapping[str, Any] = field(default_factory=dict)  # more of the result
     job: Mapping[str, Any] = field(default_factory=dict)  # what a command resumes from
     #: What features are scored on, as the environment of who asks says it.
@@ -84,6 +88,7 @@ class Request:
         covariates: Any = None,
         groups: Any = None,
         by_position: bool = False,
+        filters: Filters | Filtered | None = None,
         opened_by: Callable[..., AbstractSource] = open_source,
         **opening: Any,
     ) -> Request:
@@ -91,9 +96,20 @@ class Request:
 
         `opened_by` opens the data; `opening` are its options, as of `dhsic.open_source`.
         """
+        if not isinstance(filters, Filters | Filtered | None):
+            raise InputError(f"filters={filters!r}; pass dhsic.Filters(keep=..., extract=..., ...)")
         given = Labelled.of(
-            data, target, covariates, by_position=by_position, opened_by=opened_by, **opening
+            data,
+            target,
+            covariates,
+            by_position=by_position,
+            filters=filters,
+            opened_by=opened_by,
+            **opening,
         )
+        left = given.filtered.samples
+        if left is not None and given.y is not None and selector.label_kernel == "precomputed":
+            given = replace(given, y=given.y[:, left])  # a matrix
         check_coded(data, y=given.y, covariates=given.covariates)
         told = {"labels": "; ".join(given.notes)} if given.notes else {}
         return cls.labelled(selector, data, given, groups=groups, attributes=told, **opening)
@@ -112,7 +128,10 @@ class Request:
                 )
             check_order(source.feature_names(), groups, "groups", "groups.loc[X.columns]")
             if isinstance(groups, str):
-                groups = read_groups(data, groups, source, options.get("missing_chunks", "error"))
+                fill = options.get("missing_chunks", "error")
+                groups = values_of_features(data, groups, source, fill)
+            elif len(groups) == source.n_features + source.n_features_filtered:
+                groups = source.of_features(np.asarray(groups))
             groups = Groups.of(np.asarray(groups), source.n_features)
         return cls(
             selector,
@@ -122,8 +141,9 @@ class Request:
             covariates=given.covariates,
             rows=given.rows,
             groups=groups,
+            filtered=given.filtered,
             source=source,
-            **options,
+            **options | {"not_features": source.not_features},
         )
 
     def new_run(self, runtime: AbstractRuntime, announce: Announce | None = None) -> SelectionRun:
@@ -138,7 +158,9 @@ class Request:
                 missing_code=self.missing_code,
                 missing_chunks=self.missing_chunks,
                 pass_only=self.pass_only,
+                not_features=self.not_features,
             )
+            source = self.filtered.features_of(source)
         return SelectionRun(
             self.selector,
             source,
@@ -198,7 +220,8 @@ def results_of(
         for request, run, outcome in zip(requests, runs, outcomes_of(runs), strict=True):
             about = about or About.of(outcome.source)
             found = to_dataset(outcome, outcome.order.n_features(n_wanted(run)), about)
-            results.append(found.assign_attrs(request.attributes))
+            filtered = request.filtered.attributes()
+            results.append(found.assign_attrs({**filtered, **request.attributes}))
         return results
 
 
@@ -234,7 +257,10 @@ def result_of_many(
     for number, (name, selector) in enumerate(selectors.items()):
         own = numbered(selector, dim, number)
         with named(name):
-            opened_by = _taken(requests[0].source) if requests else own._open
+            if requests:  # open already, with the features that are left
+                first = requests[0]
+                options["filters"] = replace(first.filtered, features=None)
+            opened_by = _taken(first.source) if requests else own._open
             asked = Request.of(own, data, targets[name], opened_by=opened_by, **options)
         requests.append(asked)
     names = list(selectors)

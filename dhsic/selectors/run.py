@@ -11,7 +11,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from dhsic._typing import Array, Float, Index
+from dhsic.algorithms import how_many
 from dhsic.algorithms.state import SelectionState, begin
 from dhsic.errors import InputError
 from dhsic.hsic import checked_weights
@@ -34,6 +35,8 @@ from dhsic.passes.survivors import HeldSource
 from dhsic.results import Order, Outcome, versions
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads, single_blas_thread
+from dhsic.selectors.clumping import AT_ONCE, check_clumping, clumped
+from dhsic.selectors.ridge import bytes_read_again
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import KEEPING, ValueKind, recoded
@@ -285,6 +288,8 @@ class SelectionRun:
                     f"{m} samples; pass one row a sample."
                 )
             order, scaling = asked.rank(self, labels, budget)
+            if asked.clump_r2 is not None:
+                order = self._clumped(order, scaling, budget, asked.clump_r2)
         return Outcome(
             order,
             scaling,
@@ -297,6 +302,18 @@ class SelectionRun:
             needed,
             self.runtime.name,
         )
+
+    def _clumped(self, order: Order, scaling: Scaling, budget: int | None, most: float) -> Order:
+        """The order with the best of those that say the same in front."""
+        with closing(self.reader(budget)) as data:
+            if data.loaded is not None:
+                data.load()
+            data.know(scaling)
+            return clumped(order, data, self._n_wanted, most)
+
+    @property
+    def _n_wanted(self) -> int:
+        return how_many(self.selector.n_features_to_select, self.n_candidates)
 
     def reader(self, budget: int | None) -> Reader:
         """Reader of its features, of which others may read too; `budget` as of `promised`."""
@@ -316,6 +333,11 @@ class SelectionRun:
         self._check_sizes()
         asked.check_samples(self)
         needed, budget = asked.fitted(self)
+        if asked.clump_r2 is not None:
+            check_clumping(self._n_wanted, has_groups=self.groups is not None)
+            n = min(self._n_wanted + AT_ONCE, self.source.n_features)
+            tasks = bytes_read_again(n, self.n_samples, self.source)
+            needed = replace(needed, tasks=max(needed.tasks, tasks + 8 * n * n))
         needed.check(asked.memory, asked.smaller(self))
         return needed, self.room_on_workers(workers, budget)
 

@@ -53,12 +53,13 @@ class Block:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Names:
-    """Names of features (d,) and samples (m,), and coordinates of features (d,), where known.
+    """Names of features (d,) and samples (m,), and coordinates of either, where known.
 
     Each is an array, or a function that reads it when it is asked for. `key` gives what a
     fingerprint takes for the names, by default the names themselves. `check` reads what features
     are named by and keeps none of it, where names of many would stay in memory for a while.
     `columns` gives names (as ``feature``) and coordinates that can be read for some features alone.
+    `sample_coords` (m,) are what a table has of its samples besides the matrix: labels, covariates.
     """
 
     features: Array | Callable[[], Array | None] | None = None
@@ -67,6 +68,9 @@ class Names:
     key: Callable[[], tuple[Array | None, ...]] | None = None
     check: Callable[[], object] | None = None
     columns: Mapping[str, Column] | Callable[[], Mapping[str, Column]] | None = None
+    sample_coords: Mapping[str, Array] | Callable[[], Mapping[str, Array]] = field(
+        default_factory=dict
+    )
 
 
 class AbstractSource(ABC):
@@ -98,10 +102,14 @@ class AbstractSource(ABC):
         Features that the store has besides, and that are left out.
     ploidy : int or None
         Alleles of a full call, where values count alleles other than the reference.
+    counted : str
+        Which alleles those are, for people, where the format's own names for them differ.
     names : Names
         Names of features and samples, and coordinates of features that travel to the result.
     chunked : ChunkedArray or None
         The array of a Zarr store that is read, if it is one.
+    not_features : tuple of str
+        Columns of a table that are no features, as whoever opened it said.
     """
 
     n_samples: int
@@ -115,8 +123,10 @@ class AbstractSource(ABC):
     keeps_codes: bool = False
     n_features_filtered: int = 0
     ploidy: int | None = None
+    counted: str = ""
     names: Names = Names()
     chunked: ChunkedArray | None = None
+    not_features: tuple[str, ...] = ()
 
     @abstractmethod
     def blocks(self, width: int) -> tuple[Block, ...]:
@@ -193,6 +203,12 @@ class AbstractSource(ABC):
     def feature_coords(self) -> Mapping[str, Array]:
         """Coordinates of the features that travel to the result, each (d,)."""
         given = self.names.coords
+        return given() if callable(given) else given
+
+    @final
+    def sample_coords(self) -> Mapping[str, Array]:
+        """What a table says of its samples besides the matrix, (m,) each."""
+        given = self.names.sample_coords
         return given() if callable(given) else given
 
     @final
@@ -281,7 +297,10 @@ def row_span(rows: Index | None, n_samples: int) -> slice:
 
 def take_rows(values: Array, rows: Index | None, span: slice) -> Array:
     """Keep `rows` of features-first `values` (c, m, ...), which hold the samples of `span`."""
-    return values if rows is None else np.take(values, rows - span.start, axis=1)
+    if rows is None or (rows.size == span.stop - span.start and (np.diff(rows) == 1).all()):
+        return values  # all of them, in order
+    taken: Array = np.take(values, rows - span.start, axis=1)
+    return taken
 
 
 def fingerprint(source: AbstractSource, edges: Index, layout: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from zarr.storage import StorePath
 
 from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
-from dhsic.sources import Names
+from dhsic.sources import AbstractSource, Names
 from dhsic.sources.options import MissingChunks, OpenOptions, text
+from dhsic.sources.sparse import SparseSource, loaded, turned
 from dhsic.sources.stores import metadata_of
 from dhsic.sources.zarr import ChunkedArray, Node, ZarrSource, child, group_at, place_of, read_array
 
@@ -101,7 +103,7 @@ class Frame:
             if element.attrs["encoding-type"] != "categorical":
                 return _nullable(element, missing_chunks)
             codes, categories = _part(element, "codes"), _part(element, "categories")
-            return _named(_all(codes, missing_chunks), _all(categories, missing_chunks), where)
+            return named_by(_all(codes, missing_chunks), _all(categories, missing_chunks), where)
         values = _all(element, missing_chunks)
         listed = element.attrs.get("categories")  # as AnnData 0.7 wrote categories
         if listed is None:
@@ -112,7 +114,7 @@ class Frame:
                 f"{where} holds codes of categories {listed!r}, which are absent. Write the store "
                 "again, or restore it."
             )
-        return _named(values, _all(beside, missing_chunks), where)
+        return named_by(values, _all(beside, missing_chunks), where)
 
 
 def _element(group: zarr.Group, name: str) -> Node:
@@ -151,7 +153,7 @@ def _all(array: zarr.Array[Any], missing_chunks: MissingChunks) -> Array:
     return read_array(array, missing_chunks, holes=holes)
 
 
-def _named(codes: Array, categories: Array, where: str) -> Array:
+def named_by(codes: Array, categories: Array, where: str) -> Array:
     """Category of each row, text; "" where the code is -1."""
     n = len(categories)
     if codes.dtype.kind not in "iu" or (codes.size and not -1 <= codes.min() <= codes.max() < n):
@@ -189,7 +191,7 @@ AXES: Mapping[str, Axes] = {
     "obsm": ("obs", None),
     "varm": ("var", None),
 }
-SPARSE = ("csr_matrix", "csc_matrix")
+SPARSE, PARTS = ("csr_matrix", "csc_matrix"), ("data", "indices", "indptr")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,7 +216,7 @@ class AnnDataStore:
         parts = array.path.split("/")
         for n in (1, 2):
             name = "/".join(parts[-n:])
-            if len(parts) < n or _axes(name) == (None, None):
+            if len(parts) < n or axes_of(name) == (None, None):
                 continue
             place = StorePath(array.store, "/".join(parts[:-n]))
             with suppress(FileNotFoundError):
@@ -233,37 +235,28 @@ class AnnDataStore:
         """What there is about the features of X and of the layers."""
         return Frame.of(self.group, "var")
 
-    def matrix(self, variable: str | None) -> tuple[zarr.Array[Any], Axes]:
-        """Return a dense matrix, X by default, and what its axes are.
+    def matrix(self, variable: str | None) -> Node:
+        """Return a matrix, X by default: an array, or the group of a sparse one.
 
         Raises
         ------
         InputError
-            There is none of that name, or it is sparse; the message lists those that would do.
+            There is none of that name; the message lists those that would do.
         """
         name = variable or "X"
         node = child(self.group, name)
-        if isinstance(node, zarr.Array) and node.ndim == 2:
-            return node, _axes(name)
+        if node is not None and _holds(node):
+            return node
         raise InputError(f"{self.group.store_path} is AnnData {self._problem(name, node)}")
 
     def _problem(self, name: str, node: Node | None) -> str:
-        dense = [other for other, of in self.matrices().items() if isinstance(of, zarr.Array)]
-        known = f"dense are {', '.join(dense)}" if dense else "no matrix of it is dense"
-        of_features = [other for other in dense if _axes(other)[1] == "var"]
-        choose = f" Or choose variable={of_features[0]!r}." if of_features else ""
+        held = list(self.matrices())
+        known = f"there are {', '.join(held)}" if held else "nor is there any other"
+        of_features = [other for other in held if axes_of(other)[1] == "var"]
+        choose = f"Choose variable={of_features[0]!r}." if of_features else "Write one."
         kind = "absent" if node is None else str(node.attrs.get("encoding-type", "no matrix"))
-        if kind in SPARSE:
-            folder, _, key = name.rpartition("/")
-            is_item = folder in ("layers", "obsm", "varm")
-            field = f"adata.{f'{folder}[{key!r}]' if is_item else name.replace('/', '.')}"
-            return (
-                f"whose {name} is sparse ({kind}), and dhsic reads dense matrices; {known}. Write "
-                f"it densely: {field} = {field}.toarray(), then adata.write_zarr('dense.zarr')."
-                f"{choose}"
-            )
         what = f"has shape {node.shape}" if isinstance(node, zarr.Array) else f"is {kind}"
-        return f"whose {name} {what}, no matrix with two axes; {known}.{choose or ' Write one.'}"
+        return f"whose {name} {what}, no matrix with two axes; {known}. {choose}"
 
     def matrices(self) -> dict[str, Node]:
         """X, layers, X of raw and what is in obsm, dense or sparse, by name."""
@@ -277,7 +270,8 @@ class AnnDataStore:
         return {name: node for name, node in found.items() if node is not None and _holds(node)}
 
 
-def _axes(name: str) -> Axes:
+def axes_of(name: str) -> Axes:
+    """What the axes of a matrix are, by its name."""
     return AXES.get(name) or AXES.get(name.rpartition("/")[0]) or (None, None)
 
 
@@ -306,17 +300,24 @@ def refuse_mudata(group: zarr.Group) -> None:
     )
 
 
-def open_anndata(store: AnnDataStore, options: OpenOptions) -> ZarrSource:
+def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
     """Open X (n_obs, n_var) or another matrix: samples first by AnnData's format.
+
+    A sparse one is read into memory, by columns.
 
     Raises
     ------
     DataError
         A dataframe cannot be read, or has other than one row for each element of its axis.
+    MemoryBudgetError
+        The matrix is sparse, and there is no room for it.
     """
-    array, dims = store.matrix(options.variable)
-    shape, name = array.shape, options.variable or "X"
-    axis = options.feature_axis(shape, dims if any(dims) else None, str(array.store_path))
+    name = options.variable or "X"
+    node, dims = store.matrix(options.variable), axes_of(name)
+    where = str(node.store_path)
+    shape: Any = node.shape if isinstance(node, zarr.Array) else node.attrs["shape"]
+    shape = tuple(map(int, shape))
+    axis = options.feature_axis(shape, dims if any(dims) else None, where)
 
     def names_along(at: int) -> Callable[[], Array] | None:
         of = dims[at]
@@ -331,5 +332,12 @@ def open_anndata(store: AnnDataStore, options: OpenOptions) -> ZarrSource:
         return frame.names
 
     names = Names(names_along(axis), names_along(1 - axis))
-    chunked = ChunkedArray(array, axis, options.missing_chunks)
-    return ZarrSource(chunked, names, missing_code=options.code_of(array.attrs))
+    code = options.code_of(node.attrs)
+    if isinstance(node, zarr.Array):
+        chunked = ChunkedArray(node, axis, options.missing_chunks)
+        return ZarrSource(chunked, names, missing_code=code)
+    parts = (_part(node, part) for part in PARTS)
+    read = tuple((part.nbytes, partial(_all, part, options.missing_chunks)) for part in parts)
+    kind = str(node.attrs["encoding-type"]).removesuffix("_matrix")
+    matrix = loaded(read, shape, kind, where)
+    return SparseSource(turned(matrix, axis), missing_code=code, names=names)

@@ -190,7 +190,7 @@ def _held_by(X: da.Array) -> list[Any]:
 
 
 def open_in_memory(X: Any, options: OpenOptions) -> AbstractSource:
-    """Open an array or a frame."""
+    """Open an array, a frame or a sparse matrix."""
     check_in_memory(X, options.variable)
     if _is_frame(X):
         return _open_frame(X, options)

@@ -1,4 +1,4 @@
-"""`open_source`: whatever a user holds, as a source, and what to do with files that are no Zarr."""
+"""`open_source`: whatever a user holds, as a source."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ from dhsic.sources import AbstractSource, Names, check_dtype
 from dhsic.sources.anndata import AnnDataStore, open_anndata, refuse_mudata
 from dhsic.sources.arrays import check_chunks, names_along, open_in_memory, open_xarray
 from dhsic.sources.columns import NAME, Column
+from dhsic.sources.foreign import nothing_at
+from dhsic.sources.h5ad import H5AD, is_anndata, open_h5ad, open_object
+from dhsic.sources.npy import open_npy, open_npz
 from dhsic.sources.options import (
     MissingChunks,
     OpenOptions,
@@ -32,7 +35,12 @@ from dhsic.sources.options import (
     naming_array,
     text,
 )
+from dhsic.sources.parquet import open_parquet
+from dhsic.sources.plink import SUFFIXES as PLINK_SUFFIXES
+from dhsic.sources.plink import is_prefix, open_plink
+from dhsic.sources.sparse import is_sparse, open_sparse
 from dhsic.sources.stores import UNKNOWN_DTYPE, ArchiveStore, FolderStore, file_bytes, metadata_of
+from dhsic.sources.tables import open_table
 from dhsic.sources.variants import POSITION, Variants, passing
 from dhsic.sources.vcz import holds_calls, open_calls
 from dhsic.sources.views import RecodedSource
@@ -47,36 +55,35 @@ from dhsic.sources.zarr import (
     read_array,
 )
 
-#: What ends the name of a file that is not Zarr, what it is, and how it becomes readable.
-FOREIGN = (
-    ((".vcf", ".vcf.gz", ".vcf.bgz", ".bcf"), "VCF", "vcf2zarr convert {path} out.vcz"),
-    ((".bed", ".bim", ".fam"), "PLINK", "plink2zarr convert {stem} out.vcz"),
-    ((".pgen", ".pvar", ".psam"), "PLINK 2", "plink2 --export vcf bgz, then vcf2zarr convert"),
-    ((".bgen",), "BGEN", "plink2 --export vcf bgz, then vcf2zarr convert"),
-    ((".h5ad",), "AnnData", "anndata.read_h5ad(path).write_zarr('out.zarr'), with a dense X"),
-    ((".loom",), "Loom", "anndata.read_loom(path).write_zarr('out.zarr'), with a dense X"),
-    ((".h5", ".hdf5", ".nc"), "HDF5", "xarray.open_dataset(path, chunks={{}}).to_zarr('out.zarr')"),
-    ((".csv", ".csv.gz"), "CSV", "X = pandas.read_csv(path, index_col=0)"),
-    ((".tsv", ".tsv.gz", ".txt", ".txt.gz"), "text", "X = pandas.read_csv(path, sep='\\t')"),
-    ((".parquet",), "Parquet", "X = pandas.read_parquet(path)"),
-    ((".xlsx", ".xls"), "Excel", "X = pandas.read_excel(path, index_col=0)"),
-    ((".npy", ".npz"), "NumPy", "X = numpy.load(path)"),
-    ((".mtx", ".mtx.gz"), "Matrix Market", "X = scipy.io.mmread(path).toarray()"),
-)
-
 #: What says whether arrays of VCF Zarr describe a matrix whose dimensions have no names.
 NAMING = (POSITION, "sample_id")
-#: What opens files that are no Zarr, by their suffix in lower case; `FOREIGN` may list it too.
+#: What opens files that are no Zarr, by suffix in lower case; others: `dhsic.sources.foreign`.
 #: It gets path or URL as users write them, at which there may be nothing. Of the options it honours
 #: `sample_dim`, `n_samples` and `missing_code`; `variable`, and URLs with `storage_options`, it
 #: honours or refuses. What it refuses gets an InputError.
-OPENERS: dict[str, Callable[[str, OpenOptions], AbstractSource]] = {}
+OPENERS: dict[str, Callable[[str, OpenOptions], AbstractSource]] = {
+    **dict.fromkeys(PLINK_SUFFIXES, open_plink),
+    **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz"), open_table),
+    ".parquet": open_parquet,
+    ".npy": open_npy,
+    ".npz": open_npz,
+    H5AD: open_h5ad,
+}
+#: Those of files that may hold labels beside the matrix, and honour `not_features`.
+OF_TABLES = (open_table, open_parquet, open_npz)
 
 
 def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
     """Find what opens a path or URL by its suffix; None for Zarr, and for what is in memory."""
-    name = fspath(X).lower() if isinstance(X, str | PathLike) else ""
-    return next((opener for suffix, opener in OPENERS.items() if name.endswith(suffix)), None)
+    name = fspath(X) if isinstance(X, str | PathLike) else ""
+    ends = name.lower().endswith
+    found = next((opener for suffix, opener in OPENERS.items() if ends(suffix)), None)
+    return open_plink if found is None and name and is_prefix(name) else found
+
+
+def is_table(X: Any) -> bool:
+    """Whether it is the path of a table, columns of which may be labels."""
+    return opener_of(X) in OF_TABLES
 
 
 def open_source(
@@ -90,15 +97,19 @@ def open_source(
     ploidy_policy: PloidyPolicy = "count",
     pass_only: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    not_features: Sequence[str] = (),
 ) -> AbstractSource:
     """Open data as a source of samples x features.
 
     Parameters
     ----------
     X : array, dataset, group, path or URL
-        NumPy or dask array (samples, features), pandas DataFrame, xarray DataArray or Dataset,
-        zarr Array or Group, AbstractSource, or the path or URL of a Zarr array or group (a
-        folder, a ``.zip`` file, an object store), VCF Zarr and AnnData included.
+        NumPy, dask or sparse (scipy) array (samples, features), pandas or polars DataFrame,
+        xarray DataArray or Dataset, zarr Array or Group, AbstractSource, or the path or URL of a
+        Zarr array or group (a folder, a ``.zip`` file, an object store), VCF Zarr and AnnData
+        included; an object of anndata, or the path of its ``.h5ad``; the path of genotypes of
+        PLINK, ``.bed`` or ``.pgen``, with or without the suffix; or a local file: a table (CSV,
+        TSV, Parquet), ``.npy`` or ``.npz``.
     variable : str, optional
         Which variable of a Dataset or group. By default ``call_genotype``, else
         ``call_dosage``, else the only one with two dimensions; of AnnData ``X``, or another
@@ -123,6 +134,9 @@ def open_source(
         those with another one, and those with none, ".", to which filters were not applied.
     storage_options : mapping, optional
         Options of fsspec for a URL.
+    not_features : sequence of str
+        Columns of a table (or its rows, where these are features) that are no features: labels,
+        covariates. The source has them as `sample_coords`.
 
     Returns
     -------
@@ -143,7 +157,8 @@ def open_source(
     several = _codes_of(missing_code)
     said: Any = None if several else missing_code
     options = OpenOptions(
-        variable, sample_dim, n_samples, said, missing_chunks, ploidy_policy, storage_options
+        *(variable, sample_dim, n_samples, said, missing_chunks, ploidy_policy, storage_options),
+        not_features=not_features,
     )
     if isinstance(X, AbstractSource):
         options.check_length(X.n_samples, "X")
@@ -153,6 +168,11 @@ def open_source(
             )
         return X
     opener = opener_of(X)
+    if not_features and opener not in OF_TABLES:
+        raise InputError(
+            f"not_features={[*not_features]} names columns of a table (CSV, TSV, Parquet), and the "
+            "data are none. Leave it out."
+        )
     if isinstance(X, str | PathLike) and opener is None:
         X = open_store(fspath(X), storage_options)
     source = _opened(X, options) if opener is None else opener(fspath(X), options)
@@ -189,6 +209,10 @@ def _opened(X: Any, options: OpenOptions) -> AbstractSource:
         return _open_group(X, options)
     if type(X).__module__.partition(".")[0] == "xarray":
         return open_xarray(X, options)
+    if is_anndata(X):
+        return open_object(X, options)
+    if is_sparse(X):
+        return open_sparse(X, options)
     return open_in_memory(X, options)
 
 
@@ -313,7 +337,7 @@ def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> A
             f"{path} is not a zip file, or its end is lost ({error}). Copy or write it again."
         ) from error
     except (FileNotFoundError, NotADirectoryError) as error:  # zarr's own not-found errors too
-        raise InputError(_nothing_at(path, is_url=is_url)) from error
+        raise InputError(nothing_at(path, is_url=is_url)) from error
     except (ImportError, ValueError) as error:
         if not is_url or isinstance(error, DataError):
             raise
@@ -332,41 +356,14 @@ def _local(path: Path) -> Store:
     return ArchiveStore(path, mode="r")
 
 
-def _nothing_at(path: str, *, is_url: bool) -> str:
-    for suffixes, name, remedy in FOREIGN:
-        if path.lower().endswith(suffixes):
-            is_there = is_url or Path(path).exists()
-            there = "is" if is_there else "is not there, and would be"
-            return (
-                f"{path} {there} a file in {name} format, and dhsic reads Zarr. Read or convert it "
-                f"first: {remedy.format(path=path, stem=path.rpartition('.')[0])}."
-            )
-    if is_url:
-        return (
-            f"There is no Zarr array or group at {path}. Check the path, and the credentials "
-            "(storage_options)."
-        )
-    if Path(path).is_file():
-        return (
-            f"There is no Zarr array or group at {path}: it is a file of another format. Pass the "
-            "folder or the .zip file of a Zarr store, or read it and pass the array."
-        )
-    if Path(path).is_dir():
-        held = sorted(p.name for p in Path(path).iterdir())
-        some = ", ".join(held[:5]) + (", ..." if len(held) > 5 else "")
-        return (
-            f"There is no Zarr array or group at {path}: it is a folder with {some or 'nothing'} "
-            "in it. Pass the folder that holds zarr.json (or .zgroup, .zarray) itself."
-        )
-    return f"There is no Zarr array or group at {path}, nor anything else. Check the path."
-
-
 def take_features(X: Any, chosen: Index, d: int, names: Array | None = None) -> Any:
     """Features of a dask array, DataArray, Dataset or Zarr array, without computing.
 
     There were `d` at fit, called `names`; InputError where X has others, or is nothing that `fit`
     would have taken.
     """
+    if is_anndata(X) and X.n_vars == d:
+        return X[:, chosen]
     if isinstance(X, (xr.DataArray, xr.Dataset)):
         return X.isel({_feature_dim(X, d, names): chosen})
     shape = getattr(X, "shape", None)
@@ -378,6 +375,8 @@ def take_features(X: Any, chosen: Index, d: int, names: Array | None = None) -> 
         )
     check_dtype(X.dtype, "X")
     check_chunks(X)
+    if is_sparse(X) and X.format not in ("csr", "csc"):
+        X = X.tocsr()
     axis = 1 if shape[1] == d else 0
     index = (slice(None), chosen) if axis == 1 else (chosen, slice(None))
     return X.oindex[index] if hasattr(X, "oindex") else X[index]

@@ -52,6 +52,7 @@ class OpenOptions:
     missing_chunks: MissingChunks = "error"
     ploidy_policy: PloidyPolicy = "count"
     storage_options: Mapping[str, Any] | None = None
+    not_features: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.missing_chunks not in get_args(MissingChunks):
@@ -211,15 +212,23 @@ def naming_array(
     """
     if dim is not None and dim in arrays and arrays[dim].shape == (length,):
         return dim
-    things = FEATURE_DIMS if of_features else SAMPLE_DIMS
     found = []
     for name, of in arrays.items():
-        stem, _, end = name.lower().removesuffix("s").rpartition("_")
-        says_names = name.lower() in things or (end in ("id", "name") and stem in things)
         dims = dimension_names(of)
         is_along = of.shape == (length,) and (dims is None or dim is None or dims[0] == dim)
-        if says_names and is_along and of.dtype.kind in "OSUTiu":
-            found.append((name, end))
-    ids = [name for name, end in found if end == "id"]
-    chosen = ids or [name for name, _ in found]
+        if says_names(name, of_features=of_features) and is_along and of.dtype.kind in "OSUTiu":
+            found.append(name)
+    ids = [name for name in found if name.lower().removesuffix("s").endswith("_id")]
+    chosen = ids or found
     return chosen[0] if len(chosen) == 1 else None
+
+
+def says_names(name: str, *, of_features: bool) -> bool:
+    """Whether an array or a column is called after the features, or the samples, that it names.
+
+    >>> says_names("gene_id", of_features=True), says_names("gene_length", of_features=True)
+    (True, False)
+    """
+    things = FEATURE_DIMS if of_features else SAMPLE_DIMS
+    stem, _, end = name.lower().removesuffix("s").rpartition("_")
+    return name.lower() in things or (end in ("id", "name") and stem in things)

@@ -268,9 +268,9 @@ COUNTS = (0, 1, 2)
 MISSING = -1
 #: Samples that a device sums in float32.
 STRIP = 4096
-#: Entries that are cast at a time, so that they stay in the cache, and features of them at least: a
+#: Bytes that are cast at a time, so that they stay in the cache, and features of them at least: a
 #: product of fewer would wait for Y.
-AT_A_TIME, LEAST_ROWS = 1 << 18, 64
+AT_A_TIME, LEAST_ROWS = 1 << 20, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,8 +339,9 @@ class Codes:
         """``(g^p)' Y`` for p = 1, 2, 3, (3, c, k) float64; the third only where it is needed."""
         c, m = self.raw.shape
         sums = np.zeros((3, c, Y.shape[1]))
-        rows = max(LEAST_ROWS, AT_A_TIME // m)
-        width = min(max(AT_A_TIME // rows, 1), m)
+        at_a_time = AT_A_TIME // Y.dtype.itemsize
+        rows = max(LEAST_ROWS, at_a_time // m)
+        width = min(max(at_a_time // rows, 1), m)
         g, power = np.empty((2, min(rows, c), width), dtype=Y.dtype)
         for a, b in product(range(0, c, rows), range(0, m, width)):
             part, y = self.raw[a : a + rows, b : b + width], Y[b : b + width]

@@ -270,7 +270,7 @@ def _alleles(alleles: Array | None) -> dict[str, Array]:
 
 
 @dataclass(frozen=True, eq=False)
-class Filters:
+class FilterColumn:
     """FILTER of the variants: PASS, another one, or none, "." in VCF: then it was not applied.
 
     `by_id` counts variants by filter other than PASS, of which a variant may have several.
@@ -282,7 +282,7 @@ class Filters:
     by_id: Mapping[str, int]
 
     @classmethod
-    def of(cls, data: Any, d: int, missing_chunks: MissingChunks = "error") -> Filters | None:
+    def of(cls, data: Any, d: int, missing_chunks: MissingChunks = "error") -> FilterColumn | None:
         """Return those of a group or Dataset of d variants, None where it keeps none."""
         if not isinstance(data, zarr.Group | xr.Dataset):
             return None
@@ -318,7 +318,7 @@ class Filters:
 
 def passing(source: AbstractSource, data: Any, missing_chunks: MissingChunks) -> SubsetSource:
     """Return the features of a source, opened from `data`, that are variants with FILTER PASS."""
-    filters = Filters.of(data, source.n_features, missing_chunks)
+    filters = FilterColumn.of(data, source.n_features, missing_chunks)
     if filters is None:
         raise InputError(
             f"The data hold no {FILTER} with {FILTER_IDS}, as VCF Zarr does, so it is not known "

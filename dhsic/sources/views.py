@@ -119,6 +119,7 @@ class SubsetSource(AbstractView):
             self._coords,
             check=self.base.check_names,
             columns=known.columns and self._columns,
+            sample_coords=known.sample_coords,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -168,6 +169,11 @@ def whole_of(source: AbstractSource) -> AbstractSource:
     while isinstance(source, AbstractView):
         source = source.base
     return source
+
+
+def stored_positions(source: AbstractSource) -> Index:
+    """Positions in the store of the features of a source, (d,)."""
+    return source.of_features(np.arange(source.n_features + source.n_features_filtered))
 
 
 def _of(base: AbstractSource, features: Any) -> SubsetSource:

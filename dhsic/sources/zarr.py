@@ -19,7 +19,7 @@ from functools import cached_property
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numcodecs
 import numpy as np
@@ -276,11 +276,15 @@ def create_array(
     dtype: Any,
     chunks: tuple[int, ...],
     dims: tuple[str, ...],
+    fill_value: Any = None,
+    codec: Literal["zstd", "lz4"] = "zstd",
 ) -> Any:
     """Create an empty array with dhsic's codecs in `group`, whose Zarr format it takes.
 
     Its elements are integers, floats, or `str` for text of any length; `dims` become
-    `dimension_names` in format 3, `_ARRAY_DIMENSIONS` in format 2.
+    `dimension_names` in format 3, `_ARRAY_DIMENSIONS` in format 2. By default a `fill_value` is
+    outside the domain: -1 for integers, NaN for floats. The codec lz4 is for what is read again
+    soon: on noise it is ten times as fast.
     """
     kind, itemsize = ("T", 1) if dtype is str else (np.dtype(dtype).kind, np.dtype(dtype).itemsize)
     options: dict[str, Any] = {
@@ -290,15 +294,17 @@ def create_array(
         "fill_value": {"T": "", "f": np.nan, "i": -1}.get(kind, 0),
         "config": {"write_empty_chunks": True},
     }
+    if fill_value is not None:
+        options["fill_value"] = fill_value
     if group.metadata.zarr_format == 2:
         # The compressor comes last, so the checksum is of the raw bytes.
         shuffle = numcodecs.Blosc.BITSHUFFLE if itemsize == 1 else numcodecs.Blosc.SHUFFLE
         text = [numcodecs.VLenUTF8()] if dtype is str else []
         options["filters"] = [*text, numcodecs.CRC32()]
-        options["compressors"] = numcodecs.Blosc("zstd", BLOSC_LEVEL, shuffle)
+        options["compressors"] = numcodecs.Blosc(codec, BLOSC_LEVEL, shuffle)
         return group.create_array(name, attributes={"_ARRAY_DIMENSIONS": list(dims)}, **options)
     bits: Any = "bitshuffle" if itemsize == 1 else "shuffle"
-    blosc = BloscCodec(cname="zstd", clevel=BLOSC_LEVEL, shuffle=bits, typesize=itemsize)
+    blosc = BloscCodec(cname=codec, clevel=BLOSC_LEVEL, shuffle=bits, typesize=itemsize)
     options["compressors"] = (blosc, Crc32cCodec())
     return group.create_array(name, dimension_names=dims, **options)
 
@@ -314,6 +320,16 @@ def write_array(
     chunks = (*(min(chunk, n) for n in values.shape[:1]), *values.shape[1:])
     array = create_array(group, name, shape=values.shape, dtype=dtype, chunks=chunks, dims=dims)
     array[...] = values
+
+
+#: Up to here all samples go into one chunk; elsewhere so many.
+ONE_CHUNK_SAMPLES, MANY_SAMPLES = 250_000, 10_000
+
+
+def good_chunks(n_features: int, n_samples: int, value_bytes: int) -> tuple[int, int]:
+    """Features and samples of a chunk: 4 to 16 MiB raw, all samples together while they are few."""
+    samples = n_samples if n_samples <= ONE_CHUNK_SAMPLES else MANY_SAMPLES
+    return chunk_width(n_features, samples * value_bytes), samples
 
 
 def chunk_width(n_features: int, bytes_per_feature: int) -> int:
@@ -340,14 +356,19 @@ def written_aside(path: Path, *, overwrite: bool) -> Iterator[Path]:
     shutil.rmtree(aside, ignore_errors=True)
     try:
         yield aside
-        old = path.with_name(f".{path.name}.old")  # a folder is not renamed onto one with content
-        shutil.rmtree(old, ignore_errors=True)
-        if path.exists():
-            path.rename(old)
-        aside.rename(path)
-        shutil.rmtree(old, ignore_errors=True)
+        put_in_place(aside, path)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def put_in_place(aside: Path, path: Path) -> None:
+    """Rename a folder that is whole, in the place of what is there."""
+    old = path.with_name(f".{path.name}.old")  # a folder is not renamed onto one with content
+    shutil.rmtree(old, ignore_errors=True)
+    if path.exists():
+        path.rename(old)
+    aside.rename(path)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def check_free(path: Path, *, overwrite: bool) -> None:

@@ -21,8 +21,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from math import factorial, perm, prod
+from typing import Any
 
 import numpy as np
+from scipy.special import gammaincc, gammaln, log_ndtr
 from scipy.stats import norm, pearson3
 
 from dhsic._typing import Array, Float
@@ -35,6 +37,8 @@ BLOCK_BYTES = 32 * 2**20
 TIE = 1e-9
 #: Part of ``||C|| ||A||`` that is rounding.
 ROUNDING = 64 * np.finfo(np.float64).eps
+#: Skewness up to which a distribution is normal.
+SKEWED = 1e-4
 #: Fewest samples that the moments are taken of.
 FEWEST = 4
 #: The cell that each element is in, numbered in the order of their first elements.
@@ -67,11 +71,48 @@ def rounding_of(C: Symmetric, A: Symmetric) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Mean, variance and skewness of a statistic under independence."""
+    """Mean, variance and skewness of a statistic under independence, or of several."""
 
-    mean: float
-    variance: float
-    skewness: float
+    mean: Any
+    variance: Any
+    skewness: Any
+
+
+@dataclass(frozen=True, eq=False)
+class NullOf:
+    """What moments ask of C, whatever A is: ``||C||``, and of ``C / ||C||`` the rest."""
+
+    n_samples: int
+    size: float
+    trace: float
+    second: Float  # (2,), what sums over A of order 2 are times
+    third: Float  # (5,)
+
+    @staticmethod
+    def of(C: Symmetric) -> NullOf:
+        """Of C whose rows sum to 0."""
+        m = len(C.diagonal)
+        if m < FEWEST:
+            raise InputError(
+                f"The moments of permutations take {FEWEST} samples and there are {m}; collect "
+                "more, or pass method='permutation'."
+            )
+        C, trace, size = _without_trace(C)
+        times = (sums_over(C, order) @ coefficients(order, m) for order in (2, 3))
+        return NullOf(m, size, trace, *times)
+
+    def moments(self, trace: Any, second: Float, third: Float, size: float = 1.0) -> Moments:
+        """From the trace of A, and sums over it without, as of `sums_over` (..., 2) and (..., 5).
+
+        Cubes of sums over A have to be numbers; they are of ``A / size``.
+        """
+        size *= self.size
+        variance = np.maximum(second @ self.second, 0.0)
+        cubed = np.asarray(variance**1.5)
+        skewness = np.zeros_like(cubed)
+        np.divide(third @ self.third, cubed, out=skewness, where=cubed > 0)
+        mean = size * self.trace * trace / (self.n_samples - 1)
+        return Moments(mean, size**2 * variance, skewness)
 
 
 def moments_permuted(C: Symmetric, A: Symmetric) -> Moments:
@@ -83,21 +124,10 @@ def moments_permuted(C: Symmetric, A: Symmetric) -> Moments:
     al. (2008). One of low rank costs O(m r^3), or O(m^2 r) if that is less, and a dense one half a
     product of (m, m) matrices.
     """
-    m = len(C.diagonal)
-    if m < FEWEST:
-        raise InputError(
-            f"The moments of permutations take {FEWEST} samples and there are {m}; collect more, "
-            "or pass method='permutation'."
-        )
-    C, t_C, size_C = _without_trace(C)
-    A, t_A, size_A = _without_trace(A)
-    second, third = (
-        float(sums_over(C, order) @ coefficients(order, m) @ sums_over(A, order))
-        for order in (2, 3)
-    )
-    size, variance = size_C * size_A, max(second, 0.0)
-    skewness = third / variance**1.5 if variance > 0.0 else 0.0
-    return Moments(size * t_C * t_A / (m - 1), size**2 * variance, skewness)
+    A, trace, size = _without_trace(A)
+    second, third = (sums_over(A, order) for order in (2, 3))
+    found = NullOf.of(C).moments(trace, second, third, size)
+    return Moments(float(found.mean), float(found.variance), float(found.skewness))
 
 
 def _without_trace(A: Symmetric) -> tuple[Symmetric, float, float]:
@@ -172,7 +202,15 @@ def p_of_permutations(observed: float, drawn: Float, rounding: float) -> float:
 
 
 def p_of_gamma(observed: float, null: Moments, rounding: float) -> float:
-    """Tail of a gamma distribution, moved, with three moments of the statistic.
+    """Tail of a gamma distribution, moved, with three moments of the statistic: see `log_tail`."""
+    spread = float(np.sqrt(null.variance))
+    if spread <= rounding:  # every permutation is as large
+        return 1.0
+    return float(pearson3.sf((observed - null.mean) / spread, max(null.skewness, 0.0)))
+
+
+def log_tail(z: Float, skewness: Float) -> Float:
+    """Logarithm of the upper tail of Pearson's distribution of type III at z, (c,) each.
 
     ``m HSIC_0`` is about gamma under independence (Gretton et al., 2008, who take its mean and
     variance), and HSIC_1 is about HSIC_0 moved. Their tail is too light, and the third moment
@@ -181,10 +219,19 @@ def p_of_gamma(observed: float, null: Moments, rounding: float) -> float:
     A handful of samples may have a negative skewness. The distribution would end then, and what is
     larger would have p-value 0; it counts as none.
     """
-    spread = float(np.sqrt(null.variance))
-    if spread <= rounding:  # every permutation is as large
-        return 1.0
-    return float(pearson3.sf((observed - null.mean) / spread, max(null.skewness, 0.0)))
+    found = log_ndtr(-z)
+    skewed = skewness > SKEWED
+    if skewed.any():
+        half = 2.0 / skewness[skewed]
+        shape = half * half
+        x = np.maximum(shape + half * z[skewed], 0.0)  # of a gamma distribution of this shape
+        with np.errstate(divide="ignore"):
+            tail = np.log(gammaincc(shape, x))
+        far = np.isneginf(tail)  # below all numbers: the first terms of its continued fraction
+        k, t = shape[far], x[far]
+        tail[far] = k * np.log(t) - t - gammaln(k) - np.log(t + 1.0 - k)
+        found[skewed] = tail
+    return np.asarray(found)
 
 
 def p_of_normal(observed: float, variance: float) -> float:

@@ -1,0 +1,88 @@
+"""Convert a store of the worst chunks, a sample each, under 1 GB; killed at random, and resumed.
+
+``python benchmarks/converting.py [SAMPLES FEATURES KILLS]`` writes the store to a temporary folder
+and prints time and peak memory of `dhsic convert --memory 1GB`, the size that was read and written,
+and whether the bytes are the same after kills.
+"""
+
+import hashlib
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import zarr
+
+
+def worst(path, m, d, dtype="f4"):
+    """Write a matrix (samples, features) with a chunk a sample."""
+    array = zarr.create_array(
+        path, shape=(m, d), chunks=(1, d), dtype=dtype, dimension_names=("samples", "features")
+    )
+    rng = np.random.default_rng(0)
+    for i in range(m):
+        array[i] = rng.standard_normal(d, dtype=np.float32).round(3)
+
+
+def command(source, out):
+    """`dhsic convert`, which prints its peak memory as JSON at the end."""
+    code = (
+        "import json, sys; from dhsic import convert; from dhsic.memory import peak_bytes;"
+        "made = convert(sys.argv[1], sys.argv[2], memory=10**9);"
+        "print(json.dumps(made.to_dict() | {'peak': peak_bytes()}))"
+    )
+    return [sys.executable, "-c", code, str(source), str(out)]
+
+
+def digest(folder):
+    """Digest of all files of a folder."""
+    found = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            found.update(str(path.relative_to(folder)).encode() + path.read_bytes())
+    return found.hexdigest()
+
+
+def killed(source, out, longest, n, rng):
+    """Kill a conversion n times after random seconds; then let it end."""
+    for _ in range(n):
+        process = subprocess.Popen(command(source, out), stdout=subprocess.DEVNULL)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(rng.uniform(1, longest / n))
+        process.kill()
+        process.wait()
+    done = subprocess.run(command(source, out), check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def main(m=2000, d=200_000, n_kills=4):
+    """Print what it takes."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, whole, resumed = (Path(folder) / name for name in ("in", "whole", "resumed"))
+        worst(source, m, d)
+        started = time.perf_counter()
+        done = subprocess.run(command(source, whole), check=True, capture_output=True, text=True)
+        took, made = time.perf_counter() - started, json.loads(done.stdout)
+        raw = 4 * m * d
+        print(f"{m:,} x {d:,} float32 ({raw / 1e9:.2f} GB raw), a chunk a sample")
+        print(f"chunks {made['chunks']}, {made['n_passes']} passes, {took:.0f} s", end=", ")
+        print(f"{raw / took / 1e6:.0f} MB/s, peak memory {made['peak'] / 1e6:.0f} MB")
+        again = killed(source, resumed, took, n_kills, random.Random(0))
+        same = digest(whole) == digest(resumed)
+        told = f"(resumed: {again['is_resumed']}, peak memory {again['peak'] / 1e6:.0f} MB)"
+        print(f"killed {n_kills} times at random: the same bytes {same} {told}")
+        values = zarr.open_array(whole / "X" if (whole / "X").exists() else whole, mode="r")
+        theirs = zarr.open_array(source, mode="r")
+        some = np.random.default_rng(1).choice(m, 5, replace=False)
+        right = all((values[:, i] == theirs[i]).all() for i in some)
+        print("values of 5 samples:", right)
+    return same and right and again["is_resumed"], max(made["peak"], again["peak"])
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

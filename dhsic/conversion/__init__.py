@@ -1,0 +1,374 @@
+"""Whatever dhsic reads, written in the layout that it reads fastest.
+
+That is a Zarr store, features first, all samples of some features in a chunk of 4 to 16 MiB, with
+a checksum each. The store grows beside its place in a folder of its own, and is renamed when it is
+whole; of what a conversion that was killed has left there, chunks that decode are as good as done,
+for a chunk is written whole or not at all, and the same again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from math import prod
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import zarr
+
+from dhsic._typing import Array
+from dhsic.conversion.content import Content
+from dhsic.conversion.matrices import AbstractMatrix, SourceMatrix, TextMatrix
+from dhsic.conversion.passes import Pass, passes_of, room_of
+from dhsic.errors import DataError, InputError, MemoryBudgetError
+from dhsic.memory import available_bytes, resident_bytes
+from dhsic.sources import Names
+from dhsic.sources.opening import open_source, opener_of
+from dhsic.sources.options import MissingChunks, OpenOptions
+from dhsic.sources.stores import guarded
+from dhsic.sources.tables import TextTable, check_known, local_file, open_table
+from dhsic.sources.zarr import (
+    check_free,
+    create_array,
+    good_chunks,
+    member,
+    put_in_place,
+)
+from dhsic.storage import as_path, check_place, is_url, replacing
+
+#: Bytes that a conversion may have where nobody says, if it can do with them.
+MODEST = 10**9
+#: Names in the folder of a conversion: what is made, what lies between two passes, what is asked.
+STORE, BETWEEN, ASKED, DONE = "store", "between", "asked.json", "between.done"
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What was written, for people."""
+
+    path: str
+    n_samples: int
+    n_features: int
+    dtype: str
+    chunks: tuple[int, ...]  # features, samples, others
+    n_passes: int
+    is_resumed: bool
+    left: tuple[str, ...]  # arrays of the store that stayed behind
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+
+def convert(
+    X: Any,
+    out: str | PathLike[str],
+    *,
+    variable: str | None = None,
+    sample_dim: str | int | None = None,
+    missing_chunks: MissingChunks = "error",
+    not_features: Sequence[str] = (),
+    memory: int | None = None,
+    zarr_format: Literal[2, 3] = 3,
+    overwrite: bool = False,
+    on_part: Callable[[int, int], object] | None = None,
+) -> Converted:
+    """Write data as a Zarr store that is read fast, with names, coordinates and labels.
+
+    Values keep their dtype; genotypes stay genotypes. The same call goes on after a kill, and ends
+    with the same bytes; the data must not change meanwhile. Everything that is written is read
+    again and compared.
+
+    Parameters
+    ----------
+    X : array, dataset, group, path or URL
+        Whatever `open_source` reads; a table of text may be larger than memory.
+    out : path
+        Folder of the store, such as ``out.zarr``.
+    variable, sample_dim, missing_chunks, not_features
+        As of `open_source`; columns that are no features become variables along the samples.
+    memory : int, optional
+        Bytes that this process may have; by default 1 GB, or more where chunks need it.
+    zarr_format : {2, 3}
+    overwrite : bool
+        Replace a Zarr store that is there.
+    on_part : callable, optional
+        Called with the bytes that are done and those that there are, of all passes.
+
+    Returns
+    -------
+    Converted
+        Shape, chunks, and what stayed behind.
+
+    Raises
+    ------
+    InputError
+        X cannot be read, or something is at `out`.
+    MemoryBudgetError
+        Chunks of X, or those that are written, do not fit into `memory`.
+    DataError
+        A chunk of X is damaged, or what was written reads back otherwise.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
+    >>> with TemporaryDirectory() as folder:
+    ...     made = convert(np.eye(3), f"{folder}/x.zarr")
+    >>> made.n_samples, made.chunks
+    (3, (3, 3))
+    """
+    path = _place(out, overwrite=overwrite)
+    options = OpenOptions(
+        variable, sample_dim, missing_chunks=missing_chunks, not_features=not_features
+    )
+    matrix, content = _opened(X, options)
+    d, m = matrix.shape[:2]
+    chunks = good_chunks(d, m, matrix.value_bytes)
+    passes, room = _planned(matrix, chunks, memory)
+    aside = path.with_name(f".{path.name}.partial")
+    asked = {"matrix": matrix.identity(), "file": _stamp(X), "format": zarr_format}
+    kept = _begun(aside, asked, passes, room)
+    is_resumed, passes = kept is not None, kept or passes
+    group = _group(aside / STORE, zarr_format)
+    content.write(group)
+    code = content.attributes.get("missing_value")
+    fill = 0 if matrix.dtype.kind == "i" and code is None else None  # -1 would say it is missing
+    last = partial(_array, group, content.name, content.dims, matrix, fill)
+    report = _Report(on_part, len(passes) * prod(matrix.shape) * matrix.dtype.itemsize)
+    if len(passes) > 1:
+        dims = (*("features", "samples"), *content.dims[2:])
+        between = _array(_group(aside / BETWEEN, 3), "X", dims, matrix, None, passes[0], "lz4")
+        if not (aside / DONE).exists():
+            _do(passes[0], matrix.read, between, check=is_resumed, report=report)
+            with replacing(aside / DONE) as file:
+                file.write(b"all")
+        read = partial(_read_back, between)
+        _do(passes[1], read, last(passes[1]), check=is_resumed, report=report)
+    else:
+        _do(passes[0], matrix.read, last(passes[0]), check=is_resumed, report=report)
+    group[content.name].attrs.update(content.attributes)
+    put_in_place(aside / STORE, path)
+    shutil.rmtree(aside, ignore_errors=True)
+    sizes = (*chunks, *matrix.shape[2:])
+    return Converted(
+        str(path),
+        m,
+        d,
+        str(matrix.dtype),
+        sizes,
+        len(passes),
+        is_resumed,
+        tuple(sorted(content.left)),
+    )
+
+
+def _place(out: str | PathLike[str], *, overwrite: bool) -> Path:
+    """Where the store goes; refuse what could not be written there."""
+    if is_url(out):
+        raise InputError(
+            f"{fspath(out)} is a URL, and a store is written to a folder of this machine. Pass a "
+            "folder, and copy it when it is done."
+        )
+    path = as_path(out)
+    if path.suffix.lower() == ".zip":
+        raise InputError(f"{path} would be a zip file, and a folder is written. Pass a folder.")
+    check_place(path, "The store", InputError)
+    check_free(path, overwrite=overwrite)
+    path.parent.mkdir(exist_ok=True)
+    return path
+
+
+def _opened(X: Any, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
+    """The matrix, and what goes along with it."""
+    if opener_of(X) is open_table:
+        return _text(fspath(X), options)
+    source = open_source(
+        X,
+        variable=options.variable,
+        sample_dim=options.sample_dim,
+        missing_chunks=options.missing_chunks,
+        not_features=options.not_features,
+    )
+    calls = getattr(source, "calls", None)
+    if calls is not None and calls.mask is not None and source.dtype.kind == "u":
+        raise InputError(
+            f"{calls.mask.label} masks numbers without a sign, which have no value for missing. "
+            "Write them as int8 with -1 where missing."
+        )
+    return SourceMatrix(source), Content.of(source, X)
+
+
+def _text(path: str, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
+    """A table of text, which need not fit into memory."""
+    table = TextTable(local_file(path, options, "a table of text"), options)
+    matrix, columns = TextMatrix(table), table.columns
+    n_ids = len(columns.ids)
+    along = columns.row_names(path, matrix.beside[:n_ids], turned=table.turned)
+    held = dict(zip((columns.names[i] for i in columns.apart), matrix.beside[n_ids:], strict=True))
+    if table.turned:
+        check_known(path, table.apart, [*table.beside, *held])
+        held = table.beside
+    across = columns.named()
+    names = Names(*((along, across) if table.turned else (across, along)))
+    content = Content("X", ("features", "samples"))
+    content.add_names(names)
+    content.add_labels(held)
+    return matrix, content
+
+
+# The folder --------------------------------------------------------------------------------
+
+
+def _planned(
+    matrix: AbstractMatrix, chunks: tuple[int, int], memory: int | None
+) -> tuple[list[Pass], int]:
+    """Passes, and the values of a rectangle for which there is room."""
+    held = resident_bytes()
+    limit = min(MODEST, available_bytes() + held) if memory is None else memory
+    try:
+        return passes_of(matrix, chunks, held, limit), room_of(matrix, held, limit)
+    except MemoryBudgetError:
+        if memory is not None:
+            raise
+    limit = available_bytes() + held
+    return passes_of(matrix, chunks, held, limit), room_of(matrix, held, limit)
+
+
+def _stamp(X: Any) -> list[int]:
+    """What tells that a file was written again."""
+    path = as_path(X) if isinstance(X, str | PathLike) and not is_url(X) else None
+    if path is None or not path.is_file():
+        return []
+    found = path.stat()
+    return [found.st_size, found.st_mtime_ns]
+
+
+def _begun(aside: Path, asked: dict[str, Any], passes: list[Pass], room: int) -> list[Pass] | None:
+    """Begin a conversion; or passes of the same one that was begun, if they still fit."""
+    said = aside / ASKED
+    asked = json.loads(json.dumps(asked))
+    if said.exists():
+        held = json.loads(said.read_text())
+        kept = [Pass(tuple(one["chunks"]), tuple(one["rectangle"])) for one in held.pop("passes")]
+        if held == asked and all(prod(one.rectangle) <= room for one in kept):
+            return kept
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir()
+    with replacing(said) as file:
+        file.write(json.dumps(asked | {"passes": [asdict(one) for one in passes]}).encode())
+    return None
+
+
+def _group(path: Path, zarr_format: Literal[2, 3]) -> zarr.Group:
+    return zarr.open_group(path, mode="a", zarr_format=zarr_format, use_consolidated=False)
+
+
+def _array(
+    group: zarr.Group,
+    name: str,
+    dims: tuple[str, ...],
+    matrix: AbstractMatrix,
+    fill: Any,
+    one: Pass,
+    codec: Literal["zstd", "lz4"] = "zstd",
+) -> zarr.Array[Any]:
+    """The array that a pass writes, as it was left or new."""
+    found = member(group, name)
+    if found is not None:
+        return found
+    made: zarr.Array[Any] = create_array(
+        group,
+        name,
+        shape=matrix.shape,
+        dtype=matrix.dtype,
+        chunks=(*one.chunks, *matrix.shape[2:]),
+        dims=dims,
+        fill_value=fill,
+        codec=codec,
+    )
+    return made
+
+
+# A pass ------------------------------------------------------------------------------------
+
+
+class _Report:
+    """Counts bytes for whoever wants to know."""
+
+    def __init__(self, on_part: Callable[[int, int], object] | None, total: int) -> None:
+        self.on_part, self.done, self.total = on_part, 0, total
+
+    def add(self, n_bytes: int) -> None:
+        self.done += n_bytes
+        if self.on_part is not None:
+            self.on_part(self.done, self.total)
+
+
+def _do(
+    one: Pass,
+    read: Callable[[slice, slice], Array],
+    array: zarr.Array[Any],
+    *,
+    check: bool,
+    report: _Report,
+) -> None:
+    """Write rectangles that are not there, and compare what was written."""
+    d, m = array.shape[:2]
+    value = prod(array.shape[2:]) * array.dtype.itemsize
+    for features, samples in one.rectangles(d, m):
+        if not (check and _is_there(array, one, features, samples)):
+            values = read(features, samples)
+            array[features, samples] = values
+            for part, rows in _chunks(one, features, samples):
+                local = slice(part.start - features.start, part.stop - features.start)
+                there = slice(rows.start - samples.start, rows.stop - samples.start)
+                _compare(_read_back(array, part, rows), values[local, there], array)
+        n = (features.stop - features.start) * (samples.stop - samples.start)
+        report.add(n * value)
+
+
+def _chunks(one: Pass, features: slice, samples: slice) -> list[tuple[slice, slice]]:
+    """Chunks of a rectangle."""
+    width, height = one.chunks
+    return [
+        (slice(a, min(a + width, features.stop)), slice(s, min(s + height, samples.stop)))
+        for a in range(features.start, features.stop, width)
+        for s in range(samples.start, samples.stop, height)
+    ]
+
+
+def _is_there(array: zarr.Array[Any], one: Pass, features: slice, samples: slice) -> bool:
+    """Whether all chunks of a rectangle are there and decode."""
+    try:
+        for part, rows in _chunks(one, features, samples):
+            _read_back(array, part, rows)
+    except DataError:
+        return False
+    return True
+
+
+def _read_back(array: zarr.Array[Any], features: slice, samples: slice) -> Array:
+    """What was written; DataError where it is not there or does not decode."""
+    label = str(array.store_path)
+    try:
+        values = np.asarray(guarded(array, label)[features, samples])
+    except (DataError, MemoryError, OSError):
+        raise
+    except Exception as error:  # a codec may raise anything
+        raise DataError(f"{label} does not decode ({error}); remove its folder.") from error
+    return values
+
+
+def _compare(found: Array, written: Array, array: zarr.Array[Any]) -> None:
+    """Refuse what is not what was written, bit for bit."""
+    if np.ascontiguousarray(found).tobytes() != np.ascontiguousarray(written).tobytes():
+        raise DataError(
+            f"{array.store_path} reads back otherwise than it was written: the disk is failing, or "
+            "another process writes there. Remove its folder, and convert again."
+        )

@@ -1,0 +1,240 @@
+r"""HSIC of every feature alone, and its p-value: which features depend on the labels at all.
+
+The kernel on the feature is Gaussian. Under independence HSIC is about a gamma distribution, with
+the mean, the variance and the skewness of all permutations of the labels in closed form
+(`dhsic.criteria.null`), corrected for what it is a mixture of (`dhsic.criteria.mixture`); of
+variants that few samples carry it takes few values, which are drawn (`dhsic.criteria.rare`).
+
+Features of few values, genotypes above all, take O(q^3) besides the sums of a few directions over
+their levels (`dhsic.criteria.leveled`); others O(m r^3) each, r directions of their kernel matrix,
+20 to 40, and where the labels have no few directions (more than 64 classes, a given matrix) O(m^3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.stats import false_discovery_control
+
+from dhsic._typing import Array, Float
+from dhsic.criteria.base import AbstractCriterion, CriterionScores, LabelReading
+from dhsic.criteria.features import ENTRIES, Features, Levels, resolve_width
+from dhsic.criteria.kernels import COPIES, PAIRS
+from dhsic.criteria.leveled import LevelForms
+from dhsic.criteria.mixture import Correction
+from dhsic.criteria.null import Moments, NullOf, log_tail, moments_permuted, rounding_of
+from dhsic.criteria.rare import FEW, Carriers, RareLaw, carriers_of
+from dhsic.criteria.sums import gaussian
+from dhsic.hsic import check_estimator, estimated
+from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
+from dhsic.kernels.gaussian import Gaussian
+from dhsic.kernels.labels import FEW_DIRECTIONS, LabelMatrix, label_matrix
+from dhsic.kernels.matrices import dense_kernel, low_rank_kernel
+from dhsic.linalg.covariates import covariate_basis, nothing_left
+from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric, Symmetric
+
+#: Part of the labels that is nothing.
+NOTHING = 1e-12
+#: (m, m) matrices of a feature that is of no low rank, and numbers of one of few levels.
+SQUARES, FORMS = 6, 1000
+LOG_10 = float(np.log(10.0))
+Q_MEANING = "q-value: part of the features of this p-value or less that do not depend on the labels"
+#: Part of ``||C|| ||A||`` below which HSIC of permutations does not vary.
+SAME = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Permuted:
+    """Labels that are permuted: C, what covariates take with them, and what moments ask of C."""
+
+    C: Symmetric
+    Q: Float | None  # (m, p), a basis of ``[1, covariates]``; None without covariates
+    null: NullOf
+    correction: Correction | None
+    #: Laws of variants that few samples carry, made where they are asked for.
+    laws: dict[Carriers, RareLaw | None] = field(default_factory=dict)
+
+    @staticmethod
+    def of(labels: LabelMatrix, covariates: Array | None) -> Permuted:
+        """``C = R L R`` of low rank where L is, else dense; refused where nothing is left of L."""
+        L: Symmetric | None = labels.low_rank()
+        L = DenseSymmetric(labels.L) if L is None else L
+        Q = covariate_basis(covariates, labels.n_samples)
+        C = L.projected(Q)
+        if np.abs(C.diagonal).max() <= NOTHING * np.abs(L.diagonal).max():
+            raise nothing_left()
+        correction = Correction.of(C)
+        return Permuted(C, None if covariates is None else Q, NullOf.of(C), correction)
+
+    def log_p(self, z: Float, skewness: Float) -> Float:
+        """Logarithm of the p-value of a deviation of such a distribution, (c,) each."""
+        found = log_tail(z, skewness)
+        if self.correction is not None:
+            found = np.minimum(found + self.correction(z, skewness), 0.0)
+        return found
+
+    def log_p_of_rare(self, z: Float, carriers: Carriers, estimator: str) -> Float:
+        """The same of variants of so many carriers."""
+        assert isinstance(self.C, LowRankSymmetric), "others have no directions"
+        if carriers not in self.laws:
+            self.laws[carriers] = RareLaw.of(self.C, self.null, carriers, estimator)
+        law = self.laws[carriers]
+        return np.zeros_like(z) if law is None else law.log_p(z)
+
+    @property
+    def basis(self) -> Float:
+        """Q, with or without covariates."""
+        return covariate_basis(None, len(self.C.diagonal)) if self.Q is None else self.Q
+
+    @property
+    def directions(self) -> Float:
+        """Those of C, its diagonal, Q and products of its columns: what levels have sums of."""
+        if not isinstance(self.C, LowRankSymmetric):
+            return np.empty((len(self.C.diagonal), 0))
+        columns = [self.C.F, self.C.diagonal[:, None]]
+        if self.Q is not None:
+            i, j = np.triu_indices(self.Q.shape[1])
+            columns += [self.Q, self.Q[:, i] * self.Q[:, j]]
+        return np.concatenate(columns, axis=1)
+
+    def sums_of(self, along: Float) -> tuple[Float, Float, Float | None, Float | None]:
+        """Sums over levels (c, q, k) of `directions`, as `LevelForms` takes them."""
+        assert isinstance(self.C, LowRankSymmetric), "others have no directions"
+        r = self.C.rank
+        U, of_diagonal, rest = along[..., :r], along[..., r], along[..., r + 1 :]
+        if self.Q is None:
+            return U, of_diagonal, None, None
+        p = self.Q.shape[1]
+        i, j = np.triu_indices(p)
+        S = np.empty((*rest.shape[:2], p, p))
+        S[..., i, j] = S[..., j, i] = rest[..., p:]
+        return U, of_diagonal, rest[..., :p], S
+
+
+@dataclass(frozen=True)
+class Independence(AbstractCriterion):
+    r"""HSIC of the feature and the labels (JMLR eq. 4 and 5), by its p-value under independence.
+
+    The score is ``-log10 p``. Labels of any kind; covariates are taken out of them, and residuals
+    are what is permuted (Freedman and Lane, 1983).
+
+    When to use it: to say which features depend on the labels at all, and to how many of those one
+    is wrong. It sees each feature alone; dependence of any shape shows.
+
+    Parameters
+    ----------
+    bandwidth : "dimension", "median" or float
+        Sigma of the kernel on a feature.
+    label_kernel : str
+        See `dhsic.kernels.labels.label_matrix`.
+    estimator : {"unbiased", "biased"}
+        JMLR eq. 5 or eq. 4.
+    """
+
+    name = "hsic"
+    labels = LabelReading(
+        lambda y, criterion: label_matrix(y, criterion.label_kernel).centred,
+        lambda labels: Permuted.of(labels, None),
+    )
+    meaning = "-log10 of the p-value of HSIC under independence"
+    has_bandwidth = True
+    is_timed = False
+    takes_covariates = True
+    takes_codes = True
+    tells_more = True
+    bandwidth: Any = "dimension"
+    label_kernel: str = "auto"
+    estimator: str = "unbiased"
+
+    def __post_init__(self) -> None:
+        resolve_width(self.bandwidth)
+        check_estimator(self.estimator, 4)
+
+    def read(self, y: Array, covariates: Array | None = None) -> LabelMatrix:
+        return label_matrix(y, self.label_kernel, covariates).centred
+
+    def prepare(self, labels: LabelMatrix, covariates: Array | None = None) -> Permuted:
+        check_estimator(self.estimator, labels.n_samples)
+        return Permuted.of(labels, covariates)
+
+    def directions(self, state: Permuted) -> Float:
+        return state.directions
+
+    def columns(self, state: Permuted, features: Features, place: slice) -> Float:
+        """``-log10 p``, HSIC and sigma of every feature, (3, c)."""
+        sigma = features.widths(resolve_width(self.bandwidth))
+        found = np.empty((3, sigma.size))
+        found[2] = sigma
+        left = np.ones(sigma.size, dtype=bool)
+        if place.stop > place.start:
+            for some in features.levels:
+                found[:2, some.which] = self._by_levels(
+                    state, some, sigma[some.which], place, is_coded=features.coded is not None
+                )
+                left[some.which] = False
+        for j in np.flatnonzero(left):
+            found[:2, j] = self._of_feature(state, features.X[j], float(sigma[j]))
+        return found
+
+    def _by_levels(
+        self, state: Permuted, some: Levels, sigma: Float, place: slice, *, is_coded: bool
+    ) -> Float:
+        """Score and HSIC, (2, c)."""
+        assert isinstance(state.C, LowRankSymmetric), "others have no directions"
+        forms = LevelForms.of(gaussian(some.values.T, sigma), some.counts, self.estimator)
+        U, of_diagonal, T, S = state.sums_of(some.along[..., place])
+        observed = forms.inner(U, state.C.weights, of_diagonal)
+        rounding = SAME * state.C.norm * forms.norms
+        z, skewness = _deviations(observed, forms.moments(state.null, T, S), rounding)
+        log_p = np.where(np.isnan(z), 0.0, state.log_p(np.nan_to_num(z), skewness))
+        if is_coded:
+            carriers = carriers_of(some.counts)
+            rare = np.flatnonzero((carriers[:, 1:].sum(axis=1) <= FEW) & ~np.isnan(z))
+            kinds, of_kind = np.unique(carriers[rare], axis=0, return_inverse=True)
+            for number, kind in enumerate(kinds.tolist()):
+                these = rare[of_kind == number]
+                log_p[these] = state.log_p_of_rare(z[these], tuple(kind), self.estimator)
+        return np.stack([-log_p / LOG_10, observed])
+
+    def _of_feature(self, state: Permuted, x: Float, sigma: float) -> Float:
+        """Score and HSIC of many values, or of labels of no low rank: as `hsic_test` of it."""
+        kernel, X = Gaussian(), x[:, None]
+        K: Symmetric | None = None
+        if isinstance(state.C, LowRankSymmetric):
+            K = low_rank_kernel(kernel, X, sigma)
+        A = estimated(dense_kernel(kernel, X, sigma) if K is None else K, self.estimator)
+        rounding = np.array([rounding_of(state.C, A)])
+        A = A.projected(state.basis)
+        observed = state.C.inner(np.arange(len(x))[None], [A])[0]
+        z, skewness = _deviations(observed, moments_permuted(state.C, A), rounding)
+        log_p = 0.0 if np.isnan(z[0]) else float(state.log_p(z, skewness)[0])
+        return np.array([-log_p / LOG_10, observed[0]])
+
+    def tile_bytes(self, c: int, m: int) -> int:
+        return 8 * (SQUARES * m * m + FORMS * c + 4 * ENTRIES)
+
+    def label_bytes(self, m: int) -> int:
+        return 8 * (COPIES * FEW_DIRECTIONS * m + PAIRS * min(m, MEDIAN_SAMPLES) ** 2)
+
+    def finish(self, state: Permuted, columns: Float) -> CriterionScores:
+        """The score, and besides it HSIC, p, q (Benjamini and Hochberg, 1995) and sigma."""
+        score, observed, sigma = columns
+        p = 10.0**-score
+        meanings = {
+            "hsic": (observed, "HSIC of the feature alone and the labels"),
+            "p": (p, "p-value: probability of an HSIC as large under independence"),
+            "q": (np.asarray(false_discovery_control(p)), Q_MEANING),
+            "sigma": (sigma, "width of the kernel on the feature, sigma in exp(-sigma d^2)"),
+        }
+        return CriterionScores(score, others=meanings)
+
+
+def _deviations(observed: Float, null: Moments, rounding: Float) -> tuple[Float, Float]:
+    """Deviations from the mean, NaN where every permutation is as large, and skewness; (c,)."""
+    spread = np.atleast_1d(np.sqrt(null.variance))
+    varies = spread > rounding
+    z = np.full_like(observed, np.nan)
+    np.divide(observed - null.mean, spread, out=z, where=varies)
+    return z, np.where(varies, null.skewness, 0.0)

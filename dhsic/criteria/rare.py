@@ -1,0 +1,123 @@
+"""HSIC under independence of variants that few samples carry: drawn, once for all that are alike.
+
+Where k samples differ from all others, HSIC of permuted labels hangs on which k samples carry the
+variant, and on nothing else: it takes few values, and no gamma distribution is right. So carriers
+are drawn, of two classes all of them counted, and what comes out serves all variants of as many.
+Missing calls are taken for the commonest code, and covariates for nothing here: they move mean and
+variance, which are known for every variant by itself; the law is that of its deviation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import comb
+
+import numpy as np
+from scipy.stats import hypergeom
+
+from dhsic._typing import Array, Float
+from dhsic.criteria.features import medians_of_levels
+from dhsic.criteria.leveled import LevelForms
+from dhsic.criteria.null import NullOf, log_tail
+from dhsic.criteria.sums import gaussian
+from dhsic.linalg.symmetric import LowRankSymmetric
+
+#: Carriers up to which they are drawn, and how often.
+FEW, DRAWS = 16, 8192
+#: The largest values drawn, beyond which the tail is that of a gamma distribution.
+BEYOND = 32
+#: Deviations that are equal but for rounding, and digits of directions that are.
+TIE, DIGITS = 1e-7, 12
+#: Classes whose carriers are counted, not drawn.
+TWO = 2
+#: Codes in order of distance from the commonest one, which comes first.
+OTHERS = {0: (0, 1, 2), 1: (1, 0, 2), 2: (2, 1, 0)}
+
+#: Commonest code, and carriers of the next two.
+Carriers = tuple[int, int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class RareLaw:
+    """Deviations of HSIC, ascending, and the part of carriers that reach each.
+
+    `skewness` is that of all permutations; where carriers were drawn there are `n_sets` in all.
+    """
+
+    z: Float
+    reach: Float
+    skewness: float
+    n_sets: int
+    is_drawn: bool
+
+    @staticmethod
+    def of(C: LowRankSymmetric, null: NullOf, carriers: Carriers, estimator: str) -> RareLaw | None:
+        """Law of a variant of so many carriers; None where HSIC is the same for all of them."""
+        m, (code, *numbers) = C.n_samples, carriers
+        counts = np.array([[m - sum(numbers), *numbers]], dtype=np.float64)
+        values = np.array([OTHERS[code]], dtype=np.float64)
+        sigma = 0.5 / medians_of_levels(values, counts)
+        forms = LevelForms.of(gaussian(values, sigma), counts, estimator)
+        moments = forms.moments(null, None, None)
+        spread = float(np.sqrt(moments.variance[0]))
+        if spread <= 1e-9 * C.norm * float(forms.norms[0]):
+            return None
+        columns = np.column_stack([C.F, C.diagonal])
+        first, second, parts, is_drawn = _sums(columns, *numbers)
+        U = np.stack([columns.sum(axis=0) - first - second, first, second], axis=1)
+        observed = forms.inner(U[..., :-1], C.weights, U[..., -1])
+        order = np.argsort(observed, kind="stable")
+        z = (observed[order] - float(moments.mean[0])) / spread
+        reach = np.cumsum(parts[order][::-1])[::-1]
+        n_sets = comb(m, numbers[0]) * comb(m - numbers[0], numbers[1])
+        return RareLaw(z, reach, float(moments.skewness[0]), n_sets, is_drawn)
+
+    def log_p(self, z: Float) -> Float:
+        """Logarithms of p-values of deviations, (c,)."""
+        n = self.z.size
+        least = np.searchsorted(self.z, z - TIE * (1.0 + np.abs(z)), side="left")
+        if not self.is_drawn:
+            return np.asarray(np.log(self.reach[np.minimum(least, n - 1)]))
+        found = np.log((1.0 + n - least) / (1.0 + n))
+        beyond = np.flatnonzero(n - least < BEYOND)
+        edge = np.append(z[beyond], self.z[-BEYOND])
+        tail = log_tail(edge, np.full(edge.size, self.skewness))
+        far = np.log(BEYOND / n) + np.minimum(tail[:-1] - tail[-1], 0.0)
+        found[beyond] = np.maximum(far, -np.log(float(self.n_sets)))
+        return np.asarray(found)
+
+
+def _sums(columns: Float, k: int, l: int) -> tuple[Float, Float, Float, bool]:  # noqa: E741
+    """Sums (n, r) of columns (m, r) over k carriers and l others, and parts (n,) of all sets.
+
+    One after the other for one carrier, and by how many of them are of one class for labels of two;
+    else drawn, which is True then.
+    """
+    m = len(columns)
+    rows, of_row, sizes = np.unique(
+        columns.round(DIGITS), axis=0, return_inverse=True, return_counts=True
+    )
+    if k + l == 1:
+        none = np.zeros_like(columns)
+        pair = (columns, none) if k else (none, columns)
+        return *pair, np.full(m, 1.0 / m), False
+    if len(rows) == TWO:
+        classes = [columns[of_row.ravel() == i][0] for i in range(TWO)]
+        x, y = (each.ravel() for each in np.meshgrid(np.arange(k + 1), np.arange(l + 1)))
+        parts = hypergeom.pmf(x, m, sizes[1], k) * hypergeom.pmf(y, m - k, sizes[1] - x, l)
+        x, y, parts = x[parts > 0], y[parts > 0], parts[parts > 0]
+        first = np.multiply.outer(x, classes[1]) + np.multiply.outer(k - x, classes[0])
+        second = np.multiply.outer(y, classes[1]) + np.multiply.outer(l - y, classes[0])
+        return first, second, parts, False
+    rng = np.random.default_rng([m, k + l])
+    drawn = np.stack([rng.choice(m, k + l, replace=False) for _ in range(DRAWS)])
+    first, second = columns[drawn[:, :k]].sum(axis=1), columns[drawn[:, k:]].sum(axis=1)
+    return first, second, np.full(DRAWS, 1.0 / DRAWS), True
+
+
+def carriers_of(counts: Float) -> Array:
+    """`Carriers` of variants of these counts of 0, 1, 2 and missing, (c, 4): (c, 3) int64."""
+    code = counts[:, :3].argmax(axis=1)
+    ordered = np.array([OTHERS[each] for each in range(3)])[code]
+    numbers = np.take_along_axis(counts[:, :3], ordered[:, 1:], axis=1)
+    return np.column_stack([code, numbers]).astype(np.int64)

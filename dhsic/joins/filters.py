@@ -1,0 +1,398 @@
+"""Filters: which samples and features of the data take part, by name, place or condition.
+
+As in PLINK 2, those of samples come before those of features. Nothing is copied: what comes out are
+positions in the data (`Filtered`), so that whoever goes on needs neither names nor files.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dhsic._typing import Array, Index, Mask
+from dhsic.errors import InputError
+from dhsic.joins.conditions import Condition
+from dhsic.joins.filtered import Filtered
+from dhsic.joins.keys import FAMILY, as_text, written_once
+from dhsic.joins.labels import labels_at, values_of_features
+from dhsic.joins.table import names_of
+from dhsic.namespace import slices
+from dhsic.sources import AbstractSource
+from dhsic.sources.columns import NAME, STRETCH, Column
+from dhsic.sources.delimited import Delimited
+from dhsic.sources.ids import PARENTS, is_id, plain, some
+from dhsic.sources.options import MissingChunks
+from dhsic.sources.variants import CONTIG, IDS, POSITION
+
+#: Chromosomes from one number to another, and a place on one.
+SPAN = re.compile(r"(?:chr)?(\d+)-(?:chr)?(\d+)", re.IGNORECASE)
+PLACE = re.compile(r"(.+):(\d+)-(\d+)")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Filters:
+    """Which samples and features take part in a run; others are left out, and counted.
+
+    Parameters
+    ----------
+    keep, remove : path, sequence of str or (m,) bool array, optional
+        Samples that alone take part, and samples that do not: ids, or a file of them with FID and
+        IID, or one id, in each line, with a header or without.
+    keep_if : str, optional
+        Condition on variables of the data along the samples: ``"age >= 18 and sex == 1"``. Samples
+        without a value of one of them do not meet it.
+    chromosomes : str or sequence of str, optional
+        Where features lie that take part: ``"1-5,X"``, or places such as ``"6:25000000-34000000"``,
+        of which both ends belong to it. "chr6" and "6" are the same.
+    extract, exclude : path, sequence of str or (d,) bool array, optional
+        Features that alone take part, and features that do not: ids or names, or a file of them
+        between blanks.
+    extract_if : str, optional
+        Condition on what the data say of their features: ``"variant_quality >= 30"``.
+
+    Examples
+    --------
+    >>> import dhsic
+    >>> X = np.random.default_rng(0).standard_normal((50, 8))
+    >>> few = dhsic.Filters(exclude=np.arange(8) < 3)
+    >>> found = dhsic.select(X, X[:, 5] > 0, n_features_to_select=1, filters=few)
+    >>> dhsic.selected_features(found)["stored_feature"].item(), found.attrs["n_features_filtered"]
+    (5, 3)
+    """
+
+    keep: Any = None
+    remove: Any = None
+    keep_if: str | None = None
+    chromosomes: str | Sequence[str] | None = None
+    extract: Any = None
+    exclude: Any = None
+    extract_if: str | None = None
+
+    def of(
+        self, data: Any, source: AbstractSource, missing_chunks: MissingChunks = "error"
+    ) -> Filtered:
+        """What takes part of `data`, which are open as `source`.
+
+        Raises
+        ------
+        InputError
+            Filters that mean nothing, or that leave nothing.
+        """
+        conditions = {
+            name: Condition.of(said, name)
+            for name, said in (("keep_if", self.keep_if), ("extract_if", self.extract_if))
+            if said is not None
+        }
+        samples, features = _Left("samples", source.n_samples), _Left("features", source.n_features)
+        self._filter_samples(samples, conditions.get("keep_if"), data, source, missing_chunks)
+        self._filter_features(features, conditions.get("extract_if"), data, source, missing_chunks)
+        left_out = {**samples.out, **Filtered.of(source).left_out, **features.out}
+        return Filtered(samples.positions, features.positions, left_out)
+
+    def _filter_samples(
+        self,
+        left: _Left,
+        condition: Condition | None,
+        data: Any,
+        source: AbstractSource,
+        missing_chunks: MissingChunks,
+    ) -> None:
+        known: Array | None = None
+        if self.keep is not None or self.remove is not None:
+            known = names_of(data) if hasattr(data, "iloc") else source.sample_names()
+        for name, given in (("keep", self.keep), ("remove", self.remove)):
+            if given is not None:
+                named = _mask(given, name, left)
+                if named is None:
+                    named = _samples(given, name, known)
+                left.filter(name, named if name == "keep" else ~named)
+        if condition is not None:
+            otherwise = "names of samples with keep="
+            values = {
+                name: labels_at(data, name, missing_chunks, otherwise) for name in condition.names
+            }
+            left.filter("keep_if", _holds(condition, values, left))
+
+    def _filter_features(
+        self,
+        left: _Left,
+        condition: Condition | None,
+        data: Any,
+        source: AbstractSource,
+        missing_chunks: MissingChunks,
+    ) -> None:
+        if self.chromosomes is not None:
+            left.filter("chromosomes", _at(self.chromosomes, _described(source)))
+        for name, given in (("extract", self.extract), ("exclude", self.exclude)):
+            if given is not None:
+                named = _mask(given, name, left)
+                if named is None:
+                    named = _features(given, name, _described(source))
+                left.filter(name, named if name == "extract" else ~named)
+        if condition is not None:
+            known, otherwise = _described(source), "names of features with extract="
+            values = {
+                name: known[name].read(slice(0, left.n))
+                if name in known
+                else values_of_features(
+                    data, name, source, missing_chunks, what="extract_if", otherwise=otherwise
+                )
+                for name in condition.names
+            }
+            left.filter("extract_if", _holds(condition, values, left))
+
+
+class _Left:
+    """What is left of `n` samples or features, and how many each filter left out (`out`)."""
+
+    def __init__(self, noun: str, n: int) -> None:
+        self.noun, self.n, self.out = noun, n, dict[str, int]()
+        self._mask = np.ones(n, dtype=bool)
+
+    def filter(self, name: str, met: Mask) -> None:
+        """Leave out what does not meet a filter; refused where nothing is left."""
+        before = int(self._mask.sum())
+        self._mask &= met
+        self.out[name] = before - int(self._mask.sum())
+        if self.out[name] == before:
+            others = [f"{other}=" for other in self.out if other != name]
+            beside = f" that {', '.join(others)} left" if others else ""
+            raise InputError(
+                f"{name}= leaves none of the {before:,} {self.noun}{beside}. Check what it says "
+                "against the data (dhsic inspect), or leave it out."
+            )
+
+    @property
+    def positions(self) -> Index | None:
+        """Where they are; None for all."""
+        return None if self._mask.all() else np.flatnonzero(self._mask)
+
+
+def _mask(given: Any, name: str, left: _Left) -> Mask | None:
+    """What was given as a mask; None where it names things."""
+    if isinstance(given, str | PathLike) or np.asarray(given).dtype.kind != "b":
+        return None
+    mask = np.asarray(given)
+    if mask.shape != (left.n,):
+        raise InputError(
+            f"{name}= is a mask of shape {mask.shape} and there are {left.n} {left.noun}; pass "
+            "one value for each of them, or names."
+        )
+    return mask
+
+
+def _holds(condition: Condition, values: Mapping[str, Array], left: _Left) -> Mask:
+    for name, column in values.items():
+        if column.shape != (left.n,):
+            raise InputError(
+                f"{condition.what}={condition.said!r}: {name} has shape {column.shape} and there "
+                f"are {left.n} {left.noun}; take a variable with one value for each."
+            )
+    return condition.holds(values)
+
+
+# Names ---------------------------------------------------------------------------------------
+
+
+class _Ids:
+    """Ids that a filter gives, and how often the data have each."""
+
+    def __init__(self, given: Iterable[str]) -> None:
+        self.names = pd.Index(pd.unique(np.array([*given], dtype=object)), dtype=object)
+        self.counts = np.zeros(self.names.size, dtype=np.int64)
+
+    def among(self, *names: Array) -> Mask:
+        """Which of things with these names, of each the first that is known, are given."""
+        at = np.full(len(names[0]), -1)
+        for known in names[::-1]:
+            found = self.names.get_indexer(pd.Index(known, dtype=object))
+            at = np.where(found >= 0, found, at)
+        np.add.at(self.counts, at[at >= 0], 1)
+        return at >= 0
+
+    def tell(self, name: str, noun: str) -> None:
+        """Warn of ids that the data lack, or have more than once; refuse when they lack all."""
+        lacking, repeated = self.names[self.counts == 0], self.names[self.counts > 1]
+        if lacking.size == self.names.size:
+            raise InputError(
+                f"{name}= names {self.names.size:,} {noun} and none of the data "
+                f"({some(self.names) or 'it is empty'}). Check how they are called (dhsic "
+                "inspect), or leave it out."
+            )
+        if lacking.size:
+            warnings.warn(
+                f"{name}= names {self.names.size:,} {noun}, {lacking.size:,} of which the data do "
+                f"not have ({some(lacking)}).",
+                stacklevel=2,
+            )
+        if repeated.size:
+            warnings.warn(
+                f"{name}= names {self.names.size:,} {noun}, {repeated.size:,} of which the data "
+                f"have more than once ({some(repeated)}); all of these count.",
+                stacklevel=2,
+            )
+
+
+def _listed(given: Any, name: str) -> Array:
+    """Ids of a sequence."""
+    values = np.array([given] if np.ndim(given) == 0 else [*given], dtype=object)
+    if values.ndim != 1 or np.ndim(given) == 0:
+        raise InputError(f"{name}={given!r}; pass the path of a file, or a list of ids.")
+    return as_text(values)
+
+
+def _samples(given: Any, name: str, known: Array | None) -> Mask:
+    """Which samples are given by their ids, or a file of these."""
+    if known is None:
+        raise InputError(
+            f"The data do not name their samples, so {name}= finds none; in Python, pass a mask: "
+            "an array of bool, one value a sample."
+        )
+    names = as_text(known)
+    once = written_once(names)
+    of_each = [names] if once is None else [names, once]
+    is_file = isinstance(given, str | PathLike)
+    keys = _keys(fspath(given)) if is_file else iter([_listed(given, name)])
+    found = [(key := _Ids(ids), key.among(*of_each)) for ids in keys]
+    ids, mask = max(found, key=lambda one: int((one[0].counts > 0).sum()))
+    ids.tell(name, "samples")
+    return mask
+
+
+def _keys(path: str) -> Iterator[list[str]]:
+    """Ways in which a file may name samples, the likely ones first: IID, FID_IID, the first column.
+
+    Without a header two columns are FID and IID, as PLINK has them.
+    """
+    lines = [*Delimited(path, is_list=True).lists()]
+    first = [field.removeprefix("#") for field in lines[0]]
+    has_header = lines[0][0].startswith("#") or any(map(is_id, first[:2]))
+    rows = lines[1:] if has_header else lines
+    n = len(first)
+    if has_header:
+        called = [plain(field) for field in first]
+        n_iid = next(
+            (i for i, c in enumerate(called) if is_id(c) and c not in {FAMILY, *PARENTS}), 0
+        )
+        n_fid = called.index(FAMILY) if FAMILY in called else None
+    else:
+        n_iid, n_fid = (1, 0) if n > 1 else (0, None)
+    short = next((row for row in rows if len(row) <= max(n_iid, n_fid or 0)), None)
+    if short is not None:
+        raise InputError(f"{path} has a line {' '.join(short)!r} with fewer columns than others.")
+    yield [row[n_iid] for row in rows]
+    if n_fid is not None:
+        yield [f"{row[n_fid]}_{row[n_iid]}" for row in rows]
+    if not has_header and n > 1:
+        yield [row[0] for row in rows]
+
+
+def _described(source: AbstractSource) -> Mapping[str, Column]:
+    """Names of the features, as ``feature``, and what else a source says of them."""
+    columns = source.feature_columns()
+    if columns is not None:
+        return columns
+    known, names = dict(source.feature_coords()), source.feature_names()
+    if names is not None:
+        known[NAME] = names
+    return {
+        name: Column(source.n_features, np.asarray(values).dtype, np.asarray(values).__getitem__)
+        for name, values in known.items()
+    }
+
+
+def _features(given: Any, name: str, known: Mapping[str, Column]) -> Mask:
+    """Which features are given by their ids, or a file of these; ids come before other names."""
+    columns = [known[of] for of in (IDS, NAME) if of in known]
+    if not columns:
+        raise InputError(
+            f"The data do not name their features, so {name}= finds none; in Python, pass a mask: "
+            "an array of bool, one value a feature."
+        )
+    if isinstance(given, str | PathLike):
+        text = Delimited(fspath(given), is_list=True)
+        text.separator = ""  # ids may hold commas
+        ids = _Ids(word for line in text.lists() for word in line)
+    else:
+        ids = _Ids(_listed(given, name))
+    parts = [
+        ids.among(*(as_text(column.read(rows)) for column in columns))
+        for rows in slices(columns[0].n, STRETCH)
+    ]
+    ids.tell(name, "features")
+    return np.concatenate(parts)
+
+
+# Places --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Chromosomes, or a part of one, as somebody wrote it."""
+
+    said: str
+
+    def holds(self, chromosome: str, positions: Array | None) -> Mask | bool:
+        """Which features of a chromosome lie there; whether all do."""
+        name, span = _chromosome(chromosome), SPAN.fullmatch(self.said)
+        if name == _chromosome(self.said):
+            return True
+        if span is not None:
+            return name.isdecimal() and int(span[1]) <= int(name) <= int(span[2])
+        place = PLACE.fullmatch(self.said)
+        if place is None or _chromosome(place[1]) != name:
+            return False
+        if positions is None:
+            raise InputError(
+                f"chromosomes={self.said!r} is a place, and the data do not say where on a "
+                "chromosome features lie; pass chromosomes alone."
+            )
+        return np.asarray((int(place[2]) <= positions) & (positions <= int(place[3])))
+
+
+def _chromosome(name: str) -> str:
+    """Name of a chromosome as it is compared.
+
+    >>> _chromosome("chr06"), _chromosome("M"), _chromosome("chrX")
+    ('6', 'MT', 'X')
+    """
+    bare = re.sub("^chr", "", name.strip(), flags=re.IGNORECASE).upper()
+    return "MT" if bare == "M" else bare.lstrip("0") or bare
+
+
+def _at(said: Any, known: Mapping[str, Column]) -> Mask:
+    """Which features lie at places."""
+    texts = said.split(",") if isinstance(said, str) else [*map(str, said)]
+    places = [_Place(text.strip()) for text in texts if text.strip()]
+    if CONTIG not in known:
+        raise InputError(
+            "The data do not say on which chromosome features lie, so chromosomes= finds none; "
+            "take them by name (extract=), or by a variable of the data (extract_if=)."
+        )
+    mask, seen = np.zeros(known[CONTIG].n, dtype=bool), dict[str, None]()
+    found = np.zeros(len(places), dtype=bool)
+    for rows in slices(mask.size, STRETCH):
+        codes, names = pd.factorize(as_text(known[CONTIG].read(rows)))
+        positions = known[POSITION].read(rows) if POSITION in known else None
+        seen |= dict.fromkeys(names.tolist())
+        for code, name in enumerate(names):
+            for i, place in enumerate(places):
+                there = (codes == code) & place.holds(name, positions)
+                mask[rows] |= there
+                found[i] |= there.any()
+    unknown = [place.said for place, is_there in zip(places, found, strict=True) if not is_there]
+    if len(unknown) == len(places):
+        raise InputError(
+            f"No feature lies at chromosomes={said!r}; the data have those of {some(seen, 30)}. "
+            "Pass names, numbers such as 1-5, or places such as 6:25000000-34000000."
+        )
+    if unknown:
+        warnings.warn(f"No feature lies at {some(unknown)} of chromosomes=.", stacklevel=2)
+    return mask

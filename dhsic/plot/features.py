@@ -1,0 +1,139 @@
+"""Single features and pairs: against the target, how often selected, which act together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from dhsic._typing import Array
+from dhsic.errors import InputError
+from dhsic.plot.base import CHOSEN, MAIN, MUTED, PALE, axes, names, variable
+
+#: Different values up to which a feature is drawn as groups, and points a group.
+LEVELS, POINTS = 6, 400
+#: Family-wise level of a pair that is drawn as significant, where the result has none.
+ALPHA = 0.05
+
+
+def stability(
+    result: xr.Dataset, *, n: int = 30, threshold: float | None = None, ax: Any = None
+) -> Any:
+    """Draw what part of the halves of the samples selects each of the best features.
+
+    Parameters
+    ----------
+    result : xarray.Dataset
+        Of a selection with ``stability=``.
+    n : int
+        How many features, the best by rank.
+    threshold : float, optional
+        Where a line is drawn; by default at the threshold of the result, if it has one.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    part = variable(result, "stability", "pass stability=50 to the selection")
+    best = np.argsort(result["rank"].values, kind="stable")[:n]
+    ax = axes(ax, 5.0, 0.8 + 0.18 * len(best))
+    selected = result["selected"].values[best]
+    places = np.arange(len(best))[::-1]
+    colours = [MAIN if chosen else PALE for chosen in selected]
+    ax.barh(places, part[best], color=colours, height=0.7)
+    ax.set_yticks(places, names(result, best), fontsize=8)
+    line = result.attrs.get("stability_threshold") if threshold is None else threshold
+    if line is not None:
+        ax.axvline(float(line), color=CHOSEN, lw=1.2, ls="--", label=f"threshold {line:g}")
+        ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1))
+    ax.set(xlim=(0, 1), xlabel="part of the halves that select it")
+    ax.margins(y=0.01)
+    return ax
+
+
+def against_target(x: Any, y: Any, *, name: str = "feature", ax: Any = None) -> Any:
+    """Draw a feature against the target.
+
+    Parameters
+    ----------
+    x : array (m,)
+        Values of the feature, NaN where missing.
+    y : array (m,)
+        The target: real values, or classes (text, booleans, whole numbers of a few values).
+    name : str
+        What the feature is called.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y)
+    if x.shape != y.shape or x.ndim != 1:
+        raise InputError(f"x and y are one value a sample; got shapes {x.shape} and {y.shape}.")
+    known = np.isfinite(x)
+    x, y = x[known], y[known]
+    ax = axes(ax, 3.6, 3.0)
+    in_classes = y.dtype.kind != "f" and len(np.unique(y)) <= 50
+    levels = np.unique(x)
+    if in_classes:
+        _groups(ax, [(str(label), x[y == label]) for label in np.unique(y)])
+        ax.set(xlabel="class", ylabel=name)
+    elif len(levels) <= LEVELS:
+        y = y.astype(np.float64)
+        _groups(ax, [(f"{level:g}", y[x == level]) for level in levels])
+        ax.set(xlabel=name, ylabel="target")
+    else:
+        ax.scatter(x, y, s=6, color=MAIN, alpha=0.5, linewidths=0, rasterized=True)
+        ax.set(xlabel=name, ylabel="target")
+    return ax
+
+
+def _groups(ax: Any, groups: list[tuple[str, Array]]) -> None:
+    """Points, spread a little, with the median and quartiles of each group."""
+    rng = np.random.default_rng(0)
+    for place, (_, values) in enumerate(groups):
+        some = values if values.size <= POINTS else rng.choice(values, POINTS, replace=False)
+        spread = place + rng.uniform(-0.25, 0.25, some.size)
+        ax.scatter(spread, some, s=5, color=MUTED, alpha=0.5, linewidths=0, rasterized=True)
+        low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
+        ax.plot([place, place], [low, high], color=MAIN, lw=4, solid_capstyle="butt")
+        ax.plot([place - 0.3, place + 0.3], [middle, middle], color=CHOSEN, lw=2)
+    ax.set_xticks(range(len(groups)), [f"{label}\n{v.size:,}" for label, v in groups])
+
+
+def pairs(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
+    """Draw the best pairs: what part of the target their product explains beyond either alone.
+
+    Parameters
+    ----------
+    found : xarray.Dataset
+        Of `dhsic.interactions.find_pairs`.
+    n : int
+        How many, the best first.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    share = variable(found, "share", "pairs are drawn as find_pairs found them")[:n]
+    ax = axes(ax, 5.6, 0.9 + 0.2 * len(share))
+    ends = [found[f"{end}_feature" if f"{end}_feature" in found else end].values[:n] for end in
+            ("first", "second")]  # fmt: skip
+    places, line = np.arange(len(share))[::-1], float(found.attrs.get("threshold", np.nan))
+    significant = found["family_wise"].values[:n] <= float(found.attrs.get("alpha", ALPHA))
+    for place, value, real in zip(places, share, significant, strict=True):
+        ax.plot([0, value], [place, place], color=PALE, lw=1.2, zorder=1)
+        ax.scatter([value], [place], s=30, color=MAIN if real else "white", edgecolors=MAIN)
+    if np.isfinite(line):
+        ax.axvline(line, color=CHOSEN, lw=1.2, ls="--", label=f"significant from {line:.3g}")
+        ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1))
+    ax.set_yticks(
+        places, [f"{a} x {b}".replace("$", r"\$") for a, b in zip(*ends, strict=True)], fontsize=8
+    )
+    ax.set(xlabel="part of the target that the product explains")
+    ax.set_xlim(0, 1.08 * float(np.nanmax([line, *share, 0])))
+    return ax

@@ -1,0 +1,201 @@
+"""Every feature at once: along the genome, and p-values against what chance would give."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from scipy.stats import beta, chi2
+
+from dhsic._typing import Array, Float, Index
+from dhsic.errors import InputError
+from dhsic.plot.base import CHOSEN, MAIN, MUTED, PALE, axes, names, thinned, variable
+
+#: What can be drawn of every feature, the first that there is by default, and what the axis says.
+VALUES = {
+    "p": "$-\\log_{10}\\,p$",
+    "score_first_round": "score in the first round",
+    "rank": "rank",
+}
+#: Between chromosomes, the part of the whole length.
+GAP = 0.01
+#: Width of a letter of its name, as a part of the axis.
+LETTER = 0.011
+
+
+def genome(
+    result: xr.Dataset,
+    value: str | None = None,
+    *,
+    threshold: float | None = None,
+    labelled: int = 5,
+    ax: Any = None,
+) -> Any:
+    r"""Draw a value of every feature along the genome, or in the order of the data.
+
+    Scores of later rounds are never drawn: they were made among other features each, and do not
+    compare.
+
+    Parameters
+    ----------
+    result : xarray.Dataset
+        Of a selection or a test of all features.
+    value : {"p", "score_first_round", "rank"}, optional
+        By default the first of these that the result has. p-values are drawn as
+        ``-log10 p``, ranks on a logarithmic scale with the best on top.
+    threshold : float, optional
+        A value at which a line is drawn.
+    labelled : int
+        So many of the best features are named.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    InputError
+        The result has no such value, or matplotlib is not installed.
+    """
+    value = value or next((name for name in VALUES if name in result), "rank")
+    if value not in VALUES:
+        raise InputError(f"value={value!r} is none of {', '.join(VALUES)}; others do not compare.")
+    ax = axes(ax)
+    heights = _heights(variable(result, value, "it was not computed in that run"), value)
+    x, shade, ticks = _places(result)
+    known = np.isfinite(heights)
+    chosen = known & np.asarray(result["selected"].values) if "selected" in result else ~known
+    for tone, colour in enumerate((MUTED, PALE)):
+        at = np.flatnonzero(known & ~chosen & (shade == tone))
+        at = at[thinned(x[at], heights[at])] if at.size else at
+        ax.scatter(x[at], heights[at], s=3, color=colour, linewidths=0, rasterized=True)
+    at = np.flatnonzero(chosen)
+    if at.size:
+        label = f"{at.size:,} selected"
+        points = ax.scatter(
+            x[at], heights[at], s=18, color=CHOSEN, marker="D", linewidths=0, label=label
+        )
+        points.set_gid("selected")
+        ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 1.12), borderpad=0)
+    best = np.argsort(np.where(known, -heights, np.inf), kind="stable")[:labelled]
+    _named(ax, x, heights, best, names(result, best))
+    if threshold is not None:
+        ax.axhline(_heights(np.array([threshold]), value)[0], color=MAIN, lw=1, ls="--")
+    if value == "rank":
+        _rank_axis(ax, len(heights))
+    ax.set(ylabel=VALUES[value], xlabel="chromosome" if ticks else "position in the data")
+    if ticks:
+        ax.set_xticks([at for at, _ in ticks], [name for _, name in ticks])
+        ax.tick_params(axis="x", length=0)
+    ax.margins(x=0.01, y=0.12)
+    return ax
+
+
+def _heights(values: Array, value: str) -> Float:
+    found = np.asarray(values, dtype=np.float64)
+    if value == "p":
+        return -np.log10(np.maximum(found, np.finfo(float).tiny))
+    return -np.log10(found) if value == "rank" else found
+
+
+def _rank_axis(ax: Any, d: int) -> None:
+    """Ranks 1, 10, 100, ... with the best on top."""
+    powers = range(int(np.log10(max(d, 1))) + 1)
+    ax.set_yticks([-power for power in powers], [f"{10**power:,}" for power in powers])
+
+
+def _places(result: xr.Dataset) -> tuple[Float, Index, list[tuple[float, str]]]:
+    """Abscissa and shade, 0 or 1, of every feature (d,); (middle, name) of chromosomes."""
+    d = result.sizes["features"]
+    if "variant_contig" not in result.coords or "variant_position" not in result.coords:
+        return np.arange(d, dtype=float), np.zeros(d, dtype=np.int64), []
+    contigs = result["variant_contig"].values.astype(str)
+    positions = result["variant_position"].values.astype(float)
+    called, codes = np.unique(contigs, return_inverse=True)
+    lengths = np.zeros(called.size)
+    np.maximum.at(lengths, codes, positions)
+    order = sorted(range(called.size), key=lambda i: _natural(str(called[i])))
+    starts, gap, begin = np.zeros(called.size), GAP * lengths.sum(), 0.0
+    for i in order:
+        starts[i], begin = begin, begin + lengths[i] + gap
+    turn = np.empty(called.size, dtype=np.int64)
+    turn[order] = np.arange(called.size) % 2
+    ticks: list[tuple[float, str]] = []
+    for i in order:
+        middle, name = starts[i] + lengths[i] / 2, str(called[i]).removeprefix("chr")
+        if not ticks or middle - ticks[-1][0] > LETTER * begin * (len(ticks[-1][1] + name) / 2 + 1):
+            ticks.append((middle, name))
+    return starts[codes] + positions, turn[codes], ticks
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    """Key that puts chromosome 2 before 10, and numbers before X."""
+    parts = re.findall(r"\d+|\D+", name.removeprefix("chr"))
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts]
+
+
+def _named(ax: Any, x: Float, heights: Float, best: Index, called: list[str]) -> None:
+    """Write names beside points, one below the other where they would cover each other."""
+    span, rise = np.ptp(x) or 1.0, np.ptp(heights[np.isfinite(heights)]) or 1.0
+    taken: list[tuple[float, float]] = []
+    for i, name in zip(best, called, strict=True):
+        if not np.isfinite(heights[i]):
+            continue
+        if any(
+            abs(at - x[i]) < 0.12 * span and abs(high - heights[i]) < 0.07 * rise
+            for at, high in taken
+        ):
+            continue  # the point stands out without it
+        taken.append((x[i], heights[i]))
+        right = x[i] < x.min() + 0.85 * span
+        ax.annotate(
+            name,
+            (x[i], heights[i]),
+            xytext=(4 if right else -4, 3),
+            textcoords="offset points",
+            ha="left" if right else "right",
+            fontsize=8,
+        )
+
+
+def qq(p: Any, *, ax: Any = None) -> Any:
+    r"""Draw p-values against those of chance, sorted, both as ``-log10 p``.
+
+    Parameters
+    ----------
+    p : array of float, or xarray.Dataset
+        p-values, NaN where there is none; of a Dataset its variable ``p``.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Notes
+    -----
+    The band holds each sorted value with probability 0.95 if nothing was there and tests were
+    independent: the i-th of n is ``Beta(i, n - i + 1)``. ``lambda`` is the median of the
+    chi-squared values of one degree of freedom that have these p-values, over that of chance.
+    """
+    values = variable(p, "p", "features were not tested") if isinstance(p, xr.Dataset) else p
+    found = np.sort(np.asarray(values, dtype=np.float64).ravel())
+    found = found[np.isfinite(found)]
+    n = found.size
+    if not n or found[0] < 0 or found[-1] > 1:
+        raise InputError("p-values lie between 0 and 1, and there must be one; see what p= holds.")
+    ax = axes(ax, 3.8, 3.6)
+    i = np.unique(np.geomspace(1, n, min(n, 2000)).astype(np.int64))
+    expected = -np.log10((i - 0.5) / n)
+    low, high = (-np.log10(beta.ppf(q, i, n - i + 1)) for q in (0.975, 0.025))
+    observed = -np.log10(np.maximum(found[i - 1], np.finfo(float).tiny))
+    inflation = chi2.isf(np.median(found), 1) / chi2.isf(0.5, 1)
+    ax.fill_between(expected, low, high, color=PALE, alpha=0.5, lw=0, label="95% band of chance")
+    ax.plot(expected, expected, color=MUTED, lw=1)
+    ax.scatter(expected, observed, s=6, color=MAIN, linewidths=0, label=f"{n:,} features")
+    ax.plot([], [], " ", label=f"$\\lambda$ = {inflation:.2f}")
+    ax.set(xlabel="$-\\log_{10}\\,p$ by chance", ylabel="$-\\log_{10}\\,p$ observed")
+    ax.legend(frameon=False, loc="upper left")
+    return ax

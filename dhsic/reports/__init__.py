@@ -1,0 +1,232 @@
+"""`report`: one page of HTML that says what a run did, found, and how sure it is.
+
+The page needs no network and no server: plots, table, style and script are in it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from importlib.resources import files
+from io import StringIO
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from dhsic import plot, tables
+from dhsic._typing import Array, Index
+from dhsic.errors import InputError
+from dhsic.memory import human
+from dhsic.reports.sentences import costs_of, doubts_of, order_of
+from dhsic.results import result_of_one
+from dhsic.storage import as_path, check_place, replacing
+
+#: What the name of a page ends in.
+SUFFIXES = (".html", ".htm")
+#: Features and rounds in the tables of a page, the best and the last ones.
+ROWS, ROUNDS = 1000, 300
+#: Dots an inch of what is drawn as pixels.
+DPI = 130
+#: Columns that everybody has in their own data, or that repeat another.
+DULL = ("constant", "index", "id")
+#: What counts of samples and features left out are called.
+COUNTS = {
+    "n_samples_left_out": "samples left out",
+    "n_samples_without_label": "samples without a label",
+    "n_samples_without_covariate": "samples without a covariate",
+    "n_rows_passed_over": "rows of tables of other samples",
+    "n_features_filtered": "features filtered out",
+    "n_values_coded": "values that were codes of missing",
+    "n_constant": "features that do not vary",
+    "n_wholly_missing": "features without a value",
+    "n_missing_values": "values missing",
+    "n_features_with_missing": "features with values missing",
+}
+#: What a result must have for a plot, the plot, its title, and what it shows.
+PLOTS: tuple[tuple[str, Callable[[xr.Dataset], Any], str, str], ...] = (
+    ("p", plot.qq, "Against chance", "p-values, sorted, against those of chance."),
+    ("round_hsic", plot.path, "HSIC over the rounds", "HSIC of the features that were left."),
+    (
+        *("round_expected_lost", plot.expected_lost, "What approximation may have cost"),
+        "How many of the best are not those of an exact run, by estimate.",
+    ),
+    ("stability", plot.stability, "Stability", "Part of the halves of samples that select each."),
+)
+
+
+def report(
+    result: Any,
+    path: str | PathLike[str],
+    *,
+    pairs: xr.Dataset | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write a report of a selection: one page of HTML, complete in itself.
+
+    Parameters
+    ----------
+    result : xarray.Dataset or selector
+        What `dhsic.select` returns, or a selector after fit.
+    path : str or path
+        Where the page goes, ``report.html``.
+    pairs : xarray.Dataset, optional
+        What `dhsic.interactions.find_pairs` found in the same data.
+    overwrite : bool
+        Replace a file that is there.
+
+    Raises
+    ------
+    InputError
+        There is a file already, `result` is no result or one of several runs, or matplotlib or
+        jinja2 are not installed (``pip install dhsic[plot]``).
+    """
+    one, page = result_of_one(result), as_path(path)
+    if page.suffix.lower() not in SUFFIXES:
+        raise InputError(f"{page} would be a page of HTML; pass a path that ends in .html.")
+    check_place(page, "The report", InputError)
+    if page.exists() and not overwrite:
+        raise InputError(
+            f"{page} exists already. Choose another path, or overwrite it (overwrite=True)."
+        )
+    text = page_of(one, pairs)
+    with replacing(page) as file:
+        file.write(text.encode())
+
+
+def page_of(result: xr.Dataset, found: xr.Dataset | None = None) -> str:
+    """Return the page as text."""
+    try:
+        from jinja2 import Environment, StrictUndefined
+    except ImportError as error:
+        raise InputError("Reports need jinja2 and matplotlib: pip install dhsic[plot].") from error
+    here = files("dhsic.reports")
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment.filters["shown"] = _shown
+    template = environment.from_string((here / "page.html").read_text(encoding="utf-8"))
+    best = np.argsort(result["rank"].to_numpy(), kind="stable")[:ROWS]
+    costs = costs_of(result, {})
+    text: str = template.render(
+        style=(here / "page.css").read_text(encoding="utf-8"),
+        script=(here / "page.js").read_text(encoding="utf-8"),
+        attributes=result.attrs,
+        facts=_facts(result, costs),
+        counts={
+            told: int(result.attrs[name]) for name, told in COUNTS.items() if result.attrs.get(name)
+        },
+        sentences=[*order_of(result), *doubts_of(result, costs)],
+        plots=list(_plots(result, best, found)),
+        table=_table(result, best),
+        n_features=int(result.sizes["features"]),
+        rounds=_rounds(result),
+        parameters=json.loads(result.attrs.get("parameters", "{}")),
+        versions=json.loads(result.attrs.get("versions", "{}")),
+    )
+    return text
+
+
+def _facts(result: xr.Dataset, costs: Mapping[str, Any]) -> dict[str, str]:
+    """What is told in large figures, by what it is called."""
+    attributes = result.attrs
+    known = {
+        "samples": f"{int(attributes['n_samples']):,}",
+        "features": f"{int(attributes['n_features']):,}",
+        "selected": f"{int(attributes['n_selected']):,}",
+        "labels": str(attributes.get("label_kernel_used", "")),
+        "rounds": f"{costs['rounds']:,}",
+        "time": f"{costs['seconds']:,.1f} s",
+        "read": human(costs["bytes_read"]),
+        "memory promised": human(costs["promised_bytes"]),
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+def _table(result: xr.Dataset, best: Index) -> dict[str, list[Any]]:
+    """Columns of the best features as lists; the positions of features are ``index``."""
+    some = result.drop_dims("rounds", errors="ignore").isel(features=best).compute()
+    known = tables.columns(some.assign_coords(features=best))
+    lists = {name: _plain(of) for name, of in known.items() if name not in DULL}
+    several = {name: of for name, of in lists.items() if any(v not in (None, "") for v in of)}
+    return {"index": [int(i) for i in best], **several}
+
+
+def _plain(values: Array) -> list[Any]:
+    if values.dtype.kind == "f":
+        return [float(v) if np.isfinite(v) else None for v in values]
+    found: list[Any] = values.tolist()
+    return found
+
+
+def _rounds(result: xr.Dataset) -> dict[str, list[Any]]:
+    """The last rounds: what the history has a number of for each."""
+    names = ("n_features", "n_removed", "n_added", "sigma", "hsic", "seconds", "bytes_read",
+             "engine")  # fmt: skip
+    return {
+        name: _plain(result[f"round_{name}"].to_numpy()[-ROUNDS:])
+        for name in names
+        if f"round_{name}" in result and result[f"round_{name}"].ndim == 1
+    }
+
+
+def _shown(value: Any) -> str:
+    """A value as people read it: four digits, thousands apart."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value)
+
+
+def _plots(
+    result: xr.Dataset, best: Index, found: xr.Dataset | None
+) -> Iterator[tuple[str, str, Any]]:
+    """Title, what a picture says in words, and the picture, as far as the result has them."""
+    from matplotlib import pyplot as plt
+
+    along = "along the genome" if "variant_position" in result.coords else "in the data"
+    is_shown = np.zeros(result.sizes["features"], dtype=bool)
+    is_shown[best] = True
+    chosen = np.flatnonzero(result["selected"].to_numpy())
+
+    def all_of_them() -> Any:
+        _, ax = plt.subplots(figsize=(11, 3.6), layout="constrained")
+        plot.genome(result, ax=ax)
+        for points in ax.collections:
+            if points.get_gid() == "selected":
+                points.set_urls([f"#feature-{i}" if is_shown[i] else None for i in chosen])
+        return ax
+
+    words = f"All features {along}; the {chosen.size:,} selected lead to their rows in the table."
+    yield _drawn(f"Features {along}", words, all_of_them)
+    for needed, draw, title, words in PLOTS:
+        if needed in result:
+            yield _drawn(title, words, partial(draw, result))
+    if found is not None and found.sizes["pairs"]:
+        words = "Part of the target that a product of two explains beyond either alone."
+        yield _drawn("Pairs that act together", words, partial(plot.pairs, found))
+
+
+def _drawn(title: str, words: str, draw: Callable[[], Any]) -> tuple[str, str, Any]:
+    """A picture as SVG, in which many points are pixels."""
+    from markupsafe import Markup
+    from matplotlib import pyplot as plt
+    from matplotlib import rc_context
+
+    with rc_context({"svg.hashsalt": title, "svg.fonttype": "path"}):
+        ax = draw()
+        text = StringIO()
+        ax.figure.savefig(text, format="svg", dpi=DPI, metadata={"Date": None, "Creator": None})
+        plt.close(ax.figure)
+    svg = "<svg" + text.getvalue().partition("<svg")[2]  # the declaration has no place in a page
+    # An id is one thing of a page, and every picture begins to count at 1.
+    mark = f"in-{title.lower().replace(' ', '-')}-"
+    svg = re.sub(r'\bid="', f'id="{mark}', svg)
+    svg = re.sub(r'(url\(|xlink:href=")#(?!feature-)', rf"\1#{mark}", svg)
+    return title, words, Markup(svg)  # matplotlib escapes what it writes

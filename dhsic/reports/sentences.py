@@ -1,0 +1,115 @@
+"""Sentences about a run: what the order follows from, and what approximation may have cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from dhsic.engines.refine import in_low_rank, is_lazy
+
+#: Features lost that are told as they are.
+LEAST_TOLD = 0.01
+#: Part of false ones up to which features count as real in what is told.
+FALSE = 0.05
+
+
+def _real(result: xr.Dataset) -> Iterator[str]:
+    """How many features depend on the labels, where all were tested."""
+    if "q" in result:
+        n = int((result["q"] <= FALSE).sum())
+        yield (
+            f"{n:,} of {result.sizes['features']:,} features have q <= {FALSE:g}: about one in "
+            f"{1 / FALSE:.0f} of these is false"
+        )
+
+
+def _stable(result: xr.Dataset) -> Iterator[str]:
+    """How many features are stable, and how many of these falsely."""
+    about = result.attrs
+    if "stability_threshold" in about:
+        bounds = about["expected_false"], about["expected_false_concave"]
+        yield (
+            f"{about['n_stable']:,} features are selected from a part of "
+            f"{about['stability_threshold']:g} or more of the halves; at most {bounds[0]:.2g} of "
+            f"them are expected falsely, {bounds[1]:.2g} if the part has an r-concave distribution"
+        )
+
+
+def order_of(result: xr.Dataset) -> Iterator[str]:
+    """What the order of the best features follows from, where it was decided by the data."""
+    yield from _real(result)
+    yield from _stable(result)
+    n_clumped, r2 = (result.attrs.get(name) for name in ("n_clumped", "clump_r2"))
+    if n_clumped is not None:
+        yield (
+            f"{n_clumped:,} features went behind a better one, with which their squared "
+            f"correlation is above {r2:g} (clumped_by says which)"
+        )
+    n = result.attrs.get("given_others")
+    if n is None:
+        return
+    alone, others = (
+        f"{max(0.0, float(result.attrs[f'explained_{name}'])):.0%}"
+        for name in ("alone", "given_others")
+    )
+    if n:
+        yield (
+            f"the best {n:,} are ranked each given the others, by ridge regression: the first ones "
+            f"explain {others} of labels left out, by HSIC alone {alone} (--no-given-others)"
+        )
+    else:
+        yield (
+            f"the best are ranked by HSIC alone: the first ones explain {alone} of labels left "
+            f"out, each given the others by ridge regression {others} (--given-others)"
+        )
+
+
+def doubts_of(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:
+    """What approximate rounds may have cost, and what the order hangs on, a line each."""
+    n_selected = int(result.attrs["n_selected"])
+    known = ("low rank", costs["rounds_in_low_rank"]), ("scores kept", costs["rounds_kept"])
+    if ways := ", ".join(
+        f"{way} in {n:,} {'round' if n == 1 else 'rounds'}" for way, n in known if n
+    ):
+        told = f"{ways}; by estimate"
+        if costs["expected_lost"] is None:  # of a method that adds features
+            most = f"{costs['largest_cut_error']:.2%}"
+            yield f"{told} at most {most} of the features that a round added are wrong ones"
+        else:
+            known_lost = costs["expected_lost"]
+            few = f"{known_lost:.2g}" if known_lost >= LEAST_TOLD else f"less than {LEAST_TOLD}"
+            lost = f"{few} of the {n_selected:,} features"
+            yield (
+                f"{told} it cost {lost} that an exact run selects, and nine times of ten no more "
+                f"than {costs['most_lost']:,}"
+            )
+    n = costs["turn_rank"]
+    if n and n > result.attrs.get("given_others", 0):  # the order of others is not that of HSIC
+        yield (
+            f"what scores features turned when {n:,} were left: which {n_selected:,} are the best "
+            "may hang on a few samples. --stability 20 tells."
+        )
+
+
+def costs_of(result: xr.Dataset, took: Mapping[str, Any]) -> dict[str, Any]:
+    """What the rounds of a result took: bytes as stored, memory in bytes."""
+
+    def of(name: str) -> Any:
+        return result[f"round_{name}"].to_numpy() if f"round_{name}" in result else np.zeros(0)
+
+    return {
+        "rounds": int(result.sizes.get("rounds", 0)),
+        "seconds": float(of("seconds").sum()),
+        "bytes_read": int(of("bytes_read").sum()),
+        **took,
+        "promised_bytes": int(result.attrs["promised_bytes"]),
+        "rounds_in_low_rank": sum(in_low_rank({"engine": e}) for e in of("engine")),
+        "rounds_kept": sum(is_lazy({"engine": e}) for e in of("engine")),
+        "largest_cut_error": float(max(of("cut_error"), default=0.0)),
+        "expected_lost": result.attrs.get("expected_lost"),
+        "most_lost": result.attrs.get("most_lost"),
+        "turn_rank": result.attrs.get("turn_rank"),
+    }

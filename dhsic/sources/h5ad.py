@@ -1,0 +1,430 @@
+"""AnnData that is no Zarr: an object of anndata, in memory or backed, and the HDF5 of a .h5ad.
+
+Neither needs anndata: an object is asked for its parts, and a file is read by h5py, in the
+encodings of all versions from 0.5 on. Early ones wrote dataframes as one array of records, and
+what their codes stand for into `uns`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+
+from dhsic._typing import Array, Index
+from dhsic.errors import DataError, InputError
+from dhsic.sources import (
+    AbstractSource,
+    Block,
+    Names,
+    check_dtype,
+    check_finite,
+    check_shape,
+    fingerprint,
+    group_chunks,
+    regular_edges,
+    row_span,
+    take_rows,
+)
+from dhsic.sources.anndata import AXES, GROUPS, PARTS, Axes, axes_of, named_by
+from dhsic.sources.arrays import GRAIN, open_in_memory
+from dhsic.sources.options import MissingChunks, OpenOptions, text
+from dhsic.sources.sparse import SparseSource, is_sparse, loaded, open_sparse, turned
+from dhsic.sources.stores import file_bytes
+
+#: Suffix of files.
+H5AD = ".h5ad"
+#: Attributes of a sparse matrix, what it is and its shape, today and before 0.7.
+FORMATS, SHAPES = ("encoding-type", "h5sparse_format"), ("shape", "h5sparse_shape")
+#: Names of parts before 0.7, by today's.
+EARLY = {"raw/X": "raw.X", "raw/var": "raw.var"}
+
+
+class AbstractFrame:
+    """A dataframe of AnnData: names of its n rows, and columns with one value a row."""
+
+    place: str
+    columns: tuple[str, ...]
+    n: int
+
+    @abstractmethod
+    def names(self) -> Array:
+        """Names of the rows, text."""
+
+    @abstractmethod
+    def column(self, name: str, missing_chunks: MissingChunks = "error") -> Array:
+        """Values of a column, (n,): text where it is categorical, NaN or "" where missing."""
+
+
+class PandasFrame(AbstractFrame):
+    """A dataframe of an object."""
+
+    def __init__(self, frame: pd.DataFrame, place: str) -> None:
+        self.frame, self.place, self.n = frame, place, len(frame)
+        self.columns = tuple(map(str, frame.columns))
+
+    def names(self) -> Array:
+        return text(self.frame.index.to_numpy(dtype=object))
+
+    def column(self, name: str, missing_chunks: MissingChunks = "error") -> Array:
+        values = self.frame[name]
+        missing = values.isna().to_numpy()
+        if isinstance(values.dtype, pd.CategoricalDtype):
+            named = values.astype(object).where(~missing, "").astype(str)
+            return np.asarray(named.to_numpy(dtype=object), dtype=str)
+        if values.dtype.kind == "O" or isinstance(values.dtype, pd.StringDtype):
+            return np.where(missing, "", values.to_numpy(dtype=object))
+        if missing.any():
+            return cast("Array", values.to_numpy(dtype=np.float64, na_value=np.nan))
+        return np.asarray(values.to_numpy())
+
+
+@dataclass(frozen=True, slots=True)
+class AnnDataObject:
+    """An object of anndata."""
+
+    adata: Any
+
+    @property
+    def obs(self) -> PandasFrame:
+        """What there is about the samples."""
+        return PandasFrame(self.adata.obs, "adata.obs")
+
+    @property
+    def var(self) -> PandasFrame:
+        """What there is about the features of X and of the layers."""
+        return PandasFrame(self.adata.var, "adata.var")
+
+    def matrix(self, name: str) -> Any:
+        """X, raw/X, or what is in a folder such as layers."""
+        folder, _, key = name.rpartition("/")
+        if name == "X" or (name == "raw/X" and self.adata.raw is not None):
+            return (self.adata if name == "X" else self.adata.raw).X
+        held = getattr(self.adata, folder, None) if folder in AXES else None
+        if held is not None and key in held:
+            return held[key]
+        raise InputError(
+            f"The {type(self.adata).__name__} object has no matrix {name!r}; it has "
+            f"{', '.join(self._known())}. Pass one of them as variable=."
+        )
+
+    def _known(self) -> Iterator[str]:
+        yield "X"
+        if self.adata.raw is not None:
+            yield "raw/X"
+        for folder in ("layers", "obsm"):
+            yield from (f"{folder}/{name}" for name in getattr(self.adata, folder))
+
+    def names_along(self, name: str, axis: str | None) -> Array | None:
+        """Names of the elements of an axis of a matrix: of obs, of var, or None."""
+        if axis is None:
+            return None
+        of = self.adata.raw if axis == "var" and name == "raw/X" else self.adata
+        index = of.obs_names if axis == "obs" else of.var_names
+        return text(index.to_numpy(dtype=object))
+
+
+def is_anndata(X: Any) -> bool:
+    """Whether it is an object of anndata."""
+    return type(X).__module__.partition(".")[0] == "anndata" and hasattr(X, "obs_names")
+
+
+def open_object(adata: Any, options: OpenOptions) -> AbstractSource:
+    """Open X of an object of anndata, or a layer: samples first, in memory or backed.
+
+    Raises
+    ------
+    InputError
+        There is no such matrix, or it is a view of a file.
+    """
+    held, name = AnnDataObject(adata), options.variable or "X"
+    matrix, dims = held.matrix(name), axes_of(name)
+    axis = options.feature_axis(matrix.shape, dims if any(dims) else None, name)
+    if adata.isbacked and name in ("X", "raw/X"):
+        if adata.is_view:
+            raise InputError(
+                f"X of the object is some of what {adata.filename} holds, and would be read "
+                "piece by piece. Pass adata.to_memory()."
+            )
+        source = _opened(H5Store(str(Path(adata.filename).absolute())), options)
+    else:
+        plain = OpenOptions(sample_dim=1 - axis, missing_code=options.missing_code)
+        if isinstance(matrix, pd.DataFrame):
+            matrix = matrix.to_numpy()
+        is_numpy = isinstance(matrix, np.ndarray)
+        opened = open_sparse if is_sparse(matrix) else open_in_memory
+        source = opened(np.asarray(matrix) if is_numpy else matrix, plain)
+    source.names = Names(held.names_along(name, dims[axis]), held.names_along(name, dims[1 - axis]))
+    return source
+
+
+# Files -------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def opened_h5(path: str) -> Iterator[Any]:
+    """An HDF5 file, open; it is opened anew for each reading, so it may go to workers."""
+    try:
+        import h5py
+    except ImportError as error:
+        raise InputError(
+            f"{path} needs the package h5py, which is not installed. Install dhsic[anndata], here "
+            "and on all workers; or write it as Zarr: anndata.read_h5ad(path).write_zarr(...)."
+        ) from error
+    if file_bytes(Path(path)) is None:
+        raise InputError(f"There is no file {path}. Check the path.")
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except (OSError, RuntimeError, KeyError) as error:
+        raise DataError(
+            f"{path} does not read as HDF5 of anndata ({str(error).splitlines()[0]}). It is "
+            "damaged, was cut, or is being written: restore it, or copy it again."
+        ) from error
+
+
+def _is_group(node: Any) -> bool:
+    return not hasattr(node, "dtype")
+
+
+def _numbers(dataset: Any, at: Any = ...) -> Array:
+    """Values of a dataset; text as str."""
+    values = dataset.asstr()[at] if dataset.dtype.kind == "O" else dataset[at]
+    return np.asarray(values)
+
+
+def _attribute(node: Any, names: tuple[str, ...]) -> Any:
+    value = next((node.attrs[name] for name in names if name in node.attrs), None)
+    return value.decode() if isinstance(value, bytes) else value
+
+
+@dataclass(frozen=True, slots=True)
+class H5Frame(AbstractFrame):
+    """A dataframe of a file: a group of columns, or, of early versions, an array of records."""
+
+    path: str
+    name: str
+    place: str
+    columns: tuple[str, ...]
+    index: str
+    n: int
+
+    @classmethod
+    def of(cls, path: str, name: str) -> H5Frame:
+        """The dataframe of that name; DataError where there is none."""
+        with opened_h5(path) as file:
+            node, place = file.get(name, file.get(EARLY.get(name, name))), f"{path}/{name}"
+            if node is None:
+                raise DataError(
+                    f"{place} is absent, so it is not known what X holds. Write the file again "
+                    "with anndata, or restore it."
+                )
+            if _is_group(node):
+                index = _attribute(node, ("_index",)) or "_index"
+                order = node.attrs.get("column-order", ())
+                columns = tuple(map(str, order))
+            else:
+                index, *rest = node.dtype.names
+                columns = tuple(rest)
+            known = cls(path, node.name, place, columns, index, 0)
+            return cls(path, node.name, place, columns, index, len(known._in(file, index)))
+
+    def names(self) -> Array:
+        return text(self._read(self.index))
+
+    def column(self, name: str, missing_chunks: MissingChunks = "error") -> Array:
+        return self._read(name)
+
+    def _read(self, name: str) -> Array:
+        with opened_h5(self.path) as file:
+            return self._in(file, name)
+
+    def _in(self, file: Any, name: str) -> Array:
+        node = file[self.name]
+        if not _is_group(node):
+            return self._of_records(file, node, name)
+        where, element = f"{self.place}/{name}", node.get(name)
+        if element is None:
+            raise DataError(
+                f"{where} is absent, though {self.place} lists it. Write the file again, or "
+                "restore it."
+            )
+        if not _is_group(element):
+            values = _numbers(element)
+            categories = element.attrs.get("categories")  # as of 0.7
+            return values if categories is None else named_by(
+                values, _numbers(file[categories]), where
+            )  # fmt: skip
+        encoding = _attribute(element, ("encoding-type",))
+        if encoding not in GROUPS:
+            raise DataError(
+                f"{where} has encoding {encoding!r}, which dhsic does not read as one value a row. "
+                "Write it as text or numbers, for instance with .astype(str)."
+            )
+        if encoding == "categorical":
+            return named_by(_numbers(element["codes"]), _numbers(element["categories"]), where)
+        values, mask = _numbers(element["values"]), _numbers(element["mask"]).astype(bool)
+        if encoding == "nullable-string-array":
+            return np.where(mask, "", text(values))
+        return np.where(mask, np.nan, values.astype(np.float64)) if mask.any() else values
+
+    def _of_records(self, file: Any, records: Any, name: str) -> Array:
+        values = np.asarray(records[name])
+        categories = file.get(f"uns/{name}_categories")
+        if categories is not None and values.dtype.kind in "iu":
+            return named_by(values, _numbers(categories), f"{self.place}/{name}")
+        return text(values) if values.dtype.kind == "S" else values
+
+
+@dataclass(frozen=True, slots=True)
+class H5Store:
+    """AnnData in a file of HDF5."""
+
+    path: str
+
+    @property
+    def obs(self) -> H5Frame:
+        """What there is about the samples."""
+        return H5Frame.of(self.path, "obs")
+
+    @property
+    def var(self) -> H5Frame:
+        """What there is about the features of X and of the layers."""
+        return H5Frame.of(self.path, "var")
+
+    def names_along(self, name: str, axis: str | None) -> Array | None:
+        """Names of the elements of an axis of a matrix: of obs, of var, or None."""
+        if axis is None:
+            return None
+        return H5Frame.of(
+            self.path, "raw/var" if (name, axis) == ("raw/X", "var") else axis
+        ).names()
+
+    def matrices(self) -> dict[str, str]:
+        """X, layers, X of raw and what is in obsm, and what each is."""
+        with opened_h5(self.path) as file:
+            names = ["X", "raw/X"]
+            for folder in ("layers", "obsm"):
+                if folder in file and _is_group(file[folder]):
+                    names += [f"{folder}/{name}" for name in file[folder]]
+            found = {name: _node(file, name) for name in names}
+            return {name: _told(node) for name, node in found.items() if node is not None}
+
+
+def _node(file: Any, name: str) -> Any:
+    """A matrix, dense or sparse; None where there is none of that name."""
+    node = file.get(name, file.get(EARLY.get(name, name)))
+    if node is None or (not _is_group(node) and len(node.shape) == 2 and node.dtype.names is None):
+        return node
+    return node if _is_group(node) and _attribute(node, FORMATS) is not None else None
+
+
+def _told(node: Any) -> str:
+    if _is_group(node):
+        return f"sparse ({_attribute(node, FORMATS)})"
+    return f"{' x '.join(f'{n:,}' for n in node.shape)}, {node.dtype}"
+
+
+def open_h5ad(path: str, options: OpenOptions) -> AbstractSource:
+    """Open X of a .h5ad, or a layer: samples first, by anndata's format.
+
+    Raises
+    ------
+    InputError
+        It is at a URL, is not there, or has no such matrix.
+    DataError
+        It is damaged, or a dataframe has other than one row for each element of its axis.
+    MemoryBudgetError
+        The matrix is sparse, and there is no room for it.
+    """
+    if "://" in path:
+        raise InputError(
+            f"{path} is at a URL, and HDF5 is read from folders. Copy it to one, or write it to "
+            "Zarr there: anndata's write_zarr."
+        )
+    return _opened(H5Store(str(Path(path).absolute())), options)
+
+
+def _opened(store: H5Store, options: OpenOptions) -> AbstractSource:
+    path, name = store.path, options.variable or "X"
+    dims = axes_of(name)
+    with opened_h5(path) as file:
+        node = _node(file, name)
+        if node is None:
+            raise InputError(
+                f"{path} has no matrix {name!r}; it has {', '.join(store.matrices()) or 'none'}. "
+                "Pass one of them as variable=."
+            )
+        shape = tuple(map(int, _attribute(node, SHAPES) if _is_group(node) else node.shape))
+        axis = options.feature_axis(shape, dims if any(dims) else None, f"{path}/{name}")
+        code = options.code_of({})
+        if _is_group(node):
+            matrix = turned(_sparse(node, shape, path), axis)
+            source: AbstractSource = SparseSource(matrix, missing_code=code)
+        else:
+            source = H5Source(path, node, axis, code)
+    _check_frames(store, name, dims, shape)
+    along = partial(store.names_along, name)
+    source.names = Names(partial(along, dims[axis]), partial(along, dims[1 - axis]))
+    return source
+
+
+def _check_frames(store: H5Store, name: str, dims: Axes, shape: tuple[int, ...]) -> None:
+    """Refuse dataframes of other lengths than the axes that they name."""
+    for at, of in enumerate(dims):
+        names = store.names_along(name, of)
+        if names is not None and len(names) != shape[at]:
+            raise DataError(
+                f"{of} of {store.path} has {len(names)} rows, and {name} of shape {shape} has "
+                f"{shape[at]} along that axis: the file was written in part. Write it again."
+            )
+
+
+def _sparse(node: Any, shape: tuple[int, ...], path: str) -> Any:
+    """A sparse matrix of a file, by columns, in memory."""
+    kind = str(_attribute(node, FORMATS)).removesuffix("_matrix")
+    parts = tuple((node[name].nbytes, partial(_numbers, node[name])) for name in PARTS)
+    return loaded(parts, shape, kind, path)
+
+
+class H5Source(AbstractSource):
+    """A dense matrix of an HDF5 file, read in whole chunks along its features."""
+
+    def __init__(self, path: str, dataset: Any, feature_axis: int, code: int | None) -> None:
+        self.path, self.name, self.feature_axis = path, dataset.name, feature_axis
+        check_shape(dataset.shape, path)
+        check_dtype(dataset.dtype, path)
+        self.n_features, self.n_samples = (
+            int(dataset.shape[k]) for k in (feature_axis, 1 - feature_axis)
+        )
+        self.dtype, self.missing_code = dataset.dtype, code
+        chunks = dataset.chunks
+        self._chunk = int(chunks[feature_axis]) if chunks else GRAIN
+        self.chunk_bytes = int(np.prod(chunks)) * self.dtype.itemsize if chunks else 0
+
+    @property
+    def _edges(self) -> Index:
+        return regular_edges(self.n_features, self._chunk)
+
+    def blocks(self, width: int) -> tuple[Block, ...]:
+        return group_chunks(self._edges, width)
+
+    def read(self, block: Block, rows: Index | None = None) -> Array:
+        span, features = row_span(rows, self.n_samples), slice(block.start, block.stop)
+        with opened_h5(self.path) as file:
+            at = (features, span) if self.feature_axis == 0 else (span, features)
+            values = _numbers(file[self.name], at)
+        values = take_rows(np.moveaxis(values, self.feature_axis, 0), rows, span)
+        values = np.ascontiguousarray(values)
+        check_finite(values, block, rows, None, self.missing_code)
+        return values.T
+
+    def fingerprint(self) -> str:
+        return fingerprint(self, self._edges, ("h5", self.name))

@@ -1,0 +1,83 @@
+"""What columns of ids are called, and how ids are told from values.
+
+`dhsic.joins.keys` says which of them names the rows of a table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+#: Columns of PLINK's files that name parents, who are other samples.
+PARENTS = frozenset({"pat", "mat", "father", "mother"})
+#: Columns that name samples by what they are called, in lower case and without signs.
+NAMES = frozenset(
+    (
+        *("fid", "iid", "sid", "id", "ids", "eid", "feid", "id1", "id2", "rownames"),
+        *("fidiid", "famid", "familyid"),
+        *("sample", "samples", "individual", "individuals", "name", "names", "barcode", "barcodes"),
+    )
+)
+#: Things whose ids and names samples have, as in ``sample_id`` and ``SubjectName``.
+THINGS = (
+    "sample|samples|subject|participant|patient|individual|indiv|person|donor|specimen|cell|"
+    "animal|line|strain|accession|member|record"
+)
+#: Columns that a program wrote because a table had an index: a count says nothing there.
+NAMELESS = frozenset({"", "index", "level0", "unnamed0"})
+#: What stands for a missing value in text, in any case.
+NA = frozenset({"", ".", "na", "nan"})
+
+_NAMED = re.compile(rf"({THINGS})(id|ids|name|names|code|barcode)")
+
+
+def plain(column: object) -> str:
+    """Name of a column in lower case, letters and digits alone.
+
+    >>> plain("#FID"), plain("Sample_ID")
+    ('fid', 'sampleid')
+    """
+    name = str(column).strip().lower()
+    return re.sub(r"[\W_]", "", name) or name
+
+
+def is_id(column: object) -> bool:
+    """Whether a column holds names of samples, or of parents, by what it is called.
+
+    >>> [is_id(name) for name in ("#IID", "sample_id", "", "PAT", "age")]
+    [True, True, True, True, False]
+    """
+    name = plain(column)
+    return name in NAMES | NAMELESS | PARENTS or _NAMED.fullmatch(name) is not None
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def some(items: Iterable[object], most: int = 5) -> str:
+    """First few of many, as text.
+
+    >>> some(["a", "b", "c"], most=2)
+    'a, b, ... (3 in all)'
+    """
+    shown = [str(item) for item in items]
+    more = f", ... ({len(shown):,} in all)" if len(shown) > most else ""
+    return ", ".join(shown[:most]) + more
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a question that names what was meant, with a space before it; nothing if unlikely.
+
+    >>> did_you_mean("sampl_trait", ["sample_trait", "sample_sex"])
+    " Did you mean 'sample_trait'?"
+    """
+    listed = list(known)
+    likely = get_close_matches(name, listed, n=1) or [other for other in listed if name in other]
+    return f" Did you mean {likely[0]!r}?" if len(likely) == 1 else ""

@@ -1,0 +1,384 @@
+"""Filters: the ranking is that of a file that holds only what is kept, and what left is counted."""
+
+import gzip
+import json
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+import zarr
+from commands import run, told
+from hypothesis import given
+from hypothesis import strategies as st
+from stores import dosage, draw_genotypes, encoded, write, write_anndata, write_vcz
+
+import dhsic
+from dhsic.errors import CheckpointError, InputError
+from dhsic.joins.conditions import Condition
+from dhsic.joins.filters import Filters
+from dhsic.results import load
+from dhsic.runtime.dask import DaskRuntime
+
+M, D = 30, 40
+SAMPLES = np.array([i for i in range(M) if i % 5 != 2])
+FEATURES = np.array([j for j in range(D) if j % 3])
+GENOTYPES = draw_genotypes(D, M, seed=4)
+X = np.nan_to_num(dosage(GENOTYPES), nan=1.0) + np.random.default_rng(1).random((M, D))
+Y = (X[:, 4] + X[:, 7] > np.median(X[:, 4] + X[:, 7])).astype(int)
+QUICK = {"n_features_to_select": 5, "progress": False, "given_others": False}
+CLI = ("--target", "sample_trait", "--threads", "1", "--no-progress", "-n", "5")
+
+
+def names(letter, which):
+    return [f"{letter}{i}" for i in which]
+
+
+def as_array(path, rows, columns):
+    return X[np.ix_(rows, columns)]
+
+
+def as_frame(path, rows, columns):
+    data = as_array(path, rows, columns)
+    return pd.DataFrame(data, index=names("s", rows), columns=names("g", columns))
+
+
+def as_dask(path, rows, columns):
+    return da.from_array(as_array(path, rows, columns), chunks=(7, 11))
+
+
+def as_dataset(path, rows, columns):
+    data = as_array(path, rows, columns).T
+    coords = {"samples": names("s", rows), "features": names("g", columns)}
+    return xr.DataArray(data, coords, ("features", "samples"), name="x").to_dataset()
+
+
+def as_zarr(path, rows, columns):
+    group = zarr.open_group(path, mode="w")
+    dims = ("samples", "features")
+    write(group, "x", as_array(path, rows, columns), dims, chunks=(len(rows), 6))
+    write(group, "samples", np.array(names("s", rows), object), dims[:1])
+    write(group, "features", np.array(names("g", columns), object), dims[1:])
+    return str(path)
+
+
+def as_anndata(path, rows, columns):
+    group = write_anndata(path, as_array(path, rows, columns))
+    for frame, letter, which in (("obs", "s", rows), ("var", "g", columns)):
+        del group[frame]["_index"]
+        encoded(group[frame], "_index", names(letter, which), "string-array")
+    return str(path)
+
+
+def as_vcz(path, rows, columns, **options):
+    ids = names("g", columns)
+    group = write_vcz(path, GENOTYPES[np.ix_(columns, rows)], ids=ids, **options)
+    group["sample_id"][...] = np.array(names("s", rows), object)
+    return str(path)
+
+
+SOURCES = [as_array, as_frame, as_dask, as_dataset, as_zarr, as_anndata, as_vcz]
+
+
+@pytest.mark.parametrize(
+    ("make", "method"),
+    [*((make, "bahsic") for make in SOURCES), (as_vcz, "fohsic"), (as_zarr, "pearson")],
+)
+def test_the_ranking_is_that_of_what_is_kept_alone(make, method, tmp_path):
+    whole = make(tmp_path / "all", range(M), range(D))
+    alone = make(tmp_path / "some", SAMPLES, FEATURES)
+    if make in (as_array, as_dask):
+        filters = Filters(
+            keep=np.isin(np.arange(M), SAMPLES), exclude=~np.isin(np.arange(D), FEATURES)
+        )
+    else:
+        filters = Filters(
+            remove=names("s", np.setdiff1d(range(M), SAMPLES)), extract=names("g", FEATURES)
+        )
+    asked = QUICK if method == "bahsic" else {"n_features_to_select": 5}
+    found = dhsic.select(whole, Y, method=method, filters=filters, **asked)
+    expected = dhsic.select(alone, Y[SAMPLES], method=method, **asked)
+    for name in ("rank", "selected", "n_missing"):
+        assert found[name].to_numpy().tolist() == expected[name].to_numpy().tolist()
+    np.testing.assert_allclose(found["score"], expected["score"], rtol=1e-12)
+    assert found["stored_feature"].to_numpy().tolist() == FEATURES.tolist()
+    assert found.attrs["n_samples"] == SAMPLES.size
+    assert found.attrs["n_samples_filtered"] == M - SAMPLES.size
+    assert found.attrs["n_features_filtered"] == D - FEATURES.size
+    assert sum(json.loads(found.attrs["left_out"]).values()) == M + D - len(SAMPLES) - len(FEATURES)
+
+
+@pytest.fixture
+def store(tmp_path):
+    """VCF Zarr with labels, some sexes missing, and qualities."""
+    path = as_vcz(tmp_path / "x.vcz", range(M), range(D))
+    group = zarr.open_group(path, mode="a")
+    write(group, "sample_trait", Y.astype("i1"), ("samples",))
+    sex = np.array([("F", "M", "NA")[i % 3] for i in range(M)], object)
+    write(group, "sample_sex", sex, ("samples",))
+    write(group, "sample_age", np.arange(M).astype("f4"), ("samples",))
+    write(group, "variant_quality", np.arange(D).astype("f4"), ("variants",))
+    return path
+
+
+def kept(store, **filters):
+    """Positions of samples and of features that filters leave."""
+    source = dhsic.open_source(store)
+    found = Filters(**filters).of(store, source)
+    samples = range(M) if found.samples is None else found.samples.tolist()
+    return list(samples), list(found.features_of(source).feature_coords().get("stored_feature", []))
+
+
+# -- files of ids ------------------------------------------------------------------------------
+
+FILES = {
+    "one a line": "s1\ns3\ns4\n",
+    "FID and IID": "f s1\nf s3\nf s4\n",
+    "a header": "#FID IID\nf\ts1\n".replace(" ", "\t") + "f\ts3\nf\ts4\n",
+    "IID alone with header": "#IID\ns1\ns3\ns4\n",
+    "windows, no end of line": "s1\r\n\r\ns3\r\ns4",
+    "a byte order mark": "\ufeffs1\ns3\ns4\n",
+    "comments, blanks": "## ours\n\n  s1 \ns3\ns4\ns4\n",
+    "a CSV that names the sample first": "sample,population\ns1,GBR\ns3,GBR\ns4,FIN\n",
+    "the same without a header": "s1,GBR\ns3,GBR\ns4,FIN\n",
+    "a table of PLINK": "#FID\tIID\tPAT\tSEX\nf\ts1\t0\t1\nf\ts3\t0\t2\nf\ts4\t0\t1\n",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_of_samples_are_read_as_they_come(name, store, tmp_path):
+    path = tmp_path / "keep.txt"
+    path.write_text(FILES[name], newline="")
+    assert kept(store, keep=path)[0] == [1, 3, 4]
+    path.write_bytes(gzip.compress(FILES[name].encode()))
+    assert kept(store, remove=str(path))[0] == [i for i in range(M) if i not in (1, 3, 4)]
+
+
+def test_ids_that_the_data_join_or_write_twice(tmp_path):
+    data = as_frame(None, range(M), range(D))
+    (tmp_path / "keep").write_text("f s1\nf s2\n")
+    data.index = [f"f_s{i}" for i in range(M)]
+    assert Filters(keep=tmp_path / "keep").of(data, dhsic.open_source(data)).samples.tolist() == [
+        1,
+        2,
+    ]
+    data.index = [f"s{i}_s{i}" for i in range(M)]
+    assert Filters(keep=["s3"]).of(data, dhsic.open_source(data)).samples.tolist() == [3]
+
+
+def test_features_by_ids_and_by_names(store, tmp_path):
+    (tmp_path / "list").write_text("g3 g5\ng7\n")
+    assert kept(store, extract=tmp_path / "list")[1] == [3, 5, 7]
+    group = zarr.open_group(store, mode="a")
+    group["variant_id"][3:5] = np.array(["g5", "."], object)  # so places name the variants
+    with pytest.warns(UserWarning, match=r"1 of which the data have more than once \(g5\)"):
+        assert kept(store, extract=["g5", "1:45"])[1] == [3, 4, 5]
+
+
+def test_what_is_not_there_is_said(store):
+    with pytest.warns(UserWarning, match=r"keep= names 2 samples, 1 of which .* not have \(who\)"):
+        assert kept(store, keep=["s1", "who"])[0] == [1]
+    for filters, why in {
+        "keep=['who']": r"keep= names 1 samples and none of the data \(who\)",
+        "extract=[]": "it is empty",
+        "keep='nowhere.txt'": "There is no table at nowhere.txt",
+        "keep=5": "pass the path of a file, or a list of ids",
+        "keep=np.ones(3, bool)": r"mask of shape \(3,\) and there are 30 samples",
+        "keep=['s1'], remove=['s1']": "leaves none of the 1 samples that keep= left",
+        "chromosomes='7'": "No feature lies at chromosomes='7'; the data have those of 1, X",
+        "keep_if='sample_six == 1'": "Did you mean 'sample_sex'?",
+        "keep_if='sample_sex == 1'": "sample_sex holds 'F', 'M', 'NA'",
+        "keep_if='call_genotype == 1'": "no variable 'call_genotype' along the samples",
+        "extract_if='quality == 1'": "Did you mean 'variant_quality'?",
+    }.items():
+        with pytest.raises(InputError, match=why):
+            kept(store, **eval(f"dict({filters})"))
+    with pytest.raises(InputError, match="do not name their samples"):
+        dhsic.select(X, Y, filters=Filters(keep=["s1"]))
+    with pytest.raises(InputError, match=r"pass dhsic\.Filters"):
+        dhsic.select(X, Y, filters={"keep": ["s1"]})
+    with pytest.raises(InputError, match="do not say on which chromosome"):
+        dhsic.select(X, Y, filters=Filters(chromosomes="1"))
+
+
+# -- places and conditions ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    {
+        "1": range(20),
+        "chr1,X": range(D),
+        "chrx": range(20, D),
+        "1-22": range(20),
+        "1:45-65": [4, 5, 6],
+        "X:1-205,1:5-5": [0, 20],
+    }.items(),
+)
+def test_places(said, expected, store):
+    source = dhsic.open_source(store)
+    features = Filters(chromosomes=said).of(store, source).features
+    assert (list(range(D)) if features is None else features.tolist()) == list(expected)
+    listed = Filters(chromosomes=said.split(",")).of(store, source).features
+    assert np.array_equal(features, listed)
+
+
+def test_conditions_of_samples_and_features(store):
+    assert kept(store, keep_if="sample_sex != 'F' and sample_age < 10")[0] == [1, 4, 7]
+    assert kept(store, extract_if="variant_quality >= 38 or variant_position < 20")[1] == [
+        *(0, 1),
+        *(38, 39),
+    ]
+    assert kept(store, extract_if="variant_contig == 'X' and variant_alt == 'T,C'")[1][0] == 20
+
+
+@given(
+    st.lists(st.sampled_from(["1", "2", "-1.5", "NA", ""]), min_size=1),
+    st.sampled_from(["<", "<=", ">", ">=", "==", "!="]),
+    st.integers(-2, 3),
+    st.booleans(),
+)
+def test_a_condition_is_what_python_says_of_each_value(values, op, limit, negated):
+    condition = Condition.of(f"{'not ' * negated}x {op} {limit}", "keep_if")
+    found = condition.holds({"x": np.array([*values, "0"], object)})
+    for value, met in zip([*values, "0"], found, strict=True):
+        is_there = value not in ("NA", "")
+        expected = is_there and bool(eval(f"{float(value)} {op} {limit}")) != negated
+        assert met == expected
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("__import__('os').system('ls')", "a.b == 1", "a[0] == 1", "f(a) == 1", "1 == 1", "a; b"),
+        *(
+            "",
+            "\0",
+            "a == [1]",
+            "a in []",
+            "a in b",
+            "lambda: 1",
+            "a is 1",
+            "(a := 1)",
+            "a == None",
+        ),
+        *("(" * 10_000, "not " * 10_000 + "a", 5, "a == 1j", "[a for a in b]", "f'{a}' == '1'"),
+    ],
+)
+def test_what_is_no_condition_is_refused(said):
+    with pytest.raises(InputError, match="is no condition on variables"):
+        Condition.of(said, "keep_if")
+
+
+# -- labels of those that are left -------------------------------------------------------------
+
+
+def test_labels_are_of_all_samples_or_name_those_that_are_left():
+    data, filters = as_frame(None, range(M), range(D)), Filters(keep=names("s", SAMPLES))
+    y = pd.Series(Y, index=data.index)
+    table = pd.DataFrame({"sample": data.index, "y": Y})
+    expected = dhsic.select(data, Y, filters=filters, **QUICK)
+    for labels in (y, y.iloc[SAMPLES], table.iloc[SAMPLES][::-1], table[::-1]):
+        found = dhsic.select(data, labels, filters=filters, **QUICK)
+        assert found["score"].equals(expected["score"])
+    with pytest.raises(InputError, match="30 samples, and there are 24 labels"):
+        dhsic.select(data, Y[SAMPLES], filters=filters, **QUICK)
+    with pytest.raises(InputError, match=r"covariates has 24 rows .* of which filters leave 24"):
+        dhsic.select(data, Y, covariates=X[SAMPLES, :1], filters=filters, **QUICK)
+    L = np.equal.outer(Y, Y).astype(float)
+    found = dhsic.select(data, L, filters=filters, label_kernel="precomputed", **QUICK)
+    L = L[np.ix_(SAMPLES, SAMPLES)]
+    alone = dhsic.select(data.iloc[SAMPLES], L, label_kernel="precomputed", **QUICK)
+    assert found["score"].equals(alone["score"])
+
+
+def test_several_targets_and_groups_of_what_is_left(store):
+    filters = Filters(chromosomes="1", remove=["s0"])
+    both = {"a": Y, "b": 1 - np.roll(Y, 3)}
+    groups = np.array([f"gene{j // 4}" for j in range(D)])
+    asked = {"filters": filters, "groups": groups, **QUICK}
+    found = dhsic.select(store, both, per_target=True, **asked)
+    for name, labels in both.items():
+        alone = dhsic.select(store, labels, **asked)
+        assert found["rank"].sel(targets=name).to_numpy().tolist() == alone["rank"].values.tolist()
+    assert alone["group"].to_numpy().tolist() == groups[:20].tolist()
+
+
+def test_a_table_of_labels_may_hold_those_that_are_left_alone(store, tmp_path):
+    (tmp_path / "keep").write_text("\n".join(names("s", SAMPLES)))
+    rows = "".join(f"s{i}\t{Y[i]}\n" for i in SAMPLES[::-1])
+    (tmp_path / "labels.tsv").write_text("IID\ty\n" + rows)
+    asked = ("--threads", "1", "--no-progress", "--keep", tmp_path / "keep", "--json")
+    by_table = ("--labels", tmp_path / "labels.tsv", "--target", "y")
+    found = json.loads(run("select", store, *by_table, *asked).stdout)
+    expected = json.loads(run("select", store, "--target", "sample_trait", *asked).stdout)
+    assert found["selected"] == expected["selected"]
+    assert expected["n_samples_filtered"] == M - len(SAMPLES)
+
+
+# -- commands ----------------------------------------------------------------------------------
+
+
+def test_commands_count_what_each_filter_left_out(store, tmp_path):
+    (tmp_path / "keep").write_text("\n".join(names("s", SAMPLES)))
+    asked = ("--keep", tmp_path / "keep", "--keep-if", "sample_age >= 5", "--chr", "X")
+    counts = {"keep": 6, "keep_if": 4, "chromosomes": 20}
+    sentence = "left out 10 samples (--keep 6, --keep-if 4), 20 features (--chr 20)"
+    done = run("select", store, *CLI, *asked)
+    assert told(done).count(sentence) == 2
+    assert "20 samples x 20 features" in told(done)
+    found = json.loads(run("select", store, *CLI, *asked, "--json").stdout)
+    assert found["left_out"] == counts
+    assert {row["index"] for row in found["selected"]} <= {*range(20, 40)}
+    assert sentence in " ".join(run("inspect", store, *asked).stdout.split())
+    facts = json.loads(run("inspect", store, *asked, "--json").stdout)
+    assert (facts["n_samples"], facts["n_features"], facts["left_out"]) == (20, 20, counts)
+    plan = json.loads(run("plan", store, *CLI, *asked, "--json").stdout)
+    assert (plan["data"]["n_samples"], plan["left_out"]) == (20, counts)
+    refused = run("select", store, *CLI, "--extract-if", "quality > 1", code=2).stderr
+    assert "with --extract" in refused
+
+
+def test_a_run_goes_on_with_its_filters_alone(store, tmp_path):
+    out, asked = tmp_path / "r.zarr", ("--chr", "1", "--keep-if", "sample_age >= 5")
+    run("select", store, *CLI, *asked, "--checkpoint", tmp_path / "ck", "--out", out)
+    first = load(out)
+    run("resume", tmp_path / "ck", "--force")
+    assert load(out)["rank"].equals(first["rank"])
+    other = run("select", store, *CLI, "--chr", "1", "--checkpoint", tmp_path / "ck", code=4)
+    assert "another" in other.stderr
+    with pytest.raises(CheckpointError):
+        dhsic.select(store, "sample_trait", n_features_to_select=5, checkpoint=tmp_path / "ck")
+
+
+def test_workers_and_detached_runs_take_positions(store, client, tmp_path):
+    filters = Filters(keep=names("s", SAMPLES), extract=names("g", FEATURES))
+    expected = dhsic.select(store, "sample_trait", filters=filters, runtime="threads", **QUICK)
+    there = dhsic.select(
+        store, "sample_trait", filters=filters, runtime=DaskRuntime(client), **QUICK
+    )
+    assert there["score"].equals(expected["score"])
+    asked = {k: v for k, v in QUICK.items() if k != "progress"}
+    place = tmp_path / "run"
+    with dhsic.submit(
+        store, "sample_trait", checkpoint=place, client=client, filters=filters, **asked
+    ) as handle:
+        found = handle.result(60)
+    assert found["score"].equals(expected["score"])
+    assert found.attrs["left_out"] == expected.attrs["left_out"]
+
+
+def test_pairs_are_those_of_what_is_left(store, tmp_path):
+    filters = Filters(keep=names("s", SAMPLES), chromosomes="X")
+    source = as_vcz(tmp_path / "some.vcz", SAMPLES, range(20, D))
+    find, asked = dhsic.interactions.find_pairs, {"n_pairs": 5, "n_permutations": 0}
+    found = find(store, "sample_trait", filters=filters, **asked)
+    expected = find(source, Y[SAMPLES], **asked)
+    assert found["share"].equals(expected["share"])
+    assert found["first"].to_numpy().tolist() == (expected["first"].to_numpy() + 20).tolist()
+    chosen = dhsic.select(store, "sample_trait", filters=filters, **QUICK)
+    without = find(store, "sample_trait", filters=filters, selection=chosen, **asked)
+    assert without.attrs["n_main_effects"] == 5
+    with pytest.raises(InputError, match="filters leave out here"):
+        find(store, "sample_trait", filters=Filters(chromosomes="1"), selection=chosen, **asked)

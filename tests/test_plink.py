@@ -1,0 +1,326 @@
+"""Files of PLINK: the dosages of A1, names as tables have them, phenotypes by PLINK's rules."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from commands import run, selected, told
+from hypothesis import given
+from hypothesis import strategies as st
+from refusals import assert_refused
+from stores import changed, write, write_plink
+from suites.source import Case, SourceSuite, whole
+from thorough import examples
+
+import dhsic
+from dhsic.errors import DataError, InputError
+from dhsic.runtime.dask import DaskRuntime
+
+DATA = Path(__file__).parents[2] / "shared/data/genotypes"
+QUICK = ("-n", 3, "--threads", 2, "--no-progress")
+M, D = 30, 21
+CALLS = np.random.default_rng(3).choice(np.array([0, 0, 1, 1, 2, -1], "i1"), (M, D))
+CALLS[:, 6] = np.arange(M) % 3
+Y = (np.arange(M) % 3 == 1).astype(int)
+
+
+def expected_of(X):
+    return np.where(X == -1, np.nan, X.astype(float))
+
+
+def ranking(data, y=Y, **options):
+    found = dhsic.select(data, y, n_features_to_select=3, progress=False, **options)
+    return found["rank"].to_numpy().tolist(), found["score"].to_numpy().tolist()
+
+
+def write_pgen(prefix, X, *, alternatives="G", dosages=None):
+    """Write dosages of all but REF as .pgen, beside a .pvar with a header and a .psam of IIDs."""
+    pgenlib = pytest.importorskip("pgenlib")
+    m, d = X.shape
+    path = prefix.with_suffix(".pgen")
+    has = dosages is not None
+    with pgenlib.PgenWriter(bytes(path), m, d, False, dosage_present=has) as out:
+        for j in range(d):
+            if has:
+                filled = np.where(np.isnan(dosages[:, j]), -9, dosages[:, j])
+                out.append_dosages(filled.astype("f4"))
+            else:
+                out.append_biallelic(np.where(X[:, j] == -1, -9, X[:, j]).astype("i1"))
+    lines = ["##fileformat=VCFv4.3", "#CHROM\tPOS\tID\tREF\tALT\tQUAL"]
+    lines += [f"1\t{10 * j + 5}\trs{j}\tA\t{alternatives}\t." for j in range(d)]
+    prefix.with_suffix(".pvar").write_text("\n".join(lines) + "\n")
+    lines = ["#IID\tSEX\ttrait", *(f"s{i}\t1\t{i % 5}.5" for i in range(m))]
+    prefix.with_suffix(".psam").write_text("\n".join(lines) + "\n")
+    return path
+
+
+def case_of(write_one, X, folder, **options):
+    def opened(X):
+        return dhsic.open_source(write_one(folder / f"x{int(X[0, 0])}", X), **options)
+
+    return Case(opened(X), expected_of(X), lambda: opened(X), lambda: opened(changed(X)))
+
+
+class TestBed(SourceSuite):
+    @pytest.fixture(scope="class", params=[12, 13, 30])
+    @classmethod
+    def case(cls, request, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("case")
+        return case_of(write_plink, CALLS[: request.param], folder)
+
+    def test_it_opens_itself_where_it_is_read(self, source):
+        assert (source.client_bytes, source.dtype, source.missing_code) == (0, np.int8, -1)
+
+    def test_names(self, source):
+        assert source.feature_names()[:2].tolist() == ["rs0", "rs1"]
+        assert source.sample_names()[:2].tolist() == ["s0", "s1"]
+        first = {name: values[0] for name, values in source.feature_coords().items()}
+        assert first == {
+            "variant_contig": "1",
+            "variant_position": 5,
+            "variant_id": "rs0",
+            "variant_ref": "A",
+            "variant_alt": "G",
+        }
+
+
+class TestPgen(SourceSuite):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def case(cls, tmp_path_factory):
+        return case_of(write_pgen, CALLS, tmp_path_factory.mktemp("case"))
+
+
+class TestPgenDosages(SourceSuite):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def case(cls, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("case")
+        X = np.where(CALLS == -1, np.nan, np.clip(CALLS + 0.25, 0, 2)).astype("f4")
+
+        def opened(X):
+            path = write_pgen(folder / f"x{X[0, 0]}", CALLS, dosages=X)
+            return dhsic.open_source(path, variable="dosages")
+
+        other = X.copy()
+        other[0, 0] = 1.5
+        return Case(opened(X), X.astype(float), lambda: opened(X), lambda: opened(other))
+
+
+@examples(10)
+@given(st.data())
+def test_bed_reader_reads_the_same(tmp_path_factory, data):
+    bed_reader = pytest.importorskip("bed_reader")
+    m, d = data.draw(st.integers(1, 11)), data.draw(st.integers(1, 9))
+    values = st.lists(st.sampled_from([0, 1, 2, -127]), min_size=m * d, max_size=m * d)
+    X = np.array(data.draw(values), "i1").reshape(m, d)
+    path = tmp_path_factory.mktemp("bed") / "x.bed"
+    bed_reader.to_bed(path, X)
+    np.testing.assert_array_equal(
+        whole(dhsic.open_source(path)), np.where(X == -127, np.nan, X.astype(float))
+    )
+
+
+def test_the_ranking_is_that_of_the_matrix_and_of_vcf_zarr(tmp_path, client):
+    path = write_plink(tmp_path / "x", CALLS)
+    write_pgen(tmp_path / "x", CALLS)
+    group = zarr.open_group(tmp_path / "x.vcz", mode="w")
+    genotypes = np.stack([CALLS.T > 0, CALLS.T > 1], axis=2).astype("i1")
+    genotypes[CALLS.T == -1] = -1
+    write(group, "call_genotype", genotypes, ("variants", "samples", "ploidy"))
+    expected = ranking(CALLS, missing_code=-1)
+    assert expected[0][6] == 1
+    for data in (path, str(tmp_path / "x"), path.with_suffix(".fam"), tmp_path / "x.vcz"):
+        assert ranking(data) == expected
+    assert ranking(tmp_path / "x.pgen") == ranking(tmp_path / "x.pvar") == expected
+    assert ranking(path, runtime=DaskRuntime(client)) == expected
+
+
+def test_the_result_says_which_allele_is_counted(tmp_path):
+    path = write_plink(tmp_path / "x", CALLS)
+    result = dhsic.select(path, Y, n_features_to_select=3, progress=False)
+    assert result.attrs["counted_allele"] == "A1 of .bim, which is variant_alt"
+    there = np.ma.masked_equal(CALLS, -1)
+    np.testing.assert_allclose(result["allele_frequency"], there.mean(axis=0) / 2)
+    assert result["n_missing"].to_numpy().tolist() == (CALLS == -1).sum(axis=0).tolist()
+    written = run("select", tmp_path / "x", *QUICK, "--labels", _table(tmp_path), "--target", "y")
+    assert "alleles counted is A1 of .bim, which is variant_alt" in told(written)
+
+
+def _table(folder, ids="IID", name=str):
+    """A table of labels in another order."""
+    rows = [f"{name(f's{i}')}\t{'case' if Y[i] else 'control'}" for i in range(M)][::-1]
+    (folder / "y.tsv").write_text("\n".join([f"{ids}\ty", *rows]) + "\n")
+    return folder / "y.tsv"
+
+
+def test_tables_join_by_iid_and_by_families(tmp_path, monkeypatch):
+    write_plink(tmp_path / "x", CALLS, families=[f"f{i // 2}" for i in range(M)])
+    monkeypatch.chdir(tmp_path)
+    facts = selected("x.bed", *QUICK, "--labels", _table(tmp_path), "--target", "y")
+    best = [row["name"] for row in facts["selected"]]
+    assert best[0] == "rs6"
+    twins = [f"s{i % (M // 2)}" for i in range(M)]
+    families = ["a"] * (M // 2) + ["b"] * (M // 2)
+    write_plink(tmp_path / "x", CALLS, families=families, samples=twins)
+    assert dhsic.open_source("x").sample_names()[-1] == f"b_s{M // 2 - 1}"
+    rows = [f"{f} {s} {y}" for f, s, y in zip(families, twins, Y, strict=True)][::-1]
+    (tmp_path / "y.txt").write_text("\n".join(["#FID IID y", *rows]) + "\n")
+    one = selected("x", *QUICK, "--labels", "y.txt", "--target", "y")["selected"]
+    assert [row["name"] for row in one] == best
+
+
+def test_variants_without_ids_are_named_by_their_places(tmp_path):
+    ids = ["rs0", ".", *(f"rs{j}" for j in range(2, D))]
+    source = dhsic.open_source(write_plink(tmp_path / "x", CALLS, ids=ids))
+    assert source.feature_names()[:3].tolist() == ["rs0", "1:15:A:G", "rs2"] or (
+        source.feature_names()[1] == "1:15"
+    )
+    twice = write_plink(tmp_path / "y", CALLS, ids=["rs1"] * D, places=[7] * D)
+    assert dhsic.open_source(twice).feature_names()[0] == "1:7:A:G"
+
+
+def test_several_alternatives_are_counted_together(tmp_path):
+    """As of VCF Zarr: at a site of three alleles every copy that is not REF counts."""
+    pgenlib = pytest.importorskip("pgenlib")
+    path = write_pgen(tmp_path / "x", CALLS[:3, :1], alternatives="G,T")
+    with pgenlib.PgenWriter(bytes(path), 3, 1, False, allele_ct_limit=3) as out:
+        out.append_alleles(np.array([0, 2, 1, 2, -9, -9], "i4"), allele_ct=3)
+    source = dhsic.open_source(path)
+    np.testing.assert_array_equal(whole(source), [[1], [2], [np.nan]])
+    assert source.feature_coords()["variant_alt"].tolist() == ["G,T"]
+
+
+# -- phenotypes -----------------------------------------------------------------------------------
+
+PHENOTYPES = {
+    "cases": (["1", "2", "0", "-9", "NA"], [1, 2, np.nan, np.nan, np.nan]),
+    "a trait": (["0.5", "-9", "0", "nan", "-8.5"], [0.5, np.nan, 0, np.nan, -8.5]),
+    "classes": (["a", "b", "-9", "a", "b"], ["a", "b", "", "a", "b"]),
+}
+
+
+@pytest.mark.parametrize("case", PHENOTYPES)
+def test_phenotypes_by_the_rules_of_plink(tmp_path, case):
+    given, expected = PHENOTYPES[case]
+    path = write_plink(tmp_path / "x", CALLS[:5], phenotype=given)
+    for name in ("PHENO", "pheno", "phenotype"):
+        np.testing.assert_array_equal(dhsic.read_target(path, name), expected)
+    np.testing.assert_array_equal(
+        dhsic.read_target(tmp_path / "x", "sex"), [np.nan, 2, 1, 1, np.nan]
+    )
+
+
+def test_a_phenotype_is_a_target(tmp_path):
+    trait = [f"{v}" for v in Y + 1]
+    path = write_plink(tmp_path / "x", CALLS, phenotype=["-9", *trait[1:]])
+    facts = selected(path, "--target", "PHENO", *QUICK, "--drop-missing", "--covariate", "SEX")
+    assert (facts["n_samples"], facts["n_samples_without_label"]) == (M - 2 * M // 5, 1)
+    facts = selected(path, "--target", "phenotype", *QUICK, "--drop-missing")
+    assert facts["selected"][0]["name"] == "rs6"
+    assert "lack a value (PHENO of 1)" in told(run("select", path, "--target", "PHENO", code=2))
+    write_pgen(tmp_path / "y", CALLS)
+    assert dhsic.read_target(tmp_path / "y.pgen", "trait")[:2].tolist() == [0.5, 1.5]
+
+
+# -- what is refused ------------------------------------------------------------------------------
+
+
+def _edited(name, change):
+    def edit(folder):
+        path = folder / name
+        path.write_bytes(change(path.read_bytes()))
+
+    return edit
+
+
+def _without(name):
+    return lambda folder: (folder / name).unlink()
+
+
+DAMAGED = {
+    "another magic": (_edited("x.bed", lambda b: b"chr" + b[3:]), "x", DataError, "6c 1b", "UCSC"),
+    "sample-major": (
+        *(_edited("x.bed", lambda b: b[:2] + b"\0" + b[3:]), "x", DataError),
+        *("a sample after the other", "--make-bed"),
+    ),
+    "cut": (
+        *(_edited("x.bed", lambda b: b[:-5]), "x.bed", DataError),
+        *("room for 20 variants and a part of one of 30 samples", "21 variants", "restore"),
+    ),
+    "empty": (_edited("x.bed", lambda b: b""), "x", DataError, "does not begin", "restore"),
+    "more samples": (
+        *(_edited("x.fam", lambda b: b.replace(b"\n", b"\nz z 0 0 1 1\n", 6)), "x", DataError),
+        *("36 samples", "not of one writing"),
+    ),
+    "no .bim": (_without("x.bim"), "x.bed", InputError, "There is no", "x.bim", "in threes"),
+    "no .fam": (_without("x.fam"), "x.bed", InputError, "There is no", "x.fam", "in threes"),
+    "no .bed": (_without("x.bed"), "x.fam", InputError, "There is no", "x.bed", "in threes"),
+    "an empty .fam": (_edited("x.fam", lambda b: b""), "x", DataError, "x.fam holds no rows"),
+    "a short row": (
+        *(_edited("x.bim", lambda b: b.replace(b"\t0\t15\tG\tA", b"")), "x", DataError),
+        *("Row 2", "x.bim has no POS"),
+    ),
+    "no position": (
+        *(_edited("x.bim", lambda b: b.replace(b"\t15\t", b"\tx\t")), "x", DataError),
+        *("position", "'x'"),
+    ),
+    "a variable": (lambda folder: None, "x", InputError, "holds calls", "'dosages'"),
+    "a URL": (lambda folder: None, "s3://b/x.bed", InputError, "is at a URL", "plink2zarr"),
+    "0 and 1": (
+        *(_edited("x.fam", lambda b: b.replace(b" -9\n", b" 0\n").replace(b"0\n", b"1\n", 5)), "x"),
+        *(InputError, "is 0 and 1", "--1"),
+    ),
+    "no phenotype": (lambda folder: None, "x", InputError, "missing for all samples", "--labels"),
+    "no such phenotype": (lambda folder: None, "x", InputError, "no column 'height'", "PHENO"),
+}
+TARGETS = {"0 and 1": "PHENO", "no phenotype": "PHENO", "no such phenotype": "height"}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_damaged_files_are_refused_in_a_sentence(tmp_path, monkeypatch, case):
+    edit, path, error, *words = DAMAGED[case]
+    write_plink(tmp_path / "x", CALLS)
+    edit(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    variable = "dosages" if case == "a variable" else None
+    assert_refused(
+        lambda: dhsic.BAHSIC(3, progress=False).fit(path, TARGETS.get(case, Y), variable=variable),
+        *(error, words, tmp_path),
+    )
+
+
+def test_a_pgen_of_other_tables_is_refused(tmp_path):
+    path = write_pgen(tmp_path / "x", CALLS)
+    with path.with_suffix(".psam").open("a") as table:
+        table.write("more\t1\t1\n")
+    with pytest.raises(DataError, match=r"21 variants\) and x\.psam \(31 samples\): restore"):
+        dhsic.open_source(path)
+    write_pgen(tmp_path / "x", CALLS)
+    path.write_bytes(path.read_bytes()[:30])
+    with pytest.raises(DataError, match="restore them"):
+        whole(dhsic.open_source(path))
+
+
+def test_a_file_that_is_cut_under_way(tmp_path):
+    path = write_plink(tmp_path / "x", CALLS)
+    source = dhsic.open_source(path)
+    os.truncate(path, 60)
+    with pytest.raises(DataError, match=r"x\.bed ends before variant 14.*Restore it"):
+        whole(source)
+
+
+# -- real genotypes -------------------------------------------------------------------------------
+
+
+def test_the_example_of_regenie():
+    if not DATA.exists():
+        pytest.skip(f"{DATA} is not here")
+    facts = selected(
+        *(DATA / "regenie_example.bed", "--labels", DATA / "regenie_phenotype_bin.txt"),
+        *("--target", "Y1", "--covariates", DATA / "regenie_covariates.txt", *QUICK),
+    )
+    assert (facts["n_samples"], facts["n_features"]) == (500, 1000)
+    assert facts["label_kernel"] == "balanced"
