@@ -68,7 +68,7 @@ def made(tmp_path_factory):
     rng = np.random.default_rng(0)
     people = pd.Index([f"s{i}" for i in range(40)], name="sample")
     genes = pd.DataFrame(rng.normal(size=(40, 60)), people, [f"g{i}" for i in range(60)])
-    about = pd.DataFrame({"disease": np.where(genes["g3"] > 0, "yes", "no"), "site": "A"}, people)
+    about = pd.DataFrame({"disease": np.where(genes["g3"] > 0, "yes", "no")}, people)
     genes.join(about).to_csv(folder / "expression.csv")
     genes.T.to_csv(folder / "expression.tsv.gz", sep="\t")
     about.to_csv(folder / "samples.tsv", sep="\t")

@@ -77,7 +77,8 @@ class Correction:
     def __call__(self, z: Float, skewness: Float) -> Float:
         """The correction at z of these skewnesses, (c,)."""
         asked = np.clip(skewness, self.skewness[0], self.skewness[-1])
-        look_up = RegularGridInterpolator((self.skewness, PLACES), self.table)
+        # A copy: a worker's is read-only, and of such scipy interpolates in another order.
+        look_up = RegularGridInterpolator((self.skewness, PLACES), self.table.copy())
         # Of quotients, whose bits are the same wherever z stands in an array.
         at = np.clip(z / (1.0 + np.abs(z)), PLACES[0], PLACES[-1])
         return np.asarray(look_up(np.column_stack([asked, at])))

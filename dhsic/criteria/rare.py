@@ -68,7 +68,7 @@ class RareLaw:
         observed = forms.inner(U[..., :-1], C.weights, U[..., -1])
         order = np.argsort(observed, kind="stable")
         z = (observed[order] - float(moments.mean[0])) / spread
-        reach = np.cumsum(parts[order][::-1])[::-1]
+        reach = np.minimum(np.cumsum(parts[order][::-1])[::-1], 1.0)  # sums round
         n_sets = comb(m, numbers[0]) * comb(m - numbers[0], numbers[1])
         return RareLaw(z, reach, float(moments.skewness[0]), n_sets, is_drawn)
 

@@ -78,7 +78,7 @@ class Labelled:
             What opens the data; `opening` are its options, as of `dhsic.open_source`.
         """
         data, target, covariates = map(in_pandas, (data, target, covariates))
-        said = (*([target] if isinstance(target, str) else ()), *_names_in(covariates))
+        said = (*([target] if isinstance(target, str) else ()), *_names_in(covariates, data))
         if said and is_table(data):  # its labels come with it
             data = opened_by(data, n_samples=None, not_features=said, **opening)
             opened_by = partial(_same, data)
@@ -163,8 +163,16 @@ def as_labels(y: Any, data: Any) -> Array:
     return labels
 
 
-def _names_in(covariates: Any) -> tuple[str, ...]:
-    """Names of variables that covariates are said by, if they are."""
+def _has_variables(data: Any) -> bool:
+    """Whether data may hold labels and covariates besides the features."""
+    files = (str, PathLike, zarr.Group, xr.Dataset, AbstractSource)
+    return isinstance(data, files) or is_anndata(data)
+
+
+def _names_in(covariates: Any, data: Any) -> tuple[str, ...]:
+    """Names of variables of `data` that covariates are said by, if they are."""
+    if not _has_variables(data):
+        return ()
     names = [covariates] if isinstance(covariates, str) else covariates
     is_named = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
     return tuple(names) if is_named else ()
@@ -173,7 +181,7 @@ def _names_in(covariates: Any) -> tuple[str, ...]:
 def _as_covariates(given: Any, data: Any) -> Any:
     """Covariates, or the columns (m, q) that variables of `data` give where they are named."""
     columns = []
-    for name in _names_in(given):
+    for name in _names_in(given, data):
         values = typed(read_target(data, name))
         n = int(is_missing(values).sum())
         if n:
@@ -314,7 +322,7 @@ def values_of_features(
     InputError
         `data` has no such variable along the features; the message lists those that it has.
     """
-    if not (isinstance(data, (str, PathLike, zarr.Group, xr.Dataset)) or is_anndata(data)):
+    if isinstance(data, AbstractSource) or not _has_variables(data):
         raise InputError(
             f"{what}={name!r} names a variable, and {type(data).__name__} has none; pass "
             f"{otherwise}."
