@@ -59,3 +59,46 @@ def shares(X, Y, covariates=(), least=0.5, linked=0.9):
                 continue
             found[j, k] = 1 - inner(after, after) / inner(before, before)
     return found
+
+
+def effects(X, hsic, sigma, degree=None, offset=1.0):
+    """HSIC of all, of each main effect (j,) and pair (j, k); X is a list of features.
+
+    `hsic` is of a kernel matrix; the kernel is the centred Gaussian product, or a polynomial, whose
+    terms are what sets of features have beyond their subsets.
+    """
+    m, p = len(X[0]), len(X)
+    if degree is None:
+        parts = [_centred([[math.exp(-sigma * (a - b) ** 2) for b in x] for a in x]) for x in X]
+        entries = {u: _entries(m, lambda i, k, u=u: math.prod(parts[j][i][k] for j in u))
+                   for u in _sets(p)}  # fmt: skip
+        whole = _entries(m, lambda i, k: math.prod(1 + part[i][k] for part in parts))
+        return hsic(whole), {u: hsic(K) for u, K in entries.items()}
+
+    def power(u):
+        return hsic(
+            _entries(m, lambda i, k: (sum(X[j][i] * X[j][k] for j in u) + offset) ** degree)
+        )
+
+    found = {(j,): power((j,)) for j in range(p)}
+    for u in _sets(p):
+        if len(u) == 2:
+            found[u] = power(u) - found[u[0],] - found[u[1],]
+    return power(range(p)), found
+
+
+def _sets(p):
+    """Sets of one and two of p."""
+    return [(j,) for j in range(p)] + [(j, k) for j in range(p) for k in range(j + 1, p)]
+
+
+def _entries(m, value):
+    return [[value(i, k) for k in range(m)] for i in range(m)]
+
+
+def _centred(K):
+    """K less the means of its rows and columns."""
+    m = len(K)
+    means = [math.fsum(row) / m for row in K]
+    mean = math.fsum(means) / m
+    return [[K[i][k] - means[i] - means[k] + mean for k in range(m)] for i in range(m)]

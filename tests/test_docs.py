@@ -65,6 +65,8 @@ def made(tmp_path_factory):
     options = ("--target", "sample_trait", "-n", 20)
     run("select", store, *options, "--out", folder / "selection.zarr")
     run("pairs", store, *options, "--out", folder / "pairs.tsv")
+    shared = ("--selection", folder / "selection.zarr", "--shares")
+    run("pairs", store, *options, *shared, "--out", folder / "shares.tsv")
     rng = np.random.default_rng(0)
     people = pd.Index([f"s{i}" for i in range(40)], name="sample")
     genes = pd.DataFrame(rng.normal(size=(40, 60)), people, [f"g{i}" for i in range(60)])

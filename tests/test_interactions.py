@@ -2,20 +2,24 @@
 
 import json
 
+import naive
 import numpy as np
 import pandas as pd
 import pytest
 import zarr
 from commands import QUICK, SIMULATE, run
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
-from naive_interactions import shares
+from naive_interactions import effects, shares
 from scipy.stats import f as fisher
+from sklearn.preprocessing import scale
 from strategies import matrices
 
 import dhsic
+from dhsic import interactions
 from dhsic.errors import CheckpointError, InputError, MemoryBudgetError
-from dhsic.interactions import PairTest, find_pairs, null, scan, tiles
+from dhsic.interactions import PairTest, anova, find_pairs, null, scan, tiles
+from dhsic.kernels import Polynomial
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 
@@ -130,6 +134,7 @@ def test_screen_finds_what_going_through_all_finds(rng, monkeypatch):
     np.testing.assert_array_equal(found["share"], whole["share"])
     assert table(found) == table(whole)
     assert found.attrs["n_judged"] < found.attrs["n_pairs"] / 2
+    assert "n_audited" not in whole.attrs
     assert found.attrs["n_audited"] >= 5
     assert found.attrs["n_lost"] == 0
 
@@ -356,6 +361,14 @@ def test_a_selection_on_the_command_line(tmp_path):
     assert len(result.stdout.splitlines()) == 3
     assert "first_feature" in result.stdout
     assert " pairs in " in " ".join(result.stderr.split())
+    result = run("pairs", store, *asked, "--shares", "--out", tmp_path / "shares.tsv")
+    assert len(result.stdout.splitlines()) == 3
+    assert "main effects" in " ".join(result.stderr.split())
+    shared = pd.read_csv(tmp_path / "shares.tsv", sep="\t")
+    assert (shared["second"] < 0).sum() == dhsic.load(tmp_path / "best.zarr")["selected"].sum()
+    told = json.loads(run("pairs", store, *asked, "--shares", "--json").stdout)
+    assert sum(row["share"] for row in told["shares"]) == pytest.approx(1 - told["higher_order"])
+    assert "--selection" in run("pairs", store, *asked[:2], "--shares", code=2).stderr
 
 
 def test_what_was_planted_is_found_and_told(tmp_path):
@@ -411,3 +424,75 @@ def test_a_plan_on_the_command_line(tmp_path):
     assert "flops" in result.stdout
     assert told["n_pairs"] == 719_400
     assert told["flops"] == 2 * 60 * 719_400 * 6
+
+
+KINDS = {"gaussian": {}, "polynomial": {"degree": 2}, "cubic": {"degree": 3, "offset": 0.5}}
+
+
+@given(
+    X=matrices(samples=(8, 10), features=(1, 4)),
+    seed=st.integers(0, 99),
+    kind=st.sampled_from(sorted(KINDS)),
+    estimator=st.sampled_from(["unbiased", "biased"]),
+)
+def test_shares_of_a_kernel_are_those_of_plain_loops(X, seed, kind, estimator):
+    y, p = np.random.default_rng(seed).standard_normal(len(X)), X.shape[1]
+    assume(np.ptp(X, axis=0).all())
+    kernel = "gaussian" if kind == "gaussian" else Polynomial(**KINDS[kind])
+    L = naive.label_gram(y.tolist(), "gaussian")
+    columns = list(zip(*naive.standardise(X.tolist()), strict=True))
+    hsic, of = effects(columns, lambda K: naive.hsic(K, L, estimator), 0.5 / p, **KINDS[kind])
+
+    asked = {"kernel": kernel, "estimator": estimator, "standardize": True, "missing_code": None}
+    if hsic <= 1e-9:
+        return
+    found = interactions.shares(X, y, range(p), **asked)
+
+    assert found.attrs["hsic"] == pytest.approx(hsic, rel=1e-9)
+    pairs = zip(found["first"].to_numpy(), found["second"].to_numpy(), strict=True)
+    told = {(j,) if k < 0 else (j, k): v for (j, k), v in
+            zip(pairs, found["hsic"].to_numpy(), strict=True)}  # fmt: skip
+    assert told == pytest.approx(of, rel=1e-7, abs=1e-9 * hsic)
+    parts = [found.attrs[name] for name in ("main_effects", "pairs", "higher_order")]
+    assert sum(parts) == pytest.approx(1)
+    if p < 3:
+        assert parts[2] == pytest.approx(0, abs=1e-7)
+
+
+def test_what_acts_alone_and_what_together_is_told(rng, monkeypatch):
+    X = rng.standard_normal((300, 12))
+    y = X[:, 1] + 2 * X[:, 3] * X[:, 8] + rng.standard_normal(300)
+    selection = dhsic.select(X, y, n_features_to_select=4, kernel="polynomial")
+
+    found = interactions.shares(X, y, selection)
+
+    assert found.attrs["kernel"] == "polynomial"
+    assert {1, 3, 8} < {*found["first"].values.tolist()}
+    best = zip(found["first"].values[:3].tolist(), found["second"].values[:3].tolist(), strict=True)
+    assert {(1, -1), (3, 8)} < {*best}
+    monkeypatch.setattr(anova, "AT_ONCE", 300 * 7)  # the same by strips
+    again = interactions.shares(X, y, selection)
+    np.testing.assert_allclose(again["share"], found["share"], rtol=1e-9, atol=1e-12)
+    additive = interactions.shares(X, y, [1, 3], kernel="linear", label_kernel="linear")
+    alone = [
+        dhsic.hsic(scale(X[:, [j]]), y, kernel="linear", label_kernel="linear") for j in (1, 3)
+    ]
+    np.testing.assert_allclose(np.sort(additive["hsic"][:2]), np.sort(alone))
+    assert additive.attrs["pairs"] == 0
+
+
+@pytest.mark.parametrize(
+    ("selection", "options", "sentence"),
+    [
+        ([], {}, "features have shape|features in selection="),
+        ([1, 2], {"kernel": "ridge"}, "no sum over sets of features"),
+        ([1, 2], {"kernel": "linear", "bandwidth": "median"}, "width of a kernel"),
+        ([1, 99], {}, "pass positions from 0 to 12"),
+        ([12], {}, "constant|vary"),
+        ([0, 1], {"memory": 1000}, "needs peak memory"),
+    ],
+)
+def test_shares_that_cannot_be_told_are_refused(untidy, selection, options, sentence):
+    X, y = untidy
+    with pytest.raises((InputError, MemoryBudgetError), match=sentence):
+        interactions.shares(X, y, selection, **options)

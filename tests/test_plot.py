@@ -74,6 +74,18 @@ def found_pairs():
     )
 
 
+def found_shares():
+    return xr.Dataset(
+        {
+            "first": ("effects", [3, 1, 3]),
+            "second": ("effects", [-1, 3, 7]),
+            "first_feature": ("effects", ["a", "b", "a"]),
+            "second_feature": ("effects", ["", "a", "c"]),
+            "share": ("effects", [0.6, 0.3, 0.02]),
+        }
+    )
+
+
 def validation():
     mean, rng = np.array([0.7, 0.78, 0.8, 0.81, 0.79]), np.random.default_rng(0)
     splits = {f"split{i}_test_score": mean + rng.normal(0, 0.03, 5) for i in range(5)}
@@ -97,6 +109,7 @@ PICTURES = {
     "expected_lost": lambda: plot.expected_lost(genotypes()),
     "stability": lambda: plot.stability(genotypes(), n=20),
     "pairs": lambda: plot.pairs(found_pairs()),
+    "shares": lambda: plot.shares(found_shares()),
     "against_dosage": lambda: plot.against_target(*dosages(), name="rs7"),
     "against_classes": lambda: plot.against_target(
         dosages()[1], np.where(np.arange(200) % 3, "case", "control")

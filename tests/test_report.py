@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from commands import run
-from test_plot import found_pairs
+from test_plot import found_pairs, found_shares
 
 import dhsic
 from dhsic.errors import InputError
@@ -119,7 +119,11 @@ def test_the_command_and_what_it_refuses(result, tmp_path):
     pairs = found_pairs().to_dataframe()
     pairs.to_csv(tmp_path / "pairs.tsv", sep="\t", index=False)
     out = tmp_path / "report.html"
-    run("report", tmp_path / "r.zarr", "-o", out, "--pairs", tmp_path / "pairs.tsv")
+    shared = found_shares().assign(hsic=("effects", [0.1] * 3)).to_dataframe()
+    shared.to_csv(tmp_path / "shares.csv", index=False)
+    both = ("--pairs", tmp_path / "pairs.tsv", "--shares", tmp_path / "shares.csv")
+    run("report", tmp_path / "r.zarr", "-o", out, *both)
+    assert "Alone and together" in out.read_text(encoding="utf-8")
     assert "Pairs that act together" in out.read_text(encoding="utf-8")
     assert "exists already" in run("report", tmp_path / "r.zarr", "-o", out, code=2).stderr
     run("report", tmp_path / "r.zarr", "-o", out, "--force")

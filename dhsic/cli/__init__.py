@@ -249,6 +249,13 @@ _add(
     but(FORCE, section="Options"),
     but(JSON, section="Options"),
     Option("--plan", "is_planned", is_flag=True, help="Say what it will take, and do nothing."),
+    Option(
+        "--shares",
+        "are_shared",
+        is_flag=True,
+        help="No scan: what part of HSIC each feature of --selection has alone, and each two of "
+        "them together.",
+    ),
     MACHINE,
     SCHEDULER,
     TLS,
@@ -271,6 +278,7 @@ _add(
         help="Write the page here.",
     ),
     Option("--pairs", type=PATH, help="Pairs to draw: the table that dhsic pairs --out wrote."),
+    Option("--shares", type=PATH, help="Shares to draw: that of dhsic pairs --shares --out."),
     but(FORCE, section="Options"),
     example="dhsic report selection.zarr -o report.html",
     help="""Write a page about the result at PATH, which `dhsic select --out` wrote in .zarr.

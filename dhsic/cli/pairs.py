@@ -29,7 +29,9 @@ from dhsic.cli.job import SelectJob, check_out
 from dhsic.cli.labels import describe, open_with_labels
 from dhsic.cli.report import filters_told
 from dhsic.errors import InputError
-from dhsic.interactions import PairTest, main_effects
+from dhsic.interactions import PairTest
+from dhsic.interactions.anova import shares_of
+from dhsic.interactions.chosen import chosen_features
 from dhsic.interactions.share import Labels, label_columns
 from dhsic.joins.labels import Labelled
 from dhsic.linalg.covariates import covariate_basis
@@ -59,9 +61,10 @@ def pairs(
     out: str | None,
     force: bool,
     is_planned: bool,
+    are_shared: bool,
     **options: Any,
 ) -> None:
-    """Scan all pairs and print the best."""
+    """Scan all pairs and print the best; or share out HSIC of the features of a selection."""
     started = time.perf_counter()
     job = SelectJob.of(options | NOT_OURS).check()
     asked = n_pairs, alpha, n_permutations, least, linked, seed
@@ -69,29 +72,54 @@ def pairs(
     if out is not None:
         _check_table(out)
         check_out(out, force=force)
+    if are_shared and selection is None:
+        raise InputError("--shares are those of selected features; pass --selection as well.")
     chosen = None if selection is None else load(selection)
     planted = None if job.truth is None else read_truth(job.truth)
+    given = _opened(job)
+    if are_shared:
+        found = shares_of(given, chosen, memory=job.memory)
+        about = "shares", found.isel(effects=slice(n_pairs)), [("shares", _parts(found))]
+    else:
+        heed = partial(heed_signals, click.get_current_context())
+        with closing(job.runtime()) as runtime, runtime.heeding(heed):
+            if is_planned:
+                _plan(test, given, chosen, runtime.n_here, as_json=job.as_json)
+                return
+            found = test.of(given, runtime, selection=chosen)
+        about = "pairs", found, list(_told(found, time.perf_counter() - started, planted))
+    _show(found, *about, out, as_json=job.as_json)
+
+
+def _opened(job: SelectJob) -> Labelled:
+    """Data and labels, open; says what they are."""
     given = open_with_labels(job)
     size = f"{given.source.n_samples:,} samples x {given.source.n_features:,} features"
     say("data", f"{Path(job.path).name}: {size}, {np.dtype(given.source.dtype).name}")
     if given.filtered.left_out:
         say("filters", filters_told(given.filtered.left_out))
     say("labels", "; ".join([describe(given.y, None), *given.notes]))
-    heed = partial(heed_signals, click.get_current_context())
-    with closing(job.runtime()) as runtime, runtime.heeding(heed):
-        if is_planned:
-            _plan(test, given, chosen, runtime.n_here, as_json=job.as_json)
-            return
-        found = test.of(given, runtime, selection=chosen)
+    return given
+
+
+def _show(
+    found: xr.Dataset,
+    kind: str,
+    some: xr.Dataset,
+    told: list[tuple[str, str]],
+    out: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Write all that was found; print some of it, and on stderr what there is to tell."""
     if out is not None:
         _write(found, out)
-    if job.as_json:
-        echo_json({**plain(dict(found.attrs)), "pairs": list(_rows(found))})
+    if as_json:
+        echo_json({**plain(dict(found.attrs)), kind: list(_rows(found))})
         return
-    click.echo(_table(found))
-    _tell(found, time.perf_counter() - started)
-    if planted is not None:
-        say("planted", _found(found, planted))
+    click.echo(_table(some))
+    for name, sentence in told:
+        say(name, sentence)
     if out is not None:
         tell(f"table in {shown(out)}")
 
@@ -101,7 +129,7 @@ def _plan(test: PairTest, given: Labelled, chosen: Any, n_tasks: int, *, as_json
     m = given.source.n_samples if given.rows is None else len(given.rows)
     y, C = given.y, given.covariates
     assert y is not None, "a target is asked for"
-    n_main = main_effects(chosen, given.source).size
+    n_main = chosen_features(chosen, given.source).size
     t = Labels.of(label_columns(y), covariate_basis(None, m)).degrees[0]
     columns = t, 1 + n_main + (0 if C is None else int(np.size(C[0])))
     told = test.forecast(given.source, m, columns, n_tasks)
@@ -128,7 +156,7 @@ def _rows(found: xr.Dataset) -> Iterator[dict[str, Any]]:
 
 def _table(found: xr.Dataset) -> str:
     """Pairs as columns of text, the best first."""
-    if not found.sizes["pairs"]:
+    if not found["first"].size:
         return "no pair"
     lines = [[str(name) for name in found], *([_text(v) for v in r.values()] for r in _rows(found))]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
@@ -142,8 +170,8 @@ def _text(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else printable(value)
 
 
-def _tell(found: xr.Dataset, took: float) -> None:
-    """What else there is to know of a scan, on stderr."""
+def _told(found: xr.Dataset, took: float, planted: Truth | None) -> Iterator[tuple[str, str]]:
+    """What else there is to know of a scan."""
     about = found.attrs
     told = f"{counted(about['n_pairs'], 'pair')} in {seconds(took)}"
     if "threshold" in about:
@@ -152,13 +180,23 @@ def _tell(found: xr.Dataset, took: float) -> None:
             f"; {n:,} of those above are significant family-wise at {about['alpha']:g} (share "
             f"{about['threshold']:.4g} or more)"
         )
-    say("pairs", told)
+    yield "pairs", told
     if about.get("n_lost"):
-        say(
-            "note",
-            f"of {about['n_audited']:,} pairs that the screen was tried on it lost "
-            f"{about['n_lost']:,}; take main effects out with --selection or --covariates",
-        )
+        tried = f"of {about['n_audited']:,} pairs that the screen was tried on it lost "
+        advice = "take main effects out with --selection or --covariates"
+        yield "note", f"{tried}{about['n_lost']:,}; {advice}"
+    if planted is not None:
+        yield "planted", _found(found, planted)
+
+
+def _parts(found: xr.Dataset) -> str:
+    """What all main effects and pairs come to."""
+    about = found.attrs
+    told = ", ".join(
+        f"{name.replace('_', ' ')} {about[name]:.1%}"
+        for name in ("main_effects", "pairs", "higher_order")
+    )
+    return f"{told} of HSIC {about['hsic']:.3g} ({about['kernel']} kernel, {about['estimator']})"
 
 
 def _found(found: xr.Dataset, planted: Truth) -> str:

@@ -169,21 +169,25 @@ def show(
         tell(f"{what} in {shown(out)}")
 
 
-def report(*, path: str, out: str, pairs: str | None, force: bool) -> None:
+def report(*, path: str, out: str, pairs: str | None, shares: str | None, force: bool) -> None:
     """Write a page about the result of a run."""
     from dhsic.reports import report as write
 
-    found = None
-    if pairs is not None:
-        table = pd.read_csv(pairs, sep=None, engine="python", comment=None)
-        if missing := {"first_feature", "second_feature", "share", "family_wise"} - set(table):
-            raise InputError(
-                f"{shown(pairs)} has no column {', '.join(sorted(missing))}; pass the table that "
-                "dhsic pairs --out wrote."
-            )
-        found = xr.Dataset.from_dataframe(table.rename_axis("pairs")).drop_vars("pairs")
-    write(load(path), out, pairs=found, overwrite=force)
+    found = None if pairs is None else _of_pairs(pairs, "--out", "family_wise")
+    shared = None if shares is None else _of_pairs(shares, "--shares --out", "hsic")
+    write(load(path), out, pairs=found, shares=shared, overwrite=force)
     tell(f"report in {shown(out)}")
+
+
+def _of_pairs(path: str, written_by: str, column: str) -> xr.Dataset:
+    """A table that `dhsic pairs` wrote, which has that column beside names and shares."""
+    table = pd.read_csv(path, sep=None, engine="python", comment=None, keep_default_na=False)
+    if missing := {"first_feature", "second_feature", "share", column} - set(table):
+        raise InputError(
+            f"{shown(path)} has no column {', '.join(sorted(missing))}; pass the table that "
+            f"dhsic pairs {written_by} wrote."
+        )
+    return xr.Dataset.from_dataframe(table.rename_axis("rows")).drop_vars("rows")
 
 
 @dataclass(frozen=True)

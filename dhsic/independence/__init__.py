@@ -237,7 +237,7 @@ def test_features(
         return _of_all(Request.labelled(asked, X, given, **where).run())
     which, method = features_at(features, source), "permutation" if method == "auto" else method
     test = HsicTest(spec, method, n_permutations, random_state)
-    Z, constant = _standardised(source, which, taken, missing, standardize, spec.kernel)
+    Z, constant = standardised(source, which, taken, missing, standardize, spec.kernel)
     together = test.of(Z)
     alone = [
         replace(together, statistic=0.0, p_value=1.0, sigma=np.nan) if still else test.of(Z[:, [k]])
@@ -282,7 +282,7 @@ class Standardise(AbstractPass):
         return Scaling.join(known), np.concatenate(Z)
 
 
-def _standardised(
+def standardised(
     source: AbstractSource,
     which: Index,
     rows: Index | None,

@@ -23,7 +23,8 @@ import xarray as xr
 
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
-from dhsic.independence import features_at
+from dhsic.interactions.anova import shares
+from dhsic.interactions.chosen import chosen_features
 from dhsic.interactions.forecast import Forecast
 from dhsic.interactions.kept import kept_at
 from dhsic.interactions.null import HEAVY
@@ -41,10 +42,10 @@ from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
 from dhsic.sources.values import KEEPING, recoded
-from dhsic.sources.views import STORED, stored_positions, whole_of
+from dhsic.sources.views import stored_positions
 from dhsic.validation import BYTES, is_count, is_number, seed_of
 
-__all__ = ["PairTest", "find_pairs"]
+__all__ = ["PairTest", "find_pairs", "shares"]
 
 
 #: Permutations that a law is fitted to, at least.
@@ -217,7 +218,7 @@ class PairTest:
 
     def of(self, given: Labelled, runtime: AbstractRuntime, *, selection: Any = None) -> xr.Dataset:
         """The best pairs of data that are open, see `find_pairs`."""
-        main, source = main_effects(selection, given.source), given.source
+        main, source = chosen_features(selection, given.source), given.source
         with closing(measured(source, runtime, given.rows, self.missing)) as reader:
             Q = basis(reader, given.covariates, main)
             y = _checked(given.y, reader.n_samples)
@@ -292,42 +293,6 @@ def measured(
     return reader
 
 
-def main_effects(selection: Any, source: AbstractSource) -> Index:
-    """Positions of the features of a selection, ascending; none without one."""
-    if selection is None:
-        return np.empty(0, dtype=np.int64)
-    result, stored = getattr(selection, "result_", selection), stored_positions(source)
-    if isinstance(result, xr.Dataset):
-        chosen = _selected(result, source.n_features + source.n_features_filtered)
-    else:
-        chosen = features_at(result, whole_of(source))
-    here = np.isin(stored, chosen)
-    lacking = np.setdiff1d(chosen, stored).size
-    if lacking:
-        raise InputError(
-            f"selection= has {lacking} features that filters leave out here; pass the filters that "
-            "it was made with, or fewer."
-        )
-    return np.flatnonzero(here)
-
-
-def _selected(result: xr.Dataset, d: int) -> Index:
-    """Positions of the features that a result selects, of d in the data."""
-    if "selected" not in result:
-        raise InputError(
-            "selection= is a Dataset without the variable 'selected'; pass what dhsic.select "
-            "returns, a selector after fit, or positions of features."
-        )
-    n = result["selected"].size + int(result.attrs.get("n_features_filtered", 0))
-    if n != d or result["selected"].ndim != 1:
-        raise InputError(
-            f"selection= is about {n} features and the data have {d}; pass a selection from the "
-            "same data."
-        )
-    chosen = np.flatnonzero(result["selected"].to_numpy())
-    return result[STORED].to_numpy()[chosen] if STORED in result.coords else chosen
-
-
 def basis(reader: Reader, covariates: Array | None, main: Index) -> Float:
     """Orthonormal basis Q (m, q) of the mean, covariates and main effects."""
     m, varying = reader.n_samples, main[~reader.scaling.constant[main]]
@@ -382,9 +347,9 @@ def _result(
             "n_pairs_permuted": scanned.n_permuted,
             "null_location": null.location,
             "null_scale": null.scale,
-            "n_audited": scanned.n_audited,
-            "n_lost": scanned.n_lost,
         }
+        if scanned.audited is not None:
+            attributes["n_audited"], attributes["n_lost"] = scanned.audited
         if null.scale > HEAVY:
             warnings.warn(
                 "The largest shares of permuted labels are far above those of normal labels (scale "

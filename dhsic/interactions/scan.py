@@ -45,9 +45,11 @@ class Scanned:
         Law of the largest share where there is nothing; None where nothing was permuted.
     reach : float
         p-value down to which all pairs were looked for.
-    n_pairs, n_permuted, n_lost, n_audited : int
-        Pairs of features that vary, those permuted, and of those permuted that reach, which are
-        `n_audited`, those that a screen loses.
+    n_pairs, n_permuted : int
+        Pairs of features that vary, and those permuted.
+    audited : (int, int) or None
+        Of a screened scan, pairs of those permuted that reach, and how many of them the screen
+        loses.
     """
 
     found: BestPairs
@@ -56,8 +58,7 @@ class Scanned:
     reach: float
     n_pairs: int
     n_permuted: int
-    n_audited: int
-    n_lost: int
+    audited: tuple[int, int] | None
 
 
 def n_pairs_of(d: int) -> int:
@@ -73,20 +74,21 @@ def scan_pairs(
     n_pairs = n_pairs_of(alive.size)
     p = looked_for(n_pairs, n)
     reach = labels.share_at(p) if p < 1 else 0.0
-    null, n_permuted, audited = None, 0, (0, 0)
+    null, n_permuted, audited = None, 0, None
+    screens = is_screened(n_pairs, n)
     if n_permutations and n_pairs:
         some = permuted_features(alive, seed)
         n_permuted = n_pairs_of(some.size)
         done = kept.get(NULL)
         if done is None:
-            done = _permuted(reader, some, labels, reach, n_permutations, seed)
+            least = reach if screens else np.inf
+            done = _permuted(reader, some, labels, least, n_permutations, seed)
             kept.put(NULL, **done)
         null = Null.of(done["log_p"], n_pairs / n_permuted)
-        audited = int(done["n_audited"]), int(done["n_lost"])
-    screens = is_screened(n_pairs, n)
+        audited = (int(done["n_audited"]), int(done["n_lost"])) if screens else None
     jobs = _tiles(reader, alive, run_width(reader.n_samples, alive.size))
     found = _found(reader, Scan(labels, reach, n, screens=screens), jobs, kept)
-    return Scanned(found, labels.log_p(found.shares), null, p, n_pairs, n_permuted, *audited)
+    return Scanned(found, labels.log_p(found.shares), null, p, n_pairs, n_permuted, audited)
 
 
 def _found(reader: Reader, a_pass: Scan, jobs: list[Job], kept: Kept) -> BestPairs:

@@ -4,7 +4,7 @@ Each function takes the `ax` to draw on, makes one where there is none, and retu
 readable in grey and with a million features. They need matplotlib: ``pip install dhsic[plot]``.
 """
 
-from dhsic.plot.features import against_target, pairs, stability
+from dhsic.plot.features import against_target, pairs, shares, stability
 from dhsic.plot.genome import genome, qq
 from dhsic.plot.rounds import accuracy, expected_lost, path
 
@@ -16,5 +16,6 @@ __all__ = [
     "pairs",
     "path",
     "qq",
+    "shares",
     "stability",
 ]

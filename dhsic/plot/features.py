@@ -121,8 +121,6 @@ def pairs(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
     """
     share = variable(found, "share", "pairs are drawn as find_pairs found them")[:n]
     ax = axes(ax, 5.6, 0.9 + 0.2 * len(share))
-    ends = [found[f"{end}_feature" if f"{end}_feature" in found else end].values[:n] for end in
-            ("first", "second")]  # fmt: skip
     places, line = np.arange(len(share))[::-1], float(found.attrs.get("threshold", np.nan))
     significant = found["family_wise"].values[:n] <= float(found.attrs.get("alpha", ALPHA))
     for place, value, real in zip(places, share, significant, strict=True):
@@ -131,9 +129,51 @@ def pairs(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
     if np.isfinite(line):
         ax.axvline(line, color=CHOSEN, lw=1.2, ls="--", label=f"significant from {line:.3g}")
         ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1))
-    ax.set_yticks(
-        places, [f"{a} x {b}".replace("$", r"\$") for a, b in zip(*ends, strict=True)], fontsize=8
-    )
+    called = [f"{_named(a)} x {_named(b)}" for a, b in zip(*_ends(found, n), strict=True)]
+    ax.set_yticks(places, called, fontsize=8)
     ax.set(xlabel="part of the target that the product explains")
     ax.set_xlim(0, 1.08 * float(np.nanmax([line, *share, 0])))
     return ax
+
+
+def shares(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:
+    """Draw what part of HSIC the main effects and pairs of the selected features have.
+
+    Parameters
+    ----------
+    found : xarray.Dataset
+        Of `dhsic.interactions.shares`.
+    n : int
+        How many of them, the largest first.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    share = variable(found, "share", "shares are drawn as dhsic.interactions.shares gives them")[:n]
+    ax = axes(ax, 5.6, 0.9 + 0.2 * len(share))
+    is_main = found["second"].values[:n] < 0
+    places = np.arange(len(share))[::-1]
+    for kind, colour, these in (("alone", MAIN, is_main), ("together", CHOSEN, ~is_main)):
+        if these.any():
+            ax.barh(places[these], share[these], color=colour, height=0.7, label=kind)
+    ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+    called = [_named(a) if alone else f"{_named(a)} x {_named(b)}"
+              for a, b, alone in zip(*_ends(found, n), is_main, strict=True)]  # fmt: skip
+    ax.set_yticks(places, called, fontsize=8)
+    ax.set(xlabel="part of HSIC of the selected features")
+    ax.margins(y=0.01)
+    return ax
+
+
+def _ends(found: xr.Dataset, n: int) -> list[Array]:
+    """What the first and second features of the first n rows are called."""
+    return [
+        found[f"{end}_feature" if f"{end}_feature" in found else end].values[:n]
+        for end in ("first", "second")
+    ]
+
+
+def _named(name: Any) -> str:
+    return str(name).replace("$", r"\$")

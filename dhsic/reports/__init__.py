@@ -63,6 +63,7 @@ def report(
     path: str | PathLike[str],
     *,
     pairs: xr.Dataset | None = None,
+    shares: xr.Dataset | None = None,
     overwrite: bool = False,
 ) -> None:
     """Write a report of a selection: one page of HTML, complete in itself.
@@ -75,6 +76,8 @@ def report(
         Where the page goes, ``report.html``.
     pairs : xarray.Dataset, optional
         What `dhsic.interactions.find_pairs` found in the same data.
+    shares : xarray.Dataset, optional
+        What `dhsic.interactions.shares` gives for the selection.
     overwrite : bool
         Replace a file that is there.
 
@@ -92,12 +95,14 @@ def report(
         raise InputError(
             f"{page} exists already. Choose another path, or overwrite it (overwrite=True)."
         )
-    text = page_of(one, pairs)
+    text = page_of(one, pairs, shares)
     with replacing(page) as file:
         file.write(text.encode())
 
 
-def page_of(result: xr.Dataset, found: xr.Dataset | None = None) -> str:
+def page_of(
+    result: xr.Dataset, found: xr.Dataset | None = None, shares: xr.Dataset | None = None
+) -> str:
     """Return the page as text."""
     try:
         from jinja2 import Environment, StrictUndefined
@@ -118,7 +123,7 @@ def page_of(result: xr.Dataset, found: xr.Dataset | None = None) -> str:
             told: int(result.attrs[name]) for name, told in COUNTS.items() if result.attrs.get(name)
         },
         sentences=[*order_of(result), *doubts_of(result, costs)],
-        plots=list(_plots(result, best, found)),
+        plots=list(_plots(result, best, found, shares)),
         table=_table(result, best),
         n_features=int(result.sizes["features"]),
         rounds=_rounds(result),
@@ -185,7 +190,7 @@ def _shown(value: Any) -> str:
 
 
 def _plots(
-    result: xr.Dataset, best: Index, found: xr.Dataset | None
+    result: xr.Dataset, best: Index, found: xr.Dataset | None, shares: xr.Dataset | None
 ) -> Iterator[tuple[str, str, Any]]:
     """Title, what a picture says in words, and the picture, as far as the result has them."""
     from matplotlib import pyplot as plt
@@ -208,7 +213,10 @@ def _plots(
     for needed, draw, title, words in PLOTS:
         if needed in result:
             yield _drawn(title, words, partial(draw, result))
-    if found is not None and found.sizes["pairs"]:
+    if shares is not None:
+        words = "Part of HSIC that each selected feature has alone, and each two of them together."
+        yield _drawn("Alone and together", words, partial(plot.shares, shares))
+    if found is not None and found["share"].size:
         words = "Part of the target that a product of two explains beyond either alone."
         yield _drawn("Pairs that act together", words, partial(plot.pairs, found))
 

@@ -1,0 +1,349 @@
+r"""Which of a few features act alone and which together: shares of HSIC by terms of the kernel.
+
+HSIC is linear in the kernel, so a kernel that is a sum over sets u of features shares it out,
+
+    ``K = sum_u K_u``,  ``HSIC = sum_u <W, K_u>``,
+
+exactly, whatever the data (Kuo et al., 2010, have such sums for functions; Durrande et al., 2013,
+for kernels; da Veiga, arXiv:2101.05487, for HSIC). What a set of one feature gets is its main
+effect, what a set of two gets the pair's, and all larger sets are told as one number. Which sum:
+
+- a kernel that is a product over features, the Gaussian: that of the kernels of one feature,
+  centred over the samples,
+
+      ``K = prod_j (1 + k0_j)``,  ``K_u = prod_(j in u) k0_j``,
+      ``k0(x, x') = k(x, x') - E k(x, .) - E k(., x') + E E k``.
+
+  ``<W, k0_j>`` is HSIC of feature j alone, since rows of W sum to 0. What k0_j spans has mean 0
+  over the samples, so a pair of independent features gets what neither has alone. (Durrande et al.
+  take ``k - E k(x, .) E k(., x') / E E k`` for k0, in which a main effect lacks one direction.)
+  The Gaussian kernel itself is ``prod_j k_j``, and mixes the orders: each k_j is ``1 + k0_j`` but
+  for functions of one of the two samples, which is what centring takes away;
+- the polynomial kernel ``(<x, x'> + a)^b``: its own terms, each of the features that it holds. Of
+  degree 2, ``2 a x_j x'_j + (x_j x'_j)^2`` and ``2 x_j x_k x'_j x'_k``: the kernel as it is;
+- kernels that are sums over features (linear, delta): main effects alone.
+
+Of features that say the same each has a share, and their pair too: shares are of the kernel's
+terms, not of causes. With the unbiased estimator a term in which there is nothing has a share about
+0, to both sides; the biased one is never below 0, and of many small terms too large.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from math import comb
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from dhsic._typing import Array, Float, Index
+from dhsic.errors import InputError
+from dhsic.hsic import checked_weights
+from dhsic.independence import standardised
+from dhsic.independence.estimate import HsicSpec
+from dhsic.interactions.chosen import chosen_features
+from dhsic.joins.filters import Filters
+from dhsic.joins.labels import Labelled
+from dhsic.joins.text import check_coded
+from dhsic.kernels import (
+    KERNELS,
+    AbstractKernel,
+    Gaussian,
+    Polynomial,
+    check_bandwidth,
+    resolve_kernel,
+)
+from dhsic.kernels.bandwidth import DistanceStats
+from dhsic.kernels.statistic import Statistic
+from dhsic.memory import MemoryEstimate, resident_bytes
+from dhsic.namespace import slices
+from dhsic.selectors.base import Standardize
+from dhsic.sources import AbstractSource
+from dhsic.sources.views import stored_positions
+from dhsic.validation import BYTES
+
+#: Entries of the kernels of all features that are at hand at a time.
+AT_ONCE = 1 << 22
+#: What the columns of shares are.
+DESCRIPTIONS = {
+    "first": "position in the data of the feature, or the first one of the pair",
+    "second": "position of the second feature, -1 for a main effect",
+    "first_feature": "name of the feature, or of the first one of the pair",
+    "second_feature": "name of the second feature, empty for a main effect",
+    "hsic": "HSIC of the labels and this term of the kernel",
+    "share": "part of HSIC of all of these features",
+}
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Main effects and pairs as sums of powers of kernels of one feature, Z_j.
+
+    `main` are pairs (coefficient, power), `pairs` (coefficient, power of one, power of the other).
+    """
+
+    main: tuple[tuple[float, int], ...]
+    pairs: tuple[tuple[float, int, int], ...]
+
+    @classmethod
+    def of(cls, kernel: AbstractKernel) -> Terms:
+        """Terms of a kernel; refused where it is neither a product, a power nor a sum."""
+        if kernel.is_product:
+            return cls(((1.0, 1),), ((1.0, 1, 1),))
+        if kernel.is_additive:
+            return cls(((1.0, 1),), ())
+        if not isinstance(kernel, Polynomial):
+            raise InputError(
+                f"kernel={kernel.name!r} is no sum over sets of features whose terms are known; "
+                "pass kernel='gaussian', 'laplace-l1', 'polynomial' or 'linear'."
+            )
+        b, a = int(kernel.degree), float(kernel.offset)
+        main = tuple((comb(b, r) * a ** (b - r), r) for r in range(1, b + 1))
+        both = combinations_with_replacement(range(1, b), 2)
+        powers = {order for r, s in both if r + s <= b for order in ((r, s), (s, r))}
+        return cls(
+            main,
+            tuple(
+                (comb(b, r) * comb(b - r, s) * a ** (b - r - s), r, s) for r, s in sorted(powers)
+            ),
+        )
+
+
+def shares(
+    data: Any,
+    target: Any,
+    selection: Any,
+    *,
+    kernel: str | AbstractKernel = "auto",
+    bandwidth: object = "dimension",
+    label_kernel: str = "auto",
+    estimator: str = "unbiased",
+    standardize: Standardize = "auto",
+    covariates: Any = None,
+    missing: str = "mean",
+    memory: int | None = None,
+    sample_dim: str | int | None = None,
+    variable: str | None = None,
+    missing_code: Any = "auto",
+    pass_only: bool = False,
+    filters: Filters | None = None,
+    by_position: bool = False,
+) -> xr.Dataset:
+    """Share out HSIC of selected features over their main effects and pairs.
+
+    What is shared out, and by which sum, the head of `dhsic.interactions.anova` says. It takes the
+    kernel matrices of all samples: ``p^2 m^2`` products for p features of m samples.
+
+    Parameters
+    ----------
+    data, target
+        As of `find_pairs`.
+    selection : Dataset, selector or sequence
+        What `dhsic.select` returns, a selector after fit, or positions or names of features.
+    kernel : "auto", str or kernel object
+        A product over features (``"gaussian"``, ``"laplace-l1"``), ``"polynomial"``, or a sum
+        (``"linear"``, ``"delta"``); ``"auto"`` is that of the selection, if it is one of these,
+        else the Gaussian.
+    bandwidth, label_kernel, estimator, standardize, missing
+        As of `BAHSIC`, for the selected features alone; a grid of widths is refused.
+    covariates, sample_dim, variable, missing_code, pass_only, filters, by_position
+        As of `dhsic.select`.
+    memory : int, optional
+        Bytes that this process may take; by default what the machine has.
+
+    Returns
+    -------
+    xarray.Dataset
+        A row for each main effect and pair, the largest share first: ``first``, ``second`` (-1
+        for a main effect), names, ``hsic``, ``share``. Attributes: ``hsic`` of all, the parts of it
+        that are ``main_effects``, ``pairs`` and of ``higher_order``, which add up to 1; ``kernel``,
+        ``sigma`` and ``estimator``.
+
+    Raises
+    ------
+    InputError
+        Labels, features or parameters that do not fit; no dependence to share out.
+    MemoryBudgetError
+        Kernel matrices of so many samples do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dhsic.interactions import shares
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((300, 30))
+    >>> y = X[:, 1] + 2 * X[:, 3] * X[:, 8] + rng.standard_normal(300)
+    >>> found = shares(X, y, [1, 3, 8], kernel="polynomial")
+    >>> found["first"].values[:2].tolist(), found["second"].values[:2].tolist()
+    ([1, 3], [-1, 8])
+    """
+    BYTES("memory", memory)
+    given = Labelled.of(
+        data,
+        target,
+        covariates,
+        sample_dim=sample_dim,
+        variable=variable,
+        missing_code=missing_code,
+        pass_only=pass_only,
+        filters=filters,
+        by_position=by_position,
+    )
+    check_coded(data, y=given.y, covariates=given.covariates)
+    asked = kernel, bandwidth, label_kernel, estimator, standardize
+    return shares_of(given, selection, *asked, missing=missing, memory=memory)
+
+
+def shares_of(
+    given: Labelled,
+    selection: Any,
+    kernel: str | AbstractKernel = "auto",
+    bandwidth: object = "dimension",
+    label_kernel: str = "auto",
+    estimator: str = "unbiased",
+    standardize: Standardize = "auto",
+    *,
+    missing: str = "mean",
+    memory: int | None = None,
+) -> xr.Dataset:
+    """Share out HSIC as of `shares`, of data that are open."""
+    asked = kernel_of(selection) if kernel == "auto" else resolve_kernel(kernel)
+    terms = Terms.of(asked)
+    which = chosen_features(selection, given.source)
+    check_bandwidth(asked, bandwidth)
+    if given.y is None or not which.size:
+        raise InputError("Nothing is to be shared out: pass a target, and features in selection=.")
+    spec = HsicSpec.of(given.y, given.covariates, asked, label_kernel, bandwidth, estimator)
+    m = spec.labels.n_samples
+    MemoryEstimate(resident_bytes(), squares=32 * m * m, tasks=40 * AT_ONCE).check(memory)
+    X, _ = standardised(given.source, which, given.rows, missing, standardize, asked)
+    spec.check_shape(X.shape)
+    W = checked_weights(spec.labels.L, estimator, given.covariates)
+    sigma = _width(spec, X, W)
+    hsic, main, pairs = shared_out(X, W, asked, terms, sigma)
+    if hsic <= 0:
+        raise InputError(
+            f"HSIC of the {len(which)} features and the labels is {hsic:.3g} by the {estimator} "
+            "estimate: there is nothing to share out. Pass features that the labels depend on."
+        )
+    about = {"kernel": asked.name, "sigma": sigma, "estimator": estimator, "n_samples": m}
+    return _table(given.source, which, hsic, main, pairs).assign_attrs(about)
+
+
+def kernel_of(selection: Any) -> AbstractKernel:
+    """Kernel that a selection was made by, if its terms are known; else the Gaussian."""
+    attributes = getattr(getattr(selection, "result_", selection), "attrs", {})
+    said = json.loads(attributes.get("parameters", "{}"))
+    name = said.get("kernel")
+    if name not in KERNELS:
+        return Gaussian()
+    fields = {k.removeprefix("kernel_"): v for k, v in said.items() if k.startswith("kernel_")}
+    found = KERNELS[name](**fields)
+    is_known = found.is_product or found.is_additive or isinstance(found, Polynomial)
+    return found if is_known else Gaussian()
+
+
+def shared_out(
+    X: Float, W: Float, kernel: AbstractKernel, terms: Terms, sigma: float
+) -> tuple[float, Float, Float]:
+    """HSIC of X (m, p), what main effects (p,) and pairs (p, p) have of it; 0 below the diagonal.
+
+    Samples a strip at a time: with Z_j the kernels of single features there, a row each, pairs are
+    ``(Z^r o w) (Z^s)'``.
+    """
+    p = X.shape[1]
+    hsic, main, pairs = 0.0, np.zeros(p), np.zeros((p, p))
+    for rows, Z in _strips(X, kernel, sigma, _means(X, kernel, sigma)):
+        w, flat = W[rows].ravel(), Z.reshape(p, -1)
+        for c, r in terms.main:
+            main += c * (flat**r @ w)
+        for c, r, s in terms.pairs:
+            pairs += c * ((flat**r * w) @ (flat**s).T)
+        hsic += float(_whole(flat, kernel) @ w)
+    return hsic, main, np.triu(pairs, 1)
+
+
+def _means(X: Float, kernel: AbstractKernel, sigma: float) -> Float:
+    """What is taken from the kernels of single features, (p, m): half of what centres them."""
+    if not kernel.is_product:
+        return np.zeros(X.T.shape)
+    nothing = np.zeros(X.T.shape)
+    parts = [Z.mean(axis=2) for _, Z in _strips(X, kernel, sigma, nothing)]
+    means = np.concatenate(parts, axis=1)
+    return np.asarray(means - means.mean(axis=1, keepdims=True) / 2)
+
+
+def _strips(
+    X: Float, kernel: AbstractKernel, sigma: float, means: Float
+) -> Iterator[tuple[slice, Float]]:
+    """Rows, and the kernels of single features there, (p, r, m): of products less 1, and means."""
+    m, p = X.shape
+    for rows in slices(m, max(1, AT_ONCE // (p * m))):
+        Z = np.empty((p, rows.stop - rows.start, m))
+        for j, x in enumerate(X.T):
+            np.subtract(_single(x, rows, kernel, sigma), means[j], out=Z[j])
+            Z[j] -= means[j, rows, None]
+        yield rows, Z
+
+
+def _single(x: Float, rows: slice, kernel: AbstractKernel, sigma: float) -> Float:
+    """Rows of the kernel of one feature (m,), less 1 where kernels are multiplied."""
+    if kernel.is_product:  # at minus sigma
+        return kernel.factor((x[rows, None] - x) ** 2, -sigma)
+    if kernel.is_additive:
+        nothing = np.empty((0, 0))
+        return -kernel.decrement(nothing, nothing, nothing, x[rows], x, sigma)
+    return x[rows, None] * x
+
+
+def _whole(Z: Float, kernel: AbstractKernel) -> Float:
+    """The kernel of all features, from those of single ones (p, n)."""
+    if kernel.is_product:
+        return np.asarray((1 + Z).prod(axis=0))
+    total: Float = Z.sum(axis=0)
+    if isinstance(kernel, Polynomial):
+        return np.asarray((total + kernel.offset) ** int(kernel.degree))
+    return total
+
+
+def _width(spec: HsicSpec, X: Float, W: Float) -> float:
+    """Width of the kernel of X (m, p); 1 for a kernel that has none."""
+    if not spec.kernel.has_bandwidth:
+        return 1.0
+    statistic = np.zeros(W.shape, order="F")
+    spec.kernel.sums.add(statistic, np.ascontiguousarray(X.T))
+    return spec.policy(DistanceStats(spec.kernel, W, Statistic(statistic)), X.shape[1])
+
+
+def _table(
+    source: AbstractSource, which: Index, hsic: float, main: Float, pairs: Float
+) -> xr.Dataset:
+    """Main effects and pairs as a table, the largest first, and what all of them come to."""
+    j, k = np.triu_indices(len(which), 1)
+    values = np.concatenate([main, pairs[j, k]])
+    order = np.argsort(-values, kind="stable")
+    first = which[np.concatenate([np.arange(len(which)), j])[order]]
+    second = np.concatenate([np.full(len(which), -1), which[k]])[order]
+    stored, names = stored_positions(source), source.feature_names()
+    is_main = second < 0
+    columns: dict[str, Array] = {
+        "first": stored[first],
+        "second": np.where(is_main, -1, stored[second]),
+    }
+    if names is not None:
+        columns |= {"first_feature": names[first]}
+        columns |= {"second_feature": np.where(is_main, "", names[second])}
+    columns |= {"hsic": values[order], "share": values[order] / hsic}
+    parts = {"main_effects": main.sum() / hsic, "pairs": pairs.sum() / hsic}
+    parts["higher_order"] = 1 - parts["main_effects"] - parts["pairs"]
+    return xr.Dataset(
+        {
+            name: ("effects", values, {"description": DESCRIPTIONS[name]})
+            for name, values in columns.items()
+        },
+        attrs={"hsic": hsic, **{name: float(part) for name, part in parts.items()}},
+    )
