@@ -24,15 +24,22 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet $(EDITABLE) . --group dev
 	@touch $@
 
-demo: $(STAMP)  ## Simulate 1,000 x 10,000 genotypes, select 50 of them, find the pairs
+demo: $(STAMP)  ## Simulate 1,000 x 10,000 genotypes, select 50, find the pairs, write the report
 	@mkdir -p demo
+	@printf '\n== Which variants, judged among all others\n'
 	$(BIN)/dhsic simulate demo/genotypes.vcz --samples 1000 --variants 10000 \
 	    --trait quantitative --seed 7 --force
 	$(BIN)/dhsic select demo/genotypes.vcz --target sample_trait -n 50 \
 	    --truth demo/genotypes.truth.tsv --out demo/selection.zarr --force
-	$(BIN)/dhsic pairs demo/genotypes.vcz --target sample_trait -n 10 \
+	@printf '\n== Each variant by itself, as an association test does\n'
+	$(BIN)/dhsic test demo/genotypes.vcz --target sample_trait -n 14 --truth demo/genotypes.truth.tsv
+	@printf '\n== Every pair, given what was selected\n'
+	$(BIN)/dhsic pairs demo/genotypes.vcz --target sample_trait -n 10 --out demo/pairs.tsv --force \
 	    --selection demo/selection.zarr --truth demo/genotypes.truth.tsv
+	$(BIN)/dhsic report demo/selection.zarr --pairs demo/pairs.tsv -o demo/report.html --force
 
+# Every test process computes on a thread: as many as there are cores share them already.
+test: export OMP_NUM_THREADS = 1
 test: $(STAMP)  ## Run the tests and the doctests (not the slow ones)
 	$(BIN)/python -m pytest --numprocesses logical --dist loadfile
 
