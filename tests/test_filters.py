@@ -18,8 +18,10 @@ import dhsic
 from dhsic.errors import CheckpointError, InputError
 from dhsic.joins.conditions import Condition
 from dhsic.joins.filters import Filters
+from dhsic.passes.once import counting_on
 from dhsic.results import load
 from dhsic.runtime.dask import DaskRuntime
+from dhsic.runtime.threads import Threads
 
 M, D = 30, 40
 SAMPLES = np.array([i for i in range(M) if i % 5 != 2])
@@ -122,10 +124,16 @@ def store(tmp_path):
     return path
 
 
+def filtered(data, source=None, **filters):
+    """What filters leave of data."""
+    source = dhsic.open_source(data) if source is None else source
+    return Filters(**filters).of(data, source, counting_on(Threads))
+
+
 def kept(store, **filters):
     """Positions of samples and of features that filters leave."""
     source = dhsic.open_source(store)
-    found = Filters(**filters).of(store, source)
+    found = filtered(store, source, **filters)
     samples = range(M) if found.samples is None else found.samples.tolist()
     return list(samples), list(found.features_of(source).feature_coords().get("stored_feature", []))
 
@@ -159,12 +167,9 @@ def test_ids_that_the_data_join_or_write_twice(tmp_path):
     data = as_frame(None, range(M), range(D))
     (tmp_path / "keep").write_text("f s1\nf s2\n")
     data.index = [f"f_s{i}" for i in range(M)]
-    assert Filters(keep=tmp_path / "keep").of(data, dhsic.open_source(data)).samples.tolist() == [
-        1,
-        2,
-    ]
+    assert filtered(data, keep=tmp_path / "keep").samples.tolist() == [1, 2]
     data.index = [f"s{i}_s{i}" for i in range(M)]
-    assert Filters(keep=["s3"]).of(data, dhsic.open_source(data)).samples.tolist() == [3]
+    assert filtered(data, keep=["s3"]).samples.tolist() == [3]
 
 
 def test_features_by_ids_and_by_names(store, tmp_path):
@@ -217,10 +222,9 @@ def test_what_is_not_there_is_said(store):
     }.items(),
 )
 def test_places(said, expected, store):
-    source = dhsic.open_source(store)
-    features = Filters(chromosomes=said).of(store, source).features
+    features = filtered(store, chromosomes=said).features
     assert (list(range(D)) if features is None else features.tolist()) == list(expected)
-    listed = Filters(chromosomes=said.split(",")).of(store, source).features
+    listed = filtered(store, chromosomes=said.split(",")).features
     assert np.array_equal(features, listed)
 
 
@@ -269,6 +273,71 @@ def test_a_condition_is_what_python_says_of_each_value(values, op, limit, negate
 def test_what_is_no_condition_is_refused(said):
     with pytest.raises(InputError, match="is no condition on variables"):
         Condition.of(said, "keep_if")
+
+
+# -- how rare and how complete ------------------------------------------------------------------
+
+
+def rare_or_lacking(calls, maf, max_missing):
+    """Features that are left: `calls` (m, d) are copies of two, NaN where missing."""
+    left = []
+    for j, column in enumerate(calls.T):
+        there = [value for value in column if value == value]
+        minor = min(sum(there), sum(2 - value for value in there))
+        frequency = minor / (2 * len(there)) if there else 0.0
+        if frequency >= maf and (len(column) - len(there)) / len(column) <= max_missing:
+            left.append(j)
+    return left
+
+
+@given(
+    st.sampled_from(["i1", "u1", "f4", "f8"]),
+    st.sampled_from([-1, -9, -127, 9]),
+    st.sampled_from([0, 0.05, 0.1, 0.5]),
+    st.sampled_from([0.0, 0.1, 0.25, 1]),
+    st.integers(0, 99),
+)
+def test_alleles_are_counted_as_one_by_one(dtype, code, maf, max_missing, seed):
+    rng = np.random.default_rng(seed)
+    calls = rng.binomial(2, rng.random(12), (20, 12)).astype(float)
+    calls[rng.random((20, 12)) < rng.choice([0.0, 0.1, 0.4], 12)] = np.nan
+    calls[:3, 0], rows = (0, 1, 2), rng.random(20) < 0.8  # genotypes by the look of it
+    rows[:3] = True
+    code = 9 if dtype == "u1" else code
+    stored = np.where(np.isnan(calls), np.nan if dtype == "f8" else code, calls).astype(dtype)
+    expected = rare_or_lacking(calls[rows], maf, max_missing)
+    source = dhsic.open_source(stored, missing_code=9 if code == 9 else "auto")
+    asked = {"keep": rows, "maf": maf, "max_missing": max_missing}
+    if not expected:
+        with pytest.raises(InputError, match="leaves none of the"):
+            filtered(stored, source, **asked)
+        return
+    found = filtered(stored, source, **asked).features
+    assert (list(range(12)) if found is None else found.tolist()) == expected
+
+
+def test_alleles_of_other_ploidies_and_of_what_is_none(tmp_path):
+    def left(values, **filters):
+        source = dhsic.open_source(values)
+        return filtered(values, source, **filters).features_of(source)
+
+    four = np.random.default_rng(0).integers(0, 5, (30, 6))
+    four[:, 1] = np.arange(30) == 0  # one copy of 120
+    assert left(four, maf=1 / 120).n_features == 6
+    assert left(four, maf=1 / 119).n_features == 5
+    assert left(four[:, 1:2] > 0, maf=1 / 30).n_features == 1
+    doses = np.round(np.random.default_rng(1).random((30, 6)) * 2, 2)
+    doses[:, 2] = 0.02
+    assert left(doses, maf=0.02).n_features == 5
+    for values in (X + 5, doses / 2, np.column_stack([four, 40 + np.arange(30)])):
+        with pytest.raises(InputError, match=r"maf=0\.1 is a frequency of alleles, and X holds"):
+            left(values, maf=0.1)
+    assert left(X + 5, max_missing=0).n_features == D  # whatever the values are
+    for filters in ({"maf": 1}, {"maf": "1%"}, {"max_missing": 5}, {"max_missing": True}):
+        with pytest.raises(InputError, match=r"pass a number from 0 to .*, 1% is 0\.01"):
+            left(X, **filters)
+    with pytest.warns(UserWarning, match=r"If so many are to be there, .* pass 0\.1"):
+        left(X, max_missing=0.9)
 
 
 # -- labels of those that are left -------------------------------------------------------------
@@ -323,17 +392,25 @@ def test_a_table_of_labels_may_hold_those_that_are_left_alone(store, tmp_path):
 def test_commands_count_what_each_filter_left_out(store, tmp_path):
     (tmp_path / "keep").write_text("\n".join(names("s", SAMPLES)))
     asked = ("--keep", tmp_path / "keep", "--keep-if", "sample_age >= 5", "--chr", "X")
-    counts = {"keep": 6, "keep_if": 4, "chromosomes": 20}
-    sentence = "left out 10 samples (--keep 6, --keep-if 4), 20 features (--chr 20)"
+    asked = (*asked, "--maf", "0.2", "--max-missing", "0.1")
+    rows = [i for i in SAMPLES if i >= 5]
+    n_left = len(rare_or_lacking(dosage(GENOTYPES)[rows, 20:], 0.2, 0.1))
+    n_rare = 20 - len(rare_or_lacking(dosage(GENOTYPES)[rows, 20:], 0.2, 1))
+    counts = {"keep": 6, "keep_if": 4, "chromosomes": 20, "maf": n_rare}
+    counts["max_missing"] = 20 - n_rare - n_left
+    sentence = (
+        f"left out 10 samples (--keep 6, --keep-if 4), {40 - n_left} features (--chr 20, --maf "
+        f"{n_rare}, --max-missing {counts['max_missing']})"
+    )
     done = run("select", store, *CLI, *asked)
     assert told(done).count(sentence) == 2
-    assert "20 samples x 20 features" in told(done)
+    assert f"20 samples x {n_left} features" in told(done)
     found = json.loads(run("select", store, *CLI, *asked, "--json").stdout)
     assert found["left_out"] == counts
     assert {row["index"] for row in found["selected"]} <= {*range(20, 40)}
     assert sentence in " ".join(run("inspect", store, *asked).stdout.split())
     facts = json.loads(run("inspect", store, *asked, "--json").stdout)
-    assert (facts["n_samples"], facts["n_features"], facts["left_out"]) == (20, 20, counts)
+    assert (facts["n_samples"], facts["n_features"], facts["left_out"]) == (20, n_left, counts)
     plan = json.loads(run("plan", store, *CLI, *asked, "--json").stdout)
     assert (plan["data"]["n_samples"], plan["left_out"]) == (20, counts)
     refused = run("select", store, *CLI, "--extract-if", "quality > 1", code=2).stderr
@@ -341,19 +418,19 @@ def test_commands_count_what_each_filter_left_out(store, tmp_path):
 
 
 def test_a_run_goes_on_with_its_filters_alone(store, tmp_path):
-    out, asked = tmp_path / "r.zarr", ("--chr", "1", "--keep-if", "sample_age >= 5")
+    out, asked = tmp_path / "r.zarr", ("--maf", "0.4", "--keep-if", "sample_age >= 5")
     run("select", store, *CLI, *asked, "--checkpoint", tmp_path / "ck", "--out", out)
     first = load(out)
     run("resume", tmp_path / "ck", "--force")
     assert load(out)["rank"].equals(first["rank"])
-    other = run("select", store, *CLI, "--chr", "1", "--checkpoint", tmp_path / "ck", code=4)
+    other = run("select", store, *CLI, *asked[2:], "--checkpoint", tmp_path / "ck", code=4)
     assert "another" in other.stderr
     with pytest.raises(CheckpointError):
         dhsic.select(store, "sample_trait", n_features_to_select=5, checkpoint=tmp_path / "ck")
 
 
 def test_workers_and_detached_runs_take_positions(store, client, tmp_path):
-    filters = Filters(keep=names("s", SAMPLES), extract=names("g", FEATURES))
+    filters = Filters(keep=names("s", SAMPLES), extract=names("g", FEATURES), maf=0.1)
     expected = dhsic.select(store, "sample_trait", filters=filters, runtime="threads", **QUICK)
     there = dhsic.select(
         store, "sample_trait", filters=filters, runtime=DaskRuntime(client), **QUICK
@@ -370,7 +447,7 @@ def test_workers_and_detached_runs_take_positions(store, client, tmp_path):
 
 
 def test_pairs_are_those_of_what_is_left(store, tmp_path):
-    filters = Filters(keep=names("s", SAMPLES), chromosomes="X")
+    filters = Filters(keep=names("s", SAMPLES), chromosomes="X", maf=0.0)
     source = as_vcz(tmp_path / "some.vcz", SAMPLES, range(20, D))
     find, asked = dhsic.interactions.find_pairs, {"n_pairs": 5, "n_permutations": 0}
     found = find(store, "sample_trait", filters=filters, **asked)

@@ -27,7 +27,7 @@ from dhsic.joins.labels import along_samples, anndata_of
 from dhsic.joins.text import PLINK_MISSING, is_missing, plink_missing, typed
 from dhsic.memory import human
 from dhsic.passes.jobs import MANY_BLOCKS, block_width
-from dhsic.passes.once import LOOKED_AT, look_at
+from dhsic.passes.once import LOOKED_AT, counting_on, look_at
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.bahsic import BAHSIC
@@ -113,7 +113,7 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
     """Print what a store holds, how well it is laid out, and what a selection would need."""
     job = SelectJob(path, **opening)
     source = open_source(path, **job.opening)
-    filtered = job.filters.of(path, source, job.missing_chunks)
+    filtered = job.filters.of(path, source, counting_on(Threads), job.missing_chunks)
     source, rows = filtered.features_of(source), filtered.samples
     data = whole_of(source).chunked
     if data is None:

@@ -77,6 +77,11 @@ class SelectJob:
         Features that are left out, likewise.
     extract_if : CONDITION
         Features that take part, by what the store says of them: 'variant_quality >= 30'.
+    maf : float
+        Least frequency of the rarer allele, such as 0.01, in the samples that the options above
+        leave.
+    max_missing : float
+        Largest part of the values of a feature that may be missing in these samples, such as 0.1.
     groups : NAME
         Variable of the store that names the group of each feature (its gene): groups are selected
         as a whole, by definition, and -n counts them.
@@ -178,6 +183,8 @@ class SelectJob:
     extract: str | None = None
     exclude: str | None = None
     extract_if: str | None = None
+    maf: float | None = None
+    max_missing: float | None = None
     groups: str | None = None
     method: str = "bahsic"
     n_features: int = 50

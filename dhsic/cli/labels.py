@@ -24,6 +24,7 @@ from dhsic.joins.text import (
     whole_numbers,
 )
 from dhsic.kernels.labels import CLASS_KERNELS, MOST_CLASSES, auto_kernel
+from dhsic.passes.once import counting_on
 from dhsic.sources import AbstractSource
 from dhsic.sources.ids import is_id, is_number, plain, some
 from dhsic.sources.opening import is_table, open_source
@@ -62,7 +63,8 @@ def open_with_labels(job: SelectJob, before: Labelled | None = None) -> Labelled
         source = open_source(job.path, n_samples=n_labels, **job.opening)
     if table is not None and is_table(job.path):
         _refuse_leaks(job, source)
-    filtered = job.filters.of(job.path, source, job.missing_chunks)
+    counting = counting_on(job.runtime)
+    filtered = job.filters.of(job.path, source, counting, job.missing_chunks)
     data = Labelled(filtered.features_of(source), None, None, filtered=filtered)
     return _taken(job, data, *_columns(job, data, table))
 

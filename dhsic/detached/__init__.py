@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from dhsic.detached.run import Run, reached
 from dhsic.errors import CheckpointError, InputError
 from dhsic.joins.filters import Filters
 from dhsic.kernels.labels import SELF
+from dhsic.passes.once import counting_on
 from dhsic.selectors import selector_of
 from dhsic.selectors.request import Request
 from dhsic.storage.checkpoint import Checkpoint
@@ -92,6 +94,8 @@ def submit(
     StoreError
         An object store does not answer this process.
     """
+    from dhsic.runtime.dask import DaskRuntime
+
     path = _path_of(data)
     _check_parameters(parameters, has_labels=target is not None)
     request = Request.of(
@@ -106,6 +110,7 @@ def submit(
         missing_code=missing_code,
         pass_only=pass_only,
         filters=filters,
+        counting=counting_on(partial(DaskRuntime, client, scheduler, security=security)),
     )
     folder = Folder(checkpoint)
     given = send(request, folder, client=client, scheduler=scheduler, security=security)

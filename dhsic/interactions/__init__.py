@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -35,10 +36,10 @@ from dhsic.joins.labels import Labelled
 from dhsic.joins.text import check_coded
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.passes import Measure
-from dhsic.passes.once import look_at
+from dhsic.passes.once import counting_on, look_at
 from dhsic.passes.reader import Reader
 from dhsic.results import versions
-from dhsic.runtime import choose_runtime
+from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
 from dhsic.sources.values import KEEPING, recoded
@@ -175,12 +176,12 @@ def find_pairs(
         covariates,
         by_position=by_position,
         filters=filters,
+        counting=counting_on(partial(running, runtime)),
         pass_only=pass_only,
         **where,
     )
     check_coded(data, y=given.y, covariates=given.covariates)
-    made = nullcontext(runtime) if isinstance(runtime, AbstractRuntime) else None
-    with made or closing(choose_runtime(runtime)) as there:
+    with running(runtime) as there:
         return test.of(given, there, selection=selection)
 
 

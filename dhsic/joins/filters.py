@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any
@@ -25,15 +25,22 @@ from dhsic.joins.labels import labels_at, values_of_features
 from dhsic.joins.table import names_of
 from dhsic.namespace import slices
 from dhsic.sources import AbstractSource
+from dhsic.sources.alleles import Alleles
 from dhsic.sources.columns import NAME, STRETCH, Column
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import PARENTS, is_id, plain, some
 from dhsic.sources.options import MissingChunks
 from dhsic.sources.variants import CONTIG, IDS, POSITION
+from dhsic.validation import is_number
 
 #: Chromosomes from one number to another, and a place on one.
 SPAN = re.compile(r"(?:chr)?(\d+)-(?:chr)?(\d+)", re.IGNORECASE)
 PLACE = re.compile(r"(.+):(\d+)-(\d+)")
+
+#: Counts alleles of all features of a source, over some samples (None: all).
+Counting = Callable[[AbstractSource, Index | None], Alleles]
+#: Parts of missing values from which a user of vcftools may mean the part that is there.
+MOSTLY = 0.5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,6 +63,12 @@ class Filters:
         between blanks.
     extract_if : str, optional
         Condition on what the data say of their features: ``"variant_quality >= 30"``.
+    maf : float, optional
+        Least frequency of the rarer allele, such as 0.01, in the samples that the filters above
+        left, with labels or without. Values are copies of an allele.
+    max_missing : float, optional
+        Largest part of the values of a feature that may be missing among these samples: 0.1 leaves
+        out what lacks more than a tenth.
 
     Examples
     --------
@@ -74,17 +87,24 @@ class Filters:
     extract: Any = None
     exclude: Any = None
     extract_if: str | None = None
+    maf: float | None = None
+    max_missing: float | None = None
 
     def of(
-        self, data: Any, source: AbstractSource, missing_chunks: MissingChunks = "error"
+        self,
+        data: Any,
+        source: AbstractSource,
+        counting: Counting,
+        missing_chunks: MissingChunks = "error",
     ) -> Filtered:
-        """What takes part of `data`, which are open as `source`.
+        """What takes part of `data`, which are open as `source`; `counting` counts their alleles.
 
         Raises
         ------
         InputError
             Filters that mean nothing, or that leave nothing.
         """
+        self._check()
         conditions = {
             name: Condition.of(said, name)
             for name, said in (("keep_if", self.keep_if), ("extract_if", self.extract_if))
@@ -93,6 +113,8 @@ class Filters:
         samples, features = _Left("samples", source.n_samples), _Left("features", source.n_features)
         self._filter_samples(samples, conditions.get("keep_if"), data, source, missing_chunks)
         self._filter_features(features, conditions.get("extract_if"), data, source, missing_chunks)
+        if self.maf is not None or self.max_missing is not None:
+            self._filter_by_values(features, source, samples.positions, counting)
         left_out = {**samples.out, **Filtered.of(source).left_out, **features.out}
         return Filtered(samples.positions, features.positions, left_out)
 
@@ -147,6 +169,36 @@ class Filters:
                 for name in condition.names
             }
             left.filter("extract_if", _holds(condition, values, left))
+
+    def _check(self) -> None:
+        """Refuse thresholds that are none."""
+        for name, value, most in (("maf", self.maf, 0.5), ("max_missing", self.max_missing, 1)):
+            if value is not None and not (is_number(value) and 0 <= value <= most):
+                raise InputError(f"{name}={value!r}; pass a number from 0 to {most}, 1% is 0.01.")
+        if self.max_missing is not None and MOSTLY < self.max_missing < 1:
+            warnings.warn(
+                f"max_missing={self.max_missing:g} leaves in features that lack up to "
+                f"{self.max_missing:.0%} of their values. If so many are to be there, as vcftools "
+                f"means it, pass {1 - self.max_missing:.4g}.",
+                stacklevel=2,
+            )
+
+    def _filter_by_values(
+        self, left: _Left, source: AbstractSource, rows: Index | None, counting: Counting
+    ) -> None:
+        here = Filtered(features=left.positions).features_of(source)
+        at = slice(None) if left.positions is None else left.positions
+        found, m = counting(here, rows), source.n_samples if rows is None else rows.size
+        kept = dict[str, Mask]()
+        if self.maf is not None:
+            said = f"maf={self.maf:g}"
+            kept["maf"] = found.minor_frequency(here, m, said) >= self.maf
+        if self.max_missing is not None:
+            kept["max_missing"] = found.n_missing / m <= self.max_missing
+        for name, met in kept.items():
+            mask = np.zeros(left.n, dtype=bool)
+            mask[at] = met
+            left.filter(name, mask)
 
 
 class _Left:

@@ -35,7 +35,7 @@ from dhsic.sources.zarr import arrays_of, read_array
 from dhsic.validation import refuse_lossy
 
 if TYPE_CHECKING:
-    from dhsic.joins.filters import Filters
+    from dhsic.joins.filters import Counting, Filters
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class Labelled:
         what: str = "y",
         by_position: bool = False,
         filters: Filters | Filtered | None = None,
+        counting: Counting | None = None,
         opened_by: Callable[..., AbstractSource] = open_source,
         **opening: Any,
     ) -> Labelled:
@@ -74,6 +75,8 @@ class Labelled:
             Rows are in the order of the samples, whatever they are called.
         filters : Filters or Filtered, optional
             What takes part. Labels are those of all samples, or name those that take part.
+        counting : callable, optional
+            Counts what `Filters` ask of values.
         opened_by : callable
             What opens the data; `opening` are its options, as of `dhsic.open_source`.
         """
@@ -94,7 +97,9 @@ class Labelled:
         names = names_of(data) if hasattr(data, "iloc") else names
         filtered = Filtered.of(source) if filters is None else filters
         if not isinstance(filtered, Filtered):
-            filtered = filtered.of(data, source, opening.get("missing_chunks", "error"))
+            assert counting is not None, "there are filters"
+            fill = opening.get("missing_chunks", "error")
+            filtered = filtered.of(data, source, counting, fill)
         source, notes, m = filtered.features_of(source), list[str](), source.n_samples
 
         def joined(given: Any, called: str, values: Array | None = None) -> Array | None:

@@ -2,12 +2,14 @@
 
 A task reads a block, measures it and applies the criterion while the values are at hand: one read
 of the data in all. What comes back is a few numbers per feature. Before any other pass, values are
-looked at (`look_at`): dosages and codes for missing ones, or others.
+looked at (`look_at`): dosages and codes for missing ones, or others. Where features are left out by
+how rare they are, their alleles are counted before that (`counting_on`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy as np
 from dhsic._typing import Float, Index
 from dhsic.criteria.base import AbstractCriterion
 from dhsic.criteria.features import Features, Levels
+from dhsic.joins.filters import Counting
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.linalg.directions import Directions
 from dhsic.passes import CODE_ENTRIES, AbstractPass, Cost, Tile, tile_height
@@ -22,6 +25,7 @@ from dhsic.passes.reader import Reader, Reporter
 from dhsic.passes.shared import AbstractShared
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
+from dhsic.sources.alleles import Alleles
 from dhsic.sources.scaling import Codes, Scaling, code_values, scaling_of
 from dhsic.sources.values import Census, ValueKind
 from dhsic.sources.views import checksums
@@ -227,3 +231,27 @@ class TakeCensus(AbstractPass):
     def over(self, blocks: Iterator[Tile], m: int) -> Census:
         found = (Census.of(b.raw, b.missing_code, b.tags, self.rows) for b in blocks)
         return sum(found, Census())
+
+
+@dataclass(frozen=True, slots=True)
+class CountAlleles(AbstractPass):
+    """Alleles of the features; tags and `rows` as of `TakeCensus`."""
+
+    rows: Index | None
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Alleles:
+        tiles = (tile for block in blocks for tile in block.cut(float64_height(m)))
+        return Alleles.join([Alleles.of(t.raw, t.missing_code, t.tags, self.rows) for t in tiles])
+
+
+def counting_on(made: Callable[[], AbstractContextManager[AbstractRuntime]]) -> Counting:
+    """What counts alleles in one pass, on a runtime that is made when it is asked."""
+
+    def count(source: AbstractSource, rows: Index | None) -> Alleles:
+        every = np.arange(source.n_features, dtype=np.int64)
+        with made() as runtime:
+            reader = Reader(source, runtime, rows)
+            found = reader.joined(CountAlleles(rows), reader.jobs(every, tags=every))
+            return Alleles.join([*found]).judged(source)
+
+    return count

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from dhsic.errors import ClusterError, InputError
@@ -97,6 +98,18 @@ def choose_runtime(
             ) from error
         return DaskRuntime(client, scheduler)
     return Threads(n_threads)
+
+
+@contextmanager
+def running(asked: Any) -> Iterator[AbstractRuntime]:
+    """Yield the runtime that was asked for, closed in the end if it is made here."""
+    from dhsic.runtime.base import AbstractRuntime
+
+    if isinstance(asked, AbstractRuntime):
+        yield asked
+        return
+    with choose_runtime(asked) as made:
+        yield made
 
 
 def _dask_client_is_active() -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,13 +22,14 @@ from dhsic._typing import Array, Index
 from dhsic.accelerator import scored_on, wanted_device
 from dhsic.errors import InputError
 from dhsic.joins.filtered import Filtered
-from dhsic.joins.filters import Filters
+from dhsic.joins.filters import Counting, Filters
 from dhsic.joins.labels import Labelled, values_of_features
 from dhsic.joins.table import check_order
 from dhsic.joins.text import check_coded
 from dhsic.memory import MemoryEstimate
+from dhsic.passes.once import counting_on
 from dhsic.results import About, to_dataset
-from dhsic.runtime import choose_runtime
+from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.halves import n_wanted
 from dhsic.selectors.joint import joined
@@ -89,12 +90,14 @@ class Request:
         groups: Any = None,
         by_position: bool = False,
         filters: Filters | Filtered | None = None,
+        counting: Counting | None = None,
         opened_by: Callable[..., AbstractSource] = open_source,
         **opening: Any,
     ) -> Request:
         """Request of what users hand over, as of `Selector.fit`; no `target` is no labels.
 
-        `opened_by` opens the data; `opening` are its options, as of `dhsic.open_source`.
+        `opened_by` opens the data; `opening` are its options, as of `dhsic.open_source`. What
+        filters ask of values is counted by `counting`, on the runtime of the selector by default.
         """
         if not isinstance(filters, Filters | Filtered | None):
             raise InputError(f"filters={filters!r}; pass dhsic.Filters(keep=..., extract=..., ...)")
@@ -104,6 +107,7 @@ class Request:
             covariates,
             by_position=by_position,
             filters=filters,
+            counting=counting or counting_on(partial(running, selector.runtime)),
             opened_by=opened_by,
             **opening,
         )
@@ -184,15 +188,11 @@ class Request:
         (result,) = results_of([self], runtime, announce=announce)
         return result
 
-    @contextmanager
-    def running(self, runtime: AbstractRuntime | None = None) -> Iterator[AbstractRuntime]:
-        """Yield a runtime: the one given, or that of the selector, closed if it is made here."""
-        asked = self.selector.runtime if runtime is None else runtime
-        if isinstance(asked, AbstractRuntime):
-            yield asked
-            return
-        with closing(choose_runtime(asked)) as made:
-            yield made
+    def running(
+        self, runtime: AbstractRuntime | None = None
+    ) -> AbstractContextManager[AbstractRuntime]:
+        """The runtime that is given, or that of the selector, closed if it is made here."""
+        return running(self.selector.runtime if runtime is None else runtime)
 
 
 def results_of(

@@ -156,8 +156,9 @@ class Census:
             return _census_of_counts(raw, missing_code, features, rows)  # most often
         outside = (raw < 0) | (raw > MOST_COPIES)
         missing = missing_mask(raw, missing_code)
+        apart = outside
         if missing is not None:
-            outside &= ~missing
+            apart, outside = outside | missing, outside & ~missing
         is_code = np.zeros(raw.shape, dtype=bool)
         for code in CODES:
             is_code |= raw == code
@@ -182,7 +183,7 @@ class Census:
             n_fractions=int((fractions & ~is_other).sum()),
             has_zero=bool((raw == 0).any()),
             has_one=bool((raw == 1).any()),
-            largest=float(np.fmax.reduce(np.where(outside, 0, raw), axis=None, initial=0)),
+            largest=float(np.fmax.reduce(np.where(apart, 0, raw), axis=None, initial=0)),
             outside=_merged(found, codes),
             n_lone=int(is_lone.sum()),
             lone=lone,
