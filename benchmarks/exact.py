@@ -29,6 +29,7 @@ from threadpoolctl import threadpool_limits
 import dhsic
 from dhsic.hsic import weights
 from dhsic.kernels.labels import label_matrix
+from dhsic.results import rounds_of_engines
 from dhsic.runtime.threads import usable_cores
 
 PASS = re.compile(r"order (\d+) (float\d+): (\d+)")
@@ -80,7 +81,7 @@ def passes(result):
     """(rows, dtype) of every product of the run, from its history."""
     products = zip(
         result["round_engine"].values,
-        result["round_products_float64"].values,
+        rounds_of_engines(result)["products_float64"],
         strict=True,
     )
     for engine, double in products:

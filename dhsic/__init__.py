@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dhsic import conversion, datasets, detached, kernels, plans, selectors
+    from dhsic.annotations import merge, select_genes
     from dhsic.detached import Run, attach
     from dhsic.errors import (
         CheckpointError,
@@ -82,6 +83,7 @@ __all__ = [
     "kernel_matrix",
     "kernels",
     "load",
+    "merge",
     "open_source",
     "plan",
     "rank_kernels",
@@ -91,6 +93,7 @@ __all__ = [
     "report",
     "save",
     "select",
+    "select_genes",
     "select_many",
     "selected_features",
     "submit",
@@ -99,6 +102,7 @@ __all__ = [
 
 #: Modules of the public names, which `__all__` lists.
 _HOMES = {
+    "annotations": ("merge", "select_genes"),
     "conversion": ("convert",),
     "detached": ("Run", "attach", "submit"),
     "errors": (

@@ -33,7 +33,7 @@ from dhsic.errors import DataError, InputError
 from dhsic.memory import MemoryEstimate
 from dhsic.rows import write_variables
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.sources import AbstractSource
+from dhsic.sources import FEATURES, AbstractSource
 from dhsic.sources.columns import NAME
 from dhsic.sources.options import dimension_names
 from dhsic.sources.scaling import Scaling
@@ -62,19 +62,13 @@ DESCRIPTIONS = {
     "round_hsic": "HSIC of the features left at the start of the round",
     "round_seconds": "seconds that the round took",
     "round_bytes_read": "stored bytes read in the round",
-    "round_products_float32": "columns of m x m matrix products in float32",
-    "round_products_float64": "columns of m x m matrix products in float64",
-    "round_error_bound_used": "largest part of its error bound that a score was found to be off",
     "round_landmarks": "landmarks of low rank, rows of its check included; 0 in exact rounds",
     "round_rank": "directions that low rank scored with",
-    "round_order": "longest series that a feature took in low rank",
-    "round_projected": "features left when they were last projected; 0 where they were read",
     "round_relative_error": "estimated error of scores in low rank or kept, over their deviation",
     "round_cut_error": "estimated part of the features leaving that are wrong ones",
     "round_turn": "by how much the form that scores features turned since the round before",
     "round_expected_lost": "of the features left after the round, those that are wrong ones",
     "round_most_lost": "the same, no more of them nine times of ten",
-    "round_advice": "engine for the first pass of the next round",
     "round_engine": "engines that scored the round, and how many features each",
 }
 
@@ -109,6 +103,12 @@ SCORED = {
 }
 OTHERS = {"added": ADDED, "weighted": WEIGHTED, "scored": SCORED}
 
+#: What the attribute ``engine`` holds of every round, as JSON, for who looks into engines: columns
+#: of m x m matrix products; the largest part of its error bound that a score was found to be off;
+#: the longest series in low rank; features left when they were last projected; what is to score
+#: the next round first.
+OF_ENGINES = ("products_float32", "products_float64", "error_bound_used", "order", "projected",
+              "advice")  # fmt: skip
 #: Features whose names are read from a store at once.
 MOST_NAMED = 1 << 17
 #: Attributes that count what was left out, by name: what they count.
@@ -198,6 +198,7 @@ class About:
 
     coords: Mapping[str, tuple[str, Any]]
     fingerprint: str
+    dim: str = FEATURES
 
     @staticmethod
     def of(source: AbstractSource) -> About:
@@ -210,8 +211,8 @@ class About:
             names = source.feature_names()
             if names is not None:
                 known[NAME] = np.asarray(names, dtype=object)
-        coords = {name: ("features", values) for name, values in known.items()}
-        return About(coords, source.fingerprint())
+        coords = {name: (FEATURES, values) for name, values in known.items()}
+        return About(coords, source.fingerprint(), source.names.dim)
 
 
 def to_dataset(outcome: Outcome, n_selected: int, about: About | None = None) -> xr.Dataset:
@@ -238,14 +239,30 @@ def to_dataset(outcome: Outcome, n_selected: int, about: About | None = None) ->
     said = DESCRIPTIONS | OTHERS.get(order.placed, {})
     if order.meaning:
         said = said | {"score": order.meaning, "round_hsic": "criterion before the round"}
-    data = {k: ("features", v, {"long_name": said[k]}) for k, v in per_feature.items()}
+    data = {k: (FEATURES, v, {"long_name": said[k]}) for k, v in per_feature.items()}
     for name, (values, meaning) in order.extra.items():
-        data[name] = ("features", values, {"long_name": meaning})
-    for key, values in _history(outcome).items():
+        data[name] = (FEATURES, values, {"long_name": meaning})
+    history = _history(outcome)
+    inner = {key: history.pop(key).tolist() for key in OF_ENGINES if key in history}
+    for key, values in history.items():
         name = f"round_{key}"
         data[name] = ("rounds", values, {"long_name": said.get(name, key)})
     attributes = _attributes(outcome, n_selected) | {"fingerprint": about.fingerprint}
-    return xr.Dataset(data, coords=about.coords, attrs=attributes)
+    if inner:
+        attributes["engine"] = json.dumps(inner)
+    coords = {name: of for name, of in about.coords.items() if name not in data}
+    found = xr.Dataset(data, coords=coords, attrs=attributes)
+    is_taken = about.dim in {*data, *found.dims, *tables.OF_RUNS, NAME}
+    return found if is_taken else found.swap_dims({FEATURES: about.dim})
+
+
+def rounds_of_engines(result: xr.Dataset) -> dict[str, Array]:
+    """What engines did in every round, by names of `OF_ENGINES`; also of a result of before."""
+    told = json.loads(result.attrs.get("engine", "{}"))
+    text = {"advice": object}
+    known = {name: np.array(values, text.get(name)) for name, values in told.items()}
+    older = {name: f"round_{name}" for name in OF_ENGINES if f"round_{name}" in result}
+    return known | {name: result[variable].to_numpy() for name, variable in older.items()}
 
 
 def _means(outcome: Outcome) -> dict[str, Array]:
@@ -337,7 +354,7 @@ def selected_features(result: Any) -> xr.Dataset:
 
 def result_of_one(given: Any) -> xr.Dataset:
     """Return the result of one run, also of a selector after fit; InputError if it is none."""
-    return _of_one(_as_result(given))
+    return tables.along_features(_of_one(_as_result(given)))
 
 
 def _as_result(given: Any) -> xr.Dataset:

@@ -50,6 +50,7 @@ import xarray as xr
 from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.namespace import slices
+from dhsic.sources import FEATURES
 from dhsic.sources.views import STORED
 from dhsic.storage import as_path, check_place, check_url, is_url, replacing
 from dhsic.storage.format import plain
@@ -63,19 +64,26 @@ FIRST = (
 #: Coordinates that say where features are in the data, of which some may have been left out.
 NUMBERS = (STORED, "features")
 #: Dimensions along which a result has several runs.
-OF_RUNS = ("targets", "settings")
+OF_RUNS = ("targets", "settings", "classes")
 #: Suffixes of Zarr stores, those of runs included.
 ZARR = ("", ".", ".zarr", ".dhsic")
 #: Attributes that hold JSON.
-OF_JSON = ("parameters", "versions")
+OF_JSON = ("parameters", "versions", "engine")
 #: Rows that are written at a time; and read, for which names of all features are gone through.
 ROWS, READ = 1 << 16, 1 << 20
 
 Columns = dict[str, Array]
 
 
+def along_features(result: xr.Dataset) -> xr.Dataset:
+    """The result along the dimension ``features``, whatever its data call it."""
+    dim = result["rank"].dims[-1]
+    return result if dim == FEATURES else result.swap_dims({dim: FEATURES})
+
+
 def columns(result: xr.Dataset) -> Columns:
     """Columns of a result, by name."""
+    result = along_features(result)
     # What `dhsic.selected_features` returns says where its features are in the data.
     numbered = [name for name in NUMBERS if name in result.coords]
     d = result.sizes["features"]
@@ -122,7 +130,7 @@ def rows(known: Columns) -> Iterator[dict[str, Any]]:
 
 def _parts(result: xr.Dataset) -> Iterator[Columns]:
     """Columns of all features, the best first, some rows at a time."""
-    ranks = result["rank"].to_numpy()
+    result, ranks = along_features(result), result["rank"].to_numpy()
     best_first = np.argsort(ranks if ranks.ndim == 1 else ranks.min(axis=0), kind="stable")
     if not any(name in result.coords for name in NUMBERS):
         result = result.assign_coords({STORED: ("features", np.arange(best_first.size))})

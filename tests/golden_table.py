@@ -12,6 +12,7 @@ from commands import run
 
 import dhsic
 from dhsic import kernels
+from dhsic.results import rounds_of_engines
 
 #: What a result holds that is not the same in every run, and words on how it was found.
 OWN = ("seconds", "bytes", "memory", "engine", "advice")
@@ -42,7 +43,8 @@ def arrays_of(found):
     if isinstance(found, xr.Dataset):
         counts = {k: np.array(v) for k, v in found.attrs.items() if k.startswith("n_")}
         mine = [str(k) for k in found.variables if not any(word in str(k) for word in OWN)]
-        return {k: found[k].to_numpy() for k in mine} | counts
+        inner = {f"round_{k}": v for k, v in rounds_of_engines(found).items()}
+        return {k: found[k].to_numpy() for k in mine} | inner | counts
     arrays = {}
     for name, value in _parts(found).items():
         if is_dataclass(value) or isinstance(value, dict):

@@ -303,6 +303,8 @@ class AbstractRoundDependence(ABC):
         self._candidates = candidates
         self._sigma = 1.0
         self._started, self._read = time.perf_counter(), 0
+        #: Scores of all candidates in the first round; None of a run that was gone on with.
+        self.first_scores: Float | None = None
 
     @abstractmethod
     def measure(self) -> Scaling:
@@ -419,6 +421,8 @@ class SourceDependence(AbstractRoundDependence):
         """Line 4: the n candidates whose removal leaves the largest HSIC."""
         gains, hsic, record = self.scorer.gains(sigma, S, n)
         first, left = self._largest(sigma, hsic, gains, n)
+        if S.size == self.candidates.size:
+            self.first_scores = -gains
         if not self.choices.kernel.is_additive:
             record["advice"] = self.scorer.advise(sigma, S[left], gains[left], n)
         if self._survival is not None:

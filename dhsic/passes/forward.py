@@ -116,6 +116,8 @@ class SourceForward(AbstractRoundDependence):
         hsic = engines.question.hsic if S_dagger.size else 0.0
         gains, record = self.gains(engines, S, n)
         first, stay = self._largest(sigma, hsic, gains, n)
+        if S.size == self.candidates.size:
+            self.first_scores = gains
         record["advice"] = self._advise(engines, S[stay], gains[stay], n)
         sizes = {"n_features": S.size, "n_selected": S_dagger.size, "n_added": first.size}
         return Removal(S[first], gains[first], sizes | self._took(sigma, hsic) | record)

@@ -15,7 +15,7 @@ from dhsic.selectors.base import Selector
 from dhsic.selectors.ccm import CCM
 from dhsic.selectors.fohsic import FOHSIC
 from dhsic.selectors.onepass import OnePass
-from dhsic.selectors.request import result_of_many
+from dhsic.selectors.request import result_of_classes, result_of_many
 from dhsic.selectors.svmrfe import SVMRFE
 from dhsic.selectors.targets import targets_of
 from dhsic.selectors.weighting import FeatureWeighting
@@ -93,6 +93,7 @@ def select(
     filters: Filters | None = None,
     by_position: bool = False,
     per_target: bool = False,
+    per_class: bool = False,
     **parameters: Any,
 ) -> xr.Dataset:
     """Select features of a store or dataset; the result as a Dataset.
@@ -118,12 +119,15 @@ def select(
         Rank features for each column of `target` by itself, as a call for that one would, with one
         reading of the data. Without it several columns are one target that features are selected
         for jointly.
+    per_class : bool
+        Rank features for each class of the target against the rest, with one reading of the data:
+        what tells one cell type from all others.
 
     Returns
     -------
     xarray.Dataset
         See `dhsic.results`; with `per_target` ranks, scores, what is selected and the history of
-        rounds have a dimension ``targets`` more.
+        rounds have a dimension ``targets`` more, with `per_class` a dimension ``classes``.
 
     Examples
     --------
@@ -145,6 +149,10 @@ def select(
         "filters": filters,
         "by_position": by_position,
     }
+    if per_class:
+        if per_target:
+            raise InputError("per_target=True and per_class=True; pass one of them.")
+        return result_of_classes(model, data, target, **asked)
     if not per_target:
         result: xr.Dataset = model.fit(data, target, **asked).result_
         return result

@@ -58,12 +58,16 @@ from dhsic.selectors.ridge import (
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
+from dhsic.storage.format import FIRST_SCORES
 from dhsic.validation import SCALING, by, is_number, one_of, such
 
 APPROX = ("auto", "exact", "lowrank", "direct")
 
 #: Features lost that are worth a warning, in those that the tolerance allows: both are estimates.
 MISSED = 1.5
+
+#: What scores of the first round are.
+FIRST_MEANING = "score in the first round, of all features alike, unlike those of later rounds"
 
 D = TypeVar("D", bound=AbstractRoundDependence)
 
@@ -202,14 +206,25 @@ class KernelSelector(Selector, Generic[D]):
             dependence.data.reporter = journal.progress
             journal.progress.expect(sum(self._ahead(run, state)))
             for state in self.rounds(run, dependence, state):  # noqa: B020  # the next from the last
-                journal.note(state, dependence.kept())
+                kept = dict(dependence.kept())
+                if state.round == 1 and dependence.first_scores is not None:
+                    kept[FIRST_SCORES] = dependence.first_scores
+                journal.note(state, kept)
                 again = again or self._again(run, dependence.data, labels, state)
             journal.finish()
         self._warn(state, run)
         order = self._order(state)
         if again is not None:
             order = again.ranked(order, scaling.constant)
-        return order if run.groups is None else run.groups.spread(order, scaling), scaling
+        order = order if run.groups is None else run.groups.spread(order, scaling)
+        first = journal.arrays.get(FIRST_SCORES, dependence.first_scores)
+        if first is None:  # the checkpoint is of a dhsic that kept none
+            return order, scaling
+        scores = np.full(run.n_candidates, np.nan)
+        scores[dependence.candidates] = first
+        scores = scores if run.groups is None else scores[run.groups.codes]
+        column = np.where(scaling.constant, np.nan, scores), FIRST_MEANING
+        return replace(order, extra={**order.extra, "score_first_round": column}), scaling
 
     @property
     def _kernel(self) -> AbstractKernel:

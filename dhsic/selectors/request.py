@@ -35,6 +35,7 @@ from dhsic.selectors.halves import n_wanted
 from dhsic.selectors.joint import joined
 from dhsic.selectors.many import outcomes_of
 from dhsic.selectors.run import Groups, SelectionRun
+from dhsic.selectors.targets import classes_of
 from dhsic.sources import AbstractSource
 from dhsic.sources.opening import open_source
 from dhsic.sources.options import MissingChunks
@@ -265,6 +266,17 @@ def result_of_many(
         requests.append(asked)
     names = list(selectors)
     return joined(results_of(requests, names=names), names, dim)
+
+
+def result_of_classes(selector: Selector, data: Any, target: Any, **options: Any) -> xr.Dataset:
+    """One result of a run for each class of a target against the rest; `options` likewise."""
+    first = Request.of(selector, data, target, opened_by=selector._open, **options)
+    each = classes_of(first.y)
+    requests = [
+        replace(first, selector=numbered(selector, "classes", number), y=mine)
+        for number, mine in enumerate(each.values())
+    ]
+    return joined(results_of(requests, names=list(each)), list(each), "classes")
 
 
 def numbered(selector: Selector, dim: str, number: int) -> Selector:

@@ -1,4 +1,4 @@
-"""Several targets, one by one: what users hand over as labels, a column at a time."""
+"""Several targets, one by one: what users hand over as labels, a column or a class at a time."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from dhsic._typing import Array, Mask
 from dhsic.errors import InputError
 from dhsic.joins.labels import as_labels
 from dhsic.joins.table import id_columns
+from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel, label_matrix
 
 
 def targets_of(target: Any, data: Any) -> dict[str, Any]:
@@ -33,6 +35,22 @@ def targets_of(target: Any, data: Any) -> dict[str, Any]:
     if not found:
         raise InputError("per_target=True ranks each target, and there is none; pass one.")
     return found
+
+
+def classes_of(y: Array | None) -> dict[str, Mask]:
+    """Each class of labels, (m,), by its name: whether a sample is of it, or of the rest."""
+    if y is None or (y.ndim > 1 and y.shape[1] > 1):
+        raise InputError("per_class=True takes one target of classes; pass y of shape (m,).")
+    column = y.ravel()
+    label_matrix(column)  # refuses missing labels, which would be of no class
+    if auto_kernel(column) not in CLASS_KERNELS:
+        raise InputError(
+            "per_class=True ranks features for each class against the rest, and y holds real "
+            "values. Leave it out, or pass names of classes: y.astype(str)."
+        )
+    keys = column.astype(object).astype(str) if column.dtype.kind in "OSUT" else column
+    names, codes = np.unique(keys, return_inverse=True)
+    return {str(name): codes == code for code, name in enumerate(names)}
 
 
 def _of_frame(target: Any) -> dict[str, Any]:

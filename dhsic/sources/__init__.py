@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from dhsic.sources.zarr import ChunkedArray
 
 #: Chunks that a fingerprint reads, and features and samples of each at most.
+#: Dimension of results along the features, by default.
+FEATURES = "features"
 FINGERPRINT_CHUNKS, FINGERPRINT_FEATURES, FINGERPRINT_SAMPLES = 8, 4096, 4096
 
 
@@ -60,6 +62,7 @@ class Names:
     are named by and keeps none of it, where names of many would stay in memory for a while.
     `columns` gives names (as ``feature``) and coordinates that can be read for some features alone.
     `sample_coords` (m,) are what a table has of its samples besides the matrix: labels, covariates.
+    `dim` is what the features lie along, where results are to lie along it too.
     """
 
     features: Array | Callable[[], Array | None] | None = None
@@ -71,6 +74,7 @@ class Names:
     sample_coords: Mapping[str, Array] | Callable[[], Mapping[str, Array]] = field(
         default_factory=dict
     )
+    dim: str = FEATURES
 
 
 class AbstractSource(ABC):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from dhsic._typing import Array, Index
@@ -38,7 +39,6 @@ from dhsic.validation import EXACT, WIDE, refuse_lossy
 
 if TYPE_CHECKING:
     import dask.array as da
-    import pandas as pd
 
 GRAIN = 256  # features that a fingerprint takes together where storage has no chunks
 
@@ -383,6 +383,12 @@ def _names_of(array: xr.DataArray, features: Any, samples: Any, beside: Mapping[
     return Names(
         _labels(array, features, beside, of_features=True),
         _labels(array, samples, beside, of_features=False),
+        {
+            str(name): of.to_numpy()
+            for name, of in array.coords.items()
+            if of.dims == (features,) and not isinstance(of.to_index(), pd.MultiIndex)
+        },
+        dim=str(features),
     )
 
 

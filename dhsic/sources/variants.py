@@ -80,7 +80,7 @@ class Variants:
         """Names and coordinates of d variants: of a group they are read when they are asked for."""
         if isinstance(data, xr.Dataset):
             here = cls.of(data, d, "the Dataset")
-            return Names(here.names(), here.samples(), here.coords())
+            return Names(here.names(), here.samples(), here.coords(), dim="variants")
         stored = cls.of(place_of(data), d, str(data.store_path))
         of_each = stored.names, stored.samples, stored.coords
         return Names(*of_each, stored.key, stored.check, partial(stored.columns, d))

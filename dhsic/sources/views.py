@@ -120,6 +120,7 @@ class SubsetSource(AbstractView):
             check=self.base.check_names,
             columns=known.columns and self._columns,
             sample_coords=known.sample_coords,
+            dim=known.dim,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

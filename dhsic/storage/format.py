@@ -248,6 +248,8 @@ def _differences(kept: Mapping[str, Any], given: Mapping[str, Any]) -> str:
 START = "start"
 #: Array of the start with a checksum for each feature of the data.
 CHECKSUMS = "checksums"
+#: Array of the first round that stays: scores of all candidates.
+FIRST_SCORES = "first_scores"
 
 
 def name_of(number: int) -> str:
@@ -273,16 +275,18 @@ def recover(store: AbstractStore, root: Root) -> Round | None:
     names = (names_of(name_of(number), "features", "scores") for number in numbers)
     # All at once: a store far away takes its time.
     files = store.read_all([*names_of(START, "features"), *chain.from_iterable(names)])
-    first = before = last = _read_start(files, store)
+    first = before = last = opening = _read_start(files, store)
     for number in numbers:
         try:
             before, last = last, _read_round(files, number, last)
+            opening = last if number == 1 else opening
         except Exception as error:  # damage shows in as many ways as there are bytes
             _warn(store, root, number, error, number - 1)
             break
     for kept, left in ((last, before.state.round), (before, 0)):
         try:
-            return replace(kept, arrays=_arrays(store, name_of(kept.state.round), kept.names))
+            arrays = _arrays(store, name_of(kept.state.round), kept.names)
+            return replace(kept, arrays={**_first_scores(store, opening), **arrays})
         except StoreError:
             raise
         except Exception as error:  # as above
@@ -334,6 +338,19 @@ def _arrays(store: AbstractStore, node: str, digests: Mapping[str, str]) -> dict
     if differ:
         raise ValueError(f"the sha256 of {differ[0]} differs")
     return arrays
+
+
+def _first_scores(store: AbstractStore, opening: Round) -> dict[str, Array]:
+    """Scores of the first round, without which a run goes on all the same."""
+    names = {name: sha for name, sha in opening.names.items() if name == FIRST_SCORES}
+    try:
+        return _arrays(store, name_of(1), names)
+    except StoreError:
+        raise
+    except Exception as error:  # as above
+        reason = f"{type(error).__name__}: {error}"
+        logger.warning("%s: scores of the first round are damaged (%s).", store.path, reason)
+        return {}
 
 
 def read_checksums(store: AbstractStore) -> Array | None:
