@@ -19,11 +19,12 @@ FALSE = 0.05
 def _real(result: xr.Dataset) -> Iterator[str]:
     """How many features depend on the labels, where all were tested."""
     if "q" in result:
-        n = int((result["q"] <= FALSE).sum())
-        yield (
-            f"{n:,} of {result.sizes['features']:,} features have q <= {FALSE:g}: about one in "
-            f"{1 / FALSE:.0f} of these is false"
-        )
+        n, held = int((result["q"] <= FALSE).sum()), result.attrs.get("n_held_out")
+        of = f"{result.sizes['features']:,} features have"
+        if held is not None:
+            n_tested = int(result.attrs["n_selected"])
+            of = f"{n_tested:,} features selected have, on {held:,} samples held out,"
+        yield f"{n:,} of {of} q <= {FALSE:g}: about one in {1 / FALSE:.0f} of these is false"
 
 
 def _stable(result: xr.Dataset) -> Iterator[str]:

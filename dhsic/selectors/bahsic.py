@@ -390,6 +390,11 @@ class BAHSIC(AbstractElimination):
         complementary pairs then, and the result bounds how many features are stable falsely: in
         expectation ``expected_false``, and ``expected_false_concave``, which is less, where the
         part of halves has an r-concave distribution (Shah and Samworth, 2013).
+    holdout : float or (m,) array, optional
+        Select on the other samples, and test on these, which take no part in it, what was selected:
+        columns ``p`` and ``q`` of the result, see `dhsic.selectors.holdout`. A part of the samples,
+        drawn at random (of every class as large a part), such as 0.3; or a mask of them, such as
+        whole families or batches, of those that take part or of all.
     checkpoint : path or URL, optional
         Keep the state here after every round; a run that finds it goes on from there. The folder
         that it is in is made where it is not there, if the one above is. A URL of an object

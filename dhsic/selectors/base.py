@@ -31,6 +31,7 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.memory import MemoryEstimate, release_pages
 from dhsic.results import Order
+from dhsic.selectors.holdout import check_holdout
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun, check_progress
 from dhsic.sources import AbstractSource, Names
@@ -95,6 +96,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             "between 0 and 1 such as 0.2; or None.",
         ),
         "stability_threshold": THRESHOLD,
+        "holdout": check_holdout,
         "progress": by(check_progress),
         "memory": BYTES,
     }
@@ -105,6 +107,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             "stability",
             "stability_threshold",
             "clump_r2",
+            "holdout",
             "checkpoint",
             "progress",
         ),
@@ -127,6 +130,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     stability: int = 0
     stability_threshold: float | None = None
     clump_r2: float | None = None
+    holdout: Any = None
     checkpoint: str | Path | None = None
     progress: Any = "auto"
     random_state: Any = 0

@@ -37,25 +37,26 @@ def halves(y: Array | None, m: int, n: int, seed: int, *, paired: bool = False) 
     first two have no sample in common, and so on, but for classes of one sample.
     """
     rng = np.random.default_rng(seed)
-    strata = _strata(y, m)
+    classes = strata(y, m)
     if paired:
         found = []
         for _ in range(n // 2):
-            drawn = [(rng.permutation(s), max(1, s.size // 2)) for s in strata]
+            drawn = [(rng.permutation(s), max(1, s.size // 2)) for s in classes]
             found.append(np.sort(np.concatenate([s[:k] for s, k in drawn])))
             found.append(np.sort(np.concatenate([s[-k:] for s, k in drawn])))
         return found
     # Of an odd number one more or one less, by turns: a half of all, and none of no class.
-    sizes = [max(1, (s.size + i % 2) // 2) for i, s in enumerate(strata, start=1)]
+    sizes = [max(1, (s.size + i % 2) // 2) for i, s in enumerate(classes, start=1)]
     return [
         np.sort(
-            np.concatenate([rng.permutation(s)[:k] for s, k in zip(strata, sizes, strict=True)])
+            np.concatenate([rng.permutation(s)[:k] for s, k in zip(classes, sizes, strict=True)])
         )
         for _ in range(n)
     ]
 
 
-def _strata(y: Array | None, m: int) -> list[Index]:
+def strata(y: Array | None, m: int) -> list[Index]:
+    """Positions of the samples of each class, of y (m,) or (m, t); else all together."""
     everyone = np.arange(m)
     if y is not None and y.dtype.kind == "T":  # NumPy casts text of any width in part only
         y = y.astype(object)
@@ -71,7 +72,7 @@ def halved(run: SelectionRun) -> Iterator[SelectionRun]:
     What the values are is as of all samples, once that is known; so are data that were loaded.
     """
     asked = run.selector
-    is_matrix, place = asked.label_kernel == "precomputed", asked.checkpoint
+    place = asked.checkpoint
     of_all: dict[str, Any] = {"progress": False}
     if run.values is not None:
         of_all["standardize"] = run.standardizes
@@ -84,10 +85,8 @@ def halved(run: SelectionRun) -> Iterator[SelectionRun]:
     for number, half in enumerate(drawn):
         kept = place and f"{place}.stability/{number:03d}"
         yield replace(
-            run.asking(checkpoint=kept, stability=0, **of_all),
+            run.of_samples(half).asking(checkpoint=kept, stability=0, **of_all),
             source=source,
-            y=run.y if run.y is None else run.y[np.ix_(half, half) if is_matrix else half],
-            covariates=None if run.covariates is None else run.covariates[half],
             rows=half if rows is None else rows[half],
             announce=None,
             given=run.given or (run.source if source is not run.source else None),

@@ -32,6 +32,7 @@ from dhsic.results import About, to_dataset
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.halves import n_wanted
+from dhsic.selectors.holdout import tested, without_held_out
 from dhsic.selectors.joint import joined
 from dhsic.selectors.many import outcomes_of
 from dhsic.selectors.run import Groups, SelectionRun
@@ -166,7 +167,7 @@ class Request:
                 not_features=self.not_features,
             )
             source = self.filtered.features_of(source)
-        return SelectionRun(
+        run = SelectionRun(
             self.selector,
             source,
             self.y,
@@ -177,6 +178,7 @@ class Request:
             job=self.job,
             announce=announce,
         )
+        return without_held_out(run)
 
     def run(
         self, runtime: AbstractRuntime | None = None, *, announce: Announce | None = None
@@ -220,7 +222,8 @@ def results_of(
         results, about = [], None
         for request, run, outcome in zip(requests, runs, outcomes_of(runs), strict=True):
             about = about or About.of(outcome.source)
-            found = to_dataset(outcome, outcome.order.n_features(n_wanted(run)), about)
+            n_selected = outcome.order.n_features(n_wanted(run))
+            found = to_dataset(tested(run, outcome, n_selected), n_selected, about)
             filtered = request.filtered.attributes()
             results.append(found.assign_attrs({**filtered, **request.attributes}))
         return results

@@ -27,9 +27,10 @@ from dhsic.errors import InputError
 from dhsic.hsic import checked_weights
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.labels import SELF, LabelMatrix, label_matrix
-from dhsic.memory import MemoryEstimate, WorkerMemory
+from dhsic.memory import MemoryEstimate, WorkerMemory, task_bytes
 from dhsic.passes.candidates import Membership
-from dhsic.passes.once import look_at
+from dhsic.passes.jobs import block_bytes
+from dhsic.passes.once import Judge, look_at
 from dhsic.passes.reader import COMPACT_BYTES, Reader
 from dhsic.passes.survivors import HeldSource
 from dhsic.results import Order, Outcome, versions
@@ -223,6 +224,14 @@ class Journal:
 # The run -----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Samples that are held out, and what tests features on them."""
+
+    rows: Index
+    judge: Judge
+
+
 @dataclass(frozen=True)
 class SelectionRun:
     """One run, ready to go: the data, open, what is done with them, and where its tasks run.
@@ -247,6 +256,8 @@ class SelectionRun:
     loaded: HeldSource | None = None
     #: What reads them, where they were loaded for this run and others.
     common: Reader | None = None
+    #: Samples that take no part, on which what is selected is tested.
+    held_out: HeldOut | None = None
 
     @property
     def n_samples(self) -> int:
@@ -267,6 +278,16 @@ class SelectionRun:
     def asking(self, **parameters: Any) -> Self:
         """The run with other parameters of its method."""
         return replace(self, selector=copy(self.selector).set_params(**parameters))
+
+    def of_samples(self, some: Index) -> Self:
+        """The run on some of its samples, by their positions among them."""
+        is_matrix = self.selector.label_kernel == "precomputed"
+        return replace(
+            self,
+            y=self.y if self.y is None else self.y[np.ix_(some, some) if is_matrix else some],
+            covariates=None if self.covariates is None else self.covariates[some],
+            rows=some if self.rows is None else self.rows[some],
+        )
 
     def execute(self) -> Outcome:
         """Outcome of the run, done from the start or from where the checkpoint left off."""
@@ -330,7 +351,7 @@ class SelectionRun:
         """
         asked = self.selector
         asked.check()
-        self._check_sizes()
+        self.check_sizes()
         asked.check_samples(self)
         needed, budget = asked.fitted(self)
         if asked.clump_r2 is not None:
@@ -338,6 +359,11 @@ class SelectionRun:
             n = min(self._n_wanted + AT_ONCE, self.source.n_features)
             tasks = bytes_read_again(n, self.n_samples, self.source)
             needed = replace(needed, tasks=max(needed.tasks, tasks + 8 * n * n))
+        if self.held_out is not None:
+            m, judge = len(self.held_out.rows), self.held_out.judge
+            block = block_bytes(self.source, m)
+            of_tests = task_bytes(self.runtime.n_here, block, judge.cost(m).tile)
+            needed = replace(needed, tasks=max(needed.tasks, of_tests["tasks"]))
         needed.check(asked.memory, asked.smaller(self))
         return needed, self.room_on_workers(workers, budget)
 
@@ -444,7 +470,8 @@ class SelectionRun:
             return np.zeros((self.n_samples, self.n_samples))
         return checked_weights(labels.L, self.selector.estimator, self.covariates)
 
-    def _check_sizes(self) -> None:
+    def check_sizes(self) -> None:
+        """Refuse data without samples or features, and labels of another number of samples."""
         m, d = self.n_samples, self.source.n_features
         if d == 0 or m == 0:
             raise InputError(

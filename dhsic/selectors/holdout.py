@@ -1,0 +1,116 @@
+"""Samples held out: features are selected on the others, and tested on these.
+
+A p-value of a feature on the samples that selected it is too small: of features that have nothing
+to do with the labels the selection takes those that look as if they had. Samples that took no part
+in it know nothing of that: there every feature that was selected is tested alone
+(`dhsic.criteria.independence`), and p-values are adjusted for as many tests as features were
+selected (Benjamini and Hochberg, 1995).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.stats import false_discovery_control
+
+from dhsic._typing import Array
+from dhsic.criteria.independence import Independence
+from dhsic.errors import InputError
+from dhsic.kernels.labels import SELF
+from dhsic.passes.once import Judge, read_once
+from dhsic.results import Outcome
+from dhsic.runtime.threads import single_blas_thread
+from dhsic.selectors.halves import strata
+from dhsic.selectors.run import HeldOut, Progress, SelectionRun
+from dhsic.sources.views import SubsetSource
+from dhsic.validation import is_number, seed_of
+
+OF_HELD = "of the feature alone and the labels, on the samples held out; NaN if not selected"
+MEANINGS = {
+    "p": f"p-value of HSIC {OF_HELD}",
+    "q": "part of the features selected of this p-value or less that do not depend on the labels",
+}
+
+
+def check_holdout(name: str, value: Any) -> None:
+    """Refuse what is neither a part of the samples nor a mask of them."""
+    if value is None or (is_number(value) and 0 < float(value) < 1):
+        return
+    mask = np.asarray(value)
+    if mask.ndim != 1 or mask.dtype.kind != "b":
+        told = repr(value) if mask.ndim == 0 else f"an array of {mask.dtype} {mask.shape}"
+        raise InputError(
+            f"{name} is {told}; pass the part of the samples to hold out, such as 0.3, or a mask "
+            "of them: an array of True and False, one a sample."
+        )
+
+
+def without_held_out(run: SelectionRun) -> SelectionRun:
+    """The run on the samples that are not held out, which knows those that are."""
+    asked = run.selector
+    if asked.holdout is None:
+        return run
+    if asked.label_kernel == SELF:
+        raise InputError(
+            "holdout= tests whether labels depend on features, and with label_kernel='self' there "
+            "are none; leave it out."
+        )
+    run.check_sizes()
+    mask = _mask(run)
+    selecting, testing = (run.of_samples(np.flatnonzero(some)) for some in (~mask, mask))
+    criterion = Independence(bandwidth="median", label_kernel=asked.label_kernel)
+    assert testing.y is not None, "there are labels"
+    try:
+        labels = criterion.read(testing.y, testing.covariates)
+        prepared = criterion.prepare(labels, testing.covariates)
+    except InputError as error:
+        raise InputError(
+            f"holdout= tests on {testing.n_samples} of {run.n_samples} samples, and there: {error}"
+        ) from error
+    assert testing.rows is not None, "they are some"
+    judge = Judge(standardize=True, criterion=criterion, prepared=prepared)
+    return replace(selecting, held_out=HeldOut(testing.rows, judge))
+
+
+def _mask(run: SelectionRun) -> Array:
+    """Which samples of the run are held out, (m,): of every class as large a part."""
+    asked, m = run.selector.holdout, run.n_samples
+    if is_number(asked):
+        rng, mask = np.random.default_rng(seed_of(run.selector.random_state)), np.zeros(m, bool)
+        for some in strata(run.y, m):
+            mask[rng.permutation(some)[: round(float(asked) * some.size)]] = True
+    else:
+        mask = np.asarray(asked)
+        if run.rows is not None and mask.size == run.source.n_samples:
+            mask = mask[run.rows]
+    if mask.size != m or mask.all() or not mask.any():
+        raise InputError(
+            f"holdout= holds out {int(mask.sum())} of {mask.size} samples and the data have {m}; "
+            "pass a part that leaves some on either side, or a mask with one value a sample."
+        )
+    return mask
+
+
+def tested(run: SelectionRun, outcome: Outcome, n_selected: int) -> Outcome:
+    """The outcome with columns ``p`` and ``q`` of the features selected, of a run that holds out.
+
+    A feature that does not vary among the samples held out has p-value 1.
+    """
+    held = run.held_out
+    if held is None:
+        return outcome
+    order, values = outcome.order, np.full((2, outcome.source.n_features), np.nan)
+    chosen = np.sort(outcome.worst_first[::-1][:n_selected])
+    if chosen.size:
+        source = SubsetSource(outcome.source, chosen)
+        with single_blas_thread():
+            found = read_once(
+                source, run.runtime, held.judge, Progress(progress=False), rows=held.rows
+            )
+        p = 10.0 ** -np.nan_to_num(found.columns[0], nan=0.0)
+        values[:, chosen] = p, false_discovery_control(p)
+    columns = {name: (of, MEANINGS[name]) for name, of in zip("pq", values, strict=True)}
+    extra, told = {**order.extra, **columns}, {**order.told, "n_held_out": len(held.rows)}
+    return replace(outcome, order=replace(order, extra=extra, told=told))
