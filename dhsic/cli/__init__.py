@@ -33,9 +33,15 @@ class _InOrder(click.Group):
 )
 @click.version_option(package_name="dhsic", prog_name="dhsic")
 @click.option("-v", "--verbose", is_flag=True, help="Say more; show the traceback of an error.")
-def main(*, verbose: bool) -> None:
+@click.option(
+    "--log-json",
+    is_flag=True,
+    envvar="DHSIC_LOG_JSON",
+    help="Write one JSON object a line to stderr, one for each round too.",
+)
+def main(*, verbose: bool, log_json: bool) -> None:
     """Feature selection by kernel dependence (HSIC) over chunked Zarr."""
-    listen(verbose=verbose)
+    listen(verbose=verbose, as_json=log_json)
 
 
 def _add(does: str, *params: click.Parameter | Sequence[click.Parameter], **about: Any) -> None:

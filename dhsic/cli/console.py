@@ -22,6 +22,7 @@ import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -76,30 +77,56 @@ def printable(text: object, keep: str = "") -> str:
 LABEL_WIDTH = 10
 
 
+logger = logging.getLogger("dhsic")
+
+
 class _Echo(logging.Handler):
-    """Log records as lines on whatever stderr is when they come."""
+    """Log records as lines on whatever stderr is when they come, for people or as JSON."""
+
+    as_json = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        tell(f"{record.levelname.capitalize()}: {record.getMessage()}")
+        level, message = record.levelname.lower(), record.getMessage()
+        if not self.as_json:
+            tell(f"{level.capitalize()}: {message}")
+            return
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        told = {"time": at, "level": level, "message": message, **getattr(record, "record", {})}
+        text = json.dumps(told, default=lambda number: number.item())  # of NumPy
+        strict = json.loads(text, parse_constant=lambda _: None)  # no NaN
+        click.echo(json.dumps(strict), err=True)
 
 
-def listen(*, verbose: bool) -> None:
-    """Show what dhsic logs: warnings, or everything."""
-    logger = logging.getLogger("dhsic")
-    if not any(isinstance(handler, _Echo) for handler in logger.handlers):
-        logger.addHandler(_Echo())
-        logger.propagate = False
-    logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
+#: The one that the command line listens with.
+_ECHO = _Echo()
+
+
+def listen(*, verbose: bool, as_json: bool) -> None:
+    """Show what dhsic logs: warnings, with `verbose` everything; with `as_json` all that is said.
+
+    Then stderr has a JSON object a line: ``time``, ``level``, ``message``, and of a round its
+    record (``round``, ``n_features``, ``hsic``, ``seconds``, ...).
+    """
+    _ECHO.as_json = as_json
+    logger.addHandler(_ECHO)
+    logger.propagate = False
+    logger.setLevel(logging.DEBUG if verbose else logging.INFO if as_json else logging.WARNING)
 
 
 def tell(text: object) -> None:
     """A line on stderr."""
-    click.echo(printable(text), err=True)
+    if _ECHO.as_json:
+        logger.info("%s", text)
+    else:
+        click.echo(printable(text), err=True)
 
 
 def say(label: str, text: str) -> None:
     """One fact on stderr, a label and a paragraph beside it."""
-    click.echo(paragraph(label, text), err=True)
+    if _ECHO.as_json:
+        logger.info("%s", text, extra={"record": {"about": label}})
+    else:
+        click.echo(paragraph(label, text), err=True)
 
 
 def paragraph(label: str, text: str) -> str:
@@ -295,8 +322,12 @@ def _warnings_as_sentences(ctx: click.Context) -> Iterator[None]:
 
     def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, UserWarning):
-            told = printable(in_options(str(message), ctx))
-            click.echo(f"{click.style('Warning:', fg='yellow')} {told}", err=True)
+            told = in_options(str(message), ctx)
+            if _ECHO.as_json:
+                logger.warning("%s", told)
+                return
+            shown = f"{click.style('Warning:', fg='yellow')} {printable(told)}"
+            click.echo(shown, err=True)
         else:
             usual(message, category, *where, **more)
 
@@ -341,7 +372,7 @@ def _tell(ctx: click.Context, error: BaseException) -> int:
     code, kind = next(
         (known for type_, known in CODES.items() if isinstance(error, type_)), (1, "unexpected")
     )
-    if ctx.find_root().params.get("verbose"):
+    if ctx.find_root().params.get("verbose") and not _ECHO.as_json:
         # No line of it is ours.
         trace = textwrap.indent("".join(traceback.format_exception(error)), "  ")
         click.echo(printable(trace, keep="\n"), err=True, nl=False)
@@ -350,6 +381,9 @@ def _tell(ctx: click.Context, error: BaseException) -> int:
         message = f"{message} {_hint(ctx)}".strip()
     if ctx.params.get("as_json"):
         echo_json({"error": {"kind": kind, "message": message}})
+    if _ECHO.as_json:
+        logger.error("%s", message, extra={"record": {"error": kind, "exit_code": code}})
+        return code
     told = printable(message)
     click.echo(told if code in STOPPED else f"{click.style('Error:', fg='red')} {told}", err=True)
     return code

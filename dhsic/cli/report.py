@@ -159,11 +159,11 @@ def show(
     if took:
         said += f", peak memory {human(costs[0]['peak_bytes'])}"
         said += f" of {human(costs[0]['promised_bytes'])} promised"
-    click.echo(said, err=True)
+    tell(said)
     for name, one in told.items():
         lines = *order_of(one.result), *doubts_of(one.result, one.costs)
         for line in (*_filters(one.result), *lines):
-            click.echo(f"{printable(name)}: {line}" if name else line, err=True)
+            tell(f"{name}: {line}" if name else line)
     if out is not None:
         what = "table" if table_suffix(out) else "result"
         tell(f"{what} in {shown(out)}")

@@ -213,12 +213,22 @@ class Journal:
         """Keep a round that has ended, with arrays that the next one needs, and tell of it."""
         if self._kept is not None:
             self._kept.save(state, *arrays)
+        logger.info(
+            "round %d: %d features left, HSIC %.6g, %.3g s",
+            *(state.round, state.survivors.size, *_last(state, "hsic", "seconds")),
+            extra={"record": {"round": state.round, **state.history[-1]}},
+        )
         self.progress.round_done(state)
 
     def finish(self) -> None:
         """Mark the run as complete."""
         if self._kept is not None:
             self._kept.finish()
+
+
+def _last(state: SelectionState, *names: str) -> list[float]:
+    """Numbers of the last record, NaN where it lacks them."""
+    return [float(state.history[-1].get(name, np.nan)) for name in names]
 
 
 # The run -----------------------------------------------------------------------------------
