@@ -93,22 +93,22 @@ def s3():
 @pytest.fixture
 def short_leases(monkeypatch):
     """Leases that run out in a moment, and stores that may not stay away for long."""
+    from dhsic import buckets
     from dhsic.storage import lock as lease
-    from dhsic.storage import objects
 
     lease.dead.clear()
     monkeypatch.setattr(lease, "LEASE", 1.0)
     monkeypatch.setattr(lease, "BEAT", 0.2)
     monkeypatch.setattr(lease, "LOOK", 0.05)
     monkeypatch.setattr(lease, "PATIENCE", 0.4)
-    monkeypatch.setattr(objects, "PATIENCE", 1.0)
+    monkeypatch.setattr(buckets, "PATIENCE", 1.0)
     taken = []
     take = lease.Lease.take
     monkeypatch.setattr(lease.Lease, "take", lambda self: (taken.append(self), take(self))[1])
     yield
     for one in taken:  # those that a test let go without a word would be renewed in all later tests
         one.silenced.set()
-    objects.open_bucket.cache_clear()
+    buckets.open_bucket.cache_clear()
 
 
 @pytest.fixture(params=["folder", "URL"])

@@ -164,7 +164,15 @@ class _Handler(BaseHTTPRequestHandler):
             return self._error(404, "NoSuchKey")
         data, when = there
         modified = when.strftime("%a, %d %b %Y %H:%M:%S GMT")
-        return self._answer(200, data, ETag=_tag(data), Last_Modified=modified)
+        about = {"ETag": _tag(data), "Last_Modified": modified}
+        part = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
+        if part is None:
+            return self._answer(200, data, **about)
+        first, last = part.groups()
+        start = int(first) if first else max(0, len(data) - int(last))
+        stop = min(len(data), int(last) + 1) if first and last else len(data)
+        about["Content_Range"] = f"bytes {start}-{stop - 1}/{len(data)}"
+        return self._answer(206, data[start:stop], **about)
 
     def _list(self, query):
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")

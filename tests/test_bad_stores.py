@@ -113,10 +113,6 @@ PATHS = {
     "NumPy": (file("x.npy"), read("x.npy"), InputError, "x.npy is no .npy file", "numpy.save"),
     "zip without an end": (file("x.zip"), read("x.zip"), DataError, "x.zip is not a zip", "again"),
     "unknown scheme": (nothing, read("foo://b/x"), InputError, "foo://b/x", "Check the scheme"),
-    "scheme without package": (
-        *(nothing, read("abfs://b/x"), InputError),
-        *("abfs://b/x cannot be opened", "install its package"),
-    ),
     "inside an array": (
         *(vcz, read("x/call_genotype/c"), InputError),
         *("it is a folder with 0, 1, 2, 3", "Pass the folder that holds zarr.json"),

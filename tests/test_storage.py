@@ -17,12 +17,14 @@ from spots import UrlSpot
 from test_checkpoint import IDENTITY, RUN, keep, same
 
 import dhsic
+from dhsic import buckets
+from dhsic.buckets import sentence
 from dhsic.errors import CheckpointError, InputError, StoreError
-from dhsic.storage import FileStore, LostError, objects, store_at
+from dhsic.storage import FileStore, LostError, store_at
 from dhsic.storage import lock as lease
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.storage.lock import Lease
-from dhsic.storage.objects import ObjectStore, sentence
+from dhsic.storage.objects import ObjectStore
 
 pytestmark = pytest.mark.usefixtures("short_leases")
 
@@ -260,12 +262,12 @@ def test_a_store_that_stays_away_stops_the_run_and_no_round_is_lost(at):
 def test_what_a_store_refuses_is_a_sentence(at, monkeypatch):
     with pytest.raises(StoreError, match=r"there is no bucket 'elsewhere'"):
         Checkpoint("s3://elsewhere/run").begin(IDENTITY)
-    objects.open_bucket.cache_clear()
+    buckets.open_bucket.cache_clear()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ANOTHER")
     for call in (Checkpoint(at.path).load, lambda: Checkpoint(at.path).begin(IDENTITY)):
         with pytest.raises(StoreError, match=r"refuses access to s3://.* \(403 Forbidden"):
             call()
-    objects.open_bucket.cache_clear()
+    buckets.open_bucket.cache_clear()
 
 
 def test_answers_of_a_store_are_not_passed_on():

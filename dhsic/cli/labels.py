@@ -183,7 +183,7 @@ def _but_names(table: Table, order: RowOrder) -> list[str]:
 def split_columns(spec: str) -> tuple[str, tuple[str, ...]]:
     """Path and columns of ``FILE[:a,b]``; a file whose name holds a colon is still found."""
     path, colon, columns = spec.rpartition(":")
-    if not colon or Path(spec).is_file():
+    if not colon or columns.startswith("//") or Path(spec).is_file():  # the colon of a URL
         return spec, ()
     return path, tuple(column for column in columns.split(",") if column)
 

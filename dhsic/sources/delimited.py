@@ -12,11 +12,12 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import TextIOWrapper
+from io import BytesIO, TextIOWrapper
 from itertools import dropwhile, islice
 from pathlib import Path
 from typing import IO
 
+from dhsic.buckets import fetched
 from dhsic.errors import InputError
 from dhsic.sources.ids import NA, is_id, is_number, plain
 
@@ -27,7 +28,7 @@ READ = 1 << 20
 
 
 class Delimited:
-    """Rows of fields in a file; of a list of ids (`is_list`) no line names columns.
+    """Rows of fields in a file, or at a URL; of a list of ids (`is_list`) no line names columns.
 
     Attributes
     ----------
@@ -46,7 +47,8 @@ class Delimited:
 
     def __init__(self, path: str, *, is_list: bool = False) -> None:
         self.path, self.file = path, Path(path)
-        if not self.file.is_file():
+        self._fetched = fetched(path) if "://" in path else None
+        if self._fetched is None and not self.file.is_file():
             if self.file.exists():
                 raise InputError(f"{path} is no file (a folder, a pipe?); pass a TSV or CSV file.")
             raise InputError(f"There is no table at {path}; pass a TSV or CSV file with a header.")
@@ -174,7 +176,7 @@ class Delimited:
     @contextmanager
     def _bytes(self) -> Iterator[IO[bytes]]:
         """The file, unpacked."""
-        with self.file.open("rb") as raw:
+        with self.file.open("rb") if self._fetched is None else BytesIO(self._fetched) as raw:
             is_packed = raw.read(2) == GZIP
             raw.seek(0)
             if not is_packed:

@@ -39,7 +39,7 @@ def nothing_at(path: str, *, is_url: bool) -> str:
     if is_url:
         return (
             f"There is no Zarr array or group at {path}. Check the path, and the credentials "
-            "(storage_options)."
+            "(in the environment, or storage_options)."
         )
     if Path(path).is_file():
         return (

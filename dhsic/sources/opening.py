@@ -39,7 +39,14 @@ from dhsic.sources.parquet import open_parquet
 from dhsic.sources.plink import SUFFIXES as PLINK_SUFFIXES
 from dhsic.sources.plink import is_prefix, open_plink
 from dhsic.sources.sparse import is_sparse, open_sparse
-from dhsic.sources.stores import UNKNOWN_DTYPE, ArchiveStore, FolderStore, file_bytes, metadata_of
+from dhsic.sources.stores import (
+    UNKNOWN_DTYPE,
+    ArchiveStore,
+    BucketStore,
+    FolderStore,
+    file_bytes,
+    metadata_of,
+)
 from dhsic.sources.tables import open_table
 from dhsic.sources.variants import POSITION, Variants, passing
 from dhsic.sources.vcz import holds_calls, open_calls
@@ -133,7 +140,8 @@ def open_source(
         Leave out variants of VCF Zarr whose FILTER is not PASS, as ``bcftools view -f PASS`` does:
         those with another one, and those with none, ".", to which filters were not applied.
     storage_options : mapping, optional
-        Options of fsspec for a URL.
+        Options for the store at a URL, by the names of obstore: ``{"skip_signature": True}`` for a
+        public bucket. Keys are better said by the environment.
     not_features : sequence of str
         Columns of a table (or its rows, where these are features) that are no features: labels,
         covariates. The source has them as `sample_coords`.
@@ -319,32 +327,24 @@ def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> A
         Its metadata, or the zip file that it is in, are damaged.
     """
     is_url = "://" in path
-    if path.startswith("file://") and not storage_options:
+    if path.startswith("file://"):
         path, is_url = url2pathname(urlsplit(path).path), False
-    given = dict(storage_options) if storage_options and is_url else None
     try:
         with metadata_of(path):
-            store = path if is_url else _local(Path(path))
+            store = BucketStore(path, storage_options) if is_url else _local(Path(path))
             try:
-                return zarr.open(store, mode="r", storage_options=given)
+                return zarr.open(store, mode="r")
             except ValueError as error:
                 if UNKNOWN_DTYPE not in str(error):
                     raise
             # An array of a type that zarr does not know spoils consolidated metadata of all others.
-            return zarr.open_group(store, mode="r", storage_options=given, use_consolidated=False)
+            return zarr.open_group(store, mode="r", use_consolidated=False)
     except BadZipFile as error:
         raise DataError(
             f"{path} is not a zip file, or its end is lost ({error}). Copy or write it again."
         ) from error
     except (FileNotFoundError, NotADirectoryError) as error:  # zarr's own not-found errors too
         raise InputError(nothing_at(path, is_url=is_url)) from error
-    except (ImportError, ValueError) as error:
-        if not is_url or isinstance(error, DataError):
-            raise
-        raise InputError(
-            f"{path} cannot be opened: {str(error).rstrip('.')}. Check the scheme (s3://, gs://, "
-            "https://, ...), install its package, or copy the store to a local folder."
-        ) from error
 
 
 def _local(path: Path) -> Store:

@@ -13,7 +13,7 @@ import errno
 import re
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
@@ -30,9 +30,10 @@ from zarr.abc.store import (
     SuffixByteRequest,
 )
 from zarr.codecs import ShardingCodec
-from zarr.storage import LocalStore, StorePath, WrapperStore, ZipStore
+from zarr.storage import LocalStore, ObjectStore, StorePath, WrapperStore, ZipStore
 
-from dhsic.errors import DataError, DhsicError
+from dhsic.buckets import folder_of, load_obstore, sentence, without_secrets
+from dhsic.errors import DataError, DhsicError, StoreError
 from dhsic.sources.codecs import bounded
 from dhsic.sources.options import MissingChunks
 
@@ -152,6 +153,29 @@ class ArchiveStore(ZipStore):
         return self._zf.NameToInfo[key].file_size
 
 
+class BucketStore(ObjectStore[Any]):
+    """What lies below a URL of an object store or a web server, opened by each process anew."""
+
+    def __init__(self, url: str, options: Mapping[str, Any] | None = None) -> None:
+        super().__init__(folder_of(url, options), read_only=True)
+        self._said = url, options
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BucketStore, self._said
+
+    def __str__(self) -> str:
+        return without_secrets(self._said[0])
+
+    async def get(
+        self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """Get an object; StoreError tells of a store that does not answer, or not us."""
+        try:
+            return await super().get(key, prototype, byte_range)
+        except load_obstore().exceptions.BaseError as error:
+            raise StoreError(sentence(str(self), error)) from None  # its text may hold keys
+
+
 def _span(byte_range: ByteRequest | None, size: int) -> RangeByteRequest:
     """Bytes from where to where: without an end, zip unpacks whatever there is."""
     if isinstance(byte_range, RangeByteRequest):
@@ -187,8 +211,6 @@ def metadata_of(path: object) -> Iterator[None]:
                 f"{path} holds an array of a data type that zarr {zarr.__version__} does not read "
                 f"({str(error)[:200]}). Write it as numbers or text, or take a newer zarr."
             ) from error
-        if type(error) is ValueError and "://" in str(path).removeprefix("file://"):
-            raise  # fsspec, of a URL that it does not know
         lines = str(error).splitlines() or [""]
         said = f"{type(error).__name__}: {lines[0][:200]}".removesuffix(": ")
         raise DataError(
@@ -253,7 +275,7 @@ class WatchedStore(WrapperStore[Store]):
             if isinstance(store, FolderStore | ArchiveStore):
                 return await store.get(key, prototype, part, limit=limit)
             return await store.get(key, prototype, part)
-        except DataError:
+        except DhsicError:
             raise
         except BadZipFile as error:
             raise damaged(chunk, self._label, error) from error

@@ -35,9 +35,9 @@ TEXT = (
 )
 
 
-def local_file(path: str, options: OpenOptions, kind: str) -> str:
-    """The path of a file of one matrix on this machine; refuse URLs, and parts by name."""
-    if "://" in path and not path.startswith("file://"):
+def local_file(path: str, options: OpenOptions, kind: str = "") -> str:
+    """The path of a file of one matrix; refuse parts by name, and URLs of a `kind`."""
+    if kind and "://" in path and not path.startswith("file://"):
         raise InputError(
             f"{path} is a URL, and {kind} is read from this machine. Copy it here, or convert it "
             "to Zarr, which is read where it lies."
@@ -266,7 +266,7 @@ def open_table(path: str, options: OpenOptions) -> AbstractSource:
     MemoryBudgetError
         It does not fit into memory.
     """
-    path = local_file(path, options, "a table of text")
+    path = local_file(path, options)
     table = TextTable(path, options)
     columns = table.columns
     width, n_lines = len(columns.numbers), table.text.count()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import stat
 from abc import ABC, abstractmethod
@@ -21,12 +20,10 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from dhsic.buckets import SCHEMES, without_secrets
 from dhsic.errors import CheckpointError, DhsicError
 
 # Paths and URLs: which are taken, and what must not be in them -----------------------------
-
-#: Schemes of stores that replace an object only on a condition, which a single writer needs.
-SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl", "memory")
 
 
 def is_url(path: str | PathLike[str]) -> bool:
@@ -42,15 +39,6 @@ def as_path(path: str | PathLike[str]) -> Path:
     """Path of a folder, also where it is said as a URL."""
     text = fspath(path)
     return Path(unquote(urlsplit(text).path) if text.startswith("file://") else text)
-
-
-def without_secrets(text: Any) -> str:
-    """A message of a store without what may be a key or a signature: queries and passwords.
-
-    >>> without_secrets("PUT https://me:pw@a.b/c?sig=x failed")
-    'PUT https://a.b/c failed'
-    """
-    return re.sub(r"(?<=://)[^/\s@]*@", "", re.sub(r"\?\S*", "", str(text)))
 
 
 def check_url(url: str, what: str, refusal: type[DhsicError]) -> str:
