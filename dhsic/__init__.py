@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dhsic.joins.labels import read_target
     from dhsic.matrix import kernel_matrix
     from dhsic.plans import Plan, Rates
+    from dhsic.relatedness.components import pca
     from dhsic.reports import report
     from dhsic.results import load, save, selected_features
     from dhsic.selectors import (
@@ -85,6 +86,7 @@ __all__ = [
     "load",
     "merge",
     "open_source",
+    "pca",
     "plan",
     "rank_kernels",
     "rank_subgraphs",
@@ -115,6 +117,7 @@ _HOMES = {
     "joins.labels": ("read_target",),
     "matrix": ("kernel_matrix",),
     "plans": ("Plan", "Rates", "plan"),
+    "relatedness.components": ("pca",),
     "reports": ("report",),
     "results": ("load", "save", "selected_features"),
     "selectors": (

@@ -1,4 +1,4 @@
-"""The command line: simulate, inspect, convert, plan, select, resume, test, pairs, report...
+"""The command line: simulate, inspect, convert, plan, select, resume, test, pairs, pca...
 
 Every command prints its result on stdout and what it says meanwhile on stderr; with ``--json``
 stdout is one JSON object and nothing else. It loads what it works with when it runs, not for its
@@ -270,6 +270,41 @@ _add(
 
     All pairs are looked at, for products that tell of the labels what neither feature tells alone.
     The best pairs go to stdout, everything else to stderr.
+    """,
+)
+_add(
+    "pca.pca",
+    DATA,
+    [option for option in of_sections("Data") if option.name != "groups"],
+    _count(
+        "-n",
+        "--components",
+        "n_components",
+        default=10,
+        type=click.IntRange(1),
+        help="Components, at most one less than samples.",
+    ),
+    Option(
+        "--passes",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Passes over the data for randomised components; default: exact ones in one pass up "
+        "to 4,096 samples, and 2 passes of more.",
+    ),
+    [but(one, section="Options") for one in of_sections("Method") if one.name == "missing"],
+    _count("--seed", default=0, type=click.IntRange(0), help="Seed of randomised components."),
+    Option("--out", type=PATH, help="Write the components here, as a table in .tsv or .csv."),
+    but(FORCE, section="Options"),
+    but(JSON, section="Options"),
+    MACHINE,
+    SCHEDULER,
+    TLS,
+    example="dhsic pca g.vcz --components 10 --out pcs.tsv",
+    help="""Find the principal components of the samples of PATH.
+
+    The table of --out, a row a sample, is what --covariates of select, test and pairs takes. What
+    each component explains goes to stdout, and beside the table. Genotypes are scaled as PLINK 2
+    does; everything else is standardised.
     """,
 )
 _add(

@@ -210,7 +210,7 @@ class SelectJob:
         """SelectJob of the options of the command line."""
         given = {**options, "data": options["path"]}
         for name in PATHS:
-            given[name] = absolute(given[name])
+            given[name] = absolute(given.get(name))
         said = {name: given.pop(name, None) for name in OF_METHODS}
         return cls(**given, parameters={n: value for n, value in said.items() if value is not None})
 
@@ -374,7 +374,7 @@ class SelectJob:
         )
         if self.out is not None:
             check_out(self.out, force=self.force)
-            self._check_read(self.out)
+            self.check_read(self.out)
         refuse(
             (by_name or self.by_position) and self.labels is None and self.covariates is None,
             f"{said} is about the rows of a table, and there is none; pass --labels FILE.",
@@ -411,7 +411,7 @@ class SelectJob:
             )
         return self
 
-    def _check_read(self, out: str) -> None:
+    def check_read(self, out: str) -> None:
         """Refuse to write the result over what the run reads."""
         read = {
             "PATH": self.path,

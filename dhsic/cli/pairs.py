@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import click
@@ -19,15 +19,15 @@ from dhsic.cli.console import (
     echo_json,
     heed_signals,
     paragraph,
-    printable,
     say,
     seconds,
     shown,
     tell,
 )
-from dhsic.cli.job import SelectJob, check_out
+from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import describe, open_with_labels
 from dhsic.cli.report import filters_told
+from dhsic.cli.tables import check_table, in_columns, write_table
 from dhsic.errors import InputError
 from dhsic.interactions import PairTest
 from dhsic.interactions.anova import shares_of
@@ -39,13 +39,7 @@ from dhsic.memory import human
 from dhsic.plans.time import Rates
 from dhsic.results import load
 from dhsic.simulation.truth import Truth, read_truth
-from dhsic.storage import as_path, is_url, replacing
 from dhsic.storage.format import plain
-
-#: Options of `select` that are about something else.
-NOT_OURS = {"checkpoint": None, "out": None}
-#: What separates columns of a table, by its suffix.
-SEPARATORS = {".tsv": "\t", ".csv": ","}
 
 
 def pairs(
@@ -66,12 +60,11 @@ def pairs(
 ) -> None:
     """Scan all pairs and print the best; or share out HSIC of the features of a selection."""
     started = time.perf_counter()
-    job = SelectJob.of(options | NOT_OURS).check()
+    job = SelectJob.of(options).check()
     asked = n_pairs, alpha, n_permutations, least, linked, seed
     test = PairTest(*asked, checkpoint=checkpoint, memory=job.memory).check()
     if out is not None:
-        _check_table(out)
-        check_out(out, force=force)
+        check_table(out, "pairs", force=force)
     if are_shared and selection is None:
         raise InputError("--shares are those of selected features; pass --selection as well.")
     chosen = None if selection is None else load(selection)
@@ -112,12 +105,13 @@ def _show(
     as_json: bool,
 ) -> None:
     """Write all that was found; print some of it, and on stderr what there is to tell."""
+    table = found.to_dataframe()
     if out is not None:
-        _write(found, out)
+        write_table(table, out)
     if as_json:
-        echo_json({**plain(dict(found.attrs)), kind: list(_rows(found))})
+        echo_json({**plain(dict(found.attrs)), kind: table.to_dict("records")})
         return
-    click.echo(_table(some))
+    click.echo(in_columns(some.to_dataframe()) if some["first"].size else "no pair")
     for name, sentence in told:
         say(name, sentence)
     if out is not None:
@@ -145,29 +139,6 @@ def _plan(test: PairTest, given: Labelled, chosen: Any, n_tasks: int, *, as_json
     click.echo(paragraph("memory", f"at most {human(told.peak_bytes)} on {n_tasks} threads"))
     said = ", ".join(f"{seconds(took)} on {n:,}" for n, took in times.items())
     click.echo(paragraph("time", f"{said} threads or workers as fast as this one, about"))
-
-
-def _rows(found: xr.Dataset) -> Iterator[dict[str, Any]]:
-    """Pairs as plain values."""
-    columns = {str(name): found[name].to_numpy().tolist() for name in found}
-    for row in zip(*columns.values(), strict=True):
-        yield dict(zip(columns, row, strict=True))
-
-
-def _table(found: xr.Dataset) -> str:
-    """Pairs as columns of text, the best first."""
-    if not found["first"].size:
-        return "no pair"
-    lines = [[str(name) for name in found], *([_text(v) for v in r.values()] for r in _rows(found))]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True))
-        for line in lines
-    )
-
-
-def _text(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else printable(value)
 
 
 def _told(found: xr.Dataset, took: float, planted: Truth | None) -> Iterator[tuple[str, str]]:
@@ -211,18 +182,3 @@ def _found(found: xr.Dataset, planted: Truth) -> str:
     there = wanted & set(zip(firsts, partners, strict=True))
     told = ", ".join(f"{names[a]} with {names[b]}" for a, b in sorted(there))
     return f"{len(there)} of {counted(len(wanted), 'pair')}{': ' * bool(told)}{told}"
-
-
-def _check_table(out: str) -> None:
-    """Refuse what is no table of text in a folder."""
-    if is_url(out) or PurePath(out).suffix.lower() not in SEPARATORS:
-        raise InputError(f"--out {out}: pairs are written as a table; give a path in .tsv or .csv.")
-
-
-def _write(found: xr.Dataset, out: str) -> None:
-    """Write all pairs, and what there is to say of them in a line beside the table."""
-    path = as_path(out)
-    separator = SEPARATORS[PurePath(out).suffix.lower()]
-    text = found.to_dataframe().to_csv(sep=separator, index=False, lineterminator="\n")
-    with replacing(path) as file:
-        file.write(text.encode())

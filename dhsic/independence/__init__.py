@@ -28,7 +28,6 @@ standardised, and tested as one set besides.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -48,8 +47,7 @@ from dhsic.kernels.bandwidth import Grid
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.passes import AbstractPass, Tile
-from dhsic.passes.once import look_at
-from dhsic.passes.reader import Reader
+from dhsic.passes.once import looked_at
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.base import Standardize, scales
 from dhsic.selectors.onepass import OnePass
@@ -58,7 +56,6 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.columns import NAME
 from dhsic.sources.ids import did_you_mean
 from dhsic.sources.scaling import Scaling
-from dhsic.sources.values import KEEPING, recoded
 from dhsic.validation import SCALING, as_array
 
 #: Features that are printed, those of the smallest p-values.
@@ -297,11 +294,8 @@ def standardised(
     order = np.argsort(which, kind="stable")
     features = which[order]
     with Threads() as runtime:
-        values = look_at(source, runtime, rows, features)
-        if values.codes:
-            warnings.warn(f"X holds {values}. {KEEPING}", stacklevel=3)
+        reader, values = looked_at(source, runtime, rows, features, stacklevel=3)
         scaled = scales(standardize, values)
-        reader = Reader(recoded(source, values), runtime, rows)
         Z, at, known = np.empty((reader.n_samples, len(which)), order="F"), 0, []
         for scaling, block in reader.joined(Standardise(scaled), reader.jobs(features)):
             Z[:, order[at : at + len(block)]] = block.T

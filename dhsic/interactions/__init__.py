@@ -36,13 +36,12 @@ from dhsic.joins.labels import Labelled
 from dhsic.joins.text import check_coded
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.passes import Measure
-from dhsic.passes.once import counting_on, look_at
+from dhsic.passes.once import counting_on, looked_at
 from dhsic.passes.reader import Reader
 from dhsic.results import versions
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
-from dhsic.sources.values import KEEPING, recoded
 from dhsic.sources.views import stored_positions
 from dhsic.validation import BYTES, is_count, is_number, seed_of
 
@@ -286,10 +285,7 @@ def measured(
     source: AbstractSource, runtime: AbstractRuntime, rows: Index | None, missing: str
 ) -> Reader:
     """Reader of a source, of which it knows the scaling, and has loaded what fits in memory."""
-    values = look_at(source, runtime, rows)
-    if values.codes:
-        warnings.warn(f"X holds {values}. {KEEPING}", stacklevel=4)
-    reader = Reader(recoded(source, values), runtime, rows)
+    reader, _ = looked_at(source, runtime, rows, stacklevel=4)
     reader.measure(Measure(standardize=True)).check(missing, standardize=True, has_bandwidth=False)
     return reader
 

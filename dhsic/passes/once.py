@@ -8,6 +8,7 @@ how rare they are, their alleles are counted before that (`counting_on`).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
 from dhsic.sources.alleles import Alleles
 from dhsic.sources.scaling import Codes, Scaling, code_values, scaling_of
-from dhsic.sources.values import Census, ValueKind
+from dhsic.sources.values import KEEPING, Census, ValueKind, recoded
 from dhsic.sources.views import checksums
 
 #: Values up to which a plan looks at all of them.
@@ -220,6 +221,24 @@ def look_at(
             tally, rest = Census(), reader.jobs(every, tags=every)
         tally = sum(reader.joined(census, rest), tally)
     return ValueKind.judged(source, tally, as_they_are=as_they_are)
+
+
+def looked_at(
+    source: AbstractSource,
+    runtime: AbstractRuntime,
+    rows: Index | None,
+    features: Index | None = None,
+    *,
+    stacklevel: int = 2,
+) -> tuple[Reader, ValueKind]:
+    """Reader of a source whose values were looked at, and what they are, as of `look_at`.
+
+    A warning tells of codes that are taken for missing, `stacklevel` calls up.
+    """
+    values = look_at(source, runtime, rows, features)
+    if values.codes:
+        warnings.warn(f"X holds {values}. {KEEPING}", stacklevel=stacklevel + 1)
+    return Reader(recoded(source, values), runtime, rows), values
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Samples that are related: their principal components."""
