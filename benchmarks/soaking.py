@@ -54,7 +54,7 @@ class Runs:
             ("exact", self._on(store, approx="exact")),
             ("polynomial", self._on(store, kernel="polynomial", approx="exact", step=0.5)),
             ("forward", self._on(store, method="fohsic")),
-            ("groups", self._on(store, groups=self._genes, step=0.5)),
+            ("groups", self._on(store, feature_groups=self._genes, step=0.5)),
             ("in memory", self._on(few, step=0.5)),
             ("ccm", self._on(few, method="ccm", max_iterations=10)),
             ("weighting", self._on(few, method="weighting", max_iterations=10)),

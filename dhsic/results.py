@@ -307,6 +307,7 @@ def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
         "label_kernel_used": outcome.label_kernel,
         "n_targets": outcome.n_targets,
         "values": str(outcome.values),
+        **({"missing_codes": sorted(outcome.values.codes)} if outcome.values.codes else {}),
         **({"counted_allele": source.counted} if source.counted else {}),
         "runtime": outcome.runtime,
         "promised_bytes": outcome.promise.total,

@@ -32,7 +32,7 @@ def results(folder):
 def selected(source, options, folder):
     """Result of `dhsic.select`; functions that stand for arrays make them of the data."""
     X, y = SOURCES[source](folder)
-    arrays = ("target", "groups", "covariates")
+    arrays = ("target", "feature_groups", "covariates")
     made = {k: v(X) if k in arrays and callable(v) else v for k, v in options.items()}
     asked = {"n_features_to_select": 8, "progress": False} | made
     return dhsic.select(X, asked.pop("target", y), **asked)
@@ -230,11 +230,13 @@ SELECTIONS = {
     "low rank, covariates": ("tall, real target", LOW | {"covariates": _covariates}),
     "low rank, float64": ("tall", LOW | {"dtype": "float64"}),
     "low rank, dosages": ("wide dosages", LOW),
-    "groups, gaussian": ("reals", {"groups": _groups, "n_features_to_select": 4}),
-    "groups, polynomial": ("few", {"groups": _groups, "kernel": "polynomial", "step": 2}),
-    "groups, laplace-l1": ("few", {"groups": _groups, "kernel": "laplace-l1"}),
-    "groups, forward": ("reals", FORWARD | {"groups": _groups}),
-    "groups, of a store": ("variants", {"groups": "variant_gene", "n_features_to_select": 4}),
+    "groups, gaussian": ("reals", {"feature_groups": _groups, "n_features_to_select": 4}),
+    "groups, polynomial": ("few", {"feature_groups": _groups, "kernel": "polynomial", "step": 2}),
+    "groups, laplace-l1": ("few", {"feature_groups": _groups, "kernel": "laplace-l1"}),
+    "groups, forward": ("reals", FORWARD | {"feature_groups": _groups}),
+    "groups, of a store": (
+        "variants", {"feature_groups": "variant_gene", "n_features_to_select": 4}
+    ),
     "forward, biased, real target": ("real target", FORWARD | {"estimator": "biased"}),
     "forward, three at a time": ("reals", FORWARD | {"step": 3, "n_features_to_select": 9}),
     "forward, grid": ("few", FORWARD | {"bandwidth": [0.01, 0.1, 1.0]}),

@@ -284,8 +284,8 @@ def test_columns_are_covariates_by_name(store):
 
 
 def test_columns_of_var_are_groups(store):
-    expected = ranking(X, groups=np.array([*"aabbccaab"]))
-    assert ranking(store, "leiden", groups="pathway") == expected
+    expected = ranking(X, feature_groups=np.array([*"aabbccaab"]))
+    assert ranking(store, "leiden", feature_groups="pathway") == expected
     assert values_of_features(store, "pathway", dhsic.open_source(store)).tolist() == [*"aabbccaab"]
     facts = selected(store, "--target", "leiden", "--groups", "pathway", *QUICK)
     assert facts["selected"]

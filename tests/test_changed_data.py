@@ -491,10 +491,10 @@ def test_groups_find_it(store, tmp_path):
         groups = np.arange(D) // 4
         model.set_params(progress=stop_after(2))
         with pytest.raises(KeyboardInterrupt):
-            model.fit(store.given, Y, groups=groups)
+            model.fit(store.given, Y, feature_groups=groups)
         another_call(store.array, 8, 3)
         with pytest.raises(CheckpointError, match=r"1 feature \(8\)"):
-            model.set_params(progress=False).fit(store.given, Y, groups=groups)
+            model.set_params(progress=False).fit(store.given, Y, feature_groups=groups)
 
 
 # -- while a run goes on -------------------------------------------------------------------------

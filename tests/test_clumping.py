@@ -124,7 +124,7 @@ def test_what_is_refused():
     with pytest.raises(InputError, match="between 0 and 1"):
         dhsic.select(X, y, n_features_to_select=3, clump_r2=1.0, **QUIET)
     with pytest.raises(InputError, match="clumps single features"):
-        dhsic.BAHSIC(2, clump_r2=0.2, **QUIET).fit(X, y, groups=np.arange(30) // 3)
+        dhsic.BAHSIC(2, clump_r2=0.2, **QUIET).fit(X, y, feature_groups=np.arange(30) // 3)
     wide = np.random.default_rng(0).normal(size=(6, 9000))
     with pytest.raises(InputError, match=r"asks for\s+5,000"):
         dhsic.select(wide, np.arange(6.0), n_features_to_select=5000, clump_r2=0.2, **QUIET)

@@ -395,7 +395,7 @@ def test_a_registered_suffix_is_more_than_a_foreign_one(tmp_path, monkeypatch):
     ("asked", "words"),
     [
         ({"target": "y"}, "holds no variable 'y'; pass the labels"),
-        ({"groups": "gene"}, "no variable 'gene'"),
+        ({"feature_groups": "gene"}, "no variable 'gene'"),
         ({"variable": "X"}, "Leave out variable"),
         ({"sample_dim": 1, "target": np.arange(23) / 7}, "Write them one after the other"),
         ({"pass_only": True}, "Leave out pass_only"),

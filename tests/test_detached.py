@@ -213,7 +213,7 @@ def test_everything_that_a_method_takes_gets_there(client, store, tmp_path):
     y = np.where(rng.random(60) < 0.5, "case", "control").astype(object)
     options = {
         "covariates": rng.normal(size=(60, 2)),
-        "groups": np.arange(D) // 40,
+        "feature_groups": np.arange(D) // 40,
         "kernel": Polynomial(2, offset=3.0),
         "n_features_to_select": 3,
         "stability": 2,
@@ -423,7 +423,7 @@ def test_what_a_cluster_cannot_take_is_refused(client, store, tmp_path, monkeypa
     with pytest.raises(InputError, match=r"no variable 'sample_trai'.* Did you mean"):
         submit(store, "sample_trai", **place)
     with pytest.raises(InputError, match="no variable 'sample_trait' along the 400 features"):
-        submit(store, "sample_trait", groups="sample_trait", **place)
+        submit(store, "sample_trait", feature_groups="sample_trait", **place)
     with pytest.raises(InputError, match="step=-1"):
         submit(store, "sample_trait", step=-1, **place)
     with pytest.raises(CheckpointError, match="'ftp://b/run' is neither a folder nor the URL"):

@@ -366,7 +366,7 @@ def test_several_targets_and_groups_of_what_is_left(store):
     filters = Filters(chromosomes="1", remove=["s0"])
     both = {"a": Y, "b": 1 - np.roll(Y, 3)}
     groups = np.array([f"gene{j // 4}" for j in range(D)])
-    asked = {"filters": filters, "groups": groups, **QUICK}
+    asked = {"filters": filters, "feature_groups": groups, **QUICK}
     found = dhsic.select(store, both, per_target=True, **asked)
     for name, labels in both.items():
         alone = dhsic.select(store, labels, **asked)

@@ -35,9 +35,9 @@ def first_of(selector, **options):
 @pytest.mark.parametrize("groups", [None, GROUPS])
 def test_they_are_the_scores_of_one_round_alone(kind, groups):
     """A round that takes all features scores them as the first of many does."""
-    many = first_of(kind(2, step=0.3), groups=groups)
-    one = first_of(kind(2, step=D), groups=groups)
-    alone = kind(2, step=D, **EXACT[kind]).fit(X, Y, groups=groups).scores_
+    many = first_of(kind(2, step=0.3), feature_groups=groups)
+    one = first_of(kind(2, step=D), feature_groups=groups)
+    alone = kind(2, step=D, **EXACT[kind]).fit(X, Y, feature_groups=groups).scores_
     np.testing.assert_allclose(many, alone, rtol=1e-4)
     np.testing.assert_array_equal(one, alone)
     assert np.isnan(many).nonzero()[0].tolist() == [CONSTANT]

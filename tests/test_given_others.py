@@ -216,7 +216,7 @@ def test_where_it_makes_no_sense_it_is_left_out_or_refused(rng):
         model = dhsic.BAHSIC(3, progress=False, **options).fit(X, labels, **more)
         assert "given_others" not in model.result_.attrs
     with pytest.raises(InputError, match="single features again"):
-        dhsic.BAHSIC(3, given_others=True).fit(X, y, groups=groups)
+        dhsic.BAHSIC(3, given_others=True).fit(X, y, feature_groups=groups)
     with pytest.raises(InputError, match="positive semidefinite"):
         fit(
             X,

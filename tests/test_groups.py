@@ -49,7 +49,7 @@ def test_order_is_that_of_the_definition(data):
     options = {"kernel": kernel, "label_kernel": label_kernel, "step": 1, "progress": False}
     options["estimator"] = "biased"
     selector = dhsic.FOHSIC if forward else dhsic.BAHSIC
-    result = selector(n, **options).fit(X, y, groups=groups).result_
+    result = selector(n, **options).fit(X, y, feature_groups=groups).result_
 
     ranks = result["group_rank"].to_numpy()
     order = sorted(set(names), key=lambda g: ranks[names.index(g)])
@@ -70,7 +70,7 @@ def test_order_of_groups_of_categories(rng, forward):
     expected = naive.grouped(Z, L, names, forward, 2, naive_kernels.delta)
 
     selector = dhsic.FOHSIC if forward else dhsic.BAHSIC
-    model = selector(2, kernel="delta", step=1, progress=False).fit(X, y, groups=groups)
+    model = selector(2, kernel="delta", step=1, progress=False).fit(X, y, feature_groups=groups)
 
     ranks = model.result_["group_rank"].to_numpy()
     order = sorted(set(names), key=lambda g: ranks[names.index(g)])
@@ -99,7 +99,7 @@ def test_same_bits_wherever_and_however_cut(rng, client, tmp_path, monkeypatch, 
             raise KeyboardInterrupt
 
     def fit(**options):
-        return selector(4, **{"progress": False} | options).fit(X, y, groups=shuffled)
+        return selector(4, **{"progress": False} | options).fit(X, y, feature_groups=shuffled)
 
     one, dask = fit(runtime=Threads(1)), fit(runtime=DaskRuntime(client))
     with pytest.raises(KeyboardInterrupt):
@@ -124,7 +124,7 @@ def test_a_gene_is_found_by_name_in_the_store(rng, tmp_path):
         str(tmp_path / "x.zarr"),
         y,
         variable="x",
-        groups="gene",
+        feature_groups="gene",
         n_features_to_select=1,
         progress=False,
     )
@@ -140,16 +140,16 @@ def test_a_gene_is_found_by_name_in_the_store(rng, tmp_path):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda g: g[:-1], "groups have shape"),
+        (lambda g: g[:-1], "feature_groups have shape"),
         (lambda g: np.full(60, "one"), "in one group"),
         (lambda g: np.where(np.arange(60) == 7, "", g), "1 features have no group"),
-        (lambda g: "gene", "groups='gene' names a variable, and ndarray has none"),
+        (lambda g: "gene", "feature_groups='gene' names a variable, and ndarray has none"),
     ],
 )
 def test_groups_that_are_none_get_a_sentence(rng, make, words):
     X, y, groups = wide(rng)
     with pytest.raises(InputError, match=words):
-        dhsic.BAHSIC(2, progress=False).fit(X, y, groups=make(groups))
+        dhsic.BAHSIC(2, progress=False).fit(X, y, feature_groups=make(groups))
 
 
 def test_a_name_that_no_variable_has_is_told_with_those_there_are(rng, tmp_path):
@@ -158,23 +158,23 @@ def test_a_name_that_no_variable_has_is_told_with_those_there_are(rng, tmp_path)
     root.create_array("x", data=X, dimension_names=("samples", "features"))
     _write_names(root, "gene", groups)
     with pytest.raises(InputError, match="no variable 'genes' along the 60 features; there are g"):
-        dhsic.BAHSIC(2).fit(str(tmp_path / "x.zarr"), y, variable="x", groups="genes")
+        dhsic.BAHSIC(2).fit(str(tmp_path / "x.zarr"), y, variable="x", feature_groups="genes")
 
 
 def test_methods_that_take_no_groups_say_so(rng):
     X, y, groups = wide(rng)
     for model in (dhsic.LinearHSIC(2), dhsic.SVMRFE(2)):
-        with pytest.raises(InputError, match="takes no groups"):
-            model.fit(X, y, groups=groups)
+        with pytest.raises(InputError, match="takes no feature_groups"):
+            model.fit(X, y, feature_groups=groups)
     with pytest.raises(InputError, match="scores single features"):
-        dhsic.BAHSIC(2, approx="lowrank").fit(X, y, groups=groups)
+        dhsic.BAHSIC(2, approx="lowrank").fit(X, y, feature_groups=groups)
     with pytest.raises(InputError, match="takes single features back"):
-        dhsic.FOHSIC(2, strategy="floating").fit(X, y, groups=groups)
+        dhsic.FOHSIC(2, strategy="floating").fit(X, y, feature_groups=groups)
 
 
 def test_stability_counts_groups(rng):
     X, y, groups = wide(rng)
-    model = dhsic.BAHSIC(1, stability=3, progress=False).fit(X, y, groups=groups)
+    model = dhsic.BAHSIC(1, stability=3, progress=False).fit(X, y, feature_groups=groups)
     assert (model.stability_[8:12] == model.stability_[8]).all()
     assert model.stability_.sum() == pytest.approx(4)
 

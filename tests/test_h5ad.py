@@ -168,7 +168,9 @@ def test_columns_of_every_encoding(tmp_path):
     assert facts["n_samples"] == M - 1
     with pytest.raises(InputError, match=r"no column 'liden'; .* Did you mean 'leiden'\?"):
         dhsic.read_target(path, "liden")
-    assert ranking(path, groups="pathway") == ranking(X, LEIDEN, groups=[*"aabbccaab"])
+    assert ranking(path, feature_groups="pathway") == ranking(
+        X, LEIDEN, feature_groups=[*"aabbccaab"]
+    )
 
 
 def test_categories_beside_the_columns_as_of_0_7(tmp_path):
@@ -291,7 +293,9 @@ def test_an_object_ranks_as_its_matrix(kind):
     assert dhsic.open_source(adata, variable="obsm/X_pca").n_features == 4
     source = dhsic.open_source(adata)
     assert (source.sample_names()[1], source.feature_names()[1]) == ("c1", "g1")
-    assert ranking(adata, groups="pathway") == ranking(X, LEIDEN, groups=[*"aabbccaab"])
+    assert ranking(adata, feature_groups="pathway") == ranking(
+        X, LEIDEN, feature_groups=[*"aabbccaab"]
+    )
     model = dhsic.BAHSIC(3, progress=False).fit(adata, "leiden")
     assert model.transform(adata).shape == (M, 3)
     some = np.arange(M) > 3

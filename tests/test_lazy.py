@@ -51,7 +51,7 @@ def fit(data, approx="auto", **options):
     X, y = data
     groups = options.pop("groups", None)
     asked = {"step": 0.1, "progress": False} | options
-    return dhsic.BAHSIC(10, approx=approx, **asked).fit(X, y, groups=groups)
+    return dhsic.BAHSIC(10, approx=approx, **asked).fit(X, y, feature_groups=groups)
 
 
 def words(model):

@@ -315,6 +315,6 @@ def test_groups_in_another_order_are_refused():
     names = [f"g{j}" for j in range(D)]
     groups = pd.Series(np.arange(D) // 2, index=names)
     frame = pd.DataFrame(X, columns=names)
-    dhsic.BAHSIC(2).fit(frame, CLASSES, groups=groups)
+    dhsic.BAHSIC(2).fit(frame, CLASSES, feature_groups=groups)
     with pytest.raises(InputError, match="another order in groups"):
-        dhsic.BAHSIC(2).fit(frame, CLASSES, groups=groups[::-1])
+        dhsic.BAHSIC(2).fit(frame, CLASSES, feature_groups=groups[::-1])

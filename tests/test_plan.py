@@ -100,7 +100,11 @@ def test_rounds_and_bytes_are_those_of_the_run(store, data, options):
         {"approx": "lowrank", "step": 0.02, "tolerance": 1.0},
         {"method": "fohsic", "n_features_to_select": 400, "step": 0.15},
         {"method": "svm-rfe", "step": 0.4},
-        {"groups": [f"gene{j // 30}" for j in range(D)], "step": 0.5, "n_features_to_select": 3},
+        {
+            "feature_groups": [f"gene{j // 30}" for j in range(D)],
+            "step": 0.5,
+            "n_features_to_select": 3,
+        },
     ],
     ids=lambda options: str(options)[:60],
 )
@@ -152,7 +156,7 @@ def test_rounds_that_are_alike_are_gone_through_once(data, options, monkeypatch)
 
 def test_groups_are_counted_by_groups(store, data):
     groups = [f"gene{j // 30}" for j in range(D)]
-    told, result = asked(store, data[1], groups=groups, step=0.5, n_features_to_select=3)
+    told, result = asked(store, data[1], feature_groups=groups, step=0.5, n_features_to_select=3)
 
     assert list(told.work.sizes) == result["round_n_features"].to_numpy().tolist()
     assert told.work.sizes[0] == D // 30
@@ -359,7 +363,7 @@ def test_nothing_is_read_where_rates_are_given(store, data, monkeypatch):
         ({"stepp": 1}, InputError, "stepp: no parameter of method 'bahsic'"),
         ({"step": 2.5}, InputError, "step=2.5"),
         ({"method": "best"}, InputError, "method='best' is unknown"),
-        ({"method": "ccm", "groups": ["a"] * D}, InputError, "takes no groups"),
+        ({"method": "ccm", "feature_groups": ["a"] * D}, InputError, "takes no feature_groups"),
     ],
 )
 def test_what_cannot_be_is_refused(store, data, options, error, message):

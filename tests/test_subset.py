@@ -192,8 +192,8 @@ def test_groups_by_name_are_those_of_the_features(stores, tmp_path):
     taken = open_source(folder, pass_only=True)
     known = values_of_features(str(folder), "variant_gene", taken)
     assert known.tolist() == gene[kept].tolist()
-    found = dhsic.select(taken, trait, groups=known, n_features_to_select=3)
-    expected = dhsic.select(part, trait, groups=gene[kept], n_features_to_select=3)
+    found = dhsic.select(taken, trait, feature_groups=known, n_features_to_select=3)
+    expected = dhsic.select(part, trait, feature_groups=gene[kept], n_features_to_select=3)
     assert found["rank"].to_numpy().tolist() == expected["rank"].to_numpy().tolist()
 
 

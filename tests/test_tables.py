@@ -289,7 +289,9 @@ def test_numbers_that_count_no_alleles_have_means(tmp_path, name, factor, expect
 def test_groups_are_columns(store, tmp_path):
     X = np.random.default_rng(3).normal(size=(20, 6))
     groups = np.array(["b", "a", "b", "c", "a", "c"])
-    model = dhsic.BAHSIC(n_features_to_select=1, progress=False).fit(X, X[:, 1], groups=groups)
+    model = dhsic.BAHSIC(n_features_to_select=1, progress=False).fit(
+        X, X[:, 1], feature_groups=groups
+    )
     dhsic.save(model, tmp_path / "all.csv")
     table = read(tmp_path / "all.csv").sort_values("index")
     assert table["group"].tolist() == groups.tolist()

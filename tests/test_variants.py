@@ -194,8 +194,10 @@ def test_other_features_have_no_filter(tmp_path):
 def test_select_fit_and_plan_take_it(stores):
     path, passed = map(str, stores)
     options = {"n_features_to_select": 3}
-    found = dhsic.select(path, "sample_trait", pass_only=True, groups="variant_gene", **options)
-    expected = dhsic.select(passed, "sample_trait", groups="variant_gene", **options)
+    found = dhsic.select(
+        path, "sample_trait", pass_only=True, feature_groups="variant_gene", **options
+    )
+    expected = dhsic.select(passed, "sample_trait", feature_groups="variant_gene", **options)
     assert found["rank"].to_numpy().tolist() == expected["rank"].to_numpy().tolist()
     assert dhsic.plan(path, "sample_trait", pass_only=True).data.n_features == len(PASSED)
     with pytest.raises(InputError, match="Leave out pass_only"):

@@ -265,7 +265,7 @@ class SelectJob:
             self.selector().set_params(**asked),
             self.path,
             given,
-            groups=self.groups,
+            feature_groups=self.groups,
             attributes=attributes or {},
             job=self.plain(),
             **self.opening,

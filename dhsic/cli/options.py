@@ -25,7 +25,7 @@ from typing import Any
 import click
 
 #: Parameters of every method that the command line has other words for.
-OF_RUNS = ("checkpoint", "progress", "runtime", "memory")
+OF_RUNS = ("checkpoint", "progress", "verbose", "runtime", "n_jobs", "memory")
 #: Parameters whose option has another name, and options that have a short one.
 SPELLED = {"random_state": "seed", "as_json": "json", "settings": "set", "chromosomes": "chr"}
 SHORT = {"n_features": "-n", "force": "-f"}

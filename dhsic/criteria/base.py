@@ -68,6 +68,7 @@ class LabelReading:
 
     read: Callable[[Array, Any], LabelMatrix]
     prepare: Callable[[LabelMatrix], Any]
+    of_two: bool = False  # classes, and no more
 
 
 class AbstractCriterion(ABC):
@@ -246,8 +247,8 @@ def _of_norm_one(labels: LabelMatrix) -> Float:
 
 #: Labels by what a criterion takes and keeps of them; those of numbers are of mean 0, or of norm 1
 #: besides.
-TWO_CLASSES = LabelReading(two_classes, Classes.of)
-TWO_OF_TWO = LabelReading(partial(two_classes, least=2), Classes.of)
+TWO_CLASSES = LabelReading(two_classes, Classes.of, of_two=True)
+TWO_OF_TWO = LabelReading(partial(two_classes, least=2), Classes.of, of_two=True)
 CLASSES = LabelReading(any_classes, Classes.of)
 NUMBERS = LabelReading(numbers, centred)
 UNIT_NUMBERS = LabelReading(numbers, _of_norm_one)

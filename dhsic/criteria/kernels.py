@@ -9,7 +9,7 @@ policies of JMLR 4.1 with ``|S| = 1``.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -110,7 +110,7 @@ class MMD(AbstractKernelCriterion):
     """
 
     name = "mmd"
-    labels = LabelReading(TWO_CLASSES.read, lambda labels: (labels.factor(), 1.0))
+    labels = replace(TWO_CLASSES, prepare=lambda labels: (labels.factor(), 1.0))
     meaning = "squared maximum mean discrepancy between the classes"
 
     def of_width(

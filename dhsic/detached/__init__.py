@@ -39,7 +39,7 @@ def submit(
     security: Any = None,
     n_features_to_select: int | float | None = 50,
     covariates: Any = None,
-    groups: Any = None,
+    feature_groups: Any = None,
     sample_dim: str | int | None = None,
     variable: str | None = None,
     missing_code: int | Sequence[int] | str | None = "auto",
@@ -76,7 +76,7 @@ def submit(
         Certificates for `scheduler`; those of Dask's configuration by default.
     missing_code : int, sequence of int, None or "auto"
         As of `dhsic.open_source`.
-    covariates, groups : array, or str for groups
+    covariates, feature_groups : array, or str for groups
         As of `dhsic.select`; small, they are kept in the checkpoint.
 
     Returns
@@ -103,7 +103,7 @@ def submit(
         path,
         target,
         covariates=covariates,
-        groups=groups,
+        feature_groups=feature_groups,
         by_position=by_position,
         sample_dim=sample_dim,
         variable=variable,

@@ -235,7 +235,7 @@ def plain_request(request: Request) -> dict[str, Any]:
 
 def arrays_of(request: Request) -> dict[str, Array]:
     """Arrays of a request, those that there are, by name; refuse large ones and mixed ones."""
-    groups = request.groups
+    groups = request.feature_groups
     given = {
         "y": request.y,
         "covariates": request.covariates,
@@ -264,7 +264,7 @@ def request_of(kept: Mapping[str, Any], arrays: Mapping[str, Array]) -> Request:
         y=arrays.get("y"),
         covariates=arrays.get("covariates"),
         rows=arrays.get("rows"),
-        groups=None if groups is None else Groups.of(groups, len(groups)),
+        feature_groups=None if groups is None else Groups.of(groups, len(groups)),
         not_features=tuple(kept.get("not_features", ())),  # JSON has no tuples
         filtered=Filtered(
             arrays.get("kept_samples"), arrays.get("kept_features"), kept.get("left_out", {})

@@ -314,7 +314,7 @@ def values_of_features(
     source: AbstractSource,
     missing_chunks: MissingChunks = "error",
     *,
-    what: str = "groups",
+    what: str = "feature_groups",
     otherwise: str = "one name a feature",
 ) -> Array:
     """Values of the variable `name` of `data` (of AnnData, the column of `var`), (d,).

@@ -63,7 +63,7 @@ def plan(
     n_workers: int | None = None,
     worker_memory: int | str | None = None,
     rates: Rates | Mapping[str, float] | None = None,
-    groups: Any = None,
+    feature_groups: Any = None,
     sample_dim: str | int | None = None,
     variable: str | None = None,
     missing_code: Any = "auto",
@@ -76,8 +76,8 @@ def plan(
 
     Parameters
     ----------
-    data, target, method, n_features_to_select, groups, sample_dim, variable, missing_code, \
-    pass_only, filters, by_position, **parameters
+    data, target, method, n_features_to_select, feature_groups, sample_dim, variable, \
+    missing_code, pass_only, filters, by_position, **parameters
         As of `dhsic.select`. Without `target` nothing is known of labels, which matters little.
     n_workers : int, optional
         Plan for a cluster of so many workers of one thread each, which share a folder; by
@@ -112,7 +112,7 @@ def plan(
         selector_of(method, n_features_to_select, parameters),
         data,
         target,
-        groups=groups,
+        feature_groups=feature_groups,
         by_position=by_position,
         sample_dim=sample_dim,
         variable=variable,

@@ -101,14 +101,14 @@ def choose_runtime(
 
 
 @contextmanager
-def running(asked: Any) -> Iterator[AbstractRuntime]:
-    """Yield the runtime that was asked for, closed in the end if it is made here."""
+def running(asked: Any, n_threads: int | None = None) -> Iterator[AbstractRuntime]:
+    """Yield the runtime that was asked for, as of `choose_runtime`; closed if it is made here."""
     from dhsic.runtime.base import AbstractRuntime
 
     if isinstance(asked, AbstractRuntime):
         yield asked
         return
-    with choose_runtime(asked) as made:
+    with choose_runtime(asked, n_threads=n_threads) as made:
         yield made
 
 

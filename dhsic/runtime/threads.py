@@ -104,6 +104,18 @@ def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     return max(cores, 1)
 
 
+def threads_of(n_jobs: int | None) -> int | None:
+    """Threads that `n_jobs` asks for, None for all cores; by default 1 in a worker of joblib.
+
+    >>> threads_of(3), threads_of(-1) == usable_cores()
+    (3, True)
+    """
+    if n_jobs is not None:
+        return int(n_jobs) if n_jobs > 0 else max(1, usable_cores() + 1 + int(n_jobs))
+    joblib = sys.modules.get("joblib.parallel")  # nobody is its worker who did not import it
+    return 1 if joblib is not None and joblib.get_active_backend()[0].nesting_level else None
+
+
 def _run(task: Task, source: AbstractSource, job: Job, state: Any) -> Any:
     with single_blas_thread():  # again: some libraries count separately in every thread
         return task(source, job, state)

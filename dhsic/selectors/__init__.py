@@ -85,7 +85,7 @@ def select(
     method: str = "bahsic",
     n_features_to_select: int | float | None = 50,
     covariates: Any = None,
-    groups: Any = None,
+    feature_groups: Any = None,
     sample_dim: str | int | None = None,
     variable: str | None = None,
     missing_code: Any = "auto",
@@ -111,7 +111,7 @@ def select(
         Passed to it.
     covariates : array, str or list of str, optional
         As for `BAHSIC.fit`.
-    groups : array or str, optional
+    feature_groups : array or str, optional
         As for `BAHSIC.fit`.
     sample_dim, variable, missing_code, pass_only, filters, by_position
         As for `BAHSIC.fit`.
@@ -141,7 +141,7 @@ def select(
     model = selector_of(method, n_features_to_select, parameters)
     asked: dict[str, Any] = {
         "covariates": covariates,
-        "groups": groups,
+        "feature_groups": feature_groups,
         "sample_dim": sample_dim,
         "variable": variable,
         "missing_code": missing_code,
@@ -169,7 +169,7 @@ def select_many(
     method: str = "bahsic",
     n_features_to_select: int | float | None = 50,
     covariates: Any = None,
-    groups: Any = None,
+    feature_groups: Any = None,
     sample_dim: str | int | None = None,
     variable: str | None = None,
     missing_code: Any = "auto",
@@ -186,7 +186,7 @@ def select_many(
         Parameters of each run, by its name, besides the `parameters` that all have; such as
         ``[{"bandwidth": 0.1}, {"bandwidth": "median"}]``. Without names they are named by what
         they say: ``"bandwidth=0.1"``.
-    data, target, method, n_features_to_select, covariates, groups, sample_dim, variable, \
+    data, target, method, n_features_to_select, covariates, feature_groups, sample_dim, variable, \
     missing_code, pass_only, filters, by_position, **parameters
         As of `select`.
 
@@ -218,7 +218,7 @@ def select_many(
         dict.fromkeys(models, target),
         "settings",
         covariates=covariates,
-        groups=groups,
+        feature_groups=feature_groups,
         sample_dim=sample_dim,
         variable=variable,
         missing_code=missing_code,

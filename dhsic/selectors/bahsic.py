@@ -78,8 +78,8 @@ class KernelSelector(Selector, Generic[D]):
 
     #: Whether a round judges every feature alone.
     _alone: ClassVar[bool] = False
-    _constraints: ClassVar = {
-        **Selector._constraints,
+    _parameter_constraints: ClassVar = {
+        **Selector._parameter_constraints,
         "step": by(check_step),
         "kernel": by(resolve_kernel),
         "bandwidth": by(resolve_bandwidth),
@@ -404,10 +404,16 @@ class BAHSIC(AbstractElimination):
         Precision of the large matrix products; what stays undecided is computed in float64 anyway.
     progress : "auto", bool or callable
         Progress bar, or a function called with a mapping after every round.
+    verbose : int
+        1 tells of every round in a line on standard error, 2 of more; both as the log of `dhsic`.
     random_state : int
         Seed of random draws: landmarks and samples of low rank; exact rounds make none.
     runtime : {"auto", "threads", "dask"} or runtime object
         Where tasks run; ``"auto"`` takes the active Dask client if there is one.
+    n_jobs : int, optional
+        Threads of a run in this process, -1 for all cores. By default all cores as well, but 1
+        inside a worker of joblib (``n_jobs=`` of `GridSearchCV`), which has one of its own. The
+        result is the same with any number.
     memory : int, optional
         Most bytes the run may promise to need; what the machine has by default.
 

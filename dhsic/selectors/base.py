@@ -13,16 +13,20 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from inspect import Signature, get_annotations, signature
+from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
+import zarr
+from scipy.sparse import coo_array
 from sklearn.base import BaseEstimator
 from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import ClassifierTags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dhsic._typing import Array, Mask
+from dhsic._typing import Array, Index, Mask
 from dhsic.algorithms import how_many
 from dhsic.errors import InputError
 from dhsic.joins.filters import Filters
@@ -33,15 +37,17 @@ from dhsic.memory import MemoryEstimate, release_pages
 from dhsic.results import Order
 from dhsic.selectors.holdout import check_holdout
 from dhsic.selectors.request import Request
-from dhsic.selectors.run import SelectionRun, check_progress
+from dhsic.selectors.run import SelectionRun, check_progress, told
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import ArraySource, check_in_memory, check_turned
 from dhsic.sources.columns import NAME
 from dhsic.sources.h5ad import is_anndata
-from dhsic.sources.opening import open_source, take_features
+from dhsic.sources.lazy import lazy_matrix
+from dhsic.sources.opening import check_features, open_source, take_features
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.sparse import is_sparse
 from dhsic.sources.values import ValueKind
+from dhsic.sources.views import RecodedSource, SubsetSource
 from dhsic.validation import (
     BYTES,
     HALVES,
@@ -49,6 +55,7 @@ from dhsic.validation import (
     THRESHOLD,
     Constraint,
     by,
+    is_count,
     is_number,
     one_of,
     seed_of,
@@ -75,14 +82,14 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     A method declares its parameters as fields, which make its ``__init__``; a field with
     ``init=False`` is one that its run reads and users cannot choose. What parameters may be,
-    `_constraints` says; what several of them may not be together, the method.
+    `_parameter_constraints` says; what several of them may not be together, the method.
     """
 
     __signature__: ClassVar[Any] = MethodFirst()
     #: Name of the method in what identifies a run.
     _method: ClassVar[str]
     #: What parameters may be, one by one.
-    _constraints: ClassVar[Mapping[str, Constraint]] = {
+    _parameter_constraints: ClassVar[Mapping[str, Constraint]] = {
         "n_features_to_select": by(lambda n: how_many(n, 1)),
         "missing": one_of(
             ("mean", "error"), "'mean' (fill in the mean of the feature) or 'error'."
@@ -98,6 +105,16 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         "stability_threshold": THRESHOLD,
         "holdout": check_holdout,
         "progress": by(check_progress),
+        "verbose": such(
+            lambda level: isinstance(level, bool) or is_count(level, 0),
+            "0 for silence, 1 for a line a round, 2 for more.",
+        ),
+        "n_jobs": such(
+            lambda n: (
+                n is None or (not isinstance(n, bool) and isinstance(n, Integral) and int(n) != 0)
+            ),
+            "how many threads, -1 for all cores, or None.",
+        ),
         "memory": BYTES,
     }
     #: Parameters that change nothing of what a run finds, but how much of it is selected.
@@ -111,7 +128,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             "checkpoint",
             "progress",
         ),
-        *("random_state", "runtime", "memory"),
+        *("verbose", "random_state", "runtime", "n_jobs", "memory"),
     }
     #: Parameters that have no effect unless another one has some value, (that one, the value).
     _idle_unless: ClassVar[Mapping[str, tuple[str, Any]]] = {}
@@ -133,8 +150,10 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     holdout: Any = None
     checkpoint: str | Path | None = None
     progress: Any = "auto"
+    verbose: int | bool = 0
     random_state: Any = 0
     runtime: Any = "auto"
+    n_jobs: int | None = None
     memory: int | None = None
 
     def fit(
@@ -143,7 +162,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         y: Any = None,
         *,
         covariates: Any = None,
-        groups: Any = None,
+        feature_groups: Any = None,
         sample_dim: str | int | None = None,
         variable: str | None = None,
         missing_code: Any = "auto",
@@ -172,7 +191,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         groups : (d,) array or str, optional
             Group of each feature (the gene of a variant), or the name of the variable of X that
             holds it: groups are removed or added as a whole, and `n_features_to_select` counts
-            them. `BAHSIC` and `FOHSIC` take groups; they score them by definition.
+            them. `BAHSIC` and `FOHSIC` take them, and score them by definition.
         sample_dim : str or int, optional
             Name or axis of the samples where X does not tell.
         variable : str, optional
@@ -201,29 +220,35 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 f"This {type(self).__name__} estimator requires y to be passed, but the target "
                 "y is None. Pass one label a sample."
             )
+        self._opening = {
+            "sample_dim": sample_dim,
+            "variable": variable,
+            "missing_code": missing_code,
+            "pass_only": pass_only,
+        }
+        self._stored: dict[str, Any] = {}
         request = Request.of(
             self,
             X,
             y,
             covariates=covariates,
-            groups=groups,
+            feature_groups=feature_groups,
             by_position=by_position,
             opened_by=self._open,
-            sample_dim=sample_dim,
-            variable=variable,
-            missing_code=missing_code,
-            pass_only=pass_only,
             filters=filters,
+            **self._opening,
         )
+        self._filtered = request.filtered
         n, d = self.n_features_to_select, self.n_features_in_
-        if request.groups is not None:
-            d = request.groups.names.size
+        if request.feature_groups is not None:
+            d = request.feature_groups.names.size
         if isinstance(n, (int, np.integer)) and n > d:
             warnings.warn(
                 f"n_features_to_select={n} exceeds the {d} features there are; all are selected.",
                 stacklevel=2,
             )
-        self.result_ = result = request.run()
+        with told(self.verbose):
+            self.result_ = result = request.run()
         self.ranking_ = result["rank"].to_numpy()
         self.support_ = result["selected"].to_numpy()
         self.scores_ = result["score"].to_numpy()
@@ -239,7 +264,9 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         known = vars(self).get("result_")
         if known is None or NAME not in known.coords:
             raise AttributeError(f"This {type(self).__name__} knows no names of features.")
-        return np.asarray(known[NAME].to_numpy(), dtype=object)
+        names = np.full(self.n_features_in_, "", dtype=object)  # of those that filters left out
+        names[self._left] = known[NAME].to_numpy()
+        return names
 
     def _open(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
         """X as a source; `options` as of `dhsic.open_source`."""
@@ -252,6 +279,8 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             known = Names(features=vars(self).get("feature_names_in_"))
             return ArraySource(matrix, names=known)
         source = open_source(X, sample_dim=sample_dim, **options)
+        if sample_dim is None and source.chunked is not None:  # the labels may have told
+            self._stored = {"sample_dim": 1 - source.chunked.feature_axis}
         self.n_features_in_ = source.n_features
         self.__dict__.pop("feature_names_in_", None)  # those of this fit come with its result
         source.check_names()
@@ -280,8 +309,8 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         """Refuse parameters that cannot be; `InputError.parameter` is the one, where it is one."""
         for name, value in self.get_params(deep=False).items():
             try:
-                if name in self._constraints:
-                    self._constraints[name](name, value)
+                if name in self._parameter_constraints:
+                    self._parameter_constraints[name](name, value)
             except InputError as error:
                 error.parameter = name
                 raise
@@ -291,6 +320,10 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
                 f"halves, and stability={self.stability!r}; pass an even number, such as 100."
             )
         self._check_together()
+
+    def _validate_params(self) -> None:
+        """As scikit-learn calls it."""
+        self.check()
 
     @abstractmethod
     def _check_together(self) -> None:
@@ -348,33 +381,111 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         """What makes m x m matrices smaller, for people."""
 
     @property
+    def _takes_two(self) -> bool:
+        """Whether labels are of two classes alone."""
+        return self.label_kernel in ("binary", "balanced")
+
+    @property
     def _seed(self) -> int:
         """Seed of the draws of a run."""
         return seed_of(self.random_state) if self._draws else 0
 
+    @property
+    def _left(self) -> Index:
+        """Features that took part, among those of X at fit."""
+        left = self._filtered.features
+        return np.arange(self.n_features_in_) if left is None else left
+
     def _get_support_mask(self) -> Mask:
+        """Which features of X are selected; `support_` is about those that took part."""
         check_is_fitted(self)
-        return np.asarray(self.support_)
+        mask = np.zeros(self.n_features_in_, dtype=bool)
+        mask[self._left] = self.support_
+        return mask
 
     def transform(self, X: Any) -> Any:
-        """Selected features of X, in their original order; lazy input stays lazy.
+        """Selected features of X, in their original order, samples first; what is lazy stays so.
 
-        Values are passed on as they are, numbers that fit took for missing too.
+        Parameters
+        ----------
+        X : array, dataset, path or URL
+            With the features of fit, by number and, where they have some, by name.
+
+        Returns
+        -------
+        (m, k) array
+            As X is: an array, a lazy one of dask, a DataArray, a sparse matrix, AnnData; of a path,
+            URL, Dataset or Zarr a lazy DataArray, opened as at fit, with all samples. Values are
+            passed on as they are, numbers that fit took for missing too; of paths and Datasets
+            these are NaN.
         """
         check_is_fitted(self)
         if _is_array_like(X):
             self._validated(X, reset=False)
             return super().transform(X)
+        chosen, d = np.flatnonzero(self._get_support_mask()), self.n_features_in_
         names = getattr(self, "feature_names_in_", None)
-        return take_features(X, np.flatnonzero(self.support_), self.n_features_in_, names)
+        lazily = isinstance(X, (str, Path, xr.Dataset, AbstractSource, zarr.Array, zarr.Group))
+        if not lazily:
+            is_turned = self._opening["sample_dim"] in (1, -1)
+            return take_features(X, chosen, d, names, turned=is_turned)
+        turned = {} if isinstance(X, xr.Dataset | AbstractSource) else self._stored
+        source = open_source(X, **self._opening | turned)
+        if source.n_features != d:
+            raise InputError(
+                f"X has {source.n_features} features, but {type(self).__name__} is expecting {d} "
+                "features as input; pass data like those of fit."
+            )
+        codes = self.result_.attrs.get("missing_codes", ())
+        source = SubsetSource(RecodedSource(source, codes) if len(codes) else source, chosen)
+        here = source.feature_names()
+        if names is not None and here is not None:
+            check_features(here, names[chosen], chosen)
+        return lazy_matrix(source)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Selected features at their places among all, which are 0.
+
+        Parameters
+        ----------
+        X : (m, k) array
+            As of `transform`: a matrix in memory, of dask, sparse, or a DataArray.
+
+        Returns
+        -------
+        (m, d) array
+            Sparse where X is, lazy where X is.
+        """
+        support = self._get_support_mask()
+        X = X.data if isinstance(X, xr.DataArray) else X
+        if not (is_sparse(X) or hasattr(X, "dask")):
+            X = np.asarray(X)
+        if len(X.shape) != 2 or X.shape[1] != support.sum():
+            raise InputError(
+                f"X has shape {X.shape}, and {support.sum()} features are selected; pass what "
+                "transform gives, (m, k)."
+            )
+        if is_sparse(X):
+            places = np.flatnonzero(support)
+            spread = coo_array(
+                (np.ones(places.size, X.dtype), (np.arange(places.size), places)),
+                shape=(places.size, support.size),
+            )
+            return X @ spread.asformat(X.format)
+        at = np.where(support, np.cumsum(support) - 1, -1)
+        return np.concatenate([X, np.zeros_like(X[:, :1])], axis=1)[:, at]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
+        tags.target_tags.required = self.label_kernel != SELF
         tags.target_tags.multi_output = True
         tags.target_tags.two_d_labels = True
         tags.input_tags.allow_nan = self.missing == "mean"
         tags.input_tags.sparse = True
+        if self._takes_two:
+            tags.classifier_tags = ClassifierTags(multi_class=False)
+        if self.label_kernel == "precomputed":
+            tags._skip_test = True  # labels of the checks are no matrices
         return tags
 
 

@@ -225,7 +225,7 @@ class CCM(DescentSelector):
         part of its first value.
     random_state : int
         Seed of the random features.
-    standardize, missing, checkpoint, progress, runtime, memory, stability
+    standardize, missing, checkpoint, progress, verbose, runtime, n_jobs, memory, stability
         As of `BAHSIC`.
 
     Attributes
@@ -246,8 +246,8 @@ class CCM(DescentSelector):
     """
 
     _method = "ccm"
-    _constraints: ClassVar = {
-        **DescentSelector._constraints,
+    _parameter_constraints: ClassVar = {
+        **DescentSelector._parameter_constraints,
         "constraint": one_of(("hard", "soft"), "'hard' or 'soft'."),
         "inverse": one_of(("exact", "none"), "'exact' or 'none'."),
         "approximation": one_of((None, "random_features"), "None or 'random_features'."),

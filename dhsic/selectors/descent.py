@@ -77,8 +77,8 @@ def sigma_of(data: WeightedSource, bandwidth: object) -> float:
 class DescentSelector(Selector):
     """What selectors by descent over weights share."""
 
-    _constraints: ClassVar = {
-        **Selector._constraints,
+    _parameter_constraints: ClassVar = {
+        **Selector._parameter_constraints,
         "bandwidth": by(width_of),
         "tolerance": POSITIVE,
         "max_iterations": COUNT,

@@ -54,7 +54,7 @@ class FOHSIC(KernelSelector[SourceForward]):
         Pudil, Novovicova, Kittler 1994), one feature a round.
     kernel, label_kernel, estimator, standardize, missing, dtype
         As of `BAHSIC`.
-    stability, checkpoint, progress, runtime, memory
+    stability, checkpoint, progress, verbose, runtime, n_jobs, memory
         As of `BAHSIC`.
     bandwidth : "dimension", "median", float or sequence of floats
         As of `BAHSIC`, for one feature more than are chosen: ``1/(2(|S|+1))``. With none chosen
@@ -89,8 +89,8 @@ class FOHSIC(KernelSelector[SourceForward]):
     """
 
     _method = "fohsic"
-    _constraints: ClassVar = {
-        **KernelSelector._constraints,
+    _parameter_constraints: ClassVar = {
+        **KernelSelector._parameter_constraints,
         "strategy": one_of(("forward", "floating"), "one of forward, floating."),
     }
     _aside = KernelSelector._aside - {"n_features_to_select"}

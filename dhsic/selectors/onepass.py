@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dhsic.criteria import criterion_of
+from dhsic.criteria import CRITERIA, criterion_of
 from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_first
 from dhsic.criteria.features import resolve_width
 from dhsic.errors import InputError
@@ -63,7 +63,7 @@ class OnePass(Selector):
         Lambda of centroid, the weight of the positive class.
     proportion : float
         Part of the features that are supposed to differ (b).
-    missing, stability, checkpoint, progress, random_state, runtime, memory
+    missing, stability, checkpoint, progress, verbose, random_state, runtime, n_jobs, memory
         As of `BAHSIC`.
 
     Attributes
@@ -94,6 +94,11 @@ class OnePass(Selector):
 
     def _check_together(self) -> None:
         self.resolved()
+
+    @property
+    def _takes_two(self) -> bool:
+        kind = CRITERIA.get(self.criterion)
+        return super()._takes_two or (kind is not None and kind.labels.of_two)
 
     def resolved(self) -> AbstractCriterion:
         """The criterion, with its parameters."""

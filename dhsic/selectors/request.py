@@ -31,6 +31,7 @@ from dhsic.passes.once import counting_on
 from dhsic.results import About, to_dataset
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
+from dhsic.runtime.threads import threads_of
 from dhsic.selectors.halves import n_wanted
 from dhsic.selectors.holdout import tested, without_held_out
 from dhsic.selectors.joint import joined
@@ -72,7 +73,7 @@ class Request:
     y: Array | None = None  # (m,) or (m, t), one row a sample that takes part
     covariates: Array | None = None  # (m, q)
     rows: Index | None = None  # (m,), which samples take part; None for all
-    groups: Groups | None = None
+    feature_groups: Groups | None = None
     filtered: Filtered = field(default_factory=Filtered)  # what was left out before
     attributes: Mapping[str, Any] = field(default_factory=dict)  # more of the result
     job: Mapping[str, Any] = field(default_factory=dict)  # what a command resumes from
@@ -89,7 +90,7 @@ class Request:
         target: Any,
         *,
         covariates: Any = None,
-        groups: Any = None,
+        feature_groups: Any = None,
         by_position: bool = False,
         filters: Filters | Filtered | None = None,
         counting: Counting | None = None,
@@ -118,27 +119,37 @@ class Request:
             given = replace(given, y=given.y[:, left])  # a matrix
         check_coded(data, y=given.y, covariates=given.covariates)
         told = {"labels": "; ".join(given.notes)} if given.notes else {}
-        return cls.labelled(selector, data, given, groups=groups, attributes=told, **opening)
+        return cls.labelled(
+            selector, data, given, feature_groups=feature_groups, attributes=told, **opening
+        )
 
     @classmethod
     def labelled(
-        cls, selector: Selector, data: Any, given: Labelled, *, groups: Any = None, **options: Any
+        cls,
+        selector: Selector,
+        data: Any,
+        given: Labelled,
+        *,
+        feature_groups: Any = None,
+        **options: Any,
     ) -> Request:
         """Request of data that are open and have their labels; `options` are other fields."""
         source = given.source
-        if groups is not None:
+        groups = None
+        if feature_groups is not None:
             if not selector.takes_groups:
                 raise InputError(
-                    f"{type(selector).__name__} takes no groups: it judges features one by one. "
-                    "Leave them out, or use BAHSIC or FOHSIC."
+                    f"{type(selector).__name__} takes no feature_groups: it judges features one by "
+                    "one. Leave them out, or use BAHSIC or FOHSIC."
                 )
-            check_order(source.feature_names(), groups, "groups", "groups.loc[X.columns]")
-            if isinstance(groups, str):
+            remedy = "feature_groups.loc[X.columns]"
+            check_order(source.feature_names(), feature_groups, "feature_groups", remedy)
+            if isinstance(feature_groups, str):
                 fill = options.get("missing_chunks", "error")
-                groups = values_of_features(data, groups, source, fill)
-            elif len(groups) == source.n_features + source.n_features_filtered:
-                groups = source.of_features(np.asarray(groups))
-            groups = Groups.of(np.asarray(groups), source.n_features)
+                feature_groups = values_of_features(data, feature_groups, source, fill)
+            elif len(feature_groups) == source.n_features + source.n_features_filtered:
+                feature_groups = source.of_features(np.asarray(feature_groups))
+            groups = Groups.of(np.asarray(feature_groups), source.n_features)
         return cls(
             selector,
             data,
@@ -146,7 +157,7 @@ class Request:
             y=given.y,
             covariates=given.covariates,
             rows=given.rows,
-            groups=groups,
+            feature_groups=groups,
             filtered=given.filtered,
             source=source,
             **options | {"not_features": source.not_features},
@@ -174,7 +185,7 @@ class Request:
             runtime,
             covariates=self.covariates,
             rows=self.rows,
-            groups=self.groups,
+            groups=self.feature_groups,
             job=self.job,
             announce=announce,
         )
@@ -195,7 +206,8 @@ class Request:
         self, runtime: AbstractRuntime | None = None
     ) -> AbstractContextManager[AbstractRuntime]:
         """The runtime that is given, or that of the selector, closed if it is made here."""
-        return running(self.selector.runtime if runtime is None else runtime)
+        asked = self.selector.runtime if runtime is None else runtime
+        return running(asked, threads_of(self.selector.n_jobs))
 
 
 def results_of(

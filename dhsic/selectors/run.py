@@ -67,8 +67,8 @@ class Groups:
         labels = np.asarray(given)
         if labels.shape != (d,):
             raise InputError(
-                f"groups have shape {labels.shape} and there are {d} features; pass one name a "
-                "feature, in their order."
+                f"feature_groups have shape {labels.shape} and there are {d} features; pass one "
+                "name a feature, in their order."
             )
         text = labels.astype(object).astype(str)  # text of any width is cast in two steps only
         missing = np.flatnonzero([name.strip().lower() in NAMELESS for name in text])
@@ -176,6 +176,20 @@ def check_progress(progress: Any) -> None:
 
 def _is_watched() -> bool:
     return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
+@contextmanager
+def told(verbose: int) -> Iterator[None]:
+    """Show on standard error what dhsic logs: with 1 a line a round, with 2 all."""
+    before, shown = logger.level, logging.StreamHandler()
+    if verbose:
+        logger.addHandler(shown)
+        logger.setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.removeHandler(shown)
+        logger.setLevel(before)
 
 
 def room(budget: int | None) -> int:
@@ -486,6 +500,11 @@ class SelectionRun:
         if d == 0 or m == 0:
             raise InputError(
                 f"The data have {m} samples and {d} features; there is nothing to select from."
+            )
+        if m == 1:
+            raise InputError(
+                f"The data have 1 sample (n_samples=1) and {d} features, and a selection takes at "
+                "least 2 samples; collect more."
             )
         if self.y is not None and len(self.y) != m:
             hint = (

@@ -32,8 +32,6 @@ from dhsic.selectors.bahsic import AbstractElimination
 from dhsic.selectors.run import SelectionRun
 from dhsic.validation import is_positive, such
 
-#: Samples that a machine takes.
-LEAST = 2
 #: Where libsvm stops: violation of the optimality conditions.
 TOLERANCE = 1e-3
 #: Steps of two multipliers each that it gets.
@@ -59,7 +57,7 @@ class SVMRFE(AbstractElimination):
         Of the machine. With the linear kernel the criterion is ``w_j^2 / 2``.
     step, bandwidth, standardize, missing, approx, dtype
         As of `BAHSIC`; low rank is not to be had.
-    stability, checkpoint, progress, random_state, runtime, memory
+    stability, checkpoint, progress, verbose, random_state, runtime, n_jobs, memory
         As of `BAHSIC`.
 
     Notes
@@ -77,8 +75,8 @@ class SVMRFE(AbstractElimination):
 
     _method = "svm-rfe"
     _meaning = "by how much the margin term falls without the feature, alpha held"
-    _constraints: ClassVar = {
-        **AbstractElimination._constraints,
+    _parameter_constraints: ClassVar = {
+        **AbstractElimination._parameter_constraints,
         "penalty": such(is_positive, "C of the machine, a positive number."),
     }
 
@@ -89,12 +87,7 @@ class SVMRFE(AbstractElimination):
     tolerance: float = field(default=0.01, init=False)
     given_others: bool = field(default=False, init=False)
 
-    def check_samples(self, run: SelectionRun) -> None:
-        """Two at least: there is no estimator."""
-        if run.n_samples < LEAST:
-            raise InputError(
-                f"svm-rfe tells two samples apart at least, and there are {run.n_samples}."
-            )
+    def check_samples(self, run: SelectionRun) -> None: ...
 
     def labels(self, run: SelectionRun) -> LabelMatrix:
         """Classes; numbers that are none are refused."""

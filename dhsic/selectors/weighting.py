@@ -210,7 +210,7 @@ class FeatureWeighting(DescentSelector):
         Outer steps, and the relative change of weights at which they end.
     random_state : int
         Seed of a random start.
-    standardize, missing, checkpoint, progress, runtime, memory, stability
+    standardize, missing, checkpoint, progress, verbose, runtime, n_jobs, memory, stability
         As of `BAHSIC`.
 
     Attributes
@@ -229,8 +229,8 @@ class FeatureWeighting(DescentSelector):
     """
 
     _method = "weighting"
-    _constraints: ClassVar = {
-        **DescentSelector._constraints,
+    _parameter_constraints: ClassVar = {
+        **DescentSelector._parameter_constraints,
         "penalty": POSITIVE,
         "steepness": POSITIVE,
         "start": one_of(("uniform", "random"), "'uniform', or 'random' (with a random_state)."),

@@ -356,33 +356,36 @@ def _local(path: Path) -> Store:
     return ArchiveStore(path, mode="r")
 
 
-def take_features(X: Any, chosen: Index, d: int, names: Array | None = None) -> Any:
-    """Features of a dask array, DataArray, Dataset or Zarr array, without computing.
+def take_features(
+    X: Any, chosen: Index, d: int, names: Array | None = None, *, turned: bool = False
+) -> Any:
+    """Features of a dask or sparse array, a DataArray or AnnData, without computing; samples first.
 
-    There were `d` at fit, called `names`; InputError where X has others, or is nothing that `fit`
-    would have taken.
+    There were `d` at fit, called `names` (those that are known), along the first axis where
+    `turned`; InputError where X has others, or is nothing that `fit` would have taken.
     """
     if is_anndata(X) and X.n_vars == d:
         return X[:, chosen]
-    if isinstance(X, (xr.DataArray, xr.Dataset)):
-        return X.isel({_feature_dim(X, d, names): chosen})
+    if isinstance(X, xr.DataArray):
+        dim = _feature_dim(X, d, names)
+        return X.isel({dim: chosen}).transpose(..., dim)
     shape = getattr(X, "shape", None)
-    if not isinstance(shape, tuple) or len(shape) != 2 or not hasattr(X, "dtype") or d not in shape:
+    if not isinstance(shape, tuple) or len(shape) != 2 or not hasattr(X, "dtype"):
         given = shape if isinstance(shape, tuple) else type(X).__name__
+        raise InputError(f"transform takes data with {d} features and got {given}.")
+    if shape[0 if turned else 1] != d:
         raise InputError(
-            f"transform takes arrays with {d} features and got {given}; open a store first, for "
-            "instance with xarray.open_zarr(path, mask_and_scale=False)."
+            f"X has shape {shape}, and the selector was fitted on {d} features; pass as many, "
+            f"{'features' if turned else 'samples'} first."
         )
     check_dtype(X.dtype, "X")
     check_chunks(X)
     if is_sparse(X) and X.format not in ("csr", "csc"):
         X = X.tocsr()
-    axis = 1 if shape[1] == d else 0
-    index = (slice(None), chosen) if axis == 1 else (chosen, slice(None))
-    return X.oindex[index] if hasattr(X, "oindex") else X[index]
+    return X[chosen].T if turned else X[:, chosen]
 
 
-def _feature_dim(X: xr.DataArray | xr.Dataset, d: int, names: Array | None) -> Any:
+def _feature_dim(X: xr.DataArray, d: int, names: Array | None) -> Any:
     """Dimension of the features, which are those of fit as far as names tell."""
     dims = [dim for dim, size in X.sizes.items() if size == d]
     if len(dims) != 1:
@@ -390,17 +393,20 @@ def _feature_dim(X: xr.DataArray | xr.Dataset, d: int, names: Array | None) -> A
             f"The data have dimensions {dict(X.sizes)} and the selector was fitted on {d} "
             "features; pass data with exactly one such dimension."
         )
-    if isinstance(X, xr.DataArray):
-        check_dtype(X.dtype, "X")
-    here = None if names is None else names_along(X, dims[0])
-    if names is None or here is None:
-        return dims[0]
-    differ = np.flatnonzero(np.asarray(here, dtype=object) != names)
+    check_dtype(X.dtype, "X")
+    here = names_along(X, dims[0])
+    if names is not None and here is not None:
+        check_features(here, names, np.arange(d))
+    return dims[0]
+
+
+def check_features(here: Array, names: Array, numbers: Index) -> None:
+    """Refuse features of these numbers that are called otherwise than at fit, as far as known."""
+    differ = np.flatnonzero((np.asarray(here, dtype=object) != names) & (names != ""))
     if len(differ):
         at = int(differ[0])
         raise InputError(
-            f"Features of X along {str(dims[0])!r} are not those of fit, or in another order: "
-            f"number {at} is {str(here[at])!r} and was {str(names[at])!r}. Pass them as at fit, "
-            "for instance by X.sel(...)."
+            f"Features of X are not those of fit, or in another order: number {numbers[at]} is "
+            f"{str(here[at])!r} and was {str(names[at])!r}. Pass them as at fit, for instance by "
+            "X.sel(...)."
         )
-    return dims[0]

@@ -99,8 +99,8 @@ class Scaling:
         if missing == "error" and n:
             raise InputError(
                 f"{int(self.n_missing.sum())} values are missing in {n} features (first: feature "
-                f"{int(np.flatnonzero(self.n_missing)[0])}) and missing='error'; fill them in, or "
-                "pass missing='mean'."
+                f"{int(np.flatnonzero(self.n_missing)[0])}), and missing='error' refuses NaN; fill "
+                "them in, or pass missing='mean'."
             )
         beyond = np.flatnonzero(~np.isfinite(self.std) | ~(self.max_abs < LARGEST_MAX_ABS))
         if beyond.size:
