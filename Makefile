@@ -12,7 +12,7 @@ BIN   := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow docs bench reproduce reproduce-quick lint types layers clean
+.PHONY: help demo test slow lowest docs bench reproduce reproduce-quick lint types layers clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,18 @@ test: $(STAMP)  ## Run the tests and the doctests (not the slow ones)
 
 slow: $(STAMP)  ## Run the slow tests: measured memory, large data, real clusters
 	$(BIN)/python -m pytest -m slow --timeout 1800
+
+# The oldest versions that pyproject.toml lets in.
+$(VENV)-lowest/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python -m pip install --quiet "uv>=0.8"
+	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python \
+	    --resolution lowest-direct --editable . --group test
+	@touch $@
+
+lowest: export OMP_NUM_THREADS = 1
+lowest: $(VENV)-lowest/.installed  ## Run the tests on the floors of the dependencies
+	$(VENV)-lowest/bin/python -m pytest --numprocesses logical --dist loadfile
 
 $(VENV)-docs/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-docs
@@ -87,5 +99,5 @@ layers: $(STAMP)  ## Check that lower layers never import higher ones
 	$(BIN)/lint-imports --no-cache  # the cache misses modules that are new
 
 clean:  ## Remove the environment, the demo and every cache
-	rm -rf $(VENV) $(VENV)-bench $(VENV)-docs docs/api docs/_build benchmarks/out demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-bench $(VENV)-docs docs/api docs/_build benchmarks/out demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
