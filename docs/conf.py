@@ -37,7 +37,7 @@ numpydoc_show_class_members = False
 rst_prolog = r".. |S| replace:: \|S\|"  # in docstrings: how many features are in S
 
 #: Links of pages to files of the repository that have a page here; those to others become names.
-PAGES = {"../examples/mouse.md": "mouse.md"}
+PAGES = {"../examples/mouse.md": "mouse.md", "../examples/files.md": "files.md"}
 
 
 def link(app, name, content):

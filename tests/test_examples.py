@@ -1,13 +1,24 @@
-"""The notebooks of `examples/`: they run, and what they hold is fit to be read by others."""
+"""The pages and notebooks of `examples/`: they run, and what they hold is fit to be read."""
 
 from __future__ import annotations
 
+import gzip
+import os
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
+import numpy as np
+import pandas as pd
 import pytest
+from commands import run
 from notebooks import bared, executed, texts
+
+import dhsic
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
@@ -61,3 +72,105 @@ def test_notebooks_are_kept_without_metadata(path):
     text = path.read_text()
     book = nbformat.reads(text, as_version=4)
     assert nbformat.writes(bared(book)).rstrip() == text.rstrip()
+
+
+# From files to a table ------------------------------------------------------------------------
+
+SHARED = Path(__file__).parents[2] / "shared/data"
+#: Parts of the page, and the files of others that they begin from.
+PARTS = {
+    "PLINK": [f"genotypes/regenie_{name}" for name in ("example.bed", "example.bim", "example.fam")]
+    + ["genotypes/regenie_phenotype_bin.txt", "genotypes/regenie_covariates.txt"],
+    "VCF": ["genotypes/mouse_hs1940.vcf.gz", "genotypes/mouse_hs1940.pheno"],
+    "Single cells": [
+        "singlecell/pbmc68k_reduced_v050.h5ad",
+        "singlecell/pbmc68k_reduced.zarr.zip",
+    ],
+    "A CSV": [],
+    "A bucket": [],
+}
+
+
+def part_of(title):
+    """Commands and lines of Python of a part of the page."""
+    page = (EXAMPLES / "files.md").read_text()
+    (part,) = (text for text in page.split("\n## ") if text.startswith(title))
+    (commands,), (code,) = (
+        re.findall(rf"```{language}\n(.*?)```", part, re.DOTALL) for language in ("bash", "python")
+    )
+    return commands.splitlines(), code
+
+
+@pytest.fixture
+def begun(request, tmp_path, monkeypatch):
+    """A folder with what a part begins from, and its title."""
+    title = request.param
+    monkeypatch.chdir(tmp_path)
+    for name in PARTS[title]:
+        if not (SHARED / name).is_file():
+            pytest.skip(f"{name} is not there")
+        shutil.copy(SHARED / name, tmp_path)
+    if title == "VCF":
+        pytest.importorskip("pysam")
+        pytest.importorskip("bio2zarr")
+        thinned("mouse_hs1940.vcf.gz")
+    elif title == "A CSV":
+        write_expression("expression.csv")
+    elif title == "A bucket":
+        fill(request.getfixturevalue("s3"), tmp_path)
+    return title
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        pytest.param(title, marks=[pytest.mark.slow] * (title in ("VCF", "Single cells")))
+        for title in PARTS
+    ],
+    indirect=True,
+)
+def test_from_a_file_to_a_table(begun, request):
+    commands, code = part_of(begun)
+    assert len(commands) <= 5
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+    for line in commands:
+        first, *words = shlex.split(line, comments=True)
+        if first == "dhsic":
+            run(*words)
+        else:
+            here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+            subprocess.run([first, *words], check=True, env=os.environ | {"PATH": here})
+    if begun == "A bucket":
+        Path("top.tsv").write_bytes(request.getfixturevalue("s3").objects["top.tsv"][0])
+    table = pd.read_csv("top.tsv", sep="\t")
+    assert table["rank"].tolist() == [*range(1, len(table) + 1)]
+    Path("top.tsv").unlink()
+    exec(compile(code, begun, "exec"), {})
+    assert begun == "A bucket" or len(pd.read_csv("top.tsv", sep="\t")) == len(table)
+
+
+def thinned(path):
+    """Leave every fiftieth variant of a VCF."""
+    lines = gzip.decompress(Path(path).read_bytes()).decode().splitlines(keepends=True)
+    kept = [line for i, line in enumerate(lines) if line.startswith("#") or i % 50 == 0]
+    Path(path).write_bytes(gzip.compress("".join(kept).encode()))
+
+
+def write_expression(path):
+    rng = np.random.default_rng(0)
+    people = pd.Index([f"s{i}" for i in range(40)], name="sample")
+    genes = pd.DataFrame(rng.normal(size=(40, 60)), people, [f"g{i}" for i in range(60)])
+    genes.assign(disease=np.where(genes["g3"] > 0, "yes", "no")).to_csv(path)
+
+
+def fill(s3, folder):
+    """Put genotypes and labels into the bucket, and nothing else."""
+    s3.objects.clear()
+    store = folder / "genotypes.vcz"
+    run("simulate", store, "--samples", 60, "--variants", 200, "--trait", "quantitative")
+    for path in store.rglob("*"):
+        if path.is_file():
+            s3.set(f"genotypes.vcz/{path.relative_to(store)}", path.read_bytes())
+    rng, names = np.random.default_rng(0), dhsic.open_source(store).sample_names()
+    rows = "".join(f"{name}\t{rng.normal()}\n" for name in names)
+    s3.set("labels.tsv", f"IID\ttrait\n{rows}".encode())
