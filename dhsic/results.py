@@ -109,6 +109,8 @@ OTHERS = {"added": ADDED, "weighted": WEIGHTED, "scored": SCORED}
 #: the next round first.
 OF_ENGINES = ("products_float32", "products_float64", "error_bound_used", "order", "projected",
               "advice")  # fmt: skip
+#: What names of what was found of pairs begin with.
+PAIR = "pair_"
 #: Features whose names are read from a store at once.
 MOST_NAMED = 1 << 17
 #: Attributes that count what was left out, by name: what they count.
@@ -141,11 +143,13 @@ class Order:
     extra: Mapping[str, tuple[Array, str]] = field(default_factory=dict)
     #: More attributes for the result.
     told: Mapping[str, Any] = field(default_factory=dict)
+    #: Features that joined those asked for, as they act together.
+    n_joined: int = 0
 
     def n_features(self, n_candidates: int) -> int:
-        """Features of the n most relevant candidates."""
+        """Features of the n most relevant candidates, and those that joined them."""
         if self.sizes is None:
-            return n_candidates
+            return n_candidates + self.n_joined
         return int(self.sizes[::-1][:n_candidates].sum())
 
 
@@ -163,6 +167,7 @@ class Outcome:
     n_samples: int
     promise: MemoryEstimate
     runtime: str
+    pairs: xr.Dataset | None = None  # the best ones, where they were looked at
 
     @property
     def worst_first(self) -> Index:
@@ -248,6 +253,11 @@ def to_dataset(outcome: Outcome, n_selected: int, about: About | None = None) ->
         name = f"round_{key}"
         data[name] = ("rounds", values, {"long_name": said.get(name, key)})
     attributes = _attributes(outcome, n_selected) | {"fingerprint": about.fingerprint}
+    if outcome.pairs is not None:
+        for called, each in outcome.pairs.items():
+            data[f"{PAIR}{called}"] = "pairs", each.to_numpy(), dict(each.attrs)
+        attributes |= {f"{PAIR}{name}": value for name, value in outcome.pairs.attrs.items()}
+        attributes["n_joined"] = order.n_joined
     if inner:
         attributes["engine"] = json.dumps(inner)
     coords = {name: of for name, of in about.coords.items() if name not in data}
@@ -263,6 +273,18 @@ def rounds_of_engines(result: xr.Dataset) -> dict[str, Array]:
     known = {name: np.array(values, text.get(name)) for name, values in told.items()}
     older = {name: f"round_{name}" for name in OF_ENGINES if f"round_{name}" in result}
     return known | {name: result[variable].to_numpy() for name, variable in older.items()}
+
+
+def pairs_of(result: Any) -> xr.Dataset | None:
+    """The best pairs of a selection with ``interactions=``, as `find_pairs` gives them; or None."""
+    result = result_of_one(result)
+    if f"{PAIR}share" not in result:
+        return None
+    known = {n: v for n, v in result.data_vars.items() if v.dims == ("pairs",)}
+    return xr.Dataset(
+        {str(name).removeprefix(PAIR): each for name, each in known.items()},
+        attrs={k.removeprefix(PAIR): v for k, v in result.attrs.items() if k.startswith(PAIR)},
+    )
 
 
 def _means(outcome: Outcome) -> dict[str, Array]:
@@ -348,7 +370,7 @@ def selected_features(result: Any) -> xr.Dataset:
     result = result_of_one(result)
     chosen = np.flatnonzero(result["selected"].to_numpy())
     best_first = chosen[np.argsort(result["rank"].to_numpy()[chosen])]
-    without = result.drop_dims("rounds").drop_vars("selected")
+    without = result.drop_dims(["rounds", "pairs"], errors="ignore").drop_vars("selected")
     chosen_alone: xr.Dataset = without.isel(features=best_first).compute()
     return chosen_alone.assign_coords(features=best_first)
 

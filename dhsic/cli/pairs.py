@@ -32,10 +32,10 @@ from dhsic.errors import InputError
 from dhsic.interactions import PairTest
 from dhsic.interactions.anova import shares_of
 from dhsic.interactions.chosen import chosen_features
-from dhsic.interactions.share import Labels, label_columns
 from dhsic.joins.labels import Labelled
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import human
+from dhsic.pairs.share import Labels, label_columns
 from dhsic.plans.time import Rates
 from dhsic.results import load
 from dhsic.simulation.truth import Truth, read_truth
@@ -79,7 +79,7 @@ def pairs(
             if is_planned:
                 _plan(test, given, chosen, runtime.n_here, as_json=job.as_json)
                 return
-            found = test.of(given, runtime, selection=chosen)
+            found = test.of(given, runtime, chosen_features(chosen, given.source))
         about = "pairs", found, list(_told(found, time.perf_counter() - started, planted))
     _show(found, *about, out, as_json=job.as_json)
 
@@ -126,7 +126,7 @@ def _plan(test: PairTest, given: Labelled, chosen: Any, n_tasks: int, *, as_json
     n_main = chosen_features(chosen, given.source).size
     t = Labels.of(label_columns(y), covariate_basis(None, m)).degrees[0]
     columns = t, 1 + n_main + (0 if C is None else int(np.size(C[0])))
-    told = test.forecast(given.source, m, columns, n_tasks)
+    told = test.forecast(given.source, m, columns, n_tasks, given.source.n_features)
     rates = Rates.measured(given.source, m)
     times = {n: told.seconds(rates.float32, rates.values, n) for n in sorted({1, 10, 100, n_tasks})}
     if as_json:

@@ -33,6 +33,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations_with_replacement
 from math import comb
 from typing import Any
@@ -61,6 +62,8 @@ from dhsic.kernels.bandwidth import DistanceStats
 from dhsic.kernels.statistic import Statistic
 from dhsic.memory import MemoryEstimate, resident_bytes
 from dhsic.namespace import slices
+from dhsic.passes.once import counting_on
+from dhsic.runtime import running
 from dhsic.selectors.base import Standardize
 from dhsic.sources import AbstractSource
 from dhsic.sources.views import stored_positions
@@ -191,6 +194,7 @@ def shares(
         missing_code=missing_code,
         pass_only=pass_only,
         filters=filters,
+        counting=counting_on(partial(running, "threads")),
         by_position=by_position,
     )
     check_coded(data, y=given.y, covariates=given.covariates)

@@ -191,6 +191,8 @@ def _besides(run: SelectionRun, n_runs: int) -> Iterator[str]:
     if run.selector.stability:
         halves = f"{run.selector.stability} runs over half of the samples come besides"
         yield f"{halves} (stability=), and are not counted"
+    if run.selector.interactions is not None:
+        yield "a scan of pairs comes after, and is not counted (dhsic pairs --plan tells)"
 
 
 def bytes_of(amount: int | str | None) -> int | None:

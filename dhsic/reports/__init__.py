@@ -22,7 +22,7 @@ from dhsic._typing import Array, Index
 from dhsic.errors import InputError
 from dhsic.memory import human
 from dhsic.reports.sentences import costs_of, doubts_of, order_of
-from dhsic.results import result_of_one
+from dhsic.results import pairs_of, result_of_one
 from dhsic.storage import as_path, check_place, replacing
 
 #: What the name of a page ends in.
@@ -109,6 +109,7 @@ def page_of(
     except ImportError as error:
         raise InputError("Reports need jinja2 and matplotlib: pip install dhsic[plot].") from error
     here = files("dhsic.reports")
+    found = pairs_of(result) if found is None else found
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters["shown"] = _shown
     template = environment.from_string((here / "page.html").read_text(encoding="utf-8"))
@@ -151,7 +152,7 @@ def _facts(result: xr.Dataset, costs: Mapping[str, Any]) -> dict[str, str]:
 
 def _table(result: xr.Dataset, best: Index) -> dict[str, list[Any]]:
     """Columns of the best features as lists; the positions of features are ``index``."""
-    some = result.drop_dims("rounds", errors="ignore").isel(features=best).compute()
+    some = result.drop_dims(["rounds", "pairs"], errors="ignore").isel(features=best).compute()
     known = tables.columns(some.assign_coords(features=best))
     lists = {name: _plain(of) for name, of in known.items() if name not in DULL}
     several = {name: of for name, of in lists.items() if any(v not in (None, "") for v in of)}

@@ -9,11 +9,14 @@ import numpy as np
 import xarray as xr
 
 from dhsic.engines.refine import in_low_rank, is_lazy
+from dhsic.results import pairs_of
 
 #: Features lost that are told as they are.
 LEAST_TOLD = 0.01
 #: Part of false ones up to which features count as real in what is told.
 FALSE = 0.05
+#: Pairs that are named, at most.
+MOST_PAIRS, ENDS = 5, ("first", "second")
 
 
 def _real(result: xr.Dataset) -> Iterator[str]:
@@ -39,10 +42,28 @@ def _stable(result: xr.Dataset) -> Iterator[str]:
         )
 
 
+def _together(result: xr.Dataset) -> Iterator[str]:
+    """Which pairs are significant, and how many features joined the selection for them."""
+    found, about = pairs_of(result), result.attrs
+    if found is None or "family_wise" not in found:
+        return
+    n = int((found["family_wise"] <= found.attrs["alpha"]).sum())
+    real = found.isel(pairs=found["lead"].to_numpy())
+    ends = [real[f"{end}_feature" if f"{end}_feature" in real else end] for end in ENDS]
+    pairs = [f"{a} with {b}" for a, b in zip(*(each.to_numpy() for each in ends), strict=True)]
+    named = ", ".join(pairs[:MOST_PAIRS]) + ", ..." * (len(pairs) > MOST_PAIRS)
+    yield (
+        f"{n:,} of {found.attrs['n_pairs']:,} pairs are significant (family-wise, "
+        f"{found.attrs['alpha']:g}), {len(pairs):,} of them given better ones, for which "
+        f"{about['n_joined']:,} features joined the selection{': ' * bool(pairs)}{named}"
+    )
+
+
 def order_of(result: xr.Dataset) -> Iterator[str]:
     """What the order of the best features follows from, where it was decided by the data."""
     yield from _real(result)
     yield from _stable(result)
+    yield from _together(result)
     n_clumped, r2 = (result.attrs.get(name) for name in ("n_clumped", "clump_r2"))
     if n_clumped is not None:
         yield (

@@ -385,6 +385,12 @@ class BAHSIC(AbstractElimination):
     clump_r2 : float, optional
         Of features whose squared correlation is above this, the best alone stays in front, see
         `dhsic.selectors.clumping`: 0.2 for variants in linkage.
+    interactions : {"auto", "all"}, optional
+        Look at pairs of features too, for what the main effects of those selected leave of the
+        labels, see `dhsic.pairs`: features of significant pairs (family-wise, 0.05) join the
+        selection, more than were asked for, and the result has the pairs. ``"all"`` looks at all
+        pairs; ``"auto"`` at those of the best features where all are more than a minute or two of
+        a core: 63,000 features of 1,000 samples.
     stability_threshold : float
         Part of the halves, above 0.5, from which on a feature counts as stable. Halves are
         complementary pairs then, and the result bounds how many features are stable falsely: in

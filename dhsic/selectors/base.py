@@ -102,6 +102,9 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             "the squared correlation above which a feature goes behind a better one, a number "
             "between 0 and 1 such as 0.2; or None.",
         ),
+        "interactions": one_of(
+            (None, "auto", "all"), "'auto' or 'all', to look at pairs too, or None."
+        ),
         "stability_threshold": THRESHOLD,
         "holdout": check_holdout,
         "progress": by(check_progress),
@@ -125,6 +128,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             "stability_threshold",
             "clump_r2",
             "holdout",
+            "interactions",
             "checkpoint",
             "progress",
         ),
@@ -148,6 +152,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     stability_threshold: float | None = None
     clump_r2: float | None = None
     holdout: Any = None
+    interactions: str | None = None
     checkpoint: str | Path | None = None
     progress: Any = "auto"
     verbose: int | bool = 0

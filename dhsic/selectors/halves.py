@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Index
-from dhsic.algorithms import how_many
 from dhsic.errors import InputError
 from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel
 from dhsic.results import Outcome
@@ -73,7 +72,7 @@ def halved(run: SelectionRun) -> Iterator[SelectionRun]:
     """
     asked = run.selector
     place = asked.checkpoint
-    of_all: dict[str, Any] = {"progress": False}
+    of_all: dict[str, Any] = {"progress": False, "interactions": None}
     if run.values is not None:
         of_all["standardize"] = run.standardizes
     rows, source = run.rows, run.source
@@ -111,11 +110,6 @@ def check_halves(run: SelectionRun) -> None:
             ) from error
 
 
-def n_wanted(run: SelectionRun) -> int:
-    """Candidates that a run is to select."""
-    return how_many(run.selector.n_features_to_select, run.n_candidates)
-
-
 def with_stability(run: SelectionRun, outcome: Outcome, found: Sequence[Outcome]) -> Outcome:
     """The outcome of a run with a column ``stability``: part of halves that select a feature.
 
@@ -124,7 +118,7 @@ def with_stability(run: SelectionRun, outcome: Outcome, found: Sequence[Outcome]
     """
     if not found:
         return outcome
-    count = n_wanted(run)
+    count = run.n_wanted
     chosen = np.zeros(run.source.n_features)
     for half in found:
         chosen[half.worst_first[::-1][: half.order.n_features(count)]] += 1.0

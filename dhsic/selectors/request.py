@@ -32,7 +32,6 @@ from dhsic.results import About, to_dataset
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import threads_of
-from dhsic.selectors.halves import n_wanted
 from dhsic.selectors.holdout import tested, without_held_out
 from dhsic.selectors.joint import joined
 from dhsic.selectors.many import outcomes_of
@@ -224,6 +223,11 @@ def results_of(
     first = requests[0]
     for request in requests:
         request.selector.check()
+        if len(requests) > 1 and request.selector.interactions is not None:
+            raise InputError(
+                "interactions= is for one run at a time, and there are several targets or "
+                "settings; select for each, or leave it out."
+            )
     with scored_on(first.device), first.running(runtime) as there:
         runs = [first.new_run(there, announce)]
         for request in requests[1:]:
@@ -234,7 +238,7 @@ def results_of(
         results, about = [], None
         for request, run, outcome in zip(requests, runs, outcomes_of(runs), strict=True):
             about = about or About.of(outcome.source)
-            n_selected = outcome.order.n_features(n_wanted(run))
+            n_selected = outcome.order.n_features(run.n_wanted)
             found = to_dataset(tested(run, outcome, n_selected), n_selected, about)
             filtered = request.filtered.attributes()
             results.append(found.assign_attrs({**filtered, **request.attributes}))

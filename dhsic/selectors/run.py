@@ -37,6 +37,7 @@ from dhsic.results import Order, Outcome, versions
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads, single_blas_thread
 from dhsic.selectors.clumping import AT_ONCE, check_clumping, clumped
+from dhsic.selectors.pairs import check_pairs, with_pairs
 from dhsic.selectors.ridge import bytes_read_again
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
@@ -333,8 +334,13 @@ class SelectionRun:
                     f"{m} samples; pass one row a sample."
                 )
             order, scaling = asked.rank(self, labels, budget)
+            pairs = None
             if asked.clump_r2 is not None:
-                order = self._clumped(order, scaling, budget, asked.clump_r2)
+                with self._known(scaling, budget) as data:
+                    order = clumped(order, data, self.n_wanted, asked.clump_r2)
+            if asked.interactions is not None:
+                with self._known(scaling, budget) as data:
+                    order, pairs = with_pairs(self, order, data, self.n_wanted)
         return Outcome(
             order,
             scaling,
@@ -346,18 +352,21 @@ class SelectionRun:
             m,
             needed,
             self.runtime.name,
+            pairs,
         )
 
-    def _clumped(self, order: Order, scaling: Scaling, budget: int | None, most: float) -> Order:
-        """The order with the best of those that say the same in front."""
+    @contextmanager
+    def _known(self, scaling: Scaling, budget: int | None) -> Iterator[Reader]:
+        """Yield what reads features again, of known scaling."""
         with closing(self.reader(budget)) as data:
             if data.loaded is not None:
                 data.load()
             data.know(scaling)
-            return clumped(order, data, self._n_wanted, most)
+            yield data
 
     @property
-    def _n_wanted(self) -> int:
+    def n_wanted(self) -> int:
+        """Candidates that it is to select."""
         return how_many(self.selector.n_features_to_select, self.n_candidates)
 
     def reader(self, budget: int | None) -> Reader:
@@ -379,8 +388,8 @@ class SelectionRun:
         asked.check_samples(self)
         needed, budget = asked.fitted(self)
         if asked.clump_r2 is not None:
-            check_clumping(self._n_wanted, has_groups=self.groups is not None)
-            n = min(self._n_wanted + AT_ONCE, self.source.n_features)
+            check_clumping(self.n_wanted, has_groups=self.groups is not None)
+            n = min(self.n_wanted + AT_ONCE, self.source.n_features)
             tasks = bytes_read_again(n, self.n_samples, self.source)
             needed = replace(needed, tasks=max(needed.tasks, tasks + 8 * n * n))
         if self.held_out is not None:
@@ -388,6 +397,9 @@ class SelectionRun:
             block = block_bytes(self.source, m)
             of_tests = task_bytes(self.runtime.n_here, block, judge.cost(m).tile)
             needed = replace(needed, tasks=max(needed.tasks, of_tests["tasks"]))
+        scan = check_pairs(self)
+        if scan is not None:
+            needed = replace(needed, tasks=max(needed.tasks, scan.bytes_beside))
         needed.check(asked.memory, asked.smaller(self))
         return needed, self.room_on_workers(workers, budget)
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from dhsic.errors import MemoryBudgetError
-from dhsic.interactions.scan import n_pairs_of
-from dhsic.interactions.tiles import STRIP_ENTRIES, run_width
 from dhsic.memory import SLACK_BYTES, VECTORS, available_bytes, human, resident_bytes
+from dhsic.pairs.scan import n_pairs_of
+from dhsic.pairs.tiles import STRIP_ENTRIES, run_width
 from dhsic.passes.reader import COMPACT_BYTES
 
 #: Copies of a run in float32 that a task holds of each side: as read, as it is standardised, X, and
@@ -66,7 +66,7 @@ class Forecast:
         permuted : (int, int)
             Pairs that are permuted, and how often.
         screens : bool
-            Whether tiles are screened, see `dhsic.interactions.tiles`.
+            Whether tiles are screened, see `dhsic.pairs.tiles`.
         itemsize : int
             Bytes of a stored value.
         n_tasks : int
@@ -91,7 +91,12 @@ class Forecast:
     @property
     def peak_bytes(self) -> int:
         """Memory of this process at most."""
-        return resident_bytes() + SLACK_BYTES + self.kept_bytes + self.n_tasks * self.task_bytes
+        return resident_bytes() + SLACK_BYTES + self.bytes_beside
+
+    @property
+    def bytes_beside(self) -> int:
+        """Memory besides what the process holds before."""
+        return self.kept_bytes + self.n_tasks * self.task_bytes
 
     def check(self, limit: Any) -> None:
         """Refuse what does not fit in `limit` bytes, by default in what is available."""

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Float, Index
-from dhsic.interactions.kept import NULL, TILES, Kept, tiles_name
-from dhsic.interactions.null import Null
-from dhsic.interactions.share import Labels
-from dhsic.interactions.tiles import (
+from dhsic.pairs.kept import NULL, TILES, Kept, tiles_name
+from dhsic.pairs.null import Null
+from dhsic.pairs.share import Labels
+from dhsic.pairs.tiles import (
     BestPairs,
     Largest,
     Scan,
@@ -67,10 +67,19 @@ def n_pairs_of(d: int) -> int:
 
 
 def scan_pairs(
-    reader: Reader, labels: Labels, kept: Kept, *, n: int, n_permutations: int, seed: int
+    reader: Reader,
+    alive: Index,
+    labels: Labels,
+    kept: Kept,
+    *,
+    n: int,
+    n_permutations: int,
+    seed: int,
 ) -> Scanned:
-    """Scan all pairs of the features of a reader, which has measured them, for the best n."""
-    alive = reader.alive
+    """Scan all pairs of features that vary, ascending, for the best n.
+
+    Their reader has measured them.
+    """
     n_pairs = n_pairs_of(alive.size)
     p = looked_for(n_pairs, n)
     reach = labels.share_at(p) if p < 1 else 0.0

@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.interactions.share import (
+from dhsic.namespace import slices
+from dhsic.pairs.share import (
     Labels,
     ProductFit,
     Side,
@@ -33,7 +34,6 @@ from dhsic.interactions.share import (
     shares_of_all,
     shares_of_rows,
 )
-from dhsic.namespace import slices
 from dhsic.passes import AbstractSizedPass, Columns, Cost, Tile
 from dhsic.runtime.base import Job
 
@@ -48,8 +48,9 @@ ROUNDING = 1e-3
 WIDEST, RUN_BYTES = 4096, 128 << 20
 #: Runs that a scan is cut into at least, for threads to share them.
 FEWEST_RUNS = 6
-#: Rows of a tile whose products are at hand at a time, and entries of those.
-STRIP_ENTRIES = 1 << 19
+#: Entries of a strip, some rows of a tile whose products are at hand at a time; and how many times
+#: more where products with labels are all: BLAS copies the columns for every strip.
+STRIP_ENTRIES, SCREENED = 1 << 19, 4
 #: Pairs that are computed by rows at a time, by their values: they stay in the cache.
 ROW_ENTRIES = 1 << 18
 #: What is left of the labels by features that explain them, at least, for the screen.
@@ -258,7 +259,7 @@ class Scan(AbstractSizedPass):
                 at = np.column_stack([first[places[:, 0]], second[places[:, 1]]])
                 yield at[at[:, 0] < at[:, 1]] if is_square else at, n
         lifts, least = lifted(right), self.reach * (1 - ROUNDING)
-        for rows in strips(len(left.g), len(right.g)):
+        for rows in strips(len(left.g), len(right.g), SCREENED):
             some = left.take(rows)
             mask = passed(some, lifts, narrow, self.reach)
             for strong in _strong(some, right):
@@ -297,7 +298,8 @@ class Scan(AbstractSizedPass):
 def passed(left: Side, columns: Array, narrow: Labels, reach: float) -> Array:
     """Which pairs pass the screen, (c, c') bool; `columns` are the right side, `lifted`."""
     m, rows = left.X.shape[1], lifted(left)
-    size = ((rows * narrow.U[:, 0]) @ columns.T) ** 2
+    size = (rows * narrow.U[:, 0]) @ columns.T
+    size *= size
     for u in narrow.U.T[1:]:
         size += ((rows * u) @ columns.T) ** 2
     return np.asarray(size >= np.float32(MARGIN * reach * narrow.least * m))
@@ -365,9 +367,9 @@ class Largest(AbstractSizedPass):
         return Cost(values=m, state=4 * m * t * len(self.permuted) + 8 * m * (t + q), tile=tile)
 
 
-def strips(n_rows: int, n_columns: int) -> list[slice]:
-    """Rows of a tile, some at a time."""
-    return slices(n_rows, max(1, STRIP_ENTRIES // max(1, n_columns)))
+def strips(n_rows: int, n_columns: int, times: int = 1) -> list[slice]:
+    """Rows of a tile, some at a time, and `times` as many."""
+    return slices(n_rows, max(1, times * STRIP_ENTRIES // max(1, n_columns)))
 
 
 def chunks(n: int, m: int) -> list[slice]:

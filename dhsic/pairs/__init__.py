@@ -1,0 +1,1 @@
+"""All pairs of features: the share of each, tiles, permutations, and what a scan keeps."""
