@@ -172,6 +172,27 @@ def test_tables_join_by_iid_and_by_families(tmp_path, monkeypatch):
     assert [row["name"] for row in one] == best
 
 
+def test_inspect_says_what_files_hold(tmp_path):
+    path = write_plink(tmp_path / "x", CALLS, phenotype=[f"{i % 5}.5" for i in range(M)])
+    told = " ".join(run("inspect", path).stdout.split())
+    for words in (
+        "x.bed: 30 samples x 21 features",
+        "values int8, missing: -1; dosages",
+        "alleles counted is A1",
+        "features rs0, rs1, rs2, ... (21 names)",
+        "target PHENO: 30 real values from 0.5 to 4.5",
+        "advice The layout is good",
+    ):
+        assert words in told
+    (tmp_path / "x.csv").write_text("sample,a,b,c\ns,1,2,u\nt,2,1,v\nr,2,3,v\n")
+    told = " ".join(run("inspect", tmp_path / "x.csv", "--not-feature", "c").stdout.split())
+    assert "3 samples x 2 features" in told
+    assert "target c: 2 classes u (1), v (2)" in told
+    assert f"dhsic convert {tmp_path}/x.csv OUT.zarr" in told
+    facts = run("inspect", tmp_path / "x.csv", "--not-feature", "c", "--json").stdout
+    assert '"layout": null' in facts
+
+
 def test_variants_without_ids_are_named_by_their_places(tmp_path):
     ids = ["rs0", ".", *(f"rs{j}" for j in range(2, D))]
     source = dhsic.open_source(write_plink(tmp_path / "x", CALLS, ids=ids))

@@ -6,7 +6,9 @@ variants of a store is here too: FILTER, and how many have several alternatives.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from math import ceil, prod
 from pathlib import Path
@@ -23,7 +25,7 @@ from dhsic.cli.labels import describe
 from dhsic.cli.options import in_options
 from dhsic.cli.report import filters_told
 from dhsic.errors import DataError, InputError
-from dhsic.joins.labels import along_samples, anndata_of
+from dhsic.joins.labels import along_samples, anndata_of, labels_at
 from dhsic.joins.text import PLINK_MISSING, is_missing, plink_missing, typed
 from dhsic.memory import human
 from dhsic.passes.jobs import MANY_BLOCKS, block_width
@@ -33,16 +35,20 @@ from dhsic.runtime.threads import Threads
 from dhsic.selectors.bahsic import BAHSIC
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources import AbstractSource
-from dhsic.sources.anndata import AnnDataStore, Frame
+from dhsic.sources.anndata import Frame
 from dhsic.sources.codecs import CHECKSUMS, described
+from dhsic.sources.h5ad import AbstractFrame
 from dhsic.sources.ids import some
 from dhsic.sources.opening import open_source, parent
 from dhsic.sources.options import dimension_names
+from dhsic.sources.plink import samples_table
 from dhsic.sources.stores import metadata_of
 from dhsic.sources.variants import ALLELES, FILTER, FilterColumn, n_multiallelic
 from dhsic.sources.views import whole_of
 from dhsic.sources.zarr import ChunkedArray, good_chunks, member, read_array
 
+#: What files of PLINK say of their samples.
+OF_FAM = ("PHENO", "SEX")
 #: Below this many raw bytes a chunk is slower to read than to use.
 SMALL_CHUNK = 1 << 20
 #: A task holds a block about three times; above this many bytes tasks crowd each other out.
@@ -115,17 +121,15 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
     source = open_source(path, **job.opening)
     filtered = job.filters.of(path, source, counting_on(Threads), job.missing_chunks)
     source, rows = filtered.features_of(source), filtered.samples
-    data = whole_of(source).chunked
-    if data is None:
-        raise InputError(f"{path} is no Zarr store; inspect looks at the layout of one.")
-    layout, store = layout_of(whole_of(source), data), anndata_of(path)
+    data, store = whole_of(source).chunked, anndata_of(path)
+    layout = None if data is None else layout_of(whole_of(source), data)
+    better = None if layout is None else better_chunks(whole_of(source), layout)
+    advised = _about_file(path, source) if layout is None else advice(whole_of(source), layout)
     sites = Sites.of(source, filtered.left_out)
     run = SelectionRun(BAHSIC(), source, np.empty(0), choose_runtime("threads"), rows=rows)
     promise, values = run.selector.fitted(run)[0], _values(source, rows)
-    if not isinstance(store, AnnDataStore):
-        targets, matrices = dict(_targets(source, data)), {}
-    else:
-        targets, matrices = dict(_columns(store.obs)), dict(_matrices(store))
+    targets = dict(_targets(path, source, data) if store is None else _columns(store.obs))
+    matrices = {} if store is None else dict(_matrices(store))
     if as_json:
         facts = {
             "n_samples": run.n_samples,
@@ -134,9 +138,9 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
             "left_out": dict(filtered.left_out),
             "dtype": str(source.dtype),
             "missing_code": source.missing_code,
-            "layout": asdict(layout),
-            "better_chunks": better_chunks(whole_of(source), layout),
-            "advice": advice(whole_of(source), layout),
+            "layout": None if layout is None else asdict(layout),
+            "better_chunks": better,
+            "advice": advised,
             "sample_names": _first(source.sample_names()),
             "feature_names": _first(source.feature_names()),
             "feature_coords": sorted(source.feature_coords()),
@@ -150,16 +154,19 @@ def inspect(*, path: str, as_json: bool, **opening: Any) -> None:
     told = [
         ("data", f"{name}: {run.n_samples:,} samples x {source.n_features:,} features"),
         *([("filters", filters_told(filtered.left_out))] if filtered.left_out else []),
-        *layout.facts(source, values),
+        *([("values", _held(source, values))] if layout is None else layout.facts(source, values)),
+        *([("alleles", f"counted is {source.counted}")] if source.counted else []),
+        ("samples", _names(source.sample_names())),
+        ("features", _names(source.feature_names())),
         *sites.facts(),
-        *layout.costs(),
+        *([] if layout is None else layout.costs()),
         *(("target", f"{name}: {summary}") for name, summary in targets.items()),
         *([] if targets else [("target", "no variable along the samples")]),
         *(("variable", f"{name}: {what}") for name, what in matrices.items()),
         ("memory", f"a selection of all samples: peak memory {promise}"),
     ]
     good = ["The layout is good for feature selection."]
-    told += [("advice", line) for line in advice(whole_of(source), layout) or good]
+    told += [("advice", line) for line in advised or good]
     click.echo("\n".join(paragraph(label, text) for label, text in told))
 
 
@@ -174,8 +181,31 @@ def _values(source: AbstractSource, rows: Index | None) -> str:
     return told if whole else f"{told} (in the few blocks that were read)"
 
 
-def _targets(source: AbstractSource, data: ChunkedArray) -> Iterator[tuple[str, str]]:
-    """Arrays along the samples that could be labels, and what is in them."""
+def _held(source: AbstractSource, values: str) -> str:
+    code = "no code" if source.missing_code is None else str(source.missing_code)
+    return f"{source.dtype}, missing: {'NaN' if source.dtype.kind == 'f' else code}; {values}"
+
+
+def _about_file(path: str, source: AbstractSource) -> list[str]:
+    """What to do about a file that is no store; nothing where it is read as fast as one."""
+    if samples_table(path) is not None:
+        return []
+    whole = "It is held in memory, whole. " if source.in_memory else ""
+    remedy = f"dhsic convert {shlex.quote(path)} OUT.zarr"
+    return [f"{whole}For a store, read in blocks, by workers too, and with checksums: {remedy}."]
+
+
+def _targets(
+    path: str, source: AbstractSource, data: ChunkedArray | None
+) -> Iterator[tuple[str, str]]:
+    """What there is along the samples that could be labels, and what is in it."""
+    if data is None:
+        known = dict(source.sample_coords())
+        for name in OF_FAM if samples_table(path) is not None else ():
+            with suppress(InputError):
+                known[name] = labels_at(path, name, "error", "")
+        yield from ((name, _summary(values)) for name, values in known.items())
+        return
     group = parent(data.opened())
     if group is None:
         return
@@ -185,7 +215,7 @@ def _targets(source: AbstractSource, data: ChunkedArray) -> Iterator[tuple[str, 
         yield name, _summary(read_array(arrays[name], "fill"))
 
 
-def _columns(frame: Frame) -> Iterator[tuple[str, str]]:
+def _columns(frame: Frame | AbstractFrame) -> Iterator[tuple[str, str]]:
     """Columns about the samples, and what is in them; the others say why they cannot be read."""
     for name in frame.columns:
         try:
@@ -194,7 +224,7 @@ def _columns(frame: Frame) -> Iterator[tuple[str, str]]:
             yield name, f"cannot be read: {error}"
 
 
-def _column(frame: Frame, name: str) -> str:
+def _column(frame: Frame | AbstractFrame, name: str) -> str:
     try:
         return _summary(frame.column(name))
     except DataError:  # perhaps its writer left out chunks of zeros
@@ -202,10 +232,12 @@ def _column(frame: Frame, name: str) -> str:
         return f"{told}, if chunks that are not stored hold zeros; select does not assume so"
 
 
-def _matrices(store: AnnDataStore) -> Iterator[tuple[str, str]]:
-    """X, layers and the like, and what they are."""
+def _matrices(store: Any) -> Iterator[tuple[str, str]]:
+    """X, layers and the like of AnnData, and what they are."""
     for name, node in store.matrices().items():
-        if isinstance(node, zarr.Array):
+        if isinstance(node, str):
+            yield name, node
+        elif isinstance(node, zarr.Array):
             yield name, f"{' x '.join(f'{n:,}' for n in node.shape)}, {node.dtype}"
         else:
             yield name, f"sparse ({node.attrs['encoding-type']})"
@@ -261,16 +293,12 @@ class Layout:
             "array",
             f"{self.array}: {self._sized(self.shape)}, {self.dtype}, Zarr {self.zarr_format}",
         )
-        code = "no code" if source.missing_code is None else str(source.missing_code)
-        missing = "NaN" if source.dtype.kind == "f" else code
-        yield "values", f"{source.dtype}, missing: {missing}; {values}"
+        yield "values", _held(source, values)
         size = source.n_samples * whole_of(source).n_features * source.dtype.itemsize
         ratio = size / self.stored_bytes
         yield "stored", f"{human(self.stored_bytes)}, {ratio:.1f} times smaller than the values"
         check = "checksummed" if self.has_checksum else "no checksum"
         yield "codecs", f"{', '.join(self.codecs) or 'none'}; {check}"
-        yield "samples", _names(source.sample_names())
-        yield "features", _names(source.feature_names())
 
     def costs(self) -> Iterator[tuple[str, str]]:
         """What there is to say of reading it."""
