@@ -80,7 +80,7 @@ def test_no_key_travels_with_a_source(at):
     assert pickle.loads(sealed).fingerprint() == source.fingerprint()
 
 
-def test_commands_read_and_write_urls(at, folder):
+def test_commands_read_and_write_urls(at, s3, folder):
     asked = ("--threads", "1", "--no-progress", "-n", "5")
     tables = ("--labels", f"{at}/labels.tsv", "--target", "y", "--covariates")
     for covariates in (f"{at}/labels.tsv:age", f"{folder}/labels.tsv:age"):
@@ -90,12 +90,17 @@ def test_commands_read_and_write_urls(at, folder):
     tables = ("--labels", folder / "labels.tsv", "--target", "y", "--covariates", covariates)
     run("select", folder / "x.vcz", *tables, *asked, "--out", folder / "top.tsv")
     assert found == (folder / "top.tsv").read_bytes()
+    rows = "".join(f"s{i},{i % 3},{(7 * i) % 5},{'uv'[i % 2]}\n" for i in range(M))
+    s3.set(f"{folder.name}/table.csv", f"id,a,b,y\n{rows}".encode())
+    run("select", f"{at}/table.csv", "--target", "y", *asked)
     assert "sample_trait" in run("inspect", f"{at}/x.vcz").stdout
 
 
 def test_what_is_wrong_with_a_url_is_a_sentence(at, s3, monkeypatch, folder):
     with pytest.raises(InputError, match=r"no Zarr array or group at s3://.*/none.zarr"):
         dhsic.open_source(f"{at}/none.zarr")
+    with pytest.raises(InputError, match="storage_options= are for a store of Zarr"):
+        dhsic.open_source(f"{at}/x.csv", storage_options={"skip_signature": True})
     with pytest.raises(InputError, match=r"There is nothing at s3://.*/none.tsv"):
         dhsic.open_source(f"{at}/none.tsv")
     for url in ("nowhere://b/x.zarr", "gopher://me:word@b/x.csv"):

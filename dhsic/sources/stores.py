@@ -171,9 +171,11 @@ class BucketStore(ObjectStore[Any]):
     ) -> Buffer | None:
         """Get an object; StoreError tells of a store that does not answer, or not us."""
         try:
-            return await super().get(key, prototype, byte_range)
+            found = await super().get(key, prototype, byte_range)
         except load_obstore().exceptions.BaseError as error:
             raise StoreError(sentence(str(self), error)) from None  # its text may hold keys
+        _check_size(key, None if found is None else len(found), None, self)
+        return found
 
 
 def _span(byte_range: ByteRequest | None, size: int) -> RangeByteRequest:

@@ -37,6 +37,11 @@ TEXT = (
 
 def local_file(path: str, options: OpenOptions, kind: str = "") -> str:
     """The path of a file of one matrix; refuse parts by name, and URLs of a `kind`."""
+    if options.storage_options and "://" in path:
+        raise InputError(
+            f"storage_options= are for a store of Zarr at a URL, and {path} is a file. Say keys in "
+            "the environment (AWS_ACCESS_KEY_ID, ...)."
+        )
     if kind and "://" in path and not path.startswith("file://"):
         raise InputError(
             f"{path} is a URL, and {kind} is read from this machine. Copy it here, or convert it "
