@@ -94,7 +94,7 @@ def width(m, d, every):
         yield name, *(f"{t:.0f} s" for t in took), *(f"{r:.2f}" for r in took / (bare * scale))
 
 
-def planted(m, d, draws):
+def planted(m, d, draws, method, n_permutations):
     """Rows: a draw, pairs found of those planted, others that are significant, and seconds."""
     n_all = 0
     for seed in range(draws):
@@ -104,10 +104,10 @@ def planted(m, d, draws):
             planting = {"n_causal": N_ADDITIVE, "n_pairs": N_PAIRS, "heritability": heritability}
             simulate_genotypes(path, **sizes, **planting, trait="quantitative", seed=seed)
             truth = read_truth(str(truth_path(path)))
-            asked = {"n_features_to_select": N_SELECTED, "progress": False}
+            asked = {"n_features_to_select": N_SELECTED, "progress": False, "method": method}
             selection = dhsic.select(path, "sample_trait", **asked)
-            asked = path, "sample_trait"
-            found, took = timed(lambda a=asked, s=selection: find_pairs(*a, selection=s))
+            asked = {"selection": selection, "n_permutations": n_permutations}
+            found, took = timed(lambda p=path, a=asked: find_pairs(p, "sample_trait", **a))
             real = found.isel(pairs=found["family_wise"].to_numpy() <= 0.05)
             pairs = np.column_stack([real["first"], real["second"]])
             wanted = {tuple(sorted(two)) for two in zip(truth.variant_index, truth.partner,
@@ -117,6 +117,7 @@ def planted(m, d, draws):
         n = sum(any(of) for of in there.values())
         n_all += n == len(wanted)
         others = len(pairs) - int(np.any(list(there.values()), axis=0).sum()) if len(pairs) else 0
+        print(f"    {seed}: {n} of {len(wanted)}", file=sys.stderr, flush=True)
         yield seed, f"{n} of {len(wanted)}", others, f"{took[0]:.0f} s", f"{took[1]:.0f} s"
     yield "all pairs found in", f"{n_all} of {draws}", "", "", ""
 
@@ -173,29 +174,31 @@ def loops(m, d):
     yield "loop over features in float64", f"{took_loops[0]:.0f} s"
 
 
-def _best_by_loop(X, y, least=0.5, linked=0.9):
-    """The best pairs (n, 2) and their shares, a feature with all later ones at a time."""
-    Z = (X - X.mean(axis=0)) / X.std(axis=0)
-    m, d = Z.shape
+def _best_by_loop(X, y, least=0.5, linked=0.9, at_once=50):
+    """The best pairs (n, 2) and their shares: some features with all others at a time."""
+    Z = ((X - X.mean(axis=0)) / X.std(axis=0)).T
+    d, m = Z.shape
     u = y - y.mean()
     u /= np.linalg.norm(u)
-    squares, c = Z**2, Z.T @ u
+    squares, c = Z**2, Z @ u
     best = np.empty((0, 3))
-    for j in range(d - 1):
-        x, rest, some = Z[:, j], Z[:, j + 1 :], slice(j + 1, None)
-        g, b_j, t = (rest.T @ np.column_stack([x, x * x, x * u])).T
-        b_k, v = (squares[:, some].T @ np.column_stack([x, x * x])).T
-        v = v - g * g / m
-        det = m * m - g * g
-        det = np.where(g * g <= linked * m * m, det, np.nan)
+    for start in range(0, d, at_once):
+        x, w = Z[start : start + at_once], Z[start:]
+        j, k = slice(start, start + at_once), slice(start, None)
+        g, t = x @ w.T, (x * u) @ w.T
+        b_j, b_k = squares[j] @ w.T, x @ squares[k].T
+        v = squares[j] @ squares[k].T - g * g / m
+        det = np.where(g * g <= linked * m * m, m * m - g * g, np.nan)
         beta_j, beta_k = (m * b_j - g * b_k) / det, (m * b_k - g * b_j) / det
         left = v - b_j * beta_j - b_k * beta_k
-        e = t - c[j] * beta_j - c[some] * beta_k
-        explained = (m * c[j] ** 2 - 2 * g * c[j] * c[some] + m * c[some] ** 2) / det
-        share = np.where(left >= least * m, e * e / left / (1 - explained), -1.0)
-        top = np.argsort(-np.nan_to_num(share, nan=-1.0), kind="stable")[:N_FOUND]
-        rows = np.column_stack([np.full(len(top), j), j + 1 + top, share[top]])
-        best = np.concatenate([best, rows])
+        by, of = c[j, None], c[k]
+        explained = m * (by**2 - 2 * (g / m) * by * of + of**2) / det
+        share = (t - by * beta_j - of * beta_k) ** 2 / left / (1 - explained)
+        later = np.arange(len(x))[:, None] < np.arange(len(w))
+        share = np.where(later & (left >= least * m), np.nan_to_num(share), 0.0)
+        rows = np.argwhere(share > (best[-1, 2] if len(best) == N_FOUND else 0.0))
+        found = np.column_stack([rows + start, share[*rows.T]])
+        best = np.concatenate([best, found])
         best = best[np.lexsort((best[:, 1], best[:, 0], -best[:, 2]))][:N_FOUND]
     return best[:, :2].astype(int), best[:, 2]
 
@@ -215,11 +218,13 @@ def main():
     parser.add_argument("--size")
     parser.add_argument("--every", type=int, default=16)
     parser.add_argument("--draws", type=int)
+    parser.add_argument("--method", default="bahsic", help="what selects the main effects")
+    parser.add_argument("--permutations", type=int, default=100)
     given = parser.parse_args()
     m, d = map(int, (given.size or SIZES[given.what]).split("x"))
     rows = {
         "width": lambda: width(m, d, given.every),
-        "planted": lambda: planted(m, d, given.draws or 10),
+        "planted": lambda: planted(m, d, given.draws or 10, given.method, given.permutations),
         "null": lambda: null(m, d, given.draws or 200),
         "loops": lambda: loops(m, d),
     }[given.what]()

@@ -23,11 +23,12 @@ from dhsic.joins.labels import Labelled
 from dhsic.joins.text import check_coded
 from dhsic.pairs.test import PairTest
 from dhsic.passes.once import counting_on
+from dhsic.results import pairs_of
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.validation import BYTES, seed_of
 
-__all__ = ["PairTest", "find_pairs", "shares"]
+__all__ = ["PairTest", "find_pairs", "pairs_of", "shares"]
 
 
 def find_pairs(

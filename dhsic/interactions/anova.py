@@ -71,6 +71,8 @@ from dhsic.validation import BYTES
 
 #: Entries of the kernels of all features that are at hand at a time.
 AT_ONCE = 1 << 22
+#: Part of HSIC that is none.
+ROUNDING = 1e-12
 #: What the columns of shares are.
 DESCRIPTIONS = {
     "first": "position in the data of the feature, or the first one of the pair",
@@ -226,6 +228,8 @@ def shares_of(
     MemoryEstimate(resident_bytes(), squares=32 * m * m, tasks=40 * AT_ONCE).check(memory)
     X, _ = standardised(given.source, which, given.rows, missing, standardize, asked)
     spec.check_shape(X.shape)
+    if asked.of_inner_products:
+        spec.check_overflow(np.einsum("ij,ij->i", X, X))
     W = checked_weights(spec.labels.L, estimator, given.covariates)
     sigma = _width(spec, X, W)
     hsic, main, pairs = shared_out(X, W, asked, terms, sigma)
@@ -343,7 +347,8 @@ def _table(
         columns |= {"second_feature": np.where(is_main, "", names[second])}
     columns |= {"hsic": values[order], "share": values[order] / hsic}
     parts = {"main_effects": main.sum() / hsic, "pairs": pairs.sum() / hsic}
-    parts["higher_order"] = 1 - parts["main_effects"] - parts["pairs"]
+    rest = 1 - parts["main_effects"] - parts["pairs"]
+    parts["higher_order"] = rest if abs(rest) > ROUNDING else 0.0
     return xr.Dataset(
         {
             name: ("effects", values, {"description": DESCRIPTIONS[name]})
