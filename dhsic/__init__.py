@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dhsic.results import load, save, selected_features
     from dhsic.selectors import (
         BAHSIC,
+        BAHSICCV,
         CCM,
         FOHSIC,
         SVMRFE,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BAHSIC",
+    "BAHSICCV",
     "CCM",
     "FOHSIC",
     "SVMRFE",
@@ -121,7 +123,16 @@ _HOMES = {
     "reports": ("report",),
     "results": ("load", "save", "selected_features"),
     "selectors": (
-        *("BAHSIC", "CCM", "FOHSIC", "SVMRFE", "FeatureWeighting", "LinearHSIC", "OnePass"),
+        *(
+            "BAHSIC",
+            "BAHSICCV",
+            "CCM",
+            "FOHSIC",
+            "SVMRFE",
+            "FeatureWeighting",
+            "LinearHSIC",
+            "OnePass",
+        ),
         *("select", "select_many"),
     ),
     "sources.opening": ("open_source",),

@@ -119,8 +119,8 @@ class SelectJob:
         Backward elimination (bahsic), forward selection (fohsic), conditional covariance
         minimisation (ccm), feature weights (weighting), support vectors (svm-rfe), or a ranking
         in one pass by the linear kernel or another criterion.
-    n_features : N
-        How many to select; the ranking covers all.
+    n_features : N|auto
+        How many to select, or auto: as many as cross-validation chooses. The ranking covers all.
     settings : NAME=VALUE, repeated
         Any other parameter of the method, by its name in Python: strategy=floating, epsilon=0.1,
         constraint=soft. May be repeated.
@@ -187,7 +187,7 @@ class SelectJob:
     max_missing: float | None = None
     groups: str | None = None
     method: str = "bahsic"
-    n_features: int = 50
+    n_features: int | str = 50
     parameters: Mapping[str, Any] = field(default_factory=dict)
     missing_code: str | int | list[int] | None = "auto"
     missing_chunks: MissingChunks = "error"

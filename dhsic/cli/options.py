@@ -123,6 +123,18 @@ def number(value: str | float) -> Any:
     return _read(value, (), "neither a fraction like 0.1 nor a count like 100", convert)
 
 
+def count(value: str | int) -> Any:
+    """How many features: a whole number from 1, or ``auto``.
+
+    >>> count("auto"), count("20")
+    ('auto', 20)
+    """
+    found = _read(value, ("auto",), "neither auto nor a whole number from 1", int)
+    if found != "auto" and found < 1:
+        raise click.BadParameter(f"{value!r} is neither auto nor a whole number from 1.")
+    return found
+
+
 def codes(value: str | int | list[int] | None) -> Any:
     """What stands for missing: ``auto``, ``none``, a number, or several between commas.
 
@@ -168,6 +180,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "flag": {"is_flag": True},
     "N": {"type": click.IntRange(1), "metavar": "N"},
     "int": {"type": click.IntRange(0), "metavar": "N"},
+    "N|auto": {"type": count, "metavar": "N|auto"},
     "SIZE": {"type": size},
     "CODE": {"type": codes, "metavar": "CODE"},
     "PATH": {"type": PATH},

@@ -170,7 +170,7 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
     if len({*sizes}) > 1:
         told = ", ".join(f"{name} {m:,}" for name, m in zip(job.target, sizes, strict=True))
         say("note", f"samples differ from target to target: {told} of {source.n_samples:,}")
-    if job.n_features > source.n_features:
+    if not isinstance(job.n_features, str) and job.n_features > source.n_features:
         more = (
             f"--n-features {job.n_features:,} exceeds the {source.n_features:,} features there are"
         )

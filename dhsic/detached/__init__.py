@@ -37,7 +37,7 @@ def submit(
     client: Any = None,
     scheduler: str | None = None,
     security: Any = None,
-    n_features_to_select: int | float | None = 50,
+    n_features_to_select: int | float | str | None = 50,
     covariates: Any = None,
     feature_groups: Any = None,
     sample_dim: str | int | None = None,

@@ -13,6 +13,7 @@ from dhsic.joins.filters import Filters
 from dhsic.selectors.bahsic import BAHSIC, LinearHSIC
 from dhsic.selectors.base import Selector
 from dhsic.selectors.ccm import CCM
+from dhsic.selectors.cv import BAHSICCV
 from dhsic.selectors.fohsic import FOHSIC
 from dhsic.selectors.onepass import OnePass
 from dhsic.selectors.request import result_of_classes, result_of_many
@@ -22,6 +23,7 @@ from dhsic.selectors.weighting import FeatureWeighting
 
 __all__ = [
     "BAHSIC",
+    "BAHSICCV",
     "CCM",
     "FOHSIC",
     "METHODS",
@@ -83,7 +85,7 @@ def select(
     target: Any,
     *,
     method: str = "bahsic",
-    n_features_to_select: int | float | None = 50,
+    n_features_to_select: int | float | str | None = 50,
     covariates: Any = None,
     feature_groups: Any = None,
     sample_dim: str | int | None = None,
@@ -167,7 +169,7 @@ def select_many(
     settings: Mapping[str, Mapping[str, Any]] | Sequence[Mapping[str, Any]],
     *,
     method: str = "bahsic",
-    n_features_to_select: int | float | None = 50,
+    n_features_to_select: int | float | str | None = 50,
     covariates: Any = None,
     feature_groups: Any = None,
     sample_dim: str | int | None = None,

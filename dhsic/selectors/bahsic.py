@@ -331,9 +331,10 @@ class BAHSIC(AbstractElimination):
 
     Parameters
     ----------
-    n_features_to_select : int, float or None
-        How many to select: a count, a fraction of all, or half of them (None). It only cuts the
-        ranking, which always covers all features.
+    n_features_to_select : int, float, "auto" or None
+        How many to select: a count, a fraction of all, half of them (None), or as many as
+        cross-validation chooses, see `BAHSICCV` (``"auto"``). It only cuts the ranking, which
+        always covers all features.
     step : float or int
         Removed per round: a fraction of the features left, or a count.
     kernel : {"gaussian", "linear", "polynomial", "laplace", "laplace-l1", "rational", \

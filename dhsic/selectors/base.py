@@ -7,6 +7,7 @@ asks it for that work: `check_samples`, `fitted` (to the memory there is), `labe
 
 from __future__ import annotations
 
+import json
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Set
@@ -35,6 +36,7 @@ from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.memory import MemoryEstimate, release_pages
 from dhsic.results import Order
+from dhsic.selectors.cv import Validation
 from dhsic.selectors.holdout import check_holdout
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun, check_progress, told
@@ -90,7 +92,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     _method: ClassVar[str]
     #: What parameters may be, one by one.
     _parameter_constraints: ClassVar[Mapping[str, Constraint]] = {
-        "n_features_to_select": by(lambda n: how_many(n, 1)),
+        "n_features_to_select": by(lambda n: Validation.of(n) or how_many(n, 1)),
         "missing": one_of(
             ("mean", "error"), "'mean' (fill in the mean of the feature) or 'error'."
         ),
@@ -145,7 +147,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     #: Whether features are kept in memory from the first pass on, where they fit.
     keeps_features: ClassVar[bool] = False
 
-    n_features_to_select: int | float | None = field(default=50, kw_only=False)
+    n_features_to_select: int | float | str | None = field(default=50, kw_only=False)
     standardize: bool | str = "auto"
     missing: str = "mean"
     stability: int = 0
@@ -259,6 +261,9 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         self.scores_ = result["score"].to_numpy()
         if "stability" in result:
             self.stability_ = result["stability"].to_numpy()
+        if "cv_results" in result.attrs:
+            kept = json.loads(result.attrs["cv_results"])
+            self.cv_results_ = {name: np.array(values) for name, values in kept.items()}
         self.n_features_ = int(self.support_.sum())
         self.n_iter_ = int(result.sizes.get("rounds", 0))
         return self

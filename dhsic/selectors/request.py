@@ -7,6 +7,7 @@ the selection here or on any cluster, or foresee what it takes.
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -32,6 +33,7 @@ from dhsic.results import About, to_dataset
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import threads_of
+from dhsic.selectors.cv import Validation
 from dhsic.selectors.holdout import tested, without_held_out
 from dhsic.selectors.joint import joined
 from dhsic.selectors.many import outcomes_of
@@ -229,7 +231,8 @@ def results_of(
                 "settings; select for each, or leave it out."
             )
     with scored_on(first.device), first.running(runtime) as there:
-        runs = [first.new_run(there, announce)]
+        requests = [_sized(request, there) for request in requests]
+        runs = [requests[0].new_run(there, announce)]
         for request in requests[1:]:
             runs.append(replace(request, source=runs[0].source).new_run(there))
         for run, name in zip(runs, names, strict=True):
@@ -243,6 +246,23 @@ def results_of(
             filtered = request.filtered.attributes()
             results.append(found.assign_attrs({**filtered, **request.attributes}))
         return results
+
+
+def _sized(request: Request, runtime: AbstractRuntime) -> Request:
+    """The request with the number of features that cross-validation chooses, where it is asked."""
+    asked = Validation.of(request.selector.n_features_to_select)
+    if asked is None:
+        return request
+    run = request.new_run(runtime)
+    scores = asked.scores(request, run, runtime, results_of)
+    number = {"n_features_to_select": scores.chosen(asked.rule)}
+    kept = {name: values.tolist() for name, values in scores.results().items()}
+    return replace(
+        request,
+        selector=copy(request.selector).set_params(**number),
+        source=run.source,
+        attributes={**request.attributes, "cv_results": json.dumps(kept)},
+    )
 
 
 def _check_labels(run: SelectionRun, name: str) -> None:

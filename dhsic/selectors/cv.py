@@ -1,0 +1,430 @@
+"""How many features to select: cross-validation in which one ranking a fold scores every number.
+
+Features are ranked inside each fold, without the samples that are left out, and the best n of that
+ranking are what an estimator is fitted to, for every n. So all numbers together take as many
+rankings as there are folds, and those are runs over one reading of the data
+(`dhsic.selectors.many`). Scores of features that were chosen on all samples would be too good
+(Ambroise and McLachlan, 2002).
+
+The fewest features are taken whose mean score is within one standard error of the best (Breiman et
+al., 1984).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import xarray as xr
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from dhsic._typing import Array, Float, Index, Mask
+from dhsic.algorithms import how_many
+from dhsic.errors import InputError
+from dhsic.kernels.labels import CLASS_KERNELS, SELF, auto_kernel
+from dhsic.runtime.base import AbstractRuntime
+from dhsic.runtime.threads import single_blas_thread
+from dhsic.sources import AbstractSource
+from dhsic.sources.lazy import lazy_matrix
+from dhsic.sources.sparse import check_room
+from dhsic.sources.views import RecodedSource, SubsetSource
+from dhsic.validation import one_of
+
+if TYPE_CHECKING:
+    from dhsic.selectors.base import Selector
+    from dhsic.selectors.request import Request
+    from dhsic.selectors.run import SelectionRun
+
+#: Numbers of features that are scored by default: half-octaves to here.
+MOST = 1024
+#: Samples that the default estimator compares others with.
+LANDMARKS = 300
+#: Copies of the features that an estimator is fitted to.
+COPIES = 4
+ONE_ERROR, BEST = "one-standard-error", "best"
+RULES = one_of(
+    (ONE_ERROR, BEST), "'one-standard-error' (the fewest as good as the best) or 'best'."
+)
+
+#: Results of requests for the same data, as of `dhsic.selectors.request.results_of`.
+Rank = Callable[..., list[xr.Dataset]]
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Cross-validation that says how many features to select; parameters are as of `BAHSICCV`."""
+
+    estimator: Any = None
+    n_features: Sequence[int | float] | None = None
+    cv: Any = None
+    scoring: Any = None
+    rule: str = ONE_ERROR
+    n_jobs: int | None = None
+    groups: Any = None
+
+    @staticmethod
+    def of(n_features_to_select: Any) -> Validation | None:
+        """What "auto" asks for; None where a number was said."""
+        if isinstance(n_features_to_select, Validation):
+            return n_features_to_select
+        is_auto = isinstance(n_features_to_select, str) and n_features_to_select == "auto"
+        return Validation() if is_auto else None
+
+    def scores(
+        self, request: Request, run: SelectionRun, runtime: AbstractRuntime, rank: Rank
+    ) -> Scores:
+        """Scores of every number of features, of a request and the run that it would be."""
+        sizes, m = self._sizes(max(run.n_candidates, 1)), run.n_samples
+        run = run.asking(n_features_to_select=int(sizes[-1]))
+        run.promised(runtime.tightest())  # refuses what is refused without folds
+        y = _labels(run)
+        run.selector.labels(run)
+        folds = [*self._folds(y, m, run.selector.label_kernel)]
+        asked = [_ranking(request, run, i, train, sizes[-1]) for i, (train, _) in enumerate(folds)]
+        names = [f"Fold {i} of {len(folds)}" for i in range(1, len(folds) + 1)]
+        results = rank(asked, runtime, names=names)
+        least = min(train.size for train, _ in folds)
+        model = self._model(y, least, run.selector.label_kernel)
+        n = max(_best(result, sizes)[1][-1] for result in results)
+        n_bytes = COPIES * 8 * m * n * (self.n_jobs or 1)
+        check_room(n_bytes, f"To score {n:,} features", "pass fewer, n_features=[...]")
+        return Scores(sizes, np.array(self._fold_scores(run, y, model, folds, results, sizes)))
+
+    def _fold_scores(
+        self,
+        run: SelectionRun,
+        y: Array,
+        model: Any,
+        folds: Sequence[tuple[Index, Index]],
+        results: Sequence[xr.Dataset],
+        sizes: Index,
+    ) -> list[list[float]]:
+        from joblib import Parallel, delayed  # type: ignore[import-untyped]  # no stubs
+        from sklearn.metrics import check_scoring
+
+        scorer, C = check_scoring(model, self.scoring), run.covariates
+        C = np.empty((run.n_samples, 0)) if C is None else C
+        found: list[list[float]] = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            delayed(_scored)(
+                model, scorer, _values(run, result, sizes, train), C, y, train, test, n
+            )
+            for (train, test), result in zip(folds, results, strict=True)
+            for n in [_best(result, sizes)[1]]
+        )
+        return found
+
+    def _sizes(self, d: int) -> Index:
+        """Numbers of features (or groups) to score, (s,), ascending."""
+        if self.n_features is None:
+            octaves = 2.0 ** (np.arange(2 * np.log2(MOST) + 1) / 2)
+            return np.unique(np.minimum(np.rint(octaves), d).astype(np.int64))
+        given = [*self.n_features]
+        beyond = [n for n in given if isinstance(n, int) and n > d]
+        if beyond or not given:
+            raise InputError(
+                f"n_features={given} and there are {d} features; pass numbers of features to "
+                f"score, from 1 to {d}."
+            )
+        return np.unique([how_many(n, d) for n in given])
+
+    def _folds(self, y: Array, m: int, label_kernel: str) -> Iterator[tuple[Index, Index]]:
+        """Positions of the samples to rank and fit by, and of those that are left out."""
+        from sklearn.model_selection import check_cv
+
+        classes = _are_classes(y, label_kernel)
+        if self.estimator is not None:
+            classes = is_classifier(self.estimator)
+        groups = self.groups if self.groups is None else np.asarray(self.groups)
+        try:
+            yield from check_cv(self.cv, y, classifier=classes).split(np.zeros((m, 1)), y, groups)
+        except ValueError as error:
+            raise InputError(f"cv={self.cv!r}: {error}") from error
+
+    def _model(self, y: Array, m: int, label_kernel: str) -> Any:
+        """The estimator, by default ridge regression with the Gaussian kernel in linear time."""
+        if self.estimator is not None:
+            return self.estimator
+        from sklearn.kernel_approximation import Nystroem
+        from sklearn.linear_model import RidgeClassifierCV, RidgeCV
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        ridge = RidgeClassifierCV if _are_classes(y, label_kernel) else RidgeCV
+        landmarks = Nystroem(n_components=min(LANDMARKS, m), random_state=0)
+        return make_pipeline(StandardScaler(), landmarks, ridge(np.logspace(-4, 4, 9)))
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Scores on samples left out, by fold and number of features."""
+
+    n_features: Index  # (s,), ascending
+    scores: Float  # (k, s)
+
+    @classmethod
+    def of(cls, results: Mapping[str, Array]) -> Scores:
+        """Those that `results` gives."""
+        scores = [found for name, found in results.items() if name.startswith("split")]
+        return cls(results["n_features"], np.array(scores))
+
+    def __post_init__(self) -> None:
+        lost = np.argwhere(~np.isfinite(self.scores))
+        if len(lost):
+            fold, at = lost[0]
+            raise InputError(
+                f"The score of {self.n_features[at]} features in fold {fold + 1} is "
+                f"{self.scores[fold, at]}; pass another scoring=, or larger folds."
+            )
+
+    def chosen(self, rule: str) -> int:
+        """The best number of features, or the fewest within one standard error of it."""
+        mean, k = self.scores.mean(axis=0), len(self.scores)
+        best = int(np.argmax(mean))
+        error = self.scores[:, best].std(ddof=1) / np.sqrt(k) if rule == ONE_ERROR and k > 1 else 0
+        return int(self.n_features[np.flatnonzero(mean >= mean[best] - error)[0]])
+
+    def results(self) -> dict[str, Array]:
+        """As ``cv_results_`` of scikit-learn, (s,) each."""
+        return {
+            "n_features": self.n_features,
+            **{f"split{i}_test_score": scores for i, scores in enumerate(self.scores)},
+            "mean_test_score": self.scores.mean(axis=0),
+            "std_test_score": self.scores.std(axis=0),
+        }
+
+
+def _labels(run: SelectionRun) -> Array:
+    """Labels that an estimator may predict."""
+    if run.y is None or run.selector.label_kernel in (SELF, "precomputed"):
+        raise InputError(
+            f"label_kernel={run.selector.label_kernel!r} leaves nothing to predict, by which a "
+            "number of features could be chosen; pass n_features_to_select=, a number."
+        )
+    return run.y.astype(object) if run.y.dtype.kind == "T" else run.y
+
+
+def _are_classes(y: Array, label_kernel: str) -> bool:
+    kernel = auto_kernel(y) if label_kernel == "auto" and y.ndim == 1 else label_kernel
+    return y.ndim == 1 and kernel in CLASS_KERNELS
+
+
+def _ranking(request: Request, run: SelectionRun, i: int, train: Index, n: int) -> Request:
+    """Request of the ranking of a fold, for up to n features."""
+    place = run.selector.checkpoint
+    selector: Selector = copy(run.selector).set_params(
+        n_features_to_select=int(n),
+        checkpoint=place and f"{place}.folds/{i:03d}",
+        stability=0,
+        stability_threshold=None,
+        holdout=None,
+        interactions=None,
+        progress=False,
+    )
+    part = run.of_samples(train)
+    return replace(
+        request,
+        selector=selector,
+        source=run.source,
+        y=part.y,
+        covariates=part.covariates,
+        rows=part.rows,
+    )
+
+
+def _best(result: xr.Dataset, sizes: Index) -> tuple[Index, Index]:
+    """The best features, best first, and how many of them are in the best n candidates, (s,)."""
+    order = np.argsort(result["rank"].to_numpy())
+    if "group_rank" not in result:
+        return order[: sizes[-1]], sizes
+    ranks = result["group_rank"].to_numpy()
+    counts = np.array([int(((ranks > 0) & (ranks <= n)).sum()) for n in sizes])
+    return order[: counts[-1]], counts
+
+
+def _values(run: SelectionRun, result: xr.Dataset, sizes: Index, train: Index) -> Float:
+    """The best features of all samples (m, n), best first; missing values are as in the run."""
+    best, _ = _best(result, sizes)
+    codes = result.attrs.get("missing_codes", ())
+    source: AbstractSource = RecodedSource(run.source, codes) if len(codes) else run.source
+    X = lazy_matrix(SubsetSource(source, np.sort(best))).data.compute(scheduler="synchronous")
+    X = X if run.rows is None else X[run.rows]
+    X = np.asarray(X[:, np.argsort(np.argsort(best))], dtype=np.float64)
+    missing = np.isnan(X)
+    if missing.any():
+        there = np.maximum((~missing[train]).sum(axis=0), 1)
+        X[missing] = 0.0
+        X += missing * (X[train].sum(axis=0) / there)
+    return X
+
+
+def _scored(
+    model: Any,
+    scorer: Any,
+    X: Float,
+    C: Float,
+    y: Array,
+    train: Index,
+    test: Index,
+    counts: Index,
+) -> list[float]:
+    """Scores of the first so many features and the covariates, on samples left out."""
+    found = []
+    with single_blas_thread():
+        for n in counts:
+            Z = np.hstack([C, X[:, :n]])
+            fitted = clone(model).fit(Z[train], y[train])
+            found.append(float(scorer(fitted, Z[test], y[test])))
+    return found
+
+
+class BAHSICCV(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """A selector whose number of features is chosen by cross-validation.
+
+    Features are ranked once in each fold, without the samples left out; `estimator` is fitted to
+    the best n of them for every n, and scored on those samples. Then features are ranked on all.
+
+    Parameters
+    ----------
+    estimator : estimator, optional
+        What predicts from the features; by default ridge regression with the Gaussian kernel on
+        scaled features, for classes or for numbers, in time linear in the samples.
+    selector : selector, optional
+        What ranks; ``BAHSIC()`` by default. Its `n_features_to_select` is not looked at.
+    n_features : sequence of int or float, optional
+        Numbers of features to score, or parts of all; by default half-octaves, 1, 2, 3, 4, 6, 8,
+        11, ... up to 1,024. Groups where there are `feature_groups`.
+    cv : int, splitter or iterable, optional
+        As of `sklearn.model_selection.cross_val_score`; five folds by default, of classes
+        stratified.
+    scoring : str or callable, optional
+        Likewise; by default that of the estimator, accuracy or R squared.
+    rule : {"one-standard-error", "best"}
+        The fewest features whose mean score is within one standard error of the best, or the best.
+    n_jobs : int, optional
+        Threads, of rankings and of fits; as of `BAHSIC` and of `cross_val_score`.
+    verbose : int
+        As of `BAHSIC`.
+
+    Attributes
+    ----------
+    cv_results_ : dict of (s,) arrays
+        ``n_features``, ``mean_test_score``, ``std_test_score``, ``split0_test_score``, ...
+    n_features_ : int
+        How many features (or groups) were chosen.
+    selector_ : selector
+        Fitted to all samples with that number.
+    support_, ranking_, scores_, result_
+        Of `selector_`, as of `BAHSIC`.
+
+    Notes
+    -----
+    Where covariates are given, they are taken out of the labels of each ranking, and `estimator`
+    gets them besides the features, first: its score says what features tell beyond them.
+
+    Examples
+    --------
+    >>> import numpy as np, dhsic
+    >>> X = np.random.default_rng(0).standard_normal((200, 20))
+    >>> model = dhsic.BAHSICCV().fit(X, np.sign(X[:, 3] + X[:, 7]))
+    >>> model.n_features_, model.get_support(indices=True).tolist()
+    (2, [3, 7])
+    """
+
+    _parameter_constraints: ClassVar = {"rule": RULES}
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        selector: Any = None,
+        n_features: Sequence[int | float] | None = None,
+        cv: Any = None,
+        scoring: Any = None,
+        rule: str = ONE_ERROR,
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.selector = selector
+        self.n_features = n_features
+        self.cv = cv
+        self.scoring = scoring
+        self.rule = rule
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(
+        self, X: Any, y: Any = None, *, groups: Any = None, covariates: Any = None, **options: Any
+    ) -> Self:
+        """Choose how many features to select, and select them from all samples.
+
+        Parameters
+        ----------
+        X, y, covariates
+            As of `BAHSIC.fit`.
+        groups : (m,) array, optional
+            Groups of samples for `cv`, such as families, which are not parted.
+        **options
+            As of `BAHSIC.fit`: ``feature_groups=``, ``variable=``, ``filters=``, ...
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError, DataError, MemoryBudgetError
+            As of `BAHSIC.fit`; folds that cannot be, scores that are no numbers.
+        """
+        RULES("rule", self.rule)
+        names = ("estimator", "n_features", "cv", "scoring", "rule", "n_jobs")
+        asked = Validation(groups=groups, **{name: getattr(self, name) for name in names})
+        made = clone(self._ranker)
+        jobs = {} if self.n_jobs is None else {"n_jobs": self.n_jobs}
+        made.set_params(n_features_to_select=asked, verbose=self.verbose, **jobs)
+        self.selector_ = made.fit(X, y, covariates=covariates, **options)
+        self.cv_results_ = made.cv_results_
+        self.n_features_ = Scores.of(made.cv_results_).chosen(self.rule)
+        made.set_params(n_features_to_select=self.n_features_)
+        self.support_, self.ranking_ = made.support_, made.ranking_
+        self.scores_, self.result_ = made.scores_, made.result_
+        self.n_features_in_ = made.n_features_in_
+        return self
+
+    @property
+    def feature_names_in_(self) -> Array:
+        """Names of the features at fit, where they have some."""
+        return np.asarray(self.selector_.feature_names_in_)
+
+    @property
+    def _ranker(self) -> Selector:
+        """What ranks."""
+        from dhsic.selectors.bahsic import BAHSIC
+
+        return BAHSIC(progress=False) if self.selector is None else self.selector
+
+    def _get_support_mask(self) -> Mask:
+        check_is_fitted(self)
+        return np.asarray(self.selector_.get_support())
+
+    def transform(self, X: Any) -> Any:
+        """Selected features of X, as of `BAHSIC.transform`."""
+        check_is_fitted(self)
+        return self.selector_.transform(X)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Selected features at their places among all, as of `BAHSIC.inverse_transform`."""
+        check_is_fitted(self)
+        return self.selector_.inverse_transform(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags, of_selector = super().__sklearn_tags__(), get_tags(self._ranker)
+        tags.target_tags, tags.input_tags = of_selector.target_tags, of_selector.input_tags
+        tags.classifier_tags = of_selector.classifier_tags
+        return tags
