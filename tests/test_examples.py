@@ -19,6 +19,7 @@ from commands import run
 from notebooks import bared, executed, texts
 
 import dhsic
+from dhsic.errors import InputError
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
@@ -174,3 +175,10 @@ def fill(s3, folder):
     rng, names = np.random.default_rng(0), dhsic.open_source(store).sample_names()
     rows = "".join(f"{name}\t{rng.normal()}\n" for name in names)
     s3.set("labels.tsv", f"IID\ttrait\n{rows}".encode())
+
+
+def test_what_refuses_a_vcf_says_the_steps_of_the_page():
+    with pytest.raises(InputError) as refused:
+        dhsic.open_source("mouse_hs1940.vcf.gz")
+    for step in part_of("VCF")[0][:2]:
+        assert step.replace("mouse.vcz", "out.vcz") in str(refused.value)

@@ -24,7 +24,7 @@ from dhsic.linalg.directions import Directions
 from dhsic.passes import CODE_ENTRIES, AbstractPass, Cost, Tile, tile_height
 from dhsic.passes.reader import Reader, Reporter
 from dhsic.passes.shared import AbstractShared
-from dhsic.runtime.base import AbstractRuntime
+from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.sources import AbstractSource
 from dhsic.sources.alleles import Alleles
 from dhsic.sources.scaling import Codes, Scaling, code_values, scaling_of
@@ -212,11 +212,8 @@ def look_at(
         return known
     reader, census = loading or Reader(source, runtime, rows), TakeCensus(rows)
     every = np.arange(source.n_features, dtype=np.int64) if features is None else features
-    jobs = reader.jobs(every, tags=every)
-    some = sorted({*np.linspace(0, len(jobs) - 1, FEW_JOBS).astype(int).tolist()})
-    tally = sum(reader.joined(census, [jobs[i] for i in some]), Census())
+    tally, rest = _look_at_few(reader, census, reader.jobs(every, tags=every))
     if whole and not tally.is_ordinary:
-        rest = [job for i, job in enumerate(jobs) if i not in some]
         if loading is not None and loading.load_here():
             tally, rest = Census(), reader.jobs(every, tags=every)
         tally = sum(reader.joined(census, rest), tally)
@@ -241,6 +238,15 @@ def looked_at(
     return Reader(recoded(source, values), runtime, rows), values
 
 
+def _look_at_few(
+    reader: Reader, census: TakeCensus, jobs: Sequence[Job]
+) -> tuple[Census, list[Job]]:
+    """Census of a few jobs, and the others."""
+    some = sorted({*np.linspace(0, len(jobs) - 1, FEW_JOBS).astype(int).tolist()})
+    tally = sum(reader.joined(census, [jobs[i] for i in some]), Census())
+    return tally, [job for i, job in enumerate(jobs) if i not in some]
+
+
 @dataclass(frozen=True, slots=True)
 class TakeCensus(AbstractPass):
     """Census of the values; tags are the numbers of the features, `rows` those of the samples."""
@@ -254,13 +260,18 @@ class TakeCensus(AbstractPass):
 
 @dataclass(frozen=True, slots=True)
 class CountAlleles(AbstractPass):
-    """Alleles of the features; tags and `rows` as of `TakeCensus`."""
+    """Alleles of the features, with a census of the values if it `looks`; as of `TakeCensus`."""
 
     rows: Index | None
+    looks: bool
 
     def over(self, blocks: Iterator[Tile], m: int) -> Alleles:
-        tiles = (tile for block in blocks for tile in block.cut(float64_height(m)))
-        return Alleles.join([Alleles.of(t.raw, t.missing_code, t.tags, self.rows) for t in tiles])
+        census, parts = TakeCensus(self.rows), []
+        for block in blocks:
+            for tile in block.cut(float64_height(m)):
+                seen = census.over(iter([tile]), m) if self.looks else Census()
+                parts.append(Alleles.of(tile.raw, tile.missing_code, seen))
+        return Alleles.join(parts)
 
 
 def counting_on(made: Callable[[], AbstractContextManager[AbstractRuntime]]) -> Counting:
@@ -269,8 +280,12 @@ def counting_on(made: Callable[[], AbstractContextManager[AbstractRuntime]]) -> 
     def count(source: AbstractSource, rows: Index | None) -> Alleles:
         every = np.arange(source.n_features, dtype=np.int64)
         with made() as runtime:
-            reader = Reader(source, runtime, rows)
-            found = reader.joined(CountAlleles(rows), reader.jobs(every, tags=every))
-            return Alleles.join([*found]).judged(source)
+            reader, seen, looks = Reader(source, runtime, rows), Census(), False
+            jobs = reader.jobs(every, tags=every)
+            if ValueKind.known(source) is None:  # as of `look_at`
+                seen, _ = _look_at_few(reader, TakeCensus(rows), jobs)
+                looks = not seen.is_ordinary
+            found = Alleles.join([*reader.joined(CountAlleles(rows, looks), jobs)])
+            return (found if looks else replace(found, census=seen)).judged(source)
 
     return count

@@ -32,7 +32,7 @@ class Alleles:
     coded : int64
         How many of these are each of `CODES`, (codes, c).
     census : Census
-        What the values are.
+        What the values are, of a few where these are of another kind.
     """
 
     n_missing: Index
@@ -41,8 +41,8 @@ class Alleles:
     census: Census
 
     @staticmethod
-    def of(raw: Array, missing_code: int | None, features: Index, rows: Index | None) -> Alleles:
-        """Sums over stored values (c, m) of `features`, of the samples `rows`."""
+    def of(raw: Array, missing_code: int | None, census: Census) -> Alleles:
+        """Sums over stored values (c, m), of which there is a census."""
         missing = missing_mask(raw, missing_code)
         here = raw if missing is None else np.where(missing, raw.dtype.type(0), raw)
         lowest = here.min(initial=0)
@@ -51,7 +51,7 @@ class Alleles:
             none if missing is None else missing.sum(axis=1),
             here.sum(axis=1, dtype=np.float64),
             np.array([(here == code).sum(axis=1) if code >= lowest else none for code in CODES]),
-            Census.of(raw, missing_code, features, rows),
+            census,
         )
 
     @staticmethod
