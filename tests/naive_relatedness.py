@@ -31,3 +31,33 @@ def relationship(X, ploidy=None):
         [math.fsum(z[i] * z[k] for z in features) / len(features) for k in range(m)]
         for i in range(m)
     ]
+
+
+def predicted(K, y, penalty):
+    """Each sample from all others by ridge regression with a mean: solved once a sample.
+
+    K are inner products, m lists of m, and the mean of y is fitted to the others too.
+    """
+    m = len(y)
+    found = []
+    for i in range(m):
+        others = [k for k in range(m) if k != i]
+        A = [[K[a][b] + penalty * (a == b) for b in others] + [1.0] for a in others]
+        A.append([1.0] * len(others) + [0.0])
+        weights = solved(A, [y[a] for a in others] + [0.0])
+        along = [K[i][a] for a in others] + [1.0]
+        found.append(math.fsum(w * k for w, k in zip(weights, along, strict=True)))
+    return found
+
+
+def solved(A, b):
+    """Solution of a linear system, by elimination with pivots."""
+    n, rows = len(b), [[*row, value] for row, value in zip(A, b, strict=True)]
+    for j in range(n):
+        best = max(range(j, n), key=lambda i: abs(rows[i][j]))
+        rows[j], rows[best] = rows[best], rows[j]
+        for i in range(n):
+            if i != j:
+                by = rows[i][j] / rows[j][j]
+                rows[i] = [a - by * c for a, c in zip(rows[i], rows[j], strict=True)]
+    return [rows[i][n] / rows[i][i] for i in range(n)]

@@ -9,15 +9,18 @@ import zarr
 from commands import QUICK, SIMULATE, run, selected
 from hypothesis import given
 from hypothesis import strategies as st
-from naive_relatedness import relationship
+from naive_relatedness import predicted, relationship
 from strategies import matrices
 
 import dhsic
 from dhsic.errors import InputError, MemoryBudgetError
-from dhsic.relatedness import components
+from dhsic.linalg.covariates import covariate_basis
+from dhsic.passes.reader import Reader
+from dhsic.relatedness import components, loco
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.sources.opening import open_source
+from dhsic.sources.views import SubsetSource
 
 
 def check(found, A):
@@ -165,3 +168,58 @@ def test_what_cannot_be_is_said(rng, tmp_path):
     assert list(pd.read_csv(tmp_path / "pcs.tsv", sep="\t")) == ["PC1", "PC2"]  # nobody has a name
     assert "exists" in run("pca", tmp_path / "x.zarr", "-n", 2, *out, code=2).output
     assert ".tsv or .csv" in run("pca", tmp_path / "x.zarr", "--out", "a.zarr", code=2).output
+
+
+def test_residuals_are_of_ridge_regression_on_the_other_samples_and_chromosomes(rng, monkeypatch):
+    m = 24
+    X = rng.integers(0, 3, (m, 60)).astype(np.int8)
+    y = X[:, 3] + rng.standard_normal(m)
+    chromosomes = [np.arange(0, 20), np.arange(20, 60)]
+    monkeypatch.setattr(loco, "PENALTIES", (0.7,))
+    with Threads(2) as runtime:
+        reader = Reader(open_source(X, sample_dim=0), runtime)
+        found = list(
+            loco.residuals_by_chromosome(
+                reader, chromosomes, y[:, None] - y.mean(), covariate_basis(None, m), 2
+            )
+        )
+
+    for k, (features, residuals) in enumerate(found):
+        np.testing.assert_array_equal(features, chromosomes[k])
+        K = np.array(relationship(X[:, chromosomes[1 - k]].T.tolist(), 2))
+        K -= K.mean(axis=0)
+        K -= K.mean(axis=1)[:, None]
+        expected = y - predicted(K.tolist(), y.tolist(), 0.7 * np.trace(K) / m)
+        np.testing.assert_allclose(residuals[:, 0], expected, rtol=1e-8)
+
+
+def test_chromosome_is_left_out(tmp_path, client):
+    store = tmp_path / "g.vcz"
+    run("simulate", store, "--samples", 100, "--variants", 800, "--populations", 2)
+    group = zarr.open_group(store)
+    population = group["sample_population"][:]
+    labels = population + 0.5 * np.random.default_rng(0).standard_normal(100)
+    asked = {"method": "hsic", "label_kernel": "linear", "n_features_to_select": 5}
+    common = SubsetSource(open_source(store), np.arange(0, 800, 5))
+
+    plain = dhsic.select(common, labels, **asked)
+    found = dhsic.select(common, labels, loco=True, **asked)
+    widths = {"label_kernel": "linear", "bandwidth": "dimension"}
+    tested = dhsic.test_features(common, labels, loco=True, **widths)
+    there = dhsic.select(common, labels, loco=True, runtime=DaskRuntime(client), **asked)
+
+    assert np.nanmedian(plain["p"]) < 0.3 < np.nanmedian(found["p"])
+    assert np.nanmin(plain["p"]) < 1e-4 < np.nanmin(found["p"])
+    np.testing.assert_array_equal(found["p"], there["p"])
+    np.testing.assert_allclose(tested.p_values, found["p"].fillna(1), rtol=1e-9)
+    classes = ("test", store, "--target", "sample_population", "--loco", "--label-kernel", "linear")
+    assert json.loads(run(*classes, "--json", "--maf", 0.3).stdout)["selected"]
+    one = dhsic.Filters(chromosomes="1")
+    with pytest.raises(InputError, match="one chromosome"):
+        dhsic.select(store, labels, loco=True, filters=one, **asked)
+    with pytest.raises(InputError, match="on which chromosome"):
+        dhsic.test_features(np.eye(20), np.arange(20.0), loco=True)
+    with pytest.raises(InputError, match="real values"):
+        dhsic.select(common, labels, method="t", loco=True)
+    with pytest.raises(InputError, match="leave features= out"):
+        dhsic.test_features(common, labels, features=[1], loco=True)

@@ -76,7 +76,7 @@ def ridge_order(G: Float, B: Float, penalty: float, n_samples: int) -> tuple[Ind
 
 def _leave(G: Float, B: Float, penalty: float, n: int) -> tuple[Index, Float]:
     """The first n features to leave, in order, and what is lost with each."""
-    C = _inverse(G, penalty)
+    C = inverse(G, penalty)
     beta, diagonal = C @ B, np.diagonal(C).copy()
     changes = np.zeros((len(C), TOGETHER), order="F")  # C is less by their product
     leaving, lost = np.empty(n, dtype=np.int64), np.empty(n)
@@ -96,7 +96,7 @@ def _leave(G: Float, B: Float, penalty: float, n: int) -> tuple[Index, Float]:
     return leaving, lost
 
 
-def _inverse(G: Float, penalty: float) -> Float:
+def inverse(G: Float, penalty: float) -> Float:
     """``(G + penalty I)^-1``, symmetric to the last bit; G is overwritten."""
     G[np.diag_indices_from(G)] += penalty
     factor, failed = dpotrf(G.T, lower=0, overwrite_a=1)

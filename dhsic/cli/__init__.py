@@ -209,6 +209,13 @@ _add(
         for option in of_sections("Method")
         if option.name in OF_TEST
     ],
+    Option(
+        "--loco",
+        is_flag=True,
+        section="Method",
+        help="Test each chromosome against what ridge regression on all others leaves of the "
+        "labels: relatedness and populations are taken out.",
+    ),
     OUTPUT,
     MACHINE,
     [option for option in of_sections("Cluster") if option.name != "detach"],

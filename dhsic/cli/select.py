@@ -59,10 +59,10 @@ def select(**options: Any) -> None:
     perform(SelectJob.of(options | {"typed": click.get_current_context().meta[TYPED]}))
 
 
-def test(**options: Any) -> None:
+def test(*, loco: bool, **options: Any) -> None:
     """Test every feature alone: a selection by the p-value of its HSIC."""
-    typed = click.get_current_context().meta[TYPED]
-    perform(SelectJob.of(options | {"method": "hsic", "typed": typed}))
+    typed, settings = click.get_current_context().meta[TYPED], ("loco=True",) if loco else ()
+    perform(SelectJob.of(options | {"method": "hsic", "settings": settings, "typed": typed}))
 
 
 def plan(*, n_workers: int | None, worker_memory: int | None, **options: Any) -> None:

@@ -140,6 +140,7 @@ def test_features(
     variable: str | None = None,
     missing_code: Any = "auto",
     by_position: bool = False,
+    loco: bool = False,
 ) -> FeatureTests:
     """Test features one by one for independence of Y: all of them in one pass, or some together.
 
@@ -175,6 +176,9 @@ def test_features(
         As of `dhsic.open_source`.
     by_position : bool
         Rows of `Y` and `covariates` are in the order of X, whatever they are called.
+    loco : bool
+        Of all features: each chromosome is tested against what ridge regression on all others
+        leaves of the labels, so that relatedness and populations are taken out.
 
     Returns
     -------
@@ -225,6 +229,7 @@ def test_features(
             estimator=estimator,
             standardize=standardize,
             missing=missing,
+            loco=loco,
             checkpoint=checkpoint,
             memory=memory,
             runtime=runtime,
@@ -232,6 +237,11 @@ def test_features(
         )
         given = replace(given, y=labels, covariates=C, rows=taken)
         return _of_all(Request.labelled(asked, X, given, **where).run())
+    if loco:
+        raise InputError(
+            "loco=True is for tests of all features by method='gamma' and the Gaussian kernel; "
+            "leave features= out, or pass principal components as covariates (dhsic.pca)."
+        )
     which, method = features_at(features, source), "permutation" if method == "auto" else method
     test = HsicTest(spec, method, n_permutations, random_state)
     Z, constant = standardised(source, which, taken, missing, standardize, spec.kernel)

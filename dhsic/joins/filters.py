@@ -151,15 +151,15 @@ class Filters:
         missing_chunks: MissingChunks,
     ) -> None:
         if self.chromosomes is not None:
-            left.filter("chromosomes", _at(self.chromosomes, _described(source)))
+            left.filter("chromosomes", _at(self.chromosomes, described(source)))
         for name, given in (("extract", self.extract), ("exclude", self.exclude)):
             if given is not None:
                 named = _mask(given, name, left)
                 if named is None:
-                    named = _features(given, name, _described(source))
+                    named = _features(given, name, described(source))
                 left.filter(name, named if name == "extract" else ~named)
         if condition is not None:
-            known, otherwise = _described(source), "names of features with extract="
+            known, otherwise = described(source), "names of features with extract="
             values = {
                 name: known[name].read(slice(0, left.n))
                 if name in known
@@ -346,7 +346,7 @@ def _keys(path: str) -> Iterator[list[str]]:
         yield [row[0] for row in rows]
 
 
-def _described(source: AbstractSource) -> Mapping[str, Column]:
+def described(source: AbstractSource) -> Mapping[str, Column]:
     """Names of the features, as ``feature``, and what else a source says of them."""
     columns = source.feature_columns()
     if columns is not None:

@@ -149,6 +149,17 @@ class Judged:
     columns: Float
     bytes_read: int
 
+    @staticmethod
+    def of(parts: Sequence[tuple[Index, Judged]]) -> Judged:
+        """Of all features, from what was found of some at a time."""
+        order = np.argsort(np.concatenate([features for features, _ in parts]))
+        found = [judged for _, judged in parts]
+        return Judged(
+            Scaling.join([each.scaling for each in found]).take(order),
+            np.concatenate([each.columns for each in found], axis=1)[:, order],
+            sum(each.bytes_read for each in found),
+        )
+
 
 def read_once(
     source: AbstractSource,
@@ -157,10 +168,12 @@ def read_once(
     reporter: Reporter,
     *,
     rows: Index | None = None,
+    features: Index | None = None,
 ) -> Judged:
-    """Pass over all features, of samples `rows`; `reporter` hears of them."""
+    """Pass over all features, or some, of samples `rows`; `reporter` hears of them."""
     reader = Reader(source, runtime, rows)
-    jobs = reader.jobs(np.arange(source.n_features, dtype=np.int64))
+    every = np.arange(source.n_features, dtype=np.int64) if features is None else features
+    jobs = reader.jobs(every)
     scalings, columns = [], []
     for scaling, values in reader.joined(judge, jobs):
         scalings.append(scaling)

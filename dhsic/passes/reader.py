@@ -212,6 +212,11 @@ class AbstractReader(ABC):
         return self._scaling
 
     @property
+    def is_measured(self) -> bool:
+        """Whether their scaling is known."""
+        return self._scaling is not None
+
+    @property
     def alive(self) -> Index:
         """Features that vary."""
         return np.flatnonzero(~self.scaling.constant)

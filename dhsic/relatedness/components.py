@@ -27,7 +27,7 @@ import numpy as np
 import xarray as xr
 from scipy.linalg import eigh
 
-from dhsic._typing import Float
+from dhsic._typing import Float, Index
 from dhsic.errors import InputError
 from dhsic.joins.filters import Filters
 from dhsic.joins.labels import Labelled
@@ -234,7 +234,7 @@ class _Components:
         """Components from passes over the features of a reader."""
         m = reader.n_samples
         if not n_passes:
-            upper = _product(reader, Relate(ploidy), is_first=True)
+            upper = product(reader, Relate(ploidy))
             values, vectors = eigh(Statistic(upper).whole(), subset_by_index=[m - asked.n, m - 1])
             found = values[::-1], vectors[:, ::-1], np.zeros(asked.n)
         else:
@@ -253,11 +253,14 @@ class _Components:
         return cls(values / alive.size, vectors * np.sign(largest), errors, total)
 
 
-def _product(reader: Reader, a_pass: Relate, *, is_first: bool) -> Float:
-    """What a pass adds up: ``Z Z'``, or its product with Q; the first also says how Z is scaled."""
-    if not is_first:
-        every = np.arange(reader.source.n_features, dtype=np.int64)
-        return np.asarray(reader.added(a_pass, grouped(reader.jobs(every)))[1])
+def product(reader: Reader, a_pass: Relate, features: Index | None = None) -> Float:
+    """What a pass over all features, or some, adds up: ``Z Z'``, or its product with Q.
+
+    The first one, over all of them, also says how they are scaled.
+    """
+    if reader.is_measured:
+        some = np.arange(reader.source.n_features) if features is None else features
+        return np.asarray(reader.added(a_pass, grouped(reader.jobs(some)))[1])
     found: list[Float] = []
     reader.measure(a_pass, found.append)
     return found[0]
@@ -273,8 +276,8 @@ def _randomised(
     )
     basis, products = np.empty((m, 0)), np.empty((m, 0))
     block, _ = np.linalg.qr(start - start.mean(axis=0))
-    for number in range(n_passes):
-        found = _product(reader, Relate(ploidy, block), is_first=number == 0)
+    for _ in range(n_passes):
+        found = product(reader, Relate(ploidy, block))
         basis, products = np.hstack([basis, block]), np.hstack([products, found])
         block = _beyond(found, basis)
         if not block.shape[1]:

@@ -6,7 +6,8 @@ JMLR section 6, from end to end.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,20 +16,27 @@ from dhsic.criteria import CRITERIA, criterion_of
 from dhsic.criteria.base import TIE, AbstractCriterion, CriterionScores, worst_first
 from dhsic.criteria.features import resolve_width
 from dhsic.errors import InputError
-from dhsic.kernels.labels import LabelMatrix
+from dhsic.kernels.labels import REAL_KERNELS, LabelMatrix
+from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes
-from dhsic.passes.jobs import block_bytes
+from dhsic.pairs.share import label_columns
+from dhsic.passes.jobs import block_bytes, n_partials
 from dhsic.passes.once import Judge, Judged, read_once
+from dhsic.passes.reader import COMPACT_BYTES, Reader, Reporter
+from dhsic.relatedness.loco import chromosomes_of, residuals_by_chromosome
 from dhsic.results import Order
 from dhsic.selectors.base import Selector
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.values import ValueKind
+from dhsic.sources.vcz import DIPLOID
 
 #: Parameters that belong to some criteria only.
 OF_SOME = (*("bandwidth", "label_kernel", "estimator", "penalty", "centroid_weight", "proportion"),)
 #: float64 arrays per feature: the scaling twice, columns, scores, order and what sorting takes.
 VECTORS = 39
+#: Kernels on labels that residuals may have; (m, m) matrices that they take.
+OF_RESIDUALS, SQUARES = ("auto", *REAL_KERNELS), 7
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -63,6 +71,9 @@ class OnePass(Selector):
         Lambda of centroid, the weight of the positive class.
     proportion : float
         Part of the features that are supposed to differ (b).
+    loco : bool
+        Of hsic: each chromosome is tested against what ridge regression on all others leaves of
+        the labels, as REGENIE does (`docs/relatedness.md`); takes (m, m) matrices.
     missing, stability, checkpoint, progress, verbose, random_state, runtime, n_jobs, memory
         As of `BAHSIC`.
 
@@ -91,9 +102,15 @@ class OnePass(Selector):
     penalty: float = 1.0
     centroid_weight: float = 0.5
     proportion: float = 0.01
+    loco: bool = False
 
     def _check_together(self) -> None:
         self.resolved()
+        if self.loco and (self.criterion != "hsic" or self.label_kernel not in OF_RESIDUALS):
+            raise InputError(
+                f"loco=True is for criterion='hsic' and residuals, which are real values; with "
+                f"criterion={self.criterion!r} and label_kernel={self.label_kernel!r} leave it out."
+            )
 
     @property
     def _takes_two(self) -> bool:
@@ -115,6 +132,7 @@ class OnePass(Selector):
             "method": self._method,
             "criterion": self.criterion,
             **given,
+            **({"loco": True} if self.loco else {}),
             "standardize": self._scales,
             "missing": self.missing,
         }
@@ -139,11 +157,15 @@ class OnePass(Selector):
     def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         m, criterion, n_here = run.n_samples, self.resolved(), run.runtime.n_here
         tile = Judge(standardize=True, criterion=criterion).cost(m).tile
+        square, n_results = (8 * m * m, n_partials(run.source.n_features)) if self.loco else (0, 1)
+        stored = m * run.source.n_features * np.dtype(run.source.dtype).itemsize
         needed = MemoryEstimate(
             process=resident_bytes(),
+            squares=SQUARES * square,
+            survivors=min(COMPACT_BYTES, stored) if self.loco else 0,
             vectors=VECTORS * 8 * run.source.n_features,
             landmarks=criterion.label_bytes(m),
-            **task_bytes(n_here, block_bytes(run.source, m), tile),
+            **task_bytes(n_here, block_bytes(run.source, m), tile, square, n_results),
         )
         return needed, None
 
@@ -155,7 +177,30 @@ class OnePass(Selector):
                 f"{criterion.name!r} takes no covariates; leave them out, take what they explain "
                 "out of the features before, or use BAHSIC or LinearHSIC."
             )
-        return criterion.read(run.y, run.covariates)
+        if not self.loco:
+            return criterion.read(run.y, run.covariates)
+        chromosomes_of(run.source)
+        return criterion.read(label_columns(run.y), run.covariates)
+
+    def _by_chromosome(
+        self, run: SelectionRun, judge: Judge, reporter: Reporter, budget: int | None
+    ) -> Judged:
+        """What is found of each chromosome by labels less what all others predict."""
+        assert run.y is not None, "labels are predicted"
+        assert run.values is not None, "they were looked at"
+        m, parts = run.n_samples, []
+        Y, C = label_columns(run.y), run.covariates
+        ploidy = (run.source.ploidy or DIPLOID) if run.values.dosages else None
+        chromosomes = chromosomes_of(run.source)
+        with closing(Reader(run.source, run.runtime, run.rows, budget)) as reader:
+            Q = covariate_basis(C, m)
+            for features, residuals in residuals_by_chromosome(reader, chromosomes, Y, Q, ploidy):
+                if judge.criterion is not None:
+                    labels = judge.criterion.read(residuals, C)
+                    judge = replace(judge, prepared=judge.criterion.prepare(labels, C))
+                asked = run.source, run.runtime, judge, reporter
+                parts.append((features, read_once(*asked, rows=run.rows, features=features)))
+        return Judged.of(parts)
 
     def rank(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
@@ -172,7 +217,10 @@ class OnePass(Selector):
             # Without a criterion they are read for their scaling alone.
             judge = Judge(run.standardizes, criterion if again else None, prepared)
             journal.progress.expect(d)
-            found = read_once(run.source, run.runtime, judge, journal.progress, rows=run.rows)
+            if self.loco:
+                found = self._by_chromosome(run, judge, journal.progress, budget)
+            else:
+                found = read_once(run.source, run.runtime, judge, journal.progress, rows=run.rows)
             journal.check(found.scaling, has_bandwidth=criterion.has_bandwidth)
             alive = np.flatnonzero(~found.scaling.constant)
             scores = criterion.finish(prepared, found.columns[:, alive]) if again else None
