@@ -24,7 +24,7 @@ import zarr
 from zarr.abc.store import Store
 from zarr.storage import MemoryStore
 
-from dhsic import tables
+from dhsic import accessor, tables  # noqa: F401  # results have the accessor `dhsic`
 from dhsic._typing import Array, Float, Index
 from dhsic.accelerator import wanted_device
 from dhsic.engines.survival import lost_of, most_lost

@@ -1,4 +1,4 @@
-"""Notebooks of `examples/`, run against a cluster of processes.
+"""Notebooks of `examples/`, run in real kernels, with a cluster where they ask for one.
 
 python tests/notebooks.py examples/remote_cluster.ipynb     # writes its outputs again
 """
@@ -13,41 +13,48 @@ from pathlib import Path
 import nbformat
 from faults.processes import TESTS, Processes
 
+ADDRESS = "DASK_SCHEDULER_ADDRESS"
 STEP = 240  # seconds that a cell may take on a busy machine
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 
 
 def executed(path: Path, folder: Path) -> nbformat.NotebookNode:
-    """A notebook after its last cell, in an empty folder, on a scheduler and two workers.
+    """A notebook after its last cell, in an empty folder; a scheduler and two workers are there.
 
     Raises
     ------
     CellExecutionError
         A cell failed.
     """
-    from nbclient import NotebookClient  # half a second, for one slow test
-
     book = nbformat.read(path, as_version=4)
+    if ADDRESS not in path.read_text():
+        return run(book, folder)
     with Processes(folder) as cluster:
         cluster.scheduler()
         cluster.add_workers(2)
-        place = folder / "notebook"
-        place.mkdir()
-        environment = {
-            **os.environ,
-            "DASK_SCHEDULER_ADDRESS": cluster.address,
-            "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": str(TESTS.parent),
-        }
-        client = NotebookClient(
-            book,
-            timeout=STEP,
-            kernel_name="python3",
-            coalesce_streams=True,
-            resources={"metadata": {"path": str(place)}},
-        )
-        client.execute(env=environment)
+        return run(book, folder, **{ADDRESS: cluster.address})
+
+
+def run(book: nbformat.NotebookNode, folder: Path, **environment: str) -> nbformat.NotebookNode:
+    """Run the cells of a notebook, in an empty folder."""
+    from nbclient import NotebookClient  # half a second, for slow tests
+
+    place = folder / "notebook"
+    place.mkdir()
+    client = NotebookClient(
+        book,
+        timeout=STEP,
+        kernel_name="python3",
+        coalesce_streams=True,
+        resources={"metadata": {"path": str(place)}},
+    )
+    client.execute(env=of_kernel(**environment))
     return book
+
+
+def of_kernel(**environment: str) -> dict[str, str]:
+    """Environment of a kernel."""
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TESTS.parent), **environment}
 
 
 def bared(book: nbformat.NotebookNode) -> nbformat.NotebookNode:

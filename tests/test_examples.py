@@ -9,6 +9,8 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import nbformat
@@ -16,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import run
-from notebooks import bared, executed, texts
+from notebooks import STEP, bared, executed, of_kernel, texts
 
 import dhsic
 from dhsic.errors import InputError
@@ -41,6 +43,72 @@ def test_a_run_on_a_remote_cluster(tmp_path):
     assert "identical on threads: rank, score, round_hsic" in said
     assert len(pictures(book)) == 2
     assert not complaints(book)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_run_on_a_laptop(tmp_path):
+    book = executed(EXAMPLES / "laptop.ipynb", tmp_path)
+    said = "\n".join(texts(book))
+    assert "stopped\n" in said
+    assert "identical after the stop: rank, score, round_hsic" in said
+    assert "<progress" in said
+    assert "10 of 5,000 features selected" in said
+    assert len(pictures(book)) == 1
+    assert not complaints(book)
+
+
+#: A run of many rounds, with a checkpoint.
+RUN = """
+import numpy as np, dhsic
+rng = np.random.default_rng(0)
+X = rng.standard_normal((60, 1000))
+y = X[:, 7] > 0
+def fit(**options):
+    return dhsic.BAHSIC(5, step=0.03, **options).fit(X, y).result_
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of zmq
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize(
+    "client", ["", "from distributed import Client\nclient = Client(processes=False)"]
+)
+def test_interrupting_a_cell_leaves_a_checkpoint(tmp_path, client):
+    """The stop button, in a real kernel: the cell ends, and the same one goes on."""
+    from jupyter_client.manager import start_new_kernel
+
+    manager, kernel = start_new_kernel(env=of_kernel(), cwd=str(tmp_path))
+
+    def do(code):
+        messages = []
+        reply = kernel.execute_interactive(code, output_hook=messages.append, timeout=STEP)
+        contents = [each["content"] for each in messages]
+        pages = [c.get("data", {}).get("text/html", "") for c in contents]
+        return reply["content"], pages, "".join(c.get("text", "") for c in contents)
+
+    def stop():
+        until = time.monotonic() + STEP
+        while not (tmp_path / "run.dhsic/rounds/000005").exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        manager.interrupt_kernel()
+
+    try:
+        assert do(f"{client}\n{RUN}")[0]["status"] == "ok"
+        threading.Thread(target=stop).start()
+        ended, pages, _ = do("fit(checkpoint='run.dhsic')")
+        assert ended["ename"] == "KeyboardInterrupt"
+        assert "<progress" in "".join(pages)
+        code = "again, whole = fit(checkpoint='run.dhsic'), fit(progress=False)\n"
+        code += "print(all(again[k].equals(whole[k]) for k in ('rank', 'score', 'round_hsic')))"
+        ended, pages, said = do(code)
+        assert (ended["status"], said) == ("ok", "True\n")
+        assert "<polyline" in "".join(pages)
+    finally:
+        kernel.stop_channels()
+        manager.shutdown_kernel(now=True)
 
 
 def outputs(book):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import time
 from collections.abc import Mapping
 from concurrent.futures import CancelledError
@@ -13,6 +12,7 @@ from typing import Any, Self
 import xarray as xr
 
 import dhsic.errors
+from dhsic import notebook
 from dhsic.detached.driver import LOST, drive_here, name_of, published, send
 from dhsic.detached.folder import ENDS, Folder
 from dhsic.errors import CheckpointError, ClusterError, DhsicError
@@ -320,12 +320,8 @@ class Run:
         )
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f'<tr><th style="text-align:left">{html.escape(name)}</th>'
-            f'<td style="text-align:left">{html.escape(value)}</td></tr>'
-            for name, value in self._facts().items()
-        )
-        return f"<table>{rows}</table>"
+        hsic = [float(record.get("hsic", "nan")) for record in self.history]
+        return notebook.page(notebook.facts(self._facts()), notebook.curve(hsic, "HSIC"))
 
 
 def reached(scheduler: str, security: Any) -> Any:

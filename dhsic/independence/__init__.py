@@ -37,6 +37,7 @@ import pandas as pd
 import xarray as xr
 from scipy.stats import false_discovery_control
 
+from dhsic import notebook
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 from dhsic.independence.estimate import HsicSpec
@@ -60,6 +61,8 @@ from dhsic.validation import SCALING, as_array
 
 #: Features that are printed, those of the smallest p-values.
 SHOWN = 20
+#: Adjusted p-values that are counted.
+LEVEL = 0.05
 
 __all__ = ["METHODS", "FeatureTests", "TestResult", "hsic_test", "test_features"]
 
@@ -108,6 +111,20 @@ class FeatureTests:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """The features of the smallest p first."""
+        best = self.to_dataframe().sort_values("p_values", kind="stable").head(SHOWN).reset_index()
+        columns = {"statistics": "HSIC", "p_values": "p", "adjusted": "p adjusted"}
+        named = best.rename(columns=columns)
+        shown = {name: named[name].tolist() for name in ("feature", "name", *columns.values())
+                 if name in named}  # fmt: skip
+        n = int((self.adjusted <= LEVEL).sum())
+        told = (
+            f"{len(self.features):,} features tested, {n:,} with an adjusted p of {LEVEL} or less"
+        )
+        together = "" if self.together is None else str(self.together)
+        return notebook.page(notebook.table(shown, told), notebook.facts({"together": together}))
 
     def to_dataframe(self) -> pd.DataFrame:
         """A row for each feature, by its position in X."""

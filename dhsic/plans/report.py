@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dhsic.memory import MemoryEstimate, human
+from dhsic.notebook import page, row
 from dhsic.passes.jobs import block_width
 from dhsic.plans.rounds import Work
 from dhsic.plans.time import Expected, Rates
@@ -170,15 +171,14 @@ class Plan:
 
     def _repr_html_(self) -> str:
         """Table of the rows, the expected times under it, what was assumed folded away."""
-        body = "".join(_row(label, told) for label, told in rows(self))
-        timed = "".join(_row(time, f"on {where}", number=True) for time, where in times(self))
+        body = "".join(row(label, told) for label, told in rows(self))
+        timed = "".join(row(time, f"on {where}", number=True) for time, where in times(self))
         timed = f"<tbody>{timed}</tbody>" if timed else ""
         assumed = "".join(f"<li>{escape(told)}</li>" for told in self.assumed)
-        return (
-            f'<div class="dhsic-plan"><style>{STYLE}</style><table>'
-            f"<caption>Plan of a run: {escape(self.description)}</caption>"
-            f"<tbody>{body}</tbody>{timed}</table>"
-            f"<details><summary>What was assumed</summary><ul>{assumed}</ul></details></div>"
+        return page(
+            f"<table><caption>Plan of a run: {escape(self.description)}</caption>",
+            f"<tbody>{body}</tbody>{timed}</table>",
+            f"<details><summary>What was assumed</summary><ul>{assumed}</ul></details>",
         )
 
 
@@ -330,27 +330,3 @@ def _wrapped(label: str, told: str) -> list[str]:
         subsequent_indent=" " * LABELS + hanging,
         break_on_hyphens=False,
     )
-
-
-#: Of this table alone. Lines take the colour of the text, thinned.
-STYLE = """
-.dhsic-plan { color: inherit; background: transparent; font-size: 0.95em; max-width: 56em; }
-.dhsic-plan caption { text-align: left; font-weight: 600; padding: 0 0 0.4em; color: inherit; }
-.dhsic-plan table { border-collapse: collapse; background: transparent; color: inherit; margin: 0; }
-.dhsic-plan th, .dhsic-plan td { text-align: left; vertical-align: top; padding: 0.25em 0.9em
-  0.25em 0; background: transparent; color: inherit; border: 0; white-space: normal; }
-.dhsic-plan th { font-weight: 600; white-space: nowrap; }
-.dhsic-plan tr { background: transparent; }
-.dhsic-plan tbody + tbody { border-top: 1px solid color-mix(in srgb, currentColor 25%, transparent);
-}
-.dhsic-plan .number { font-variant-numeric: tabular-nums; }
-.dhsic-plan tbody + tbody tr:first-child > * { padding-top: 0.5em; }
-.dhsic-plan details { margin-top: 0.5em; }
-.dhsic-plan summary { cursor: pointer; opacity: 0.8; }
-.dhsic-plan ul { margin: 0.3em 0 0; padding-left: 1.2em; }
-"""
-
-
-def _row(label: str, told: str, *, number: bool = False) -> str:
-    kind = ' class="number"' if number else ""
-    return f'<tr><th scope="row"{kind}>{escape(label)}</th><td>{escape(told)}</td></tr>'

@@ -80,7 +80,9 @@ def genome(
             x[at], heights[at], s=18, color=CHOSEN, marker="D", linewidths=0, label=label
         )
         points.set_gid("selected")
-        ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 1.12), borderpad=0)
+        right = value == "score_first_round"  # on the left is the power of ten of the axis
+        where = {"loc": "upper right" if right else "upper left", "bbox_to_anchor": (right, 1.12)}
+        ax.legend(frameon=False, borderpad=0, **where)
     best = np.argsort(np.where(known, -heights, np.inf), kind="stable")[:labelled]
     _named(ax, x, heights, best, names(result, best))
     if threshold is not None:

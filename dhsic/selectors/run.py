@@ -28,6 +28,7 @@ from dhsic.hsic import checked_weights
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.labels import SELF, LabelMatrix, label_matrix
 from dhsic.memory import MemoryEstimate, WorkerMemory, task_bytes
+from dhsic.notebook import Live, in_kernel
 from dhsic.passes.candidates import Membership
 from dhsic.passes.jobs import block_bytes
 from dhsic.passes.once import Judge, look_at
@@ -140,7 +141,11 @@ class Progress:
         """Mark the end of a round."""
         if self._bar is not None:
             left = f", {state.survivors.size} left" if state.survivors.size else ""
-            self._bar.set_postfix_str(f"round {state.round}{left}")
+            told = f"round {state.round}{left}"
+            if isinstance(self._bar, Live):
+                self._bar.round_done(_last(state, "hsic")[0], told)
+            else:
+                self._bar.set_postfix_str(told)
         if self._hook is not None:
             sizes = {"features_done": self._done, "features_total": self._total}
             self._hook({**state.history[-1], "round": state.round, **sizes})
@@ -152,10 +157,11 @@ class Progress:
 
 
 def _bar(total: int) -> Any:
-    """A bar of tqdm: in a notebook a widget, or text where there are no widgets."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "IProgress not found")  # of no use to who has no widgets
-        from tqdm.auto import tqdm
+    """A bar of tqdm; in a notebook a picture that follows the run."""
+    if in_kernel():
+        return Live(total)
+    from tqdm import tqdm
+
     return tqdm(total=total, unit=" features", unit_scale=True, desc="dhsic", leave=False)
 
 
@@ -176,7 +182,7 @@ def check_progress(progress: Any) -> None:
 
 
 def _is_watched() -> bool:
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    return sys.stderr.isatty() or in_kernel()
 
 
 @contextmanager

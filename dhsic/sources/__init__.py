@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from dhsic import notebook
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError, InputError
+from dhsic.memory import human
 from dhsic.sources.columns import NAME, Column
 from dhsic.validation import WIDE, beyond_float, refuse_dtype
 
@@ -231,6 +233,31 @@ class AbstractSource(ABC):
         names = self.feature_names()
         if names is not None:
             yield names
+
+    @final
+    def _facts(self) -> dict[str, str]:
+        """What is known without reading, for people."""
+        chunk = f"chunks of {human(self.chunk_bytes)}" if self.chunk_bytes else ""
+        code = "NaN" if np.dtype(self.dtype).kind == "f" else self.missing_code
+        n_out = self.n_features_filtered
+        return {
+            "samples": f"{self.n_samples:,}",
+            "features": f"{self.n_features:,}",
+            "values": str(self.dtype),
+            "missing": "" if code is None else str(code),
+            "genotypes": "" if self.ploidy is None else f"of {self.ploidy} alleles",
+            "left out": f"{n_out:,} features" if n_out else "",
+            "in": "memory" if self.in_memory else chunk,
+        }
+
+    @final
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name} {value}" for name, value in self._facts().items() if value)
+        return f"<{type(self).__name__}: {told}>"
+
+    @final
+    def _repr_html_(self) -> str:
+        return notebook.page(notebook.facts(self._facts(), type(self).__name__))
 
     def of_features(self, values: Array) -> Array:
         """Of one value for each stored feature, those of the features here: all of them."""

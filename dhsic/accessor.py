@@ -1,0 +1,92 @@
+"""`result.dhsic`: a result as notebooks show it, as a table, and as a report."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from dhsic import tables
+from dhsic.errors import InputError
+from dhsic.notebook import curve, facts, page, table
+from dhsic.sources.columns import NAME
+
+#: Features, and runs of one result, that a notebook shows.
+SHOWN, RUNS = 10, 6
+#: Columns of the table that a notebook shows, as far as a result has them.
+COLUMNS = ("rank", "name", "contig", "position", "score", "p", "q", "stability", "group")
+
+
+@xr.register_dataset_accessor("dhsic")  # type: ignore[no-untyped-call]  # xarray's
+class ResultAccessor:
+    """What `select` returned, for people: ``result.dhsic`` in a notebook shows it.
+
+    Examples
+    --------
+    >>> import numpy as np, dhsic
+    >>> X = np.random.default_rng(0).standard_normal((60, 5))
+    >>> result = dhsic.select(X, X[:, 3] > 0, n_features_to_select=1)
+    >>> result.dhsic.table()["index"].tolist()[0]
+    3
+    """
+
+    def __init__(self, result: xr.Dataset) -> None:
+        if not {"rank", "selected"} <= {*result.variables}:
+            raise InputError("The Dataset is no result of a selection: it has no rank.")
+        self._result = tables.along_features(result)
+
+    def table(self, n: int | None = None) -> pd.DataFrame:
+        """Return the n best features, all by default, best first, as in a table that is saved."""
+        ranks = self._result["rank"].to_numpy()
+        best = np.argsort(ranks if ranks.ndim == 1 else ranks.min(axis=0), kind="stable")[:n]
+        some = self._result.drop_dims("rounds", errors="ignore")
+        if not any(name in some.coords for name in tables.NUMBERS):
+            places = np.arange(ranks.shape[-1])
+            some = some.assign_coords({tables.NUMBERS[0]: ("features", places)})
+        return pd.DataFrame(tables.columns(some.isel(features=best).compute()))
+
+    def report(self, path: str | PathLike[str], **options: Any) -> None:
+        """Write a page about the run: `dhsic.report`."""
+        import_module("dhsic.reports").report(self._result, path, **options)
+
+    @property
+    def _title(self) -> str:
+        told = self._result.attrs
+        n, d = (f"{int(told.get(name, 0)):,}" for name in ("n_selected", "n_features"))
+        method = json.loads(told.get("parameters", "{}")).get("method", "selection")
+        return f"{method}: {n} of {d} features selected"
+
+    def __repr__(self) -> str:
+        return f"<Result of {self._title}>"
+
+    def _repr_html_(self) -> str:
+        told, caption = self._result.attrs, self._title
+        known = {
+            "samples": f"{int(told.get('n_samples', 0)):,}",
+            "labels": str(told.get("label_kernel_used", "")),
+            "values": str(told.get("values", "")),
+            "rounds": f"{self._result.sizes.get('rounds', 0):,}",
+            "run by": f"{told.get('source', '')}, {told.get('created', '')}",
+        }
+        if self._result["rank"].ndim > 1:
+            return page(table(self._best_of_each(), caption), facts(known))
+        best = self.table(SHOWN)
+        columns = {name: best[name].tolist() for name in COLUMNS if name in best}
+        values = self._result["round_hsic"].to_numpy() if "round_hsic" in self._result else ()
+        return page(table(columns, caption), facts(known), curve(values, "HSIC over the rounds"))
+
+    def _best_of_each(self) -> dict[str, list[str]]:
+        """Names of the best features of some runs, by the names of these."""
+        result = self._result
+        dim = result["rank"].dims[0]
+        names = np.asarray(result.get(NAME, np.arange(result.sizes["features"])))
+        best = np.argsort(result["rank"].to_numpy()[:RUNS], axis=1, kind="stable")[:, :SHOWN]
+        runs = [str(name) for name in result[dim].to_numpy()]
+        more = {"": ["..."] * best.shape[1]} if len(runs) > RUNS else {}
+        each = zip(runs, best, strict=False)
+        return {run: [str(name) for name in names[at]] for run, at in each} | more
