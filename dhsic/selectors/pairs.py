@@ -44,19 +44,14 @@ def check_pairs(run: SelectionRun) -> Forecast | None:
     """What the scan of a run will take, None without one; refused where there can be none."""
     if run.selector.interactions is None:
         return None
-    if (
-        run.groups is not None
-        or run.y is None
-        or run.selector.label_kernel in (SELF, "precomputed")
-    ):
+    y, C = run.y, run.covariates
+    if y is None or run.groups is not None or run.selector.label_kernel in (SELF, "precomputed"):
         raise InputError(
             f"interactions={run.selector.interactions!r} looks at pairs of single features for "
             "what they tell of labels; leave out groups, label_kernel='self' or 'precomputed', or "
             "interactions=."
         )
-    assert run.y is not None, "there are labels"
-    C = run.covariates
-    columns = label_columns(run.y).shape[1], 1 + _n_main(run) + (0 if C is None else C[0].size)
+    columns = label_columns(y).shape[1], 1 + _n_main(run) + (0 if C is None else C[0].size)
     n = _n_candidates(run, columns[0])
     return _test(run).forecast(run.source, run.n_samples, columns, run.runtime.n_here, n)
 
@@ -125,7 +120,8 @@ def _test(run: SelectionRun) -> PairTest:
     asked = run.selector
     kept = None if asked.checkpoint is None else f"{asked.checkpoint}.pairs"
     seed = seed_of(asked.random_state)
-    return PairTest(seed=seed, missing=asked.missing, checkpoint=kept, memory=asked.memory)
+    promised = 1 << 62  # bytes: what it needs is part of what the run promised
+    return PairTest(seed=seed, missing=asked.missing, checkpoint=kept, memory=promised)
 
 
 def _n_main(run: SelectionRun) -> int:
