@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import dhsic
 from dhsic.errors import InputError
+from dhsic.reports.sentences import order_of
 from dhsic.selectors.cv import Scores
 
 SIZES = [1, 2, 4, 8]
@@ -91,6 +92,9 @@ def test_auto_finds_what_the_labels_depend_on(problem, tmp_path):
         again = dhsic.load(out)
         assert again.attrs["cv_results"] == found.result_.attrs["cv_results"]
         assert_array_equal(again["selected"], found.support_)
+        assert any("2 by cross-validation: their mean score" in line for line in order_of(again))
+    with pytest.raises(InputError, match="a plan is of one ranking; pass a number"):
+        dhsic.plan(place, "y", variable="x", n_features_to_select="auto")
 
 
 def test_groups_of_features_are_counted_whole_and_missing_values_filled_in(problem):
@@ -135,4 +139,4 @@ def test_what_cannot_be_gets_a_sentence(problem, options, labels, words):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_checks():
-    check_estimator(dhsic.BAHSICCV(cv=2))
+    check_estimator(dhsic.BAHSICCV(cv=2, n_jobs=1))

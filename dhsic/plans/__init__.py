@@ -19,6 +19,7 @@ from dhsic.plans.time import NETWORK, Expected, Rates
 from dhsic.runtime.base import AbstractRuntime, Job, Task
 from dhsic.runtime.threads import Threads, usable_cores
 from dhsic.selectors import method_of, selector_of
+from dhsic.selectors.cv import Validation
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources import AbstractSource
@@ -137,6 +138,11 @@ def plan_of(
 
     It may be one of `n_runs` over one reading of the data.
     """
+    if Validation.of(request.selector.n_features_to_select) is not None:
+        raise InputError(
+            "n_features_to_select='auto' ranks the features of every fold besides, and a plan is "
+            "of one ranking; pass a number."
+        )
     run = request.new_run(runtime)
     if worker_memory is not None and not runtime.is_remote:
         most = run.selector.memory

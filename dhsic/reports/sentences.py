@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -61,6 +62,7 @@ def _together(result: xr.Dataset) -> Iterator[str]:
 
 def order_of(result: xr.Dataset) -> Iterator[str]:
     """What the order of the best features follows from, where it was decided by the data."""
+    yield from _number(result)
     yield from _real(result)
     yield from _stable(result)
     yield from _together(result)
@@ -87,6 +89,19 @@ def order_of(result: xr.Dataset) -> Iterator[str]:
             f"the best are ranked by HSIC alone: the first ones explain {alone} of labels left "
             f"out, each given the others by ridge regression {others} (--given-others)"
         )
+
+
+def _number(result: xr.Dataset) -> Iterator[str]:
+    """How many features cross-validation chose, where it was asked."""
+    if "cv_results" not in result.attrs:
+        return
+    kept, n = json.loads(result.attrs["cv_results"]), int(result.attrs["cv_chosen"])
+    scores = dict(zip(kept["n_features"], kept["mean_test_score"], strict=True))
+    best = max(scores, key=scores.__getitem__)
+    yield (
+        f"{n:,} by cross-validation: their mean score on samples left out is {scores[n]:.3g}, the "
+        f"best {scores[best]:.3g}, of {best:,} (cv_results has all)"
+    )
 
 
 def doubts_of(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:

@@ -12,7 +12,7 @@ al., 1984).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -166,12 +166,6 @@ class Scores:
 
     n_features: Index  # (s,), ascending
     scores: Float  # (k, s)
-
-    @classmethod
-    def of(cls, results: Mapping[str, Array]) -> Scores:
-        """Those that `results` gives."""
-        scores = [found for name, found in results.items() if name.startswith("split")]
-        return cls(results["n_features"], np.array(scores))
 
     def __post_init__(self) -> None:
         lost = np.argwhere(~np.isfinite(self.scores))
@@ -390,7 +384,7 @@ class BAHSICCV(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         made.set_params(n_features_to_select=asked, verbose=self.verbose, **jobs)
         self.selector_ = made.fit(X, y, covariates=covariates, **options)
         self.cv_results_ = made.cv_results_
-        self.n_features_ = Scores.of(made.cv_results_).chosen(self.rule)
+        self.n_features_ = int(made.result_.attrs["cv_chosen"])
         made.set_params(n_features_to_select=self.n_features_)
         self.support_, self.ranking_ = made.support_, made.ranking_
         self.scores_, self.result_ = made.scores_, made.result_

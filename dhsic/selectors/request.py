@@ -255,13 +255,14 @@ def _sized(request: Request, runtime: AbstractRuntime) -> Request:
         return request
     run = request.new_run(runtime)
     scores = asked.scores(request, run, runtime, results_of)
-    number = {"n_features_to_select": scores.chosen(asked.rule)}
+    n = scores.chosen(asked.rule)
     kept = {name: values.tolist() for name, values in scores.results().items()}
+    told = {"cv_results": json.dumps(kept), "cv_chosen": n}
     return replace(
         request,
-        selector=copy(request.selector).set_params(**number),
+        selector=copy(request.selector).set_params(n_features_to_select=n),
         source=run.source,
-        attributes={**request.attributes, "cv_results": json.dumps(kept)},
+        attributes={**request.attributes, **told},
     )
 
 
