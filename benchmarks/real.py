@@ -1,16 +1,18 @@
 """Which features are real: p-values of noise, and false discoveries of stability, by simulation.
 
     python benchmarks/real.py noise --features 1000000      # QQ of p-values of genotypes
+    python benchmarks/real.py shadow --runs 200
     python benchmarks/real.py stability --runs 200
 
 `noise`: genotypes that have nothing to do with the labels, half of them rare, 0.5% of calls
 missing: the part of p-values at or below a level over the level, and its standard error.
-`stability`: 100 features, 5 of them real; those that 90% of the halves select though they are not,
-on average, beside the bounds of the result.
+`shadow`: the part of features discovered that are independent of the labels, on average over runs.
+`stability`: stable features that are, on average, beside the bounds of the result.
 """
 
 import argparse
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 from tables import table
@@ -19,6 +21,7 @@ import dhsic
 from dhsic.criteria.independence import Independence
 from dhsic.passes import Tile
 from dhsic.passes.once import Judge
+from dhsic.selectors.falsely import expected_false, expected_false_concave
 
 LEVELS = (0.5, 0.1, 0.01, 0.001, 0.0001, 0.00001)
 SIZES = (100, 500, 2000)
@@ -65,44 +68,143 @@ def show_noise(options):
     print(table(head, rows))
 
 
+@dataclass(frozen=True)
+class Design:
+    """Normal features in blocks that are linked, and labels that a feature of some blocks makes."""
+
+    m: int
+    d: int
+    n_real: int  # blocks that labels depend on, each by one feature
+    h2: float  # part of the labels that these explain
+    block: int = 1
+    rho: float = 0.0  # correlation within a block
+    n_populations: int = 1  # that differ in features and in labels, and are covariates
+
+    def draw(self, rng):
+        """X, y, covariates, and which features are real: those of the blocks."""
+        factor = rng.standard_normal((self.m, self.d // self.block)).repeat(self.block, axis=1)
+        own = rng.standard_normal((self.m, self.d))
+        X = np.sqrt(self.rho) * factor + np.sqrt(1 - self.rho) * own
+        at = rng.choice(self.d // self.block, self.n_real, replace=False)
+        y = np.sqrt(1 - self.h2) * rng.standard_normal(self.m)
+        y += X[:, at * self.block].sum(axis=1) * np.sqrt(self.h2 / max(1, self.n_real))
+        C = None
+        if self.n_populations > 1:
+            C = np.eye(self.n_populations)[np.arange(self.m) % self.n_populations][:, 1:]
+            X += C @ rng.standard_normal((C.shape[1], self.d))
+            y += C @ np.arange(1.0, self.n_populations)
+        return X, y, C, np.isin(np.arange(self.d) // self.block, at)
+
+    @property
+    def cells(self):
+        linked = f"{self.block} of r {self.rho:g}" if self.block > 1 else "none"
+        linked += f"; {self.n_populations} populations" if self.n_populations > 1 else ""
+        effect = f"{self.n_real} of {self.h2:g}" if self.n_real else "nothing"
+        return f"{self.m} x {self.d:,}", effect, linked
+
+
+N_HALVES = 50
+SHADOWED = {
+    "pearson": (
+        Design(200, 1000, 0, 0.0),
+        Design(200, 1000, 0, 0.0, 50, 0.95),
+        Design(200, 1000, 5, 0.5),
+        Design(200, 1000, 20, 0.8),
+        Design(200, 1000, 5, 0.5, 10, 0.9),
+        Design(200, 1000, 20, 0.8, 10, 0.5),
+        Design(500, 1000, 10, 0.3, 50, 0.95),
+        Design(100, 5000, 10, 0.8),
+    ),
+    "linear": (Design(300, 1000, 5, 0.5, n_populations=3), Design(300, 1000, 0, 0, 10, 0.9, 3)),
+    "bahsic": (
+        Design(100, 200, 0, 0.0, 20, 0.95),
+        Design(100, 200, 5, 0.8),
+        Design(100, 200, 5, 0.8, 10, 0.9),
+    ),
+}
+STABLE = (
+    (Design(200, 100, 5, 0.55), (5, 10), (0.9, 0.75, 0.6)),
+    (Design(200, 500, 5, 0.55, 10, 0.9), (20,), (0.9, 0.6)),
+    (Design(200, 500, 0, 0.0, 50, 0.95), (20,), (0.9, 0.6)),
+    (Design(100, 1000, 10, 0.8), (30,), (0.9, 0.6)),
+)
+
+
+def simulated(design, options, method, **asked):
+    """Results of so many runs, and which features are real in each."""
+    for run in range(options.runs):
+        X, y, C, real = design.draw(np.random.default_rng([options.seed, run]))
+        own = {} if C is None else {"covariates": C}
+        yield (
+            dhsic.select(X, y, method=method, random_state=run, progress=False, **own, **asked),
+            real,
+        )
+
+
+def show_shadow(options):
+    rows = []
+    for method, designs in SHADOWED.items():
+        for design in designs:
+            asked = {"step": 0.5} if method == "bahsic" else {}
+            false, found = [], []
+            for result, real in simulated(
+                design,
+                options,
+                method,
+                control="shadow",
+                fdr=options.fdr,
+                n_features_to_select=None,
+                **asked,
+            ):
+                chosen = result["selected"].to_numpy()
+                false.append((chosen & ~real).sum() / max(1, chosen.sum()))
+                found.append((chosen & real).sum() / max(1, real.sum()))
+            error = np.std(false) / np.sqrt(len(false))
+            rate, power = f"{np.mean(false):.3f} ± {error:.3f}", f"{np.mean(found):.2f}"
+            rows.append((method, *design.cells, rate, power if design.n_real else "-"))
+            print(rows[-1], flush=True)
+    print(table(("method", "data", "real", "linked", "false discovery rate", "found"), rows))
+
+
 def show_stability(options):
     rows = []
-    for q, threshold in ((5, 0.9), (10, 0.9), (10, 0.75), (10, 0.6)):
-        wrong, found = [], []
-        for run in range(options.runs):
-            rng = np.random.default_rng([options.seed, run])
-            X = rng.standard_normal((200, 100))
-            y = X[:, :5].sum(axis=1) + 2.0 * rng.standard_normal(200)
-            model = dhsic.OnePass(
-                q,
-                criterion="pearson",
-                stability=100,
-                stability_threshold=threshold,
-                random_state=run,
-                progress=False,
-                runtime="threads",
-            ).fit(X, y)
-            stable = model.result_["stable"].to_numpy()
-            wrong.append(stable[5:].sum())
-            found.append(stable[:5].sum())
-        about = model.result_.attrs
-        error = np.std(wrong) / np.sqrt(len(wrong))
-        rows.append(
-            (
-                str(q),
-                str(threshold),
-                f"{np.mean(found):.2f} of 5",
-                f"{np.mean(wrong):.3f} ± {error:.3f}",
-                f"{about['expected_false_concave']:.3f}",
-                f"{about['expected_false']:.3f}",
-            )
-        )
-        print(rows[-1], flush=True)
-    head = ("selected", "threshold", "real ones", "false ones", "bound, r-concave", "bound, any")
-    print(table(head, rows))
+    for design, sizes, thresholds in STABLE:
+        for q in sizes:
+            part, bounds = [], []
+            for result, real in simulated(
+                design,
+                options,
+                "pearson",
+                n_features_to_select=q,
+                stability=N_HALVES,
+                stability_threshold=0.9,
+            ):
+                part.append((result["stability"].to_numpy(), real))
+            p = design.d
+            for threshold in thresholds:
+                stable = [(of >= threshold - 1e-9, real) for of, real in part]
+                wrong = [(some & ~real).sum() for some, real in stable]
+                error = np.std(wrong) / np.sqrt(len(wrong))
+                bounds = (
+                    expected_false_concave(q, p, threshold, N_HALVES // 2),
+                    expected_false(q, p, threshold),
+                )
+                rows.append(
+                    (
+                        *design.cells,
+                        str(q),
+                        f"{threshold:g}",
+                        f"{np.mean([(some & real).sum() for some, real in stable]):.1f}",
+                        f"{np.mean(wrong):.3f} ± {error:.3f}",
+                        *(f"{bound:.3f}" for bound in bounds),
+                    )
+                )
+                print(rows[-1], flush=True)
+    head = ("data", "real", "linked", "selected", "threshold", "real ones", "false ones")
+    print(table((*head, "bound, r-concave", "bound, any"), rows))
 
 
-WHAT = {"noise": show_noise, "stability": show_stability}
+WHAT = {"noise": show_noise, "shadow": show_shadow, "stability": show_stability}
 
 
 def main():
@@ -111,6 +213,7 @@ def main():
     parser.add_argument("--features", type=int, default=1_000_000)
     parser.add_argument("--samples", type=int, nargs="+", default=SIZES)
     parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--fdr", type=float, default=0.1)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)

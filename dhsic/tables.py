@@ -18,6 +18,8 @@ All features are in it, the best first, with those of these columns that the res
 ``round_removed`` and so on  the round that gave the feature its place, 0 where it does not vary
 ``group``, ``group_rank``    of groups of features
 ``p``, ``q``                 p-value of the feature, and the part of false ones among all of such
+``fdr``, ``shadows_above``   with permuted copies: the estimated part of false ones down to here,
+                             and how many copies rank above it
 ``stability``, ``stable``    part of the random halves of the samples that select the feature, and
                              whether it reaches the threshold
 ===========================  =======================================================================

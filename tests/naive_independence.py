@@ -59,6 +59,9 @@ def p_value(K, L, drawn, estimator, covariates=None, tie=1e-9):
     """``(1 + #{permuted >= observed}) / (1 + n)``, those equal but for rounding being equal."""
     observed = statistic(K, L, range(len(K)), estimator, covariates)
     values = [statistic(K, L, p, estimator, covariates) for p in drawn]
+    if covariates is not None:  # what is permuted has lost degrees of freedom
+        m, q = len(K), len(covariates[0])
+        values = [value * (m - 1) / (m - 1 - q) for value in values]
     near = tie * max(abs(v) for v in [observed, *values])
     return (1 + sum(1 for v in values if v >= observed - near)) / (1 + len(values))
 

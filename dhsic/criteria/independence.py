@@ -32,7 +32,7 @@ from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.labels import FEW_DIRECTIONS, LabelMatrix, label_matrix
 from dhsic.kernels.matrices import dense_kernel, low_rank_kernel
-from dhsic.linalg.covariates import covariate_basis, nothing_left
+from dhsic.linalg.covariates import covariate_basis, nothing_left, regained
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric, Symmetric
 
 #: Part of the labels that is nothing.
@@ -82,6 +82,11 @@ class Permuted:
             self.laws[carriers] = RareLaw.of(self.C, self.null, carriers, estimator)
         law = self.laws[carriers]
         return np.zeros_like(z) if law is None else law.log_p(z)
+
+    @property
+    def regained(self) -> float:
+        """As of `dhsic.linalg.covariates.regained`."""
+        return regained(self.basis)
 
     @property
     def basis(self) -> Float:
@@ -187,7 +192,8 @@ class Independence(AbstractCriterion):
         U, of_diagonal, T, S = state.sums_of(some.along[..., place])
         observed = forms.inner(U, state.C.weights, of_diagonal)
         rounding = SAME * state.C.norm * forms.norms
-        z, skewness = _deviations(observed, forms.moments(state.null, T, S), rounding)
+        null = forms.moments(state.null, T, S)
+        z, skewness = _deviations(observed, null, rounding, state.regained)
         log_p = np.where(np.isnan(z), 0.0, state.log_p(np.nan_to_num(z), skewness))
         if is_coded:
             carriers = carriers_of(some.counts)
@@ -208,7 +214,8 @@ class Independence(AbstractCriterion):
         rounding = np.array([rounding_of(state.C, A)])
         A = A.projected(state.basis)
         observed = state.C.inner(np.arange(len(x))[None], [A])[0]
-        z, skewness = _deviations(observed, moments_permuted(state.C, A), rounding)
+        null = moments_permuted(state.C, A)
+        z, skewness = _deviations(observed, null, rounding, state.regained)
         log_p = 0.0 if np.isnan(z[0]) else float(state.log_p(z, skewness)[0])
         return np.array([-log_p / LOG_10, observed[0]])
 
@@ -231,10 +238,15 @@ class Independence(AbstractCriterion):
         return CriterionScores(score, others=meanings)
 
 
-def _deviations(observed: Float, null: Moments, rounding: Float) -> tuple[Float, Float]:
-    """Deviations from the mean, NaN where every permutation is as large, and skewness; (c,)."""
-    spread = np.atleast_1d(np.sqrt(null.variance))
+def _deviations(
+    observed: Float, null: Moments, rounding: Float, times: float
+) -> tuple[Float, Float]:
+    """Deviations from the mean, NaN where every permutation is as large, and skewness; (c,).
+
+    `times` is by how much the statistic is larger than permutations make it.
+    """
+    spread = times * np.atleast_1d(np.sqrt(null.variance))
     varies = spread > rounding
     z = np.full_like(observed, np.nan)
-    np.divide(observed - null.mean, spread, out=z, where=varies)
+    np.divide(observed - times * null.mean, spread, out=z, where=varies)
     return z, np.where(varies, null.skewness, 0.0)

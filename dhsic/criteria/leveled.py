@@ -91,14 +91,15 @@ class LevelForms:
     def sums(self) -> tuple[Float, Float]:
         """As `dhsic.criteria.null.sums_over` for both orders: (c, 2) and (c, 5)."""
         n, kappa, a = self.counts, self.kappa, self.diagonal
-        squares = self._off_diagonal(kappa**2) + a * a
-        cubes = self._off_diagonal(kappa**3) + a**3
+        square = kappa * kappa
+        squares = self._off_diagonal(square) + a * a
+        cubes = self._off_diagonal(square * kappa) + _cube(a)
         M = kappa * n[:, None, :]
         M[:, range(n.shape[1]), range(n.shape[1])] += self.delta
         # Of the n samples of a level n - 1 directions are its own: A has delta there.
-        trace = np.einsum("ckl,clk->c", M @ M, M) + np.vecdot(n - 1, self.delta**3)
+        trace = np.einsum("ckl,clk->c", M @ M, M) + np.vecdot(n - 1, _cube(self.delta))
         quadratic = np.vecdot(n * a, _times(M, a))
-        third = (n * a**3).sum(axis=1), np.vecdot(n, cubes), np.vecdot(n * a, squares)
+        third = np.vecdot(n, _cube(a)), np.vecdot(n, cubes), np.vecdot(n * a, squares)
         second = (n * a * a).sum(axis=1), np.vecdot(n, squares)
         return np.stack(second, axis=1), np.stack([*third, quadratic, trace], axis=1)
 
@@ -120,7 +121,7 @@ class LevelForms:
         of_A = [
             np.vecdot(self.counts, own + self.delta),
             np.einsum("ckl,clk->c", M, M) + np.vecdot(self.counts - 1, self.delta**2),
-            np.einsum("ckl,clk->c", M @ M, M) + np.vecdot(self.counts - 1, self.delta**3),
+            np.einsum("ckl,clk->c", M @ M, M) + np.vecdot(self.counts - 1, _cube(self.delta)),
         ]
         tr = [np.einsum("cpp->c", each) for each in between]
         twice = np.einsum("cpr,crp->c", first, first)
@@ -149,6 +150,11 @@ class LevelForms:
             second = np.column_stack([second[:, 0] * smaller, square])
             third = np.column_stack([third[:, :4] * smaller[:, None] ** 1.5, cube])
         return null.moments(trace, second, third)
+
+
+def _cube(x: Float) -> Float:
+    """``x^3``, a hundred times as fast as by a power."""
+    return np.asarray(x * x * x)
 
 
 def _times(K: Float, n: Float) -> Float:

@@ -3,8 +3,9 @@
 Where k samples differ from all others, HSIC of permuted labels hangs on which k samples carry the
 variant, and on nothing else: it takes few values, and no gamma distribution is right. So carriers
 are drawn, of two classes all of them counted, and what comes out serves all variants of as many.
-Missing calls are taken for the commonest code, and covariates for nothing here: they move mean and
-variance, which are known for every variant by itself; the law is that of its deviation.
+Missing calls of such variants are taken for the commonest code (`missing_as_commonest`), and
+covariates for nothing here: they move mean and variance, which are known for every variant by
+itself; the law is that of its deviation.
 """
 
 from __future__ import annotations
@@ -113,6 +114,27 @@ def _sums(columns: Float, k: int, l: int) -> tuple[Float, Float, Float, bool]:  
     drawn = np.stack([rng.choice(m, k + l, replace=False) for _ in range(DRAWS)])
     first, second = columns[drawn[:, :k]].sum(axis=1), columns[drawn[:, k:]].sum(axis=1)
     return first, second, np.full(DRAWS, 1.0 / DRAWS), True
+
+
+def missing_as_commonest(counts: Float, *others: Float) -> None:
+    """Count missing calls of variants that few carry as their commonest code, in place.
+
+    As the mean of the feature, next to that code, they would be as many as carriers and more: a
+    level of its own to a kernel whose width is the median distance.
+
+    Parameters
+    ----------
+    counts : (4, c)
+        Of 0, 1, 2 and missing.
+    *others : (4, c, ...)
+        What goes with them: sums over each.
+    """
+    present = counts[:3]
+    rare = np.flatnonzero((present.sum(axis=0) - present.max(axis=0) <= FEW) & (counts[3] > 0))
+    commonest = present[:, rare].argmax(axis=0)
+    for each in (*others, counts):
+        each[commonest, rare] += each[3, rare]
+        each[3, rare] = 0.0
 
 
 def carriers_of(counts: Float) -> Array:

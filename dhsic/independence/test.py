@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 from dhsic._typing import Float
 from dhsic.criteria.null import (
+    Moments,
     moments_permuted,
     p_of_gamma,
     p_of_normal,
@@ -26,7 +27,7 @@ from dhsic.kernels.bandwidth import DistanceStats, Grid
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.matrices import dense_kernel, few_samples, low_rank_kernel
 from dhsic.kernels.statistic import Statistic
-from dhsic.linalg.covariates import covariate_basis, nothing_left
+from dhsic.linalg.covariates import covariate_basis, nothing_left, regained
 from dhsic.linalg.symmetric import DenseSymmetric, Symmetric
 from dhsic.memory import available_bytes, human
 from dhsic.validation import is_count
@@ -150,16 +151,17 @@ class HsicTest:
             A = estimated(self._K(X, sigma), self.spec.estimator)
             rounding = max(rounding, rounding_of(C, A))
             forms.append(A.projected(self.Q))
-        as_they_are = np.arange(len(X))[None, :]
+        as_they_are, times = np.arange(len(X))[None, :], regained(self.Q)
         observed = [float(C.inner(as_they_are, [A])[0, 0]) for A in forms]
         best = int(np.argmax(observed))
         if self.method == "gamma":
             null, n = moments_permuted(C, forms[best]), 0
+            null = Moments(times * null.mean, times**2 * null.variance, null.skewness)
             p_value = p_of_gamma(observed[best], null, rounding)
             mean, variance = null.mean, null.variance
         else:
             n = self.n_permutations
-            drawn = values_permuted(C, forms, n, self.seed).max(axis=0)
+            drawn = times * values_permuted(C, forms, n, self.seed).max(axis=0)
             p_value = p_of_permutations(observed[best], drawn, rounding)
             mean, variance = float(drawn.mean()), float(drawn.var())
         found = observed[best], p_value, self.method, len(X), n, mean, variance

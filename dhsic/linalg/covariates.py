@@ -44,6 +44,17 @@ def residuals(B: Float, covariates: Array | None) -> Float:
     return np.asarray(B - Q @ (Q.T @ B))  # once more, for the digits of what is left
 
 
+def regained(Q: Float) -> float:
+    """By how much permuted residuals count for less than residuals do, ``(m - 1) / (m - 1 - q)``.
+
+    Labels have lost q of their m - 1 directions to covariates; permuted and projected again, as
+    Freedman and Lane (1983) have it, they lose them once more, which makes HSIC so much smaller.
+    Without covariates, where Q is ``1 / sqrt(m)`` alone, 1.
+    """
+    m, n_columns = Q.shape
+    return float((m - 1) / (m - n_columns))
+
+
 def nothing_left() -> InputError:
     """What is said of labels that covariates explain, or that are all alike."""
     return InputError(

@@ -20,6 +20,10 @@ from dhsic.namespace import Movable, at_a_time, host, slices
 
 #: Directions of a product, terms of it at most, and features at least: fewer wait for directions.
 PANEL, TERMS, FEWEST = 8, 10**6, 4
+#: Different rows that count as few, samples of a quick look, and digits that are no rounding.
+ALIKE, PROBE, DIGITS = 8, 64, 12
+#: Samples of which float32 counts cubes of codes exactly, with room.
+MOST_SAMPLES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,22 @@ class Directions(Movable):
             for number, panel in enumerate(self.panels):
                 found[some, PANEL * number : PANEL * (number + 1)] = host(X[some, :] @ panel)
         return found
+
+    def alike(self, place: slice) -> tuple[Array, Float] | None:
+        """Those of a run as ``Z rows``, Z (m, n) float32 saying which row each sample has.
+
+        Of classes there are few rows; None where there are more than `ALIKE`, as of real labels.
+        """
+        D = self.some(place)
+        if len(D) > MOST_SAMPLES or len(np.unique(D[:PROBE], axis=0)) > ALIKE:
+            return None
+        _, first, of_row = np.unique(
+            D.round(DIGITS), axis=0, return_index=True, return_inverse=True
+        )
+        if first.size > ALIKE:
+            return None
+        Z = (of_row.reshape(-1, 1) == np.arange(first.size)).astype(np.float32)
+        return Z, D[first]
 
     def some(self, place: slice) -> Float:
         """Those of a run, (m, k)."""

@@ -18,6 +18,7 @@ import numpy as np
 from dhsic._typing import Float, Index
 from dhsic.criteria.base import AbstractCriterion
 from dhsic.criteria.features import Features, Levels
+from dhsic.criteria.rare import missing_as_commonest
 from dhsic.joins.filters import Counting
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.linalg.directions import Directions
@@ -115,16 +116,38 @@ def _features(tile: Tile, directions: Directions, judge: Judge) -> tuple[Scaling
     return scaling, Features(X, scaling.n_levels[alive], directions), alive
 
 
+def _sums_over_levels(codes: Codes, directions: Directions) -> Float:
+    """Sums of directions, and of ones, over the samples of each code, (4, c, k + 1).
+
+    Directions of few different rows, as of classes, by counts of these, which are exact in float32.
+    """
+    every = [directions.alike(place) for place in directions.places]
+    of_few = [alike for alike in every if alike is not None]
+    panels = [*directions.panels, np.ones((codes.raw.shape[1], 1))]
+    if len(of_few) == len(every):
+        sums = np.zeros((4, len(codes.raw), sum(panel.shape[1] for panel in panels)))
+    else:
+        sums = codes.sums(np.concatenate(panels, axis=1))
+    if of_few:
+        counts, at = codes.sums(np.concatenate([Z for Z, _ in of_few], axis=1)), 0
+        for place, alike in zip(directions.places, every, strict=True):
+            if alike is not None:
+                own = np.ascontiguousarray(counts[..., at : at + len(alike[1])])
+                sums[..., place] = own @ alike[1]
+                sums[..., -1] = own.sum(axis=-1)
+                at += len(alike[1])
+    return sums
+
+
 def _coded(
     codes: Codes, directions: Directions, *, standardize: bool
 ) -> tuple[Scaling, Features, Index]:
     """As of `_features`, of genotypes, by sums over their levels."""
-    m = codes.raw.shape[1]
-    Y = np.concatenate([*directions.panels, np.ones((m, 1))], axis=1)
-    sums = codes.sums(Y)  # (4, c, k + 1)
+    m, sums = codes.raw.shape[1], _sums_over_levels(codes, directions)
     counts, stride = np.rint(sums[..., -1]), -(-m // MEDIAN_SAMPLES)
     sampled = counts if stride == 1 else codes.some(slice(None, None, stride)).counts()
     scaling = replace(scaling_of(counts, standardize=standardize), checksum=checksums(codes.raw))
+    missing_as_commonest(counts, sums, *(() if sampled is counts else (sampled,)))
     alive: Index = np.flatnonzero(scaling.std > 0)
     values = np.where(counts > 0, code_values(scaling), 0.0)[:, alive]
     levels = Levels(

@@ -22,6 +22,7 @@ from dhsic.selectors import method_of, selector_of
 from dhsic.selectors.cv import Validation
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun
+from dhsic.selectors.shadows import n_copies
 from dhsic.sources import AbstractSource
 from dhsic.validation import BYTES
 
@@ -194,6 +195,9 @@ def _besides(run: SelectionRun, n_runs: int) -> Iterator[str]:
     if n_runs > 1:
         told = "all read the data once, and as many go on at once as the memory allows"
         yield f"this is one of {n_runs:,} runs (--per-target): {told}"
+    if run.selector.control is not None:
+        n = n_copies(run.selector.fdr)
+        yield f"{n} permuted copies of every feature take part (control='shadow')"
     if run.selector.stability:
         halves = f"{run.selector.stability} runs over half of the samples come besides"
         yield f"{halves} (stability=), and are not counted"

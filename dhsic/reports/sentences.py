@@ -60,12 +60,23 @@ def _together(result: xr.Dataset) -> Iterator[str]:
     )
 
 
+def _discovered(result: xr.Dataset) -> Iterator[str]:
+    """How many features are discovered among shadows."""
+    about = result.attrs
+    if "control" in about:
+        yield (
+            f"{about['n_discovered']:,} features are discovered at a false discovery rate of "
+            f"{about['fdr']:g}, by {about['n_shadow_copies']} permuted copies of each"
+        )
+
+
 def order_of(result: xr.Dataset) -> Iterator[str]:
     """What the order of the best features follows from, where it was decided by the data."""
     yield from _number(result)
     yield from _real(result)
     yield from _stable(result)
     yield from _together(result)
+    yield from _discovered(result)
     n_clumped, r2 = (result.attrs.get(name) for name in ("n_clumped", "clump_r2"))
     if n_clumped is not None:
         yield (

@@ -402,6 +402,13 @@ class BAHSIC(AbstractElimination):
         columns ``p`` and ``q`` of the result, see `dhsic.selectors.holdout`. A part of the samples,
         drawn at random (of every class as large a part), such as 0.3; or a mask of them, such as
         whole families or batches, of those that take part or of all.
+    control : {"shadow"}, optional
+        Select among the features and permuted copies of them, and of those asked for only what is
+        discovered at the rate `fdr`: see `dhsic.selectors.shadows` for what that promises, and the
+        columns ``fdr`` and ``shadows_above`` of the result. There are ``1 / fdr + 1`` copies, and
+        it takes so many times as long.
+    fdr : float
+        Part of the features discovered that may be false, with `control`.
     checkpoint : path or URL, optional
         Keep the state here after every round; a run that finds it goes on from there. The folder
         that it is in is made where it is not there, if the one above is. A URL of an object

@@ -109,6 +109,11 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         ),
         "stability_threshold": THRESHOLD,
         "holdout": check_holdout,
+        "control": one_of((None, "shadow"), "'shadow', or None."),
+        "fdr": such(
+            lambda rate: is_number(rate) and 0 < rate < 1,
+            "the part of the features discovered that may be false, such as 0.1.",
+        ),
         "progress": by(check_progress),
         "verbose": such(
             lambda level: isinstance(level, bool) or is_count(level, 0),
@@ -129,8 +134,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             "stability",
             "stability_threshold",
             "clump_r2",
-            "holdout",
-            "interactions",
+            *("holdout", "interactions", "control", "fdr"),
             "checkpoint",
             "progress",
         ),
@@ -155,6 +159,8 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     clump_r2: float | None = None
     holdout: Any = None
     interactions: str | None = None
+    control: str | None = None
+    fdr: float = 0.1
     checkpoint: str | Path | None = None
     progress: Any = "auto"
     verbose: int | bool = 0
@@ -328,6 +334,17 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             raise InputError(
                 f"stability_threshold={self.stability_threshold!r} is about complementary pairs of "
                 f"halves, and stability={self.stability!r}; pass an even number, such as 100."
+            )
+        beside = ("stability", "clump_r2", "interactions") if self.control is not None else ()
+        if self.control is not None and Validation.of(self.n_features_to_select) is not None:
+            raise InputError(
+                f"control={self.control!r} selects what is discovered, and n_features_to_select="
+                "'auto' another number; pass a number at most, or None."
+            )
+        for other in (f"{name}=" for name in beside if getattr(self, name)):
+            raise InputError(
+                f"control={self.control!r} says by shadows which features are real, and {other} "
+                "knows nothing of shadows; leave one of them out."
             )
         self._check_together()
 

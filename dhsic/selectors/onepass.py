@@ -105,7 +105,11 @@ class OnePass(Selector):
     loco: bool = False
 
     def _check_together(self) -> None:
-        self.resolved()
+        if self.resolved().tells_more and self.control is not None:
+            raise InputError(
+                f"criterion={self.criterion!r} gives p- and q-values of its own, which need no "
+                f"shadows; leave out control={self.control!r}."
+            )
         if self.loco and (self.criterion != "hsic" or self.label_kernel not in OF_RESIDUALS):
             raise InputError(
                 f"loco=True is for criterion='hsic' and residuals, which are real values; with "

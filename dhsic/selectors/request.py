@@ -38,6 +38,7 @@ from dhsic.selectors.holdout import tested, without_held_out
 from dhsic.selectors.joint import joined
 from dhsic.selectors.many import outcomes_of
 from dhsic.selectors.run import Groups, SelectionRun
+from dhsic.selectors.shadows import with_shadows, without_shadows
 from dhsic.selectors.targets import classes_of
 from dhsic.sources import AbstractSource
 from dhsic.sources.opening import open_source
@@ -164,24 +165,27 @@ class Request:
             **options | {"not_features": source.not_features},
         )
 
+    def opened(self) -> AbstractSource:
+        """The data, open."""
+        if self.source is not None:
+            return self.source
+        source = open_source(
+            self.data,
+            variable=self.variable,
+            sample_dim=self.sample_dim,
+            n_samples=self.n_samples,
+            missing_code=self.missing_code,
+            missing_chunks=self.missing_chunks,
+            pass_only=self.pass_only,
+            not_features=self.not_features,
+        )
+        return self.filtered.features_of(source)
+
     def new_run(self, runtime: AbstractRuntime, announce: Announce | None = None) -> SelectionRun:
         """The run on a runtime, ready to go; opens the data where they are not."""
-        source = self.source
-        if source is None:
-            source = open_source(
-                self.data,
-                variable=self.variable,
-                sample_dim=self.sample_dim,
-                n_samples=self.n_samples,
-                missing_code=self.missing_code,
-                missing_chunks=self.missing_chunks,
-                pass_only=self.pass_only,
-                not_features=self.not_features,
-            )
-            source = self.filtered.features_of(source)
         run = SelectionRun(
             self.selector,
-            source,
+            self.opened(),
             self.y,
             runtime,
             covariates=self.covariates,
@@ -190,7 +194,7 @@ class Request:
             job=self.job,
             announce=announce,
         )
-        return without_held_out(run)
+        return with_shadows(without_held_out(run))
 
     def run(
         self, runtime: AbstractRuntime | None = None, *, announce: Announce | None = None
@@ -232,16 +236,20 @@ def results_of(
             )
     with scored_on(first.device), first.running(runtime) as there:
         requests = [_sized(request, there) for request in requests]
-        runs = [requests[0].new_run(there, announce)]
-        for request in requests[1:]:
-            runs.append(replace(request, source=runs[0].source).new_run(there))
+        source, runs = requests[0].opened(), []
+        for request in requests:
+            heard = announce if request is requests[0] else None
+            runs.append(replace(request, source=source).new_run(there, heard))
         for run, name in zip(runs, names, strict=True):
             if name:
                 _check_labels(run, name)
         results, about = [], None
-        for request, run, outcome in zip(requests, runs, outcomes_of(runs), strict=True):
+        for request, run, found_by in zip(requests, runs, outcomes_of(runs), strict=True):
+            outcome, n_discovered = without_shadows(run, found_by)
             about = about or About.of(outcome.source)
             n_selected = outcome.order.n_features(run.n_wanted)
+            if n_discovered is not None:
+                n_selected = min(n_selected, n_discovered)
             found = to_dataset(tested(run, outcome, n_selected), n_selected, about)
             filtered = request.filtered.attributes()
             results.append(found.assign_attrs({**filtered, **request.attributes}))

@@ -42,6 +42,7 @@ from dhsic.selectors.pairs import check_pairs, with_pairs
 from dhsic.selectors.ridge import bytes_read_again
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
+from dhsic.sources.shadows import ShadowedSource
 from dhsic.sources.values import KEEPING, ValueKind, recoded
 from dhsic.storage.checkpoint import Checkpoint
 
@@ -426,10 +427,12 @@ class SelectionRun:
             return self
         kernel = getattr(self.selector, "kernel", "linear")
         runtime = runtime or self.runtime
-        keeps = load is not None and self.selector.keeps_features
+        seen, keeps = self.source, load is not None and self.selector.keeps_features
+        if isinstance(seen, ShadowedSource):  # shadows have the same values
+            seen, keeps = seen.base, False
         loading = Reader(self.source, runtime, self.rows, load) if keeps else None
         values = look_at(
-            self.source,
+            seen,
             runtime,
             self.rows,
             whole=whole,

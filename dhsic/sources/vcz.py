@@ -19,6 +19,7 @@ import zarr
 
 from dhsic._typing import Array, Index, Mask
 from dhsic.errors import DataError, InputError
+from dhsic.namespace import slices
 from dhsic.sources import Block, check_finite, refuse_any
 from dhsic.sources.options import OpenOptions, PloidyPolicy, dimension_names
 from dhsic.sources.variants import ALLELES, Variants
@@ -31,6 +32,8 @@ from dhsic.sources.zarr import (
 
 MISSING = -1
 NO_COPY = -2
+#: Bits of a pair of alleles that are neither 0 nor 1; pairs at a time, which stay in the cache.
+NOT_0_OR_1, AT_A_TIME = 0xFEFE, 1 << 16
 #: Variables that hold dosages, and alleles of a call where no genotypes tell.
 DOSAGES, DIPLOID = ("call_dosage", "call_DS"), 2
 
@@ -193,9 +196,15 @@ def fold(genotypes: Array, policy: PloidyPolicy) -> Array:
     ploidy count what they have, or are scaled up to the full ploidy (rounded half to even).
     """
     if genotypes.dtype == np.int8 and genotypes.shape[-1] == 2:
-        # 65,536 pairs are all there are: one look-up instead of seven passes, 4 times as fast.
+        # Pairs of 0 and 1 are added; the others, of 65,536 that there are, are looked up.
         pairs = np.ascontiguousarray(genotypes).view(np.uint16)[..., 0]
-        dosages: Array = _pair_table(policy)[pairs]
+        dosages, table = np.empty(pairs.shape, np.int8), _pair_table(policy)
+        for some in slices(pairs.size, AT_A_TIME):
+            part, out = pairs.reshape(-1)[some], dosages.reshape(-1)[some]
+            first, second = part.view(np.int8).reshape(-1, 2).T
+            np.add(first, second, out=out)
+            others = np.flatnonzero((part & NOT_0_OR_1) != 0)
+            out[others] = table[part[others]]
         return dosages
     return _fold(genotypes, policy)
 
