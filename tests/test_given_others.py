@@ -207,7 +207,7 @@ def test_where_it_makes_no_sense_it_is_left_out_or_refused(rng):
     X, y = copies(rng)
     groups = np.arange(X.shape[1]) // 10
     for options, more in (
-        ({}, {"groups": groups}),
+        ({}, {"feature_groups": groups}),
         ({"label_kernel": "self"}, {}),
         ({"label_kernel": "precomputed"}, {}),
         ({"kernel": "linear"}, {}),
