@@ -115,6 +115,19 @@ def test_it_takes_its_place_in_pipelines_and_searches(problem):
         assert GridSearchCV(pipe, grid, cv=2, n_jobs=2).fit(X, y).best_score_ > 0.8
 
 
+def test_groups_of_samples_go_with_the_samples_that_are_left(problem):
+    X, y = problem
+    people, keep = np.arange(90) // 3, np.arange(90) % 9 < 6
+    asked = {"n_features": [1, 2], "cv": GroupKFold(2), "selector": dhsic.LinearHSIC()}
+    some = dhsic.BAHSICCV(**asked).fit(X, y, groups=people, filters=dhsic.Filters(keep=keep))
+    alone = dhsic.BAHSICCV(**asked).fit(X[keep], y[keep], groups=people[keep])
+    assert_array_equal(
+        some.cv_results_["split1_test_score"], alone.cv_results_["split1_test_score"]
+    )
+    with pytest.raises(InputError, match=r"cv=GroupKFold.*inconsistent numbers of samples"):
+        dhsic.BAHSICCV(**asked).fit(X, y, groups=people[:7])
+
+
 @pytest.mark.parametrize(
     ("options", "labels", "words"),
     [

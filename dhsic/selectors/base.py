@@ -267,6 +267,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         self.scores_ = result["score"].to_numpy()
         if "stability" in result:
             self.stability_ = result["stability"].to_numpy()
+        self.__dict__.pop("cv_results_", None)
         if "cv_results" in result.attrs:
             kept = json.loads(result.attrs["cv_results"])
             self.cv_results_ = {name: np.array(values) for name, values in kept.items()}

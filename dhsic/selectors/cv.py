@@ -85,7 +85,7 @@ class Validation:
         run.promised(runtime.tightest())  # refuses what is refused without folds
         y = _labels(run)
         run.selector.labels(run)
-        folds = [*self._folds(y, m, run.selector.label_kernel)]
+        folds = [*self._folds(run, y)]
         asked = [_ranking(request, run, i, train, sizes[-1]) for i, (train, _) in enumerate(folds)]
         names = [f"Fold {i} of {len(folds)}" for i in range(1, len(folds) + 1)]
         results = rank(asked, runtime, names=names)
@@ -133,16 +133,19 @@ class Validation:
             )
         return np.unique([how_many(n, d) for n in given])
 
-    def _folds(self, y: Array, m: int, label_kernel: str) -> Iterator[tuple[Index, Index]]:
+    def _folds(self, run: SelectionRun, y: Array) -> Iterator[tuple[Index, Index]]:
         """Positions of the samples to rank and fit by, and of those that are left out."""
         from sklearn.model_selection import check_cv
 
-        classes = _are_classes(y, label_kernel)
+        classes = _are_classes(y, run.selector.label_kernel)
         if self.estimator is not None:
             classes = is_classifier(self.estimator)
         groups = self.groups if self.groups is None else np.asarray(self.groups)
+        if groups is not None and run.rows is not None and len(groups) == run.source.n_samples:
+            groups = groups[run.rows]  # others were filtered, or are held out
+        X = np.zeros((run.n_samples, 1))
         try:
-            yield from check_cv(self.cv, y, classifier=classes).split(np.zeros((m, 1)), y, groups)
+            yield from check_cv(self.cv, y, classifier=classes).split(X, y, groups)
         except ValueError as error:
             raise InputError(f"cv={self.cv!r}: {error}") from error
 
