@@ -316,5 +316,5 @@ def test_groups_in_another_order_are_refused():
     groups = pd.Series(np.arange(D) // 2, index=names)
     frame = pd.DataFrame(X, columns=names)
     dhsic.BAHSIC(2).fit(frame, CLASSES, feature_groups=groups)
-    with pytest.raises(InputError, match="another order in groups"):
+    with pytest.raises(InputError, match="another order in feature_groups"):
         dhsic.BAHSIC(2).fit(frame, CLASSES, feature_groups=groups[::-1])

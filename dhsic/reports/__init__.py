@@ -87,7 +87,7 @@ def report(
         There is a file already, `result` is no result or one of several runs, or matplotlib or
         jinja2 are not installed (``pip install dhsic[plot]``).
     """
-    one, page = result_of_one(result), as_path(path)
+    page = as_path(path)
     if page.suffix.lower() not in SUFFIXES:
         raise InputError(f"{page} would be a page of HTML; pass a path that ends in .html.")
     check_place(page, "The report", InputError)
@@ -95,7 +95,7 @@ def report(
         raise InputError(
             f"{page} exists already. Choose another path, or overwrite it (overwrite=True)."
         )
-    text = page_of(one, pairs, shares)
+    text = page_of(result, pairs, shares)
     with replacing(page) as file:
         file.write(text.encode())
 
@@ -109,7 +109,7 @@ def page_of(
         from jinja2 import Environment, StrictUndefined
     except ImportError as error:
         raise InputError("Reports need jinja2 and matplotlib: pip install dhsic[plot].") from error
-    here = files("dhsic.reports")
+    here, result = files("dhsic.reports"), result_of_one(result)
     found = pairs_of(result) if found is None else found
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters["shown"] = _shown
