@@ -104,7 +104,6 @@ def page_of(
     result: xr.Dataset, found: xr.Dataset | None = None, shares: xr.Dataset | None = None
 ) -> str:
     """Return the page as text."""
-    result = tables.along_features(result)
     try:
         from jinja2 import Environment, StrictUndefined
     except ImportError as error:
