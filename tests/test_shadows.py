@@ -119,8 +119,9 @@ def test_missing_codes_checkpoints_and_the_command_line(rng, tmp_path):
     rows = json.loads(again.stdout)["selected"]
     assert rows[0]["index"] == 3
     assert "6 permuted copies of every feature take part" in " ".join(plan.output.split())
+    options = {"method": "linear", "control": "shadow", "progress": False}
     with pytest.warns(UserWarning, match="taken for missing"):
-        plain = dhsic.select(X, y, method="linear", control="shadow", progress=False)
+        plain = dhsic.select(X, y, n_features_to_select=5, **options)
     assert plain.attrs["n_values_coded"] == (X == -9).sum()
 
 
