@@ -56,10 +56,13 @@ class ResultAccessor:
 
     @property
     def _title(self) -> str:
-        told = self._result.attrs
-        n, d = (f"{int(told.get(name, 0)):,}" for name in ("n_selected", "n_features"))
-        method = json.loads(told.get("parameters", "{}")).get("method", "selection")
-        return f"{method}: {n} of {d} features selected"
+        selected = self._result["selected"]
+        told = json.loads(self._result.attrs.get("parameters", "{}"))
+        runs = f"{len(selected):,} runs, " if selected.ndim > 1 else ""
+        by = " by one or more" if runs else ""
+        n = int(selected.any(selected.dims[:-1]).sum())
+        method = told.get("method", "selection")
+        return f"{method}: {runs}{n:,} of {selected.shape[-1]:,} features selected{by}"
 
     def __repr__(self) -> str:
         return f"<Result of {self._title}>"

@@ -221,8 +221,8 @@ def select_genes(
         Column of ``adata.obs``: cell types, condition, donor's age. None with
         ``label_kernel="self"``.
     layer : str, optional
-        The layer to select from; ``X`` by default. Counts are best normalised and logarithms taken
-        before, as for any method of scanpy.
+        The layer to select from, or ``raw/X``; ``X`` by default. Counts are best normalised and
+        logarithms taken before, as for any method of scanpy.
     n : int, float or None
         How many genes to select, as ``n_features_to_select`` of `BAHSIC`.
     method : str
@@ -251,7 +251,14 @@ def select_genes(
             f"select_genes takes an object of AnnData, and this is a {type(adata).__name__}. Pass "
             "anndata.read_h5ad(path), or select from anything else with dhsic.select."
         )
-    variable = None if layer is None else f"layers/{layer}"
+    if parameters.get("per_class") or parameters.get("per_target"):
+        raise InputError(
+            "select_genes writes one ranking. Call it for each class, with labels of that class "
+            "and the rest in adata.obs; or dhsic.select(adata, key, per_class=True) for a result "
+            "of all of them."
+        )
+    is_layer = layer is not None and layer != "X" and "/" not in layer
+    variable = f"layers/{layer}" if is_layer else layer
     result = select(
         adata, key, method=method, n_features_to_select=n, variable=variable, **parameters
     )

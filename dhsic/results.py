@@ -377,7 +377,10 @@ def selected_features(result: Any) -> xr.Dataset:
 
 def result_of_one(given: Any) -> xr.Dataset:
     """Return the result of one run, also of a selector after fit; InputError if it is none."""
-    return tables.along_features(_of_one(_as_result(given)))
+    result = _of_one(_as_result(given))
+    # One of several runs has variables where these have attributes that differ.
+    own = {str(n): v.item() for n, v in result.data_vars.items() if v.ndim == 0 and n != "engine"}
+    return tables.along_features(result.drop_vars(list(own)).assign_attrs(own))
 
 
 def _as_result(given: Any) -> xr.Dataset:

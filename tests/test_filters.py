@@ -399,8 +399,8 @@ def test_commands_count_what_each_filter_left_out(store, tmp_path):
     counts = {"keep": 6, "keep_if": 4, "chromosomes": 20, "maf": n_rare}
     counts["max_missing"] = 20 - n_rare - n_left
     sentence = (
-        f"left out 10 samples (--keep 6, --keep-if 4), {40 - n_left} features (--chr 20, --maf "
-        f"{n_rare}, --max-missing {counts['max_missing']})"
+        f"left out 10 samples (6 by --keep, 4 by --keep-if), {40 - n_left} features (20 by --chr, "
+        f"{n_rare} by --maf, {counts['max_missing']} by --max-missing)"
     )
     done = run("select", store, *CLI, *asked)
     assert told(done).count(sentence) == 2

@@ -195,7 +195,7 @@ def test_a_class_may_be_called_what_is_missing_elsewhere(store, tmp_path):
 
 def test_inspect_says_which_labels_are_coded(store):
     facts = json.loads(run("inspect", store, "--sample-dim", "samples", "--json").stdout)
-    assert "2 are -9, PLINK's missing" in facts["targets"]["plink"]
+    assert "2 are -9, which PLINK writes for missing ones" in facts["targets"]["plink"]
     assert "PLINK" not in facts["targets"]["plain"]
 
 
@@ -318,3 +318,15 @@ def test_groups_in_another_order_are_refused():
     dhsic.BAHSIC(2).fit(frame, CLASSES, feature_groups=groups)
     with pytest.raises(InputError, match="another order in feature_groups"):
         dhsic.BAHSIC(2).fit(frame, CLASSES, feature_groups=groups[::-1])
+
+
+@pytest.mark.parametrize("code", [-99, -999])
+def test_other_codes_for_missing_are_refused_too(code):
+    y = np.where(np.arange(len(X)) < 2, code, CLASSES)
+    with pytest.raises(InputError, match=f"2 of .* are {code}, which many programs write"):
+        dhsic.select(X, y)
+
+
+def test_a_second_table_is_refused():
+    done = run("select", "x.bed", "--covariates", "a", "--covariates=b", code=2)
+    assert "--covariates is there 2 times" in done.stderr

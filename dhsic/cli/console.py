@@ -266,6 +266,9 @@ TYPED = "dhsic.typed"
 BEGUN = "dhsic.begun"
 #: Where it notes what a signal raised.
 SIGNALLED = "dhsic.signalled"
+#: Options that people give twice to have both, where the last one would be all there is.
+ONCE = ("--labels", "--covariates", "--keep", "--remove", "--extract", "--exclude", "--keep-if",
+        "--extract-if", "--chr")  # fmt: skip
 
 
 class Command(click.Command):
@@ -286,6 +289,7 @@ class Command(click.Command):
         given = list(args)
         ctx.meta[TYPED] = masked_command([*ctx.command_path.split(), *given])
         try:
+            _refuse_twice(given)
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             if "--json" in given:
@@ -314,6 +318,17 @@ class Command(click.Command):
             raise
         except (Exception, KeyboardInterrupt) as error:
             ctx.exit(_tell(ctx, error))
+
+
+def _refuse_twice(args: list[str]) -> None:
+    """Refuse a table or a list that another of its kind would silently replace."""
+    names = [arg.partition("=")[0] for arg in args]
+    for name in ONCE:
+        if names.count(name) > 1:
+            raise click.UsageError(
+                f"{name} is there {names.count(name)} times, and the last would be all that "
+                "counts. Put what it names into one, such as one table with all the columns."
+            )
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from dhsic.cli.options import in_options
 from dhsic.cli.report import filters_told
 from dhsic.errors import DataError, InputError
 from dhsic.joins.labels import along_samples, anndata_of, labels_at
-from dhsic.joins.text import PLINK_MISSING, is_missing, plink_missing, typed
+from dhsic.joins.text import MISSING_CODES, is_missing, n_coded, typed, written_by
 from dhsic.memory import human
 from dhsic.passes.jobs import MANY_BLOCKS, block_width
 from dhsic.passes.once import LOOKED_AT, counting_on, look_at
@@ -250,9 +250,9 @@ def _summary(values: Array) -> str:
     if len(np.unique(present.astype(str))) < 2:
         return "constant"
     told = describe(present, "auto")
-    n_coded = plink_missing(present)
-    if n_coded:
-        told += f"; {n_coded:,} are {PLINK_MISSING}, PLINK's missing"
+    for code in MISSING_CODES:
+        n = n_coded(present, code)
+        told += f"; {n:,} are {code}, which {written_by(code)} for missing ones" if n else ""
     return f"{told}; {int(missing.sum()):,} missing" if missing.any() else told
 
 

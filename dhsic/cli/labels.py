@@ -16,12 +16,13 @@ from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled, design, labels_at, refuse_ids
 from dhsic.joins.table import RowOrder, Table
 from dhsic.joins.text import (
-    PLINK_MISSING,
+    MISSING_CODES,
     is_missing,
-    plink_missing,
+    n_coded,
     read_table,
     typed,
     whole_numbers,
+    written_by,
 )
 from dhsic.kernels.labels import CLASS_KERNELS, MOST_CLASSES, auto_kernel
 from dhsic.passes.once import counting_on
@@ -259,16 +260,15 @@ def _refuse_coded(job: SelectJob, columns: Columns) -> None:
     """Refuse what looks like PLINK's missing values, unless it is said to be a value."""
     said = {text.strip() for text in job.not_na}
     for name, values in columns:
-        found = {
-            PLINK_MISSING: (plink_missing(values), "and no other is near it"),
-            0: (_zeros(name, values), "beside 1 and 2"),
-        }
+        found = {code: (n_coded(values, code), "and no other is near it") for code in MISSING_CODES}
+        found[0] = (_zeros(name, values), "beside 1 and 2")
         for code, (n, beside) in found.items():
             if n and str(code) not in said:
                 raise InputError(
-                    f"{n:,} of {values.size:,} values of {name!r} are {code}, which PLINK writes "
-                    f"for missing ones, {beside}. Leave those samples out with --na {code} "
-                    f"--drop-missing; if {code} is a value, --not-na {code} takes it for one."
+                    f"{n:,} of {values.size:,} values of {name!r} are {code}, which "
+                    f"{written_by(code)} for missing ones, {beside}. Leave those samples out with "
+                    f"--na {code} --drop-missing; if {code} is a value, --not-na {code} takes it "
+                    "for one."
                 )
 
 

@@ -210,12 +210,12 @@ def filters_told(left_out: Mapping[str, int]) -> str:
     """How many samples and features each filter left out, for people.
 
     >>> filters_told({"keep": 17, "chromosomes": 300, "exclude": 1})
-    'left out 17 samples (--keep 17), 301 features (--chr 300, --exclude 1)'
+    'left out 17 samples (17 by --keep), 301 features (300 by --chr, 1 by --exclude)'
     """
     parts = []
     for noun in ("sample", "feature"):
         of = {k: n for k, n in left_out.items() if (k in OF_SAMPLES) == (noun == "sample")}
-        each = ", ".join(f"{spelled(name)} {n:,}" for name, n in of.items())
+        each = ", ".join(f"{n:,} by {spelled(name)}" for name, n in of.items())
         parts += [f"{counted(sum(of.values()), noun)} ({each})"] if of else []
     return f"left out {', '.join(parts)}"
 
@@ -265,7 +265,8 @@ def as_text(chosen: xr.Dataset, planted: Comparison | None, width: int) -> str:
         lines.append(f"... {ranks.size - MOST_ROWS:,} more (--out keeps all, --json lists all)")
     if is_grouped:
         return "\n".join(lines)
-    if str(chosen["score"].attrs.get("long_name", "")).startswith("by how much HSIC falls"):
+    is_loss = str(chosen["score"].attrs.get("long_name", "")).startswith("by how much HSIC falls")
+    if is_loss and "rank_alone" not in chosen:  # else others than scores made the order
         lines += _without_dependence(chosen["score"].to_numpy(), width)
     if planted is not None:
         lines += ["", planted.sentence()]

@@ -28,6 +28,8 @@ FAM = ("FID", "IID", "PAT", "MAT", "SEX", "PHENO")
 ABSENT = frozenset(("NA", "NaN", "nan", "None", "<NA>"))
 #: What PLINK writes for a phenotype that is missing.
 PLINK_MISSING = -9
+#: Codes for missing values of numbers, which others write too.
+MISSING_CODES = (PLINK_MISSING, -99, -999, -9999)
 
 
 def read_table(path: str, values: str = "PHENO", remedies: tuple[str, str] = REMEDIES) -> Table:
@@ -143,19 +145,19 @@ def check_coded(X: Any, **given: Any) -> None:
         columns = as_array(values, what)
         if columns.ndim > 1 and columns.shape[1] >= len(columns):
             continue  # a kernel matrix, or what is refused elsewhere
-        n = sum(plink_missing(c) for c in (columns.T if columns.ndim == 2 else [columns]))
-        if n:
-            kept = (
-                f"pass {what} + {-PLINK_MISSING}, which ranks alike"
-                if columns.dtype.kind in "if"
-                else f"give it another name, such as 'minus {-PLINK_MISSING}'"
-            )
-            raise InputError(
-                f"{n} of {columns.size} values of {what} are {PLINK_MISSING}, which PLINK writes "
-                "for missing ones, and no other is near it. "
-                f"{_without(X, what, columns, PLINK_MISSING)} If {PLINK_MISSING} is a value, "
-                f"{kept}."
-            )
+        for code in MISSING_CODES:
+            n = sum(n_coded(c, code) for c in (columns.T if columns.ndim == 2 else [columns]))
+            if n:
+                kept = (
+                    f"pass {what} + {-code}, which ranks alike"
+                    if columns.dtype.kind in "if"
+                    else f"give it another name, such as 'minus {-code}'"
+                )
+                raise InputError(
+                    f"{n} of {columns.size} values of {what} are {code}, which {written_by(code)} "
+                    "for missing ones, and no other is near it. "
+                    f"{_without(X, what, columns, code)} If {code} is a value, {kept}."
+                )
         texts = [v for v in columns.ravel().tolist() if isinstance(v, str)]
         for word in sorted(ABSENT.intersection(texts)):
             raise InputError(
@@ -165,15 +167,20 @@ def check_coded(X: Any, **given: Any) -> None:
             )
 
 
-def plink_missing(values: Array) -> int:
-    """Count what looks like PLINK's missing values: -9 far below all others, or among text.
+def written_by(code: int) -> str:
+    """Who writes a code for missing values, for sentences."""
+    return "PLINK writes" if code in (PLINK_MISSING, 0) else "many programs write"
+
+
+def n_coded(values: Array, code: int = PLINK_MISSING) -> int:
+    """Count what looks like a code for missing values: far below all others, or among text.
 
     Examples
     --------
-    >>> plink_missing(np.array([1, 2, -9])), plink_missing(np.array([-9.0, -8.5, 1.0]))
+    >>> n_coded(np.array([1, 2, -9])), n_coded(np.array([-9.0, -8.5, 1.0]))
     (1, 0)
-    >>> plink_missing(np.array(["case", "-9", "control"]))
-    1
+    >>> n_coded(np.array(["case", "-9", "control"])), n_coded(np.array([0.5, -999.0]), -999)
+    (1, 1)
     """
     if values.dtype.kind in "OSUT":  # other text counts as 0, none as missing
         said = (t.strip() for t in _texts(values))
@@ -181,9 +188,9 @@ def plink_missing(values: Array) -> int:
         values = np.array(numbers, dtype=np.float64)
     if values.dtype.kind not in "if":
         return 0
-    coded = values == PLINK_MISSING
+    coded = values == code
     others = values[~coded & ~np.isnan(values)]
-    is_far = others.size and others.min() > PLINK_MISSING / 2 and others.max() >= 0
+    is_far = others.size and others.min() > code / 2 and others.max() >= 0
     return int(coded.sum()) if is_far else 0
 
 

@@ -10,6 +10,7 @@ import xarray as xr
 from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.plot.base import CHOSEN, MAIN, MUTED, PALE, axes, names, variable
+from dhsic.results import result_of_one
 
 #: Different values up to which a feature is drawn as groups, and points a group.
 LEVELS, POINTS = 6, 400
@@ -36,6 +37,7 @@ def stability(
     -------
     matplotlib.axes.Axes
     """
+    result = result_of_one(result)
     part = variable(result, "stability", "pass stability=50 to the selection")
     best = np.argsort(result["rank"].values, kind="stable")[:n]
     ax = axes(ax, 5.0, 0.8 + 0.18 * len(best))

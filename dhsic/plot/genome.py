@@ -12,7 +12,7 @@ from scipy.stats import beta, chi2
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 from dhsic.plot.base import CHOSEN, MAIN, MUTED, PALE, axes, names, thinned, variable
-from dhsic.tables import along_features
+from dhsic.results import result_of_one
 
 #: What can be drawn of every feature, the first that there is by default, and what the axis says.
 VALUES = {
@@ -61,12 +61,13 @@ def genome(
     InputError
         The result has no such value, or matplotlib is not installed.
     """
+    result = result_of_one(result)
     value = value or next((name for name in VALUES if name in result), "rank")
     if value not in VALUES:
         raise InputError(f"value={value!r} is none of {', '.join(VALUES)}; others do not compare.")
     ax = axes(ax)
     heights = _heights(variable(result, value, "it was not computed in that run"), value)
-    x, shade, ticks = _places(along_features(result) if "rank" in result else result)
+    x, shade, ticks = _places(result)
     known = np.isfinite(heights)
     chosen = known & np.asarray(result["selected"].values) if "selected" in result else ~known
     for tone, colour in enumerate((MUTED, PALE)):

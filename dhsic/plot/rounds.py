@@ -11,6 +11,7 @@ import xarray as xr
 from dhsic._typing import Array
 from dhsic.errors import InputError
 from dhsic.plot.base import CHOSEN, MAIN, MUTED, PALE, axes, variable
+from dhsic.results import result_of_one
 
 
 def path(result: xr.Dataset, *, ax: Any = None) -> Any:
@@ -26,6 +27,7 @@ def path(result: xr.Dataset, *, ax: Any = None) -> Any:
     -------
     matplotlib.axes.Axes
     """
+    result = result_of_one(result)
     why = "only methods that go by rounds have a path"
     left, hsic = variable(result, "round_n_features", why), variable(result, "round_hsic", why)
     ax = axes(ax)
@@ -52,6 +54,7 @@ def expected_lost(result: xr.Dataset, *, ax: Any = None) -> Any:
     -------
     matplotlib.axes.Axes
     """
+    result = result_of_one(result)
     why = "all scores were exact, or the method is not backward elimination"
     lost = variable(result, "round_expected_lost", why)
     after = variable(result, "round_n_features", why) - variable(result, "round_n_removed", why)

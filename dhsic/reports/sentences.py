@@ -28,7 +28,8 @@ def _real(result: xr.Dataset) -> Iterator[str]:
         if held is not None:
             n_tested = int(result.attrs["n_selected"])
             of = f"{n_tested:,} features selected have, on {held:,} samples held out,"
-        yield f"{n:,} of {of} q <= {FALSE:g}: about one in {1 / FALSE:.0f} of these is false"
+        false = f": about one in {1 / FALSE:.0f} of these is false" if n * FALSE >= 1 else ""
+        yield f"{n:,} of {of} q <= {FALSE:g}{false}"
 
 
 def _stable(result: xr.Dataset) -> Iterator[str]:
