@@ -336,7 +336,7 @@ def test_what_is_joined_travels_with_the_request_of_a_command(stores, tmp_path, 
     path = tmp_path / "table.psam"
     table.to_csv(path, sep="\t", index=False)
     run(
-        "select", store, "--labels", path, "--target", "pheno", "--covariates", path, "--detach",
+        "select", store, "--labels", path, "--target", "pheno", "--detach",
         "--scheduler", "tcp://127.0.0.1:9", "--checkpoint", tmp_path / "run", "--na", "-9",
         "--covariates", f"{path}:age",
     )  # fmt: skip

@@ -247,7 +247,7 @@ def test_codes_are_compared_as_numbers(store, tmp_path):
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
-        ((["n/a"], [f"{v / 7:.3f}" for v in range(M - 1)]), "--na n/a --drop-missing"),
+        ((["none"], [f"{v / 7:.3f}" for v in range(M - 1)]), "--na none --drop-missing"),
         ((["<0.1", "?"], [f"{v / 7:.3f}" for v in range(M - 2)]), "--na '<0.1'"),
         (([], [f"0,{v}" for v in range(M)]), "numbers with decimal points"),
     ],

@@ -25,7 +25,7 @@ from dhsic.validation import as_array
 #: Columns of a .fam file, which has no header; as PLINK calls them.
 FAM = ("FID", "IID", "PAT", "MAT", "SEX", "PHENO")
 #: Text that stands for one where tables and missing objects were made text.
-ABSENT = frozenset(("NA", "NaN", "nan", "None", "<NA>"))
+ABSENT = frozenset(("NA", "NaN", "nan", "None", "<NA>", "N/A", "n/a"))
 #: What PLINK writes for a phenotype that is missing.
 PLINK_MISSING = -9
 #: Codes for missing values of numbers, which others write too.

@@ -170,7 +170,7 @@ def qq(p: Any, *, ax: Any = None) -> Any:
 
     Parameters
     ----------
-    p : array of float, or xarray.Dataset
+    p : array of float, FeatureTests or xarray.Dataset
         p-values, NaN where there is none; of a Dataset its variable ``p``.
     ax : matplotlib.axes.Axes, optional
 
@@ -184,7 +184,9 @@ def qq(p: Any, *, ax: Any = None) -> Any:
     independent: the i-th of n is ``Beta(i, n - i + 1)``. ``lambda`` is the median of the
     chi-squared values of one degree of freedom that have these p-values, over that of chance.
     """
-    values = variable(p, "p", "features were not tested") if isinstance(p, xr.Dataset) else p
+    given = getattr(p, "p_values", p)
+    is_result = isinstance(given, xr.Dataset)
+    values = variable(given, "p", "features were not tested") if is_result else given
     found = np.sort(np.asarray(values, dtype=np.float64).ravel())
     found = found[np.isfinite(found)]
     n = found.size

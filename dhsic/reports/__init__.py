@@ -154,9 +154,15 @@ def _table(result: xr.Dataset, best: Index) -> dict[str, list[Any]]:
     """Columns of the best features as lists; the positions of features are ``index``."""
     some = result.drop_dims(["rounds", "pairs"], errors="ignore").isel(features=best).compute()
     known = tables.columns(some.assign_coords(features=best))
-    lists = {name: _plain(of) for name, of in known.items() if name not in DULL}
+    lists = {name: _plain(known[name]) for name in sorted(known, key=_place) if name not in DULL}
     several = {name: of for name, of in lists.items() if any(v not in (None, "") for v in of)}
     return {"index": [int(i) for i in best], **several}
+
+
+def _place(column: str) -> int:
+    """Where a column goes: what says whether a feature is real stands before what describes it."""
+    first = ("rank", "name", "score", "selected", "p", "q", "fdr", "stability")
+    return first.index(column) if column in first else len(first)
 
 
 def _plain(values: Array) -> list[Any]:

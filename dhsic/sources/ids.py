@@ -27,7 +27,7 @@ THINGS = (
 #: Columns that a program wrote because a table had an index: a count says nothing there.
 NAMELESS = frozenset({"", "index", "level0", "unnamed0"})
 #: What stands for a missing value in text, in any case.
-NA = frozenset({"", ".", "na", "nan"})
+NA = frozenset({"", ".", "na", "nan", "n/a", "#n/a"})
 
 _NAMED = re.compile(rf"({THINGS})(id|ids|name|names|code|barcode)")
 
