@@ -83,7 +83,9 @@ def test_what_a_page_shows_runs(page, made, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     mpl.use("agg")
     for words in commands(page):
-        run(*words, *["--force"] * (words[0] in ("simulate", "select", "report")))
+        more = ["--force"] * (words[0] in ("simulate", "select", "report"))
+        more += ["--memory", "8GB"] * (words[0] == "convert")  # tests before took some of it
+        run(*words, *more)
     names: dict[str, object] = {}
     for code in blocks("python", page):
         exec(compile(code, page, "exec"), names)
