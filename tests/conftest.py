@@ -101,7 +101,7 @@ def short_leases(monkeypatch):
     monkeypatch.setattr(lease, "BEAT", 0.2)
     monkeypatch.setattr(lease, "LOOK", 0.05)
     monkeypatch.setattr(lease, "PATIENCE", 0.4)
-    monkeypatch.setattr(buckets, "PATIENCE", 1.0)
+    monkeypatch.setattr(buckets, "PATIENCE", 2.5)
     taken = []
     take = lease.Lease.take
     monkeypatch.setattr(lease.Lease, "take", lambda self: (taken.append(self), take(self))[1])
