@@ -26,10 +26,9 @@ from pathlib import Path
 import numpy as np
 import zarr
 from cluster import Cluster
-from counting import counted
 from data import genotypes, matrix_of
 from measuring import Limits, measure, say
-from overheads import measured, simulated
+from overheads import counted, measured, simulated
 from selecting import how_scored
 from tables import seconds, size, table
 

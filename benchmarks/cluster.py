@@ -1,5 +1,9 @@
-"""A scheduler and its workers as processes of their own, on this machine."""
+"""A scheduler and its workers as processes of their own, on this machine.
 
+As a script, `cluster.py ADDRESS N`: many workers of one thread in one process, whose tasks sleep.
+"""
+
+import asyncio
 import contextlib
 import json
 import os
@@ -7,9 +11,11 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
-from distributed import Client
+import dask
+from distributed import Client, Worker
 
 HERE = str(Path(__file__).parent)
 STARTS_S = 300.0  # on a busy machine
@@ -21,6 +27,8 @@ QUIET = {
     "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH": "1000",
     "OMP_NUM_THREADS": "1",
 }
+#: Each of many workers would look at the machine twice a second.
+MONITOR = {"distributed.admin.system-monitor.interval": "600s"}
 
 
 class Cluster:
@@ -33,7 +41,7 @@ class Cluster:
     n_workers, threads : int
         Worker processes, and threads of each.
     simulated : bool
-        All workers are in one process, for tasks that sleep.
+        All workers are in one process, whose tasks sleep.
 
     Attributes
     ----------
@@ -87,7 +95,7 @@ class Cluster:
 
     def _start_workers(self):
         if self._simulated:
-            self._start(Path(HERE) / "manyworkers.py", self.address, self._n_workers)
+            self._start(__file__, self.address, self._n_workers)
             return
         own = ("--nthreads", self._threads, "--memory-limit", "0")
         own = (*own, "--local-directory", self._folder / "workers")
@@ -121,3 +129,23 @@ class Cluster:
                 return json.loads(told.read_text())["address"]
             time.sleep(0.05)
         raise TimeoutError(f"no scheduler within {STARTS_S:g} s; see the logs in {self._folder}")
+
+
+async def work(address, n):
+    """Workers in this process, until it is asked to end."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    workers = [
+        Worker(address, nthreads=1, memory_limit=0, dashboard=False, host="127.0.0.1", name=str(i))
+        for i in range(n)
+    ]
+    for i in range(0, n, 20):
+        await asyncio.gather(*workers[i : i + 20])
+    await stop.wait()
+    await asyncio.gather(*(worker.close(timeout=2, nanny=False) for worker in workers))
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    dask.config.set(MONITOR)
+    asyncio.run(work(sys.argv[1], int(sys.argv[2])))

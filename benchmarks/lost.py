@@ -2,10 +2,10 @@
 
     python benchmarks/lost.py --data FOLDER --cache FOLDER [--only golub ...] [--draws 5] [--turns]
 
-Every draw of labels (`draws.py`) is run exactly, and in low rank with several settings: those of
-the run and cruder ones that no tolerance mends. Counted are the features of the last 100 and 1,000
-that the exact run has and low rank lost, beside what the run says of itself. With `--turns` exact
-runs are repeated without a sample instead: `kept` is the part of the last 100 that came back.
+Every draw of labels (`agreement.py`) is run exactly, and in low rank with several settings: those
+of the run and cruder ones that no tolerance mends. Counted are the features of the last 100 and
+1,000 that the exact run has and low rank lost, beside what the run says of itself. With `--turns`
+exact runs are repeated without a sample instead: `kept` is the part of the last 100 that came back.
 """
 
 import argparse
@@ -13,9 +13,9 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from agreement import markdown
-from draws import DATA, labels, left_out
+from agreement import DATA, labels, left_out
 from measuring import say
+from tables import markdown
 
 import dhsic
 from dhsic.passes import engineplan, landmarks, lowrank

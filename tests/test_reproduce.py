@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import protocols
 import pytest
-from reproduce import judges, papers
+from reproduce import judges, papers, protocols
 from reproduce.beside import tables_3_and_4
 from reproduce.cache import Cache, checksum
 from reproduce.cells import Cell

@@ -11,6 +11,8 @@ was. Writes report.md, results.csv, cells.csv and figures to --out.
 
 import argparse
 import os
+import signal
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -73,6 +75,7 @@ def narrowed(one, options):
 
 def main():
     options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # its processes end too
     # A process a cell, and a thread a process: as many cells at a time as there are cores.
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     if options.data is None:

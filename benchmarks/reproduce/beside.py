@@ -4,11 +4,11 @@ Each function takes the experiment and its rows and gives paragraphs.
 """
 
 import numpy as np
+from tables import markdown, number, with_error
 
 from . import papers
 from .comparison import overlap
 from .sets import SETS
-from .text import markdown, number, with_error
 
 #: Standard errors of a difference within which a number is the paper's.
 WITHIN = 2

@@ -11,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import protocols
 
+from . import protocols
 from .cache import checksum, version_of
 from .experiments import Experiment
 from .methods import METHODS

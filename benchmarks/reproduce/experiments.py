@@ -3,9 +3,7 @@
 import warnings
 from dataclasses import dataclass, replace
 
-import protocols
-
-from . import judges
+from . import judges, protocols
 from .judges import Judge
 from .methods import DEFAULT
 from .sets import CCM, CLASSES, GENOTYPES, JMLR, MADE, MICROARRAY

@@ -5,13 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-import rankers
-from rankers import ranks
 
 from dhsic import kernels
 
-from . import rivals
+from . import rankers, rivals
 from .cache import version_of
+from .rankers import ranks
 from .sets import varies
 
 DEFAULT = "BAHSIC, default"

@@ -6,11 +6,10 @@ import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import curves
 import pandas as pd
 from measuring import OK
 
-from . import beside
+from . import beside, curves
 from .running import NOT_RUN
 from .standings import Standings
 

@@ -6,8 +6,9 @@ and floats for real values, and n. Parameters are the defaults of the library wh
 
 import contenders
 import numpy as np
-import rankers
-from rankers import is_real
+
+from . import rankers
+from .rankers import is_real
 
 #: Seed of what draws.
 SEED = 0

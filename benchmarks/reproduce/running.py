@@ -155,6 +155,7 @@ class Run:
 
 def work(cell, cache, limit_s):
     """A cell, in its process; whatever a method raises is its result."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 1))
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):

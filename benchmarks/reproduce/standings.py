@@ -1,12 +1,12 @@
 """Ranks of methods over sets, and the default against each of the others."""
 
 import numpy as np
+from tables import markdown, number, probability
 
 from .comparison import holm, paired, ranks_of, stability
 from .methods import DEFAULT
 from .running import NOT_RUN
 from .sets import SETS
-from .text import markdown, number, probability
 
 #: Features of the redundancy and the stability that are told.
 TOLD = 50

@@ -3,10 +3,11 @@
 from io import BytesIO
 
 import numpy as np
-import protocols
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 from plots import COLOURS, FAINT, GRAY, INK, MARKERS, plt
+
+from . import protocols
 
 #: Method: colour (Okabe and Ito: told apart with any kind of colour vision) and marker.
 LOOKS = {

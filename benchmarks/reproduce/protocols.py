@@ -9,9 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from rankers import RANKERS
 
 from dhsic import datasets
+
+from .rankers import RANKERS
 
 
 @dataclass(frozen=True)
