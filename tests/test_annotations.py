@@ -9,7 +9,7 @@ from test_h5ad import GENES, OBS, M, X, cells
 
 import dhsic
 from dhsic.errors import InputError
-from dhsic.selectors.joint import parts
+from dhsic.selectors.several import parts
 
 LEIDEN = OBS["leiden"].to_numpy()
 PLACES = np.arange(len(GENES), dtype="i2") * 10

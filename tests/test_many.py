@@ -1,6 +1,7 @@
 """Several runs over one reading: each finds what it finds alone, bit for bit."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from dhsic.linalg import directions
 from dhsic.passes import meeting, reader, statistic
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.selectors import many
-from dhsic.selectors.joint import parts
+from dhsic.selectors.several import parts
 
 QUIET = {"progress": False}
 
@@ -325,6 +326,59 @@ def test_command_line(rng, tmp_path):
     refused = CliRunner().invoke(main, [*asked, "--target", "a", "--target", "a", "--per-target"])
     assert refused.exit_code != 0
     assert "each once" in refused.output
+
+
+def test_command_line_ranks_for_each_class(rng, tmp_path):
+    path, out = simulated(tmp_path), tmp_path / "o.tsv"
+    names = dhsic.open_source(path).sample_names()
+    cells = np.array(["B", "NK", "T"])[rng.integers(0, 3, 60)]
+    frame = pd.DataFrame({"sample": names, "cell": cells, "age": rng.standard_normal(60)})
+    frame["code"] = rng.integers(0, 2, 60) + rng.integers(1, 3, 60) / 2
+    frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
+    asked = ["--labels", str(tmp_path / "t.tsv"), "-n", "3", "--target"]
+    step = ["--step", "0.5"]
+
+    def run(command, *more):
+        return CliRunner().invoke(main, [command, path, *asked, *more])
+
+    place = str(tmp_path / "run")
+    found = run("select", "cell", "--per-class", *step, "--out", str(out), "--checkpoint", place)
+    assert found.exit_code == 0, found.output
+    assert "each class against the rest" in " ".join(found.stderr.split())
+    expected = dhsic.select(path, cells, per_class=True, n_features_to_select=3, step=0.5, **QUIET)
+    table = pd.read_csv(out, sep="\t").set_index("index").sort_index()
+    for name in ("B", "NK", "T"):
+        np.testing.assert_array_equal(table[f"rank_{name}"], expected["rank"].sel(classes=name))
+    again = CliRunner().invoke(main, ["resume", place, "--out", str(tmp_path / "o.zarr"), "--json"])
+    assert [*json.loads(again.stdout)["classes"]] == ["B", "NK", "T"]
+    assert_same_ranks(dhsic.load(tmp_path / "o.zarr"), expected)
+    tested = run("test", "cell", "--per-class", "--json")
+    assert [*json.loads(tested.stdout)["classes"]] == ["B", "NK", "T"]
+    planned = run("plan", "cell", "--per-class", *step)
+    assert "this is one of 3 runs (--per-class)" in " ".join(planned.stdout.split())
+    classes = run("select", "code", "--per-class", "--label-kernel", "multiclass", *step, "--json")
+    assert len(json.loads(classes.stdout)["classes"]) == frame["code"].nunique()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["age", "--per-class"], "values (-?[0-9.]+ to [0-9.]+).*pass --label-kernel multiclass"),
+        (["cell", "--target", "age", "--per-class"], "each class of one --target"),
+        (["cell", "--per-target", "--per-class"], "pass one, without --per-target"),
+        (["cell", "--per-class", "--detach"], "--per-class is one a class; leave one"),
+        (["one", "--per-class"], "one class has nothing to depend on"),
+    ],
+)
+def test_what_has_no_classes_is_refused(more, said, rng, tmp_path):
+    path = simulated(tmp_path)
+    frame = pd.DataFrame({"sample": dhsic.open_source(path).sample_names(), "one": "a"})
+    frame["cell"], frame["age"] = np.arange(60) % 3, rng.standard_normal(60)
+    frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
+    asked = ["select", path, "--labels", str(tmp_path / "t.tsv"), "--target", *more]
+    refused = CliRunner().invoke(main, asked)
+    assert refused.exit_code == 2
+    assert re.search(said, " ".join(refused.output.split()))
 
 
 def stored(rng, folder):

@@ -232,7 +232,7 @@ _add(
     "pairs.pairs",
     DATA,
     [option for option in of_sections("Data") if option.name != "groups"],
-    [option for option in of_sections("Target") if option.name != "per_target"],
+    [option for option in of_sections("Target") if option.name not in ("per_target", "per_class")],
     _count("-n", "--n-pairs", default=20, type=click.IntRange(1), help="Pairs to tell, at most."),
     Option(
         "--selection",

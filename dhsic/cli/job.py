@@ -32,6 +32,8 @@ LISTS = ("keep", "remove", "extract", "exclude")
 PATHS = ("path", "labels", "covariates", "out", "truth", "checkpoint", *LISTS)
 #: Methods whose default is a kernel of their own on the labels.
 OWN_KERNELS = ("ccm", *CRITERIA)
+#: Options that ask for several runs, and the dimension that their result has more.
+SEVERAL = {"per_target": "targets", "per_class": "classes"}
 #: Options that say how a method does its work.
 OF_METHODS = frozenset(parameters_of("bahsic")) - {*OF_RUNS}
 
@@ -94,6 +96,9 @@ class SelectJob:
     per_target : flag
         Select for each --target by itself, with one reading of the data: each as alone, with the
         samples that have it where --drop-missing.
+    per_class : flag
+        Select for each class of --target against the rest, with one reading of the data: what tells
+        one cell type from all others.
     labels : FILE
         Table of labels: TSV, CSV, white space, .fam, .psam; rows are matched by name.
     sample_column : NAME
@@ -163,6 +168,7 @@ class SelectJob:
     path: str
     target: tuple[str, ...] = ()
     per_target: bool = False
+    per_class: bool = False
     labels: str | None = None
     sample_column: str | None = None
     by_position: bool = False
@@ -302,6 +308,11 @@ class SelectJob:
             return [self]
         return [replace(self, target=(name,)) for name in self.target]
 
+    @property
+    def dim(self) -> str | None:
+        """What its runs differ in, where they are several."""
+        return next((dim for name, dim in SEVERAL.items() if getattr(self, name)), None)
+
     def runtime(self) -> AbstractRuntime:
         """What it runs on."""
         return choose_runtime("auto", scheduler=self.scheduler, n_threads=self.threads)
@@ -368,10 +379,16 @@ class SelectJob:
             "--per-target takes each --target by itself; pass one or more, each once.",
         )
         refuse(
-            self.per_target and self.detach,
-            "--detach leaves one run to a cluster, and --per-target is one a target; leave one of "
-            "them out.",
+            self.per_class and (is_self or len(self.target) != 1 or self.per_target),
+            "--per-class takes each class of one --target against the rest; pass one, without "
+            "--per-target.",
         )
+        for name in SEVERAL:
+            refuse(
+                getattr(self, name) and self.detach,
+                f"--detach leaves one run to a cluster, and {spelled(name)} is one a "
+                f"{name.removeprefix('per_')}; leave one of them out.",
+            )
         if self.out is not None:
             check_out(self.out, force=self.force)
             self.check_read(self.out)

@@ -28,7 +28,7 @@ from dhsic.joins.filtered import OF_SAMPLES
 from dhsic.memory import human
 from dhsic.reports.sentences import costs_of, doubts_of, order_of
 from dhsic.results import left_out, load, selected_features
-from dhsic.selectors.joint import dimension_of, parts
+from dhsic.selectors.several import dimension_of, parts
 from dhsic.simulation.truth import Truth
 from dhsic.sources.views import STORED
 from dhsic.tables import table_suffix

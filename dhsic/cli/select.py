@@ -42,9 +42,9 @@ from dhsic.joins.labels import Labelled
 from dhsic.memory import MemoryEstimate, available_bytes, human, peak_bytes, resident_bytes
 from dhsic.plans import Foreseen, plan_of
 from dhsic.results import exists, load, save_by
-from dhsic.selectors.joint import joined
-from dhsic.selectors.request import Request, numbered, results_of
+from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun
+from dhsic.selectors.several import numbered, of_classes, result_of
 from dhsic.simulation.truth import read_truth
 from dhsic.sources.ids import some
 from dhsic.storage.checkpoint import Checkpoint
@@ -75,8 +75,15 @@ def plan(*, n_workers: int | None, worker_memory: int | None, **options: Any) ->
         )
     with closing(Foreseen(n_workers) if n_workers else job.runtime()) as runtime:
         given = open_with_labels(job.each[0])
-        request, left_out = job.each[0].request(given), given.filtered.left_out
-        told = plan_of(request, runtime, worker_memory=worker_memory, n_runs=len(job.each))
+        left_out = given.filtered.left_out
+        first, *others = _requests(job, [given]).values()
+        told = plan_of(
+            first,
+            runtime,
+            worker_memory=worker_memory,
+            n_runs=max(len(job.each), 1 + len(others)),
+            asked_by="--per-target" if job.per_target else "--per-class",
+        )
     if job.as_json:
         echo_json(told.to_dict() | {"left_out": left_out})
     else:
@@ -97,13 +104,12 @@ def perform(job: SelectJob) -> None:
         say("cluster", f"connecting to {job.scheduler}")
     requests = _requests(job, given)
     if job.detach:
-        detach(job, requests[0])
+        detach(job, requests[""])
         return
     with closing(job.runtime()) as runtime:
-        names, announce = _names(job), partial(_announce, ctx, job)
+        announce = partial(_announce, ctx, job)
         with runtime.heeding(partial(heed_signals, ctx)):
-            results = results_of(requests, runtime, names=names, announce=announce)
-        result = joined(results, names, "targets") if job.per_target else results[0]
+            result = result_of(requests, job.dim, runtime, announce=announce)
         settle(job, result)
         if job.out is not None:
             save_by(runtime, result, job.out, overwrite=job.force)
@@ -117,19 +123,14 @@ def _opened(job: SelectJob) -> list[Labelled]:
     return given + [open_with_labels(one, given[0]) for one in job.each[1:]]
 
 
-def _names(job: SelectJob) -> tuple[str, ...]:
-    """What sentences call the runs."""
-    return job.target if job.per_target else ("",)
-
-
-def _requests(job: SelectJob, given: list[Labelled]) -> list[Request]:
-    """What is to be done in each run; all of them keep the whole job."""
-    requests = []
-    for number, (one, labelled) in enumerate(zip(job.each, given, strict=True)):
-        asked = one.request(labelled, _provenance(one, labelled))
-        selector = numbered(asked.selector, "targets", number)
-        requests.append(replace(asked, selector=selector, job=job.plain()))
-    return requests
+def _requests(job: SelectJob, given: list[Labelled]) -> dict[str, Request]:
+    """What is to be done in each run, by what sentences call it; all of them keep the whole job."""
+    requests = {}
+    for number, (one, labelled) in enumerate(zip(job.each, given, strict=False)):
+        asked = replace(one.request(labelled, _provenance(one, labelled)), job=job.plain())
+        name = one.target[0] if job.per_target else ""
+        requests[name] = replace(asked, selector=numbered(asked.selector, "targets", number))
+    return of_classes(requests[""]) if job.per_class else requests
 
 
 def _announce(
@@ -161,8 +162,9 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
     if source.counted:
         say("alleles", f"counted is {source.counted}")
     kernel = job.labels_as if job.takes_label_kernel else None
+    each = ["each class against the rest"] if job.per_class else []
     for given in every:
-        say("labels", "; ".join([describe(given.y, kernel), *given.notes]))
+        say("labels", "; ".join([describe(given.y, kernel), *each, *given.notes]))
     sites = Sites.of(source, filtered.left_out)
     for note in (*sites.notes(), *(n for given in every for n in notes_on(given.y))):
         say("note", note)

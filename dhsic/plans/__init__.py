@@ -134,10 +134,11 @@ def plan_of(
     worker_memory: int | None = None,
     rates: Rates | Mapping[str, float] | None = None,
     n_runs: int = 1,
+    asked_by: str = "",
 ) -> Plan:
     """Plan of a request on a runtime; `worker_memory`, `rates` and errors as of `plan`.
 
-    It may be one of `n_runs` over one reading of the data.
+    It may be one of `n_runs` over one reading of the data, `asked_by` an option.
     """
     if Validation.of(request.selector.n_features_to_select) is not None:
         raise InputError(
@@ -164,7 +165,7 @@ def plan_of(
         worker.check_worker(limits, run.selector.smaller(run))
     speed = Rates.measured(run.source, m) if rates is None else Rates.of(rates)
     assumed = [] if work is None else [*work.assumed]
-    assumed[:0] = _besides(run, n_runs)
+    assumed[:0] = _besides(run, n_runs, asked_by)
     if is_remote:
         assumed.append(
             f"workers have one thread each and share a folder; a state reaches each at "
@@ -190,11 +191,11 @@ def plan_of(
     )
 
 
-def _besides(run: SelectionRun, n_runs: int) -> Iterator[str]:
+def _besides(run: SelectionRun, n_runs: int, asked_by: str) -> Iterator[str]:
     """What runs beside the one that is planned."""
     if n_runs > 1:
         told = "all read the data once, and as many go on at once as the memory allows"
-        yield f"this is one of {n_runs:,} runs (--per-target): {told}"
+        yield f"this is one of {n_runs:,} runs ({asked_by}): {told}"
     if run.selector.control is not None:
         n = n_copies(run.selector.fdr)
         yield f"{n} permuted copies of every feature take part (control='shadow')"

@@ -16,9 +16,9 @@ from dhsic.selectors.ccm import CCM
 from dhsic.selectors.cv import BAHSICCV
 from dhsic.selectors.fohsic import FOHSIC
 from dhsic.selectors.onepass import OnePass
-from dhsic.selectors.request import result_of_classes, result_of_many
+from dhsic.selectors.request import Request
+from dhsic.selectors.several import of_classes, result_of, result_of_many, targets_of
 from dhsic.selectors.svmrfe import SVMRFE
-from dhsic.selectors.targets import targets_of
 from dhsic.selectors.weighting import FeatureWeighting
 
 __all__ = [
@@ -154,7 +154,8 @@ def select(
     if per_class:
         if per_target:
             raise InputError("per_target=True and per_class=True; pass one of them.")
-        return result_of_classes(model, data, target, **asked)
+        request = Request.of(model, data, target, opened_by=model._open, **asked)
+        return result_of(of_classes(request), "classes")
     if not per_target:
         result: xr.Dataset = model.fit(data, target, **asked).result_
         return result

@@ -62,8 +62,9 @@ def outcomes_of(runs: Sequence[SelectionRun]) -> list[Outcome]:
     shared = len(runs) > 1 or n_halves > 0
     if halves and not n_halves:  # they read what they need of the store, one after the other
         n_halves, needed_by_halves = 1, needed
+    needed = max(needed, needed_by_halves, key=lambda n: n.total)
     if runs[0].announce is not None:
-        runs[0].announce(asked[0].run, max(needed, needed_by_halves, key=lambda n: n.total))
+        runs[0].announce(asked[0].run, needed)
     with ExitStack() as stack:
         opened = list(_loaded(asked, stack)) if shared else asked
         progress = stack.enter_context(closing(JointProgress(runs)))
@@ -73,7 +74,11 @@ def outcomes_of(runs: Sequence[SelectionRun]) -> list[Outcome]:
         halves = [replace(one, run=half) for one, half in zip(halves, parts, strict=True)]
         of_halves = iter(_together(halves, n_halves))
         return [
-            with_stability(run, outcome, list(islice(of_halves, int(run.selector.stability))))
+            with_stability(
+                run,
+                replace(outcome, promise=needed),
+                list(islice(of_halves, int(run.selector.stability))),
+            )
             for run, outcome in zip(runs, found, strict=True)
         ]
 

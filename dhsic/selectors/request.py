@@ -35,11 +35,9 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import threads_of
 from dhsic.selectors.cv import Validation
 from dhsic.selectors.holdout import tested, without_held_out
-from dhsic.selectors.joint import joined
 from dhsic.selectors.many import outcomes_of
 from dhsic.selectors.run import Groups, SelectionRun
 from dhsic.selectors.shadows import with_shadows, without_shadows
-from dhsic.selectors.targets import classes_of
 from dhsic.sources import AbstractSource
 from dhsic.sources.opening import open_source
 from dhsic.sources.options import MissingChunks
@@ -289,54 +287,3 @@ def named(name: str) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
-
-
-def result_of_many(
-    selectors: Mapping[str, Selector],
-    data: Any,
-    targets: Mapping[str, Any],
-    dim: str,
-    **options: Any,
-) -> xr.Dataset:
-    """One result of several runs of the same data, see `joined`: a selector and a target for each.
-
-    `options` are as of `Request.of`.
-    """
-    requests: list[Request] = []
-    for number, (name, selector) in enumerate(selectors.items()):
-        own = numbered(selector, dim, number)
-        with named(name):
-            if requests:  # open already, with the features that are left
-                first = requests[0]
-                options["filters"] = replace(first.filtered, features=None)
-            opened_by = _taken(first.source) if requests else own._open
-            asked = Request.of(own, data, targets[name], opened_by=opened_by, **options)
-        requests.append(asked)
-    names = list(selectors)
-    return joined(results_of(requests, names=names), names, dim)
-
-
-def result_of_classes(selector: Selector, data: Any, target: Any, **options: Any) -> xr.Dataset:
-    """One result of a run for each class of a target against the rest; `options` likewise."""
-    first = Request.of(selector, data, target, opened_by=selector._open, **options)
-    each = classes_of(first.y)
-    requests = [
-        replace(first, selector=numbered(selector, "classes", number), y=mine)
-        for number, mine in enumerate(each.values())
-    ]
-    return joined(results_of(requests, names=list(each)), list(each), "classes")
-
-
-def numbered(selector: Selector, dim: str, number: int) -> Selector:
-    """The selector of one of several runs: the first keeps its checkpoint, others one beside it."""
-    place = selector.checkpoint
-    if number and place is not None:
-        place = f"{place}.{dim}/{number:03d}"
-    made: Selector = copy(selector).set_params(checkpoint=place)
-    return made
-
-
-def _taken(source: AbstractSource | None) -> Callable[..., AbstractSource]:
-    """What gives a source that is open instead of opening data once more."""
-    assert source is not None, "the first request has opened it"
-    return lambda *_, **__: source

@@ -1,0 +1,239 @@
+"""Several runs as one result: a run for each target, each class against the rest, each setting.
+
+They have one reading of the data (`dhsic.selectors.many`), and their result has a dimension more,
+named after what differs between them. What is found in a run has that dimension: ranks, scores,
+what is selected, the history of rounds, filled up where another run has more of them. What follows
+from the data alone has it where runs differ in their samples. Attributes on which runs differ are
+variables along it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xarray as xr
+
+from dhsic._typing import Array, Mask
+from dhsic.errors import InputError
+from dhsic.joins.labels import as_labels
+from dhsic.joins.table import id_columns
+from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel, label_matrix
+from dhsic.runtime.base import AbstractRuntime
+from dhsic.selectors.request import Announce, Request, named, results_of
+from dhsic.sources import AbstractSource
+from dhsic.tables import OF_RUNS
+
+if TYPE_CHECKING:
+    from dhsic.selectors.base import Selector
+
+#: Variables that follow from the data and the samples alone.
+OF_DATA = frozenset({"n_missing", "mean", "allele_frequency", "constant"})
+#: Attributes of the first run that count for all.
+OF_FIRST = ("created", "promised_bytes")
+
+
+def result_of_many(
+    selectors: Mapping[str, Selector],
+    data: Any,
+    targets: Mapping[str, Any],
+    dim: str,
+    **options: Any,
+) -> xr.Dataset:
+    """One result of several runs of the same data, see `joined`: a selector and a target for each.
+
+    `options` are as of `Request.of`.
+    """
+    requests: dict[str, Request] = {}
+    for number, (name, selector) in enumerate(selectors.items()):
+        own, first = numbered(selector, dim, number), next(iter(requests.values()), None)
+        if first is not None:  # the data are open, with the features that are left
+            options["filters"] = replace(first.filtered, features=None)
+        opened_by = own._open if first is None else _taken(first.source)
+        with named(name):
+            requests[name] = Request.of(own, data, targets[name], opened_by=opened_by, **options)
+    return result_of(requests, dim)
+
+
+def of_classes(request: Request) -> dict[str, Request]:
+    """A request for each class of the labels against the rest, by its name."""
+    each = classes_of(request.y, request.selector.label_kernel)
+    return {
+        name: replace(request, selector=numbered(request.selector, "classes", number), y=mine)
+        for number, (name, mine) in enumerate(each.items())
+    }
+
+
+def result_of(
+    requests: Mapping[str, Request],
+    dim: str | None,
+    runtime: AbstractRuntime | None = None,
+    *,
+    announce: Announce | None = None,
+) -> xr.Dataset:
+    """Result of requests by their names along a dimension; of a single one, None, as it is."""
+    names = list(requests)
+    results = results_of([*requests.values()], runtime, names=names, announce=announce)
+    return results[0] if dim is None else joined(results, names, dim)
+
+
+def numbered(selector: Selector, dim: str, number: int) -> Selector:
+    """The selector of one of several runs: the first keeps its checkpoint, others one beside it."""
+    place = selector.checkpoint
+    if number and place is not None:
+        place = f"{place}.{dim}/{number:03d}"
+    made: Selector = copy(selector).set_params(checkpoint=place)
+    return made
+
+
+def _taken(source: AbstractSource | None) -> Callable[..., AbstractSource]:
+    """What gives a source that is open instead of opening data once more."""
+    assert source is not None, "the first request has opened it"
+    return lambda *_, **__: source
+
+
+# What runs are of --------------------------------------------------------------------
+
+
+def targets_of(target: Any, data: Any) -> dict[str, Any]:
+    """Each target by its name, as one alone would be handed over.
+
+    Parameters
+    ----------
+    target : mapping, list of str, frame, (m, t) array or str
+        Labels by name; names of variables of `data`; columns, those of ids with each of them; or
+        the variable that holds them.
+    """
+    if isinstance(target, Mapping):
+        found = {str(name): labels for name, labels in target.items()}
+    elif isinstance(target, (list, tuple)) and all(isinstance(name, str) for name in target):
+        found = {name: name for name in target}
+    elif hasattr(target, "iloc"):
+        found = _of_frame(target)
+    else:
+        found = _of_columns(target, data)
+    if not found:
+        raise InputError("per_target=True ranks each target, and there is none; pass one.")
+    return found
+
+
+def classes_of(y: Array | None, label_kernel: str = "auto") -> dict[str, Mask]:
+    """Each class of labels, (m,), by its name: whether a sample is of it, or of the rest.
+
+    Numbers are classes where a kernel on classes is asked for, or where they look like it.
+    """
+    if y is None or (y.ndim > 1 and y.shape[1] > 1):
+        raise InputError("per_class=True takes one target of classes; pass y of shape (m,).")
+    column = y.ravel()
+    label_matrix(column)  # refuses missing labels, which would be of no class
+    if not {label_kernel, auto_kernel(column)} & {*CLASS_KERNELS}:
+        raise InputError(
+            "per_class=True ranks features for each class against the rest, and y holds real "
+            f"values ({column.min():.4g} to {column.max():.4g}). Leave it out; or, if they are "
+            "names of classes, pass label_kernel='multiclass'."
+        )
+    keys = column.astype(object).astype(str) if column.dtype.kind in "OSUT" else column
+    names, codes = np.unique(keys, return_inverse=True)
+    return {str(name): codes == code for code, name in enumerate(names)}
+
+
+def _of_frame(target: Any) -> dict[str, Any]:
+    """Columns of a frame; a series is one."""
+    if not hasattr(target, "columns"):
+        return {str(target.name or 0): target}
+    ids = [name for name in target.columns if name in set(id_columns(target))]
+    found = {str(name): target[[*ids, name]] for name in target.columns if name not in ids}
+    if len(found) < len(target.columns) - len(ids):
+        raise InputError("Two targets have one name; give each column of y its own.")
+    return found
+
+
+def _of_columns(target: Any, data: Any) -> dict[str, Any]:
+    """Columns of an array, by number."""
+    if isinstance(target, str):
+        labels = as_labels(target, data)
+        if labels.ndim == 1:
+            return {target: target}
+        return {f"{target}_{i}": labels[:, i] for i in range(labels.shape[1])}
+    if isinstance(target, xr.DataArray) and target.ndim == 2:
+        dim = target.dims[1]
+        names = target[dim].to_numpy() if dim in target.coords else range(target.sizes[dim])
+        return {str(name): target.isel({dim: i}, drop=True) for i, name in enumerate(names)}
+    labels = np.asarray(target)
+    if labels.ndim == 1:
+        return {"0": target}
+    if labels.ndim != 2:
+        raise InputError(f"y has shape {labels.shape}; pass (m, t), a column a target.")
+    return {str(i): labels[:, i] for i in range(labels.shape[1])}
+
+
+# Their results -----------------------------------------------------------------------
+
+
+def joined(results: Sequence[xr.Dataset], names: Sequence[str], dim: str) -> xr.Dataset:
+    """One result of several, which go by these names along a new dimension, one of `OF_RUNS`."""
+    first = results[0]
+    n_rounds = max(int(result.sizes.get("rounds", 0)) for result in results)
+    data: dict[Hashable, Any] = {}
+    for name in dict.fromkeys(name for result in results for name in result.data_vars):
+        like = next(result[name] for result in results if name in result)
+        values = [_values(result, str(name), like, n_rounds) for result in results]
+        if name in OF_DATA and all(_are_same(values[0], other) for other in values[1:]):
+            data[name] = like
+        else:
+            data[name] = ((dim, *like.dims), np.stack(values), like.attrs)
+    attributes = {}
+    for key in dict.fromkeys(key for result in results for key in result.attrs):
+        told = [result.attrs.get(key) for result in results]
+        if key in OF_FIRST or all(value == told[0] for value in told):
+            attributes[key] = told[0]
+        else:
+            data[key] = (dim, _column(told))
+    coords = {**first.coords, dim: np.array([str(name) for name in names], dtype=object)}
+    return xr.Dataset(data, coords=coords, attrs=attributes)
+
+
+def dimension_of(result: xr.Dataset) -> str | None:
+    """Dimension along which a result has several runs; None where it is of one."""
+    return next((dim for dim in OF_RUNS if dim in result.dims), None)
+
+
+def parts(result: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
+    """Each run of a joint result, by its name: as it would be alone."""
+    dim = dimension_of(result)
+    if dim is None:
+        yield "", result
+        return
+    for i, name in enumerate(result[dim].to_numpy()):
+        part = result.isel({dim: i}).drop_vars(dim)
+        known = [key for key in part.data_vars if not part[key].dims]
+        told = {str(key): part[key].to_numpy().item() for key in known}
+        part = part.drop_vars(known).assign_attrs(told)
+        if "rounds" in part.dims:
+            part = part.isel(rounds=np.isfinite(part["round_seconds"].to_numpy()))
+        yield str(name), part
+
+
+def _values(result: xr.Dataset, name: str, like: xr.DataArray, n_rounds: int) -> Array:
+    """Values of a variable, filled up to so many rounds: with "", NaN or 0."""
+    empty: Any = {"O": "", "f": np.nan}.get(like.dtype.kind, 0)
+    values = result[name].to_numpy() if name in result else np.full(like.shape, empty, like.dtype)
+    if like.dims == ("rounds",):
+        more = np.full(n_rounds - len(values), empty, dtype=values.dtype)
+        values = np.concatenate([values, more])
+    return values
+
+
+def _are_same(one: Array, other: Array) -> bool:
+    """Whether all values are, NaN included."""
+    return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
+
+
+def _column(told: Sequence[Any]) -> Array:
+    """Values of an attribute in the runs: text, or numbers."""
+    if any(isinstance(value, str) for value in told):
+        return np.array([str(value) for value in told], dtype=object)
+    return np.array([np.nan if value is None else value for value in told])
