@@ -2,7 +2,7 @@
 
     python benchmarks/pairs.py width [--size 2000x100000] [--every 16]
     python benchmarks/pairs.py planted [--size 1000x20000] [--draws 10]
-    python benchmarks/pairs.py null [--size 200x3000] [--draws 200]
+    python benchmarks/pairs.py null [--size 200x3000] [--draws 200] [--joint [--effects 5]]
     python benchmarks/pairs.py loops [--size 1000x10000]
 
 - width: processor time of the scan's tiles, every so-many-th of them, over that of the bare
@@ -12,7 +12,9 @@
   explains 6% of the trait; main effects of 50 selected variants are taken out. A pair counts as
   found where one of two variants in linkage with its own (r2 of 0.2) is significant family-wise.
 - null: genotypes in linkage, and normal labels that have nothing to do with them: runs with a pair
-  of a family-wise p-value at or below 0.01, 0.05, 0.1 and 0.2.
+  of a family-wise p-value at or below 0.01, 0.05, 0.1 and 0.2. With `--joint` pairs are those of
+  a selection of 20 with ``interactions="auto"``, which takes out main effects that it chose on the
+  same labels; with `--effects` so many variants add to them, 6% each.
 - loops: the same pairs by a loop over features in float64, all pairs of each, and the shares of the
   best ones by the plain loops of the tests.
 """
@@ -30,7 +32,7 @@ from scipy.stats import binomtest
 from tables import table
 
 import dhsic
-from dhsic.interactions import find_pairs
+from dhsic.interactions import find_pairs, pairs_of
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.pairs import scan
 from dhsic.pairs.share import Labels, label_columns
@@ -39,10 +41,11 @@ from dhsic.pairs.tiles import Scan, run_width
 from dhsic.runtime.threads import Threads
 from dhsic.simulation import simulate_genotypes
 from dhsic.simulation.truth import read_truth, truth_path
+from dhsic.sources import Block
 
 LINKED = 0.2  # squared correlation from which on a variant stands for another
 N_ADDITIVE, N_PAIRS, EXPLAINED = 10, 2, 0.06
-N_SELECTED, N_FOUND = 50, 100
+N_SELECTED, N_FOUND, N_JOINT = 50, 100, 20
 
 
 def dosages(m, d, seed=0):
@@ -137,22 +140,39 @@ def _stands(r2, wanted, pair):
     return any(min(r2(a, x), r2(b, y)) >= LINKED for x, y in ((j, k), (k, j)))
 
 
-def null(m, d, draws):
+def null(m, d, draws, joint, n_effects):
     """Rows: a level, and the part of the runs that err at it, with its exact 95% interval."""
     best = []
     with tempfile.TemporaryDirectory() as folder:
         path = genotypes(folder, m, d)
         X = dhsic.open_source(str(path), variable="dosage")
         for seed in range(draws):
-            y = np.random.default_rng([1, seed]).standard_normal(m)
-            asked = {"n_pairs": 1, "random_state": seed}
-            best.append(float(find_pairs(X, y, **asked)["family_wise"][0]))
+            rng = np.random.default_rng([1, seed])
+            y = rng.standard_normal(m) + _additive(X, rng, n_effects)
+            if joint:
+                asked = {"interactions": "auto", "random_state": seed, "progress": False}
+                result = dhsic.select(X, y, n_features_to_select=N_JOINT, **asked)
+                found = pairs_of(result)
+            else:
+                found = find_pairs(X, y, n_pairs=1, random_state=seed)
+            best.append(float(found["family_wise"][0]))
             if seed % 10 == 9:
                 print(f"    {seed + 1} of {draws}", file=sys.stderr, flush=True)
     for level in (0.01, 0.05, 0.1, 0.2):
         n = sum(p <= level for p in best)
         low, high = binomtest(n, draws).proportion_ci()
         yield level, f"{n / draws:.3f}", f"{low:.3f} to {high:.3f}"
+
+
+def _additive(source, rng, n):
+    """Effects of n variants, each of which explains 6% beside noise of variance 1."""
+    if not n:
+        return 0.0
+    at = np.sort(rng.choice(source.n_features, n, replace=False))
+    Z = np.stack([source.read(Block(j, j + 1))[:, 0] for j in at.tolist()]).astype(float)
+    Z = np.where(Z < 0, np.nan, Z)
+    Z = np.nan_to_num((Z - np.nanmean(Z, axis=1)[:, None]) / np.nanstd(Z, axis=1)[:, None])
+    return (EXPLAINED / (1 - n * EXPLAINED)) ** 0.5 * (rng.choice([-1, 1], n) @ Z)
 
 
 def loops(m, d):
@@ -219,13 +239,15 @@ def main():
     parser.add_argument("--every", type=int, default=16)
     parser.add_argument("--draws", type=int)
     parser.add_argument("--method", default="bahsic", help="what selects the main effects")
+    parser.add_argument("--joint", action="store_true", help="null: of interactions='auto'")
+    parser.add_argument("--effects", type=int, default=0, help="null: variants with an effect")
     parser.add_argument("--permutations", type=int, default=100)
     given = parser.parse_args()
     m, d = map(int, (given.size or SIZES[given.what]).split("x"))
     rows = {
         "width": lambda: width(m, d, given.every),
         "planted": lambda: planted(m, d, given.draws or 10, given.method, given.permutations),
-        "null": lambda: null(m, d, given.draws or 200),
+        "null": lambda: null(m, d, given.draws or 200, given.joint, given.effects),
         "loops": lambda: loops(m, d),
     }[given.what]()
     print(f"{m:,} samples x {d:,} features")

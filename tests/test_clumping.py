@@ -128,3 +128,17 @@ def test_what_is_refused():
     wide = np.random.default_rng(0).normal(size=(6, 9000))
     with pytest.raises(InputError, match=r"asks for\s+5,000"):
         dhsic.select(wide, np.arange(6.0), n_features_to_select=5000, clump_r2=0.2, **QUIET)
+
+
+@pytest.mark.parametrize("asked", [{"clump_r2": 0.01}, {"interactions": "auto"}])
+def test_of_a_file_that_was_loaded_and_compacted_as_of_an_array(tmp_path, asked):
+    rng = np.random.default_rng(0)
+    X = rng.binomial(2, rng.uniform(0.1, 0.5, 400), (100, 400)).astype(np.int8)
+    y = rng.standard_normal(100) + X[:, 350] * X[:, 20]
+    np.save(tmp_path / "X.npy", X)
+    expected, found = (
+        dhsic.select(data, y, n_features_to_select=5, **asked, **QUIET)
+        for data in (X, tmp_path / "X.npy")
+    )
+    for name in ("rank", "score", "selected"):
+        assert_array_equal(found[name], expected[name])

@@ -364,10 +364,8 @@ class SelectionRun:
 
     @contextmanager
     def _known(self, scaling: Scaling, budget: int | None) -> Iterator[Reader]:
-        """Yield what reads features again, of known scaling."""
-        with closing(self.reader(budget)) as data:
-            if data.loaded is not None:
-                data.load()
+        """Yield what reads features again, of known scaling; those loaded were compacted since."""
+        with closing(replace(self, loaded=None).reader(budget)) as data:
             data.know(scaling)
             yield data
 
