@@ -74,7 +74,8 @@ OF_JSON = ("parameters", "versions", "engine")
 #: Rows that are written at a time; and read, for which names of all features are gone through.
 ROWS, READ = 1 << 16, 1 << 20
 
-Columns = dict[str, Array]
+#: Values of features, by the name of their column.
+OfFeatures = dict[str, Array]
 
 
 def along_features(result: xr.Dataset) -> xr.Dataset:
@@ -83,7 +84,7 @@ def along_features(result: xr.Dataset) -> xr.Dataset:
     return result if dim == FEATURES else result.swap_dims({dim: FEATURES})
 
 
-def columns(result: xr.Dataset) -> Columns:
+def columns(result: xr.Dataset) -> OfFeatures:
     """Columns of a result, by name."""
     result = along_features(result)
     # What `dhsic.selected_features` returns says where its features are in the data.
@@ -106,7 +107,7 @@ def columns(result: xr.Dataset) -> Columns:
     return first | known
 
 
-def _column(name: str, values: Array, attributes: Mapping[str, Any]) -> Columns:
+def _column(name: str, values: Array, attributes: Mapping[str, Any]) -> OfFeatures:
     """A variable of a result by the name that it has in tables."""
     if name == "n_missing" and "n_samples" in attributes:
         return {"missing": values / max(1, attributes["n_samples"])}
@@ -118,7 +119,7 @@ def _column(name: str, values: Array, attributes: Mapping[str, Any]) -> Columns:
     return {shown: values}
 
 
-def rows(known: Columns) -> Iterator[dict[str, Any]]:
+def rows(known: OfFeatures) -> Iterator[dict[str, Any]]:
     """Rows of columns as plain values; what is not a number is None."""
     lists = []
     for values in known.values():
@@ -130,7 +131,7 @@ def rows(known: Columns) -> Iterator[dict[str, Any]]:
         yield dict(zip(known, row, strict=True))
 
 
-def _parts(result: xr.Dataset) -> Iterator[Columns]:
+def _parts(result: xr.Dataset) -> Iterator[OfFeatures]:
     """Columns of all features, the best first, some rows at a time."""
     result, ranks = along_features(result), result["rank"].to_numpy()
     best_first = np.argsort(ranks if ranks.ndim == 1 else ranks.min(axis=0), kind="stable")

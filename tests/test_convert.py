@@ -17,8 +17,8 @@ from suites.source import whole
 import dhsic
 from dhsic import conversion
 from dhsic.cli import main
-from dhsic.conversion import passes
-from dhsic.conversion.passes import Pass
+from dhsic.conversion import matrices
+from dhsic.conversion.matrices import Pass
 from dhsic.errors import DataError, InputError, MemoryBudgetError
 from dhsic.sources.opening import open_source
 
@@ -27,7 +27,7 @@ Y = np.arange(11) % 3
 
 def tight(monkeypatch, values):
     """Room for so many values of a rectangle."""
-    monkeypatch.setattr(passes, "room_of", lambda *_: values)
+    monkeypatch.setattr(matrices, "room_of", lambda *_: values)
     monkeypatch.setattr(conversion, "room_of", lambda *_: values)
 
 

@@ -14,7 +14,7 @@ import dhsic
 from dhsic.cli import main
 from dhsic.errors import InputError
 from dhsic.sources.arrays import ArraySource
-from dhsic.sources.shadows import ShadowedSource
+from dhsic.sources.views import ShadowedSource
 
 
 def data(rng, m=80, d=30):

@@ -35,9 +35,8 @@ from dhsic.runtime.threads import Threads
 from dhsic.selectors.bahsic import BAHSIC
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources import AbstractSource
-from dhsic.sources.anndata import Frame
+from dhsic.sources.anndata import AbstractFrame
 from dhsic.sources.codecs import CHECKSUMS, described
-from dhsic.sources.h5ad import AbstractFrame
 from dhsic.sources.ids import some
 from dhsic.sources.opening import open_source, parent
 from dhsic.sources.options import dimension_names
@@ -215,7 +214,7 @@ def _targets(
         yield name, _summary(read_array(arrays[name], "fill"))
 
 
-def _columns(frame: Frame | AbstractFrame) -> Iterator[tuple[str, str]]:
+def _columns(frame: AbstractFrame) -> Iterator[tuple[str, str]]:
     """Columns about the samples, and what is in them; the others say why they cannot be read."""
     for name in frame.columns:
         try:
@@ -224,7 +223,7 @@ def _columns(frame: Frame | AbstractFrame) -> Iterator[tuple[str, str]]:
             yield name, f"cannot be read: {error}"
 
 
-def _column(frame: Frame | AbstractFrame, name: str) -> str:
+def _column(frame: AbstractFrame, name: str) -> str:
     try:
         return _summary(frame.column(name))
     except DataError:  # perhaps its writer left out chunks of zeros

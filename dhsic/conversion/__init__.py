@@ -23,15 +23,20 @@ import zarr
 
 from dhsic._typing import Array
 from dhsic.conversion.content import Content
-from dhsic.conversion.matrices import AbstractMatrix, SourceMatrix, TextMatrix
-from dhsic.conversion.passes import Pass, passes_of, room_of
+from dhsic.conversion.matrices import (
+    AbstractMatrix,
+    Pass,
+    SourceMatrix,
+    TextMatrix,
+    passes_of,
+    room_of,
+)
 from dhsic.errors import DataError, InputError, MemoryBudgetError
 from dhsic.memory import available_bytes, resident_bytes
-from dhsic.sources import Names
 from dhsic.sources.opening import open_source, opener_of
 from dhsic.sources.options import MissingChunks, OpenOptions
 from dhsic.sources.stores import guarded
-from dhsic.sources.tables import TextTable, check_known, local_file, open_table
+from dhsic.sources.tables import TextTable, local_file, open_table
 from dhsic.sources.zarr import (
     check_free,
     create_array,
@@ -207,18 +212,8 @@ def _opened(X: Any, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
 def _text(path: str, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
     """A table of text, which need not fit into memory."""
     table = TextTable(local_file(path, options, "a table of text"), options)
-    matrix, columns = TextMatrix(table), table.columns
-    n_ids = len(columns.ids)
-    along = columns.row_names(path, matrix.beside[:n_ids], turned=table.turned)
-    held = dict(zip((columns.names[i] for i in columns.apart), matrix.beside[n_ids:], strict=True))
-    if table.turned:
-        check_known(path, table.apart, [*table.beside, *held])
-        held = table.beside
-    across = columns.named()
-    names = Names(*((along, across) if table.turned else (across, along)))
-    content = Content("X", ("features", "samples"))
-    content.add_names(names)
-    content.add_labels(held)
+    matrix, content = TextMatrix(table), Content("X", ("features", "samples"))
+    content.add_names(table.named(matrix.beside, matrix.first))
     return matrix, content
 
 

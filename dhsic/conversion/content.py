@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from os import PathLike, fspath
@@ -14,8 +13,7 @@ import zarr
 
 from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
-from dhsic.joins.fam import phenotype
-from dhsic.joins.text import read_table, typed
+from dhsic.joins.text import phenotype, read_table, typed
 from dhsic.namespace import slices
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.anndata import AnnDataStore
@@ -24,7 +22,7 @@ from dhsic.sources.opening import parent
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, dimension_names, text
 from dhsic.sources.plink import samples_table
 from dhsic.sources.variants import ALLELES, ALT, CONTIG, CONTIGS, IDS, NO_CONTIG, POSITION, REF
-from dhsic.sources.zarr import arrays_of, create_array, read_array
+from dhsic.sources.zarr import arrays_of, create_array, read_array, write_array
 
 #: Rows that are copied at a time.
 SLAB = 1 << 16
@@ -90,20 +88,17 @@ class Content:
         if is_calls and (samples := source.sample_names()) is not None:
             made.values["sample_id"] = dims[1:], samples
         made.add_names(source.names)
-        made.add_labels(source.sample_coords())
         return made
-
-    def add_labels(self, coords: Mapping[str, Array]) -> None:
-        """Add what there is about the samples: numbers, or text."""
-        for name, values in coords.items():
-            self.values[self._free(name)] = self.dims[1:2], typed(values)
 
     def _free(self, name: str) -> str:
         name = name.replace("/", "_") or "_"
         return f"sample_{name}" if name in {self.name, *self.values, *self.dims} else name
 
     def add_names(self, names: Names) -> None:
-        """Names as coordinates of the dimensions, where no array beside the matrix has them."""
+        """Labels as variables; names as coordinates, where no array beside the matrix has them."""
+        labels = names.sample_coords
+        for name, values in (labels() if callable(labels) else labels).items():
+            self.values[self._free(name)] = self.dims[1:2], typed(values)
         if POSITION in {*self.arrays, *self.values}:
             return
         for dim, given in zip(self.dims, (names.features, names.samples), strict=False):
@@ -149,7 +144,7 @@ class Content:
         for name, array in self.arrays.items():
             _copy(array, group, name)
         for name, (dims, values) in self.values.items():
-            _write(values, group, name, dims)
+            write_array(group, name, text(values) if values.dtype.kind in "SUT" else values, dims)
 
 
 def _dims(known: tuple[str | None, ...] | None, axis: int, ndim: int) -> tuple[str, ...]:
@@ -200,18 +195,3 @@ def _copy(array: zarr.Array[Any], group: zarr.Group, name: str) -> None:
     for rows in slices(n, SLAB) if array.ndim else [...]:
         values = read_array(array, "fill", rows)
         made[rows] = text(values) if is_text else values
-
-
-def _write(values: Array, group: zarr.Group, name: str, dims: tuple[str, ...]) -> None:
-    kind = values.dtype.kind
-    known = text(values) if kind in "SUTO" else values
-    made = create_array(
-        group,
-        name,
-        shape=values.shape,
-        dtype=str if kind in "SUTO" else values.dtype,
-        chunks=(min(len(values), SLAB), *values.shape[1:]),
-        dims=dims,
-    )
-    for rows in slices(len(values), SLAB):
-        made[rows] = known[rows]

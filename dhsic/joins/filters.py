@@ -25,11 +25,11 @@ from dhsic.joins.labels import labels_at, values_of_features
 from dhsic.joins.table import names_of
 from dhsic.namespace import slices
 from dhsic.sources import AbstractSource
-from dhsic.sources.alleles import Alleles
 from dhsic.sources.columns import NAME, STRETCH, Column
 from dhsic.sources.delimited import Delimited
 from dhsic.sources.ids import PARENTS, is_id, plain, some
 from dhsic.sources.options import MissingChunks
+from dhsic.sources.values import Alleles
 from dhsic.sources.variants import CONTIG, IDS, POSITION
 from dhsic.validation import is_number
 
@@ -39,6 +39,8 @@ PLACE = re.compile(r"(.+):(\d+)-(\d+)")
 
 #: Counts alleles of all features of a source, over some samples (None: all).
 Counting = Callable[[AbstractSource, Index | None], Alleles]
+#: Filters that leave out what they name.
+LEAVING_OUT = ("remove", "exclude")
 #: Parts of missing values from which a user of vcftools may mean the part that is there.
 MOSTLY = 0.5
 
@@ -105,70 +107,42 @@ class Filters:
             Filters that mean nothing, or that leave nothing.
         """
         self._check()
-        conditions = {
-            name: Condition.of(said, name)
+        keep_if, extract_if = (
+            None if said is None else Condition.of(said, name)
             for name, said in (("keep_if", self.keep_if), ("extract_if", self.extract_if))
-            if said is not None
-        }
+        )
+
+        def samples_called(given: Any, name: str) -> Mask:
+            known = names_of(data) if hasattr(data, "iloc") else source.sample_names()
+            return _samples(given, name, known)
+
+        def features_called(given: Any, name: str) -> Mask:
+            return _features(given, name, described(source))
+
+        def of_samples(name: str) -> Array:
+            return labels_at(data, name, missing_chunks, "names of samples with keep=")
+
+        def of_features(name: str) -> Array:
+            known, otherwise = described(source), "names of features with extract="
+            if name in known:
+                return known[name].read(slice(0, source.n_features))
+            return values_of_features(
+                data, name, source, missing_chunks, what="extract_if", otherwise=otherwise
+            )
+
         samples, features = _Left("samples", source.n_samples), _Left("features", source.n_features)
-        self._filter_samples(samples, conditions.get("keep_if"), data, source, missing_chunks)
-        self._filter_features(features, conditions.get("extract_if"), data, source, missing_chunks)
+        samples.keep("keep", self.keep, samples_called)
+        samples.keep("remove", self.remove, samples_called)
+        samples.meet(keep_if, of_samples)
+        if self.chromosomes is not None:
+            features.filter("chromosomes", _at(self.chromosomes, described(source)))
+        features.keep("extract", self.extract, features_called)
+        features.keep("exclude", self.exclude, features_called)
+        features.meet(extract_if, of_features)
         if self.maf is not None or self.max_missing is not None:
             self._filter_by_values(features, source, samples.positions, counting)
         left_out = {**samples.out, **Filtered.of(source).left_out, **features.out}
         return Filtered(samples.positions, features.positions, left_out)
-
-    def _filter_samples(
-        self,
-        left: _Left,
-        condition: Condition | None,
-        data: Any,
-        source: AbstractSource,
-        missing_chunks: MissingChunks,
-    ) -> None:
-        known: Array | None = None
-        if self.keep is not None or self.remove is not None:
-            known = names_of(data) if hasattr(data, "iloc") else source.sample_names()
-        for name, given in (("keep", self.keep), ("remove", self.remove)):
-            if given is not None:
-                named = _mask(given, name, left)
-                if named is None:
-                    named = _samples(given, name, known)
-                left.filter(name, named if name == "keep" else ~named)
-        if condition is not None:
-            otherwise = "names of samples with keep="
-            values = {
-                name: labels_at(data, name, missing_chunks, otherwise) for name in condition.names
-            }
-            left.filter("keep_if", _holds(condition, values, left))
-
-    def _filter_features(
-        self,
-        left: _Left,
-        condition: Condition | None,
-        data: Any,
-        source: AbstractSource,
-        missing_chunks: MissingChunks,
-    ) -> None:
-        if self.chromosomes is not None:
-            left.filter("chromosomes", _at(self.chromosomes, described(source)))
-        for name, given in (("extract", self.extract), ("exclude", self.exclude)):
-            if given is not None:
-                named = _mask(given, name, left)
-                if named is None:
-                    named = _features(given, name, described(source))
-                left.filter(name, named if name == "extract" else ~named)
-        if condition is not None:
-            known, otherwise = described(source), "names of features with extract="
-            values = {
-                name: known[name].read(slice(0, left.n))
-                if name in known
-                else values_of_features(
-                    data, name, source, missing_chunks, what="extract_if", otherwise=otherwise
-                )
-                for name in condition.names
-            }
-            left.filter("extract_if", _holds(condition, values, left))
 
     def _check(self) -> None:
         """Refuse thresholds that are none."""
@@ -221,33 +195,38 @@ class _Left:
                 "against the data (dhsic inspect), or leave it out."
             )
 
+    def keep(self, name: str, given: Any, called: Callable[[Any, str], Mask]) -> None:
+        """Filter by a mask, or by names, of which those are that are `called` so."""
+        if given is None:
+            return
+        if isinstance(given, str | PathLike) or np.asarray(given).dtype.kind != "b":
+            mask = called(given, name)
+        else:
+            mask = np.asarray(given)
+        if mask.shape != (self.n,):
+            raise InputError(
+                f"{name}= is a mask of shape {mask.shape} and there are {self.n} {self.noun}; pass "
+                "one value for each of them, or names."
+            )
+        self.filter(name, ~mask if name in LEAVING_OUT else mask)
+
+    def meet(self, condition: Condition | None, read: Callable[[str], Array]) -> None:
+        """Filter by a condition on variables."""
+        if condition is None:
+            return
+        values = {name: read(name) for name in condition.names}
+        for name, column in values.items():
+            if column.shape != (self.n,):
+                raise InputError(
+                    f"{condition.what}={condition.said!r}: {name} has shape {column.shape} and "
+                    f"there are {self.n} {self.noun}; take a variable with one value for each."
+                )
+        self.filter(condition.what, condition.holds(values))
+
     @property
     def positions(self) -> Index | None:
         """Where they are; None for all."""
         return None if self._mask.all() else np.flatnonzero(self._mask)
-
-
-def _mask(given: Any, name: str, left: _Left) -> Mask | None:
-    """What was given as a mask; None where it names things."""
-    if isinstance(given, str | PathLike) or np.asarray(given).dtype.kind != "b":
-        return None
-    mask = np.asarray(given)
-    if mask.shape != (left.n,):
-        raise InputError(
-            f"{name}= is a mask of shape {mask.shape} and there are {left.n} {left.noun}; pass "
-            "one value for each of them, or names."
-        )
-    return mask
-
-
-def _holds(condition: Condition, values: Mapping[str, Array], left: _Left) -> Mask:
-    for name, column in values.items():
-        if column.shape != (left.n,):
-            raise InputError(
-                f"{condition.what}={condition.said!r}: {name} has shape {column.shape} and there "
-                f"are {left.n} {left.noun}; take a variable with one value for each."
-            )
-    return condition.holds(values)
 
 
 # Names ---------------------------------------------------------------------------------------

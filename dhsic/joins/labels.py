@@ -19,14 +19,13 @@ import zarr
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DhsicError, InputError
-from dhsic.joins.fam import phenotype
 from dhsic.joins.filtered import Filtered
 from dhsic.joins.table import id_columns, in_pandas, join, names_of, values_of
-from dhsic.joins.text import is_missing, typed
+from dhsic.joins.text import is_missing, phenotype, typed
 from dhsic.kernels.labels import MOST_CLASSES
 from dhsic.sources import AbstractSource
-from dhsic.sources.anndata import AnnDataStore, Frame
-from dhsic.sources.h5ad import H5AD, AbstractFrame, AnnDataObject, H5Store, is_anndata
+from dhsic.sources.anndata import AbstractAnnData, AbstractFrame, AnnDataStore
+from dhsic.sources.h5ad import H5AD, AnnDataObject, H5Store, is_anndata
 from dhsic.sources.ids import NAMELESS, did_you_mean, is_id, plain, some
 from dhsic.sources.opening import is_table, open_source, open_store, opener_of
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, MissingChunks, dimension_names
@@ -348,10 +347,10 @@ def values_of_features(
     )
 
 
-def anndata_of(data: Any) -> AnnDataStore | AnnDataObject | H5Store | None:
+def anndata_of(data: Any) -> AbstractAnnData | None:
     """AnnData, whatever it is in, or None for anything else."""
     opened = _opened(data)
-    if isinstance(opened, (AnnDataObject, H5Store)):
+    if isinstance(opened, AbstractAnnData):
         return opened
     return AnnDataStore.of(opened) if isinstance(opened, zarr.Group) else None
 
@@ -379,7 +378,7 @@ def _values(of: zarr.Array[Any] | xr.DataArray, missing_chunks: MissingChunks) -
 
 
 def _column(
-    frame: Frame | AbstractFrame, name: str, otherwise: str, missing_chunks: MissingChunks
+    frame: AbstractFrame, name: str, otherwise: str, missing_chunks: MissingChunks
 ) -> Array:
     if name in frame.columns:
         return frame.column(name, missing_chunks)

@@ -28,7 +28,6 @@ from dhsic.linalg.quadratic import LowRankQuadratic, form_entries, form_flops
 from dhsic.namespace import Move, namespace_of, slices
 from dhsic.runtime.base import Job
 from dhsic.sources import AbstractSource, Block
-from dhsic.sources.positions import packed, unpacked
 from dhsic.sources.scaling import (
     Codes,
     Scaling,
@@ -37,6 +36,7 @@ from dhsic.sources.scaling import (
     scaling_of,
     standardise,
 )
+from dhsic.sources.views import packed, unpacked
 
 #: Features of a tile in float64, of which one in single precision has twice as many: fewer take
 #: longer each, for a product brings all of A into the order that it needs first. And tiles of a

@@ -27,9 +27,8 @@ from dhsic.passes.reader import Reader, Reporter
 from dhsic.passes.shared import AbstractShared
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.sources import AbstractSource
-from dhsic.sources.alleles import Alleles
 from dhsic.sources.scaling import Codes, Scaling, code_values, scaling_of
-from dhsic.sources.values import KEEPING, Census, ValueKind, recoded
+from dhsic.sources.values import KEEPING, Alleles, Census, ValueKind, recoded
 from dhsic.sources.views import checksums
 
 #: Values up to which a plan looks at all of them.

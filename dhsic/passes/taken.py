@@ -21,7 +21,7 @@ from dhsic.passes.jobs import positions
 from dhsic.runtime.base import AbstractRuntime, Job
 from dhsic.runtime.held import AbstractStep, Held, Site
 from dhsic.sources import AbstractSource, run_of
-from dhsic.sources.positions import packed, unpacked
+from dhsic.sources.views import packed, unpacked
 
 #: Features of a site, at least: few calls for each of them.
 LEAST = 2048

@@ -44,8 +44,8 @@ from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import ArraySource, check_in_memory, check_turned
 from dhsic.sources.columns import NAME
 from dhsic.sources.h5ad import is_anndata
-from dhsic.sources.lazy import lazy_matrix
-from dhsic.sources.opening import check_features, open_source, take_features
+from dhsic.sources.lazy import check_features, lazy_matrix, take_features
+from dhsic.sources.opening import open_source
 from dhsic.sources.scaling import Scaling
 from dhsic.sources.sparse import is_sparse
 from dhsic.sources.values import ValueKind

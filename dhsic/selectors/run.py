@@ -42,8 +42,8 @@ from dhsic.selectors.pairs import check_pairs, with_pairs
 from dhsic.selectors.ridge import bytes_read_again
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
-from dhsic.sources.shadows import ShadowedSource
 from dhsic.sources.values import KEEPING, ValueKind, recoded
+from dhsic.sources.views import ShadowedSource
 from dhsic.storage.checkpoint import Checkpoint
 
 if TYPE_CHECKING:

@@ -31,8 +31,8 @@ from dhsic.errors import InputError
 from dhsic.kernels.labels import SELF
 from dhsic.results import Outcome
 from dhsic.selectors.run import SelectionRun
-from dhsic.sources.shadows import ShadowedSource
 from dhsic.sources.values import recoded
+from dhsic.sources.views import ShadowedSource
 from dhsic.validation import seed_of
 
 #: Of a number of copies.

@@ -28,9 +28,11 @@ from dhsic.validation import WIDE, beyond_float, refuse_dtype
 if TYPE_CHECKING:
     from dhsic.sources.zarr import ChunkedArray
 
-#: Chunks that a fingerprint reads, and features and samples of each at most.
 #: Dimension of results along the features, by default.
 FEATURES = "features"
+#: Features that a fingerprint takes together where storage has no chunks.
+GRAIN = 256
+#: Chunks that a fingerprint reads, and features and samples of each at most.
 FINGERPRINT_CHUNKS, FINGERPRINT_FEATURES, FINGERPRINT_SAMPLES = 8, 4096, 4096
 
 
@@ -180,6 +182,10 @@ class AbstractSource(ABC):
         """Source to read some samples of at a time, which are not compared with what was read."""
         return self
 
+    def of_features(self, values: Array) -> Array:
+        """Of one value for each stored feature, those of the features here: all of them."""
+        return values
+
     @abstractmethod
     def fingerprint(self) -> str:
         """Hex digest of shape, dtype, layout, names and a sample of the data."""
@@ -259,10 +265,6 @@ class AbstractSource(ABC):
     def _repr_html_(self) -> str:
         return notebook.page(notebook.facts(self._facts(), type(self).__name__))
 
-    def of_features(self, values: Array) -> Array:
-        """Of one value for each stored feature, those of the features here: all of them."""
-        return values
-
     def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...] | None:
         """Lazy blocks (dask arrays, (m, c) each) that a cluster should compute, or None.
 
@@ -273,8 +275,33 @@ class AbstractSource(ABC):
         return None
 
     def with_pieces(self, blocks: tuple[Block, ...], arrays: tuple[Array, ...]) -> AbstractSource:
-        """Return a source that reads `blocks` from arrays already at hand."""
+        """The source that reads `blocks` from arrays already at hand."""
         raise TypeError(f"{type(self).__name__} has no lazy pieces: {len(blocks)}, {len(arrays)}")
+
+
+class AbstractStored(AbstractSource):
+    """A source that is cut where its storage is: at `edges`, or evenly where that has no chunks."""
+
+    @property
+    def edges(self) -> Index | None:
+        """Boundaries of chunks along the features, None without."""
+        return None
+
+    @property
+    @abstractmethod
+    def layout(self) -> Any:
+        """What tells it from others of the same shape and values, for `fingerprint`."""
+
+    @final
+    def blocks(self, width: int) -> tuple[Block, ...]:
+        edges = self.edges
+        return even_blocks(self.n_features, width) if edges is None else group_chunks(edges, width)
+
+    @final
+    def fingerprint(self) -> str:
+        edges = self.edges
+        edges = regular_edges(self.n_features, GRAIN) if edges is None else edges
+        return fingerprint(self, edges, self.layout)
 
 
 #: Blocks in a matrix, at most: each is a task of every pass, and a scheduler spends 1 ms on one.
@@ -381,13 +408,6 @@ def check_dtype(dtype: Any, what: str) -> None:
         refuse_dtype(dtype, what)
 
 
-def check_shape(shape: tuple[int, ...], what: str) -> None:
-    """Refuse what is not a matrix, or is an empty one."""
-    check_matrix(shape, what)
-    if 0 in shape:
-        raise InputError(f"{what} has shape {shape}, so it is empty. Pass a matrix with values.")
-
-
 def check_matrix(shape: tuple[int, ...], what: str) -> None:
     """Refuse what has not two axes."""
     if len(shape) != 2:
@@ -395,6 +415,13 @@ def check_matrix(shape: tuple[int, ...], what: str) -> None:
             f"{what} has shape {shape}; a matrix has two axes, samples and features. Reshape your "
             "data, or select other axes away; a single feature is X.reshape(-1, 1)."
         )
+
+
+def check_shape(shape: tuple[int, ...], what: str) -> None:
+    """Refuse what is not a matrix, or is an empty one."""
+    check_matrix(shape, what)
+    if 0 in shape:
+        raise InputError(f"{what} has shape {shape}, so it is empty. Pass a matrix with values.")
 
 
 def check_finite(

@@ -5,6 +5,7 @@ A dataframe (`obs`, `var`) is a group with an index and columns, in encodings of
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import numpy as np
 import zarr
 from zarr.storage import StorePath
 
-from dhsic._typing import Array
+from dhsic._typing import Array, Mask
 from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.options import MissingChunks, OpenOptions, text
@@ -34,9 +35,49 @@ GROUPS: Mapping[str, str] = {
 ARRAYS = frozenset({"array", "string-array", ""})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Frame:
-    """The n rows of the dataframe of a group: their names, and columns with one value a row.
+class AbstractFrame(ABC):
+    """A dataframe of AnnData: names of its n rows, and columns with one value a row."""
+
+    place: Any  # how messages call it
+    columns: tuple[str, ...]
+    n: int
+
+    @abstractmethod
+    def names(self) -> Array:
+        """Names of the rows, text."""
+
+    @abstractmethod
+    def column(self, name: str, missing_chunks: MissingChunks = "error") -> Array:
+        """Values of a column, (n,): text where it is categorical, NaN or "" where missing."""
+
+
+class AbstractAnnData(ABC):
+    """AnnData: its matrices, and a dataframe for what there is about samples, and features."""
+
+    @abstractmethod
+    def frame(self, name: str) -> AbstractFrame:
+        """The dataframe obs, var or raw/var."""
+
+    @property
+    def obs(self) -> AbstractFrame:
+        """What there is about the samples."""
+        return self.frame("obs")
+
+    @property
+    def var(self) -> AbstractFrame:
+        """What there is about the features of X and of the layers."""
+        return self.frame("var")
+
+    def frame_along(self, name: str, axis: str | None) -> AbstractFrame | None:
+        """What there is about the elements of an axis (obs, var, None) of a matrix."""
+        if axis is None:
+            return None
+        return self.frame("raw/var" if (name, axis) == ("raw/X", "var") else axis)
+
+
+@dataclass(frozen=True, eq=False)
+class Frame(AbstractFrame):
+    """The dataframe of a group of Zarr.
 
     `index` is the element of the group that names the rows.
     """
@@ -45,6 +86,7 @@ class Frame:
     index: str
     columns: tuple[str, ...]
     n: int
+    place: StorePath
 
     @classmethod
     def of(cls, parent: zarr.Group, name: str) -> Frame:
@@ -75,19 +117,12 @@ class Frame:
         rows = _element(group, index)
         if isinstance(rows, zarr.Group):
             rows = _part(rows, GROUPS[str(rows.attrs["encoding-type"])])
-        return cls(group, index, tuple(str(column) for column in order), int(rows.shape[0]))
-
-    @property
-    def place(self) -> StorePath:
-        """Where the group lies."""
-        return self.group.store_path
+        return cls(group, index, tuple(map(str, order)), int(rows.shape[0]), group.store_path)
 
     def names(self) -> Array:
-        """Names of the rows, text."""
         return text(self._values(self.index, "error"))
 
     def column(self, name: str, missing_chunks: MissingChunks = "error") -> Array:
-        """Values of a column, (n,): text where it is categorical, NaN or "" where missing."""
         values = self._values(name, missing_chunks)
         if values.shape != (self.n,):
             raise DataError(
@@ -167,7 +202,6 @@ def named_by(codes: Array, categories: Array, where: str) -> Array:
 
 
 def _nullable(element: zarr.Group, missing_chunks: MissingChunks) -> Array:
-    """Values as they are where all are there; else numbers as float64 with NaN, text with ""."""
     values = _all(_part(element, "values"), missing_chunks)
     # A mask that masks nothing is all fill values, which zarr leaves out.
     mask = _all(_part(element, "mask"), "fill").astype(bool)
@@ -176,7 +210,12 @@ def _nullable(element: zarr.Group, missing_chunks: MissingChunks) -> Array:
             f"{element.store_path} has {len(values)} values and a mask of {len(mask)}; it is "
             "damaged: write the store again, or restore it."
         )
-    if element.attrs["encoding-type"] == "nullable-string-array":
+    return filled(values, mask, element.attrs["encoding-type"])
+
+
+def filled(values: Array, mask: Mask, encoding: Any) -> Array:
+    """Values as they are where all are there; else numbers as float64 with NaN, text with ""."""
+    if encoding == "nullable-string-array":
         return np.where(mask, "", text(values))
     return np.where(mask, np.nan, values.astype(np.float64)) if mask.any() else values
 
@@ -195,7 +234,7 @@ SPARSE, PARTS = ("csr_matrix", "csc_matrix"), ("data", "indices", "indptr")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AnnDataStore:
+class AnnDataStore(AbstractAnnData):
     """A group that holds AnnData: X and its layers (obs, var), and a dataframe for either axis."""
 
     group: zarr.Group
@@ -225,15 +264,8 @@ class AnnDataStore:
                     return store, name
         return None
 
-    @property
-    def obs(self) -> Frame:
-        """What there is about the samples."""
-        return Frame.of(self.group, "obs")
-
-    @property
-    def var(self) -> Frame:
-        """What there is about the features of X and of the layers."""
-        return Frame.of(self.group, "var")
+    def frame(self, name: str) -> Frame:
+        return Frame.of(self.group, name)
 
     def matrix(self, variable: str | None) -> Node:
         """Return a matrix, X by default: an array, or the group of a sparse one.
@@ -320,16 +352,13 @@ def open_anndata(store: AnnDataStore, options: OpenOptions) -> AbstractSource:
     axis = options.feature_axis(shape, dims if any(dims) else None, where)
 
     def names_along(at: int) -> Callable[[], Array] | None:
-        of = dims[at]
-        if of is None:
-            return None
-        frame = Frame.of(store.group, "raw/var" if of == "var" and name[:4] == "raw/" else of)
-        if frame.n != shape[at]:
+        frame = store.frame_along(name, dims[at])
+        if frame is not None and frame.n != shape[at]:
             raise DataError(
                 f"{frame.place} has {frame.n} rows, and {name} of shape {shape} has {shape[at]} "
                 "along that axis: the store was written in part, or by two writers. Write it again."
             )
-        return frame.names
+        return None if frame is None else frame.names
 
     names = Names(names_along(axis), names_along(1 - axis))
     code = options.code_of(node.attrs)

@@ -17,21 +17,24 @@ from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
 from dhsic.sources import (
     AbstractSource,
+    AbstractStored,
     Block,
     Names,
     check_dtype,
     check_finite,
     check_matrix,
     check_shape,
-    even_blocks,
-    fingerprint,
-    group_chunks,
-    regular_edges,
     row_span,
     run_of,
     take_rows,
 )
-from dhsic.sources.options import OpenOptions, PloidyPolicy, naming_array, text
+from dhsic.sources.options import (
+    OpenOptions,
+    PloidyPolicy,
+    naming_array,
+    refuse_variable,
+    text,
+)
 from dhsic.sources.variants import Variants
 from dhsic.sources.vcz import DIPLOID, DOSAGES, MISSING, NO_COPY, fold
 from dhsic.sources.views import AbstractView
@@ -40,10 +43,8 @@ from dhsic.validation import EXACT, WIDE, refuse_lossy
 if TYPE_CHECKING:
     import dask.array as da
 
-GRAIN = 256  # features that a fingerprint takes together where storage has no chunks
 
-
-class AbstractArraySource(AbstractSource):
+class AbstractArraySource(AbstractStored):
     """An array (m, d) of this process."""
 
     def __init__(
@@ -66,17 +67,11 @@ class ArraySource(AbstractArraySource):
     C-ordered one are copied, a block at a time.
     """
 
-    in_memory = True
-
-    def blocks(self, width: int) -> tuple[Block, ...]:
-        return even_blocks(self.n_features, width)
+    in_memory, layout = True, "array"
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
         span = slice(0, self.n_samples)
         return _checked(self, self._X[:, block.start : block.stop], block, rows, span)
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, regular_edges(self.n_features, GRAIN), "array")
 
 
 class DaskSource(AbstractArraySource):
@@ -92,22 +87,24 @@ class DaskSource(AbstractArraySource):
         check_sizes(X)
         check_chunks(X)
         super().__init__(X, missing_code=missing_code, names=names)
-        self._edges = np.unique(np.cumsum((0, *X.chunks[1])))
         held = _held_by(X)
         self.client_bytes = sum(value.nbytes for value in held if isinstance(value, np.ndarray))
         self._on_cluster = any(type(v).__module__.startswith("distributed") for v in held)
 
-    def blocks(self, width: int) -> tuple[Block, ...]:
-        return group_chunks(self._edges, width)
+    @property
+    def edges(self) -> Index:
+        found: Index = np.unique(np.cumsum((0, *self._X.chunks[1])))
+        return found
+
+    @property
+    def layout(self) -> Any:
+        return "dask", self._X.chunks
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
         span = row_span(rows, self.n_samples)
         part = self._X[span, block.start : block.stop]
         computed = part.compute() if self._on_cluster else part.compute(scheduler="synchronous")
         return _checked(self, np.asarray(computed), block, rows, span)
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self._edges, ("dask", self._X.chunks))
 
     def pieces(self, blocks: tuple[Block, ...]) -> tuple[Any, ...]:
         return tuple(self._X[:, block.start : block.stop] for block in blocks)
@@ -220,11 +217,7 @@ def check_in_memory(X: Any, variable: str | None = None) -> None:
             f"X is a {type(X).__module__}.{type(X).__qualname__}. Pass a NumPy or dask array, a "
             "DataFrame, an xarray DataArray or Dataset, a zarr Array or Group, a path or a URL."
         )
-    if variable is not None:
-        raise InputError(
-            f"variable={variable!r} names a part of a Dataset or group, and X is one "
-            f"{type(X).__name__}. Leave it out."
-        )
+    refuse_variable(variable, X)
     if _is_frame(X):
         _check_frame(X)
         return

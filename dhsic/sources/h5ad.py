@@ -7,7 +7,6 @@ what their codes stand for into `uns`.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,20 +20,29 @@ import pandas as pd
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
 from dhsic.sources import (
+    GRAIN,
     AbstractSource,
+    AbstractStored,
     Block,
     Names,
     check_dtype,
     check_finite,
     check_shape,
-    fingerprint,
-    group_chunks,
     regular_edges,
     row_span,
     take_rows,
 )
-from dhsic.sources.anndata import AXES, GROUPS, PARTS, Axes, axes_of, named_by
-from dhsic.sources.arrays import GRAIN, open_in_memory
+from dhsic.sources.anndata import (
+    AXES,
+    GROUPS,
+    PARTS,
+    AbstractAnnData,
+    AbstractFrame,
+    axes_of,
+    filled,
+    named_by,
+)
+from dhsic.sources.arrays import open_in_memory
 from dhsic.sources.options import MissingChunks, OpenOptions, text
 from dhsic.sources.sparse import SparseSource, is_sparse, loaded, open_sparse, turned
 from dhsic.sources.stores import file_bytes
@@ -45,22 +53,6 @@ H5AD = ".h5ad"
 FORMATS, SHAPES = ("encoding-type", "h5sparse_format"), ("shape", "h5sparse_shape")
 #: Names of parts before 0.7, by today's.
 EARLY = {"raw/X": "raw.X", "raw/var": "raw.var"}
-
-
-class AbstractFrame:
-    """A dataframe of AnnData: names of its n rows, and columns with one value a row."""
-
-    place: str
-    columns: tuple[str, ...]
-    n: int
-
-    @abstractmethod
-    def names(self) -> Array:
-        """Names of the rows, text."""
-
-    @abstractmethod
-    def column(self, name: str, missing_chunks: MissingChunks = "error") -> Array:
-        """Values of a column, (n,): text where it is categorical, NaN or "" where missing."""
 
 
 class PandasFrame(AbstractFrame):
@@ -87,20 +79,14 @@ class PandasFrame(AbstractFrame):
 
 
 @dataclass(frozen=True, slots=True)
-class AnnDataObject:
+class AnnDataObject(AbstractAnnData):
     """An object of anndata."""
 
     adata: Any
 
-    @property
-    def obs(self) -> PandasFrame:
-        """What there is about the samples."""
-        return PandasFrame(self.adata.obs, "adata.obs")
-
-    @property
-    def var(self) -> PandasFrame:
-        """What there is about the features of X and of the layers."""
-        return PandasFrame(self.adata.var, "adata.var")
+    def frame(self, name: str) -> PandasFrame:
+        of, last = (self.adata.raw, "var") if name == "raw/var" else (self.adata, name)
+        return PandasFrame(getattr(of, last), f"adata.{name}")
 
     def matrix(self, name: str) -> Any:
         """X, raw/X, or what is in a folder such as layers."""
@@ -121,14 +107,6 @@ class AnnDataObject:
             yield "raw/X"
         for folder in ("layers", "obsm"):
             yield from (f"{folder}/{name}" for name in getattr(self.adata, folder))
-
-    def names_along(self, name: str, axis: str | None) -> Array | None:
-        """Names of the elements of an axis of a matrix: of obs, of var, or None."""
-        if axis is None:
-            return None
-        of = self.adata.raw if axis == "var" and name == "raw/X" else self.adata
-        index = of.obs_names if axis == "obs" else of.var_names
-        return text(index.to_numpy(dtype=object))
 
 
 def is_anndata(X: Any) -> bool:
@@ -161,7 +139,11 @@ def open_object(adata: Any, options: OpenOptions) -> AbstractSource:
         is_numpy = isinstance(matrix, np.ndarray)
         opened = open_sparse if is_sparse(matrix) else open_in_memory
         source = opened(np.asarray(matrix) if is_numpy else matrix, plain)
-    source.names = Names(held.names_along(name, dims[axis]), held.names_along(name, dims[1 - axis]))
+    features, samples = (held.frame_along(name, dims[at]) for at in (axis, 1 - axis))
+    source.names = Names(
+        None if features is None else features.names(),
+        None if samples is None else samples.names(),
+    )
     return source
 
 
@@ -271,9 +253,7 @@ class H5Frame(AbstractFrame):
         if encoding == "categorical":
             return named_by(_numbers(element["codes"]), _numbers(element["categories"]), where)
         values, mask = _numbers(element["values"]), _numbers(element["mask"]).astype(bool)
-        if encoding == "nullable-string-array":
-            return np.where(mask, "", text(values))
-        return np.where(mask, np.nan, values.astype(np.float64)) if mask.any() else values
+        return filled(values, mask, encoding)
 
     def _of_records(self, file: Any, records: Any, name: str) -> Array:
         values = np.asarray(records[name])
@@ -284,28 +264,13 @@ class H5Frame(AbstractFrame):
 
 
 @dataclass(frozen=True, slots=True)
-class H5Store:
+class H5Store(AbstractAnnData):
     """AnnData in a file of HDF5."""
 
     path: str
 
-    @property
-    def obs(self) -> H5Frame:
-        """What there is about the samples."""
-        return H5Frame.of(self.path, "obs")
-
-    @property
-    def var(self) -> H5Frame:
-        """What there is about the features of X and of the layers."""
-        return H5Frame.of(self.path, "var")
-
-    def names_along(self, name: str, axis: str | None) -> Array | None:
-        """Names of the elements of an axis of a matrix: of obs, of var, or None."""
-        if axis is None:
-            return None
-        return H5Frame.of(
-            self.path, "raw/var" if (name, axis) == ("raw/X", "var") else axis
-        ).names()
+    def frame(self, name: str) -> H5Frame:
+        return H5Frame.of(self.path, name)
 
     def matrices(self) -> dict[str, str]:
         """X, layers, X of raw and what is in obsm, and what each is."""
@@ -370,21 +335,16 @@ def _opened(store: H5Store, options: OpenOptions) -> AbstractSource:
             source: AbstractSource = SparseSource(matrix, missing_code=code)
         else:
             source = H5Source(path, node, axis, code)
-    _check_frames(store, name, dims, shape)
-    along = partial(store.names_along, name)
-    source.names = Names(partial(along, dims[axis]), partial(along, dims[1 - axis]))
-    return source
-
-
-def _check_frames(store: H5Store, name: str, dims: Axes, shape: tuple[int, ...]) -> None:
-    """Refuse dataframes of other lengths than the axes that they name."""
-    for at, of in enumerate(dims):
-        names = store.names_along(name, of)
-        if names is not None and len(names) != shape[at]:
+    frames = [store.frame_along(name, of) for of in dims]
+    for at, frame in enumerate(frames):
+        if frame is not None and frame.n != shape[at]:
             raise DataError(
-                f"{of} of {store.path} has {len(names)} rows, and {name} of shape {shape} has "
+                f"{dims[at]} of {path} has {frame.n} rows, and {name} of shape {shape} has "
                 f"{shape[at]} along that axis: the file was written in part. Write it again."
             )
+    names = [None if frame is None else frame.names for frame in frames]
+    source.names = Names(names[axis], names[1 - axis])
+    return source
 
 
 def _sparse(node: Any, shape: tuple[int, ...], path: str) -> Any:
@@ -394,7 +354,7 @@ def _sparse(node: Any, shape: tuple[int, ...], path: str) -> Any:
     return loaded(parts, shape, kind, path)
 
 
-class H5Source(AbstractSource):
+class H5Source(AbstractStored):
     """A dense matrix of an HDF5 file, read in whole chunks along its features."""
 
     def __init__(self, path: str, dataset: Any, feature_axis: int, code: int | None) -> None:
@@ -410,11 +370,12 @@ class H5Source(AbstractSource):
         self.chunk_bytes = int(np.prod(chunks)) * self.dtype.itemsize if chunks else 0
 
     @property
-    def _edges(self) -> Index:
+    def edges(self) -> Index:
         return regular_edges(self.n_features, self._chunk)
 
-    def blocks(self, width: int) -> tuple[Block, ...]:
-        return group_chunks(self._edges, width)
+    @property
+    def layout(self) -> Any:
+        return "h5", self.name
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
         span, features = row_span(rows, self.n_samples), slice(block.start, block.stop)
@@ -425,6 +386,3 @@ class H5Source(AbstractSource):
         values = np.ascontiguousarray(values)
         check_finite(values, block, rows, None, self.missing_code)
         return values.T
-
-    def fingerprint(self) -> str:
-        return fingerprint(self, self._edges, ("h5", self.name))

@@ -1,4 +1,4 @@
-"""A source as a lazy matrix: what goes on to whoever takes arrays, read when it is asked for."""
+"""What goes on to whoever takes arrays: a source as a lazy matrix, features of what is lazy."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ import dask.array as da
 import numpy as np
 import xarray as xr
 
-from dhsic._typing import Array
-from dhsic.sources import AbstractSource, Block
+from dhsic._typing import Array, Index
+from dhsic.errors import InputError
+from dhsic.sources import AbstractSource, Block, check_dtype
+from dhsic.sources.arrays import check_chunks, names_along
+from dhsic.sources.h5ad import is_anndata
 from dhsic.sources.options import text
+from dhsic.sources.sparse import is_sparse
 
 #: Features that are read together, about.
 WIDTH = 4096
@@ -47,3 +51,59 @@ def _values(
     if values.dtype != raw.dtype:
         values[raw == source.missing_code] = np.nan
     return values
+
+
+def take_features(
+    X: Any, chosen: Index, d: int, names: Array | None = None, *, turned: bool = False
+) -> Any:
+    """Features of a dask or sparse array, a DataArray or AnnData, without computing; samples first.
+
+    There were `d` at fit, called `names` (those that are known), along the first axis where
+    `turned`; InputError where X has others, or is nothing that `fit` would have taken.
+    """
+    if is_anndata(X) and X.n_vars == d:
+        return X[:, chosen]
+    if isinstance(X, xr.DataArray):
+        dim = _feature_dim(X, d, names)
+        return X.isel({dim: chosen}).transpose(..., dim)
+    shape = getattr(X, "shape", None)
+    if not isinstance(shape, tuple) or len(shape) != 2 or not hasattr(X, "dtype"):
+        given = shape if isinstance(shape, tuple) else type(X).__name__
+        raise InputError(f"transform takes data with {d} features and got {given}.")
+    if shape[0 if turned else 1] != d:
+        raise InputError(
+            f"X has shape {shape}, and the selector was fitted on {d} features; pass as many, "
+            f"{'features' if turned else 'samples'} first."
+        )
+    check_dtype(X.dtype, "X")
+    check_chunks(X)
+    if is_sparse(X) and X.format not in ("csr", "csc"):
+        X = X.tocsr()
+    return X[chosen].T if turned else X[:, chosen]
+
+
+def _feature_dim(X: xr.DataArray, d: int, names: Array | None) -> Any:
+    """Dimension of the features, which are those of fit as far as names tell."""
+    dims = [dim for dim, size in X.sizes.items() if size == d]
+    if len(dims) != 1:
+        raise InputError(
+            f"The data have dimensions {dict(X.sizes)} and the selector was fitted on {d} "
+            "features; pass data with exactly one such dimension."
+        )
+    check_dtype(X.dtype, "X")
+    here = names_along(X, dims[0])
+    if names is not None and here is not None:
+        check_features(here, names, np.arange(d))
+    return dims[0]
+
+
+def check_features(here: Array, names: Array, numbers: Index) -> None:
+    """Refuse features of these numbers that are called otherwise than at fit, as far as known."""
+    differ = np.flatnonzero((np.asarray(here, dtype=object) != names) & (names != ""))
+    if len(differ):
+        at = int(differ[0])
+        raise InputError(
+            f"Features of X are not those of fit, or in another order: number {numbers[at]} is "
+            f"{str(here[at])!r} and was {str(names[at])!r}. Pass them as at fit, for instance by "
+            "X.sel(...)."
+        )

@@ -18,18 +18,16 @@ from dhsic._typing import Array, Index
 from dhsic.errors import DataError, DhsicError, InputError
 from dhsic.sources import (
     AbstractSource,
+    AbstractStored,
     Block,
     Names,
     check_dtype,
     check_finite,
     check_shape,
-    even_blocks,
-    fingerprint,
-    regular_edges,
     row_span,
     take_rows,
 )
-from dhsic.sources.arrays import GRAIN, ArraySource
+from dhsic.sources.arrays import ArraySource
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.tables import check_room, local_file
 
@@ -37,7 +35,7 @@ from dhsic.sources.tables import check_room, local_file
 SPARSE = frozenset({"data", "indices", "indptr", "shape", "format"})
 
 
-class NpySource(AbstractSource):
+class NpySource(AbstractStored):
     """A matrix in a `.npy` file, whose features lie along axis 0 or 1."""
 
     def __init__(self, path: str, options: OpenOptions) -> None:
@@ -65,9 +63,6 @@ class NpySource(AbstractSource):
         self._stored, self.dtype = dtype, dtype.newbyteorder("=")
         self.missing_code, self.names = options.code_of({}), Names()
 
-    def blocks(self, width: int) -> tuple[Block, ...]:
-        return even_blocks(self.n_features, width)
-
     def read(self, block: Block, rows: Index | None = None) -> Array:
         span = row_span(rows, self.n_samples)
         values = np.empty((block.width, span.stop - span.start), self.dtype)
@@ -91,9 +86,9 @@ class NpySource(AbstractSource):
             raise DataError(f"{self.path} was cut while it was read. Copy it again.")
         return found
 
-    def fingerprint(self) -> str:
-        layout = "npy", self._axis, self._is_run, self._begin
-        return fingerprint(self, regular_edges(self.n_features, GRAIN), layout)
+    @property
+    def layout(self) -> Any:
+        return "npy", self._axis, self._is_run, self._begin
 
 
 def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

@@ -13,18 +13,16 @@ from urllib.request import url2pathname
 from zipfile import BadZipFile
 
 import numpy as np
-import xarray as xr
 import zarr
 from zarr.abc.store import Store
 from zarr.storage import StorePath
 
-from dhsic._typing import Array, Index
+from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
-from dhsic.sources import AbstractSource, Names, check_dtype
+from dhsic.sources import AbstractSource, Names
 from dhsic.sources.anndata import AnnDataStore, open_anndata, refuse_mudata
-from dhsic.sources.arrays import check_chunks, names_along, open_in_memory, open_xarray
+from dhsic.sources.arrays import open_in_memory, open_xarray
 from dhsic.sources.columns import NAME, Column
-from dhsic.sources.foreign import nothing_at
 from dhsic.sources.h5ad import H5AD, is_anndata, open_h5ad, open_object
 from dhsic.sources.npy import open_npy, open_npz
 from dhsic.sources.options import (
@@ -64,7 +62,7 @@ from dhsic.sources.zarr import (
 
 #: What says whether arrays of VCF Zarr describe a matrix whose dimensions have no names.
 NAMING = (POSITION, "sample_id")
-#: What opens files that are no Zarr, by suffix in lower case; others: `dhsic.sources.foreign`.
+#: What opens files that are no Zarr, by suffix in lower case; others: `FOREIGN`.
 #: It gets path or URL as users write them, at which there may be nothing. Of the options it honours
 #: `sample_dim`, `n_samples` and `missing_code`; `variable`, and URLs with `storage_options`, it
 #: honours or refuses. What it refuses gets an InputError.
@@ -78,6 +76,26 @@ OPENERS: dict[str, Callable[[str, OpenOptions], AbstractSource]] = {
 }
 #: Those of files that may hold labels beside the matrix, and honour `not_features`.
 OF_TABLES = (open_table, open_parquet, open_npz)
+#: From any VCF, sorted or not, to VCF Zarr: bio2zarr wants one that is sorted and has an index.
+FROM_VCF = (
+    "pip install pysam 'bio2zarr[vcf]' && python -c \"from pysam import bcftools as b; "
+    "b.sort('-Ob', '-o', 'sorted.bcf', {path!r}, catch_stdout=False); b.index('sorted.bcf')\" && "
+    "vcf2zarr convert sorted.bcf out.vcz (where bcftools is at hand: bcftools sort and index; or "
+    "plink2 --vcf FILE --make-pgen --out out, then pass out.pgen)"
+)
+#: What ends the name of a file that is not Zarr, what it is, and how it becomes readable.
+FOREIGN = (
+    ((".vcf", ".vcf.gz", ".vcf.bgz", ".bcf"), "VCF", FROM_VCF),
+    (
+        (".bgen",),
+        "BGEN",
+        "plink2 --bgen {path} ref-first --make-pgen --out x, then pass x.pgen",
+    ),
+    ((".loom",), "Loom", "anndata.io.read_loom(path).write_h5ad('out.h5ad')"),
+    ((".h5", ".hdf5", ".nc"), "HDF5", "xarray.open_dataset(path, chunks={{}}).to_zarr('out.zarr')"),
+    ((".xlsx", ".xls"), "Excel", "X = pandas.read_excel(path, index_col=0)"),
+    ((".mtx", ".mtx.gz"), "Matrix Market", "X = scipy.io.mmread(path).toarray()"),
+)
 
 
 def opener_of(X: Any) -> Callable[[str, OpenOptions], AbstractSource] | None:
@@ -356,57 +374,31 @@ def _local(path: Path) -> Store:
     return ArchiveStore(path, mode="r")
 
 
-def take_features(
-    X: Any, chosen: Index, d: int, names: Array | None = None, *, turned: bool = False
-) -> Any:
-    """Features of a dask or sparse array, a DataArray or AnnData, without computing; samples first.
-
-    There were `d` at fit, called `names` (those that are known), along the first axis where
-    `turned`; InputError where X has others, or is nothing that `fit` would have taken.
-    """
-    if is_anndata(X) and X.n_vars == d:
-        return X[:, chosen]
-    if isinstance(X, xr.DataArray):
-        dim = _feature_dim(X, d, names)
-        return X.isel({dim: chosen}).transpose(..., dim)
-    shape = getattr(X, "shape", None)
-    if not isinstance(shape, tuple) or len(shape) != 2 or not hasattr(X, "dtype"):
-        given = shape if isinstance(shape, tuple) else type(X).__name__
-        raise InputError(f"transform takes data with {d} features and got {given}.")
-    if shape[0 if turned else 1] != d:
-        raise InputError(
-            f"X has shape {shape}, and the selector was fitted on {d} features; pass as many, "
-            f"{'features' if turned else 'samples'} first."
+def nothing_at(path: str, *, is_url: bool) -> str:
+    """What to say of a path or URL at which there is no Zarr."""
+    for suffixes, name, remedy in FOREIGN:
+        if path.lower().endswith(suffixes):
+            is_there = is_url or Path(path).exists()
+            there = "is" if is_there else "is not there, and would be"
+            return (
+                f"{path} {there} a file in {name} format, and dhsic reads Zarr. Read or convert it "
+                f"first: {remedy.format(path=path, stem=path.rpartition('.')[0])}."
+            )
+    if is_url:
+        return (
+            f"There is no Zarr array or group at {path}. Check the path, and the credentials "
+            "(in the environment, or storage_options)."
         )
-    check_dtype(X.dtype, "X")
-    check_chunks(X)
-    if is_sparse(X) and X.format not in ("csr", "csc"):
-        X = X.tocsr()
-    return X[chosen].T if turned else X[:, chosen]
-
-
-def _feature_dim(X: xr.DataArray, d: int, names: Array | None) -> Any:
-    """Dimension of the features, which are those of fit as far as names tell."""
-    dims = [dim for dim, size in X.sizes.items() if size == d]
-    if len(dims) != 1:
-        raise InputError(
-            f"The data have dimensions {dict(X.sizes)} and the selector was fitted on {d} "
-            "features; pass data with exactly one such dimension."
+    if Path(path).is_file():
+        return (
+            f"There is no Zarr array or group at {path}: it is a file of another format. Pass the "
+            "folder or the .zip file of a Zarr store, or read it and pass the array."
         )
-    check_dtype(X.dtype, "X")
-    here = names_along(X, dims[0])
-    if names is not None and here is not None:
-        check_features(here, names, np.arange(d))
-    return dims[0]
-
-
-def check_features(here: Array, names: Array, numbers: Index) -> None:
-    """Refuse features of these numbers that are called otherwise than at fit, as far as known."""
-    differ = np.flatnonzero((np.asarray(here, dtype=object) != names) & (names != ""))
-    if len(differ):
-        at = int(differ[0])
-        raise InputError(
-            f"Features of X are not those of fit, or in another order: number {numbers[at]} is "
-            f"{str(here[at])!r} and was {str(names[at])!r}. Pass them as at fit, for instance by "
-            "X.sel(...)."
+    if Path(path).is_dir():
+        held = sorted(p.name for p in Path(path).iterdir())
+        some = ", ".join(held[:5]) + (", ..." if len(held) > 5 else "")
+        return (
+            f"There is no Zarr array or group at {path}: it is a folder with {some or 'nothing'} "
+            "in it. Pass the folder that holds zarr.json (or .zgroup, .zarray) itself."
         )
+    return f"There is no Zarr array or group at {path}, nor anything else. Check the path."

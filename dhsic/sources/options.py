@@ -173,6 +173,15 @@ class OpenOptions:
         )
 
 
+def refuse_variable(variable: str | None, X: Any) -> None:
+    """Refuse a name for a part of X, which has none."""
+    if variable is not None:
+        raise InputError(
+            f"variable={variable!r} names a part of a Dataset or group, and X is one "
+            f"{type(X).__name__}. Leave it out."
+        )
+
+
 def text(values: Array) -> Array:
     """Return names of any dtype (bytes, text of any width, numbers) as an object array of str."""
     if values.dtype.kind == "S":

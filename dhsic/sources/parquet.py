@@ -14,30 +14,25 @@ from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
 from dhsic.sources import (
     AbstractSource,
+    AbstractStored,
     Block,
     Names,
     check_finite,
-    even_blocks,
-    fingerprint,
-    regular_edges,
     take_rows,
 )
-from dhsic.sources.arrays import GRAIN, ArraySource
+from dhsic.sources.arrays import ArraySource
 from dhsic.sources.ids import some
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.options import text as as_text
 from dhsic.sources.tables import (
     TEXT,
-    Columns,
+    TableColumns,
     check_known,
     check_room,
     is_turned,
     local_file,
     refuse_counted,
 )
-
-#: What pandas calls an index without a name.
-INDEX = "__index_level_0__"
 
 
 class ParquetFile:
@@ -129,7 +124,7 @@ class ParquetFile:
         return False
 
 
-class ParquetSource(AbstractSource):
+class ParquetSource(AbstractStored):
     """Columns of numbers of a Parquet file, a sample a row."""
 
     def __init__(
@@ -138,9 +133,6 @@ class ParquetSource(AbstractSource):
         self.file, self.features, self.names, self.missing_code = file, features, names, code
         self.n_samples, self.n_features = file.n_rows, len(features)
         self.dtype = file.dtype(features)
-
-    def blocks(self, width: int) -> tuple[Block, ...]:
-        return even_blocks(self.n_features, width)
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
         wanted = self.features[block.start : block.stop]
@@ -162,8 +154,9 @@ class ParquetSource(AbstractSource):
             )
         return np.asarray(column.to_numpy())
 
-    def fingerprint(self) -> str:
-        return fingerprint(self, regular_edges(self.n_features, GRAIN), ("parquet", self.features))
+    @property
+    def layout(self) -> Any:
+        return "parquet", self.features
 
 
 def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
@@ -183,7 +176,7 @@ def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
     if not others or not file.n_rows:
         raise InputError(f"{path} has {file.n_rows} rows and no column of features. Check it.")
     is_text = not file.is_number(others[0])
-    found = Columns.of(others, apart, is_text=is_text, turned=turned)
+    found = TableColumns.of(others, apart, is_text=is_text, turned=turned)
     ids: tuple[str, ...] = file.index or tuple(others[i] for i in found.ids)
     features = tuple(name for name in others if name not in {*ids, *apart})
     odd = [name for name in features if not file.is_number(name)]
@@ -208,7 +201,7 @@ def _source(
 ) -> AbstractSource:
     path, across = file.path, np.array(features, dtype=object)
     options.feature_axis((file.n_rows, len(features)), None, path, convention=1)
-    where = Columns(ids, are_named=True, ids=tuple(range(len(ids))), apart=(), numbers=())
+    where = TableColumns(ids, are_named=True, ids=tuple(range(len(ids))), apart=(), numbers=())
     columns = [as_text(file.text(name)) for name in ids]
     along = where.row_names(path, columns, turned=turned)
     code, n_bytes = options.code_of({}), 8 * file.n_rows * len(features)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -23,16 +23,7 @@ import xarray as xr
 
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
-from dhsic.sources import (
-    AbstractSource,
-    Block,
-    Names,
-    even_blocks,
-    fingerprint,
-    regular_edges,
-    run_of,
-)
-from dhsic.sources.arrays import GRAIN
+from dhsic.sources import AbstractStored, Block, Names, run_of
 from dhsic.sources.options import OpenOptions
 from dhsic.sources.stores import file_bytes
 from dhsic.sources.variants import ALLELES, CONTIG, CONTIGS, IDS, POSITION, Variants
@@ -226,15 +217,12 @@ def _headless(path: Path, n: int) -> list[str]:
     return list(names)
 
 
-class AbstractPlinkSource(AbstractSource):
+class AbstractPlinkSource(AbstractStored):
     """Genotypes of m samples and d variants in files of PLINK, which every worker opens itself."""
 
     missing_code = MISSING
     dosages = keeps_codes = True
     ploidy = DIPLOID
-
-    #: How the layout is called in a fingerprint.
-    _layout: ClassVar[str]
 
     def __init__(self, files: Fileset) -> None:
         self.files, self.dtype = files, np.dtype(np.int8)
@@ -247,23 +235,17 @@ class AbstractPlinkSource(AbstractSource):
             check=files.variant_names,
         )
 
-    def blocks(self, width: int) -> tuple[Block, ...]:
-        return even_blocks(self.n_features, width)
-
     def read(self, block: Block, rows: Index | None = None) -> Array:
         return self.read_columns(block, np.arange(block.width), rows).T
 
     @abstractmethod
     def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array: ...
 
-    def fingerprint(self) -> str:
-        return fingerprint(self, regular_edges(self.n_features, GRAIN), self._layout)
-
 
 class BedSource(AbstractPlinkSource):
     """Dosages of A1 in a .bed, int8, -1 where missing."""
 
-    _layout = "bed"
+    layout = "bed"
     counted = "A1 of .bim, which is variant_alt"
 
     def __init__(self, files: Fileset) -> None:
@@ -315,7 +297,7 @@ def _check_bed(files: Fileset, m: int, d: int) -> None:
 class PgenSource(AbstractPlinkSource):
     """Dosages of all alleles but REF in a .pgen: calls, int8, or imputed dosages, float32."""
 
-    _layout = "pgen"
+    layout = "pgen"
     counted = "all alleles but REF of .pvar, which are variant_alt"
 
     def __init__(self, files: Fileset, *, imputed: bool = False) -> None:

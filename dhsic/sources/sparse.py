@@ -16,20 +16,16 @@ from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError, MemoryBudgetError
 from dhsic.memory import available_bytes, human
 from dhsic.sources import (
-    AbstractSource,
+    AbstractStored,
     Block,
     Names,
     check_dtype,
     check_finite,
     check_matrix,
     check_shape,
-    even_blocks,
-    fingerprint,
-    regular_edges,
     run_of,
 )
-from dhsic.sources.arrays import GRAIN
-from dhsic.sources.options import OpenOptions
+from dhsic.sources.options import OpenOptions, refuse_variable
 
 #: By columns, by rows.
 CSC, CSR = "csc", "csr"
@@ -37,8 +33,10 @@ CSC, CSR = "csc", "csr"
 TURNING = 2
 
 
-class SparseSource(AbstractSource):
+class SparseSource(AbstractStored):
     """A sparse matrix (m, d) of this process, held by columns."""
+
+    layout = "sparse"
 
     def __init__(
         self, columns: Any, *, missing_code: int | None = None, names: Names | None = None
@@ -50,9 +48,6 @@ class SparseSource(AbstractSource):
         self.missing_code, self.names = missing_code, names or Names()
         self._parts = columns.data, columns.indices, columns.indptr
         self.client_bytes = sum(part.nbytes for part in self._parts)
-
-    def blocks(self, width: int) -> tuple[Block, ...]:
-        return even_blocks(self.n_features, width)
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
         return self.read_columns(block, np.arange(block.width), rows).T
@@ -68,27 +63,18 @@ class SparseSource(AbstractSource):
         check_finite(values, block, rows, None, self.missing_code)
         return values
 
-    def fingerprint(self) -> str:
-        return fingerprint(self, regular_edges(self.n_features, GRAIN), "sparse")
-
 
 def is_sparse(X: Any) -> bool:
     """Whether it is a sparse matrix or array of scipy."""
     return bool(sparse.issparse(X))
 
 
-def open_sparse(X: Any, options: OpenOptions, names: Names | None = None) -> SparseSource:
+def open_sparse(X: Any, options: OpenOptions) -> SparseSource:
     """Open a sparse matrix of scipy, samples first unless the options say otherwise."""
-    if options.variable is not None and names is None:
-        raise InputError(
-            f"variable={options.variable!r} names a part of a Dataset or group, and X is one "
-            f"{type(X).__name__}. Leave it out."
-        )
+    refuse_variable(options.variable, X)
     check_matrix(X.shape, "X")
     axis = options.feature_axis(X.shape, None, "X", convention=1)
-    return SparseSource(
-        by_columns(X if axis == 1 else X.T), missing_code=options.code_of({}), names=names
-    )
+    return SparseSource(by_columns(X if axis == 1 else X.T), missing_code=options.code_of({}))
 
 
 def by_columns(X: Any, what: str = "X") -> Any:

@@ -72,7 +72,7 @@ def is_turned(options: OpenOptions, path: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Columns:
+class TableColumns:
     """What the columns of a table are, by position: names of rows, no features, features."""
 
     names: tuple[str, ...]  # "column 1" and so on where no line names them
@@ -84,7 +84,7 @@ class Columns:
     @classmethod
     def of(
         cls, names: Sequence[str] | int, apart: Sequence[str], *, is_text: bool, turned: bool
-    ) -> Columns:
+    ) -> TableColumns:
         """Tell columns, names or so many, by these and by whether the first one `is_text`.
 
         The first one names the rows, if it is text or called like ids; ids of PLINK and others
@@ -201,7 +201,7 @@ class TextTable:
             raise InputError(f"{path} holds no rows; pass a table with a row a sample.")
         self._check_width(line, first)
         known, is_text = self.text.names or self.text.width, not is_value(first[0])
-        self.columns = Columns.of(known, self.apart, is_text=is_text, turned=self.turned)
+        self.columns = TableColumns.of(known, self.apart, is_text=is_text, turned=self.turned)
         if not self.turned:
             check_known(path, self.apart, self.columns.names)
         if not self.columns.numbers:
@@ -227,6 +227,22 @@ class TextTable:
             except ValueError:
                 values = np.array([*map(self._number, numbers, wanted, repeat(line))])
             yield fields, values
+
+    def named(self, beside: list[list[str]], first: Array) -> Names:
+        """Names, and what is no feature, by the fields of each row that are not numbers.
+
+        Refused where nothing names the rows but the `first` column of numbers, most likely.
+        """
+        path, columns, n_ids = self.path, self.columns, len(self.columns.ids)
+        text = list(np.array(beside, dtype=object).reshape(len(beside), -1).T)
+        along, across = columns.row_names(path, text[:n_ids], turned=self.turned), columns.named()
+        if along is None and columns.numbers[0] == 0:
+            refuse_counted(path, columns.called(0), first)
+        held = dict(zip((columns.names[i] for i in columns.apart), text[n_ids:], strict=True))
+        if not self.turned:
+            return Names(across, along, sample_coords=held)
+        check_known(path, self.apart, [*self.beside, *held])
+        return Names(along, across, sample_coords=self.beside)
 
     def _number(self, i: int, field: str, line: int) -> float:
         """A field as a number, NaN where it says that it is missing."""
@@ -280,26 +296,9 @@ def open_table(path: str, options: OpenOptions) -> AbstractSource:
     for n, (fields, numbers) in enumerate(table.rows()):
         values[n] = numbers
         beside.append([fields[i] for i in (*columns.ids, *columns.apart)])
-    return source_of(table, options, values[: len(beside)], beside)
-
-
-def source_of(
-    table: TextTable, options: OpenOptions, values: Array, beside: list[list[str]]
-) -> ArraySource:
-    """The numbers (rows, columns) of a table as a source, with names and what is no feature."""
-    path, columns, n_ids = table.path, table.columns, len(table.columns.ids)
+    values = values[: len(beside)]
     options.feature_axis(values.shape, None, path, convention=1)  # as many samples as labels?
-    text = list(np.array(beside, dtype=object).reshape(len(beside), -1).T)
-    along = columns.row_names(path, text[:n_ids], turned=table.turned)
-    if along is None and columns.numbers[0] == 0:
-        refuse_counted(path, columns.called(0), values[:, 0])
-    across = columns.named()
-    held = dict(zip((columns.names[i] for i in columns.apart), text[n_ids:], strict=True))
-    if table.turned:
-        check_known(path, table.apart, [*table.beside, *held])
-        held = table.beside
-    features, samples = (along, across) if table.turned else (across, along)
-    names = Names(features, samples, sample_coords=held)
+    names = table.named(beside, values[:, 0])
     X = values.T if table.turned else values
     source = ArraySource(X, missing_code=options.code_of({}), names=names)
     source.not_features = table.apart

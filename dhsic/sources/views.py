@@ -1,4 +1,4 @@
-"""Views of a source: some of its features, or its values recoded, or compared with those of before.
+"""Views of a source: some of its features, or values recoded, compared with before, or permuted.
 
 Every feature has a checksum, of its stored values in the order of the samples that take part. So
 checksums depend neither on chunks, compression and the cut into blocks nor on where, or by whom,
@@ -9,6 +9,7 @@ what changed.
 from __future__ import annotations
 
 import hashlib
+import zlib
 from abc import abstractmethod
 from collections.abc import Sequence
 from copy import copy
@@ -22,7 +23,6 @@ from dhsic._typing import Array, Index
 from dhsic.errors import DataError, InputError
 from dhsic.sources import AbstractSource, Block, Names
 from dhsic.sources.columns import Column
-from dhsic.sources.positions import packed, unpacked
 
 #: Coordinate of features that are some of a store's: their positions there.
 STORED = "stored_feature"
@@ -316,3 +316,102 @@ def named(features: Index) -> str:
         runs.append("...")
     plural = "" if len(features) == 1 else "s"
     return f"{len(features)} feature{plural} ({', '.join(runs)})"
+
+
+class ShadowedSource(AbstractView):
+    """The features of a source and its shadows: `n_copies` copies, permuted by a seed.
+
+    A shadow has the values of its feature and nothing to do with the labels. In a copy all features
+    are permuted alike, so that shadows are to each other as their features are: linked ones stay
+    linked.
+
+    Samples `rows` change places among each other, by default all of them. Features have no names,
+    and blocks are those of the source, once for each copy.
+    """
+
+    def __init__(
+        self, base: AbstractSource, n_copies: int, seed: int, rows: Index | None = None
+    ) -> None:
+        super().__init__(base)
+        self._made_of = base, n_copies, seed, rows
+        self.n_real, self.n_copies = base.n_features, n_copies
+        self.n_features = (1 + n_copies) * self.n_real
+        self.names, self.ploidy = Names(), None
+        rng, some = np.random.default_rng(seed), np.arange(base.n_samples) if rows is None else rows
+        self.places = np.tile(np.arange(base.n_samples), (1 + n_copies, 1))  # (1 + n_copies, m)
+        for places in self.places[1:]:
+            places[some] = rng.permutation(some)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        _, *others = self._made_of
+        return ShadowedSource, (self.base, *others)
+
+    def around(self, block: Block) -> Block:
+        before = self._copy(block) * self.n_real
+        return Block(block.index, block.start - before, block.stop - before)
+
+    def blocks(self, width: int) -> tuple[Block, ...]:
+        stored = self.base.blocks(width)
+        found: list[Block] = []
+        for before in range(0, self.n_features, self.n_real):
+            for block in stored:
+                found.append(Block(len(found), before + block.start, before + block.stop))
+        return tuple(found)
+
+    def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
+        around, copy = self.around(block), self._copy(block)
+        if not copy:
+            return self.base.read_columns(around, local, rows)
+        places = self.places[copy] if rows is None else self.places[copy][rows]
+        ascending = None if rows is None else np.sort(places)
+        values = self.base.read_columns(around, local, ascending)
+        order = places if ascending is None else np.searchsorted(ascending, places)
+        permuted: Array = np.take(values, order, axis=1)
+        return permuted
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(self.base.fingerprint().encode())
+        digest.update(self.places.tobytes())
+        return digest.hexdigest()
+
+    def _copy(self, block: Block) -> int:
+        """Which copy a block is of, 0 for the features themselves."""
+        return block.start // self.n_real
+
+
+def packed(positions: Index) -> Any:
+    """What travels of positions, (n,) int64; as they are where they do not ascend.
+
+    Of a run of them its ends, of others a mask in bits, that is a bit for each position that they
+    lie between, and runs of the mask shrink further: up to 64 times less than the positions.
+
+    Examples
+    --------
+    >>> packed(np.arange(5, 9))
+    (5, 9)
+    >>> unpacked(packed(np.array([2, 3, 5]))), unpacked(packed(np.array([3, 2])))
+    (array([2, 3, 5]), array([3, 2]))
+    """
+    n = positions.size
+    if not n or positions.dtype != np.int64 or (n > 1 and np.diff(positions).min() < 1):
+        return positions
+    first, last = int(positions[0]), int(positions[-1])
+    if last - first == n - 1:
+        return first, last + 1
+    if last - first >= 64 * n:
+        return positions
+    mask = np.zeros(last - first + 1, dtype=bool)
+    mask[positions - first] = True
+    return first, mask.size, zlib.compress(np.packbits(mask).tobytes(), 1)
+
+
+def unpacked(what: Any) -> Index:
+    """The positions again."""
+    if isinstance(what, np.ndarray):
+        return what
+    if len(what) == 2:
+        return np.arange(*what)
+    first, size, bits = what
+    mask = np.unpackbits(np.frombuffer(zlib.decompress(bits), dtype=np.uint8), count=size)
+    found: Index = first + np.flatnonzero(mask)
+    return found

@@ -30,14 +30,12 @@ from zarr.storage import MemoryStore, StorePath
 from dhsic._typing import Array, Index
 from dhsic.errors import DataError, DhsicError, InputError
 from dhsic.sources import (
-    AbstractSource,
+    AbstractStored,
     Block,
     Names,
     check_dtype,
     check_finite,
     check_shape,
-    fingerprint,
-    group_chunks,
     regular_edges,
     row_span,
     take_rows,
@@ -151,7 +149,7 @@ class ChunkedArray:
                 raise damaged(self._key(*coords), self.label, error) from error.__cause__
 
 
-class ZarrSource(AbstractSource):
+class ZarrSource(AbstractStored):
     """A Zarr array: format 2 or 3, sharded or not, a folder, a zip file or an object store.
 
     `calls` say how calls of variants become numbers, where it holds some.
@@ -175,8 +173,9 @@ class ZarrSource(AbstractSource):
         self.missing_code = missing_code
         self.client_bytes, self.chunk_bytes = chunked.client_bytes, chunked.chunk_bytes
 
-    def blocks(self, width: int) -> tuple[Block, ...]:
-        return group_chunks(self.chunked.edges, width)
+    @property
+    def edges(self) -> Index:
+        return self.chunked.edges
 
     def read(self, block: Block, rows: Index | None = None) -> Array:
         values = self.chunked.read(block, rows)
@@ -188,12 +187,11 @@ class ZarrSource(AbstractSource):
     def stored_samples(self, rows: Index) -> int:
         return self.chunked.stored_samples(rows)
 
-    def fingerprint(self) -> str:
-        data = self.chunked
-        layout: Any = data.feature_axis, data.shape, data.grid, str(data.dtype)
-        if self.calls is not None:
-            layout = layout, self.calls.policy, self.calls.mask is not None
-        return fingerprint(self, data.edges, layout)
+    @property
+    def layout(self) -> Any:
+        data, calls = self.chunked, self.calls
+        known = data.feature_axis, data.shape, data.grid, str(data.dtype)
+        return known if calls is None else (known, calls.policy, calls.mask is not None)
 
 
 def read_array(
