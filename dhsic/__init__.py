@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dhsic.joins.labels import read_target
     from dhsic.matrix import kernel_matrix
     from dhsic.plans import Plan, Rates
-    from dhsic.relatedness.components import pca
+    from dhsic.relatedness import pca
     from dhsic.reports import report
     from dhsic.results import load, save, selected_features
     from dhsic.selectors import (
@@ -119,7 +119,7 @@ _HOMES = {
     "joins.labels": ("read_target",),
     "matrix": ("kernel_matrix",),
     "plans": ("Plan", "Rates", "plan"),
-    "relatedness.components": ("pca",),
+    "relatedness": ("pca",),
     "reports": ("report",),
     "results": ("load", "save", "selected_features"),
     "selectors": (

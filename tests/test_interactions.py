@@ -20,7 +20,7 @@ from dhsic import interactions
 from dhsic.errors import CheckpointError, InputError, MemoryBudgetError
 from dhsic.interactions import PairTest, anova, find_pairs
 from dhsic.kernels import Polynomial
-from dhsic.pairs import null, scan, tiles
+from dhsic.pairs import scan, tiles
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 
@@ -183,7 +183,7 @@ def test_rates_are_those_of_the_fitted_law(untidy):
 
     found = find_pairs(X, y, n_pairs=1000)
 
-    law = null.Null(found.attrs["null_location"], found.attrs["null_scale"], 1.0)
+    law = scan.Null(found.attrs["null_location"], found.attrs["null_scale"], 1.0)
     rate = law.rate(np.log(found["p_value"].to_numpy()))
     np.testing.assert_allclose(found["family_wise"], 1 - np.exp(-rate))
     n = np.arange(1, len(rate) + 1)
@@ -196,7 +196,7 @@ def test_rates_are_those_of_the_fitted_law(untidy):
 def test_law_of_independent_pairs_is_known(rng):
     smallest = rng.random((4000, 50)).min(axis=1)
 
-    law = null.Null.of(np.log(smallest), 3.0)
+    law = scan.Null.of(np.log(smallest), 3.0)
 
     assert law.location == pytest.approx(np.log(50), abs=0.1)
     assert law.scale == pytest.approx(1, abs=0.05)

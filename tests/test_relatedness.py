@@ -13,10 +13,10 @@ from naive_relatedness import predicted, relationship
 from strategies import matrices
 
 import dhsic
+from dhsic import relatedness
 from dhsic.errors import InputError, MemoryBudgetError
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.passes.reader import Reader
-from dhsic.relatedness import components, loco
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.sources.opening import open_source
@@ -100,7 +100,7 @@ def test_same_bits_on_threads_stores_and_a_cluster(rng, tmp_path, client, passes
 
 def test_passes_over_more_samples_are_two_unless_said(rng, monkeypatch):
     X = rng.standard_normal((30, 40))
-    monkeypatch.setattr(components, "MOST_EXACT", 20)
+    monkeypatch.setattr(relatedness, "MOST_EXACT", 20)
 
     assert dhsic.pca(X, 2).attrs["passes"] == 2
     assert dhsic.pca(X, 2, passes=3).attrs["is_exact"] == 0
@@ -175,11 +175,11 @@ def test_residuals_are_of_ridge_regression_on_the_other_samples_and_chromosomes(
     X = rng.integers(0, 3, (m, 60)).astype(np.int8)
     y = X[:, 3] + rng.standard_normal(m)
     chromosomes = [np.arange(0, 20), np.arange(20, 60)]
-    monkeypatch.setattr(loco, "PENALTIES", (0.7,))
+    monkeypatch.setattr(relatedness, "PENALTIES", (0.7,))
     with Threads(2) as runtime:
         reader = Reader(open_source(X, sample_dim=0), runtime)
         found = list(
-            loco.residuals_by_chromosome(
+            relatedness.residuals_by_chromosome(
                 reader, chromosomes, y[:, None] - y.mean(), covariate_basis(None, m), 2
             )
         )

@@ -30,8 +30,7 @@ from dhsic.cli.report import filters_told
 from dhsic.cli.tables import check_table, in_columns, write_table
 from dhsic.errors import InputError
 from dhsic.interactions import PairTest
-from dhsic.interactions.anova import shares_of
-from dhsic.interactions.chosen import chosen_features
+from dhsic.interactions.anova import chosen_features, shares_of
 from dhsic.joins.labels import Labelled
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import human

@@ -18,7 +18,7 @@ from dhsic.cli.report import filters_told
 from dhsic.cli.tables import check_table, in_columns, write_table
 from dhsic.joins.labels import Labelled
 from dhsic.passes.once import counting_on
-from dhsic.relatedness.components import ComponentsAsked
+from dhsic.relatedness import ComponentsAsked
 from dhsic.sources.opening import open_source
 from dhsic.storage.format import plain
 

@@ -11,18 +11,13 @@ permutations what the largest share would be if there was nothing (`dhsic.pairs.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Literal
 
 import xarray as xr
 
-from dhsic.interactions.anova import shares
-from dhsic.interactions.chosen import chosen_features
+from dhsic.interactions.anova import chosen_features, opened, shares
 from dhsic.joins.filters import Filters
-from dhsic.joins.labels import Labelled
-from dhsic.joins.text import check_coded
 from dhsic.pairs.test import PairTest
-from dhsic.passes.once import counting_on
 from dhsic.results import pairs_of
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
@@ -135,17 +130,8 @@ def find_pairs(
         checkpoint=checkpoint,
         memory=memory,
     ).check()
-    where = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
-    given = Labelled.of(
-        data,
-        target,
-        covariates,
-        by_position=by_position,
-        filters=filters,
-        counting=counting_on(partial(running, runtime)),
-        pass_only=pass_only,
-        **where,
-    )
-    check_coded(data, y=given.y, covariates=given.covariates)
+    where: Any = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
+    where |= {"pass_only": pass_only, "filters": filters, "by_position": by_position}
+    given = opened(data, target, covariates, runtime, **where)
     with running(runtime) as there:
         return test.of(given, there, chosen_features(selection, given.source))

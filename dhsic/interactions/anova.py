@@ -44,29 +44,22 @@ import xarray as xr
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 from dhsic.hsic import checked_weights
-from dhsic.independence import standardised
+from dhsic.independence import features_at, standardised
 from dhsic.independence.estimate import HsicSpec
-from dhsic.interactions.chosen import chosen_features
 from dhsic.joins.filters import Filters
 from dhsic.joins.labels import Labelled
 from dhsic.joins.text import check_coded
-from dhsic.kernels import (
-    KERNELS,
-    AbstractKernel,
-    Gaussian,
-    Polynomial,
-    check_bandwidth,
-    resolve_kernel,
-)
+from dhsic.kernels import KERNELS, AbstractKernel, Gaussian, check_bandwidth, resolve_kernel
 from dhsic.kernels.bandwidth import DistanceStats
 from dhsic.kernels.statistic import Statistic
 from dhsic.memory import MemoryEstimate, resident_bytes
 from dhsic.namespace import slices
+from dhsic.pairs.test import pair_table
 from dhsic.passes.once import counting_on
 from dhsic.runtime import running
 from dhsic.selectors.base import Standardize
 from dhsic.sources import AbstractSource
-from dhsic.sources.views import stored_positions
+from dhsic.sources.views import STORED, stored_positions, whole_of
 from dhsic.validation import BYTES
 
 #: Entries of the kernels of all features that are at hand at a time.
@@ -85,7 +78,7 @@ DESCRIPTIONS = {
 
 
 @dataclass(frozen=True)
-class Terms:
+class KernelTerms:
     """Main effects and pairs as sums of powers of kernels of one feature, Z_j.
 
     `main` are pairs (coefficient, power), `pairs` (coefficient, power of one, power of the other).
@@ -95,18 +88,18 @@ class Terms:
     pairs: tuple[tuple[float, int, int], ...]
 
     @classmethod
-    def of(cls, kernel: AbstractKernel) -> Terms:
+    def of(cls, kernel: AbstractKernel) -> KernelTerms:
         """Terms of a kernel; refused where it is neither a product, a power nor a sum."""
         if kernel.is_product:
             return cls(((1.0, 1),), ((1.0, 1, 1),))
         if kernel.is_additive:
             return cls(((1.0, 1),), ())
-        if not isinstance(kernel, Polynomial):
+        if kernel.power is None:
             raise InputError(
                 f"kernel={kernel.name!r} is no sum over sets of features whose terms are known; "
                 "pass kernel='gaussian', 'laplace-l1', 'polynomial' or 'linear'."
             )
-        b, a = int(kernel.degree), float(kernel.offset)
+        b, a = kernel.power
         main = tuple((comb(b, r) * a ** (b - r), r) for r in range(1, b + 1))
         both = combinations_with_replacement(range(1, b), 2)
         powers = {order for r, s in both if r + s <= b for order in ((r, s), (s, r))}
@@ -187,21 +180,19 @@ def shares(
     ([1, 3], [-1, 8])
     """
     BYTES("memory", memory)
-    given = Labelled.of(
-        data,
-        target,
-        covariates,
-        sample_dim=sample_dim,
-        variable=variable,
-        missing_code=missing_code,
-        pass_only=pass_only,
-        filters=filters,
-        counting=counting_on(partial(running, "threads")),
-        by_position=by_position,
-    )
-    check_coded(data, y=given.y, covariates=given.covariates)
+    where: Any = {"sample_dim": sample_dim, "variable": variable, "missing_code": missing_code}
+    where |= {"pass_only": pass_only, "filters": filters, "by_position": by_position}
+    given = opened(data, target, covariates, "threads", **where)
     asked = kernel, bandwidth, label_kernel, estimator, standardize
     return shares_of(given, selection, *asked, missing=missing, memory=memory)
+
+
+def opened(data: Any, target: Any, covariates: Any, runtime: Any, **options: Any) -> Labelled:
+    """Data and labels, open; options as of `dhsic.select`."""
+    counting = counting_on(partial(running, runtime))
+    given = Labelled.of(data, target, covariates, counting=counting, **options)
+    check_coded(data, y=given.y, covariates=given.covariates)
+    return given
 
 
 def shares_of(
@@ -218,7 +209,7 @@ def shares_of(
 ) -> xr.Dataset:
     """Share out HSIC as of `shares`, of data that are open."""
     asked = kernel_of(selection) if kernel == "auto" else resolve_kernel(kernel)
-    terms = Terms.of(asked)
+    terms = KernelTerms.of(asked)
     which = chosen_features(selection, given.source)
     check_bandwidth(asked, bandwidth)
     if given.y is None or not which.size:
@@ -251,12 +242,12 @@ def kernel_of(selection: Any) -> AbstractKernel:
         return Gaussian()
     fields = {k.removeprefix("kernel_"): v for k, v in said.items() if k.startswith("kernel_")}
     found = KERNELS[name](**fields)
-    is_known = found.is_product or found.is_additive or isinstance(found, Polynomial)
+    is_known = found.is_product or found.is_additive or found.power is not None
     return found if is_known else Gaussian()
 
 
 def shared_out(
-    X: Float, W: Float, kernel: AbstractKernel, terms: Terms, sigma: float
+    X: Float, W: Float, kernel: AbstractKernel, terms: KernelTerms, sigma: float
 ) -> tuple[float, Float, Float]:
     """HSIC of X (m, p), what main effects (p,) and pairs (p, p) have of it; 0 below the diagonal.
 
@@ -277,9 +268,9 @@ def shared_out(
 
 def _means(X: Float, kernel: AbstractKernel, sigma: float) -> Float:
     """What is taken from the kernels of single features, (p, m): half of what centres them."""
-    if not kernel.is_product:
-        return np.zeros(X.T.shape)
     nothing = np.zeros(X.T.shape)
+    if not kernel.is_product:
+        return nothing
     parts = [Z.mean(axis=2) for _, Z in _strips(X, kernel, sigma, nothing)]
     means = np.concatenate(parts, axis=1)
     return np.asarray(means - means.mean(axis=1, keepdims=True) / 2)
@@ -313,9 +304,7 @@ def _whole(Z: Float, kernel: AbstractKernel) -> Float:
     if kernel.is_product:
         return np.asarray((1 + Z).prod(axis=0))
     total: Float = Z.sum(axis=0)
-    if isinstance(kernel, Polynomial):
-        return np.asarray((total + kernel.offset) ** int(kernel.degree))
-    return total
+    return total if kernel.is_additive else kernel.gram(total, total, total, 1.0)
 
 
 def _width(spec: HsicSpec, X: Float, W: Float) -> float:
@@ -336,23 +325,46 @@ def _table(
     order = np.argsort(-values, kind="stable")
     first = which[np.concatenate([np.arange(len(which)), j])[order]]
     second = np.concatenate([np.full(len(which), -1), which[k]])[order]
-    stored, names = stored_positions(source), source.feature_names()
-    is_main = second < 0
-    columns: dict[str, Array] = {
-        "first": stored[first],
-        "second": np.where(is_main, -1, stored[second]),
-    }
-    if names is not None:
-        columns |= {"first_feature": names[first]}
-        columns |= {"second_feature": np.where(is_main, "", names[second])}
-    columns |= {"hsic": values[order], "share": values[order] / hsic}
+    columns: dict[str, Array] = {"hsic": values[order], "share": values[order] / hsic}
     parts = {"main_effects": main.sum() / hsic, "pairs": pairs.sum() / hsic}
     rest = 1 - parts["main_effects"] - parts["pairs"]
     parts["higher_order"] = rest if abs(rest) > ROUNDING else 0.0
-    return xr.Dataset(
-        {
-            name: ("effects", values, {"description": DESCRIPTIONS[name]})
-            for name, values in columns.items()
-        },
-        attrs={"hsic": hsic, **{name: float(part) for name, part in parts.items()}},
-    )
+    attributes = {"hsic": hsic, **{name: float(part) for name, part in parts.items()}}
+    table = pair_table(source, "effects", first, second, columns, DESCRIPTIONS)
+    return table.assign_attrs(attributes)
+
+
+def chosen_features(selection: Any, source: AbstractSource) -> Index:
+    """Positions of the features of a selection, ascending; none without one."""
+    if selection is None:
+        return np.empty(0, dtype=np.int64)
+    result, stored = getattr(selection, "result_", selection), stored_positions(source)
+    if isinstance(result, xr.Dataset):
+        chosen = _selected(result, source.n_features + source.n_features_filtered)
+    else:
+        chosen = features_at(result, whole_of(source))
+    here = np.isin(stored, chosen)
+    lacking = np.setdiff1d(chosen, stored).size
+    if lacking:
+        raise InputError(
+            f"selection= has {lacking} features that filters leave out here; pass the filters that "
+            "it was made with, or fewer."
+        )
+    return np.flatnonzero(here)
+
+
+def _selected(result: xr.Dataset, d: int) -> Index:
+    """Positions of the features that a result selects, of d in the data."""
+    if "selected" not in result:
+        raise InputError(
+            "selection= is a Dataset without the variable 'selected'; pass what dhsic.select "
+            "returns, a selector after fit, or positions of features."
+        )
+    n = result["selected"].size + int(result.attrs.get("n_features_filtered", 0))
+    if n != d or result["selected"].ndim != 1:
+        raise InputError(
+            f"selection= is about {n} features and the data have {d}; pass a selection from the "
+            "same data."
+        )
+    chosen = np.flatnonzero(result["selected"].to_numpy())
+    return result[STORED].to_numpy()[chosen] if STORED in result.coords else chosen

@@ -145,6 +145,11 @@ class AbstractKernel(ABC):
         return None
 
     @property
+    def power(self) -> tuple[int, float] | None:
+        """Degree b and offset a where ``K = (G + a)^b``."""
+        return None
+
+    @property
     def of_inner_products(self) -> bool:
         """Whether entries are functions of single inner products; those of others are bounded."""
         return isinstance(self.sums, InnerProducts) and self.scored_by != "matrix"

@@ -82,6 +82,10 @@ class Polynomial(AbstractKernel):
     def exact_order(self) -> int:
         return self.degree
 
+    @property
+    def power(self) -> tuple[int, float]:
+        return int(self.degree), float(self.offset)
+
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         return self.base(0, inner, rows, columns, sigma)
 

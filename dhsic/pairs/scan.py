@@ -1,26 +1,55 @@
-"""A scan of all pairs of features: what is read, cut into tiles, permuted and kept."""
+r"""A scan of all pairs of features: what is read, cut into tiles, permuted and kept.
+
+How large the largest share is where there is nothing: a p-value of a share alone knows neither how
+many pairs were looked at, nor how they hang together, nor how far labels and products are from
+normal. Permutations do: samples of the labels, once all that is taken out of them is out, are
+permuted, and the largest share of all pairs is noted. With p the smallest p-value of a permutation,
+``x = -log(-log(1 - p))``; of n independent pairs, and p as they should be, x follows Gumbel's law
+of location ``log n`` and scale 1 exactly. Linkage makes the location less, heavy tails of products
+and labels make location and scale more; both are fitted.
+
+The law says how many pairs of a permutation reach a share, ``rate = exp(-(x - location) / scale)``
+(extremes come as a Poisson process), and that number grows with the number of pairs: so where some
+pairs only were permuted, those of runs of features chosen at random, which keep their linkage, the
+rate of all pairs is as many times larger as there are more of them. From it follow
+
+- the family-wise p-value: ``1 - exp(-rate)``, the probability that any pair reaches the share;
+- the false-discovery rate of the best k pairs: ``rate / k``, the pairs expected there over those
+  found, made to rise along the list.
+
+What was found so far is kept so that any death loses few tiles, in a folder, or at a URL of an
+object store, with one writer at a time::
+
+    pairs.dhsic/
+      zarr.json      identity of the scan: data, labels, parameters, versions
+      null           smallest p-values of the permutations, and what else was counted there
+      tiles/000000   the best pairs of the first `TILES` tiles, and so on
+      lock           held by the process that writes
+
+Each file ends with a digest; one that is damaged is made again, with all that come after it.
+"""
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
+from scipy.stats import gumbel_r
 
-from dhsic._typing import Float, Index
-from dhsic.pairs.kept import NULL, TILES, Kept, tiles_name
-from dhsic.pairs.null import Null
+from dhsic._typing import Array, Float, Index
+from dhsic.errors import CheckpointError
 from dhsic.pairs.share import Labels
-from dhsic.pairs.tiles import (
-    BestPairs,
-    Largest,
-    Scan,
-    run_width,
-    runs_of,
-    tile_jobs,
-)
+from dhsic.pairs.tiles import BestPairs, Largest, Scan, run_width, runs_of, tile_jobs
 from dhsic.passes.reader import Reader
 from dhsic.runtime.base import Job
+from dhsic.storage import AbstractStore, store_at
+from dhsic.storage.format import ROOT, Root, plain
+from dhsic.storage.lock import lock_of
 
 #: Pairs up to which tiles are gone through as a whole, as they are where a p-value above this is
 #: looked for: the screen takes main effects for small beside what it looks for.
@@ -29,6 +58,112 @@ FEW_PAIRS, MOST_SCREENED = 1 << 23, 1e-4
 MOST_PERMUTED, PERMUTED_RUNS = 2048, 16
 #: Pairs that are expected to reach where there is nothing, at least, and for each that is wanted.
 EXPECTED, EXPECTED_EACH = 50, 2
+#: A fitted scale above this says that p-values are far from what normal labels would give.
+HEAVY = 2.5
+#: Deviation of x below which permutations are all alike.
+SAME = 1e-6
+#: Tiles whose findings are kept together.
+TILES = 16
+NULL, LOCK = "null", "lock"
+DIGEST = sha256().digest_size
+
+
+@dataclass(frozen=True, slots=True)
+class Null:
+    """Law of the largest x of a permutation, and how many times more pairs there are in all."""
+
+    location: float
+    scale: float
+    times: float
+
+    @classmethod
+    def of(cls, log_p: Float, times: float) -> Null:
+        """Law fitted by likelihood to the smallest p-values of permutations, as logarithms."""
+        x = _x(log_p)
+        if float(x.std()) < SAME:  # hardly a pair is tested
+            return cls(float(x.mean()), 1.0, times)
+        location, scale = gumbel_r.fit(x)
+        return cls(float(location), float(scale), times)
+
+    def rate(self, log_p: Float) -> Float:
+        """Pairs expected to reach p-values where there is nothing."""
+        exponent = -(_x(log_p) - self.location) / self.scale
+        return np.asarray(self.times * np.exp(np.minimum(exponent, 700.0)))
+
+    def family_wise(self, log_p: Float) -> Float:
+        """Probability that any pair reaches p-values where there is nothing."""
+        return np.asarray(-np.expm1(-self.rate(log_p)))
+
+    def false_discovery(self, log_p: Float) -> Float:
+        """False-discovery rates of the best 1, 2, ... pairs; p-values ascend."""
+        rates = np.minimum(self.rate(log_p) / np.arange(1, len(log_p) + 1), 1.0)
+        return np.asarray(np.minimum.accumulate(rates[::-1])[::-1])
+
+    def log_p_at(self, alpha: float) -> float:
+        """Logarithm of the p-value whose family-wise one is `alpha`."""
+        x = self.location - self.scale * np.log(-np.log1p(-alpha) / self.times)
+        return float(np.log(-np.expm1(-np.exp(-x))))
+
+
+def _x(log_p: Float) -> Float:
+    """``-log(-log(1 - p))``; of the smallest p that is ``-log p``."""
+    log_p = np.minimum(log_p, -1e-12)
+    return np.asarray(-np.log(-np.log1p(-np.exp(log_p))))
+
+
+class Kept:
+    """Findings of a scan by name, each some arrays; without a store nothing is kept."""
+
+    def __init__(self, store: AbstractStore | None = None) -> None:
+        self._store = store
+
+    def get(self, name: str) -> Mapping[str, Array] | None:
+        """Arrays of a name; None where there are none, or they are damaged."""
+        found = None if self._store is None else self._store.get(name)
+        if found is None or sha256(found.data[:-DIGEST]).digest() != found.data[-DIGEST:]:
+            return None
+        with np.load(io.BytesIO(found.data[:-DIGEST]), allow_pickle=False) as arrays:
+            return dict(arrays)
+
+    def put(self, name: str, **arrays: Any) -> None:
+        """Keep arrays under a name."""
+        if self._store is None:
+            return
+        data = io.BytesIO()
+        np.savez(data, **arrays)
+        self._store.write(name, data.getvalue() + sha256(data.getvalue()).digest())
+
+
+@contextmanager
+def kept_at(path: Any, identity: Mapping[str, Any]) -> Iterator[Kept]:
+    """Yield what is kept at a path of the scan of that identity; a path of None keeps nothing.
+
+    Raises
+    ------
+    CheckpointError
+        The folder is something else, belongs to another scan, or has a writer.
+    """
+    if path is None:
+        yield Kept()
+        return
+    store, about = store_at(path), plain(dict(identity))
+    store.make()
+    found = store.get(ROOT)
+    if found is None and (others := sorted(store.names() - {LOCK})):
+        raise CheckpointError(
+            f"{store.path} holds other things ({', '.join(others[:3])}) and is not a checkpoint of "
+            "a scan of pairs. Pass a new or an empty folder."
+        )
+    lock = lock_of(store, LOCK)
+    lock.take()
+    try:
+        if found is None:
+            store.replace(ROOT, Root(about, None).encode(), None)
+        else:
+            Root.of(found.data, store.path).compare(about, store.path)
+        yield Kept(store)
+    finally:
+        lock.release()
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,14 +238,14 @@ def scan_pairs(
 def _found(reader: Reader, a_pass: Scan, jobs: list[Job], kept: Kept) -> BestPairs:
     """The best pairs of all tiles; of those whose findings are kept, from there."""
     found, n_kept = BestPairs.none(), 0
-    while (part := kept.get(tiles_name(n_kept))) is not None:
+    while (part := kept.get(f"tiles/{n_kept:06d}")) is not None:
         found = found.with_(BestPairs.of(part), a_pass.n)
         n_kept += 1
     some, left = BestPairs.none(), jobs[n_kept * TILES :]
     for i, part in enumerate(reader.map(a_pass, left) if left else (), 1):
         some = some.with_(part, a_pass.n)
         if i % TILES == 0 or i == len(left):
-            kept.put(tiles_name(n_kept), **some.arrays())
+            kept.put(f"tiles/{n_kept:06d}", **some.arrays())
             found, some, n_kept = found.with_(some, a_pass.n), BestPairs.none(), n_kept + 1
     return found
 

@@ -1,4 +1,7 @@
-"""The test of all pairs of features, from data that are open to a table of the best."""
+"""The test of all pairs of features, from data that are open to a table of the best.
+
+What a scan will take, products, tiles and memory, is known from sizes alone (`Forecast`).
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,24 @@ import numpy as np
 import xarray as xr
 
 from dhsic._typing import Array, Float, Index
-from dhsic.errors import InputError
+from dhsic.errors import InputError, MemoryBudgetError
 from dhsic.joins.labels import Labelled
 from dhsic.linalg.covariates import covariate_basis
-from dhsic.pairs.forecast import Forecast
-from dhsic.pairs.kept import kept_at
-from dhsic.pairs.null import HEAVY
-from dhsic.pairs.scan import MOST_PERMUTED, Scanned, is_screened, n_pairs_of, scan_pairs
+from dhsic.memory import SLACK_BYTES, VECTORS, available_bytes, human, resident_bytes
+from dhsic.pairs.scan import (
+    HEAVY,
+    MOST_PERMUTED,
+    Scanned,
+    is_screened,
+    kept_at,
+    n_pairs_of,
+    scan_pairs,
+)
 from dhsic.pairs.share import Labels, label_columns
+from dhsic.pairs.tiles import STRIP_ENTRIES, run_width
 from dhsic.passes import Measure
 from dhsic.passes.once import looked_at
-from dhsic.passes.reader import AbstractReader, Reader
+from dhsic.passes.reader import COMPACT_BYTES, AbstractReader, Reader
 from dhsic.results import versions
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
@@ -32,6 +42,9 @@ from dhsic.validation import is_count, is_number
 
 #: Permutations that a law is fitted to, at least.
 FEWEST_PERMUTATIONS = 20
+#: Copies of a run in float32 that a task holds of each side: as read, as it is standardised, X, and
+#: lifted for the screen; P besides where more than the mean is taken out. And arrays of a strip.
+COPIES, STRIPS = 4, 20
 #: What the columns of a result are.
 DESCRIPTIONS = {
     "first": "position in the data of the first feature of the pair",
@@ -44,6 +57,60 @@ DESCRIPTIONS = {
     "false_discovery": "pairs expected here and above where there is nothing, over those found",
     "linkage": "squared correlation of the two features",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a scan will take.
+
+    Attributes
+    ----------
+    n_pairs, n_tiles : int
+        Pairs of all features, and tasks that they are cut into.
+    flops, permuted_flops : float
+        Of matrix products in float32, for the scan and for its permutations.
+    values : float
+        Values that are read and standardised, each as often as tiles need it.
+    task_bytes, kept_bytes : int
+        Memory of a task, and of what is kept of the features while the scan lasts.
+    n_tasks : int
+        Tasks at once in this process.
+    """
+
+    n_pairs: int
+    n_tiles: int
+    flops: float
+    permuted_flops: float
+    values: float
+    task_bytes: int
+    kept_bytes: int
+    n_tasks: int
+
+    @property
+    def bytes_beside(self) -> int:
+        """Memory besides what the process holds before."""
+        return self.kept_bytes + self.n_tasks * self.task_bytes
+
+    @property
+    def peak_bytes(self) -> int:
+        """Memory of this process at most."""
+        return resident_bytes() + SLACK_BYTES + self.bytes_beside
+
+    def check(self, limit: Any) -> None:
+        """Refuse what does not fit in `limit` bytes, by default in what is available."""
+        allowed = available_bytes() + resident_bytes() if limit is None else int(limit)
+        if self.peak_bytes > allowed:
+            raise MemoryBudgetError(
+                f"A scan of pairs needs {human(self.peak_bytes)} ({human(self.task_bytes)} for "
+                f"each of {self.n_tasks} tasks at once), and there are {human(allowed)}; use fewer "
+                "threads, or raise the limit (memory=)."
+            )
+
+    def seconds(self, flops_a_second: float, values_a_second: float, n: int) -> float:
+        """Time on n threads, each of such rates."""
+        products = (self.flops + self.permuted_flops) / flops_a_second
+        at_once = min(n, self.n_tiles)
+        return float(np.float64(products + self.values / values_a_second) / at_once)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +184,26 @@ class PairTest:
     def forecast(
         self, source: AbstractSource, m: int, columns: tuple[int, int], n_tasks: int, d: int
     ) -> Forecast:
-        """What it will take over m samples and d features of a source; others as there."""
-        n_pairs, permuted = n_pairs_of(d), n_pairs_of(min(d, MOST_PERMUTED))
-        return Forecast.of(
-            m,
-            d,
-            columns=columns,
-            permuted=(permuted if self.n_permutations else 0, self.n_permutations),
-            screens=is_screened(n_pairs, self.n_pairs),
-            itemsize=np.dtype(source.dtype).itemsize,
-            n_tasks=n_tasks,
+        """What it will take over m samples and d features of a source, by so many tasks at once.
+
+        `columns` are those of labels, t, and of what is taken out of them, q.
+        """
+        (t, q), n_permutations = columns, self.n_permutations
+        n_pairs, width = n_pairs_of(d), run_width(m, d)
+        n_permuted = n_pairs_of(min(d, MOST_PERMUTED)) if n_permutations else 0
+        n_runs, fit = -(-d // width), 4 + q
+        run_bytes = (COPIES + (q > 1)) * 4 * m * width
+        state = 4 * m * t * (n_permutations + 1) if n_permuted else 0
+        stored = m * d * np.dtype(source.dtype).itemsize
+        return Forecast(
+            n_pairs,
+            n_runs * (n_runs + 1) // 2,
+            2.0 * m * n_pairs * (t if is_screened(n_pairs, self.n_pairs) else t + fit),
+            2.0 * m * n_permuted * (t * (n_permutations + 1) + fit),
+            float(m) * d * (n_runs + 1),
+            2 * run_bytes + 4 * STRIPS * STRIP_ENTRIES + state,
+            min(COMPACT_BYTES, stored) + 8 * VECTORS * d,
+            n_tasks,
         )
 
     def _identity(
@@ -194,12 +271,7 @@ def _result(
 ) -> xr.Dataset:
     """Pairs as a table, and what there is to say of them."""
     found, log_p, null = scanned.found, scanned.log_p, scanned.null
-    first, second = found.pairs.T
-    stored, names = stored_positions(source), source.feature_names()
-    columns: dict[str, Array] = {"first": stored[first], "second": stored[second]}
-    if names is not None:
-        columns |= {"first_feature": names[first], "second_feature": names[second]}
-    columns |= {"share": found.shares, "p_value": np.exp(log_p)}
+    columns: dict[str, Array] = {"share": found.shares, "p_value": np.exp(log_p)}
     attributes = dict(about) | {
         "n_pairs": scanned.n_pairs,
         "n_reaching": found.n_reaching,
@@ -228,10 +300,35 @@ def _result(
                 stacklevel=4,
             )
     columns["linkage"] = found.linked
+    first, second = found.pairs.T
+    return pair_table(source, "pairs", first, second, columns, DESCRIPTIONS).assign_attrs(
+        attributes
+    )
+
+
+def pair_table(
+    source: AbstractSource,
+    dim: str,
+    first: Index,
+    second: Index,
+    columns: Mapping[str, Array],
+    descriptions: Mapping[str, str],
+) -> xr.Dataset:
+    """Table of pairs along `dim`: where their features stand, names, and what else there is.
+
+    A second feature of -1 is none.
+    """
+    stored, names, alone = stored_positions(source), source.feature_names(), second < 0
+    found: dict[str, Array] = {
+        "first": stored[first],
+        "second": np.where(alone, -1, stored[second]),
+    }
+    if names is not None:
+        seconds = np.where(alone, "", names[second]) if alone.any() else names[second]
+        found |= {"first_feature": names[first], "second_feature": seconds}
     return xr.Dataset(
         {
-            name: ("pairs", values, {"description": DESCRIPTIONS[name]})
-            for name, values in columns.items()
-        },
-        attrs=attributes,
+            name: (dim, values, {"description": descriptions[name]})
+            for name, values in (found | dict(columns)).items()
+        }
     )

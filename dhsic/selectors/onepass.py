@@ -23,7 +23,7 @@ from dhsic.pairs.share import label_columns
 from dhsic.passes.jobs import block_bytes, n_partials
 from dhsic.passes.once import Judge, Judged, read_once
 from dhsic.passes.reader import COMPACT_BYTES, Reader, Reporter
-from dhsic.relatedness.loco import chromosomes_of, residuals_by_chromosome
+from dhsic.relatedness import chromosomes_of, residuals_by_chromosome
 from dhsic.results import Order
 from dhsic.selectors.base import Selector
 from dhsic.selectors.run import SelectionRun

@@ -21,9 +21,8 @@ from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
 from dhsic.kernels.labels import SELF
 from dhsic.linalg.covariates import covariate_basis
-from dhsic.pairs.forecast import Forecast
 from dhsic.pairs.share import Labels, Side, label_columns, shares_of_rows
-from dhsic.pairs.test import PairTest, basis
+from dhsic.pairs.test import Forecast, PairTest, basis
 from dhsic.passes.reader import AbstractReader
 from dhsic.results import Order
 from dhsic.sources.views import stored_positions

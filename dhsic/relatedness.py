@@ -1,6 +1,7 @@
-r"""Principal components of the samples: how they resemble each other over all features.
+r"""Related samples: their principal components, and labels less what relatives predict of them.
 
-Components are eigenvectors of ``A = Z Z' / d``, (m, m), over the d features that vary. Of dosages,
+Principal components say how samples resemble each other over all features: they are eigenvectors
+of ``A = Z Z' / d``, (m, m), over the d features that vary. Of dosages, which are
 counts x of one of `ploidy` alleles, A is the genetic relationship matrix of GCTA and PLINK 2,
 
     ``z_ij = (x_ij - 2 p_j) / sqrt(2 p_j (1 - p_j))``,   ``p_j`` = mean of ``x_j`` over 2,
@@ -13,6 +14,18 @@ Musco, 2015; Galinsky et al., 2016). With Q (m, l) a basis of it, what A is know
 Nyström approximation ``AQ (Q'AQ)^+ (AQ)'`` (Tropp et al., 2017), whose eigenvalues lie between
 those of ``Q'AQ`` and those of A. How far off they may be follows from the same products: for every
 eigenvalue theta of ``Q'AQ``, v its vector, one of A lies within ``||A v - theta v||`` of it.
+
+A trait of many genes follows relatedness and populations, and so does every variant. As REGENIE
+does (Mbatchou et al., 2021), `residuals_by_chromosome` gives each chromosome what ridge regression
+on the variants of all others leaves of the labels: what is predicted is taken out, and what the
+chromosome itself tells stays in (leave one chromosome out). With K of the other chromosomes, after
+mean and covariates (basis Q) are out of it, and ``V = K + lambda I``, a sample is predicted from
+all others:
+
+    ``e_i = (V^-1 y)_i / ((V^-1)_ii - (Q Q')_ii / lambda)``,
+
+which but for the denominator, nearly the same everywhere, is ``V^-1 y`` of a linear mixed model.
+Lambda is the one of `PENALTIES` by which all chromosomes together predict best.
 """
 
 from __future__ import annotations
@@ -24,12 +37,15 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from scipy.linalg import eigh
 
 from dhsic._typing import Float, Index
+from dhsic.algorithms.ridge import PENALTIES, inverse
 from dhsic.errors import InputError
-from dhsic.joins.filters import Filters
+from dhsic.joins.filters import Filters, described
+from dhsic.joins.keys import as_text
 from dhsic.joins.labels import Labelled
 from dhsic.joins.table import names_of
 from dhsic.kernels.statistic import Statistic, zero_upper
@@ -44,6 +60,7 @@ from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
+from dhsic.sources.variants import CONTIG
 from dhsic.sources.vcz import DIPLOID
 from dhsic.validation import BYTES, is_count, seed_of
 
@@ -353,3 +370,64 @@ class Relate(AbstractSum):
         flops = 1.0 * m * m if self.Q is None else 4.0 * m * width
         state = 0 if self.Q is None else 8 * m * width
         return Cost(float64=flops, values=m, result=8 * m * width, state=state, tile=exact_tile(m))
+
+
+def chromosomes_of(source: AbstractSource) -> list[Index]:
+    """Features of each chromosome, ascending; refused where there are not two at least."""
+    known = described(source)
+    if CONTIG not in known:
+        raise InputError(
+            "The data do not say on which chromosome features lie, which loco=True leaves out one "
+            "by one; leave it out, and pass principal components as covariates (dhsic.pca)."
+        )
+    codes, names = pd.factorize(as_text(known[CONTIG].read(slice(0, source.n_features))))
+    if len(names) < 2:
+        raise InputError(
+            f"All features lie on one chromosome ({names[0]}), and loco=True takes out what others "
+            "predict; leave it out, or take features of all chromosomes."
+        )
+    return [np.flatnonzero(codes == code) for code in range(len(names))]
+
+
+def residuals_by_chromosome(
+    reader: Reader, chromosomes: list[Index], Y: Float, Q: Float, ploidy: int | None
+) -> Iterator[tuple[Index, Float]]:
+    """Features of each chromosome, and what all others leave of labels Y (m, t).
+
+    Parameters
+    ----------
+    reader : Reader
+        Reader of all features, which has measured none.
+    Q : (m, q)
+        Orthonormal basis of the mean and the covariates.
+    ploidy : int or None
+        How features are scaled, as of `Relate`.
+    """
+    whole = Statistic(product(reader, Relate(ploidy))).whole()
+    Y = _without(Q, Y)
+    penalty = _best_penalty(_without(Q, _without(Q, whole).T), Y, Q)
+    for features in chromosomes:
+        own = product(reader, Relate(ploidy), features)
+        K = _without(Q, _without(Q, whole - Statistic(own).whole()).T)
+        penalised = penalty * float(np.trace(K)) / len(K)
+        V = inverse(K, penalised)
+        yield features, V @ Y / (np.diagonal(V) - (Q**2).sum(axis=1) / penalised)[:, None]
+
+
+def _best_penalty(K: Float, Y: Float, Q: Float) -> float:
+    """Penalty over the mean of the diagonal of K by which left-out labels are predicted best."""
+    values, P = eigh(K, driver="evd", check_finite=False)
+    values = np.maximum(values, 0.0) / float(values.mean())
+    along, squares, explained = P.T @ Y, P * P, (Q**2).sum(axis=1)
+
+    def lost(penalty: float) -> float:
+        shrunk = penalty / (values + penalty)
+        left = np.maximum(squares @ shrunk - explained, np.finfo(float).eps)
+        return float(np.square((P @ (shrunk[:, None] * along)) / left[:, None]).sum())
+
+    return float(min(PENALTIES, key=lost))
+
+
+def _without(Q: Float, B: Float) -> Float:
+    """What the columns of Q leave of those of B."""
+    return np.asarray(B - Q @ (Q.T @ B))

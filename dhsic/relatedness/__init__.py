@@ -1,1 +1,0 @@
-"""Samples that are related: their principal components."""
