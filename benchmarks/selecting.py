@@ -16,10 +16,10 @@ from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import label_matrix
 from dhsic.lowrank import Nystrom
-from dhsic.passes import ScoreLowRank
-from dhsic.passes.dependence import Choices
 from dhsic.passes.lowrank import LowRankScorer
 from dhsic.passes.reader import Reader
+from dhsic.passes.score import ScoreLowRank
+from dhsic.passes.scorer import Choices
 from dhsic.runtime.threads import Threads, single_blas_thread
 
 

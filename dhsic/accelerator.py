@@ -35,18 +35,10 @@ PROBE = np.zeros(1)
 
 @dataclass(frozen=True, eq=False)
 class Accelerator:
-    """A device of a library of arrays.
+    """A device of a library of arrays."""
 
-    Attributes
-    ----------
-    xp : module
-        The library.
-    device : object
-        As its functions take it; None for its own choice.
-    """
-
-    xp: Any
-    device: Any
+    xp: Any  # the library
+    device: Any  # as its functions take it; None for its own choice
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _last: list[Any] = field(default_factory=list, repr=False)
 
@@ -73,13 +65,7 @@ def scored_on(name: str | None) -> Iterator[None]:
 
 
 def wanted_device() -> str | None:
-    """What features are to be scored on; None for the cores.
-
-    Raises
-    ------
-    InputError
-        It names no library.
-    """
+    """What features are to be scored on; None for the cores."""
     sent = _sent.get()
     name = (os.environ.get(DEVICE) if sent is None else sent) or None
     if name is not None and not name.partition(":")[0].isidentifier():
@@ -92,13 +78,7 @@ def wanted_device() -> str | None:
 
 @lru_cache(maxsize=4)
 def accelerator(name: str) -> Accelerator:
-    """Accelerator of that name.
-
-    Raises
-    ------
-    InputError
-        It is not to be had in this process.
-    """
+    """Accelerator of that name, in this process."""
     library, _, place = name.partition(":")
     try:
         xp = import_module(library)

@@ -91,12 +91,8 @@ class MemoryEstimate:
     ) -> MemoryEstimate:
         """Estimate for a worker that has as many threads as this process.
 
-        Parameters
-        ----------
-        m, survivors : int
-            Samples, and bytes of survivors that it keeps where the limit leaves them.
-        state_bytes : int or None
-            What is broadcast; where it is not known bounded by what the driver holds.
+        It keeps so many bytes of `survivors` where the limit leaves them. What is broadcast is
+        bounded by what the driver holds, where it is not known.
         """
         if state_bytes is None:
             squares = SQUARES_SENT * 8 * m * m if self.squares else 0
@@ -114,11 +110,6 @@ class MemoryEstimate:
         """Refuse what does not fit this process.
 
         `limit` is as of `allowed`; `smaller` says what makes m x m matrices smaller.
-
-        Raises
-        ------
-        MemoryBudgetError
-            More than is allowed.
         """
         allowed = self.allowed(limit)
         if self.total <= allowed:
@@ -139,7 +130,7 @@ class MemoryEstimate:
         )
 
     def check_worker(self, memory: WorkerMemory, smaller: str) -> None:
-        """Refuse what does not fit a worker; raises as `check`."""
+        """Refuse what does not fit a worker."""
         if memory.limit is None or self.total <= memory.limit:
             return
         process, squares = self.process + SLACK_BYTES, self.states + self.tasks - self.blocks
@@ -166,16 +157,10 @@ def square_bytes(m: int, n_bases: int) -> int:
 def task_bytes(
     n_threads: int, block: int, tile: int, result: int = 0, n_results: int = 1
 ) -> dict[str, int]:
-    """`tasks` and `blocks` of an estimate.
+    """`tasks` and `blocks` of an estimate, by bytes of a block, which a task holds `COPIES` times.
 
-    Parameters
-    ----------
-    block : int
-        Bytes of a block, which a task holds `COPIES` times.
-    tile, result : int
-        Bytes that it holds besides, and of what it returns.
-    n_results : int
-        Results that are added up along a tree, which keeps one of each level.
+    A `tile` is what it holds besides; `n_results` results are added up along a tree, which keeps
+    one of each level.
     """
     blocks = n_threads * COPIES * block
     results = min(n_results, n_threads + 2 + n_results.bit_length())
@@ -188,13 +173,7 @@ def fitted(
     """Memory that a run will need at most, and how much of it survivors get if that is less.
 
     They get what the limit leaves them; those that do not fit go to scratch, with the same result.
-
-    Parameters
-    ----------
-    promised : callable
-        Estimate with so many bytes for survivors.
-    most, room : int
-        Bytes that survivors are given where there is no limit, and that they can need.
+    Without a limit they are given `most` bytes, and they can need as many as `room`.
     """
     needed = promised(most)
     excess = needed.total - needed.allowed(limit)

@@ -13,10 +13,11 @@ from dhsic.kernels import Gaussian, Polynomial
 from dhsic.kernels.labels import label_matrix
 from dhsic.linalg.quadratic import LowRankQuadratic
 from dhsic.lowrank import Cholesky
-from dhsic.passes import Columns, Measure, Score, ScoreLowRank, run
+from dhsic.passes import Columns, Measure, run
+from dhsic.passes.inner import MeasureLinear
 from dhsic.passes.lazy import Change
-from dhsic.passes.linear import MeasureLinear
 from dhsic.passes.projection import ROUNDED, Numbers, Project, from_half
+from dhsic.passes.score import Score, ScoreLowRank
 from dhsic.passes.statistic import LandmarkSums, MeasureLandmarks
 from dhsic.runtime.base import Job
 from dhsic.sources.arrays import ArraySource

@@ -13,7 +13,7 @@ from dhsic.hsic import factored_weights
 from dhsic.kernels import Gaussian, Polynomial
 from dhsic.kernels.labels import label_matrix
 from dhsic.lowrank.directions import HeldForms
-from dhsic.passes.forms import Forms, Sampled, begun, ended, sizes, state_of, whole
+from dhsic.passes.sliced import Forms, Sampled, begun, ended, sizes, state_of, whole
 
 M = 130
 KERNELS = {"gaussian": Gaussian(), "polynomial": Polynomial()}

@@ -28,26 +28,27 @@ from dhsic.kernels import Gaussian, Laplace, Linear, Polynomial, resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import label_matrix
 from dhsic.passes.candidates import Singles
-from dhsic.passes.dependence import Choices, SourceDependence
+from dhsic.passes.dependence import SourceDependence
 from dhsic.passes.engineplan import EnginePlan
 from dhsic.passes.lowrank import LowRankScorer
 from dhsic.passes.reader import Reader
+from dhsic.passes.scorer import Choices
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.run import SelectionRun
 
 #: Small numbers for what makes a run go from one regime to the next.
 FEW = {
-    "landmark_set.FIRST_LANDMARKS": 24,
-    "landmark_set.FEWEST": 24,
-    "landmark_set.MOST_CHECKS": 12,
-    "landmark_set.FEWEST_CHECKS": 12,
+    "drawn.FIRST_LANDMARKS": 24,
+    "drawn.FEWEST": 24,
+    "drawn.MOST_CHECKS": 12,
+    "drawn.FEWEST_CHECKS": 12,
     "landmarks.LandmarkSum.epoch": 4,
     "engineplan.ALWAYS_EXACT": 30,
     "candidates.PROBED": 16,
-    "engineplan.SAMPLE_MOST": 100,
-    "engineplan.SAMPLE_FEWEST": 30,
-    "landmark_set.MOST_LANDMARKS": 60,
+    "drawn.SAMPLE_MOST": 100,
+    "drawn.SAMPLE_FEWEST": 30,
+    "drawn.MOST_LANDMARKS": 60,
 }
 
 
@@ -159,8 +160,8 @@ class Rounds:
 @pytest.mark.parametrize("seed", one_in(2, [0, 1]))
 def test_rounds_of_wide_data_agree(monkeypatch, kernel, n_landmarks, least, seed):
     """98 % of what leaves, or all but one feature, at the default tolerance."""
-    patch(monkeypatch, {"landmark_set.FIRST_LANDMARKS": n_landmarks, "landmark_set.FEWEST": 40})
-    patch(monkeypatch, {"landmark_set.MOST_CHECKS": 20, "landmark_set.FEWEST_CHECKS": 20})
+    patch(monkeypatch, {"drawn.FIRST_LANDMARKS": n_landmarks, "drawn.FEWEST": 40})
+    patch(monkeypatch, {"drawn.MOST_CHECKS": 20, "drawn.FEWEST_CHECKS": 20})
     X, y = populations(150, 3000, seed)
     rounds = Rounds(X, y > np.median(y), fewest=257, kernel=kernel)
 

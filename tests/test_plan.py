@@ -15,10 +15,11 @@ import dhsic
 from dhsic.cli import main
 from dhsic.errors import ClusterError, InputError, MemoryBudgetError
 from dhsic.memory import SLACK_BYTES
-from dhsic.passes import AbstractSum, Measure, ScoreLowRank, survivors
+from dhsic.passes import AbstractSum, Measure, survivors
 from dhsic.passes import reader as reading
 from dhsic.passes.candidates import ScoreGroups
 from dhsic.passes.reader import Reader
+from dhsic.passes.score import ScoreLowRank
 from dhsic.passes.statistic import MeasureLandmarks
 from dhsic.plans import Foreseen, Plan, Rates, plan, rounds
 from dhsic.plans.dry import CountedSource, CountingReader, DryRun, Step

@@ -12,7 +12,7 @@ import dhsic
 from dhsic.engines.turns import form_rows, turn, turned_at
 from dhsic.hsic import weights
 from dhsic.kernels.labels import label_matrix
-from dhsic.passes.landmark_set import turning_rows
+from dhsic.passes.drawn import turning_rows
 
 
 def forms(m, seed):

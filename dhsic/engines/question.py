@@ -38,14 +38,7 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.radial import AbstractRadial
 from dhsic.kernels.ridge import AbstractMatrixFunction, Resolvent
 from dhsic.kernels.statistic import STRIP, WIDTH, Statistic
-from dhsic.linalg.quadratic import (
-    NARROW,
-    Each,
-    LowRankQuadratic,
-    Quadratic,
-    Room,
-    Triangle,
-)
+from dhsic.linalg.quadratic import NARROW, Each, LowRankQuadratic, Quadratic, Room, Triangle
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.namespace import Movable, slices
 
@@ -70,11 +63,7 @@ class Remainder:
 
     @staticmethod
     def of(
-        kernel: AbstractRadial,
-        sigma: float,
-        W: Float,
-        statistic: Statistic,
-        each: Each,
+        kernel: AbstractRadial, sigma: float, W: Float, statistic: Statistic, each: Each
     ) -> Remainder:
         """Remainder of all pairs of samples, summed tile by tile."""
         norms = statistic.diagonal

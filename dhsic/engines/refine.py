@@ -14,7 +14,7 @@ count as equal and go by feature index, so the order does not hang on the last b
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, final
 
@@ -24,12 +24,7 @@ from dhsic._typing import Float, Index, Mask
 from dhsic.engines import AbstractEngine
 from dhsic.engines.dense import Dense
 from dhsic.engines.direct import Direct
-from dhsic.engines.final import (
-    DOUBLE_COST,
-    FAMILIES,
-    cost_of,
-    final_engine,
-)
+from dhsic.engines.final import DOUBLE_COST, FAMILIES, cost_of, final_engine
 from dhsic.engines.increment import Increment
 from dhsic.engines.question import AnyQuestion, FeatureStats, Question
 
@@ -125,6 +120,10 @@ class EngineChoice:
         if words.startswith("float32, leaving "):
             return EngineChoice(words, Increment(float(words.rsplit(maxsplit=1)[-1]), "float32"))
         return EngineChoice(words)
+
+
+#: Records of rounds, the first one first.
+History = Sequence[Mapping[str, Any]]
 
 
 def in_low_rank(record: Mapping[str, Any]) -> bool:

@@ -73,26 +73,15 @@ BINS_KEPT, NUMBERS_KEPT = "standing", "survival"
 
 
 class Survival:
-    """Features lost in the rounds of one run, and what a round may lose.
-
-    Parameters
-    ----------
-    n : int
-        Features asked for.
-    tolerance : float
-        Part of them that may be lost.
-    removed : callable
-        How many of so many features leave in a round.
-    exact_from : int
-        So many features left are scored exactly, and fewer; 0 where low rank goes on to the end.
-    """
+    """Features lost in the rounds of one run, and what a round may lose."""
 
     def __init__(
         self,
-        n: int = 1,
-        tolerance: float = 0.01,
+        n: int = 1,  # features asked for
+        tolerance: float = 0.01,  # part of them that may be lost
+        #: How many of so many features leave in a round.
         removed: Callable[[int], int] = lambda size: max(1, size // 10),
-        exact_from: int = 0,
+        exact_from: int = 0,  # so many left, and fewer, are scored exactly; 0: low rank to the end
     ) -> None:
         self._n, self._tolerance = n, tolerance
         self._removed, self._exact_from = removed, exact_from

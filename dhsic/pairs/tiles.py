@@ -34,7 +34,7 @@ from dhsic.pairs.share import (
     shares_of_all,
     shares_of_rows,
 )
-from dhsic.passes import AbstractSizedPass, Columns, Cost, Tile
+from dhsic.passes import AbstractPass, Columns, Cost, Tile
 from dhsic.runtime.base import Job
 
 #: Of what a share asks of ``|U'z|^2``, the part that is asked for.
@@ -219,7 +219,7 @@ class Strip:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan(AbstractSizedPass):
+class Scan(AbstractPass):
     """The best n pairs of each tile of those whose share is `reach` or more; `BestPairs`.
 
     `labels` are in float64; `screens` says in which way tiles are gone through.
@@ -329,7 +329,7 @@ def lifted(side: Side) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Largest(AbstractSizedPass):
+class Largest(AbstractPass):
     """The largest share of each tile in each permutation, (B,), of permuted labels.
 
     And of the labels as they are, how many pairs reach, and how many of those a screen would lose.

@@ -9,33 +9,20 @@ workers. `dhsic.passes.reader` runs it: results are put side by side, or added a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
-from dhsic.accelerator import accelerator, wanted_device
-from dhsic.engines import AbstractEngine
-from dhsic.engines.final import FAMILIES
-from dhsic.engines.levels import gains_from_sums
-from dhsic.engines.lowrank import LowRank
-from dhsic.engines.question import FeatureStats, RoundState
-from dhsic.kernels.base import AbstractKernel
+from dhsic.accelerator import accelerator
+from dhsic.engines.question import FeatureStats
 from dhsic.kernels.statistic import AbstractSums, zero_upper
-from dhsic.linalg.quadratic import LowRankQuadratic, form_entries, form_flops
-from dhsic.namespace import Move, namespace_of, slices
+from dhsic.namespace import Move, slices
 from dhsic.runtime.base import Job
 from dhsic.sources import AbstractSource, Block
-from dhsic.sources.scaling import (
-    Codes,
-    Scaling,
-    code_values,
-    measure,
-    scaling_of,
-    standardise,
-)
+from dhsic.sources.scaling import Codes, Scaling, measure, standardise
 from dhsic.sources.views import packed, unpacked
 
 #: Features of a tile in float64, of which one in single precision has twice as many: fewer take
@@ -44,38 +31,20 @@ from dhsic.sources.views import packed, unpacked
 TILE, TILES = 384, 8
 #: Entries of a tile in low rank, 4 MiB in float32, and the most features of one.
 TILE_ENTRIES, WIDEST = 1 << 20, 512
-#: Time of scoring a value in low rank, and that for each direction, over that of standardising it;
-#: and directions of a factor at most, for its size.
-SCORING, DIRECTION, MOST_DIRECTIONS = 2.0, 0.17, 128
-#: Of a feature like many others.
-ORDINARY = FeatureStats(np.ones(1), np.ones(1), np.zeros(1))
 #: Entries of genotypes that are scored at a time: few calls, for threads take turns between them.
 CODE_ENTRIES = 1 << 23
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns of one block that a task reads.
+    """Columns of one block that a task reads."""
 
-    Attributes
-    ----------
-    local : (c,) int64
-        Positions in the block, ascending.
-    scaling : Scaling or None
-        Of each; None where it is not known yet, or not needed.
-    tags : (c,) int64 or None
-        What else a pass has to know of each: its number, or its group.
-    is_known : bool
-        Whether their scaling goes with the source.
-    """
-
-    local: Index
-    scaling: Scaling | None = None
-    tags: Index | None = None
-    is_known: bool = False
+    local: Index  # (c,), positions in the block, ascending
+    scaling: Scaling | None = None  # of each; None where it is not known yet, or not needed
+    tags: Index | None = None  # (c,), what else a pass has to know of each: its number, or group
+    is_known: bool = False  # whether their scaling goes with the source
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """In few bytes."""
         tags = None if self.tags is None else packed(self.tags)
         return _columns, (packed(self.local), self.scaling, tags, self.is_known)
 
@@ -93,18 +62,13 @@ def _columns(local: Any, scaling: Scaling | None, tags: Any, is_known: bool) -> 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Some features as they were read, (c, m), and what is known of them (as of `Columns`).
-
-    Attributes
-    ----------
-    known : dict or None
-        Standardised values by precision, and whether they are here, where several passes ask.
-    """
+    """Some features as they were read, (c, m), and what is known of them (as of `Columns`)."""
 
     raw: Array
     missing_code: int | None
     scaling: Any = None
     tags: Any = None
+    #: Standardised values by precision, and whether they are here, where several passes ask.
     known: dict[Any, Array] | None = None
 
     def values(self, dtype: Any, moved: Move | None = None) -> Array:
@@ -168,6 +132,20 @@ def exact_tile(m: int, tiles: int = TILES) -> int:
     return tiles * TILE * m * 8
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a pass takes, from sizes: a plan counts it, and the memory estimate its largest."""
+
+    float32: float = 0.0  # flops of matrix products, a feature
+    float64: float = 0.0
+    values: float = 0.0  # that are made ready, a feature, in the time of standardising one
+    columns: int = 0  # bytes that come back of a feature, where they are many,
+    result: int = 0  # and of a job to be added up
+    state: int = 0  # bytes of its state, which every worker gets: at most,
+    sent: int = 0  # and as it turns out (0: the same)
+    tile: int = 0  # bytes that a task holds besides its blocks and its result
+
+
 class AbstractPass(ABC):
     """What is done with features. Frozen, picklable."""
 
@@ -178,6 +156,10 @@ class AbstractPass(ABC):
     def over(self, blocks: Iterator[Tile], m: int) -> Any:
         """Result of a job from its blocks, in order, of m samples each."""
 
+    def cost(self, m: int) -> Cost:
+        """Cost over m samples, where sizes say that."""
+        raise TypeError(f"{self} does not say what it takes")
+
     @classmethod
     def over_all(cls, passes: Sequence[Any], blocks: Sequence[Tile], m: int) -> tuple[Any, ...]:
         """Results of several passes of this class over the same features, each as alone.
@@ -187,53 +169,18 @@ class AbstractPass(ABC):
         return tuple(each.over(iter(blocks), m) for each in passes)
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a pass takes, from sizes alone: a plan counts it, and the memory estimate its largest.
-
-    Attributes
-    ----------
-    float32, float64 : float
-        Flops of matrix products, a feature.
-    values : float
-        Values that are made ready, a feature, in the time of standardising one.
-    columns, result : int
-        Bytes that come back of a feature, and of a job to be added up, where they are many.
-    state, sent : int
-        Bytes of its state, which every worker gets: at most, and as it turns out (0: the same).
-    tile : int
-        Bytes that a task holds besides its blocks and its result.
-    """
-
-    float32: float = 0.0
-    float64: float = 0.0
-    values: float = 0.0
-    columns: int = 0
-    result: int = 0
-    state: int = 0
-    sent: int = 0
-    tile: int = 0
-
-
 def square_cost(m: int) -> Cost:
     """Cost of a sum over features for every two samples: one triangle of it is computed."""
     return Cost(float64=float(m) ** 2, values=m, result=8 * m**2, tile=exact_tile(m))
 
 
-class AbstractSizedPass(AbstractPass):
-    """A pass of which sizes say what it takes."""
-
-    @abstractmethod
-    def cost(self, m: int) -> Cost:
-        """Cost over m samples."""
-
-
-class AbstractSum(AbstractSizedPass):
+class AbstractSum(AbstractPass):
     """A pass whose results are added up, two at a time (`dhsic.runtime.tree`)."""
 
-    @abstractmethod
     def add(self, left: Any, right: Any) -> Any:
         """Sum of two results; the left one may be overwritten."""
+        left += right
+        return left
 
     def whole(self, total: Any, m: int) -> Any:
         """The sum of all as it is used."""
@@ -242,14 +189,8 @@ class AbstractSum(AbstractSizedPass):
 
 
 def run(source: AbstractSource, job: Job, asked: tuple[AbstractPass, Index | None]) -> Any:
-    """Run a pass over the blocks of a job: the task of every pass.
-
-    Parameters
-    ----------
-    asked : tuple
-        The pass, and the samples that take part (None: all).
-    """
-    a_pass, rows = asked
+    """Run a pass over the blocks of a job: the task of every pass."""
+    a_pass, rows = asked  # the samples that take part, None for all
     if job.samples is not None:
         source, rows = source.unchecked(), samples_of(source, job.samples, rows)
     blocks = (
@@ -299,7 +240,7 @@ class Measure(AbstractSum):
 
 
 @dataclass(frozen=True, slots=True)
-class Values(AbstractSizedPass):
+class Values(AbstractPass):
     """Standardised values, (c, m), computed in float64; each the same whatever others there are."""
 
     is_common: ClassVar[bool] = True
@@ -330,15 +271,11 @@ class Sum(AbstractSum):
             self.sums.add(upper, tile.values(np.float64))
         return upper
 
-    def add(self, left: Float, right: Float) -> Float:
-        left += right
-        return left
-
     def cost(self, m: int) -> Cost:
         return square_cost(m)
 
 
-class AbstractByTile(AbstractSizedPass):
+class AbstractByTile(AbstractPass):
     """A pass that has numbers for each feature, of one tile after the other."""
 
     @abstractmethod
@@ -362,120 +299,31 @@ class AbstractByTile(AbstractSizedPass):
         return tuple(np.concatenate(some) for some in parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Score(AbstractByTile):
-    """Gains by an engine, (c,); `device` is what features are scored on (None: the cores)."""
+class AbstractShared(AbstractPass):
+    """A pass that does for several runs at once what does not differ between them."""
 
-    engine: AbstractEngine
-    state: Any
-    device: str | None = field(default_factory=wanted_device)
+    @property
+    @abstractmethod
+    def shares(self) -> Hashable:
+        """What is the same in passes that are done together."""
 
-    def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
-        state, moved = placed(self.device, self.state)
-        dtype = dtype_of(self.engine)
+    @classmethod
+    @abstractmethod
+    def together(cls, passes: Sequence[Any], blocks: Iterable[Tile], m: int) -> Sequence[Any]:
+        """Results of passes that share that."""
 
-        def asked(tile: Tile) -> Float:
-            return self.engine.score(state, tile.values(dtype, moved), tile.facts)
+    def over(self, blocks: Iterator[Tile], m: int) -> Any:
+        return self.together([self], blocks, m)[0]
 
-        return tile_of(dtype) if moved is None else None, asked
-
-    def cost(self, m: int) -> Cost:
-        forms, rank = self.engine.products(self.state, ORDINARY), rank_of(self.state)
-        if rank:
-            return replace(lowrank_cost(m, rank, forms), values=m)
-        return scoring_cost(self.state.kernel, m, forms, dtype_of(self.engine))
-
-
-def scoring_cost(
-    kernel: AbstractKernel, m: int, forms: float = 1.0, dtype: Any = "float32"
-) -> Cost:
-    """Cost of so many quadratic forms a feature by the exact engine.
-
-    A triangle is sent for each base of an expansion that has an order of its own.
-    """
-    itemsize, family = np.dtype(dtype).itemsize, FAMILIES[kernel.scored_by]
-    flops = form_flops(m) * forms
-    return Cost(
-        float32=flops if itemsize == 4 else 0.0,
-        float64=flops if itemsize == 8 else 0.0,
-        values=m,
-        state=(kernel.exact_order or 1) * itemsize * (form_entries(m) + m),
-        tile=max(exact_tile(m, family.tiles or TILES), 8 * family.squares * m * m),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreLowRank(AbstractByTile):
-    """Gains by matrices of low rank, (c,).
-
-    Jobs of nothing but genotypes come without scaling, most of what would have to be sent: how
-    often each code occurs says all of it.
-    """
-
-    state: RoundState
-    standardize: bool = True
-    device: str | None = field(default_factory=wanted_device)
-
-    def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
-        state, moved = placed(self.device, self.state)
-        Y = _sides(state)
-        height = tile_height(m) if moved is None else None
-
-        def by_values(tile: Tile) -> Float:
-            return LowRank().score(state, tile.values(np.float32, moved), tile.facts)
-
-        def asked(tile: Tile) -> Float:
-            codes = tile.codes
-            if codes is None or Y is None:
-                return np.concatenate([by_values(part) for part in cut([tile], height)])
-            return self._of_codes(codes if moved is None else codes.on(moved), Y)
-
-        return (height, by_values) if Y is None else (max(1, CODE_ENTRIES // m), asked)
-
-    def _of_codes(self, codes: Codes, Y: Array) -> Float:
-        """Gains of genotypes."""
-        U = codes.sums(Y)
-        counts = np.rint(U[..., -1])
-        values = code_values(scaling_of(counts, standardize=self.standardize))
-        return gains_from_sums(U[..., :-1], counts, values, self.state)
-
-    def cost(self, m: int) -> Cost:
-        return lowrank_cost(m, rank_of(self.state))
-
-
-def _sides(state: RoundState) -> Array | None:
-    """What sums over levels are of, (m, R + 2), where they give the gain: Y, row sums, ones.
-
-    Row sums are what those of A have besides those of Y.
-    """
-    if not state.kernel.is_product:
-        return None
-    A = state.A[0]
-    xp, besides = namespace_of(A.Y), state.row_sums[0] - A.row_sums
-    columns = [xp.astype(besides, A.Y.dtype), xp.ones_like(besides, dtype=A.Y.dtype)]
-    sides: Array = xp.concat([A.Y.T, *(column[:, None] for column in columns)], axis=1)
-    return sides
-
-
-def rank_of(state: RoundState) -> int:
-    """Most directions of a base matrix; 0 where they are not of low rank."""
-    forms = (A for A in state.A.values() if isinstance(A, LowRankQuadratic))
-    return max((len(A.theta) for A in forms), default=0)
-
-
-def lowrank_cost(m: int, rank: int, forms: float = 1.0) -> Cost:
-    """Cost of so many quadratic forms of so many directions a feature."""
-    return Cost(
-        float32=2.0 * rank * m * forms,
-        values=(SCORING + DIRECTION * rank) * m,
-        state=4 * MOST_DIRECTIONS * m,
-        sent=4 * rank * m,
-    )
-
-
-def dtype_of(engine: AbstractEngine) -> str:
-    """Precision that an engine works in: "float32" or "float64"."""
-    return str(np.dtype(getattr(engine, "dtype", np.float64)))
+    @classmethod
+    def over_all(cls, passes: Sequence[Any], blocks: Sequence[Tile], m: int) -> tuple[Any, ...]:
+        found: list[Any] = [None] * len(passes)
+        for shared in dict.fromkeys(each.shares for each in passes):
+            alike = [i for i, each in enumerate(passes) if each.shares == shared]
+            of_alike = cls.together([passes[i] for i in alike], blocks, m)
+            for i, result in zip(alike, of_alike, strict=True):
+                found[i] = result
+        return tuple(found)
 
 
 def mover(device: str | None) -> Move | None:

@@ -35,9 +35,10 @@ from dhsic.engines.lowrank import orders_for
 from dhsic.engines.question import Question
 from dhsic.engines.refine import AbstractEngines, EngineChoice, tie_width
 from dhsic.kernels.statistic import AbstractSums, Statistic, zero_upper
-from dhsic.passes import TILE, AbstractSizedPass, Cost, Score, Tile, cut, dtype_of, scoring_cost
+from dhsic.passes import TILE, AbstractPass, Cost, Tile, cut
 from dhsic.passes.jobs import merged
 from dhsic.passes.reader import AbstractReader
+from dhsic.passes.score import Score, dtype_of, scoring_cost
 from dhsic.runtime.base import Job
 from dhsic.sources.scaling import Scaling
 
@@ -52,6 +53,21 @@ LEFT = 0.5
 EXACTLY, HIGHEST_ORDER = 1e-3, 6
 #: Features of a job, and groups of it that may be under way together.
 JOB_FEATURES, OPEN_GROUPS = 2048, 4
+
+
+#: Gains of candidates, and a record of what they took.
+Gains = tuple[Float, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What candidates are scored with."""
+
+    engines: AbstractEngines
+    data: AbstractReader
+    n: int  # so many of the largest gains are to be in their places
+    choice: EngineChoice | None = None  # of the first engine, where rounds have several
+    aloud: bool = True  # whether the reporter of `data` hears of what was scored
 
 
 class AbstractCandidates(ABC):
@@ -86,21 +102,8 @@ class AbstractCandidates(ABC):
         """Features of a candidate, on average: sigma is the same for all of a round."""
 
     @abstractmethod
-    def gains(
-        self,
-        engines: AbstractEngines,
-        data: AbstractReader,
-        S: Index,
-        n: int,
-        choice: EngineChoice | None,
-        *,
-        aloud: bool = True,
-    ) -> tuple[Float, dict[str, Any]]:
-        """Gains of the candidates S, (s,), good enough to place the n largest, and a record.
-
-        `choice` is of the first engine, where rounds have several. Where `aloud` the reporter of
-        `data` hears of what was scored.
-        """
+    def gains(self, S: Index, asked: Round) -> Gains:
+        """Gains of the candidates S, (s,), good enough to place the n largest, and a record."""
 
 
 class Singles(AbstractCandidates):
@@ -120,19 +123,11 @@ class Singles(AbstractCandidates):
     def mean_size(self) -> float:
         return 1.0
 
-    def gains(
-        self,
-        engines: AbstractEngines,
-        data: AbstractReader,
-        S: Index,
-        n: int,
-        choice: EngineChoice | None,
-        *,
-        aloud: bool = True,
-    ) -> tuple[Float, dict[str, Any]]:
+    def gains(self, S: Index, asked: Round) -> Gains:
+        engines, data, n = asked.engines, asked.data, asked.n
         d, facts = S.size, data.facts(S)
         gains, errors, sure = np.zeros(d), np.zeros(d), np.zeros(d, dtype=bool)
-        open_, engine = np.arange(d), engines.first(facts, n, choice)
+        open_, engine = np.arange(d), engines.first(facts, n, asked.choice)
         passes: list[str] = []
         products = {"float32": 0, "float64": 0}
         used, caution = 0.0, 1.0
@@ -140,7 +135,7 @@ class Singles(AbstractCandidates):
             some = facts.take(open_)
             state = engine.prepare(engines.question)
             score, jobs = Score(engine, state), data.jobs(S[open_])
-            found = data.scores(score, jobs, aloud=aloud and not passes)
+            found = data.scores(score, jobs, aloud=asked.aloud and not passes)
             if found.ndim == 2:  # the engine measures what it leaves out
                 new, error = found.T
             else:
@@ -246,13 +241,7 @@ def scored_to(
 
 
 class Membership(AbstractCandidates):
-    """Which features are in which group.
-
-    Parameters
-    ----------
-    codes : (d,) int64
-        Group of each feature, from 0.
-    """
+    """Which features are in which group; `codes` (d,) are the group of each, from 0."""
 
     has_engines = False
 
@@ -296,23 +285,14 @@ class Membership(AbstractCandidates):
             out += merged(data.jobs(features, tags=self.codes[features]), 1)
         return out
 
-    def gains(
-        self,
-        engines: AbstractEngines,
-        data: AbstractReader,
-        S: Index,
-        n: int,
-        choice: EngineChoice | None,
-        *,
-        aloud: bool = True,
-    ) -> tuple[Float, dict[str, Any]]:
-        question = engines.question
+    def gains(self, S: Index, asked: Round) -> Gains:
+        question, data = asked.engines.question, asked.data
         state, sums = Direct().prepare(question), question.kernel.sums
-        score = ScoreGroups(state, sums, self.sizes, engines.joining)
+        score = ScoreGroups(state, sums, self.sizes, asked.engines.joining)
         gains = np.empty(S.size)
         for groups, found in data.map(score, self.jobs(data, S)):
             gains[np.searchsorted(S, groups)] = found
-            if aloud:
+            if asked.aloud:
                 data.tell(len(groups))
         return gains, {"engine": f"groups: {S.size}"}
 
@@ -337,7 +317,7 @@ class Membership(AbstractCandidates):
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreGroups(AbstractSizedPass):
+class ScoreGroups(AbstractPass):
     """Groups of a job, ascending, and by how much HSIC rises without each (or with it), (g,).
 
     Without a group g the statistic is ``G - G_g``; G_g, the statistic of its features alone, is

@@ -1,17 +1,17 @@
-r"""HSIC(sigma, S) of the features in a source: what Algorithm 1 asks.
+r"""HSIC(sigma, S) of the features in a source: what both algorithms ask.
 
-How a round is scored is a strategy, `AbstractScorer`: exact in its result, here, or in low rank
-(`dhsic.passes.lowrank`), from which the exact one takes over. Candidates are features or groups of
-them. The weights W are those of an estimator, or come from a machine in every round.
+Algorithm 1 asks for HSIC(sigma, S without j), `SourceDependence`; what scores a round is a strategy
+(`dhsic.passes.scorer`). Algorithm 2 asks for HSIC(sigma, S-dagger + {j}), `SourceForward`; the sum
+over the features chosen is of all samples, or in low rank against landmarks. Candidates are
+features or groups of them.
 """
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -19,277 +19,47 @@ import numpy as np
 from dhsic._typing import Array, Float, Index
 from dhsic.algorithms.bahsic import Removal
 from dhsic.algorithms.state import SelectionState
-from dhsic.engines.question import Question
+from dhsic.engines.certificate import certify, joining_row_errors, nearest_to_threshold
+from dhsic.engines.question import LowRankQuestion
 from dhsic.engines.refine import (
     AbstractEngines,
+    AdditionEngines,
     EngineChoice,
     RemovalEngines,
     largest,
     tie_width,
 )
 from dhsic.engines.survival import Survival
-from dhsic.engines.turns import form_rows, turn
+from dhsic.engines.turns import turn
 from dhsic.errors import InputError
 from dhsic.kernels import check_overflow
-from dhsic.kernels.bandwidth import AbstractBandwidth, BandwidthStats, Grid
+from dhsic.kernels.bandwidth import DistanceStats, Grid, Median
 from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.statistic import Statistic
+from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.passes import Measure
-from dhsic.passes.candidates import AbstractCandidates, Singles
-from dhsic.passes.landmark_set import turning_rows
-from dhsic.passes.lazy import Lazy, is_rough
+from dhsic.passes.candidates import AbstractCandidates, Gains, Round
+from dhsic.passes.drawn import turning_rows
+from dhsic.passes.landmarks import LandmarkSum
+from dhsic.passes.lazy import Lazy
 from dhsic.passes.reader import AbstractReader
+from dhsic.passes.scorer import (
+    AbstractScorer,
+    Choices,
+    ExactScorer,
+    LastingGains,
+    lasting_gains,
+    own_labels,
+)
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum, survivors_of
 from dhsic.sources.scaling import Scaling
 
-#: What the history says of rounds without error, in a run that has others.
-NO_ERROR = {"relative_error": 0.0, "cut_error": 0.0}
-#: Part of the sum of all weights that is rounding.
-NOTHING = 1e-13
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What does not change during a run.
-
-    `dtype` is of the products; `by_definition` scores with the direct engine alone.
-    """
-
-    kernel: AbstractKernel
-    bandwidth: AbstractBandwidth
-    standardize: bool = True
-    dtype: Any = np.float32
-    by_definition: bool = False
-
-
-class AbstractScorer(ABC):
-    """Finds what the removal of candidates gains.
-
-    Attributes
-    ----------
-    sum : AbstractFeatureSum
-        Over the features that are left.
-    """
-
-    sum: AbstractFeatureSum
-
-    @abstractmethod
-    def measure(self) -> Scaling:
-        """Pass over all features: their scaling and, with it, the sum over those that vary."""
-
-    @abstractmethod
-    def resume(
-        self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]
-    ) -> AbstractScorer:
-        """Repeat rounds that are done, to the same bits; what scored the last of them.
-
-        `survivors` are the features left at the start of every round, `history` their records.
-        """
-
-    @abstractmethod
-    def begin(self, S: Index) -> AbstractScorer:
-        """Follow to the features S; what scores their round: this, or what takes over."""
-
-    @abstractmethod
-    def known(self) -> BandwidthStats:
-        """What policies for the bandwidth may ask."""
-
-    @abstractmethod
-    def gains(self, sigma: float, S: Index, n: int) -> tuple[Float, float, dict[str, Any]]:
-        """Gains of the candidates S, (s,), good enough to place the n largest.
-
-        Then HSIC of what is left, and a record of what they took.
-        """
-
-    @abstractmethod
-    def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
-        """Choose what scores the next round first, where these are left; in words."""
-
-    @abstractmethod
-    def form_rows(self, sigma: float, rows: Index) -> Array | None:
-        """Rows of B, as of `dhsic.engines.turns`, (r, m); None of a kernel known as a whole."""
-
-
-class ExactScorer(AbstractScorer):
-    """Exact in its result, from the statistic of all samples.
-
-    Parameters
-    ----------
-    total : SquareSum
-        The sum over the features that are left.
-    W : (m, m) float64
-        Weights of the estimator.
-    machine : callable, optional
-        Makes other weights of K, anew in every round.
-    takes_over : bool
-        Whether rounds before were in low rank: the history says that none of these is.
-    lazy : Lazy, optional
-        Spares rounds that would score all features; by default none is spared.
-    engines : callable
-        Makes engines of a question; a plan supposes what they find.
-    """
-
-    def __init__(
-        self,
-        choices: Choices,
-        total: SquareSum,
-        candidates: AbstractCandidates,
-        W: Float,
-        *,
-        machine: Callable[[Float], Float] | None = None,
-        takes_over: bool = False,
-        lazy: Lazy | None = None,
-        engines: Callable[..., AbstractEngines] = RemovalEngines,
-    ) -> None:
-        self.sum: SquareSum = total
-        self._choices, self._data, self._candidates = choices, total.data, candidates
-        self._W = W
-        self._machine, self._engines_of = machine, engines
-        self._lazy = lazy
-        self._beside = NO_ERROR if takes_over or lazy is not None else {}
-        self._lasting = LastingGains(total.data, "as in round 1")
-        self._first: EngineChoice | None = None
-        self._is_spared = False  # whether the last round was lazy
-        self._questions: dict[bool, Question] = {}  # whether few digits do
-
-    def measure(self) -> Scaling:
-        kernel = self._choices.kernel
-        if kernel.is_additive:
-            scaling = self._data.measure(Measure(self._choices.standardize))
-        else:
-            first = Measure(self._choices.standardize, kernel.sums)
-            scaling = self._data.measure(first, self.sum.include)
-        self.sum.begin(self._data.alive)
-        return scaling
-
-    def resume(
-        self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]
-    ) -> AbstractScorer:
-        if history and not self._choices.kernel.is_additive:
-            self._first = EngineChoice.read(history[-1]) if history[-1].get("advice") else None
-            kept = None if self._lazy is None else self._lazy.kept_in(history)
-            if self._lazy is not None and kept is not None:
-                self.sum.replay(survivors[: kept + 1])
-                asked = self._asked(float(history[kept]["sigma"]), few=is_rough(history[kept]))
-                self._lazy.resume(asked, survivors[kept])
-                survivors = survivors[kept + 1 :]
-            self.sum.replay(survivors)
-        return self
-
-    def begin(self, S: Index) -> AbstractScorer:
-        self._questions.clear()
-        if not self._choices.kernel.is_additive:
-            self.sum.move_to(S)
-        return self
-
-    def known(self) -> BandwidthStats:
-        return self.sum.known(self._choices.kernel, self._W)
-
-    def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
-        """Take the data for their own labels: W of K over all features."""
-        if self._choices.kernel.is_additive:  # whose first pass sums nothing
-            self.sum.restart(self.sum.features)
-        self._W = weigh(own_labels(self._choices, self.sum))
-
-    def gains(self, sigma: float, S: Index, n: int) -> tuple[Float, float, dict[str, Any]]:
-        if self._choices.kernel.is_additive:
-            of_features, record = self._lasting.of(
-                self._candidates.features(S),
-                self.sum.features,
-                partial(lasting_gains, self._engines(sigma), self._data),
-            )
-            gains = self._candidates.summed(S, of_features)
-            return gains, -float(gains.sum()), record | self._beside
-        lazy, found = self._lazy, None
-        if lazy is not None and lazy.may_spare(S.size, n, self._data.n_samples):
-            question = self._engines(sigma, few=True).question
-            found = lazy.gains(question, self._data, S, n)
-        self._is_spared = found is not None
-        if found is None:
-            engines = self._engines(sigma)
-            question = engines.question
-            found = self._candidates.gains(engines, self._data, S, n, self._first)
-            if lazy is not None:
-                lazy.keep(question, S, found[0])
-        return found[0], question.hsic, self._beside | found[1]
-
-    def advise(self, sigma: float, left: Index, gains: Float, n: int) -> str:
-        if self._is_spared or not self._candidates.has_engines:
-            self._first = None
-            return ""
-        self._first = self._engines(sigma).advice(self._data.facts(left), gains, n)
-        return self._first.name
-
-    def form_rows(self, sigma: float, rows: Index) -> Array | None:
-        kernel = self._choices.kernel
-        if kernel.scored_by == "matrix" or self._machine is not None:
-            return None
-        known = self.sum.statistic
-        norms = known.diagonal
-        K = kernel.gram(known.rows(rows), norms[rows], norms, sigma)
-        return form_rows(K * self._W[rows], rows)
-
-    def _engines(self, sigma: float, *, few: bool = False) -> AbstractEngines:
-        """Engines of the round's question."""
-        dtype = np.float64 if self._choices.kernel.is_additive else self._choices.dtype
-        return self._engines_of(self._asked(sigma, few=few), dtype, self._choices.by_definition)
-
-    def _asked(self, sigma: float, *, few: bool) -> Question:
-        """The round's question, which keeps what engines made of it; `few` digits may do."""
-        if few not in self._questions or self._questions[few].sigma != sigma:
-            kernel = self._choices.kernel
-            if self._machine is not None:
-                self._W = self._machine(self.sum.gram(kernel, sigma))
-            W = self._W
-            if few and self._lazy is not None:
-                W = self._lazy.weights(W, sigma, self.sum)
-            self._questions[few] = self.sum.question(kernel, sigma, W)
-        return self._questions[few]
-
-
-class LastingGains:
-    """Gains of an additive kernel: scored once, then looked up, `words` say in the history."""
-
-    def __init__(self, data: AbstractReader, words: str) -> None:
-        self._data, self._words = data, words
-        self._found: tuple[Index, Float] | None = None
-
-    def of(
-        self,
-        features: Index,
-        everyone: Index,
-        score: Callable[[Index], tuple[Float, dict[str, Any]]],
-    ) -> tuple[Float, dict[str, Any]]:
-        """Gains of features, and a record of what it took; `score` is asked for all, once."""
-        record: dict[str, Any] = {"engine": self._words}
-        if self._found is None:
-            gains, record = score(everyone)
-            self._found = everyone, gains
-        everyone, gains = self._found
-        self._data.tell(features.size)
-        return gains[np.searchsorted(everyone, features)], record
-
-
-def lasting_gains(
-    engines: AbstractEngines, data: AbstractReader, features: Index
-) -> tuple[Float, dict[str, Any]]:
-    """Gains of features under an additive kernel, from all samples, and a record."""
-    choice, n = EngineChoice(), features.size
-    gains, record = Singles().gains(engines, data, features, n, choice, aloud=False)
-    check_shared(engines.question, gains)
-    return gains, record
-
-
-def own_labels(choices: Choices, of_all: SquareSum) -> Float:
-    """K over all features at the sigma of the policy, (m, m)."""
-    sigma = 1.0
-    if choices.kernel.has_bandwidth:
-        if isinstance(choices.bandwidth, Grid):
-            raise InputError(
-                "A grid of bandwidths is searched for the largest HSIC with the labels, and "
-                "label_kernel='self' has labels that follow the bandwidth; pass one."
-            )
-        sigma = choices.bandwidth(of_all.known(choices.kernel, None), of_all.features.size)
-    return of_all.gram(choices.kernel, sigma)
+#: Median squared distance of two values of a normal feature, over its variance.
+NORMAL_MEDIAN = 0.9099
+#: Landmarks that K of the features chosen is factored from.
+JOINING_LANDMARKS = 256
+#: Features that the certificate of low rank looks at: next to the threshold, and others.
+NEAREST, OTHERS = 32, 32
 
 
 class AbstractRoundDependence(ABC):
@@ -358,22 +128,17 @@ class AbstractRoundDependence(ABC):
 
 
 class SourceDependence(AbstractRoundDependence):
-    """`dhsic.algorithms.bahsic.Dependence` over a source.
-
-    `scorer` is of the first round; `survival` follows what it loses, None where that is nothing;
-    `lazy` is what its exact rounds keep.
-    Turns of the kernel are told on some of its rows, which `seed` draws.
-    """
+    """`dhsic.algorithms.bahsic.Dependence` over a source."""
 
     def __init__(
         self,
         choices: Choices,
         data: AbstractReader,
         candidates: AbstractCandidates,
-        scorer: AbstractScorer,
-        survival: Survival | None = None,
-        lazy: Lazy | None = None,
-        seed: int = 0,
+        scorer: AbstractScorer,  # of the first round
+        survival: Survival | None = None,  # follows what is lost, None where that is nothing
+        lazy: Lazy | None = None,  # what exact rounds keep
+        seed: int = 0,  # draws the rows of the kernel on which its turns are told
     ) -> None:
         super().__init__(choices, data, candidates)
         self.scorer = scorer
@@ -445,6 +210,188 @@ class SourceDependence(AbstractRoundDependence):
         return self.scorer.form_rows(sigma, self._rows)
 
 
+class SourceForward(AbstractRoundDependence):
+    """`dhsic.algorithms.fohsic.ForwardDependence` over a source."""
+
+    def __init__(
+        self,
+        choices: Choices,
+        total: AbstractFeatureSum,  # over the features chosen, over none yet
+        candidates: AbstractCandidates,
+        W: Float | LowRankSymmetric,  # weights of the estimator; with landmarks factors of them
+    ) -> None:
+        super().__init__(choices, total.data, candidates)
+        self._W: Any = W
+        self._sum = total
+        self._inside = np.empty(0, dtype=np.int64)  # what `_sum` is over, as they joined
+        self._lasting = LastingGains(total.data, "as in round 1")
+        self._kept: dict[int, Float] = {}
+        self._first: EngineChoice | None = None
+
+    def measure(self) -> Scaling:
+        scaling = self.data.measure(Measure(self.choices.standardize))
+        self._candidates.drop_constant(scaling)
+        return scaling
+
+    def weigh_itself(self, weigh: Callable[[Float], Float]) -> None:
+        of_all = SquareSum(self.data, self.choices.kernel.sums)
+        of_all.restart(self.data.alive)
+        self._W = weigh(own_labels(self.choices, of_all))
+
+    def check_overflow(self) -> None:
+        """Nothing is chosen yet: every feature that joins is checked then."""
+
+    def resume(self, state: SelectionState, arrays: Mapping[str, Array]) -> None:
+        if state.round:
+            self._first = EngineChoice.read(state.history[-1])
+            self.follow(state.eliminated, state.removed_in)
+
+    def move_to(self, S_dagger: Index) -> None:
+        """Begin a round with S-dagger chosen: the statistic follows, and sigma with it."""
+        self._started = time.perf_counter()
+        self.follow(S_dagger)
+        kernel, policy = self.choices.kernel, self.choices.bandwidth
+        if not kernel.has_bandwidth:
+            return
+        if not S_dagger.size and isinstance(policy, Median):
+            self._sigma = self._before_the_first()
+        elif not S_dagger.size and isinstance(policy, Grid):
+            self._sigma = max(policy.sigmas, key=self._best_alone)
+        else:
+            n = self._candidates.features(S_dagger).size + self._candidates.mean_size
+            self._sigma = policy(self._sum.known(kernel, self._W), n)
+
+    def most_relevant(self, sigma: float, S_dagger: Index, S: Index, n: int) -> Removal:
+        """Line 4: the n candidates whose joining leaves the largest HSIC."""
+        engines = self._engines(sigma)
+        hsic = engines.question.hsic if S_dagger.size else 0.0
+        gains, record = self.gains(engines, S, n)
+        first, stay = self._largest(sigma, hsic, gains, n)
+        if S.size == self.candidates.size:
+            self.first_scores = gains
+        record["advice"] = self._advise(engines, S[stay], gains[stay], n)
+        sizes = {"n_features": S.size, "n_selected": S_dagger.size, "n_added": first.size}
+        return Removal(S[first], gains[first], sizes | self._took(sigma, hsic) | record)
+
+    def value(self, T: Index) -> float:
+        """HSIC(Xi, T), for floating selection."""
+        Z = self._values(T)
+        return self._hsic_of(Z.T @ Z, T.size)
+
+    def least_missed(self, T: Index) -> tuple[int, float]:
+        r"""The feature j of T with the largest HSIC(Xi, T \ {j}), and that."""
+        Z = self._values(T)
+        G = Z.T @ Z  # (m, m)
+        values = np.array([self._hsic_of(G - np.multiply.outer(z, z), T.size - 1) for z in Z])
+        j = int(largest(values, 1, tie_width(values))[0])
+        return int(T[j]), float(values[j])
+
+    def _hsic_of(self, G: Float, n_features: int) -> float:
+        """``<W, K>`` at the sigma of the policy."""
+        kernel = self.choices.kernel
+        known = DistanceStats(kernel, self._W, Statistic.of(G))
+        sigma = self.choices.bandwidth(known, n_features) if kernel.has_bandwidth else 1.0
+        return known.values([sigma])[0]
+
+    def _values(self, T: Index) -> Float:
+        """Standardised features, (t, m) float64, kept from round to round."""
+        self._kept = {j: self._kept[j] for j in T.tolist() if j in self._kept}
+        new = np.sort([j for j in T if int(j) not in self._kept]).astype(np.int64)
+        if new.size:
+            self._kept |= zip(new.tolist(), self.data.values(new), strict=True)
+        return np.stack([self._kept[int(j)] for j in T])
+
+    def gains(self, engines: AbstractEngines, S: Index, n: int, *, aloud: bool = True) -> Gains:
+        """Gains of S, good enough to place the n largest, and a record of what it took."""
+        if self._lasts:
+            score = partial(lasting_gains, engines, self.data)
+            losses, record = self._lasting.of(S, self.candidates, score)
+            return -losses, record  # what removal would cost
+        asked = Round(engines, self.data, n, self._first, aloud)
+        gains, record = self._candidates.gains(S, asked)
+        record.pop("error_bound_used", None)  # of one before the last, which measures its own
+        if isinstance(engines.question, LowRankQuestion):
+            record |= self._certificate(engines.question, S, gains, n)
+        return gains, record
+
+    def _certificate(
+        self, question: LowRankQuestion, S: Index, gains: Float, n: int
+    ) -> dict[str, Any]:
+        """How far low rank is from the definition, on features next to the threshold and others."""
+        nearest = nearest_to_threshold(gains, n, NEAREST)
+        every = np.linspace(0, gains.size - 1, min(OTHERS, gains.size)).astype(np.int64)
+        some = np.union1d(np.flatnonzero(nearest), every)
+        assert isinstance(self._sum, LandmarkSum), "questions of low rank are of landmarks"
+        fit, check = self._sum.fit, self._sum.check
+        errors = joining_row_errors(question, check, self.data.values(S[some]))
+        n_sampled = n * some.size / gains.size if n == gains.size else n
+        found = certify(errors, gains[some], n_sampled, question.n_samples, np.ones(some.size))
+        rank = question.factor(0).rank
+        return {
+            "engine": f"low rank {rank}: {S.size}",
+            "landmarks": fit.n_landmarks + check.n_landmarks,
+            "rank": rank,
+            "relative_error": found.relative_error,
+            "cut_error": min(found.expected_swap_rate, 1.0),
+        }
+
+    def follow(self, S_dagger: Index, rounds: Index | None = None) -> None:
+        """Bring the statistic to S-dagger, in the order in which features joined.
+
+        Where some left again it is summed anew, so that a resumed run gets the same bits; without
+        `rounds`, in which each of them joined, they joined one by one, or all new ones together.
+        """
+        n = self._inside.size
+        if not np.array_equal(self._inside, S_dagger[:n]):
+            self._sum.clear()
+            self._inside = S_dagger[:0]
+            rounds = np.arange(S_dagger.size)
+        elif rounds is None:
+            rounds = np.zeros(S_dagger.size, dtype=np.int64)
+        new, when = S_dagger[self._inside.size :], rounds[self._inside.size :]
+        for number in np.unique(when):
+            self._sum.add(np.sort(self._candidates.features(new[when == number])))
+            if self.choices.kernel.of_inner_products:  # others are bounded
+                check_overflow(self.choices.kernel, self._sum.longest)
+        self._inside = S_dagger
+
+    @property
+    def _lasts(self) -> bool:
+        """Whether gains are the same in all rounds."""
+        return self.choices.kernel.is_additive and self._candidates.has_engines
+
+    def _engines(self, sigma: float) -> AbstractEngines:
+        choices = self.choices
+        question: Any = self._sum.question(choices.kernel, sigma, self._W)
+        if self._lasts:
+            return RemovalEngines(question, np.float64, choices.by_definition)
+        mean = self._mean_square
+        return AdditionEngines(question, choices.dtype, choices.by_definition, mean)
+
+    def _advise(self, engines: AbstractEngines, left: Index, gains: Float, n: int) -> str:
+        """Choose what scores the next round first; in words, which a resumed run reads."""
+        if not self._candidates.has_engines or self.choices.kernel.is_additive:
+            return ""
+        self._first = engines.advice(self.data.facts(left), gains, n)
+        return self._first.name
+
+    @cached_property
+    def _mean_square(self) -> float:
+        """Mean over features of their mean squares, as scaled."""
+        return float(np.mean(self.data.sizes(self.data.alive)))
+
+    def _before_the_first(self) -> float:
+        """The median rule with nothing chosen: for a normal feature of the mean variance."""
+        alive, scaling = self.data.alive, self.data.scaling
+        variance = 1.0 if self.choices.standardize else float(np.mean(scaling.std[alive] ** 2))
+        return 1.0 / (2.0 * NORMAL_MEDIAN * variance * self._candidates.mean_size)
+
+    def _best_alone(self, sigma: float) -> float:
+        """Largest HSIC of one candidate: what a grid is searched by before any is chosen."""
+        gains, _ = self.gains(self._engines(sigma), self.candidates, 1, aloud=False)
+        return float(gains.max())
+
+
 def check_gains(kernel: AbstractKernel, sigma: float, hsic: float, gains: Float) -> None:
     """Refuse gains that are no numbers, or of a kernel matrix that is the identity or constant."""
     lost = int((~np.isfinite(gains)).sum())
@@ -457,15 +404,4 @@ def check_gains(kernel: AbstractKernel, sigma: float, hsic: float, gains: Float)
         raise InputError(
             f"HSIC and all {gains.size} scores are 0: at sigma={sigma:.4g} no two samples are "
             "alike to the kernel, or all are. Pass bandwidth='median', or standardize=True."
-        )
-
-
-def check_shared(question: Question, gains: Float) -> None:
-    """Refuse features of which the delta kernel sees nothing: no samples share a value."""
-    if not question.kernel.is_of_categories:
-        return
-    if np.abs(gains).max(initial=0.0) <= NOTHING * float(np.abs(question.W).sum()):
-        raise InputError(
-            "No two samples share a value of any feature, and that is all that the delta kernel "
-            "looks at: it is for categories. Take another kernel for measurements, or round them."
         )

@@ -17,22 +17,16 @@ from dhsic.engines.final import FAMILIES
 from dhsic.kernels import check_approx
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import MOST_DECOMPOSED
-from dhsic.memory import (
-    VECTORS,
-    MemoryEstimate,
-    fitted,
-    resident_bytes,
-    square_bytes,
-    task_bytes,
-)
-from dhsic.passes import Cost, Sum, scoring_cost
+from dhsic.memory import VECTORS, MemoryEstimate, fitted, resident_bytes, square_bytes, task_bytes
+from dhsic.passes import Cost, Sum
+from dhsic.passes.drawn import check_number, first_number, most_number, sample_size
 from dhsic.passes.jobs import block_bytes, n_partials
-from dhsic.passes.landmark_set import check_number, first_number, most_number
 from dhsic.passes.landmarks import WORTH_SQUARES, sample_slices
 from dhsic.passes.lazy import SQUARES as LAZY_SQUARES
 from dhsic.passes.lazy import fewest, may_be_lazy
 from dhsic.passes.projection import bytes_held
 from dhsic.passes.reader import COMPACT_BYTES, COMPACTING
+from dhsic.passes.score import scoring_cost
 from dhsic.passes.statistic import AllSums, LandmarkSums
 from dhsic.passes.sums import FEW_LEAVING, SquareSum
 from dhsic.passes.survivors import HOME_BYTES
@@ -45,8 +39,6 @@ CHEAP = 5e10
 MOST_SAMPLES = 6000
 #: Up to so many features left K has many directions, one wrong one counts, and exact is cheap.
 ALWAYS_EXACT = 1024
-#: Features of the sample, at most and at least, and its entries.
-SAMPLE_MOST, SAMPLE_FEWEST, SAMPLE_ENTRIES = 2048, 64, 1 << 25
 #: float64 numbers of a sample that the process which asks has where slices are on workers: labels,
 #: rows of W, and those of the kernel that tell turns. And where there is no folder in which workers
 #: leave directions for each other, so that these come here.
@@ -54,11 +46,6 @@ OF_SAMPLE, WITH_DIRECTIONS = 64, 192
 #: Matrices of low rank, b x m in float64 (statistic, kernel rows, factors), and copies of the
 #: sample of its certificate in float32.
 LOW_RANK, SAMPLES = 4, 4
-
-
-def sample_size(m: int) -> int:
-    """Features of a sample, about: half to all of them."""
-    return int(np.clip(SAMPLE_ENTRIES // m, SAMPLE_FEWEST, SAMPLE_MOST))
 
 
 def flops_of_round(m: int, n_features: int) -> float:
@@ -74,24 +61,12 @@ def exact_takes_over(m: int, n_features: int, *, eager: bool) -> bool:
 
 @dataclass(frozen=True)
 class EnginePlan:
-    """Engines of a run.
+    """Engines of a run."""
 
-    Attributes
-    ----------
-    is_low_rank : bool
-        Low rank at first.
-    eager : bool
-        Exact as soon as that is cheap.
-    may_square : bool
-        Whether m x m matrices may be made.
-    is_lazy : bool
-        Whether rounds of the exact engine may keep gains of others.
-    """
-
-    is_low_rank: bool
-    eager: bool
-    may_square: bool
-    is_lazy: bool = False
+    is_low_rank: bool  # at first
+    eager: bool  # exact as soon as that is cheap
+    may_square: bool  # whether m x m matrices may be made
+    is_lazy: bool = False  # whether rounds of the exact engine may keep gains of others
 
     @staticmethod
     def of(

@@ -9,7 +9,7 @@ import numpy as np
 
 from dhsic._typing import Index
 from dhsic.passes import Columns
-from dhsic.runtime.base import Job
+from dhsic.runtime.base import Job, Jobs
 from dhsic.sources import AbstractSource, Block
 
 #: Stored bytes of a block that a task reads at a time.
@@ -78,7 +78,7 @@ def even_parts(at: Index, width: int) -> Iterator[tuple[Block, slice]]:
         yield Block(index, int(at[a]), int(at[b - 1]) + 1), slice(a, b)
 
 
-def merged(jobs: Sequence[Job], n: int) -> list[Job]:
+def merged(jobs: Jobs, n: int) -> list[Job]:
     """The same jobs in at most n, consecutive ones together."""
     n = min(n, len(jobs))
     edges = [len(jobs) * i // max(n, 1) for i in range(n + 1)]
@@ -91,7 +91,7 @@ def merged(jobs: Sequence[Job], n: int) -> list[Job]:
     return out
 
 
-def grouped(jobs: Sequence[Job], worth_many: int = WORTH_MANY) -> list[Job]:
+def grouped(jobs: Jobs, worth_many: int = WORTH_MANY) -> list[Job]:
     """The same jobs in a few, consecutive ones together, for results that are large.
 
     More than `FEW_PARTIALS` are made where each has `worth_many` features: results are added.

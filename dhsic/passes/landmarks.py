@@ -26,15 +26,10 @@ from dhsic.lowrank.base import BaseRows, Landmarks, LandmarkStats
 from dhsic.lowrank.factorizers import Cholesky, Extension, Spectral
 from dhsic.lowrank.slices import LINEAR, Slice, SlicedRound, Sums, rows_of
 from dhsic.passes import Tile, Values
+from dhsic.passes.drawn import LandmarkSet, first_number, most_number, turning_rows
 from dhsic.passes.jobs import WORTH_MANY, grouped, positions
-from dhsic.passes.landmark_set import (
-    LandmarkSet,
-    first_number,
-    most_number,
-    turning_rows,
-)
 from dhsic.passes.reader import AbstractReader
-from dhsic.passes.renewal import (
+from dhsic.passes.sliced import (
     InSlices,
     Renewal,
     RenewSums,
@@ -48,8 +43,7 @@ from dhsic.passes.renewal import (
 )
 from dhsic.passes.statistic import AllSums, Ends, InnerProducts, LandmarkSums, TakeEnds
 from dhsic.passes.sums import AbstractFeatureSum
-from dhsic.runtime.base import Job
-from dhsic.runtime.held import Held, Make, Site
+from dhsic.runtime.base import Held, Job, Jobs, Make, Site
 from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource
 
@@ -232,7 +226,7 @@ class LandmarkSum(AbstractFeatureSum):
         """How many slices there are."""
         return len(self._sites())
 
-    def _sites(self, jobs: Sequence[Job] = ()) -> list[Site]:
+    def _sites(self, jobs: Jobs = ()) -> list[Site]:
         """Slices, where all samples are landmarks a single one; with the jobs of each."""
         if len(self._cuts) == 1 or self.chosen.is_everyone:
             return [Site(tuple(jobs), slice(0, self._m))]
@@ -375,7 +369,6 @@ class LandmarkSum(AbstractFeatureSum):
         return cast("Sums", said)
 
     def _all(self, features: Index) -> Float:
-        """Sum of all samples over some features."""
         jobs = grouped(self.data.jobs(features), WORTH_SQUARES)
         return cast("Float", self.data.added(AllSums(), jobs))
 

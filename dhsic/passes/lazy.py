@@ -24,7 +24,7 @@ A run that is resumed has q_u from its checkpoint and makes B_u again, of the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -35,14 +35,15 @@ from dhsic._typing import Array, Float, Index
 from dhsic.accelerator import wanted_device
 from dhsic.engines.certificate import certified, next_to_threshold
 from dhsic.engines.question import Question
-from dhsic.engines.refine import LAZY, is_lazy
+from dhsic.engines.refine import LAZY, History, is_lazy
 from dhsic.engines.survival import Survival
 from dhsic.kernels.base import AbstractKernel
 from dhsic.linalg.quadratic import Each, LowRankQuadratic, Room
 from dhsic.namespace import host, slices
-from dhsic.passes import AbstractByTile, Cost, Tile, lowrank_cost, placed, tile_of
-from dhsic.passes.candidates import PROBE, Threshold, scored_to
+from dhsic.passes import AbstractByTile, Cost, Tile, placed, tile_of
+from dhsic.passes.candidates import PROBE, Gains, Threshold, scored_to
 from dhsic.passes.reader import AbstractReader
+from dhsic.passes.score import lowrank_cost
 from dhsic.passes.sums import SquareSum
 
 #: Leading directions of a change, and steps of the iteration that finds them.
@@ -112,9 +113,7 @@ class Lazy:
         """Whether a round of m samples may be lazy at which n of so many features leave."""
         return fewest(m) < size > n
 
-    def gains(
-        self, question: Question, data: AbstractReader, S: Index, n: int
-    ) -> tuple[Float, dict[str, Any]] | None:
+    def gains(self, question: Question, data: AbstractReader, S: Index, n: int) -> Gains | None:
         """Gains of S good enough to place the n largest, and a record; None if all must be scored.
 
         Those that leave are in the order of these gains.
@@ -155,7 +154,7 @@ class Lazy:
         gains: Float,
         deviation: float,
         words: str,
-    ) -> tuple[Float, dict[str, Any]] | None:
+    ) -> Gains | None:
         """Gains that are exact next to the threshold, and a record; None where that is most."""
         sizes = data.sizes(S)
         guess = certified(0.0, gains, n, deviation, sizes)
@@ -196,7 +195,7 @@ class Lazy:
         """Go on with what was kept; `resume` follows."""
         self._gains = np.asarray(arrays.get(GAINS_KEPT, np.empty(0)))
 
-    def kept_in(self, history: Sequence[Mapping[str, Any]]) -> int | None:
+    def kept_in(self, history: History) -> int | None:
         """Number of the round whose gains a resumed run goes on with, from 0; None for none."""
         if not self._gains.size:
             return None
@@ -250,7 +249,6 @@ def _entries(question: Question, rows: slice, out: Array) -> None:
 
 
 def _diagonal(question: Question) -> Float:
-    """Diagonal of B, (m,)."""
     A = question.weighted(0)
     return np.asarray(2 * float(question.sigma) * (A.row_sums - 2 * np.diagonal(A.T)))
 

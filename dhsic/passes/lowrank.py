@@ -10,7 +10,7 @@ exactly; else against more landmarks.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,13 +18,9 @@ import numpy as np
 
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.engines.certificate import EXACT, Certificate, certify
-from dhsic.engines.lowrank import (
-    LONGEST_LOW_RANK,
-    NEGLECTED,
-    orders_for,
-)
+from dhsic.engines.lowrank import LONGEST_LOW_RANK, NEGLECTED, orders_for
 from dhsic.engines.question import Question, RoundState
-from dhsic.engines.refine import in_low_rank
+from dhsic.engines.refine import History, in_low_rank
 from dhsic.engines.survival import Survival
 from dhsic.engines.turns import with_diagonal
 from dhsic.kernels.bandwidth import BandwidthStats
@@ -47,27 +43,14 @@ from dhsic.lowrank.directions import (
     weigh,
 )
 from dhsic.lowrank.slices import Fitted, Slice, Sums, factor, fitted, value
-from dhsic.memory import (
-    release_pages,
-)
+from dhsic.memory import release_pages
 from dhsic.namespace import slices
-from dhsic.passes import ScoreLowRank
-from dhsic.passes.candidates import Threshold
-from dhsic.passes.dependence import (
-    NO_ERROR,
-    AbstractScorer,
-    Choices,
-    ExactScorer,
-    LastingGains,
-)
+from dhsic.passes.candidates import Gains, Threshold
+from dhsic.passes.drawn import Sample
 from dhsic.passes.engineplan import exact_takes_over
-from dhsic.passes.forms import Forms, Sampled, begun, ended, sizes, state_of, whole
+from dhsic.passes.inner import MeasureLinear
 from dhsic.passes.jobs import positions
-from dhsic.passes.landmarks import (
-    MANY_FEATURES,
-    LandmarkSum,
-)
-from dhsic.passes.linear import MeasureLinear
+from dhsic.passes.landmarks import MANY_FEATURES, LandmarkSum
 from dhsic.passes.projection import (
     ANEW,
     LEADING,
@@ -80,8 +63,9 @@ from dhsic.passes.projection import (
     stacked,
 )
 from dhsic.passes.reader import AbstractReader
-from dhsic.passes.renewal import Work
-from dhsic.passes.sample import Sample
+from dhsic.passes.score import ScoreLowRank
+from dhsic.passes.scorer import NO_ERROR, AbstractScorer, Choices, ExactScorer, LastingGains
+from dhsic.passes.sliced import Forms, Sampled, Work, begun, ended, sizes, state_of, whole
 from dhsic.passes.statistic import MeasureLandmarks
 from dhsic.passes.taken import Taken
 from dhsic.sources.scaling import Scaling
@@ -100,22 +84,6 @@ class AbstractLowRankScorer(AbstractScorer):
     """Scorer in linear time, as long as it is good enough.
 
     What a round makes of the data is left to subclasses, so that a plan can suppose it.
-
-    Parameters
-    ----------
-    weights : LowRankSymmetric
-        W, of low rank.
-    survival : Survival
-        What features that leave by mistake cost, and may cost.
-    may_square : bool
-        Whether m x m matrices may be made.
-    seed : int
-        Of landmarks, directions and the sample.
-    exact : callable, optional
-        Makes what scores the exact rounds that take over, once they are needed and m x m
-        matrices may be made; None where low rank goes on to the end.
-    eager : bool
-        They take over as soon as they are cheap; else only with a handful of features.
     """
 
     def __init__(
@@ -123,12 +91,13 @@ class AbstractLowRankScorer(AbstractScorer):
         choices: Choices,
         data: AbstractReader,
         weights: LowRankSymmetric,
-        survival: Survival | None = None,
+        survival: Survival | None = None,  # what features that leave by mistake (may) cost
         *,
-        may_square: bool = True,
-        seed: int = 0,
+        may_square: bool = True,  # whether m x m matrices may be made
+        seed: int = 0,  # of landmarks, directions and the sample
+        #: Makes what takes over once that is needed; None where low rank goes on to the end.
         exact: Callable[[], ExactScorer] | None = None,
-        eager: bool = False,
+        eager: bool = False,  # it does as soon as it is cheap; else with a handful of features
     ) -> None:
         along = None if choices.kernel.is_additive else weights  # of which nothing is asked there
         self.sum: LandmarkSum = LandmarkSum(data, seed, weights=along)
@@ -138,7 +107,7 @@ class AbstractLowRankScorer(AbstractScorer):
         self._may_square, self._seed = may_square, seed
         self._exact, self._eager = exact, eager
         self._lasting = LastingGains(data, "low rank: as in round 1")
-        self._for_good: tuple[Float, dict[str, Any]] = np.empty(0), {}
+        self._for_good: Gains = np.empty(0), {}
         self._question: Question | None = None
         self._W: Float | None = None
         self._are_codes = False
@@ -156,9 +125,7 @@ class AbstractLowRankScorer(AbstractScorer):
         self.sum.start(self._data.alive, sums)
         return scaling
 
-    def resume(
-        self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]
-    ) -> AbstractScorer:
+    def resume(self, survivors: Sequence[Index], history: History) -> AbstractScorer:
         by_rank = [in_low_rank(record) for record in history]
         n = by_rank.index(False) if False in by_rank else len(history)
         if n and not self._choices.kernel.is_additive:
@@ -224,8 +191,7 @@ class AbstractLowRankScorer(AbstractScorer):
         self.sum.begin(self._data.alive)
         return scaling
 
-    def _score_for_good(self, features: Index) -> tuple[Float, dict[str, Any]]:
-        """What the first pass has found."""
+    def _score_for_good(self, features: Index) -> Gains:
         gains, record = self._for_good
         return gains[features], record
 
@@ -269,7 +235,7 @@ class AbstractLowRankScorer(AbstractScorer):
         return features, bool(has)
 
     @abstractmethod
-    def _replay(self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]) -> None:
+    def _replay(self, survivors: Sequence[Index], history: History) -> None:
         """Repeat rounds in low rank that are done."""
 
     @abstractmethod
@@ -503,7 +469,7 @@ class LowRankScorer(AbstractLowRankScorer):
             return float(sum(self.sum.ask(value, self._fit(sigma)[0])))
         return float(state.sums["hsic"])
 
-    def _replay(self, survivors: Sequence[Index], history: Sequence[Mapping[str, Any]]) -> None:
+    def _replay(self, survivors: Sequence[Index], history: History) -> None:
         n_rows = [int(record["landmarks"]) for record in history]
         last = int(history[-1]["projected"])
         if last:

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextvars import copy_context
 from copy import deepcopy
-from dataclasses import dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,7 +27,7 @@ import numpy as np
 from dhsic._typing import Index
 from dhsic.memory import WorkerMemory
 from dhsic.passes import AbstractPass, Columns, Tile, run
-from dhsic.runtime.base import AbstractRuntime, Job, Task
+from dhsic.runtime.base import AbstractRuntime, Job, Jobs, Task
 from dhsic.runtime.tree import Add
 from dhsic.sources import AbstractSource, Block
 from dhsic.sources.scaling import Scaling
@@ -77,8 +77,9 @@ class AskedPass(Asked):
 
     task: Task
     source: AbstractSource
-    jobs: Sequence[Job]
+    jobs: Jobs
     state: Any
+    _: KW_ONLY
     divisible: bool = False
     add: Add | None = None
 
@@ -122,7 +123,7 @@ def distinct(asked: Sequence[AskedPass]) -> list[list[AskedPass]]:
     return [some for _, some in groups]
 
 
-def _is_alike(jobs: Sequence[Job], others: Sequence[Job]) -> bool:
+def _is_alike(jobs: Jobs, others: Jobs) -> bool:
     """Whether jobs that read the same blocks take the same features of them."""
     return all(
         np.array_equal(one.local, two.local)
@@ -152,7 +153,7 @@ def together(asked: Sequence[AskedPass]) -> AskedPass:
     state = tuple(one.state for one in asked)
     adds = tuple(one.add for one in asked if one.add is not None)
     add = AddTogether(adds) if adds else None
-    return AskedPass(run_together, first.source, jobs, state, first.divisible, add)
+    return AskedPass(run_together, first.source, jobs, state, divisible=first.divisible, add=add)
 
 
 def fits(job: Job, m: int) -> bool:
@@ -237,18 +238,11 @@ class AddTogether:
     each: tuple[Add, ...]
 
     def __call__(self, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Sum of two results of each."""
         return tuple(add(a, b) for add, a, b in zip(self.each, left, right, strict=True))
 
 
 class Meeting:
-    """Runs that are under way, and what they wait for.
-
-    Parameters
-    ----------
-    runtime : AbstractRuntime
-        Where passes are run, one after the other.
-    """
+    """Runs that are under way, and what they wait for; passes go one after the other."""
 
     def __init__(self, runtime: AbstractRuntime) -> None:
         self.runtime = runtime
@@ -302,7 +296,6 @@ class Meeting:
         return asked.found
 
     def _work(self, run: Callable[[AbstractRuntime], Any], i: int, found: list[Any]) -> None:
-        """Do a run in its thread."""
         with self._cores:
             try:
                 found[i] = run(Seat(self))
@@ -384,22 +377,12 @@ class Seat(AbstractRuntime):
     def shared_folder(self) -> Path | None:
         return self._base.shared_folder
 
-    def results(
-        self,
-        task: Task,
-        source: AbstractSource,
-        jobs: Sequence[Job],
-        state: Any,
-        *,
-        divisible: bool,
-    ) -> Generator[Any]:
-        found = self._meeting.answered(AskedPass(task, source, jobs, state, divisible))
+    def results(self, *asked: Any, divisible: bool) -> Generator[Any]:
+        found = self._meeting.answered(AskedPass(*asked, divisible=divisible))
         while found:  # whoever takes them does not have to hold all
             yield found.popleft()
 
-    def added(
-        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any, add: Add
-    ) -> Any:
+    def added(self, task: Task, source: AbstractSource, jobs: Jobs, state: Any, add: Add) -> Any:
         asked = AskedPass(task, source, jobs, state, add=add)
         return self._meeting.answered(asked).popleft()
 

@@ -22,10 +22,9 @@ from dhsic.criteria.rare import missing_as_commonest
 from dhsic.joins.filters import Counting
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.linalg.directions import Directions
-from dhsic.passes import CODE_ENTRIES, AbstractPass, Cost, Tile, tile_height
+from dhsic.passes import CODE_ENTRIES, AbstractPass, AbstractShared, Cost, Tile, tile_height
 from dhsic.passes.reader import Reader, Reporter
-from dhsic.passes.shared import AbstractShared
-from dhsic.runtime.base import AbstractRuntime, Job
+from dhsic.runtime.base import AbstractRuntime, Job, Jobs
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Codes, Scaling, code_values, scaling_of
 from dhsic.sources.values import KEEPING, Alleles, Census, ValueKind, recoded
@@ -76,7 +75,6 @@ class Judge(AbstractShared):
 
     @property
     def _takes_codes(self) -> bool:
-        """Whether genotypes are judged as they are stored."""
         return self.criterion is not None and self.criterion.takes_codes
 
     def _directions(self, m: int) -> Float:
@@ -215,32 +213,15 @@ def look_at(
     rows: Index | None,
     features: Index | None = None,
     *,
-    whole: bool = True,
-    as_they_are: bool = False,
-    loading: Reader | None = None,
+    whole: bool = True,  # whether more than a few blocks may be read
+    as_they_are: bool = False,  # whether every number counts as it is, whatever the source says
+    loading: Reader | None = None,  # loads all into memory, where all are read (`load_here`)
 ) -> ValueKind:
     """What the values of a source are.
 
-    A few blocks are read; all of them where those look like dosages, unless the format says what
-    values are.
-
-    Parameters
-    ----------
-    rows : (m,) int64, optional
-        Samples that take part, all by default.
-    features : (n,) int64, optional
-        Features that do, ascending, all by default.
-    whole : bool
-        Whether more than a few blocks may be read.
-    as_they_are : bool
-        Whether every number counts as it is, whatever the source says.
-    loading : Reader, optional
-        Loads all features into memory, where all blocks are read and there is room (`load_here`).
-
-    Raises
-    ------
-    DataError
-        As of `ValueKind.judged`.
+    A few blocks are read, of samples `rows` and `features`, by default of all; where those look
+    like dosages all blocks are, unless the format says what values are. Errors are those of
+    `ValueKind.judged`.
     """
     known = ValueKind.known(source)
     if known is not None:
@@ -273,9 +254,7 @@ def looked_at(
     return Reader(recoded(source, values), runtime, rows), values
 
 
-def _look_at_few(
-    reader: Reader, census: TakeCensus, jobs: Sequence[Job]
-) -> tuple[Census, list[Job]]:
+def _look_at_few(reader: Reader, census: TakeCensus, jobs: Jobs) -> tuple[Census, list[Job]]:
     """Census of a few jobs, and the others."""
     some = sorted({*np.linspace(0, len(jobs) - 1, FEW_JOBS).astype(int).tolist()})
     tally = sum(reader.joined(census, [jobs[i] for i in some]), Census())

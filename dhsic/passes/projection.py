@@ -39,12 +39,7 @@ from dhsic.accelerator import wanted_device
 from dhsic.engines.question import FeatureStats
 from dhsic.kernels.base import AbstractKernel, PowerSeries, Product
 from dhsic.namespace import Movable, host, slices
-from dhsic.passes import (
-    AbstractByTile,
-    Cost,
-    Tile,
-    placed,
-)
+from dhsic.passes import AbstractByTile, Cost, Tile, placed
 
 #: Directions that features are projected on, for each base of the kernel, and those of them whose
 #: products span what goes with even powers.
@@ -68,17 +63,10 @@ NARROW = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Numbers(Movable):
-    """What is taken of a feature: ``D_p' x^p`` for some powers p.
+    """What is taken of a feature: ``D_p' x^p`` for some powers p."""
 
-    Attributes
-    ----------
-    directions : (n, m) float32
-        All of them, a row each.
-    parts : tuple of (int, int, int)
-        A power, and the rows of `directions` that it goes with: the first, and after the last.
-    """
-
-    directions: Array
+    directions: Array  # (n, m) float32, all of them, a row each
+    #: A power, and the rows of `directions` that it goes with: the first, and after the last.
     parts: tuple[tuple[int, int, int], ...]
 
     @staticmethod
@@ -115,8 +103,6 @@ def in_half(numbers: Array) -> Array:
 
     That is the float32 of the last two.
 
-    Examples
-    --------
     >>> numbers = np.array([[3e9, 1e9 / 3], [0.0, -2e-9]])
     >>> np.allclose(from_half(in_half(numbers)), numbers, rtol=ROUNDED)
     True
@@ -162,24 +148,15 @@ class Project(AbstractByTile):
 
 
 class Projection:
-    """Directions of one round, and what they say of features in those that follow.
-
-    Attributes
-    ----------
-    order : int
-        Of the series in powers.
-    basis : dict
-        T of each base, (n, r): functionals of slices, times that, are orthonormal.
-    """
+    """Directions of one round, and what they say of features in those that follow."""
 
     def __init__(
         self,
         kernel: AbstractKernel,
-        order: int,
-        basis: Mapping[int, Float],
-        n_directions: Mapping[int, int],
+        order: int,  # of the series in powers
+        basis: Mapping[int, Float],  # T (n, r): functionals of slices, times that, are orthonormal
+        n_directions: Mapping[int, int],  # P, of each base
     ) -> None:
-        """Project on so many directions P of each base, and functionals B."""
         self.order, self.basis = order, basis
         self._places: dict[tuple[int, int], slice] = {}  # of P' x^p among the numbers
         self._even: dict[tuple[int, int], slice] = {}  # and of B' x^p

@@ -62,8 +62,7 @@ from dhsic.passes.survivors import (
     forms,
 )
 from dhsic.passes.taken import Take, Taken, sites_of
-from dhsic.runtime.base import AbstractRuntime, Job
-from dhsic.runtime.held import AbstractStep, Ask, Held, Site
+from dhsic.runtime.base import AbstractRuntime, AbstractStep, Ask, Held, Job, Jobs, Sites
 from dhsic.runtime.threads import Threads
 from dhsic.sources import AbstractSource, Block
 from dhsic.sources.scaling import Scaling
@@ -99,28 +98,9 @@ def worth_compacting(n_features: int, n_stored: int, n_bytes: int) -> bool:
 class AbstractReader(ABC):
     """Reads features of a source, numbered as in the whole of it, from where they are kept.
 
-    Parameters
-    ----------
-    rows : (m,) int64, optional
-        Samples that take part, in this order; all by default.
-    memory : int, optional
-        Bytes of survivors that are kept in memory here, `COMPACT_BYTES` by default; more go to
-        scratch, which changes nothing else. Every worker of a cluster keeps as much of it.
-
-    Attributes
-    ----------
-    held : (s,) int64 or None
-        Features that `source` holds, ascending, once some were kept apart; None for all.
-    scratch : AbstractScratch or None
-        Where `source` lies, if that is scratch.
-    is_home : bool
-        Whether survivors of a cluster have come to this process.
-    reporter : Reporter or None
-        Hears of scores.
-    bytes_read : int
-        Stored bytes that passes have read so far.
-    loaded : HeldSource or None
-        All features, where they were read into memory before (`Reader.load_here`).
+    Those of the samples `rows` (m,), in this order, or of all. `memory` are bytes of survivors that
+    are kept in memory here, `COMPACT_BYTES` by default; more go to scratch, which changes nothing
+    else. Every worker of a cluster keeps as much of it.
     """
 
     def __init__(
@@ -132,12 +112,14 @@ class AbstractReader(ABC):
     ) -> None:
         self.source, self.runtime, self.rows = source, runtime, rows
         self.room = COMPACT_BYTES if memory is None else memory
+        #: All features, where they were read into memory before (`Reader.load_here`).
         self.loaded: HeldSource | None = None
+        #: Features that `source` holds, ascending, once some were kept apart; None for all.
         self.held: Index | None = None
-        self.scratch: AbstractScratch | None = None
-        self.is_home = False
-        self.reporter: Reporter | None = None
-        self.bytes_read = 0
+        self.scratch: AbstractScratch | None = None  # where `source` lies, if that is scratch
+        self.is_home = False  # whether survivors of a cluster have come to this process
+        self.reporter: Reporter | None = None  # hears of scores
+        self.bytes_read = 0  # stored bytes, by passes so far
         self._scaling: Scaling | None = None
         self._sent: ScaledSource | None = None
         self._is_alone = True  # no other reader has the same source
@@ -145,16 +127,14 @@ class AbstractReader(ABC):
     # -- how passes are run, and survivors kept ---------------------------------------------------
 
     @abstractmethod
-    def results(
-        self, a_pass: AbstractPass, jobs: Sequence[Job], *, divisible: bool
-    ) -> Iterator[Any]:
+    def results(self, a_pass: AbstractPass, jobs: Jobs, *, divisible: bool) -> Iterator[Any]:
         """Results of the pass over the jobs, in order.
 
         Where they are `divisible` they are put one after the other, whatever each of them is over.
         """
 
     @abstractmethod
-    def summed(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+    def summed(self, a_pass: AbstractSum, jobs: Jobs) -> Any:
         """Results of the pass over some jobs, added up along a tree that is always the same."""
 
     @abstractmethod
@@ -163,12 +143,12 @@ class AbstractReader(ABC):
 
     @abstractmethod
     def _stepped(
-        self, held: Held | None, step: AbstractStep, sites: Sequence[Site], state: Any
+        self, held: Held | None, step: AbstractStep, sites: Sites, state: Any
     ) -> tuple[Held, Any]:
         """As of a runtime, for jobs of this reader."""
 
     def stepped(
-        self, held: Held | None, step: AbstractStep, sites: Sequence[Site], state: Any
+        self, held: Held | None, step: AbstractStep, sites: Sites, state: Any
     ) -> tuple[Held, Any]:
         """New values of all sites, and the sum of their parts, as of its runtime."""
         self.bytes_read += self.bytes_of([job for site in sites for job in site.jobs])
@@ -274,22 +254,22 @@ class AbstractReader(ABC):
             self._sent = ScaledSource(source, scaling)
         return self._sent
 
-    def map(self, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
+    def map(self, a_pass: AbstractPass, jobs: Jobs) -> Iterator[Any]:
         """Results of the pass over the jobs, in order."""
         self.bytes_read += self.bytes_of(jobs)
         return self.results(a_pass, jobs, divisible=False)
 
-    def joined(self, a_pass: AbstractPass, jobs: Sequence[Job]) -> Iterator[Any]:
+    def joined(self, a_pass: AbstractPass, jobs: Jobs) -> Iterator[Any]:
         """Results of a pass that works block by block, in order: to be put one after the other."""
         self.bytes_read += self.bytes_of(jobs)
         return self.results(a_pass, jobs, divisible=True)
 
-    def added(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+    def added(self, a_pass: AbstractSum, jobs: Jobs) -> Any:
         """Results of the pass over some jobs, added up."""
         self.bytes_read += self.bytes_of(jobs)
         return self.summed(a_pass, jobs)
 
-    def scores(self, a_pass: AbstractPass, jobs: Sequence[Job], *, aloud: bool = False) -> Array:
+    def scores(self, a_pass: AbstractPass, jobs: Jobs, *, aloud: bool = False) -> Array:
         """Results of a pass, one after the other; the reporter hears of them where `aloud`."""
         parts = []
         for part in self.joined(a_pass, jobs):
@@ -334,7 +314,7 @@ class AbstractReader(ABC):
         if self.reporter is not None:
             self.reporter.scored(n_features)
 
-    def bytes_of(self, jobs: Sequence[Job]) -> int:
+    def bytes_of(self, jobs: Jobs) -> int:
         """Stored bytes that the jobs read, 0 from memory."""
         if self.source.in_memory:
             return 0
@@ -490,7 +470,6 @@ class AbstractReader(ABC):
         return writing_jobs(list(self._stored(at)), at, chunk, most), chunk
 
     def _places(self, features: Index) -> Index:
-        """Positions of features in the source, (s,)."""
         return features if self.held is None else positions(features, self.held)
 
     def _stored(self, at: Index) -> Iterator[tuple[Block, slice]]:
@@ -503,14 +482,12 @@ class AbstractReader(ABC):
 class Reader(AbstractReader):
     """Reads through its runtime; a failure ends its scratch too."""
 
-    def results(
-        self, a_pass: AbstractPass, jobs: Sequence[Job], *, divisible: bool
-    ) -> Iterator[Any]:
+    def results(self, a_pass: AbstractPass, jobs: Jobs, *, divisible: bool) -> Iterator[Any]:
         way = self.runtime.joined if divisible else self.runtime.map
         with self._ending():
             yield from way(run, self.known_source, jobs, (a_pass, self.rows))
 
-    def summed(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+    def summed(self, a_pass: AbstractSum, jobs: Jobs) -> Any:
         asked = a_pass, self.rows
         with self._ending():
             found = self.runtime.added(run, self.known_source, jobs, asked, a_pass.add)
@@ -525,7 +502,7 @@ class Reader(AbstractReader):
         return Taken(self.runtime, held, features, widths)
 
     def _stepped(
-        self, held: Held | None, step: AbstractStep, sites: Sequence[Site], state: Any
+        self, held: Held | None, step: AbstractStep, sites: Sites, state: Any
     ) -> tuple[Held, Any]:
         with self._ending():
             return self.runtime.stepped(held, step, self.known_source, sites, state)

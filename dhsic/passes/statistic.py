@@ -17,8 +17,7 @@ from dhsic.accelerator import wanted_device
 from dhsic.kernels.statistic import add_packed, packed, zero_upper
 from dhsic.linalg.quadratic import add_products
 from dhsic.namespace import DEVICE_ENTRIES, Move, host, into, like, namespace_of
-from dhsic.passes import AbstractSum, Cost, Tile, cut, mover, tile_height
-from dhsic.passes.shared import AbstractShared
+from dhsic.passes import AbstractShared, AbstractSum, Cost, Tile, cut, mover, tile_height
 from dhsic.sources.scaling import Codes, Scaling, scaling_of
 from dhsic.sources.views import checksums
 
@@ -107,18 +106,10 @@ class MeasureLandmarks(AbstractShared, AbstractSum):
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What a slice of the samples has to know of features at other samples.
+    """What a slice of the samples has to know of features at other samples."""
 
-    Attributes
-    ----------
-    raw : (n, b) array
-        Values at the landmarks, as they are stored.
-    sums : (n, q) float64
-        Sums of standardised values along the directions of W.
-    """
-
-    raw: Array
-    sums: Float
+    raw: Array  # (n, b), values at the landmarks, as they are stored
+    sums: Float  # (n, q), of standardised values along the directions of W
 
     @staticmethod
     def join(parts: list[Ends]) -> Ends:
@@ -140,7 +131,6 @@ class TakeEnds(AbstractSum):
     device: str | None = field(default_factory=wanted_device)
 
     def begun(self, m: int) -> _Ends:
-        """What takes tiles."""
         return _Ends(self, m)
 
     def over(self, blocks: Iterator[Tile], m: int) -> list[Ends]:
@@ -148,9 +138,6 @@ class TakeEnds(AbstractSum):
         for tile in cut(blocks, taking.height):
             taking.take(tile, taking.placed(tile.codes))
         return taking.found()
-
-    def add(self, left: list[Ends], right: list[Ends]) -> list[Ends]:
-        return left + right
 
     def cost(self, m: int) -> Cost:
         b, q = len(self.landmarks), int(self.directions.shape[1])
@@ -178,7 +165,6 @@ class LandmarkSums(AbstractSum):
         return len(self.landmarks) + (0 if along is None else along.shape[1])
 
     def begun(self, m: int) -> _Statistic:
-        """What takes tiles."""
         return _Statistic(self, m)
 
     def over(self, blocks: Iterator[Tile], m: int) -> InnerProducts:
@@ -215,10 +201,6 @@ class AllSums(AbstractSum):
         upper += part
         return packed(upper)
 
-    def add(self, left: Float, right: Float) -> Float:
-        left += right
-        return left
-
     def whole(self, total: Float, m: int) -> Float:
         upper = zero_upper(m)
         add_packed(upper, total)
@@ -231,12 +213,8 @@ class AllSums(AbstractSum):
 class _Tiles:
     """Tiles of features, a strip of samples at a time.
 
-    Where a device is wanted values and products are on it, and so are sums in float32.
-
-    Attributes
-    ----------
-    height : int
-        Features of a tile.
+    Where a device is wanted values and products are on it, and so are sums in float32. A tile has
+    `height` features.
     """
 
     def __init__(self, directions: Array | None, device: str | None, m: int) -> None:
@@ -260,7 +238,6 @@ class _Tiles:
         return codes if codes is None or self._moved is None else codes.on(self._moved)
 
     def _values(self, tile: Tile, samples: slice) -> Array:
-        """Standardised values of some samples."""
         return tile.of_samples(samples).values(np.float32, self._moved)
 
     def _cut(
@@ -291,7 +268,6 @@ class _Ends(_Tiles):
         self._parts: list[Ends] = []
 
     def found(self) -> list[Ends]:
-        """Those of all tiles."""
         return [Ends.join(self._parts)]
 
     def take(self, tile: Tile, codes: Codes | None) -> None:

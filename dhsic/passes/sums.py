@@ -36,16 +36,6 @@ class AbstractFeatureSum(ABC):
     """Inner products of samples, or what else a kernel sums, over a set of features.
 
     How it is stored is a subclass's to say: (m, m) here, or samples against landmarks.
-
-    Parameters
-    ----------
-    data : AbstractReader
-        Reads the features.
-
-    Attributes
-    ----------
-    features : (s,) int64
-        Those that it is the sum over, where they leave; ascending.
     """
 
     #: A new epoch begins when one in so many features of the last one is left.
@@ -53,6 +43,7 @@ class AbstractFeatureSum(ABC):
 
     def __init__(self, data: AbstractReader) -> None:
         self.data = data
+        #: Those that it is the sum over, where they leave; ascending.
         self.features: Index = np.empty(0, dtype=np.int64)
         self._base = 0
 

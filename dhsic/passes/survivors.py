@@ -66,24 +66,12 @@ def belong_home(m: int, n_features: int, n_bytes: int, n_workers: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How values (c, m) are kept.
-
-    Attributes
-    ----------
-    n_samples : int
-        m.
-    dtype : numpy.dtype
-        Of the values.
-    packed : bool
-        Two bits a value, (c, ceil(m / 4)) uint8; else as they are.
-    lowest : int
-        The least value, where they are packed.
-    """
+    """How values (c, m) are kept."""
 
     n_samples: int
-    dtype: Any
-    packed: bool = False
-    lowest: int = 0
+    dtype: Any  # of the values
+    packed: bool = False  # two bits a value, (c, ceil(m / 4)) uint8; else as they are
+    lowest: int = 0  # the least value, where they are packed
 
     @property
     def kept_dtype(self) -> Any:
@@ -160,8 +148,6 @@ def fits(span: Span) -> bool:
 def pack(values: Array) -> Array:
     """Keep int8 or uint8 values (c, m) modulo 4: (c, ceil(m / 4)) uint8, the first value lowest.
 
-    Examples
-    --------
     >>> pack(np.array([[0, 1, 2, -1, 1]], dtype=np.int8))
     array([[228,   1]], dtype=uint8)
     """
@@ -298,14 +284,8 @@ class SharedSource(HeldSource):
 class RecutSource(AbstractSurvivors):
     """Features where they are stored, in `base`.
 
-    Neighbouring blocks share a stored one, so the last that a thread has read stays with it.
-
-    Parameters
-    ----------
-    features : (s,) int64
-        Which of the base, ascending.
-    width : int
-        Features of a stored block, about.
+    Neighbouring blocks share a stored one, of about `width` features, so the last that a thread has
+    read stays with it. `features` (s,) are ascending.
     """
 
     def __init__(self, base: AbstractSource, features: Index, width: int) -> None:
@@ -357,12 +337,10 @@ class RecutSource(AbstractSurvivors):
         return out
 
     def _lie_in(self, wanted: Index) -> tuple[Block, ...]:
-        """Stored blocks of some features."""
         numbers = np.unique(np.searchsorted(self._stops, wanted, side="right"))
         return tuple(self._blocks[i] for i in numbers)
 
     def _some_of(self, block: Block, local: Index, rows: Index | None) -> Array:
-        """Some columns of a stored block, (c', m)."""
         if self.in_memory:
             return self.base.read_columns(block, local, rows)
         which = block, None if rows is None else rows.tobytes()

@@ -1,6 +1,6 @@
 """Numbers of features that live where they were read, and what is asked of them round by round.
 
-Neighbouring jobs of a pass make a *site* (`dhsic.runtime.held`): its numbers stay on the worker of
+Neighbouring jobs of a pass make a *site* (`dhsic.runtime.base`): its numbers stay on the worker of
 a cluster that has read them, until the features that are left come to this process. What is asked
 of a feature comes back, and nothing else; which features are left is told in bits.
 """
@@ -18,8 +18,7 @@ from dhsic._typing import Array, Index
 from dhsic.linalg.quadratic import Each
 from dhsic.passes import run
 from dhsic.passes.jobs import positions
-from dhsic.runtime.base import AbstractRuntime, Job
-from dhsic.runtime.held import AbstractStep, Held, Site
+from dhsic.runtime.base import AbstractRuntime, AbstractStep, Held, Job, Site
 from dhsic.sources import AbstractSource, run_of
 from dhsic.sources.views import packed, unpacked
 
@@ -33,9 +32,6 @@ class Take(AbstractStep):
 
     def of(self, source: AbstractSource, job: Job, state: Any) -> list[Array]:
         return [run(source, job, state)]
-
-    def add(self, left: list[Array], right: list[Array]) -> list[Array]:
-        return left + right
 
     def finish(
         self, value: Any, total: list[Array], told: Any, state: Any, each: Each
@@ -88,7 +84,6 @@ class Taken:
         return self._runtime.asked(self._held, _ask, told, ask)
 
     def _places(self, S: Index) -> list[Index]:
-        """Places of S in each site."""
         at = positions(S, self.features)
         cuts = np.searchsorted(at, self._edges)
         starts = self._edges[:-1]

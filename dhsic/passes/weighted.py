@@ -8,7 +8,7 @@ alone, so that a resumed run sums in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -20,36 +20,16 @@ from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
 from dhsic.kernels.statistic import InnerProducts, Statistic, zero_upper
 from dhsic.linalg.quadratic import Quadratic
 from dhsic.lowrank.base import CHUNK, random_directions
-from dhsic.passes import (
-    TILE,
-    AbstractPass,
-    AbstractSum,
-    Cost,
-    Measure,
-    Sum,
-    Tile,
-    cut,
-    exact_tile,
-)
+from dhsic.passes import TILE, AbstractPass, AbstractSum, Cost, Measure, Sum, Tile, cut, exact_tile
 from dhsic.passes.jobs import grouped
 from dhsic.passes.reader import Reader, Reporter
-from dhsic.runtime.base import AbstractRuntime, Job
+from dhsic.runtime.base import AbstractRuntime, Job, Jobs
 from dhsic.sources import AbstractSource
 from dhsic.sources.scaling import Scaling
 
 
 class WeightedSource:
-    """`dhsic.weighting.centred.WeightedData` over the features of a source that vary.
-
-    `seed` is of random directions.
-
-    Attributes
-    ----------
-    features : (n,) int64
-        Numbers of the features that vary, after `measure`: weights are in their order.
-    reporter : Reporter or None
-        Hears of features that were read.
-    """
+    """`dhsic.weighting.centred.WeightedData` over the features of a source that vary."""
 
     def __init__(
         self,
@@ -58,12 +38,13 @@ class WeightedSource:
         *,
         rows: Index | None = None,
         standardize: bool = True,
-        seed: int = 0,
+        seed: int = 0,  # of random directions
         memory: int | None = None,
     ) -> None:
         self._all = Reader(source, runtime, rows, memory)
         self._few: Reader | None = None
         self._standardize, self._seed = standardize, seed
+        #: Numbers of the features that vary, after `measure`: weights are in their order.
         self.features: Index = np.empty(0, dtype=np.int64)
         self.reporter: Reporter | None = None
 
@@ -134,7 +115,6 @@ class WeightedSource:
 
     @property
     def _left(self) -> Reader:
-        """Reader of the features that are left, or of all."""
         return self._all if self._few is None else self._few
 
     def _jobs(self, data: Reader, w: Float) -> list[Job]:
@@ -151,7 +131,7 @@ class WeightedSource:
             return Statistic(zero_upper(data.n_samples))
         return Statistic(data.added(Sum(InnerProducts()), jobs))
 
-    def _results(self, data: Reader, a_pass: AbstractPass, jobs: Sequence[Job]) -> Float:
+    def _results(self, data: Reader, a_pass: AbstractPass, jobs: Jobs) -> Float:
         data.reporter = self.reporter
         return data.scores(a_pass, jobs, aloud=True)
 
@@ -181,10 +161,6 @@ class Projections(AbstractSum):
             omega = random_directions(self.seed, part.tags, self.n_directions)
             total += omega @ part.values(np.float64)
         return total
-
-    def add(self, left: Float, right: Float) -> Float:
-        left += right
-        return left
 
     def cost(self, m: int) -> Cost:
         R = self.n_directions

@@ -5,7 +5,7 @@ What the run itself would refuse is refused, with what would make it fit.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,14 +16,13 @@ from dhsic.passes.once import LOOKED_AT
 from dhsic.plans.report import Plan, Stored
 from dhsic.plans.rounds import Work, work_of
 from dhsic.plans.time import NETWORK, Expected, Rates
-from dhsic.runtime.base import AbstractRuntime, Job, Task
+from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads, usable_cores
 from dhsic.selectors import method_of, selector_of
 from dhsic.selectors.cv import Validation
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun
 from dhsic.selectors.shadows import n_copies
-from dhsic.sources import AbstractSource
 from dhsic.validation import BYTES
 
 __all__ = ["Plan", "Rates", "plan"]
@@ -40,16 +39,8 @@ class Foreseen(AbstractRuntime):
             raise InputError(f"n_workers={n_workers!r}; pass how many workers, 1 or more.")
         self.n_workers = n_workers
 
-    def results(
-        self,
-        task: Task,
-        source: AbstractSource,
-        jobs: Sequence[Job],
-        state: Any,
-        *,
-        divisible: bool,
-    ) -> Generator[Any]:
-        raise TypeError(f"A plan runs nothing, and was given {len(jobs)} jobs.")
+    def results(self, *asked: Any, divisible: bool) -> Generator[Any]:
+        raise TypeError(f"A plan runs nothing, and was given {len(asked[2])} jobs.")
 
 
 #: Workers that times are told for, besides those asked for.
@@ -222,7 +213,6 @@ def bytes_of(amount: int | str | None) -> int | None:
 
 
 def _check_reach(run: SelectionRun) -> None:
-    """Refuse data that workers cannot be sent."""
     from dhsic.runtime.dask import CLIENT_BYTES
 
     if run.source.client_bytes > CLIENT_BYTES:
@@ -251,7 +241,6 @@ def _times(run: SelectionRun, work: Work, rates: Rates) -> Iterator[Expected]:
 
 
 def _elsewhere(run: SelectionRun, n_workers: int) -> Work:
-    """Work of the same run on a cluster."""
     there = replace(run, runtime=Foreseen(n_workers)).asking(memory=1 << 62)
     work = work_of(there, there.selector.fitted(there)[1])
     assert work is not None, "it is foreseen here, so it is there"

@@ -18,20 +18,13 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.kernels.statistic import AbstractSums
 from dhsic.lowrank.slices import STRIP
-from dhsic.passes import (
-    AbstractPass,
-    AbstractSizedPass,
-    AbstractSum,
-    Cost,
-    Measure,
-)
+from dhsic.passes import AbstractPass, AbstractSum, Cost, Measure
 from dhsic.passes.landmarks import LandmarkSum
 from dhsic.passes.reader import AbstractReader
-from dhsic.passes.renewal import AbstractReading
+from dhsic.passes.sliced import AbstractReading
 from dhsic.passes.survivors import Form, Location
 from dhsic.passes.taken import Taken, sites_of
-from dhsic.runtime.base import AbstractRuntime, Job
-from dhsic.runtime.held import AbstractStep, Ask, Held, Site
+from dhsic.runtime.base import AbstractRuntime, AbstractStep, Ask, Held, Jobs, Sites
 from dhsic.runtime.shares import n_values
 from dhsic.sources import AbstractSource, Block, even_blocks, group_chunks, regular_edges
 
@@ -85,18 +78,11 @@ class Unread(NDArrayOperatorsMixin):
         """Largest of the numbers."""
         return 0.0
 
-    def whole(self) -> Unread:
-        """As of a `Statistic`."""
-        return self
-
-    @property
-    def diagonal(self) -> Unread:
-        """As of a `Statistic`."""
-        return self
-
     def copy(self) -> Unread:
         """Itself."""
         return self
+
+    whole = copy  # as of a `Statistic`
 
     def __iter__(self) -> Iterator[Unread]:
         return iter((self, self))  # inner products and norms
@@ -104,11 +90,7 @@ class Unread(NDArrayOperatorsMixin):
     def __array_ufunc__(self, *_: Any, **__: Any) -> Unread:
         return self
 
-    def __array_function__(self, *_: Any) -> Unread:
-        return self
-
-    def __getitem__(self, _: Any) -> Unread:
-        return self
+    __array_function__ = __getitem__ = __array_ufunc__
 
     def __setitem__(self, _: Any, value: Any) -> None: ...
 
@@ -117,7 +99,7 @@ class Unread(NDArrayOperatorsMixin):
         """Itself."""
         return self
 
-    raw = sums = T  # as of `dhsic.passes.statistic.Ends`
+    raw = sums = diagonal = T  # as of `dhsic.passes.statistic.Ends`, or a `Statistic`
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -247,21 +229,17 @@ class CountingReader(AbstractReader):
         supposed: Any = AllVary(np.zeros(source.n_features, dtype=bool))
         self._scaling, self._dry = supposed, dry
 
-    def results(
-        self, a_pass: AbstractPass, jobs: Sequence[Job], *, divisible: bool
-    ) -> Iterator[Any]:
-        assert isinstance(a_pass, AbstractSizedPass), f"{a_pass} does not say what it takes"
+    def results(self, a_pass: AbstractPass, jobs: Jobs, *, divisible: bool) -> Iterator[Any]:
         found = self._counted(a_pass.cost(self.n_samples), jobs)
         yield (found, found) if isinstance(a_pass, Measure) else found  # scaling and sums
 
-    def scores(self, a_pass: AbstractPass, jobs: Sequence[Job], *, aloud: bool = False) -> Array:
+    def scores(self, a_pass: AbstractPass, jobs: Jobs, *, aloud: bool = False) -> Array:
         return np.broadcast_to(1.0, next(self.joined(a_pass, jobs)).n)
 
-    def summed(self, a_pass: AbstractSum, jobs: Sequence[Job]) -> Any:
+    def summed(self, a_pass: AbstractSum, jobs: Jobs) -> Any:
         return next(self.results(a_pass, jobs, divisible=False))
 
     def taken(self, a_pass: AbstractPass, features: Index) -> Taken:
-        assert isinstance(a_pass, AbstractSizedPass), f"{a_pass} does not say what it takes"
         jobs, cost = self.jobs(features), a_pass.cost(self.n_samples)
         self.bytes_read += self.bytes_of(jobs)
         sites, widths = sites_of(jobs)
@@ -275,7 +253,7 @@ class CountingReader(AbstractReader):
         return CountedTaken(self, self._dry, features, widths, cost.columns)
 
     def _stepped(
-        self, held: Held | None, step: AbstractStep, sites: Sequence[Site], state: Any
+        self, held: Held | None, step: AbstractStep, sites: Sites, state: Any
     ) -> tuple[Held, Any]:
         if sites[0].jobs:
             assert isinstance(step, AbstractReading), f"{step} does not say what it reads"
@@ -290,7 +268,7 @@ class CountingReader(AbstractReader):
                 self._in_slices(stays, whole, len(sites))
         return Held([None] * len(sites)), Unread()
 
-    def _in_slices(self, cost: Cost, jobs: Sequence[Job], n: int) -> None:
+    def _in_slices(self, cost: Cost, jobs: Jobs, n: int) -> None:
         """Write down a pass each of whose jobs is done slice by slice, and stays there."""
         self._counted(cost, jobs)
         last = self._dry.steps[-1]
@@ -313,7 +291,7 @@ class CountingReader(AbstractReader):
         self._move(source, features, home=is_home)
         return True
 
-    def _counted(self, cost: Cost, jobs: Sequence[Job]) -> Unread:
+    def _counted(self, cost: Cost, jobs: Jobs) -> Unread:
         """Write down a pass that takes so much for each feature."""
         n = sum(columns.local.size for job in jobs for columns in job.payload)
         step = Step(

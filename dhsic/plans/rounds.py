@@ -27,22 +27,15 @@ from dhsic.kernels.labels import SELF
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.memory import human
 from dhsic.passes.candidates import AbstractCandidates, Membership, Singles
-from dhsic.passes.dependence import AbstractScorer, Choices, ExactScorer
+from dhsic.passes.dependence import JOINING_LANDMARKS, SourceForward
 from dhsic.passes.engineplan import EnginePlan
-from dhsic.passes.forward import JOINING_LANDMARKS, SourceForward
 from dhsic.passes.inner import ProductsWithLabels
 from dhsic.passes.landmarks import LandmarkSum
 from dhsic.passes.lazy import PROBED
 from dhsic.passes.once import Judge
+from dhsic.passes.scorer import AbstractScorer, Choices, ExactScorer
 from dhsic.passes.sums import SquareSum
-from dhsic.plans.dry import (
-    CountedSums,
-    CountingReader,
-    DryRun,
-    Move,
-    Step,
-    Unread,
-)
+from dhsic.plans.dry import CountedSums, CountingReader, DryRun, Move, Step, Unread
 from dhsic.plans.supposed import (
     RANK,
     ROUNDS_KEPT,
@@ -170,7 +163,6 @@ def _kept(moves: list[Move], run: SelectionRun) -> str:
 
 
 def _kernel_of(asked: KernelSelector[Any]) -> AbstractKernel:
-    """Kernel of the rounds."""
     return asked.machine_kernel if isinstance(asked, SVMRFE) else resolve_kernel(asked.kernel)
 
 

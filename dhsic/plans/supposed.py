@@ -23,13 +23,13 @@ from dhsic.kernels.bandwidth import BandwidthStats
 from dhsic.kernels.base import AbstractKernel
 from dhsic.linalg.quadratic import LowRankQuadratic
 from dhsic.lowrank.directions import weigh
-from dhsic.passes import Score
-from dhsic.passes.forward import JOINING_LANDMARKS
-from dhsic.passes.landmark_set import first_number, turning_rows
+from dhsic.passes.dependence import JOINING_LANDMARKS
+from dhsic.passes.drawn import first_number, turning_rows
 from dhsic.passes.lazy import DIRECTIONS, LEAST_KEPT, PART, PROBED, Change, Lazy
 from dhsic.passes.lowrank import AbstractLowRankScorer
 from dhsic.passes.projection import ANEW, Numbers, Project
 from dhsic.passes.reader import AbstractReader
+from dhsic.passes.score import Score
 from dhsic.plans.dry import DryRun, Unread
 
 #: Part of the features that an exact expansion in float32 leaves to one in float64.
@@ -222,7 +222,6 @@ class SupposedLowRank(AbstractLowRankScorer):
 
     @property
     def _n_entries(self) -> int:
-        """Entries of the statistic."""
         chosen = self.sum.chosen
         return self._data.n_samples * (len(chosen.fit) + len(chosen.check))
 

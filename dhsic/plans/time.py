@@ -289,7 +289,6 @@ class Setting:
         )
 
     def _of_one(self, p: Step) -> float:
-        """Seconds of one thread."""
         rates = self.rates
         return (
             p.float32 / rates.float32
@@ -303,18 +302,12 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Time on so many threads, or workers of one thread each.
-
-    Attributes
-    ----------
-    seconds, at_most : float
-        Where low rank meets its tolerance, and where it does not.
-    """
+    """Time on so many threads, or workers of one thread each."""
 
     n_workers: int
     on_cluster: bool
-    seconds: float
-    at_most: float
+    seconds: float  # where low rank meets its tolerance
+    at_most: float  # and where it does not
 
     @staticmethod
     def of(work: Work, rates: Rates, n_workers: int, *, on_cluster: bool) -> Expected:

@@ -2,8 +2,15 @@
 
 A job is a few blocks of features and a payload; a task turns (source, job, state) into a small
 result. Runtimes differ in where tasks run, never in what they compute or in the order of the
-results, so every sum over them is the same bit for bit. Results that are to stay where they were
-made are values of `dhsic.runtime.held`.
+results, so every sum over them is the same bit for bit.
+
+Results may stay where they were made, and something be done with them there. A *site* has one such
+value: a slice of samples its part of a statistic, a block of features what was taken of them. In a
+step the results of the jobs of a site are added along the tree over its jobs
+(`dhsic.runtime.tree`), and with the old value they make a new one, which stays, and a *part*, which
+is small. Parts are added along the tree over the sites, and their sum alone goes anywhere. Both
+trees follow from the sites, so no bit depends on who has which of them, or on how often a step is
+done again.
 """
 
 from __future__ import annotations
@@ -16,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, final
 
+from dhsic.linalg.quadratic import Each
 from dhsic.memory import WorkerMemory
-from dhsic.runtime.held import AbstractStep, Ask, Held, Make, Site, total
-from dhsic.runtime.tree import Add
+from dhsic.runtime.tree import Add, total
 from dhsic.sources import AbstractSource, Block
 
 
@@ -35,7 +42,65 @@ class Job:
     samples: slice | None = None
 
 
+#: What a task is run over, in order.
+Jobs = Sequence[Job]
 Task = Callable[[AbstractSource, Job, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a value lives: the jobs of a step there, and what else the step is told of it."""
+
+    jobs: tuple[Job, ...] = ()
+    told: Any = None
+
+
+#: All sites of a step, in order.
+Sites = Sequence[Site]
+
+
+class AbstractStep(ABC):
+    """What is done at every site. Frozen, picklable."""
+
+    #: Whether values change; else parts alone are wanted, and nothing is read.
+    renews: bool = True
+
+    @abstractmethod
+    def of(self, source: AbstractSource, job: Job, state: Any) -> Any:
+        """Result of a job."""
+
+    def add(self, left: Any, right: Any) -> Any:
+        """Sum of the results of two jobs of a site; the left one may be overwritten."""
+        left += right
+        return left
+
+    @abstractmethod
+    def finish(self, value: Any, total: Any, told: Any, state: Any, each: Each) -> tuple[Any, Any]:
+        """New value of a site, and its part of what all of them give.
+
+        The old value, None at first, may not be written in; `total` is None where there is no job.
+        What `each` is given threads may share out.
+        """
+
+    @abstractmethod
+    def join(self, left: Any, right: Any) -> Any:
+        """Sum of the parts of two sites; the left one may be overwritten."""
+
+
+#: What is asked of a value: function of it, of what is told of its site, and of a state.
+Ask = Callable[[Any, Any, Any], Any]
+#: What makes one thing of the answers of all sites.
+Make = Callable[[Sequence[Any]], Any]
+
+
+class Held:
+    """Values of all sites, as the runtime that made them keeps them: here in this process."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.values = values
+
+    def __len__(self) -> int:
+        return len(self.values)
 
 
 class AbstractRuntime(ABC):
@@ -72,13 +137,7 @@ class AbstractRuntime(ABC):
 
     @abstractmethod
     def results(
-        self,
-        task: Task,
-        source: AbstractSource,
-        jobs: Sequence[Job],
-        state: Any,
-        *,
-        divisible: bool,
+        self, task: Task, source: AbstractSource, jobs: Jobs, state: Any, *, divisible: bool
     ) -> Generator[Any]:
         """Yield ``task(source, job, state)`` for every job, in the order of `jobs`.
 
@@ -88,16 +147,12 @@ class AbstractRuntime(ABC):
         """
 
     @final
-    def map(
-        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any
-    ) -> Generator[Any]:
+    def map(self, task: Task, source: AbstractSource, jobs: Jobs, state: Any) -> Generator[Any]:
         """Results as of `results`, one for each job."""
         return self._heeded(self.results(task, source, jobs, state, divisible=False))
 
     @final
-    def joined(
-        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any
-    ) -> Iterator[Any]:
+    def joined(self, task: Task, source: AbstractSource, jobs: Jobs, state: Any) -> Iterator[Any]:
         """As `map`, for results that are put one after the other, block after block.
 
         A runtime may yield the result of a job in parts, one for some of its blocks each, where
@@ -105,9 +160,7 @@ class AbstractRuntime(ABC):
         """
         return self._heeded(self.results(task, source, jobs, state, divisible=True))
 
-    def added(
-        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any, add: Add
-    ) -> Any:
+    def added(self, task: Task, source: AbstractSource, jobs: Jobs, state: Any, add: Add) -> Any:
         """Results of the jobs, of which there are some, added along the tree of `Tree`.
 
         So the bits are the same on all runtimes. `add` is a function of a module or of what can be
@@ -121,10 +174,10 @@ class AbstractRuntime(ABC):
         held: Held | None,
         step: AbstractStep,
         source: AbstractSource,
-        sites: Sequence[Site],
+        sites: Sites,
         state: Any,
     ) -> tuple[Held, Any]:
-        """Values of all sites anew, see `dhsic.runtime.held`, and the sum of their parts.
+        """Values of all sites anew, see the top, and the sum of their parts.
 
         `held` are those of the step before, of as many sites, and are used up; None begins anew.
         """
@@ -139,14 +192,7 @@ class AbstractRuntime(ABC):
         """
         return self.answers(held.values, ask, told, state)
 
-    def gathered(
-        self,
-        held: Held,
-        ask: Ask,
-        told: Sequence[Any],
-        state: Any,
-        make: Make,
-    ) -> Any:
+    def gathered(self, held: Held, ask: Ask, told: Sequence[Any], state: Any, make: Make) -> Any:
         """What `make` makes of all that is asked, for jobs to come: a part of their state.
 
         It may come about where that is unpacked. `make` is as `ask`.
@@ -159,7 +205,7 @@ class AbstractRuntime(ABC):
         values: Sequence[Any],
         step: AbstractStep,
         source: AbstractSource,
-        sites: Sequence[Site],
+        sites: Sites,
         state: Any,
     ) -> tuple[list[Any], list[Any]]:
         """New values of some sites, from those at hand, and their parts."""
@@ -173,7 +219,7 @@ class AbstractRuntime(ABC):
         return [value for value, _ in made], [part for _, part in made]
 
     def _totals(
-        self, step: AbstractStep, source: AbstractSource, sites: Sequence[Site], state: Any
+        self, step: AbstractStep, source: AbstractSource, sites: Sites, state: Any
     ) -> list[Any]:
         """Sum of the results of each site; a single one is added up as of `added`."""
         if len(sites) == 1 and sites[0].jobs:

@@ -16,15 +16,7 @@ import time
 import warnings
 import weakref
 from collections import deque
-from collections.abc import (
-    Callable,
-    Collection,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from os import PathLike
@@ -37,15 +29,13 @@ from distributed import CancelledError, Client, Future, Security, span
 from dhsic.errors import ClusterError, MemoryBudgetError
 from dhsic.memory import PROCESS_BYTES, WorkerMemory, human
 from dhsic.runtime import sealed
-from dhsic.runtime.adding import Adding
-from dhsic.runtime.base import AbstractRuntime, Job, Task
+from dhsic.runtime.base import AbstractRuntime, AbstractStep, Ask, Held, Jobs, Make, Sites, Task
 from dhsic.runtime.clients import client_at, connect, forget_messages, of_each_worker
 from dhsic.runtime.flight import Traffic, silent
-from dhsic.runtime.held import AbstractStep, Ask, Held, Make, Site
 from dhsic.runtime.mapping import Map
 from dhsic.runtime.parcels import SMALL, Broadcast, Gathered, Parcel
 from dhsic.runtime.shares import cut, n_each, n_values
-from dhsic.runtime.stepping import Asking, Gathering, Lineage, Spread, Stepping
+from dhsic.runtime.staying import Adding, Asking, Gathering, Lineage, Spread, Stepping
 from dhsic.runtime.threads import Threads
 from dhsic.runtime.tree import Add
 from dhsic.runtime.worker import greet, hold, other_versions, versions
@@ -250,7 +240,7 @@ class DaskRuntime(AbstractRuntime):
         """Tasks in flight: shares, which take all threads of a worker, or jobs, which take one."""
         return self._given_window or 2 * (self.n_workers if of_jobs else len(self.threads))
 
-    def shares(self, source: AbstractSource, jobs: Sequence[Job]) -> list[tuple[str | None, range]]:
+    def shares(self, source: AbstractSource, jobs: Jobs) -> list[tuple[str | None, range]]:
         """Jobs of each task, and its worker; later ones are for any worker that has time."""
         if source.pieces(()) is not None:  # what a job reads comes with it: one at a time
             return [(None, range(i, i + 1)) for i in range(len(jobs))]
@@ -303,13 +293,7 @@ class DaskRuntime(AbstractRuntime):
             raise _cannot_run("The scheduler", error) from error
 
     def results(
-        self,
-        task: Task,
-        source: AbstractSource,
-        jobs: Sequence[Job],
-        state: Any,
-        *,
-        divisible: bool,
+        self, task: Task, source: AbstractSource, jobs: Jobs, state: Any, *, divisible: bool
     ) -> Generator[Any]:
         """As of `AbstractRuntime`; jobs of lost workers run again.
 
@@ -321,9 +305,7 @@ class DaskRuntime(AbstractRuntime):
         with self._mapping(partial(Map, divisible=divisible), task, source, state) as flying:
             yield from flying.results(jobs)
 
-    def added(
-        self, task: Task, source: AbstractSource, jobs: Sequence[Job], state: Any, add: Add
-    ) -> Any:
+    def added(self, task: Task, source: AbstractSource, jobs: Jobs, state: Any, add: Add) -> Any:
         with self._mapping(partial(Adding, add=add), task, source, state) as flying:
             return flying.added(jobs)
 
@@ -332,7 +314,7 @@ class DaskRuntime(AbstractRuntime):
         held: Held | None,
         step: AbstractStep,
         source: AbstractSource,
-        sites: Sequence[Site],
+        sites: Sites,
         state: Any,
     ) -> tuple[Held, Any]:
         """As of `AbstractRuntime`; sites are shared out over the workers, which keep their values.
@@ -358,7 +340,7 @@ class DaskRuntime(AbstractRuntime):
         values = [stepping.values[i] for i in range(len(before.shares))]
         return before.then(values), parts
 
-    def _begun(self, source: AbstractSource, sites: Sequence[Site]) -> Spread:
+    def _begun(self, source: AbstractSource, sites: Sites) -> Spread:
         """Shares of sites that have no values yet."""
         jobs = [job for site in sites for job in site.jobs]
         n = n_values(source, jobs)
@@ -374,14 +356,7 @@ class DaskRuntime(AbstractRuntime):
                 self.heed()
                 yield answer
 
-    def gathered(
-        self,
-        held: Held,
-        ask: Ask,
-        told: Sequence[Any],
-        state: Any,
-        make: Make,
-    ) -> Any:
+    def gathered(self, held: Held, ask: Ask, told: Sequence[Any], state: Any, make: Make) -> Any:
         """As of `AbstractRuntime`; what is large is made by those who unpack it, not here."""
         if not isinstance(held, Spread):
             return super().gathered(held, ask, told, state, make)

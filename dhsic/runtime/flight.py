@@ -35,27 +35,15 @@ def await_futures(
 
 @dataclass(slots=True)
 class Traffic:
-    """What a map has asked of a cluster.
+    """What a map has asked of a cluster."""
 
-    Attributes
-    ----------
-    is_sum : bool
-        Whether results were added.
-    n_jobs, n_values : int
-        Jobs, and values that they read; or sites, and what was read for them at first.
-    n_tasks, n_joins : int
-        Tasks that do them, copies included, and tasks that add up what is left of these.
-    sent, got : int
-        Bytes of the tasks, through the scheduler, and of the results that came here.
-    """
-
-    is_sum: bool
-    n_jobs: int
-    n_values: int
-    n_tasks: int = 0
-    n_joins: int = 0
-    sent: int = 0
-    got: int = 0
+    is_sum: bool  # whether results were added
+    n_jobs: int  # or sites
+    n_values: int  # that jobs read; or that were read for sites at first
+    n_tasks: int = 0  # that do them, copies included
+    n_joins: int = 0  # tasks that add up what is left of these
+    sent: int = 0  # bytes of the tasks, through the scheduler
+    got: int = 0  # bytes of the results that came here
 
 
 @dataclass(eq=False, slots=True)
@@ -124,8 +112,6 @@ class Flight:
 def patience(took: Sequence[float], n_jobs: int = 1) -> float:
     """Seconds after which so many jobs are late, or looked after, when others took so long each.
 
-    Examples
-    --------
     >>> patience([20.0, 30.0, 40.0]), patience([0.1, 0.1, 0.2]), patience([])
     (120.0, 10.0, 10.0)
     """
@@ -136,8 +122,6 @@ def patience(took: Sequence[float], n_jobs: int = 1) -> float:
 def silent(last_seen: Mapping[str, float]) -> set[str]:
     """Workers whose last word came long before that of others, by the scheduler's clock.
 
-    Examples
-    --------
     >>> silent({"tcp://a": 100.0, "tcp://b": 112.5, "tcp://c": 112.1})
     {'tcp://a'}
     """

@@ -10,8 +10,8 @@ What can happen to a share, and what is done about it:
   time, one after the other; a job that is too much by itself is halved if its results are to be put
   one after the other, and after `HALVINGS` the error tells of memory.
 
-Tasks depend on nothing but their arguments, so whichever copy counts brings the same bits. Sums
-(`dhsic.runtime.adding`) and values that stay on workers (`dhsic.runtime.stepping`) are maps too.
+Tasks depend on nothing but their arguments, so whichever copy counts brings the same bits. Sums and
+values that stay on workers are maps too (`dhsic.runtime.staying`).
 
 A worker that hangs is not lost to Dask for minutes (its ``worker-ttl``), and looks idle meanwhile,
 so that it is given more. Here it is *avoided* as soon as a share of its takes far longer than
@@ -36,7 +36,7 @@ from distributed import CancelledError, Future, KilledWorker
 
 from dhsic.errors import ClusterError, DhsicError
 from dhsic.runtime import sealed
-from dhsic.runtime.base import Job, Task
+from dhsic.runtime.base import Jobs, Task
 from dhsic.runtime.flight import Flight, Traffic, await_futures, patience
 from dhsic.runtime.parcels import Broadcast, Parcel, StateUnreachableError, fetched
 from dhsic.runtime.shares import n_values
@@ -83,13 +83,13 @@ class Map:
         self._has_copies = False
         self.traffic = Traffic(is_sum=False, n_jobs=0, n_values=0)
 
-    def results(self, jobs: Sequence[Job]) -> Iterator[Any]:
+    def results(self, jobs: Jobs) -> Iterator[Any]:
         """Results in the order of the jobs."""
         for _, results in self._landed(self._flights(jobs)):
             yield from results
         self._tidy()
 
-    def _flights(self, jobs: Sequence[Job]) -> list[Flight]:
+    def _flights(self, jobs: Jobs) -> list[Flight]:
         """Shares of the jobs, for their workers."""
         self.traffic.n_jobs, self.traffic.n_values = len(jobs), n_values(self._source, jobs)
         return [
@@ -115,7 +115,7 @@ class Map:
             for flight in self._pending:
                 flight.release()
 
-    def _share(self, jobs: Sequence[Job], some: range) -> SharedOut:
+    def _share(self, jobs: Jobs, some: range) -> SharedOut:
         return Share(self._task, tuple(jobs[some.start : some.stop]), some.start, len(jobs))
 
     def _begin(self, flights: Sequence[Flight]) -> None:
@@ -228,7 +228,7 @@ class Map:
         except DhsicError:
             raise
         except (KilledWorker, MemoryError) as error:
-            parts = flight.share.parts(divisible=self._divisible)
+            parts: Sequence[SharedOut] = flight.share.parts(divisible=self._divisible)
             halvings += len(flight.share.jobs) == 1
             if halvings > HALVINGS or (flight.share.is_alone and len(parts) == 1):
                 raise ClusterError(memory_sentence(flight, error)) from error
@@ -265,7 +265,6 @@ class Map:
             broadcast.give_up_file()
 
     def _broadcasts(self) -> Iterable[Broadcast]:
-        """What tasks are sent."""
         return self._sent, self._state
 
     def _lost(self, flight: Flight, error: Exception) -> None:
@@ -354,7 +353,6 @@ class Map:
         return future.result(timeout=PATIENCE)  # what went wrong
 
     def _fetched(self, futures: Sequence[Future[Any]]) -> list[Any]:
-        """Results that there are."""
         client = self._runtime.client
         ask = partial(client.gather, futures, asynchronous=True)
         return list(client.sync(ask, callback_timeout=PATIENCE))

@@ -36,7 +36,7 @@ import google_crc32c
 import numpy as np
 
 from dhsic.errors import ScratchError
-from dhsic.runtime.held import Make
+from dhsic.runtime.base import Make
 
 ALIGNMENT = 64
 SMALL = 256 * 1024  # bytes that may go along with every task
@@ -184,11 +184,7 @@ class Broadcast:
     """
 
     def __init__(
-        self,
-        value: Any,
-        folder: Path | None,
-        send: Callable[[bytes], Any],
-        small: int = SMALL,
+        self, value: Any, folder: Path | None, send: Callable[[bytes], Any], small: int = SMALL
     ) -> None:
         self._gathered: list[Gathered] = []  # files of which are needed as long
         self._pieces = pack(value, self._gathered)

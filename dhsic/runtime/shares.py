@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-from dhsic.runtime.base import Job
+from dhsic.runtime.base import Job, Jobs
 from dhsic.sources import AbstractSource
 
 #: Values that a thread reads in a task, about: five seconds of the slowest passes.
@@ -29,8 +29,6 @@ def cut(n_jobs: int, threads: Sequence[int], n_each: int = 1) -> list[tuple[int,
     There is one for each worker, of which `threads` are given, then another, up to `n_each`. All
     get about as many jobs for each of their threads.
 
-    Examples
-    --------
     >>> cut(7, [2, 2, 4])
     [(0, range(0, 2)), (1, range(2, 4)), (2, range(4, 7))]
     >>> cut(2, [1, 1, 1])
@@ -44,7 +42,7 @@ def cut(n_jobs: int, threads: Sequence[int], n_each: int = 1) -> list[tuple[int,
     return [(i, range(*edge)) for i, edge in enumerate(pairwise(edges)) if edge[1] > edge[0]]
 
 
-def n_values(source: AbstractSource, jobs: Sequence[Job]) -> int:
+def n_values(source: AbstractSource, jobs: Jobs) -> int:
     """Values of the blocks of jobs."""
     return sum(_n_samples(source, job) * block.width for job in jobs for block in job.blocks)
 

@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import count, takewhile
@@ -24,7 +24,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # no stubs
 
 from dhsic.errors import InputError
-from dhsic.runtime.base import AbstractRuntime, Job, Task
+from dhsic.runtime.base import AbstractRuntime, Job, Jobs, Task
 from dhsic.sources import AbstractSource
 
 
@@ -156,19 +156,10 @@ class Threads(AbstractRuntime):
         self._executor: ThreadPoolExecutor | None = None
 
     def results(
-        self,
-        task: Task,
-        source: AbstractSource,
-        jobs: Sequence[Job],
-        state: Any,
-        *,
-        divisible: bool,
+        self, task: Task, source: AbstractSource, jobs: Jobs, state: Any, *, divisible: bool
     ) -> Generator[Any]:
-        """As of `AbstractRuntime`.
-
-        When a task fails or the iterator is closed, jobs that have not begun are dropped and
-        those that run are waited for.
-        """
+        # When a task fails or the iterator is closed, jobs that have not begun are dropped, and
+        # those that run are waited for.
         with single_blas_thread():
             if self.n_workers == 1 or len(jobs) == 1:
                 for job in jobs:

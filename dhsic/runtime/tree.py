@@ -9,8 +9,9 @@ come in their order no more than one node of a level is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
+from itertools import islice
 from typing import Any
 
 #: Level of a node, and its number there.
@@ -22,13 +23,8 @@ Add = Callable[[Any, Any], Any]
 class Tree:
     """Nodes over some of `n_jobs` jobs, and how two are added.
 
-    Attributes
-    ----------
-    nodes : dict
-        Sums that have no neighbour to be added to yet, by their places.
+    `nodes` are sums that have no neighbour to be added to yet, by their places.
 
-    Examples
-    --------
     >>> tree = Tree(lambda left, right: f"({left}{right})", 5)
     >>> for job, result in enumerate("abcde"):
     ...     tree.put(result, (0, job))
@@ -64,6 +60,18 @@ class Tree:
         """Sum over all jobs, once all of them are in it."""
         (found,) = self.nodes.values()
         return found
+
+
+def total(add: Add, results: Iterable[Any], n: int) -> Any:
+    """Sum of the next n results, along their tree; None of none.
+
+    >>> total(lambda left, right: f"({left}{right})", "abc", 3)
+    '((ab)c)'
+    """
+    tree = Tree(add, n)
+    for number, result in enumerate(islice(results, n)):
+        tree.put(result, (0, number))
+    return tree.total if n else None
 
 
 def n_nodes(jobs: range, n_jobs: int) -> int:

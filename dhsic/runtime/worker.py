@@ -1,4 +1,9 @@
-"""What runs on a worker of a cluster. Plain functions, importable by scheduler and workers."""
+"""What runs on a worker of a cluster. Plain functions, importable by scheduler and workers.
+
+A worker does shares of passes, and of what is done with values that live there, see
+`dhsic.runtime.base`: those of neighbouring sites are one result of Dask, with the nodes of their
+parts; who asks is told of these alone.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +17,14 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from distributed import get_worker
 
 from dhsic.errors import ClusterError
-from dhsic.runtime.base import Job, Task
+from dhsic.runtime.base import AbstractStep, Ask, Job, Site, Task
 from dhsic.runtime.parcels import Parcel, receive, shelved
 from dhsic.runtime.threads import Threads, single_blas_thread
 from dhsic.runtime.tree import Add, Place, Tree
@@ -31,6 +36,8 @@ PARTS = 32  # of a share that workers die of: it costs four of them to find the 
 #: Parameters of glibc's allocator, and what a process may keep for later.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT_BYTES = -1, -3, 64 << 20
 
+#: Values of neighbouring sites, and nodes of their parts.
+Values = tuple[list[Any], dict[Place, Any]]
 #: Attribute of an error of a task: address of the worker on which it was raised.
 WHERE = "dhsic_worker"
 
@@ -78,56 +85,20 @@ def keep_pages() -> None:
             libc.mallopt(parameter, size)
 
 
-class SharedOut(Protocol):
-    """What is done at once on one worker: a part of a pass.
-
-    Attributes
-    ----------
-    first, size : int
-        Number of what comes first of it, and a measure of how long it takes, beside others.
-    jobs : tuple of Job
-        What is read for it.
-    is_alone : bool
-        Whether that is one after the other, for memory's sake.
-    """
-
-    @property
-    def first(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def jobs(self) -> tuple[Job, ...]: ...
-    @property
-    def is_alone(self) -> bool: ...
-    def parts(self, *, divisible: bool) -> Sequence[SharedOut]:
-        """Parts of it, to be done alone: itself where that cannot be."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Neighbouring jobs of a pass, that a worker does at once.
-
-    Attributes
-    ----------
-    first, n_all : int
-        Number of the first of them, and how many jobs the pass has.
-    add : callable, optional
-        How two results are added where they are to be: along the tree of `dhsic.runtime.tree`.
-    is_alone : bool
-        Whether they are done one after the other, for memory's sake.
-    """
+    """Neighbouring jobs of a pass, that a worker does at once."""
 
     task: Task
     jobs: tuple[Job, ...]
-    first: int
-    n_all: int
-    add: Add | None = None
-    is_alone: bool = False
+    first: int  # number of the first of them
+    n_all: int  # jobs of the pass
+    add: Add | None = None  # adds two results, where they are to be, along a `Tree`
+    is_alone: bool = False  # whether they are done one after the other, for memory's sake
 
     @property
     def size(self) -> int:
-        """Its jobs."""
+        """How long it takes, beside others."""
         return len(self.jobs)
 
     def done(self, source: AbstractSource, state: Any, threads: Threads) -> Any:
@@ -151,6 +122,67 @@ class Share:
             return [alone]
         halves = slice(n // 2), slice(n // 2, n)
         return [replace(alone, jobs=(Job(blocks[half], payload[half]),)) for half in halves]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A step at neighbouring sites, whose values stay together."""
+
+    step: AbstractStep
+    sites: tuple[Site, ...]
+    first: int  # number of the first of them
+    n_all: int  # of all that there are
+    is_alone: bool = False
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        return tuple(job for site in self.sites for job in site.jobs)
+
+    @property
+    def size(self) -> int:
+        # A site has work for many threads.
+        return len(self.jobs) + 2 * len(self.sites)
+
+    def parts(self, *, divisible: bool) -> list[Turn]:
+        return [replace(self, is_alone=True)]
+
+    def answered(self, values: Sequence[Any], state: Any, threads: Threads) -> dict[Place, Any]:
+        """Nodes of the parts of a step that leaves values as they are, and reads nothing."""
+        source: Any = None
+        return self.done(values, source, state, threads)[1]
+
+    def done(
+        self, values: Sequence[Any], source: AbstractSource, state: Any, threads: Threads
+    ) -> Values:
+        """Values that follow from those before, and nodes of the parts."""
+        made, parts = threads.renewed(values, self.step, source, self.sites, state)
+        return made, nodes(self.step.join, parts, self.first, self.n_all)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked of the values of neighbouring sites, and told of each."""
+
+    ask: Ask
+    told: tuple[Any, ...]
+    first: int
+    is_alone: bool = False
+    jobs: tuple[Job, ...] = ()
+
+    @property
+    def size(self) -> int:
+        return len(self.told)
+
+    def parts(self, *, divisible: bool) -> list[Query]:
+        return [replace(self, is_alone=True)]
+
+    def answered(self, values: Sequence[Any], state: Any, threads: Threads) -> list[Any]:
+        """What each of the values answers."""
+        return list(threads.answers(values, self.ask, self.told, state))
+
+
+#: What is done at once on one worker: a part of a pass, or of what is done with values.
+SharedOut = Share | Turn | Query
 
 
 class NotWantedError(Exception):
@@ -251,3 +283,47 @@ def join(add: Add, n_all: int, shelf: tuple[str, str] | None, *parts: dict[Place
     for nodes in parts:
         tree.take(nodes)
     return left(shelf, tree.nodes)
+
+
+def renew(
+    turns: tuple[Turn, ...],
+    expected: dict[str, str],
+    parcels: tuple[tuple[Parcel, Parcel], ...],
+    before: Values | None,
+    *held: bytes | None,
+) -> Values:
+    """Steps one after the other at the same sites; each has a source and a state.
+
+    A single one where the values `before` it are given, else all since they were begun.
+    """
+    values, found = [None] * len(turns[0].sites), None
+    if before is not None:
+        values = before[0]
+    for i, (turn, (source, state)) in enumerate(zip(turns, parcels, strict=True)):
+        with at_work(turn, expected) as threads:
+            opened, asked = receive(source, held[2 * i]), receive(state, held[2 * i + 1])
+            found = turn.done(values, opened, asked, threads)
+            values = found[0]
+    assert found is not None, "there is a step"
+    return found
+
+
+def told_of(keys: Sequence[str], shelf: tuple[str, str] | None, dask_worker: Any) -> dict[str, Any]:
+    """Nodes of the parts of those results that this worker has."""
+    kept = dask_worker.data
+    return {key: left(shelf, kept[key][1]) for key in keys if key in kept}
+
+
+def answer(
+    query: Query | Turn,
+    expected: dict[str, str],
+    state: Parcel,
+    shelf: tuple[str, str] | None,
+    kept: Values,
+    state_bytes: bytes | None,
+) -> Any:
+    """Ask something of what is kept here."""
+    with at_work(query, expected) as threads:
+        known = receive(state, state_bytes)
+        found = query.answered(kept[0], known, threads)
+    return left(shelf, found)

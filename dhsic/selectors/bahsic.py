@@ -34,17 +34,12 @@ from dhsic.passes.candidates import (
     Membership,
     Singles,
 )
-from dhsic.passes.dependence import (
-    AbstractRoundDependence,
-    AbstractScorer,
-    Choices,
-    ExactScorer,
-    SourceDependence,
-)
+from dhsic.passes.dependence import AbstractRoundDependence, SourceDependence
 from dhsic.passes.engineplan import MOST_SAMPLES, EnginePlan
 from dhsic.passes.lazy import Lazy
 from dhsic.passes.lowrank import LowRankScorer
 from dhsic.passes.reader import AbstractReader
+from dhsic.passes.scorer import AbstractScorer, Choices, ExactScorer
 from dhsic.passes.sums import SquareSum
 from dhsic.results import Order
 from dhsic.selectors.base import Selector, scales

@@ -17,8 +17,8 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.memory import MemoryEstimate
+from dhsic.passes.dependence import JOINING_LANDMARKS, SourceForward
 from dhsic.passes.engineplan import MOST_SAMPLES, EnginePlan
-from dhsic.passes.forward import JOINING_LANDMARKS, SourceForward
 from dhsic.passes.landmarks import PRODUCTS, LandmarkSum
 from dhsic.passes.sums import SquareSum
 from dhsic.results import Order

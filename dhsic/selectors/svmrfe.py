@@ -25,8 +25,9 @@ from dhsic.errors import InputError
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.dot import Linear, Polynomial
 from dhsic.kernels.labels import CLASS_KERNELS, ClassTarget, LabelMatrix, auto_kernel, label_matrix
-from dhsic.passes.dependence import ExactScorer, SourceDependence
+from dhsic.passes.dependence import SourceDependence
 from dhsic.passes.engineplan import EnginePlan
+from dhsic.passes.scorer import ExactScorer
 from dhsic.passes.sums import SquareSum
 from dhsic.selectors.bahsic import AbstractElimination
 from dhsic.selectors.run import SelectionRun

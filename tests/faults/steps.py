@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dhsic.runtime.base import Job
-from dhsic.runtime.held import AbstractStep, Site
+from dhsic.runtime.base import AbstractStep, Job, Site
 
 
 @dataclass(frozen=True)

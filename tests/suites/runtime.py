@@ -12,8 +12,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dhsic.errors import DataError
-from dhsic.runtime.base import AbstractRuntime, Job
-from dhsic.runtime.held import AbstractStep, Site
+from dhsic.runtime.base import AbstractRuntime, AbstractStep, Job, Site
 from dhsic.runtime.threads import Threads
 from dhsic.runtime.tree import Tree
 from dhsic.sources import AbstractSource, Block

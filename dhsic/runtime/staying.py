@@ -1,9 +1,13 @@
-"""Values that live on the workers of a cluster, and the steps that they have gone through.
+"""Maps whose results stay on the workers of a cluster: those to be added, and values.
 
-The values of neighbouring sites, a *share*, are one result of Dask on the worker that made them. A
-step is one task for each share, which goes where its values are; workers are asked for its parts
-past the scheduler's tasks, by a message such as fetches a result. Nothing is tied to a worker but
-the first step, and loosely. What is lost comes back:
+Results to be added (`Adding`) are results of Dask, which come back by lineage where a worker dies;
+tasks add them (`join`), and the sum alone is fetched. Where none of all that runs any more, or none
+but on a worker that hangs, what is lost is done again.
+
+The values of neighbouring sites (`dhsic.runtime.base`), a *share*, are one result of Dask on the
+worker that made them. A step is one task for each share, which goes where its values are; workers
+are asked for its parts past the scheduler's tasks, by a message such as fetches a result. Nothing
+is tied to a worker but the first step, and loosely. What is lost comes back:
 
 - with a worker, by Dask: it knows how results came from those before, back to the first step;
 - with the scheduler, with files, or where a worker hangs, by another copy of the task, which goes
@@ -20,18 +24,123 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dask.base import annotate
-from distributed import Future
+from distributed import CancelledError, Future, KilledWorker
 
+from dhsic.errors import ClusterError
 from dhsic.runtime import sealed
+from dhsic.runtime.base import AbstractStep, Ask, Held, Jobs, Sites
 from dhsic.runtime.clients import of_holders
-from dhsic.runtime.flight import Flight
-from dhsic.runtime.held import AbstractStep, Ask, Held, Site
-from dhsic.runtime.mapping import PATIENCE, Map
-from dhsic.runtime.parcels import Broadcast, Parcel
-from dhsic.runtime.steps import Query, Turn, answer, renew, told_of
-from dhsic.runtime.tree import Tree
-from dhsic.runtime.worker import versions
+from dhsic.runtime.flight import ENDED, Flight, await_futures
+from dhsic.runtime.mapping import ATTEMPTS, LOOK, PATIENCE, Map, memory_sentence, unstable
+from dhsic.runtime.parcels import Broadcast, Parcel, StateUnreachableError
+from dhsic.runtime.shares import FAN
+from dhsic.runtime.tree import Add, Tree
+from dhsic.runtime.worker import (
+    Query,
+    Share,
+    SharedOut,
+    Turn,
+    answer,
+    join,
+    renew,
+    told_of,
+    versions,
+)
 from dhsic.sources import AbstractSource
+
+
+class Adding(Map):
+    """Results are added by `add`; those of a share are nodes, which stay where they are."""
+
+    def __init__(self, *given: Any, add: Add) -> None:
+        super().__init__(*given)
+        self._add = add
+        self.traffic.is_sum = True
+
+    def added(self, jobs: Jobs) -> Any:
+        """Sum of the results; workers hold its parts, and one of them has the sum for a moment."""
+        landed = []
+        for found in self._landed(self._flights(jobs)):
+            self._runtime.heed()
+            landed.append(found)
+        for attempt in range(ATTEMPTS):
+            try:
+                (total,) = self._joined([future for _, future in landed], attempt).values()
+            except (CancelledError, StateUnreachableError) as error:
+                why: Exception = error
+                self._runtime.await_workers()
+                if is_unread := isinstance(error, StateUnreachableError):
+                    self._give_up_files()
+                landed = [two for one in landed for two in self._kept(*one, anew=is_unread)]
+            else:
+                self._tidy()
+                return total
+        raise unstable("The sum over all features", why) from why
+
+    def _share(self, jobs: Jobs, some: range) -> SharedOut:
+        mine = tuple(jobs[some.start : some.stop])
+        return Share(self._task, mine, some.start, len(jobs), self._add)
+
+    def _shelf_for(self, flight: Flight) -> tuple[str, str] | None:
+        """None but for a share that has all jobs: its result is not for here."""
+        return self._shelf if len(flight.share.jobs) == self.traffic.n_jobs else None
+
+    def _brought(self, flight: Flight, ended: Future[Any]) -> Any:
+        """The future, which stays where it is; or the error."""
+        if ended.status != "finished":
+            return super()._brought(flight, ended)
+        flight.copies.remove(ended)
+        return ended
+
+    def _joined(self, parts: list[Future[Any]], attempt: int) -> Any:
+        """The root that the nodes of shares add up to; CancelledError says that some are lost.
+
+        Neighbours are joined, `FAN` at a time, until there is one.
+        """
+        runtime, keys, n_tasks = self._runtime, {str(part.key) for part in parts}, len(parts)
+        name = f"{self._key}-sum-{attempt}"
+        while len(parts) > 1:
+            some = [parts[i : i + FAN] for i in range(0, len(parts), FAN)]
+            seal = sealed(
+                join, self._add, self.traffic.n_jobs, self._shelf if len(some) == 1 else None
+            )
+            told: dict[str, Any] = {"dhsic": {"task": f"sum of {self._name}"}, "span": runtime.span}
+            if (where := runtime.workers_for(())) is not None:
+                told["workers"] = where
+            with annotate(**told):
+                parts = [
+                    self._ask([seal], [[one] for one in of], [f"{name}-{n_tasks + i}"])[0]
+                    for i, of in enumerate(some)
+                ]
+            keys |= {str(part.key) for part in parts}
+            n_tasks += len(parts)
+            self.traffic.n_joins += len(parts)
+        (last,) = parts
+        while last.status not in ENDED:
+            await_futures([last], LOOK)
+            runtime.await_workers()
+            if last.status not in ENDED:
+                runtime.avoid(silent := runtime.silent_workers())
+                if not runtime.running(keys) - silent:  # none ever will where a worker was to do it
+                    raise CancelledError("no worker adds it up")
+        try:
+            return self._result(last)
+        except (KilledWorker, MemoryError) as error:
+            raise ClusterError(memory_sentence("the sum over all features", error)) from error
+
+    def _kept(
+        self, flight: Flight, future: Future[Any], *, anew: bool
+    ) -> Iterator[tuple[Flight, Any]]:
+        """A share and its nodes, done again where these are lost, or with a worker that hangs."""
+        runtime = self._runtime
+        is_there = future.status == "finished" and runtime.workers_of(future) - runtime.avoided
+        if is_there and not anew:
+            yield flight, future
+        else:
+            flight.copies.append(future)
+            flight.release()
+            self._submit(flight)
+            yield from self._take(flight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +151,7 @@ class Link:
     """
 
     step: AbstractStep
-    sites: Sequence[Site]
+    sites: Sites
     sent: Broadcast
     state: Broadcast
     source: AbstractSource
@@ -68,28 +177,14 @@ def _discard(links: list[Link]) -> None:
 
 
 class Spread(Held):
-    """Values on workers.
-
-    Attributes
-    ----------
-    lineage : Lineage
-        How they came about.
-    shares : list of range
-        Sites of each share.
-    tied : list of str or None
-        The worker that each was begun for.
-    n_values : int
-        What was read for all of them in the first step.
-    values : list of Future
-        Results of Dask, of each.
-    """
+    """Values on workers, results of Dask."""
 
     def __init__(
         self,
-        lineage: Lineage,
-        shares: list[range],
-        tied: list[str | None],
-        n_values: int,
+        lineage: Lineage,  # how they came about
+        shares: list[range],  # sites of each
+        tied: list[str | None],  # the worker that each was begun for
+        n_values: int,  # read for all of them in the first step
         values: Sequence[Future[Any]] = (),
     ) -> None:
         super().__init__(values)
@@ -120,6 +215,13 @@ class AbstractHeldMap(Map):
             some = [flight for flight in flights if (flight.worker is not None) == is_placed]
             if some:
                 self._submit(*some)
+
+    def _total(self, step: AbstractStep, flights: list[Flight], n_sites: int) -> Any:
+        tree = Tree(step.join, n_sites)
+        for _, nodes in self._landed(flights):
+            self._runtime.heed()
+            tree.take(nodes)
+        return tree.total
 
     def _end(self) -> None:
         """Refer to the values no more: errors of Dask refer to this until garbage is collected."""
@@ -184,7 +286,7 @@ class AbstractHeldMap(Map):
 class Stepping(AbstractHeldMap):
     """A step: values of all shares anew."""
 
-    def stepped(self, step: AbstractStep, sites: Sequence[Site]) -> Any:
+    def stepped(self, step: AbstractStep, sites: Sites) -> Any:
         """Sum of the parts."""
         held = self._held
         self._link = Link(step, sites, self._sent, self._state, self._source)
@@ -192,13 +294,10 @@ class Stepping(AbstractHeldMap):
             Flight(self._link.turn(some), f"{self._key}-{i}", tied if not held.values else None)
             for i, (some, tied) in enumerate(zip(held.shares, held.tied, strict=True))
         ]
-        tree = Tree(step.join, len(sites))
-        for _, nodes in self._landed(flights):
-            self._runtime.heed()
-            tree.take(nodes)
+        total = self._total(step, flights, len(sites))
         held.lineage.links.append(self._link)
         self._end()
-        return tree.total
+        return total
 
     def _hand_in(
         self, flights: Sequence[Flight], keys: list[str], told: dict[str, Any]
@@ -241,18 +340,15 @@ class Asking(AbstractHeldMap):
             yield answers
         self._end()
 
-    def told(self, step: AbstractStep, sites: Sequence[Site]) -> Any:
+    def told(self, step: AbstractStep, sites: Sites) -> Any:
         """Sum of the parts of a step that leaves values as they are."""
-        tree = Tree(step.join, len(sites))
         flights = [
             Flight(Turn(step, tuple(sites[some.start : some.stop]), some.start, len(sites)), key)
             for key, some in ((f"{self._key}-{i}", s) for i, s in enumerate(self._held.shares))
         ]
-        for _, nodes in self._landed(flights):
-            self._runtime.heed()
-            tree.take(nodes)
+        total = self._total(step, flights, len(sites))
         self._end()
-        return tree.total
+        return total
 
     def _stays(self, flight: Flight, ended: Future[Any]) -> None:
         if (made := flight.before.pop(str(ended.key), None)) is not None:

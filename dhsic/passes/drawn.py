@@ -1,6 +1,7 @@
-"""Which samples are landmarks, and how many: it follows from sizes and a seed alone.
+"""What is drawn for rounds in low rank: it follows from sizes and a seed alone.
 
-A part of them, the *check rows*, serves no factor: what is estimated on them is honest.
+Samples are landmarks. A part of them, the *check rows*, serves no factor: what is estimated on them
+is honest. And features are sampled, by which rounds are certified.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dhsic._typing import Index
+from dhsic.passes.reader import AbstractReader
 
 #: Landmarks that a run begins with, and the fewest where samples are many.
 FIRST_LANDMARKS, FEWEST = 192, 64
@@ -21,6 +23,8 @@ MOST_TURNS, FEWEST_TURNS, TURN_ENTRIES = 32, 8, 1 << 22
 ENTRIES, CHECK_ENTRIES = 1 << 25, 1 << 24
 #: Most landmarks, unless that is every sample, and most entries of the statistic with them.
 MOST_LANDMARKS, MOST_ENTRIES = 1024, 1 << 26
+#: Features of the sample, at most and at least, and its entries.
+SAMPLE_MOST, SAMPLE_FEWEST, SAMPLE_ENTRIES = 2048, 64, 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +79,33 @@ def most_number(m: int) -> int:
 def first_number(m: int) -> int:
     """Landmarks that a run over m samples begins with."""
     return int(np.clip(ENTRIES // m, FEWEST, FIRST_LANDMARKS))
+
+
+def sample_size(m: int) -> int:
+    """Features of a sample, about: half to all of them."""
+    return int(np.clip(SAMPLE_ENTRIES // m, SAMPLE_FEWEST, SAMPLE_MOST))
+
+
+class Sample:
+    """Sampled features.
+
+    Every feature has a random number; in the sample are those below a threshold, which is doubled
+    when half of the features are left. So the sample is a function of S alone.
+    """
+
+    def __init__(self, data: AbstractReader, seed: int) -> None:
+        d = data.source.n_features
+        self._lots = np.random.default_rng([seed, d]).random(d, dtype=np.float32)
+        self._size = sample_size(data.n_samples)
+
+    def of(self, S: Index) -> Index:
+        """Features of the sample that are in S."""
+        d = len(self._lots)
+        share = min(1.0, self._size / d * 2.0 ** np.floor(np.log2(d / S.size)))
+        features = S[self._lots[S] < share]
+        # Fewer than a quarter come by chance alone: where few are sampled, they need not be others
+        # in every round.
+        fewest = min(SAMPLE_FEWEST, self._size // 4)
+        if features.size < min(S.size, fewest):
+            features = S[np.sort(np.argsort(self._lots[S], kind="stable")[:fewest])]
+        return np.asarray(features)

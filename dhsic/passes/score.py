@@ -1,0 +1,154 @@
+"""Passes that score features: by an engine, or by matrices of low rank, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dhsic._typing import Array, Float
+from dhsic.accelerator import wanted_device
+from dhsic.engines import AbstractEngine
+from dhsic.engines.final import FAMILIES
+from dhsic.engines.levels import gains_from_sums
+from dhsic.engines.lowrank import LowRank
+from dhsic.engines.question import FeatureStats, RoundState
+from dhsic.kernels.base import AbstractKernel
+from dhsic.linalg.quadratic import LowRankQuadratic, form_entries, form_flops
+from dhsic.namespace import namespace_of
+from dhsic.passes import (
+    CODE_ENTRIES,
+    TILES,
+    AbstractByTile,
+    Cost,
+    Tile,
+    cut,
+    exact_tile,
+    placed,
+    tile_height,
+    tile_of,
+)
+from dhsic.sources.scaling import Codes, code_values, scaling_of
+
+#: Time of scoring a value in low rank, and that for each direction, over that of standardising it;
+#: and directions of a factor at most, for its size.
+SCORING, DIRECTION, MOST_DIRECTIONS = 2.0, 0.17, 128
+#: Of a feature like many others.
+ORDINARY = FeatureStats(np.ones(1), np.ones(1), np.zeros(1))
+
+
+@dataclass(frozen=True, slots=True)
+class Score(AbstractByTile):
+    """Gains by an engine, (c,); `device` is what features are scored on (None: the cores)."""
+
+    engine: AbstractEngine
+    state: Any
+    device: str | None = field(default_factory=wanted_device)
+
+    def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
+        state, moved = placed(self.device, self.state)
+        dtype = dtype_of(self.engine)
+
+        def asked(tile: Tile) -> Float:
+            return self.engine.score(state, tile.values(dtype, moved), tile.facts)
+
+        return tile_of(dtype) if moved is None else None, asked
+
+    def cost(self, m: int) -> Cost:
+        forms, rank = self.engine.products(self.state, ORDINARY), rank_of(self.state)
+        if rank:
+            return replace(lowrank_cost(m, rank, forms), values=m)
+        return scoring_cost(self.state.kernel, m, forms, dtype_of(self.engine))
+
+
+def scoring_cost(
+    kernel: AbstractKernel, m: int, forms: float = 1.0, dtype: Any = "float32"
+) -> Cost:
+    """Cost of so many quadratic forms a feature by the exact engine.
+
+    A triangle is sent for each base of an expansion that has an order of its own.
+    """
+    itemsize, family = np.dtype(dtype).itemsize, FAMILIES[kernel.scored_by]
+    flops = form_flops(m) * forms
+    return Cost(
+        float32=flops if itemsize == 4 else 0.0,
+        float64=flops if itemsize == 8 else 0.0,
+        values=m,
+        state=(kernel.exact_order or 1) * itemsize * (form_entries(m) + m),
+        tile=max(exact_tile(m, family.tiles or TILES), 8 * family.squares * m * m),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreLowRank(AbstractByTile):
+    """Gains by matrices of low rank, (c,).
+
+    Jobs of nothing but genotypes come without scaling, most of what would have to be sent: how
+    often each code occurs says all of it.
+    """
+
+    state: RoundState
+    standardize: bool = True
+    device: str | None = field(default_factory=wanted_device)
+
+    def by_tile(self, m: int) -> tuple[int | None, Callable[[Tile], Float]]:
+        state, moved = placed(self.device, self.state)
+        Y = _sides(state)
+        height = tile_height(m) if moved is None else None
+
+        def by_values(tile: Tile) -> Float:
+            return LowRank().score(state, tile.values(np.float32, moved), tile.facts)
+
+        def asked(tile: Tile) -> Float:
+            codes = tile.codes
+            if codes is None or Y is None:
+                return np.concatenate([by_values(part) for part in cut([tile], height)])
+            return self._of_codes(codes if moved is None else codes.on(moved), Y)
+
+        return (height, by_values) if Y is None else (max(1, CODE_ENTRIES // m), asked)
+
+    def _of_codes(self, codes: Codes, Y: Array) -> Float:
+        U = codes.sums(Y)
+        counts = np.rint(U[..., -1])
+        values = code_values(scaling_of(counts, standardize=self.standardize))
+        return gains_from_sums(U[..., :-1], counts, values, self.state)
+
+    def cost(self, m: int) -> Cost:
+        return lowrank_cost(m, rank_of(self.state))
+
+
+def _sides(state: RoundState) -> Array | None:
+    """What sums over levels are of, (m, R + 2), where they give the gain: Y, row sums, ones.
+
+    Row sums are what those of A have besides those of Y.
+    """
+    if not state.kernel.is_product:
+        return None
+    A = state.A[0]
+    xp, besides = namespace_of(A.Y), state.row_sums[0] - A.row_sums
+    columns = [xp.astype(besides, A.Y.dtype), xp.ones_like(besides, dtype=A.Y.dtype)]
+    sides: Array = xp.concat([A.Y.T, *(column[:, None] for column in columns)], axis=1)
+    return sides
+
+
+def rank_of(state: RoundState) -> int:
+    """Most directions of a base matrix; 0 where they are not of low rank."""
+    forms = (A for A in state.A.values() if isinstance(A, LowRankQuadratic))
+    return max((len(A.theta) for A in forms), default=0)
+
+
+def lowrank_cost(m: int, rank: int, forms: float = 1.0) -> Cost:
+    """Cost of so many quadratic forms of so many directions a feature."""
+    return Cost(
+        float32=2.0 * rank * m * forms,
+        values=(SCORING + DIRECTION * rank) * m,
+        state=4 * MOST_DIRECTIONS * m,
+        sent=4 * rank * m,
+    )
+
+
+def dtype_of(engine: AbstractEngine) -> str:
+    """Precision that an engine works in: "float32" or "float64"."""
+    return str(np.dtype(getattr(engine, "dtype", np.float64)))
