@@ -175,3 +175,44 @@ def test_several_targets_are_selected_for_jointly(store, table):
     path, _ = table
     facts = selected(store, "--labels", path, "--target", "trait", "--target", "age", "-n", 3)
     assert facts["label_kernel"] == "balanced + gaussian"
+
+
+def test_a_sample_column_is_of_the_tables_that_have_it(store, table, tmp_path):
+    path, frame = table
+    labels = write(tmp_path / "eid.tsv", frame[["name", "trait"]].rename(columns={"name": "eid"}))
+    asked = ("--target", "trait", "--covariates", f"{path}:age", "-n", 4)
+    expected = selected(store, "--labels", path, *asked)["selected"]
+    for column in ("eid", "name"):
+        found = selected(store, "--labels", labels, *asked, "--sample-column", column)
+        assert found["selected"] == expected
+    message = run("select", store, "--labels", labels, *asked, "--sample-column", "who", code=2)
+    assert "--sample-column who: no table has such a column" in told(message)
+    assert "eid.tsv has 'eid', 'trait'" in told(message)
+
+
+@pytest.mark.filterwarnings("default:.*name samples that are elsewhere")
+def test_rows_by_position_that_name_samples_elsewhere_are_told_of_and_counted(
+    store, table, tmp_path
+):
+    path, frame = table
+    asked = ("--target", "trait", "--by-position", "-n", 4, "--json")
+    result = run("select", store, "--labels", path, *asked)
+    n = int((frame.index != np.arange(M)).sum())
+    assert f"{n} of {M} rows of {path} name samples that are elsewhere in the data" in told(result)
+    assert json.loads(result.stdout)["n_rows_elsewhere"] == n
+    in_order = write(tmp_path / "in order.tsv", frame.sort_index())
+    result = run("select", store, "--labels", in_order, *asked)
+    assert "elsewhere" not in told(result)
+    assert json.loads(result.stdout)["n_rows_elsewhere"] == 0
+
+
+def test_what_is_said_of_infinite_labels_leaves_them_out(store, table, tmp_path):
+    _, frame = table
+    values = frame["age"].to_numpy(copy=True)
+    values[3], values[7], values[9] = "inf", "-inf", "NA"
+    labels = write(tmp_path / "inf.tsv", frame.assign(age=values))
+    asked = ("--labels", labels, "--target", "age", "-n", 4, "--drop-missing")
+    message = told(run("select", store, *asked, code=2))
+    assert "(CLI: --na -inf --na inf --drop-missing)" in message
+    facts = selected(store, *asked, "--na", "-inf", "--na", "inf")
+    assert facts["n_samples"] == M - 3

@@ -492,6 +492,7 @@ def test_what_was_left_out_is_counted_in_one_place(store, tmp_path):
         "n_samples_without_label": 3,
         "n_samples_without_covariate": 3,
         "n_rows_passed_over": 3,
+        "n_rows_elsewhere": 0,
         "n_samples_filtered": 0,
         "n_features_filtered": 0,
         "n_values_coded": 0,

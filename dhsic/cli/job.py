@@ -102,7 +102,7 @@ class SelectJob:
     labels : FILE
         Table of labels: TSV, CSV, white space, .fam, .psam; rows are matched by name.
     sample_column : NAME
-        Column of the tables with the sample names; FID_IID for both of them.
+        Column with the sample names, of the tables that have it; FID_IID for both of them.
     by_position : flag
         Rows of the tables are in the order of the samples, whatever they are called.
     covariates : FILE[:COLS]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -102,13 +103,16 @@ def _stored(job: SelectJob, name: str, source: AbstractSource | None = None) -> 
 
 def _columns(
     job: SelectJob, data: Labelled, table: Table | None
-) -> tuple[Columns, Columns, list[str], int]:
-    """Typed columns of labels and of covariates, (m,) each; where from; rows passed over.
+) -> tuple[Columns, Columns, list[str], Mapping[str, int]]:
+    """Typed columns of labels and of covariates, (m,) each; where from; counts of rows.
 
     They are of the samples that filters left of `data`, which have no labels yet.
     """
     wanted = (*job.target, *job.covariate)
-    notes, n_passed_over, source = [], 0, data.source
+    notes, source, orders = list[str](), data.source, list[RowOrder]()
+    path, chosen = split_columns(job.covariates or "")
+    beside = read_table(path, "COVAR", REMEDIES) if path else None
+    _check_said(job, [one for one in (table, beside) if one is not None])
 
     def stored(name: str) -> Array:
         values = _checked(_stored(job, name, source), name, source.n_samples)
@@ -122,39 +126,63 @@ def _columns(
         for name in job.covariate:  # a column of the table, else a variable of the store
             is_here = name.removeprefix("#") in table.columns
             found[name] = order.take(table.column(name)) if is_here else stored(name)
-        notes, n_passed_over = _told(table, order), order.n_passed_over
+        notes = _told(table, order)
+        orders.append(order)
     if job.target:
         where = "the store" if table is None else Path(table.what).name
         notes.insert(0, f"{', '.join(job.target)} of {where}")
     columns = {name: _typed(job, name, values) for name, values in found.items()}
     covariates = [(name, columns[name]) for name in job.covariate]
-    if job.covariates is not None:
-        path, chosen = split_columns(job.covariates)
-        table = read_table(path, "COVAR", REMEDIES)
-        order = _order(job, data, table, chosen)
-        notes.append(f"{Path(path).name}: {'; '.join(_told(table, order))}")
-        n_passed_over += order.n_passed_over
+    if beside is not None:
+        order = _order(job, data, beside, chosen)
+        notes.append(f"{Path(path).name}: {'; '.join(_told(beside, order))}")
+        orders.append(order)
         covariates += [
-            (name, _typed(job, name, order.take(table.column(name))))
-            for name in chosen or _but_names(table, order)
+            (name, _typed(job, name, order.take(beside.column(name))))
+            for name in chosen or _but_names(beside, order)
         ]
     if covariates:
         notes.append(f"covariates {', '.join(name for name, _ in covariates)}")
-    return [(name, columns[name]) for name in job.target], covariates, notes, n_passed_over
+    counts = {
+        "n_rows_passed_over": sum(order.n_passed_over for order in orders),
+        "n_rows_elsewhere": sum(order.n_elsewhere for order in orders),
+    }
+    return [(name, columns[name]) for name in job.target], covariates, notes, counts
+
+
+def _check_said(job: SelectJob, tables: list[Table]) -> None:
+    """Refuse a column of sample names that none of several tables has."""
+    said = job.sample_column
+    if said is not None and len(tables) > 1 and not any(table.has_key(said) for table in tables):
+        known = "; ".join(f"{table.what} has {some(map(repr, table.columns))}" for table in tables)
+        raise InputError(
+            f"--sample-column {said}: no table has such a column: {known}. Name the column that "
+            "holds the names of samples, in one of them or both."
+        )
 
 
 def _order(job: SelectJob, data: Labelled, table: Table, wanted: tuple[str, ...]) -> RowOrder:
     """Which row of a table is which sample, of those that filters left."""
-    names, m = data.source.sample_names(), data.source.n_samples
+    names, m, said = data.source.sample_names(), data.source.n_samples, job.sample_column
     if job.by_position:
         order = table.in_order(m)
+        n = 0 if names is None else table.n_elsewhere(names, wanted)
+        order = replace(order, n_elsewhere=n)
+        if n:
+            warnings.warn(
+                f"{n:,} of {m:,} rows of {table.what} name samples that are elsewhere in the data, "
+                "and are taken by position, as asked for. If the names are right, these rows are "
+                "of other samples, and the ranking is wrong: leave out --by-position.",
+                stacklevel=2,
+            )
     else:
+        is_here = job.labels is None or job.covariates is None or table.has_key(said or "")
         names = None if names is None else data.filtered.samples_of(names)
         order = table.by_name(
             names,
             m if names is None else len(names),
             wanted=tuple(name.removeprefix("#") for name in wanted),
-            said=job.sample_column,
+            said=said if is_here else None,
             drop_missing=job.drop_missing,
         )
     is_by_name = bool(order.key)
@@ -212,7 +240,7 @@ def _taken(
     labels: Columns,
     covariates: Columns,
     notes: list[str],
-    n_passed_over: int,
+    n_rows: Mapping[str, int],
 ) -> Labelled:
     """Labels and covariates of the samples that lack neither."""
     _refuse_coded(job, (*labels, *covariates))
@@ -249,7 +277,7 @@ def _taken(
             "n_samples_left_out": n_incomplete,
             "n_samples_without_label": int(unlabelled.sum()),
             "n_samples_without_covariate": int(uncovered.sum()),
-            "n_rows_passed_over": n_passed_over,
+            **n_rows,
         },
         tuple(notes),
         data.filtered,

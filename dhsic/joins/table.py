@@ -39,7 +39,9 @@ import pandas as pd
 from dhsic._typing import Array, Index
 from dhsic.errors import InputError
 from dhsic.joins.keys import (
+    FAMILY,
     JOINED,
+    SAMPLE,
     Key,
     Keys,
     as_text,
@@ -66,6 +68,7 @@ class RowOrder:
     key: tuple[str, ...]  # columns with the sample names; empty where rows were taken in order
     note: str  # how it came about, for people
     n_passed_over: int = 0  # rows of no sample of the data
+    n_elsewhere: int = 0  # rows taken in order that name a sample at another place
 
     def take(self, values: Array) -> Array:
         """Rows of the table in the order of the samples; "" where it lacks one."""
@@ -112,6 +115,23 @@ class Table:
                 "position, pass one row a sample."
             )
         return RowOrder(np.arange(m), (), f"rows taken in order, by position, {why}")
+
+    def n_elsewhere(self, names: Array, wanted: tuple[str, ...] = ()) -> int:
+        """Rows that name a sample of the data other than the one at their place.
+
+        Names are those of the samples; what is `wanted` as values names none.
+        """
+        text = {name: as_text(values) for name, values in self.columns.items()}
+        keys = [key for key in Keys(text, wanted, as_text(names)).all() if key.counts]
+        best = max(keys, key=lambda key: key.worth, default=None)
+        if best is None or best.is_luck:
+            return 0
+        return int(((best.at >= 0) & (best.at != np.arange(best.at.size))).sum())
+
+    def has_key(self, said: str) -> bool:
+        """Whether it has the column that somebody said; FID_IID are both of them."""
+        both = {FAMILY, SAMPLE} <= set(map(plain, self.columns))
+        return said.removeprefix("#") in self.columns or (both and plain(said) == JOINED)
 
     def by_name(
         self,

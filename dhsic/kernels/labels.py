@@ -337,13 +337,20 @@ def _columns(y: Array) -> Array:
         missing = np.array([[_is_missing(value) for value in row] for row in Y.T])
     else:
         missing = ~np.isfinite(Y.T) if Y.dtype.kind == "f" else np.zeros(Y.T.shape, dtype=bool)
-    for where in map(np.flatnonzero, missing):
+    for t, where in enumerate(map(np.flatnonzero, missing)):
         if where.size:
             raise InputError(
                 f"{where.size} of {len(Y)} labels are missing or not finite (first at sample "
-                f"{where[0]}); drop those samples (CLI: --drop-missing) or fill them in."
+                f"{where[0]}); drop those samples (CLI: {_codes(Y[where, t])}--drop-missing) or "
+                "fill them in."
             )
     return Y
+
+
+def _codes(values: Array) -> str:
+    """How the command line is told that infinite labels are missing."""
+    infinite = values[np.isinf(values)] if values.dtype.kind == "f" else values[:0]
+    return "".join(f"--na {value:g} " for value in np.unique(infinite))
 
 
 def _is_missing(value: object) -> bool:

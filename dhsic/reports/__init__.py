@@ -39,6 +39,7 @@ COUNTS = {
     "n_samples_without_label": "samples without a label",
     "n_samples_without_covariate": "samples without a covariate",
     "n_rows_passed_over": "rows of tables of other samples",
+    "n_rows_elsewhere": "rows taken by position that name samples elsewhere",
     "n_features_filtered": "features filtered out",
     "n_values_coded": "values that were codes of missing",
     "n_constant": "features that do not vary",
