@@ -22,7 +22,6 @@ SHOWN, RUNS = 10, 6
 COLUMNS = ("rank", "name", "contig", "position", "score", "p", "q", "stability", "group")
 
 
-@xr.register_dataset_accessor("dhsic")  # type: ignore[no-untyped-call]  # xarray's
 class ResultAccessor:
     """What `select` returned, for people: ``result.dhsic`` in a notebook shows it.
 

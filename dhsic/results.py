@@ -1,9 +1,8 @@
-"""The result: an `xarray.Dataset` with one row per feature and one per round.
+"""Results, as users have them: looked at, and on disk as a store with everything or as a table.
 
-What a run leaves out is counted in attributes of the result, each a whole number: `LEFT_OUT` names
-them all and says what each counts. Code that leaves out something more gives it a name there, and
-its count to `_attributes` if a source or a run knows it; who knows it later, as the command line
-does of labels, assigns the attribute.
+What a run found out, a few numbers a feature, is where the result is, which writes it. What a store
+says of many features (names, alleles) stays there until it is asked for (`dhsic.sources.columns`):
+workers that see the place of the result read it, a stretch each, and write it there.
 """
 
 from __future__ import annotations
@@ -11,10 +10,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import cache
-from importlib.metadata import version
+from contextlib import closing
 from os import PathLike, fspath
 from typing import Any
 
@@ -24,256 +20,24 @@ import zarr
 from zarr.abc.store import Store
 from zarr.storage import MemoryStore
 
-from dhsic import accessor, tables  # noqa: F401  # results have the accessor `dhsic`
-from dhsic._typing import Array, Float, Index
-from dhsic.accelerator import wanted_device
-from dhsic.engines.survival import lost_of, most_lost
-from dhsic.engines.turns import turned_at
+from dhsic import tables
+from dhsic._typing import Array
 from dhsic.errors import DataError, InputError
-from dhsic.memory import MemoryEstimate
-from dhsic.rows import write_variables
-from dhsic.runtime.base import AbstractRuntime
-from dhsic.sources import FEATURES, AbstractSource
-from dhsic.sources.columns import NAME
+from dhsic.namespace import slices
+from dhsic.outcome import OF_ENGINES, PAIR
+from dhsic.runtime.base import AbstractRuntime, Job
+from dhsic.sources import AbstractSource
+from dhsic.sources.arrays import ArraySource
+from dhsic.sources.columns import STRETCH
 from dhsic.sources.options import dimension_names
-from dhsic.sources.scaling import Scaling
 from dhsic.sources.stores import FolderStore, metadata_of
-from dhsic.sources.values import ValueKind
-from dhsic.sources.zarr import check_free, read_array, written_aside
+from dhsic.sources.zarr import check_free, create_array, read_array, written_aside
 from dhsic.storage import as_path, check_place, check_url, is_url, store_at
 from dhsic.storage.format import META, as_bytes, in_memory
 from dhsic.storage.objects import ObjectStore
 
-#: Version of the layout below.
-FORMAT = 1
-
-DESCRIPTIONS = {
-    "rank": "rank of the feature, 1 is the most relevant",
-    "score": "by how much HSIC falls without the feature, in the round in which it left",
-    "selected": "whether the feature is among those asked for",
-    "round_removed": "round in which the feature left, 0 for constant features",
-    "n_missing": "missing values of the feature, filled in with its mean",
-    "mean": "mean of the values of the feature that are there",
-    "allele_frequency": "non-reference alleles of the calls that are there, over their ploidy",
-    "constant": "whether the feature does not vary",
-    "round_n_features": "features left at the start of the round",
-    "round_n_removed": "features removed in the round",
-    "round_sigma": "kernel parameter of the round",
-    "round_hsic": "HSIC of the features left at the start of the round",
-    "round_seconds": "seconds that the round took",
-    "round_bytes_read": "stored bytes read in the round",
-    "round_landmarks": "landmarks of low rank, rows of its check included; 0 in exact rounds",
-    "round_rank": "directions that low rank scored with",
-    "round_relative_error": "estimated error of scores in low rank or kept, over their deviation",
-    "round_cut_error": "estimated part of the features leaving that are wrong ones",
-    "round_turn": "by how much the form that scores features turned since the round before",
-    "round_expected_lost": "of the features left after the round, those that are wrong ones",
-    "round_most_lost": "the same, no more of them nine times of ten",
-    "round_engine": "engines that scored the round, and how many features each",
-}
-
-#: The same of methods that add features.
-ADDED = {
-    "score": "by how much HSIC rose with the feature, in the round in which it joined",
-    "round_added": "round in which the feature joined, 0 for constant features",
-    "round_n_features": "candidates at the start of the round",
-    "round_n_selected": "features chosen at the start of the round",
-    "round_n_added": "features added in the round",
-    "round_hsic": "HSIC of the features chosen at the start of the round",
-}
-
-#: The same of methods that weight features.
-WEIGHTED = {
-    "score": "weight of the feature",
-    "round_weighted": "step of which the weight is, 0 for constant features",
-    "round_objective": "objective after the step",
-    "round_hsic": "HSIC of the weighted features",
-    "round_residual": "size of the projected gradient, or of the change of weights",
-    "round_step": "length of the step",
-    "round_n_evaluations": "evaluations of the objective",
-    "round_n_nonzero": "features of a weight above 0",
-}
-
-#: The same of methods that score each feature once.
-SCORED = {
-    "round_scored": "1, 0 for constant features",
-    "round_prior_degrees": "degrees of freedom of the prior of variances (Smyth 2004)",
-    "round_prior_variance": "variance of that prior",
-    "round_prior_spread": "spread of true differences that the odds suppose",
-}
-OTHERS = {"added": ADDED, "weighted": WEIGHTED, "scored": SCORED}
-
-#: What the attribute ``engine`` holds of every round, as JSON, for who looks into engines: columns
-#: of m x m matrix products; the largest part of its error bound that a score was found to be off;
-#: the longest series in low rank; features left when they were last projected; what is to score
-#: the next round first.
-OF_ENGINES = ("products_float32", "products_float64", "error_bound_used", "order", "projected",
-              "advice")  # fmt: skip
-#: What names of what was found of pairs begin with.
-PAIR = "pair_"
-#: Features whose names are read from a store at once.
-MOST_NAMED = 1 << 17
-#: Attributes that count what was left out, by name: what they count.
-LEFT_OUT = {
-    "n_samples_left_out": "samples that take no part, as a label or covariate is missing",
-    "n_samples_without_label": "samples among those that lack a label",
-    "n_samples_without_covariate": "samples among those that lack a covariate",
-    "n_rows_passed_over": "rows of tables that are of no sample of the data",
-    "n_rows_elsewhere": "rows of tables taken by position that name a sample at another place",
-    "n_samples_filtered": "samples that filters leave out, such as --keep",
-    "n_features_filtered": "features that filters leave out, such as --pass-only",
-    "n_values_coded": "values that are codes for missing ones, such as -9 beside 0, 1 and 2",
-    "n_constant": "features that do not vary, which are ranked last",
-    "n_wholly_missing": "features among those that have no value at all",
-}
-
-
-@dataclass(frozen=True)
-class Order:
-    """An order of the features that vary, and how it came about."""
-
-    features: Index  # (s,), the least relevant first
-    scores: Float  # (s,), of `features`; what a score means, the method says
-    rounds: Index  # (s,), of `features`: the round (from 1) that gave each its place
-    history: tuple[Mapping[str, Any], ...]  # a record per round, plain numbers and strings
-    placed: str = "removed"  # what a round does with features: or "added", "weighted", "scored"
-    meaning: str = ""  # what scores are, where that follows neither from `placed` nor from HSIC
-    #: Features of each candidate, (g,), the least relevant first, where candidates are groups.
-    sizes: Index | None = None
-    #: More columns for the result, name to (values of all d features, what they are).
-    extra: Mapping[str, tuple[Array, str]] = field(default_factory=dict)
-    #: More attributes for the result.
-    told: Mapping[str, Any] = field(default_factory=dict)
-    #: Features that joined those asked for, as they act together.
-    n_joined: int = 0
-
-    def n_features(self, n_candidates: int) -> int:
-        """Features of the n most relevant candidates, and those that joined them."""
-        if self.sizes is None:
-            return n_candidates + self.n_joined
-        return int(self.sizes[::-1][:n_candidates].sum())
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a run found out, whatever its method; `to_dataset` makes it presentable."""
-
-    order: Order
-    scaling: Scaling
-    label_kernel: str
-    n_targets: int
-    parameters: Mapping[str, Any]
-    source: AbstractSource
-    values: ValueKind
-    n_samples: int
-    promise: MemoryEstimate
-    runtime: str
-    pairs: xr.Dataset | None = None  # the best ones, where they were looked at
-
-    @property
-    def worst_first(self) -> Index:
-        """All features, the least relevant first, and before them those that are constant."""
-        return np.concatenate([np.flatnonzero(self.scaling.constant), self.order.features])
-
-
-def versions() -> dict[str, str]:
-    """Versions that a ranking may depend on, down to the last bit of a sum.
-
-    Those of dhsic and of what computes for it, and the device, where there is one.
-    """
-    device = wanted_device()
-    return {**_installed()} if device is None else {**_installed(), "device": device}
-
-
-@cache
-def _installed() -> dict[str, str]:
-    """Versions of packages, looked up once: that takes as long as a small run."""
-    return {name: version(name) for name in ("dhsic", "numpy", "scipy", "zarr")}
-
-
-def ranking(order: Index) -> Index:
-    """Rank of every feature, 1 the best, from the order of leaving (the worst first)."""
-    ranks = np.empty(order.size, dtype=np.int64)
-    ranks[order] = np.arange(order.size, 0, -1)
-    return ranks
-
-
-@dataclass(frozen=True)
-class About:
-    """What a source says of its features, which takes reading it."""
-
-    coords: Mapping[str, tuple[str, Any]]
-    fingerprint: str
-    dim: str = FEATURES
-
-    @staticmethod
-    def of(source: AbstractSource) -> About:
-        """Ask a source; where it has many features, what it says stays in its store."""
-        columns = source.feature_columns()
-        if columns is not None and source.n_features > MOST_NAMED:
-            known = {name: column.lazily() for name, column in columns.items()}
-        else:
-            known = dict(source.feature_coords())
-            names = source.feature_names()
-            if names is not None:
-                known[NAME] = np.asarray(names, dtype=object)
-        coords = {name: (FEATURES, values) for name, values in known.items()}
-        return About(coords, source.fingerprint(), source.names.dim)
-
-
-def to_dataset(outcome: Outcome, n_selected: int, about: About | None = None) -> xr.Dataset:
-    """Dataset of an outcome of which the first `n_selected` features count as selected.
-
-    `about` is of its source, which is asked where it is not known.
-    """
-    about = about or About.of(outcome.source)
-    order = outcome.order
-    ranks = ranking(outcome.worst_first)
-    d = ranks.size
-    scores, rounds = np.full(d, np.nan), np.zeros(d, dtype=np.int64)
-    scores[order.features] = order.scores
-    rounds[order.features] = order.rounds
-    per_feature: dict[str, Array] = {
-        "rank": ranks,
-        "score": scores,
-        "selected": ranks <= n_selected,
-        f"round_{order.placed}": rounds,
-        "n_missing": outcome.scaling.n_missing,
-        **_means(outcome),
-        "constant": outcome.scaling.constant,
-    }
-    said = DESCRIPTIONS | OTHERS.get(order.placed, {})
-    if order.meaning:
-        said = said | {"score": order.meaning, "round_hsic": "criterion before the round"}
-    data = {k: (FEATURES, v, {"long_name": said[k]}) for k, v in per_feature.items()}
-    for name, (values, meaning) in order.extra.items():
-        data[name] = (FEATURES, values, {"long_name": meaning})
-    history = _history(outcome)
-    inner = {key: history.pop(key).tolist() for key in OF_ENGINES if key in history}
-    for key, values in history.items():
-        name = f"round_{key}"
-        data[name] = ("rounds", values, {"long_name": said.get(name, key)})
-    attributes = _attributes(outcome, n_selected) | {"fingerprint": about.fingerprint}
-    if outcome.pairs is not None:
-        for called, each in outcome.pairs.items():
-            data[f"{PAIR}{called}"] = "pairs", each.to_numpy(), dict(each.attrs)
-        attributes |= {f"{PAIR}{name}": value for name, value in outcome.pairs.attrs.items()}
-        attributes["n_joined"] = order.n_joined
-    if inner:
-        attributes["engine"] = json.dumps(inner)
-    coords = {name: of for name, of in about.coords.items() if name not in data}
-    found = xr.Dataset(data, coords=coords, attrs=attributes)
-    is_taken = about.dim in {*data, *found.dims, *tables.OF_RUNS, NAME}
-    return found if is_taken else found.swap_dims({FEATURES: about.dim})
-
-
-def rounds_of_engines(result: xr.Dataset) -> dict[str, Array]:
-    """What engines did in every round, by names of `OF_ENGINES`; also of a result of before."""
-    told = json.loads(result.attrs.get("engine", "{}"))
-    text = {"advice": object}
-    known = {name: np.array(values, text.get(name)) for name, values in told.items()}
-    older = {name: f"round_{name}" for name in OF_ENGINES if f"round_{name}" in result}
-    return known | {name: result[variable].to_numpy() for name, variable in older.items()}
+#: Attributes by which a worker knows the result that it is to write to.
+SIGNS = ("created", "fingerprint")
 
 
 def pairs_of(result: Any) -> xr.Dataset | None:
@@ -286,75 +50,6 @@ def pairs_of(result: Any) -> xr.Dataset | None:
         {str(name).removeprefix(PAIR): each for name, each in known.items()},
         attrs={k.removeprefix(PAIR): v for k, v in result.attrs.items() if k.startswith(PAIR)},
     )
-
-
-def _means(outcome: Outcome) -> dict[str, Array]:
-    """Means of the values that are there; of counts of alleles, how frequent they are."""
-    scaling, ploidy = outcome.scaling, outcome.source.ploidy
-    means = np.where(scaling.n_missing < outcome.n_samples, scaling.mean, np.nan)
-    if ploidy is None or (means > ploidy).any():  # what is called a dosage is none
-        return {"mean": means}
-    return {"allele_frequency": means / ploidy}
-
-
-def _history(outcome: Outcome) -> dict[str, Array]:
-    """A column of each key of the records, where they lack it 0."""
-    records = outcome.order.history
-    out: dict[str, Array] = {}
-    for key in dict.fromkeys(key for record in records for key in record):
-        values = [record.get(key, 0) for record in records]
-        text = any(isinstance(v, str) for v in values)
-        out[key] = np.array([str(v) for v in values], dtype=object) if text else np.array(values)
-    return out
-
-
-def _attributes(outcome: Outcome, n_selected: int) -> dict[str, Any]:
-    scaling, source = outcome.scaling, outcome.source
-    n_features = int(scaling.constant.size)
-    counted = {
-        "n_features_filtered": int(source.n_features_filtered),
-        "n_values_coded": sum(found.n for found in outcome.values.codes.values()),
-        "n_constant": int(scaling.constant.sum()),
-        "n_wholly_missing": int((scaling.n_missing == outcome.n_samples).sum()),
-    }
-    return {
-        "source": f"dhsic-{_installed()['dhsic']}",
-        "dhsic_format": FORMAT,
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "n_samples": outcome.n_samples,
-        "n_features": n_features,
-        "n_selected": int(min(n_selected, n_features)),
-        **left_out(counted),
-        "n_missing_values": int(scaling.n_missing.sum()),
-        "n_features_with_missing": int((scaling.n_missing > 0).sum()),
-        "label_kernel_used": outcome.label_kernel,
-        "n_targets": outcome.n_targets,
-        "values": str(outcome.values),
-        **({"missing_codes": sorted(outcome.values.codes)} if outcome.values.codes else {}),
-        **({"counted_allele": source.counted} if source.counted else {}),
-        "runtime": outcome.runtime,
-        "promised_bytes": outcome.promise.total,
-        "parameters": json.dumps(outcome.parameters),
-        "versions": json.dumps(versions()),
-        **_consequences(outcome.order, n_selected),
-        **outcome.order.told,
-    }
-
-
-def _consequences(order: Order, n_selected: int) -> dict[str, Any]:
-    """What low rank may have cost, and what the order hangs on, of methods that remove features."""
-    if order.placed != "removed":
-        return {}
-    return {
-        "expected_lost": lost_of(order.history, n_selected),
-        "most_lost": most_lost(order.history, n_selected),
-        "turn_rank": turned_at(order.history, n_selected),
-    }
-
-
-def left_out(attributes: Mapping[str, Any]) -> dict[str, int]:
-    """Counts of what was left out, all of `LEFT_OUT`, from the attributes of a result."""
-    return {name: int(attributes.get(name, 0)) for name in LEFT_OUT}
 
 
 def selected_features(result: Any) -> xr.Dataset:
@@ -405,6 +100,15 @@ def _of_one(result: xr.Dataset) -> xr.Dataset:
         f"The result is of several runs, along {dim!r} ({', '.join(names)}, ...); pass one of "
         f"them, such as result.sel({dim}={names[0]!r})."
     )
+
+
+def rounds_of_engines(result: xr.Dataset) -> dict[str, Array]:
+    """What engines did in every round, by names of `OF_ENGINES`; also of a result of before."""
+    told = json.loads(result.attrs.get("engine", "{}"))
+    text = {"advice": object}
+    known = {name: np.array(values, text.get(name)) for name, values in told.items()}
+    older = {name: f"round_{name}" for name in OF_ENGINES if f"round_{name}" in result}
+    return known | {name: result[variable].to_numpy() for name, variable in older.items()}
 
 
 def save(result: Any, path: str | PathLike[str], *, overwrite: bool = False) -> None:
@@ -474,6 +178,72 @@ def _write(result: xr.Dataset, store: Any, runtime: AbstractRuntime | None = Non
     with warnings.catch_warnings():  # where xarray looks for the metadata of all arrays
         warnings.filterwarnings("ignore", "Consolidated metadata", UserWarning)  # of format 3
         zarr.consolidate_metadata(store)
+
+
+def write_variables(
+    group: zarr.Group,
+    variables: Mapping[str, xr.Variable],
+    runtime: AbstractRuntime | None = None,
+    place: str | None = None,
+) -> None:
+    """Write variables to a group; with a runtime, whose workers may see its `place`, by them."""
+    made: dict[str, Any] = {}
+    for name, of in variables.items():
+        chunks = tuple(min(STRETCH, n) if axis == 0 else n for axis, n in enumerate(of.shape))
+        dims, dtype = tuple(map(str, of.dims)), str if of.dtype.kind in "OUT" else of.dtype
+        made[name] = create_array(
+            group, name, shape=of.shape, dtype=dtype, chunks=chunks, dims=dims
+        )
+        made[name].attrs.update(of.attrs)
+    by_workers = {}
+    if runtime is not None and runtime.is_remote and place is not None:
+        by_workers = {name: of for name, of in variables.items() if _is_unread(of)}
+    left = _sent(runtime, place, group, by_workers) if runtime and place and by_workers else []
+    for name, of in variables.items():
+        every: list[Any] = [*slices(of.shape[0], STRETCH)] if of.dims else [...]
+        for rows in left if name in by_workers else every:
+            made[name][rows] = _stored(of[rows].to_numpy())
+
+
+def _sent(
+    runtime: AbstractRuntime, place: str, group: zarr.Group, unread: Mapping[str, xr.Variable]
+) -> list[slice]:
+    """Have workers write variables along the features; stretches that they did not are left."""
+    (n,) = {of.size for of in unread.values()}
+    stretches = slices(n, STRETCH)
+    signs = [group.attrs.get(name) for name in SIGNS]
+    jobs, nothing = [Job((), rows) for rows in stretches], ArraySource(np.zeros((1, 1)))
+    with closing(runtime.map(_write_stretch, nothing, jobs, (place, signs, unread))) as results:
+        return [rows for rows, done in zip(stretches, results, strict=True) if not done]
+
+
+def _write_stretch(source: AbstractSource, job: Job, state: Any) -> bool:
+    """Write a stretch of variables where a result is; whether it is seen here."""
+    del source
+    place, signs, unread = state
+    try:
+        group: Any = zarr.open_group(place, mode="r+", use_consolidated=False)
+        if [group.attrs.get(name) for name in SIGNS] != signs:
+            return False
+        for name, of in unread.items():
+            group[name][job.payload] = _stored(of[job.payload].to_numpy())
+    except OSError:  # who asks will see to it, or say what is wrong
+        return False
+    return True
+
+
+def _is_unread(variable: xr.Variable) -> bool:
+    """Whether values of the features are in their store."""
+    is_lazy = variable.chunks is None and not variable._in_memory
+    return is_lazy and variable.dims == ("features",)
+
+
+def _stored(values: Array) -> Array:
+    """Values as they are stored: text as str."""
+    if values.dtype.kind not in "OUT":
+        return values
+    text = np.array([str(v) for v in values.flat], dtype=object)
+    return text.reshape(values.shape)
 
 
 def check_vacant(path: str | PathLike[str], *, overwrite: bool) -> None:

@@ -10,8 +10,8 @@ import zarr
 from stores import draw_genotypes, write, write_vcz
 
 import dhsic
-from dhsic import results, rows, tables
-from dhsic.rows import _write
+from dhsic import outcome, results, tables
+from dhsic.results import _write_stretch
 from dhsic.runtime.base import Job
 from dhsic.runtime.dask import DaskRuntime
 from dhsic.sources import columns, variants
@@ -59,8 +59,8 @@ def some_at_a_time(monkeypatch):
     """Few features are many."""
 
     def begin():
-        monkeypatch.setattr(results, "MOST_NAMED", 0)
-        for module in (columns, variants, rows):
+        monkeypatch.setattr(outcome, "MOST_NAMED", 0)
+        for module in (columns, variants, results):
             monkeypatch.setattr(module, "STRETCH", WIDTH)
         monkeypatch.setattr(tables, "READ", 2 * WIDTH)
         monkeypatch.setattr(tables, "ROWS", WIDTH)
@@ -192,15 +192,15 @@ def test_workers_write_what_a_store_says_where_they_see_the_result(
     dhsic.save(selected(path), tmp_path / "a.zarr")
     some_at_a_time()
     result = selected(path).result_
-    stored, here = rows._stored, []
+    stored, here = results._stored, []
 
     def counted(values):
         here.append(threading.current_thread() is threading.main_thread())
         return stored(values)
 
-    monkeypatch.setattr(rows, "_stored", counted)
+    monkeypatch.setattr(results, "_stored", counted)
     if not is_seen:
-        monkeypatch.setattr(rows, "_write", _elsewhere)
+        monkeypatch.setattr(results, "_write_stretch", _elsewhere)
     with DaskRuntime(client) as runtime:
         results.save_by(runtime, result, tmp_path / "b.zarr")
     n_text = 6 * -(-D // WIDTH)  # five coordinates, and names
@@ -210,7 +210,7 @@ def test_workers_write_what_a_store_says_where_they_see_the_result(
 
 def _elsewhere(source, job, state):
     """A worker of another machine, which does not see the result."""
-    return _write(source, job, ("/no/such/result", *state[1:]))
+    return _write_stretch(source, job, ("/no/such/result", *state[1:]))
 
 
 def test_a_worker_writes_to_no_other_result(tmp_path):
@@ -218,7 +218,7 @@ def test_a_worker_writes_to_no_other_result(tmp_path):
     write(group, "feature", np.zeros(D), ("features",))
     unread = {"feature": xr.Variable(("features",), np.ones(D))}
     job = Job((), slice(0, D))
-    assert not _write(None, job, (str(tmp_path / "a.zarr"), ["yesterday", None], unread))
+    assert not _write_stretch(None, job, (str(tmp_path / "a.zarr"), ["yesterday", None], unread))
     assert not group["feature"][:].any()
-    assert _write(None, job, (str(tmp_path / "a.zarr"), ["today", None], unread))
+    assert _write_stretch(None, job, (str(tmp_path / "a.zarr"), ["today", None], unread))
     assert group["feature"][:].all()

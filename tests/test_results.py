@@ -9,7 +9,8 @@ import zarr
 
 import dhsic
 from dhsic.errors import InputError
-from dhsic.results import FORMAT, load, ranking, save, selected_features, to_dataset
+from dhsic.outcome import FORMAT, ranking, to_dataset
+from dhsic.results import load, save, selected_features
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.run import SelectionRun
 from dhsic.simulation import simulate_genotypes

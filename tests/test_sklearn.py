@@ -135,6 +135,16 @@ def test_what_filters_left_out_is_left_out_again(rng, tmp_path):
         assert model.inverse_transform(model.transform(X)).shape == X.shape
 
 
+def test_a_worker_of_joblib_draws_no_bar(problem, capsys):
+    told = []
+    models = [dhsic.BAHSIC(3, step=0.5, progress=progress) for progress in (True, told.append)]
+    Parallel(n_jobs=2, backend="threading")(delayed(model.fit)(*problem) for model in models)
+    assert told
+    assert "features" not in capsys.readouterr().err
+    models[0].fit(*problem)
+    assert "features" in capsys.readouterr().err
+
+
 def test_threads_are_one_in_a_worker_of_joblib(problem):
     workers = Parallel(n_jobs=2, backend="threading")
     assert workers(delayed(threads_of)(n) for n in (None, 3)) == [1, 3]

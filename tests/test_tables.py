@@ -16,7 +16,8 @@ from commands import QUICK, SIMULATE, run, selected, told
 import dhsic
 from dhsic import tables
 from dhsic.errors import InputError
-from dhsic.results import LEFT_OUT, check_vacant, left_out
+from dhsic.outcome import LEFT_OUT, left_out
+from dhsic.results import check_vacant
 
 TEXT = {".tsv": "\t", ".csv": ",", ".tsv.gz": "\t", ".csv.gz": ","}
 SUFFIXES = (*TEXT, ".json", ".parquet")

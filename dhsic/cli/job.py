@@ -272,7 +272,7 @@ class SelectJob:
             self.path,
             given,
             feature_groups=self.groups,
-            attributes=attributes or {},
+            attributes=attributes,
             job=self.plain(),
             **self.opening,
         )

@@ -269,7 +269,7 @@ _of_methods = {
     each.name: each.of_method()
     for each in declared(
         ("selectors/bahsic.py", "BAHSIC"),
-        ("selectors/bahsic.py", "KernelSelector"),
+        ("selectors/kernel.py", "KernelSelector"),
         ("selectors/base.py", "Selector"),
     )
     if each.name not in OF_RUNS

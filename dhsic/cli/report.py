@@ -26,8 +26,9 @@ from dhsic.cli.options import spelled
 from dhsic.errors import InputError
 from dhsic.joins.filtered import OF_SAMPLES
 from dhsic.memory import human
+from dhsic.outcome import left_out
 from dhsic.reports.sentences import costs_of, doubts_of, order_of
-from dhsic.results import left_out, load, selected_features
+from dhsic.results import load, selected_features
 from dhsic.selectors.several import dimension_of, parts
 from dhsic.simulation.truth import Truth
 from dhsic.sources.views import STORED

@@ -22,8 +22,8 @@ from dhsic.results import save_by
 from dhsic.runtime import sealed, silence
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads
+from dhsic.selectors.journal import Hook
 from dhsic.selectors.request import Request
-from dhsic.selectors.run import Hook
 from dhsic.storage import AbstractStore, FileStore, LostError, check_place, store_at
 from dhsic.storage.checkpoint import Checkpoint
 from dhsic.storage.lock import AbstractLock
@@ -66,7 +66,7 @@ class Driver:
                 raise StoppedError
 
     def note(self, record: Mapping[str, Any]) -> None:
-        """Note and tell a round; `record` as of `dhsic.selectors.run.check_progress`."""
+        """Note and tell a round; `record` as of `dhsic.selectors.journal.check_progress`."""
         left = int(record.get("n_features", 0))
         left -= int(record.get("n_removed", record.get("n_added", 0)))
         note = {

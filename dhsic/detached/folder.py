@@ -49,11 +49,9 @@ REQUEST, LABELS = f"{DETACHED}/request.json", f"{DETACHED}/labels.npz"
 STATUS, PROGRESS = f"{DETACHED}/status.json", f"{DETACHED}/progress.json"
 STOP, LOCK, SCRATCH = f"{DETACHED}/stop", f"{DETACHED}/lock", f"{DETACHED}/scratch"
 LOCK_WAIT = 120.0  # seconds for a driver that lost its seat to notice and let go
-#: Fields of a request that are kept as they are.
-FIELDS = (
-    *("id", "n_samples", "variable", "sample_dim", "missing_code", "missing_chunks", "pass_only"),
-    *("device", "job", "attributes"),
-)
+#: Fields of a request that are kept as they are, and how its data are opened.
+FIELDS = ("id", "n_samples", "device", "job", "attributes")
+OPENING = ("variable", "sample_dim", "missing_code", "missing_chunks", "pass_only", "not_features")
 #: Parameters that whoever does the run chooses: none of a request that is kept.
 OF_DRIVERS = ("checkpoint", "progress", "runtime")
 #: Bytes of labels and the like that a request may carry.
@@ -224,7 +222,7 @@ def plain_request(request: Request) -> dict[str, Any]:
     given = {k: v for k, v in parameters.items() if k not in OF_DRIVERS}
     return {
         **{name: getattr(request, name) for name in FIELDS},
-        "not_features": list(request.not_features),
+        **request.opening,
         "path": request.data,
         "left_out": dict(request.filtered.left_out),
         "method": method,
@@ -265,7 +263,7 @@ def request_of(kept: Mapping[str, Any], arrays: Mapping[str, Array]) -> Request:
         covariates=arrays.get("covariates"),
         rows=arrays.get("rows"),
         feature_groups=None if groups is None else Groups.of(groups, len(groups)),
-        not_features=tuple(kept.get("not_features", ())),  # JSON has no tuples
+        opening={name: kept[name] for name in OPENING if name in kept},
         filtered=Filtered(
             arrays.get("kept_samples"), arrays.get("kept_features"), kept.get("left_out", {})
         ),

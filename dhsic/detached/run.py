@@ -18,7 +18,7 @@ from dhsic.detached.folder import ENDS, Folder
 from dhsic.errors import CheckpointError, ClusterError, DhsicError
 from dhsic.results import load
 from dhsic.selectors import method_of
-from dhsic.selectors.run import Hook
+from dhsic.selectors.journal import Hook
 from dhsic.storage.checkpoint import Checkpoint
 
 ANSWER = 3.0  # seconds that a scheduler may take to say whether it knows a run

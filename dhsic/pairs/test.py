@@ -20,6 +20,7 @@ from dhsic.errors import InputError, MemoryBudgetError
 from dhsic.joins.labels import Labelled
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import SLACK_BYTES, VECTORS, available_bytes, human, resident_bytes
+from dhsic.outcome import versions
 from dhsic.pairs.scan import (
     HEAVY,
     MOST_PERMUTED,
@@ -34,7 +35,6 @@ from dhsic.pairs.tiles import STRIP_ENTRIES, run_width
 from dhsic.passes import Measure
 from dhsic.passes.once import looked_at
 from dhsic.passes.reader import COMPACT_BYTES, AbstractReader, Reader
-from dhsic.results import versions
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.sources import AbstractSource
 from dhsic.sources.views import stored_positions

@@ -44,8 +44,8 @@ from dhsic.plans.supposed import (
     SupposedLowRank,
     SupposedQuestion,
 )
-from dhsic.selectors.bahsic import AbstractElimination, KernelSelector
 from dhsic.selectors.fohsic import FOHSIC
+from dhsic.selectors.kernel import AbstractElimination, KernelSelector
 from dhsic.selectors.onepass import OnePass
 from dhsic.selectors.ridge import SAMPLES, read_again
 from dhsic.selectors.run import SelectionRun

@@ -112,8 +112,13 @@ def threads_of(n_jobs: int | None) -> int | None:
     """
     if n_jobs is not None:
         return int(n_jobs) if n_jobs > 0 else max(1, usable_cores() + 1 + int(n_jobs))
+    return 1 if in_joblib() else None
+
+
+def in_joblib() -> bool:
+    """Whether this is a worker of joblib, a thread or a process."""
     joblib = sys.modules.get("joblib.parallel")  # nobody is its worker who did not import it
-    return 1 if joblib is not None and joblib.get_active_backend()[0].nesting_level else None
+    return joblib is not None and bool(joblib.get_active_backend()[0].nesting_level)
 
 
 def _run(task: Task, source: AbstractSource, job: Job, state: Any) -> Any:

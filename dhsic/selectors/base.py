@@ -33,13 +33,14 @@ from dhsic.errors import InputError
 from dhsic.joins.filters import Filters
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
-from dhsic.kernels.labels import SELF, LabelMatrix
+from dhsic.kernels.labels import SELF, LabelMatrix, label_matrix
 from dhsic.memory import MemoryEstimate, release_pages
-from dhsic.results import Order
+from dhsic.outcome import Order
 from dhsic.selectors.cv import Validation
 from dhsic.selectors.holdout import check_holdout
+from dhsic.selectors.journal import check_progress, told
 from dhsic.selectors.request import Request
-from dhsic.selectors.run import SelectionRun, check_progress, told
+from dhsic.selectors.run import SelectionRun
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.arrays import ArraySource, check_in_memory, check_turned
 from dhsic.sources.columns import NAME
@@ -144,6 +145,8 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     _idle_unless: ClassVar[Mapping[str, tuple[str, Any]]] = {}
     #: Whether `random_state` is the seed of draws besides those of halves of the samples.
     _draws: ClassVar[bool] = False
+    #: Whether a round judges every feature alone.
+    _alone: ClassVar[bool] = False
     #: Whether groups of features may be candidates.
     takes_groups: ClassVar[bool] = False
     #: Whether the data may be their own labels.
@@ -353,16 +356,11 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         """As scikit-learn calls it."""
         self.check()
 
-    @abstractmethod
     def _check_together(self) -> None:
         """Refuse parameters that do not go together; each is what it may be."""
 
-    @abstractmethod
     def identity(self) -> dict[str, Any]:
         """Plain values that two runs must share to be the same run, the data aside."""
-
-    def _identified(self) -> dict[str, Any]:
-        """Identity of a run by its method and all parameters that count."""
         given = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in self._aside}
         told = {k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()}
         for name, (other, value) in self._idle_unless.items():
@@ -379,17 +377,19 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
     def described(self) -> str:
         """What is done, for people, such as "BAHSIC with the gaussian kernel"."""
 
-    @abstractmethod
     def scales(self, values: ValueKind) -> bool:
         """Whether features are scaled to unit deviation, by what the values of the data are."""
+        return scales(self.standardize, values, alone=self._alone)
 
-    @abstractmethod
     def check_samples(self, run: SelectionRun) -> None:
         """Refuse fewer samples than the method takes, and what is not for as many."""
 
-    @abstractmethod
     def labels(self, run: SelectionRun) -> LabelMatrix | None:
-        """The labels; None where the data are their own."""
+        """The labels by the label kernel that was asked for; None where the data are their own."""
+        if self.label_kernel == SELF:
+            return None
+        assert run.y is not None, "a method without labels says so"
+        return label_matrix(run.y, self.label_kernel, run.covariates).centred
 
     @abstractmethod
     def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
@@ -404,9 +404,9 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         `budget` is bytes of survivors in memory, here or on each worker, as of `fitted`.
         """
 
-    @abstractmethod
     def smaller(self, run: SelectionRun) -> str:
         """What makes m x m matrices smaller, for people."""
+        return "use fewer samples"
 
     @property
     def _takes_two(self) -> bool:

@@ -41,7 +41,7 @@ from dhsic._typing import Array, Float
 from dhsic.algorithms import how_many
 from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import Median
-from dhsic.kernels.labels import ClassTarget, LabelMatrix, LabelPart, RealTargets, label_matrix
+from dhsic.kernels.labels import ClassTarget, LabelMatrix, LabelPart, RealTargets
 from dhsic.linalg.covariates import nothing_left, residuals
 from dhsic.passes.weighted import WeightedSource
 from dhsic.selectors.descent import DescentSelector, sigma_of, width_of
@@ -272,12 +272,10 @@ class CCM(DescentSelector):
     lambda_1: float = 0.1
     lambda_2: float = 100.0
 
-    def check_samples(self, run: SelectionRun) -> None: ...
-
     def labels(self, run: SelectionRun) -> LabelMatrix:
         """Labels by the kernels of the paper, or as asked."""
-        assert run.y is not None, "y was given"
-        labels = label_matrix(run.y, self.label_kernel, run.covariates).centred
+        labels = super().labels(run)
+        assert labels is not None, "y was given"
         if self.label_kernel != "auto":
             return labels
         return replace(labels, parts=tuple(_linear(part) for part in labels.parts))

@@ -9,15 +9,14 @@ many are kept as are asked for. Those that were passed over come next, in the or
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
+from dhsic.outcome import Order
 from dhsic.passes.inner import inner_products
 from dhsic.passes.reader import AbstractReader
-from dhsic.results import Order
 
 #: Features whose correlations are looked at together, besides those that are kept; and kept ones
 #: at most, whose correlations with each other are a matrix.
@@ -50,14 +49,8 @@ def clumped(order: Order, data: AbstractReader, n: int, most: float) -> Order:
     is_kept = np.isin(best, kept)
     places = np.concatenate([np.flatnonzero(is_kept), np.flatnonzero(~is_kept)])
     worst_first = best.size - 1 - places[::-1]
-    return replace(
-        order,
-        features=order.features[worst_first],
-        scores=order.scores[worst_first],
-        rounds=order.rounds[worst_first],
-        extra={**order.extra, "clumped_by": (stands, CLUMPED_BY)},
-        told={**order.told, "clump_r2": most, "n_clumped": len(by)},
-    )
+    told = {"clump_r2": most, "n_clumped": len(by)}
+    return order.at(worst_first, told, clumped_by=(stands, CLUMPED_BY))
 
 
 def _kept(

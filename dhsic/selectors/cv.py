@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -280,6 +280,7 @@ def _scored(
     return found
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class BAHSICCV(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """A selector whose number of features is chosen by cross-validation.
 
@@ -335,26 +336,14 @@ class BAHSICCV(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     _parameter_constraints: ClassVar = {"rule": RULES}
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        selector: Any = None,
-        n_features: Sequence[int | float] | None = None,
-        cv: Any = None,
-        scoring: Any = None,
-        rule: str = ONE_ERROR,
-        n_jobs: int | None = None,
-        verbose: int | bool = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.selector = selector
-        self.n_features = n_features
-        self.cv = cv
-        self.scoring = scoring
-        self.rule = rule
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    estimator: Any = field(default=None, kw_only=False)
+    selector: Any = None
+    n_features: Sequence[int | float] | None = None
+    cv: Any = None
+    scoring: Any = None
+    rule: str = ONE_ERROR
+    n_jobs: int | None = None
+    verbose: int | bool = 0
 
     def fit(
         self, X: Any, y: Any = None, *, groups: Any = None, covariates: Any = None, **options: Any

@@ -39,15 +39,14 @@ from dhsic.memory import (
     square_bytes,
     task_bytes,
 )
+from dhsic.outcome import Order
 from dhsic.passes import Sum
 from dhsic.passes.jobs import block_bytes, n_partials
 from dhsic.passes.reader import COMPACT_BYTES
 from dhsic.passes.weighted import Projections, WeightedSource
-from dhsic.results import Order
-from dhsic.selectors.base import Selector, scales
+from dhsic.selectors.base import Selector
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources.scaling import Scaling
-from dhsic.sources.values import ValueKind
 from dhsic.validation import COUNT, POSITIVE, by
 from dhsic.weighting import AbstractWeighting, WeightState
 
@@ -104,17 +103,6 @@ class DescentSelector(Selector):
 
         Of these there are none where kernel matrices are made instead.
         """
-
-    def _check_together(self) -> None: ...
-
-    def identity(self) -> dict[str, Any]:
-        return self._identified()
-
-    def scales(self, values: ValueKind) -> bool:
-        return scales(self.standardize, values)
-
-    def smaller(self, run: SelectionRun) -> str:
-        return "use fewer samples"
 
     def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         m, (n_bases, n_directions) = run.n_samples, self._sizes()

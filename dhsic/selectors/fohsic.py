@@ -17,12 +17,12 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.kernels.ridge import AbstractMatrixFunction
 from dhsic.memory import MemoryEstimate
+from dhsic.outcome import Order
 from dhsic.passes.dependence import JOINING_LANDMARKS, SourceForward
 from dhsic.passes.engineplan import MOST_SAMPLES, EnginePlan
 from dhsic.passes.landmarks import PRODUCTS, LandmarkSum
 from dhsic.passes.sums import SquareSum
-from dhsic.results import Order
-from dhsic.selectors.bahsic import KernelSelector
+from dhsic.selectors.kernel import KernelSelector
 from dhsic.selectors.run import SelectionRun
 from dhsic.validation import one_of
 
@@ -110,9 +110,6 @@ class FOHSIC(KernelSelector[SourceForward]):
                 "leave it out."
             )
 
-    def labels(self, run: SelectionRun) -> LabelMatrix | None:
-        return run.labels_by_kernel()
-
     def engines(self, run: SelectionRun, approx: str) -> EnginePlan:
         """Low rank where it is asked for, or where m x m matrices would be too large."""
         able = (
@@ -127,7 +124,7 @@ class FOHSIC(KernelSelector[SourceForward]):
         return EnginePlan(is_low_rank=low_rank, eager=False, may_square=not low_rank)
 
     def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
-        needed, budget = self._fitted(run)
+        needed, budget = super().fitted(run)
         if self.engines(run, self.approx).is_low_rank:
             landmarks = needed.landmarks + SQUARES * 8 * PRODUCTS**2
             return replace(needed, landmarks=landmarks), budget

@@ -19,11 +19,12 @@ from dhsic._typing import Array
 from dhsic.criteria.independence import Independence
 from dhsic.errors import InputError
 from dhsic.kernels.labels import SELF
+from dhsic.outcome import Outcome
 from dhsic.passes.once import Judge, read_once
-from dhsic.results import Outcome
 from dhsic.runtime.threads import single_blas_thread
-from dhsic.selectors.halves import strata
-from dhsic.selectors.run import HeldOut, Progress, SelectionRun
+from dhsic.selectors.journal import Progress
+from dhsic.selectors.run import HeldOut, SelectionRun
+from dhsic.selectors.stability import strata
 from dhsic.sources.views import SubsetSource
 from dhsic.validation import is_number, seed_of
 
@@ -112,5 +113,5 @@ def tested(run: SelectionRun, outcome: Outcome, n_selected: int) -> Outcome:
         p = 10.0 ** -np.nan_to_num(found.columns[0], nan=0.0)
         values[:, chosen] = p, false_discovery_control(p)
     columns = {name: (of, MEANINGS[name]) for name, of in zip("pq", values, strict=True)}
-    extra, told = {**order.extra, **columns}, {**order.told, "n_held_out": len(held.rows)}
-    return replace(outcome, order=replace(order, extra=extra, told=told))
+    order = order.at(slice(None), {"n_held_out": len(held.rows)}, **columns)
+    return replace(outcome, order=order)

@@ -17,11 +17,12 @@ from itertools import islice
 from typing import Any
 
 from dhsic.memory import MemoryEstimate
+from dhsic.outcome import Outcome
 from dhsic.passes.meeting import Meeting, same_samples
-from dhsic.results import Outcome
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.selectors.halves import check_halves, halved, with_stability
-from dhsic.selectors.run import Progress, SelectionRun, room
+from dhsic.selectors.journal import Progress
+from dhsic.selectors.run import SelectionRun, room
+from dhsic.selectors.stability import check_halves, halved, with_stability
 from dhsic.sources.views import ChecksummedSource
 
 

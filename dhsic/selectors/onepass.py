@@ -19,12 +19,12 @@ from dhsic.errors import InputError
 from dhsic.kernels.labels import REAL_KERNELS, LabelMatrix
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import MemoryEstimate, resident_bytes, task_bytes
+from dhsic.outcome import Order
 from dhsic.pairs.share import label_columns
 from dhsic.passes.jobs import block_bytes, n_partials
 from dhsic.passes.once import Judge, Judged, read_once
 from dhsic.passes.reader import COMPACT_BYTES, Reader, Reporter
 from dhsic.relatedness import chromosomes_of, residuals_by_chromosome
-from dhsic.results import Order
 from dhsic.selectors.base import Selector
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources.scaling import Scaling
@@ -152,11 +152,6 @@ class OnePass(Selector):
     def _scales(self) -> bool:
         auto = isinstance(self.standardize, str)
         return self.resolved().standardize if auto else bool(self.standardize)
-
-    def check_samples(self, run: SelectionRun) -> None: ...
-
-    def smaller(self, run: SelectionRun) -> str:
-        return "use fewer samples"
 
     def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
         m, criterion, n_here = run.n_samples, self.resolved(), run.runtime.n_here

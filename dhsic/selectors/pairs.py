@@ -21,10 +21,10 @@ from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
 from dhsic.kernels.labels import SELF
 from dhsic.linalg.covariates import covariate_basis
+from dhsic.outcome import Order
 from dhsic.pairs.share import Labels, Side, label_columns, shares_of_rows
 from dhsic.pairs.test import Forecast, PairTest, basis
 from dhsic.passes.reader import AbstractReader
-from dhsic.results import Order
 from dhsic.sources.views import stored_positions
 from dhsic.validation import seed_of
 
@@ -84,14 +84,9 @@ def with_pairs(
     is_joining = np.isin(best, pairs) & ~is_asked
     worst_first = np.lexsort((-np.arange(best.size), is_joining, is_asked))
     worst_first = best.size - 1 - worst_first
-    return replace(
-        order,
-        features=order.features[worst_first],
-        scores=order.scores[worst_first],
-        rounds=order.rounds[worst_first],
-        extra={**order.extra, "pair_with": (partner, PARTNER)},
-        n_joined=int(is_joining.sum()),
-    ), found.assign(lead=("pairs", leads, {"description": LEAD}))
+    order = replace(order, n_joined=int(is_joining.sum()))
+    order = order.at(worst_first, pair_with=(partner, PARTNER))
+    return order, found.assign(lead=("pairs", leads, {"description": LEAD}))
 
 
 def _leads(data: AbstractReader, pairs: Index, y: Array, Q: Float, threshold: float) -> Mask:

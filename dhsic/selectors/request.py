@@ -28,8 +28,8 @@ from dhsic.joins.labels import Labelled, values_of_features
 from dhsic.joins.table import check_order
 from dhsic.joins.text import check_coded
 from dhsic.memory import MemoryEstimate
+from dhsic.outcome import About, to_dataset
 from dhsic.passes.once import counting_on
-from dhsic.results import About, to_dataset
 from dhsic.runtime import running
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import threads_of
@@ -40,7 +40,6 @@ from dhsic.selectors.run import Groups, SelectionRun
 from dhsic.selectors.shadows import with_shadows, without_shadows
 from dhsic.sources import AbstractSource
 from dhsic.sources.opening import open_source
-from dhsic.sources.options import MissingChunks
 
 if TYPE_CHECKING:
     from dhsic.selectors.base import Selector
@@ -62,14 +61,8 @@ class Request:
 
     selector: Selector  # its runtime counts where `run` is given none
     data: Any  # as of `open_source`; a path or URL where the request is to be kept
-    #: How data are opened, as of `open_source`; samples include those that do not take part.
-    n_samples: int | None = None
-    variable: str | None = None
-    sample_dim: str | int | None = None
-    missing_code: str | int | Sequence[int] | None = "auto"
-    missing_chunks: MissingChunks = "error"
-    pass_only: bool = False
-    not_features: Sequence[str] = ()
+    n_samples: int | None = None  # those that do not take part included
+    opening: Mapping[str, Any] = field(default_factory=dict)  # other options of `open_source`
     y: Array | None = None  # (m,) or (m, t), one row a sample that takes part
     covariates: Array | None = None  # (m, q)
     rows: Index | None = None  # (m,), which samples take part; None for all
@@ -131,9 +124,11 @@ class Request:
         given: Labelled,
         *,
         feature_groups: Any = None,
-        **options: Any,
+        attributes: Mapping[str, Any] | None = None,
+        job: Mapping[str, Any] | None = None,
+        **opening: Any,
     ) -> Request:
-        """Request of data that are open and have their labels; `options` are other fields."""
+        """Request of data that were opened so and have their labels."""
         source = given.source
         groups = None
         if feature_groups is not None:
@@ -145,7 +140,7 @@ class Request:
             remedy = "feature_groups.loc[X.columns]"
             check_order(source.feature_names(), feature_groups, "feature_groups", remedy)
             if isinstance(feature_groups, str):
-                fill = options.get("missing_chunks", "error")
+                fill = opening.get("missing_chunks", "error")
                 feature_groups = values_of_features(data, feature_groups, source, fill)
             elif len(feature_groups) == source.n_features + source.n_features_filtered:
                 feature_groups = source.of_features(np.asarray(feature_groups))
@@ -159,24 +154,17 @@ class Request:
             rows=given.rows,
             feature_groups=groups,
             filtered=given.filtered,
+            attributes=attributes or {},
+            job=job or {},
             source=source,
-            **options | {"not_features": source.not_features},
+            opening=opening | {"not_features": source.not_features},
         )
 
     def opened(self) -> AbstractSource:
         """The data, open."""
         if self.source is not None:
             return self.source
-        source = open_source(
-            self.data,
-            variable=self.variable,
-            sample_dim=self.sample_dim,
-            n_samples=self.n_samples,
-            missing_code=self.missing_code,
-            missing_chunks=self.missing_chunks,
-            pass_only=self.pass_only,
-            not_features=self.not_features,
-        )
+        source = open_source(self.data, n_samples=self.n_samples, **self.opening)
         return self.filtered.features_of(source)
 
     def new_run(self, runtime: AbstractRuntime, announce: Announce | None = None) -> SelectionRun:

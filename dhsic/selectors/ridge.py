@@ -20,10 +20,10 @@ from dhsic.algorithms.state import SelectionState
 from dhsic.errors import InputError
 from dhsic.kernels.labels import FEW_DIRECTIONS
 from dhsic.linalg.symmetric import LowRankSymmetric
+from dhsic.outcome import Order, ranking
 from dhsic.passes.inner import AT_ONCE, ProductsWithLabels, inner_products
 from dhsic.passes.landmarks import SLICE
 from dhsic.passes.reader import AbstractReader
-from dhsic.results import Order, ranking
 from dhsic.sources import AbstractSource
 
 #: Features that are ranked again, at most, and their values that one task reads.
@@ -107,18 +107,11 @@ class Reranking:
         fallen = np.full(constant.size, np.nan)
         fallen[self.features[after]] = falls
         alone = ranking(np.concatenate([np.flatnonzero(constant), order.features]))
-        beside = {"rank_alone": (alone, ALONE), "fall_given_others": (fallen, FALL)}
-        order = replace(order, extra={**order.extra, **beside}, told=told)
-        if not is_taken:
-            return order
         places = np.arange(order.features.size)
-        places[-n:] = places[-n:][np.argsort(before)[after]]
-        return replace(
-            order,
-            features=order.features[places],
-            scores=order.scores[places],
-            rounds=order.rounds[places],
-        )
+        if is_taken:
+            places[-n:] = places[-n:][np.argsort(before)[after]]
+        beside = {"rank_alone": (alone, ALONE), "fall_given_others": (fallen, FALL)}
+        return order.at(places, told, **beside)
 
 
 def _root(W: LowRankSymmetric) -> Float:

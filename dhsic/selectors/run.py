@@ -7,8 +7,6 @@ an order of groups means for the features.
 
 from __future__ import annotations
 
-import logging
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
@@ -22,22 +20,21 @@ import pandas as pd
 
 from dhsic._typing import Array, Float, Index
 from dhsic.algorithms import how_many
-from dhsic.algorithms.state import SelectionState, begin
 from dhsic.errors import InputError
 from dhsic.hsic import checked_weights
 from dhsic.kernels import resolve_kernel
-from dhsic.kernels.labels import SELF, LabelMatrix, label_matrix
+from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.memory import MemoryEstimate, WorkerMemory, task_bytes
-from dhsic.notebook import Live, in_kernel
+from dhsic.outcome import Order, Outcome, versions
 from dhsic.passes.candidates import Membership
 from dhsic.passes.jobs import block_bytes
 from dhsic.passes.once import Judge, look_at
 from dhsic.passes.reader import COMPACT_BYTES, Reader
 from dhsic.passes.survivors import HeldSource
-from dhsic.results import Order, Outcome, versions
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.runtime.threads import Threads, single_blas_thread
 from dhsic.selectors.clumping import AT_ONCE, check_clumping, clumped
+from dhsic.selectors.journal import Journal, logger
 from dhsic.selectors.pairs import check_pairs, with_pairs
 from dhsic.selectors.ridge import bytes_read_again
 from dhsic.sources import AbstractSource
@@ -48,10 +45,6 @@ from dhsic.storage.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from dhsic.selectors.base import Selector
-
-Hook = Callable[[Mapping[str, Any]], object]
-
-logger = logging.getLogger("dhsic")
 
 #: What a feature without a group is named, in lower case.
 NAMELESS = {"", "nan", "none", "na", "."}
@@ -110,150 +103,9 @@ class Groups:
         )
 
 
-# Rounds ------------------------------------------------------------------------------------
-
-
-class Progress:
-    """Features scored of all that a run will score, with rate and time left, for people.
-
-    It draws a bar, calls a hook after every round, or does nothing, see `check_progress`. The sizes
-    of all rounds follow from `step` before the first; a method with rounds of its own ends early.
-    """
-
-    def __init__(self, progress: Any) -> None:
-        self._hook = progress if callable(progress) else None
-        self._draws = _is_watched() if progress == "auto" else not self._hook and bool(progress)
-        self._bar: Any = None
-        self._done = self._total = 0
-
-    def expect(self, n_features: int) -> None:
-        """Begin: all rounds together will score so many features."""
-        self._total = n_features
-        if self._draws:
-            self._bar = _bar(n_features)
-
-    def scored(self, n_features: int) -> None:
-        """Count so many more features as scored."""
-        self._done += n_features
-        if self._bar is not None:
-            self._bar.update(n_features)
-
-    def round_done(self, state: SelectionState) -> None:
-        """Mark the end of a round."""
-        if self._bar is not None:
-            left = f", {state.survivors.size} left" if state.survivors.size else ""
-            told = f"round {state.round}{left}"
-            if isinstance(self._bar, Live):
-                self._bar.round_done(_last(state, "hsic")[0], told)
-            else:
-                self._bar.set_postfix_str(told)
-        if self._hook is not None:
-            sizes = {"features_done": self._done, "features_total": self._total}
-            self._hook({**state.history[-1], "round": state.round, **sizes})
-
-    def close(self) -> None:
-        """Take the bar away."""
-        if self._bar is not None:
-            self._bar.close()
-
-
-def _bar(total: int) -> Any:
-    """A bar of tqdm; in a notebook a picture that follows the run."""
-    if in_kernel():
-        return Live(total)
-    from tqdm import tqdm
-
-    return tqdm(total=total, unit=" features", unit_scale=True, desc="dhsic", leave=False)
-
-
-def check_progress(progress: Any) -> None:
-    """Refuse what neither draws nor hears.
-
-    ``"auto"`` draws a bar where there is somebody to see it (a terminal, a notebook). A callable
-    gets one mapping per round: the round's record and ``round``, ``features_done``,
-    ``features_total``.
-    """
-    known = isinstance(progress, (bool, np.bool_)) or (
-        isinstance(progress, str) and progress == "auto"
-    )
-    if not (known or callable(progress)):
-        raise InputError(
-            f"progress={progress!r}; pass 'auto', True, False or a function of one mapping."
-        )
-
-
-def _is_watched() -> bool:
-    return sys.stderr.isatty() or in_kernel()
-
-
-@contextmanager
-def told(verbose: int) -> Iterator[None]:
-    """Show on standard error what dhsic logs: with 1 a line a round, with 2 all."""
-    before, shown = logger.level, logging.StreamHandler()
-    if verbose:
-        logger.addHandler(shown)
-        logger.setLevel(logging.INFO if verbose == 1 else logging.DEBUG)
-    try:
-        yield
-    finally:
-        logger.removeHandler(shown)
-        logger.setLevel(before)
-
-
 def room(budget: int | None) -> int:
     """Bytes of features in memory, as of `SelectionRun.promised`."""
     return COMPACT_BYTES if budget is None else budget
-
-
-class Journal:
-    """The rounds of a run: kept, where there is a checkpoint, and told as they end."""
-
-    def __init__(self, run: SelectionRun, kept: Checkpoint | None) -> None:
-        self._run, self._kept = run, kept
-        #: Where the run stopped before, and what `note` was given besides that state.
-        self.previous = None if kept is None else kept.begin(run.identity())
-        self.arrays: Mapping[str, Array] = {} if kept is None else kept.arrays
-        self.progress = Progress(run.selector.progress)
-
-    def begin(self, candidates: Index, scaling: Scaling) -> SelectionState:
-        """State where the run stopped before, or its start."""
-        if self.previous is not None:
-            return self.previous
-        state = begin(candidates)
-        if self._kept is not None:
-            self._kept.start(state, scaling.checksum)
-        return state
-
-    def check(self, scaling: Scaling, *, has_bandwidth: bool) -> None:
-        """Refuse data of which other rounds are kept, or that nothing can be ranked by."""
-        if self._kept is not None:
-            self._kept.check_data(scaling.checksum)
-        missing, scaled = self._run.selector.missing, self._run.standardizes
-        scaling.check(missing, standardize=scaled, has_bandwidth=has_bandwidth)
-
-    def note(self, state: SelectionState, *arrays: Mapping[str, Array]) -> None:
-        """Keep a round that has ended, with arrays that the next one needs, and tell of it."""
-        if self._kept is not None:
-            self._kept.save(state, *arrays)
-        logger.info(
-            "round %d: %d features left, HSIC %.6g, %.3g s",
-            *(state.round, state.survivors.size, *_last(state, "hsic", "seconds")),
-            extra={"record": {"round": state.round, **state.history[-1]}},
-        )
-        self.progress.round_done(state)
-
-    def finish(self) -> None:
-        """Mark the run as complete."""
-        if self._kept is not None:
-            self._kept.finish()
-
-
-def _last(state: SelectionState, *names: str) -> list[float]:
-    """Numbers of the last record, NaN where it lacks them."""
-    return [float(state.history[-1].get(name, np.nan)) for name in names]
-
-
-# The run -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -499,13 +351,6 @@ class SelectionRun:
             journal = Journal(self, kept)
             stack.callback(journal.progress.close)
             yield journal
-
-    def labels_by_kernel(self) -> LabelMatrix | None:
-        """Labels by the label kernel that was asked for; None where the data are their own."""
-        if self.selector.label_kernel == SELF:
-            return None
-        assert self.y is not None, "a method without labels says so"
-        return label_matrix(self.y, self.selector.label_kernel, self.covariates).centred
 
     def weights(self, labels: LabelMatrix | None) -> Float:
         """W, (m, m); zeros until the data, which are their own labels, have been read."""

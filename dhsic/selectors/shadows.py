@@ -29,7 +29,7 @@ import numpy as np
 
 from dhsic.errors import InputError
 from dhsic.kernels.labels import SELF
-from dhsic.results import Outcome
+from dhsic.outcome import Outcome
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources.values import recoded
 from dhsic.sources.views import ShadowedSource
@@ -82,7 +82,7 @@ def without_shadows(run: SelectionRun, outcome: Outcome) -> tuple[Outcome, int |
     places, above = order.features[::-1][real], np.full((2, d), np.nan)
     above[:, places] = rate, n_shadows[real]
     columns = {"fdr": (above[0], RATE), "shadows_above": (above[1], ABOVE)}
-    extra = {name: (values[:d], said) for name, (values, said) in order.extra.items()}
+    of_real = {name: (values[:d], said) for name, (values, said) in order.extra.items()}
     n_discovered = int((rate <= fdr).sum())
     told = {
         "control": "shadow",
@@ -90,15 +90,7 @@ def without_shadows(run: SelectionRun, outcome: Outcome) -> tuple[Outcome, int |
         "n_shadow_copies": shadowed.n_copies,
         "n_discovered": n_discovered,
     }
-    ours = order.features < d
-    order = replace(
-        order,
-        features=order.features[ours],
-        scores=order.scores[ours],
-        rounds=order.rounds[ours],
-        extra={**extra, **columns},
-        told={**order.told, **told},
-    )
+    order = order.at(order.features < d, told, **of_real | columns)
     scaling = outcome.scaling.take(slice(d))
     source = recoded(shadowed.base, outcome.values)
     return replace(outcome, order=order, scaling=scaling, source=source), n_discovered

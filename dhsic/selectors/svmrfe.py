@@ -29,7 +29,7 @@ from dhsic.passes.dependence import SourceDependence
 from dhsic.passes.engineplan import EnginePlan
 from dhsic.passes.scorer import ExactScorer
 from dhsic.passes.sums import SquareSum
-from dhsic.selectors.bahsic import AbstractElimination
+from dhsic.selectors.kernel import AbstractElimination
 from dhsic.selectors.run import SelectionRun
 from dhsic.validation import is_positive, such
 
@@ -87,8 +87,6 @@ class SVMRFE(AbstractElimination):
     estimator: str = field(default="unbiased", init=False)
     tolerance: float = field(default=0.01, init=False)
     given_others: bool = field(default=False, init=False)
-
-    def check_samples(self, run: SelectionRun) -> None: ...
 
     def labels(self, run: SelectionRun) -> LabelMatrix:
         """Classes; numbers that are none are refused."""

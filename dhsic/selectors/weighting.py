@@ -245,9 +245,6 @@ class FeatureWeighting(DescentSelector):
     def check_samples(self, run: SelectionRun) -> None:
         check_estimator(self.estimator, run.n_samples)
 
-    def labels(self, run: SelectionRun) -> LabelMatrix | None:
-        return run.labels_by_kernel()
-
     def _sizes(self) -> tuple[int, int]:
         """Two kernel matrices, and the weights W by their signs."""
         return 2, 0

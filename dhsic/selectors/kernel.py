@@ -1,0 +1,301 @@
+"""What selectors that score sets of features by a kernel share, forwards and backwards.
+
+Labels give W, a pass gives scaling, and rounds follow, each of which is kept; which rounds, a
+subclass says.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from dhsic.algorithms import check_step, how_many, sizes
+from dhsic.algorithms.bahsic import bahsic, one_pass
+from dhsic.algorithms.state import SelectionState
+from dhsic.engines.survival import lost_of
+from dhsic.errors import InputError
+from dhsic.hsic import check_estimator, checked_factored_weights, checked_weights
+from dhsic.kernels import check_approx, check_bandwidth, resolve_kernel
+from dhsic.kernels.bandwidth import resolve_bandwidth
+from dhsic.kernels.base import AbstractKernel
+from dhsic.kernels.labels import SELF, LabelMatrix
+from dhsic.linalg.symmetric import LowRankSymmetric
+from dhsic.memory import MemoryEstimate, resident_bytes
+from dhsic.outcome import Order
+from dhsic.passes.candidates import (
+    OPEN_GROUPS,
+    AbstractCandidates,
+    Membership,
+    Singles,
+)
+from dhsic.passes.dependence import AbstractRoundDependence, SourceDependence
+from dhsic.passes.engineplan import MOST_SAMPLES, EnginePlan
+from dhsic.passes.reader import AbstractReader
+from dhsic.passes.scorer import Choices
+from dhsic.selectors.base import Selector
+from dhsic.selectors.ridge import (
+    Reranking,
+    bytes_again,
+    bytes_read_again,
+    most_again,
+    ranked_again,
+)
+from dhsic.selectors.run import SelectionRun
+from dhsic.sources.scaling import Scaling
+from dhsic.storage.format import FIRST_SCORES
+from dhsic.validation import SCALING, by, is_number, one_of, such
+
+APPROX = ("auto", "exact", "lowrank", "direct")
+
+#: Features lost that are worth a warning, in those that the tolerance allows: both are estimates.
+MISSED = 1.5
+
+#: What scores of the first round are.
+FIRST_MEANING = "score in the first round, of all features alike, unlike those of later rounds"
+
+D = TypeVar("D", bound=AbstractRoundDependence)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class KernelSelector(Selector, Generic[D]):
+    """What selectors that score sets of features by a kernel share: Algorithm 1 or 2."""
+
+    _parameter_constraints: ClassVar = {
+        **Selector._parameter_constraints,
+        "step": by(check_step),
+        "kernel": by(resolve_kernel),
+        "bandwidth": by(resolve_bandwidth),
+        "approx": one_of(
+            APPROX,
+            "'auto', 'exact' (the expansion, exact in its result), 'lowrank' (in linear time) or "
+            "'direct' (the definition, slow).",
+        ),
+        "given_others": SCALING,
+        "dtype": such(
+            lambda dtype: str(dtype) in ("float32", "float64"), "'float32' or 'float64'."
+        ),
+        "tolerance": such(
+            lambda part: is_number(part) and 0 <= part <= 1,
+            "the part of the features asked for that low rank may lose, a number from 0 to 1, such "
+            "as 0.01.",
+        ),
+    }
+    takes_self: ClassVar[bool] = True
+    keeps_features: ClassVar[bool] = True
+
+    step: float | int | None = 0.1
+    kernel: Any = "gaussian"
+    bandwidth: Any = "dimension"
+    label_kernel: str = "auto"
+    estimator: str = "unbiased"
+    approx: str = "auto"
+    tolerance: float = 0.01
+    given_others: bool | str = "auto"
+    dtype: Any = "float32"
+
+    @abstractmethod
+    def engines(self, run: SelectionRun, approx: str) -> EnginePlan:
+        """Engines of a run where `approx` is asked for."""
+
+    @abstractmethod
+    def _dependence(self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None) -> D:
+        """HSIC(sigma, S), by the engines that the parameters ask for; `budget` as of `rank`."""
+
+    @abstractmethod
+    def _ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:
+        """Candidates of every round that is left."""
+
+    @abstractmethod
+    def rounds(
+        self, run: SelectionRun, dependence: D, state: SelectionState
+    ) -> Iterator[SelectionState]:
+        """State after every round that is left."""
+
+    @abstractmethod
+    def _order(self, state: SelectionState) -> Order:
+        """Order of the candidates."""
+
+    @property
+    def _always_again(self) -> bool:
+        """Whether the last features are ranked again whatever the labels tell."""
+        return not isinstance(self.given_others, str) and bool(self.given_others)
+
+    def again_from(self, run: SelectionRun) -> int:
+        """Features left, at most, that are ranked again by ridge regression; 0 for none."""
+        if isinstance(self.given_others, str):
+            given = self.label_kernel in (SELF, "precomputed") or run.groups is not None
+            if given or self.step is None or not self._kernel.has_bandwidth:
+                return 0
+        return most_again(run.n_samples) if self.given_others else 0
+
+    def _again(
+        self, run: SelectionRun, data: AbstractReader, labels: LabelMatrix | None, state: Any
+    ) -> Reranking | None:
+        """What ranks the last features again, once they are few enough; None where none are."""
+        most = self.again_from(run)
+        if state.survivors.size > most or labels is None:
+            return None
+        features = ranked_again(state, most)
+        if features.size < 2:
+            return None
+        W, of_y = (
+            checked_factored_weights(each.factor(), "biased", run.covariates)
+            for each in (labels, labels.linear)
+        )
+        found = Reranking.of(data, features, W, of_y, self._seed, always=self._always_again)
+        # Dosages keep their scale for kernels of all features alone.
+        return found.scaled() if isinstance(self.standardize, str) else found
+
+    @abstractmethod
+    def _warn(self, state: SelectionState, run: SelectionRun) -> None:
+        """Warn of what the rounds showed."""
+
+    @abstractmethod
+    def _check_rounds(self, kernel: AbstractKernel) -> None:
+        """Refuse what the rounds of the method cannot be asked for."""
+
+    def _check_together(self) -> None:
+        check_bandwidth(self.kernel, self.bandwidth)
+        check_approx(self._kernel, self.approx)
+        self._check_rounds(self._kernel)
+
+    def smaller(self, run: SelectionRun) -> str:
+        is_low_rank, may_be = (self.engines(run, a).is_low_rank for a in (self.approx, "auto"))
+        more = " or approx='lowrank'" if may_be and not is_low_rank else ""
+        return f"use fewer samples{more if run.n_samples > MOST_SAMPLES else ''}"
+
+    def rank(
+        self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
+    ) -> tuple[Order, Scaling]:
+        dependence = self._dependence(run, labels, budget)
+        with closing(dependence), run.journal() as journal:
+            scaling = dependence.measure()
+            journal.check(scaling, has_bandwidth=self._kernel.has_bandwidth)
+            if self.label_kernel == SELF:
+                dependence.weigh_itself(
+                    lambda L: checked_weights(L, self.estimator, run.covariates)
+                )
+            state = journal.begin(dependence.candidates, scaling)
+            dependence.check_overflow()
+            again = self._again(run, dependence.data, labels, state)  # before more is let go
+            dependence.resume(state, journal.arrays)
+            dependence.data.reporter = journal.progress
+            journal.progress.expect(sum(self._ahead(run, state)))
+            for state in self.rounds(run, dependence, state):  # noqa: B020  # the next from the last
+                kept = dict(dependence.kept())
+                if state.round == 1 and dependence.first_scores is not None:
+                    kept[FIRST_SCORES] = dependence.first_scores
+                journal.note(state, kept)
+                again = again or self._again(run, dependence.data, labels, state)
+            journal.finish()
+        self._warn(state, run)
+        order = self._order(state)
+        if again is not None:
+            order = again.ranked(order, scaling.constant)
+        order = order if run.groups is None else run.groups.spread(order, scaling)
+        first = journal.arrays.get(FIRST_SCORES, dependence.first_scores)
+        if first is None:  # the checkpoint is of a dhsic that kept none
+            return order, scaling
+        scores = np.full(run.n_candidates, np.nan)
+        scores[dependence.candidates] = first
+        scores = scores if run.groups is None else scores[run.groups.codes]
+        column = np.where(scaling.constant, np.nan, scores), FIRST_MEANING
+        return replace(order, extra={**order.extra, "score_first_round": column}), scaling
+
+    @property
+    def _kernel(self) -> AbstractKernel:
+        return resolve_kernel(self.kernel)
+
+    def _check_estimator(self, run: SelectionRun) -> None:
+        """Refuse fewer samples than the estimator takes, and what groups are not for."""
+        check_estimator(self.estimator, run.n_samples)
+        if run.groups is None:
+            return
+        if self._kernel.scored_by == "matrix":
+            raise InputError(
+                f"The {self._kernel.name} kernel and groups: its matrix is no function of the "
+                "parts that groups are. Take another kernel, or leave the groups out."
+            )
+        if self.approx == "lowrank":
+            raise InputError(
+                "approx='lowrank' scores single features, and groups were given; leave it out."
+            )
+
+    def fitted(self, run: SelectionRun) -> tuple[MemoryEstimate, int | None]:
+        m, plan = run.n_samples, self.engines(run, self.approx)
+        n, limit = min(self.again_from(run), run.source.n_features), self.memory
+        again = bytes_again(n, m)
+        if n:
+            limit = MemoryEstimate(resident_bytes()).allowed(limit) - again
+        needed, budget = plan.memory(run.source, run.runtime, self._kernel, m, limit)
+        # Statistics of the groups that are under way.
+        n_open = 0 if run.groups is None else (OPEN_GROUPS + 4) * run.runtime.n_here
+        tasks = max(needed.tasks + n_open * 8 * m * m, bytes_read_again(n, m, run.source))
+        return replace(needed, tasks=tasks, vectors=needed.vectors + again), budget
+
+    def _parts(
+        self, run: SelectionRun, budget: int | None
+    ) -> tuple[Choices, AbstractReader, AbstractCandidates]:
+        """What does not change during a run, what reads the features, and what is ranked."""
+        choices = Choices(
+            self._kernel,
+            resolve_bandwidth(self.bandwidth),
+            run.standardizes,
+            np.dtype(str(self.dtype)),
+            self.approx == "direct",
+        )
+        data = run.reader(budget)
+        return choices, data, Singles() if run.groups is None else Membership(run.groups.codes)
+
+    def _factored(self, run: SelectionRun, labels: LabelMatrix | None) -> LowRankSymmetric:
+        """W of low rank."""
+        assert labels is not None, "data that are their own labels are scored exactly"
+        return checked_factored_weights(labels.factor(), self.estimator, run.covariates)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class AbstractElimination(KernelSelector[SourceDependence]):
+    """A selector by Algorithm 1: rounds until no feature is left."""
+
+    #: What scores are, where not falls of HSIC.
+    _meaning: ClassVar[str] = ""
+    #: Which features leave in which round.
+    algorithm: ClassVar[Callable[..., Iterator[SelectionState]]] = staticmethod(bahsic)
+
+    def _ahead(self, run: SelectionRun, state: SelectionState) -> list[int]:
+        n = state.survivors.size
+        return [n] if self.step is None else sizes(self.step, n)
+
+    def rounds(
+        self, run: SelectionRun, dependence: SourceDependence, state: SelectionState
+    ) -> Iterator[SelectionState]:
+        """The algorithm, or all features at once."""
+        if self.step is not None:
+            return self.algorithm(dependence, state, self.step)
+        return iter([one_pass(dependence, state)] if state.survivors.size else [])
+
+    def _order(self, state: SelectionState) -> Order:
+        placed = state.eliminated, state.scores, state.removed_in, state.history
+        return Order(*placed, meaning=self._meaning)
+
+    def _warn(self, state: SelectionState, run: SelectionRun) -> None:
+        """Warn where approximate rounds lost more than they may."""
+        n = how_many(self.n_features_to_select, run.n_candidates)
+        lost = lost_of(state.history, n)
+        if lost <= MISSED * self.tolerance * n:
+            return
+        many = run.n_samples > MOST_SAMPLES
+        why = "low rank can do no better with so many samples" if many else "not as foreseen"
+        warnings.warn(
+            f"Approximate rounds may have cost {lost:.2g} of the {n} features asked for, by "
+            f"estimate (expected_lost in the result), and tolerance={self.tolerance:g} allows "
+            f"{self.tolerance * n:.2g}: {why}. Pass a higher tolerance=, or approx='exact' where "
+            "the memory is there.",
+            stacklevel=2,
+        )
