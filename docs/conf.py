@@ -1,7 +1,12 @@
 """How the documentation is built: `make docs`, warnings are errors."""
 
+import os
 import re
+import sys
 from importlib.metadata import version as version_of
+from pathlib import Path
+
+from myst_nb.core import render
 
 project, author = "dhsic", "the dhsic developers"
 copyright = author  # noqa: A001  # Sphinx calls it so
@@ -28,8 +33,36 @@ html_show_sourcelink = False
 templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
-nb_execution_mode = "off"
 suppress_warnings = ["myst.header"]  # README-like pages that are included begin where they like
+
+# Tutorials are run, each in a folder of its own; a cell that fails fails the build.
+nb_execution_mode = "force"
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_merge_streams = True
+here = str(Path(sys.executable).parent)
+os.environ["PATH"] = os.pathsep.join([here, os.environ["PATH"]])  # for `dhsic` in cells
+os.environ["COLUMNS"] = "100"
+
+
+def whole(outputs):
+    """What a cell of commands writes, 100 bytes at a time, as it stood in a terminal."""
+    merged, streams = [], {}
+    for output in outputs:
+        name = output.get("name")
+        if name in streams:
+            streams[name]["text"] += output["text"]
+            continue
+        merged.append(output)
+        if output["output_type"] == "stream":
+            streams[name] = output
+    for output in streams.values():
+        output["name"] = "stdout"  # dhsic tells of the run on stderr, where nothing is wrong
+    return merged
+
+
+render.coalesce_streams = whole
 
 autosummary_generate = True
 autodoc_typehints = "none"
@@ -37,15 +70,23 @@ numpydoc_show_class_members = False
 rst_prolog = r".. |S| replace:: \|S\|"  # in docstrings: how many features are in S
 
 #: Links of pages to files of the repository that have a page here; those to others become names.
-PAGES = {"../examples/mouse.md": "mouse.md", "../examples/files.md": "files.md"}
+PAGES = {
+    "../CHANGELOG.md": "changes.md",
+    "../SECURITY.md": "security.md",
+    "../deploy/README.md": "kubernetes.md",
+    "../examples/files.md": "files.md",
+    "../examples/mouse.md": "mouse.md",
+}
 
 
-def link(app, name, content):
+def link(app, *names_and_content):
     """Pages stand in the repository too, where their links go to files."""
+    content = names_and_content[-1]
 
     def to(found: re.Match[str]) -> str:
         text, path = found.groups()
-        return f"[{text}]({PAGES[path]})" if path in PAGES else f"`{path.removeprefix('../')}`"
+        page = PAGES.get(path, path.removeprefix("../docs/"))
+        return f"[{text}]({page})" if "/" not in page else f"`{path.removeprefix('../')}`"
 
     content[0] = re.sub(r"\[([^\]]+)\]\((\.\./[^)]+)\)", to, content[0])
 
@@ -63,5 +104,6 @@ def escape(app, context, lines):
 def setup(app):
     """Register what happens to pages and docstrings before they are read."""
     app.connect("source-read", link)
+    app.connect("include-read", link)
     app.connect("autodoc-process-docstring", join, priority=100)
     app.connect("sphinx-click-process-options", escape)

@@ -18,19 +18,22 @@ import pytest
 from commands import run
 
 ROOT = Path(__file__).parents[1]
-#: Pages whose code needs a cluster or files of other tools, or is that of README.
-ELSEWHERE = ("docs/clusters.md", "docs/inputs.md", "docs/command_line.md")
+#: Pages whose code needs a cluster or files of other tools, or is that of README; tutorials, which
+#: are run when the documentation is built.
+NAMES = ("clusters", "inputs", "command_line", "genotypes", "cells", "cluster_tour")
+ELSEWHERE = [f"docs/{name}.md" for name in NAMES]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("*/*.md")])
 WITH_CODE = [
     name
     for path in sorted((ROOT / "docs").glob("*.md"))
     if (name := str(path.relative_to(ROOT))) not in ELSEWHERE
-    and re.search(r"```(python|bash)\n", path.read_text())
+    and re.search(r"```(python|bash|{code-cell} ipython3)\n", path.read_text())
 ]
 
 
 def blocks(language, page="README.md"):
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    begins = rf"```(?:{language}|{{code-cell}} i{language}3)\n"
+    return re.findall(rf"{begins}(.*?)```", (ROOT / page).read_text(), re.DOTALL)
 
 
 def commands(page="README.md"):

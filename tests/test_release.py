@@ -21,7 +21,8 @@ def test_the_version_is_everywhere_the_same():
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == version
     assert recipe()["context"]["version"] == version
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert version in headings[0]
+    assert headings[0] == "Unreleased"
+    assert headings[1].split()[0] == version
 
 
 def test_conda_asks_for_what_pip_asks_for():
