@@ -124,12 +124,8 @@ def rank_kernels(
         Algorithm 1 (BAHSIC) or 2 (FOHSIC); makes no difference to a sum.
     step : float or int
         Groups a round, a fraction of those left or a count; makes no difference to a sum.
-    label_kernel : str
-        Kernel on the labels.
-    estimator : {"unbiased", "biased"}
-        JMLR eq. 5 or eq. 4.
-    covariates : (m, q) array, optional
-        Linear effects to project out of the labels.
+    label_kernel, estimator, covariates
+        As of `rank_substrings`.
 
     Returns
     -------

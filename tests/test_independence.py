@@ -18,8 +18,8 @@ from dhsic.errors import InputError
 from dhsic.hsic import estimated
 from dhsic.independence import hsic_test
 from dhsic.kernels import Gaussian
+from dhsic.kernels.base import dense_kernel
 from dhsic.kernels.labels import label_matrix
-from dhsic.kernels.matrices import dense_kernel
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.symmetric import DenseSymmetric
 

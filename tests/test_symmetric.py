@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dhsic.kernels import Gaussian
-from dhsic.kernels.labels import COMPLETE, label_matrix
-from dhsic.kernels.matrices import dense_kernel, low_rank_kernel
+from dhsic.kernels.base import COMPLETE, dense_kernel, low_rank_kernel
+from dhsic.kernels.labels import label_matrix
 from dhsic.linalg import symmetric
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
 

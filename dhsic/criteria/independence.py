@@ -29,9 +29,9 @@ from dhsic.criteria.rare import FEW, Carriers, RareLaw, carriers_of
 from dhsic.criteria.sums import gaussian
 from dhsic.hsic import check_estimator, estimated
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
+from dhsic.kernels.base import dense_kernel, low_rank_kernel
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.labels import FEW_DIRECTIONS, LabelMatrix, label_matrix
-from dhsic.kernels.matrices import dense_kernel, low_rank_kernel
 from dhsic.linalg.covariates import covariate_basis, nothing_left, regained
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric, Symmetric
 

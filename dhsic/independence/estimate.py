@@ -22,10 +22,9 @@ from dhsic.independence.forms import (
 )
 from dhsic.joins.table import in_order
 from dhsic.kernels import check_overflow, resolve_kernel
-from dhsic.kernels.bandwidth import AbstractBandwidth, resolve_bandwidth
+from dhsic.kernels.bandwidth import AbstractBandwidth, few_samples, resolve_bandwidth
 from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.labels import LabelMatrix, label_matrix
-from dhsic.kernels.matrices import few_samples
 from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
 from dhsic.lowrank import FACTORIZERS, resolve_factorizer

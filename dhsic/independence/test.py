@@ -23,9 +23,8 @@ from dhsic.errors import InputError, MemoryBudgetError
 from dhsic.hsic import estimated, variance_of_hsic
 from dhsic.independence.estimate import HsicSpec, check_seed, matched, tiled
 from dhsic.joins.text import check_coded
-from dhsic.kernels.bandwidth import DistanceStats, Grid
-from dhsic.kernels.base import AbstractKernel
-from dhsic.kernels.matrices import dense_kernel, few_samples, low_rank_kernel
+from dhsic.kernels.bandwidth import DistanceStats, Grid, few_samples
+from dhsic.kernels.base import AbstractKernel, dense_kernel, low_rank_kernel
 from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.covariates import covariate_basis, nothing_left, regained
 from dhsic.linalg.symmetric import DenseSymmetric, Symmetric

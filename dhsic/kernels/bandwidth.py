@@ -127,6 +127,11 @@ def hsic_value(kernel: AbstractKernel, sigma: float, W: Float, statistic: Statis
     return total
 
 
+def few_samples(X: Float) -> Float:
+    """The samples of X (m, d) that a median distance takes: every so-many-th."""
+    return X[:: -(-len(X) // MEDIAN_SAMPLES)]
+
+
 def sigma_of_median(distances: Float) -> float:
     """``1 / (2 median)`` of squared distances, (n,); of the positive ones where most are 0."""
     middle = float(np.median(distances))

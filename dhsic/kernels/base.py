@@ -26,9 +26,15 @@ import numpy as np
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
 from dhsic.kernels.statistic import AbstractSums, InnerProducts
+from dhsic.linalg import pivoted_cholesky
+from dhsic.linalg.symmetric import DenseSymmetric, LowRankSymmetric
 
 #: Side of the tiles on whose diagonals the diagonal of a kernel matrix is computed.
 DIAGONAL_TILE = 64
+#: Directions of a kernel on data that are tried for.
+DIRECTIONS = 256
+#: Part of its trace that a matrix of low rank may leave out where all of it is wanted: rounding.
+COMPLETE = 1e-13
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,3 +279,28 @@ class AbstractKernel(ABC):
                 f"The {self.name} kernel's fields are {known}, and runs are told apart by numbers; "
                 "make each of them one, or write a parameters() that gives numbers."
             ) from error
+
+
+def dense_kernel(kernel: AbstractKernel, X: Float, sigma: float) -> DenseSymmetric:
+    """K of data in memory, written out."""
+    inner = X @ X.T
+    norms = np.diagonal(inner).copy()
+    return DenseSymmetric(kernel.gram(inner, norms, norms, sigma))
+
+
+def low_rank_kernel(kernel: AbstractKernel, X: Float, sigma: float) -> LowRankSymmetric | None:
+    """K where up to 256 directions, and m / 4, make it complete but for rounding; else None.
+
+    Every sample may be a pivot, so that nothing is missed.
+    """
+    norms = np.einsum("ij,ij->i", X, X)
+
+    def row(p: int) -> Float:
+        return kernel.gram((X @ X[p])[:, None], norms, norms[p : p + 1], sigma)[:, 0]
+
+    diagonal = kernel.diagonal(None, norms, sigma)
+    most = min(DIRECTIONS, len(X) // 4)
+    G, _, missing = pivoted_cholesky(row, diagonal, rank=most, tolerance=COMPLETE)
+    if missing.sum() > COMPLETE * diagonal.sum():
+        return None
+    return LowRankSymmetric(np.ascontiguousarray(G.T), np.ones(len(G)), diagonal)

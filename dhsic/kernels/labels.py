@@ -25,14 +25,16 @@ since values on a line lie close together: incomplete Cholesky decomposition wit
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
 from dhsic._typing import Array, Float
 from dhsic.errors import InputError
-from dhsic.kernels.bandwidth import MEDIAN_SAMPLES, sigma_of_median
+from dhsic.kernels.bandwidth import few_samples, sigma_of_median
+from dhsic.kernels.base import COMPLETE
 from dhsic.linalg import pivoted_cholesky
 from dhsic.linalg.covariates import covariate_basis
 from dhsic.linalg.symmetric import LowRankSymmetric
@@ -58,14 +60,10 @@ REAL_KERNELS = ("linear", "gaussian")
 SELF = "self"
 LABEL_KERNELS = ("auto", *CLASS_KERNELS, *REAL_KERNELS, "precomputed", SELF)
 
-#: A given matrix of up to so many samples is decomposed.
-MOST_DECOMPOSED = 5000
-#: Directions that a factor may have.
-MOST_DIRECTIONS = 2000
+#: Samples up to which a given matrix is decomposed, and directions that a factor may have.
+MOST_DECOMPOSED, MOST_DIRECTIONS = 5000, 2000
 #: Mean of the diagonal that may be missing.
 TOLERANCE = 1e-10
-#: Part of its trace that a matrix of low rank may leave out where all of it is wanted: rounding.
-COMPLETE = 1e-13
 #: Directions up to which products with them are faster than to look up permuted entries.
 FEW_DIRECTIONS = 64
 
@@ -146,11 +144,12 @@ class RealTargets:
         if self.sigma is None:
             return self.values, np.ones(t), 0.0
 
-        def row(p: int) -> Float:
-            return self.tile(slice(None), slice(p, p + 1))[:, 0]
-
-        rank = min(m, max_rank)
-        G, _, missing = pivoted_cholesky(row, np.ones(m), rank=rank, tolerance=tolerance)
+        G, _, missing = pivoted_cholesky(
+            lambda p: self.tile(slice(None), slice(p, p + 1))[:, 0],
+            np.ones(m),
+            rank=min(m, max_rank),
+            tolerance=tolerance,
+        )
         return np.ascontiguousarray(G.T), np.ones(len(G)), float(missing.sum())
 
 
@@ -198,23 +197,18 @@ class LabelMatrix:
     @property
     def centred(self) -> LabelMatrix:
         """With real targets of mean 0, to which the linear kernel would lose digits."""
-        parts = (
-            replace(part, values=part.values - part.values.mean(axis=0))
-            if isinstance(part, RealTargets)
-            else part
-            for part in self.parts
-        )
-        return replace(self, parts=tuple(parts))
+        return self._with(lambda real: replace(real, values=real.values - real.values.mean(axis=0)))
 
     @property
     def linear(self) -> LabelMatrix:
         """With real targets by the linear kernel, of unit trace where another one was asked for."""
-        parts = (
-            RealTargets(_unit(part.values), None)
-            if isinstance(part, RealTargets) and part.sigma is not None
-            else part
-            for part in self.parts
+        return self._with(
+            lambda real: real if real.sigma is None else RealTargets(_unit(real.values), None)
         )
+
+    def _with(self, of: Callable[[RealTargets], RealTargets]) -> LabelMatrix:
+        """With others for its real targets."""
+        parts = (of(part) if isinstance(part, RealTargets) else part for part in self.parts)
         return replace(self, parts=tuple(parts))
 
     @property
@@ -224,10 +218,7 @@ class LabelMatrix:
 
     def tile(self, rows: slice, columns: slice) -> Float:
         """Part of L, not to be written to."""
-        L = self.parts[0].tile(rows, columns)
-        for part in self.parts[1:]:
-            L = L + part.tile(rows, columns)
-        return L
+        return reduce(np.add, (part.tile(rows, columns) for part in self.parts))
 
     def factor(
         self, *, tolerance: float = TOLERANCE, max_rank: int = MOST_DIRECTIONS
@@ -329,8 +320,7 @@ def _columns(y: Array) -> Array:
     refuse_wide(Y, "y")
     if Y.dtype.kind == "T":  # text of any width, which NumPy compares and casts in part only
         Y = Y.astype(object)
-    if Y.ndim == 1:
-        Y = Y[:, None]
+    Y = Y[:, None] if Y.ndim == 1 else Y
     if Y.ndim != 2 or Y.shape[0] == 0 or Y.shape[1] == 0:
         raise InputError(f"y has shape {np.shape(y)}; pass (m,) or (m, t) with one row a sample.")
     if Y.dtype.kind in "OSU":
@@ -440,7 +430,7 @@ def _real_targets(Y: Array, kernel: str, covariates: Array | None) -> RealTarget
         values = centred / centred.std(axis=0)
     if kernel == "linear":
         return RealTargets(values, None)
-    some = values[:: -(-len(values) // MEDIAN_SAMPLES)]
+    some = few_samples(values)
     D = label_distances(some, some)
     return RealTargets(values, sigma_of_median(D[np.triu_indices_from(D, k=1)]))
 

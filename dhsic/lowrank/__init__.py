@@ -6,9 +6,8 @@ from dataclasses import fields
 from typing import Any
 
 from dhsic.errors import InputError
-from dhsic.lowrank.base import AbstractFactorizer, Landmarks
+from dhsic.lowrank.base import AbstractFactorizer, Landmarks, measured_error
 from dhsic.lowrank.factorizers import Cholesky, Nystrom, RandomFeatures, Spectral
-from dhsic.lowrank.residuals import measured_error
 
 __all__ = [
     "AbstractFactorizer",

@@ -35,8 +35,14 @@ from scipy.linalg import solve_triangular
 from dhsic._typing import Array, Float, Index, Mask
 from dhsic.errors import InputError
 from dhsic.linalg import pivoted_cholesky
-from dhsic.lowrank.base import AbstractFactorizer, BaseRows
-from dhsic.lowrank.residuals import MOST_HELD, HeldOut, estimated_error, relative
+from dhsic.lowrank.base import (
+    MOST_HELD,
+    AbstractFactorizer,
+    BaseRows,
+    HeldRows,
+    estimated_error,
+    relative,
+)
 from dhsic.validation import is_count, is_number
 
 #: A pivot of which less than this part of the largest diagonal entry, times the number of
@@ -128,7 +134,7 @@ class Nystrom(AbstractFactorizer):
 
         weights = np.ones(F.shape[1])
         sizes = np.maximum(rows.diagonal() - np.einsum("ij,ij->i", F, F), 0.0)
-        held = HeldOut.of(rows, F, used, sizes, seed, left_out)
+        held = HeldRows.of(rows, F, used, sizes, seed, left_out)
         return F, weights, estimated_error(rows, F, weights, used, held, sizes)
 
     def chosen(self, rows: BaseRows, seed: int) -> Index:
@@ -151,10 +157,6 @@ class Nystrom(AbstractFactorizer):
         core = inverse_root.T @ gram @ inverse_root
         _, V = np.linalg.eigh((core + core.T) / 2)
         return np.asarray(V[:, ::-1][:, : self.rank])
-
-
-def _uniform(K: Float, n: int, rng: np.random.Generator) -> Index:
-    return rng.permutation(len(K))[:n]
 
 
 def _far_apart(K: Float, n: int, rng: np.random.Generator) -> Index:
@@ -184,7 +186,7 @@ def _by_leverage(K: Float, n: int, rng: np.random.Generator) -> Index:
 
 
 _SAMPLING: dict[str, Callable[[Float, int, np.random.Generator], Index]] = {
-    "uniform": _uniform,
+    "uniform": lambda K, n, rng: rng.permutation(len(K))[:n],
     "kmeans++": _far_apart,
     "leverage": _by_leverage,
 }
@@ -239,7 +241,7 @@ class Cholesky(AbstractFactorizer):
             P = np.einsum("ij,ij->i", inverse, inverse)
             return np.asarray(triangle[at] - inverse / P[:, None])
 
-        held = HeldOut.of(rows, F, pivots, missing, seed, left_out)
+        held = HeldRows.of(rows, F, pivots, missing, seed, left_out)
         return F, weights, estimated_error(rows, F, weights, pivots, held, missing)
 
 
@@ -286,7 +288,7 @@ class Spectral(AbstractFactorizer):
         steady = found.steady(np.einsum("ij,ij->j", F, F), m)
         F, weights = np.ascontiguousarray(F[:, steady]), found.weights[steady]
         ones = np.ones(m)
-        out = HeldOut(held, F[rows.rows[held]], np.ones(len(held)))
+        out = HeldRows(held, F[rows.rows[held]], np.ones(len(held)))
         return F, weights, estimated_error(rows, F, weights, found.used, out, ones)
 
     def extension(self, rows: BaseRows, m: int, seed: int) -> tuple[Extension, Index]:
@@ -357,11 +359,9 @@ def _leading(
     K is (n, n), symmetric, with a diagonal of zeros; the matrix meant is K with the diagonal that
     the result has.
     """
-    n = len(K)
-    r = min(rank, n)
+    n, r = len(K), min(rank, len(K))
     V, _ = np.linalg.qr(rng.standard_normal((n, min(n, rank + SURPLUS))))
-    h = np.zeros(n)  # the diagonal
-    values = np.zeros(r)
+    h, values = np.zeros(n), np.zeros(r)  # h is the diagonal
     for _ in range(n_iterations):
         V, _ = np.linalg.qr(K @ V + h[:, None] * V)
         core = V.T @ (K @ V + h[:, None] * V)
