@@ -15,33 +15,16 @@ import json
 import time
 
 import numpy as np
+from exact import bare_products
+from measuring import MIB
 
 import dhsic
 from dhsic.memory import peak_bytes
-
-#: Rows of a bare product at a time.
-ROWS = 8192
-MIB = 1 << 20
+from dhsic.results import rounds_of_engines
 
 
 def normal(m, d):
     return np.random.default_rng(0).standard_normal((m, d), dtype=np.float32)
-
-
-def bare(m, products):
-    """Seconds of the products alone; `products` maps a precision to columns."""
-    rng = np.random.default_rng(1)
-    total = 0.0
-    for dtype, n in products.items():
-        A = rng.standard_normal((m, m)).astype(dtype)
-        F = rng.standard_normal((min(n, ROWS), m)).astype(dtype)
-        if not n:
-            continue
-        start = time.perf_counter()
-        for a in range(0, n, ROWS):
-            F[: min(ROWS, n - a)] @ A
-        total += time.perf_counter() - start
-    return total
 
 
 def forward(options):
@@ -53,10 +36,9 @@ def forward(options):
         start = time.perf_counter()
         result = dhsic.FOHSIC(50, progress=False, runtime="threads").fit(X, y).result_
         seconds = time.perf_counter() - start
-        products = {
-            dtype: int(result[f"round_products_{dtype}"].sum()) for dtype in ("float32", "float64")
-        }
-        floor = bare(m, products)
+        counted = rounds_of_engines(result)
+        products = {t: int(sum(counted[f"products_{t}"])) for t in ("float32", "float64")}
+        floor, _ = bare_products(m, [(n, dtype) for dtype, n in products.items()])
         runs.append((seconds / floor, seconds, floor, products))
     ratio, seconds, floor, products = sorted(runs, key=lambda run: run[0])[len(runs) // 2]
     found = int(result["selected"].to_numpy()[:21].sum())

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,14 @@ def _last_words(code, noise):
     if code == -signal.SIGKILL or "memory" in noise.lower():
         return OUT_OF_MEMORY, last
     return FAILED, f"exit status {code}: {last}"
+
+
+def version_of(package):
+    """Version of a package; None where it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def say(text):

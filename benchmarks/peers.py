@@ -2,12 +2,11 @@
 
 import statistics
 import tempfile
-from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 from contenders import PACKAGES, entries
 from data import LABELS, planted
-from measuring import Limits, measure, say
+from measuring import Limits, measure, say, version_of
 from tables import mebibytes, remark, seconds, size, table
 
 N_SELECT = 10
@@ -28,7 +27,7 @@ def measure_peers(options):
                 say(f"peers {size(m, d)}: {name}")
                 row = measure_contender(folder, arguments, truth, options)
                 rows.append({"contender": name, "samples": m, "features": d, **row})
-    return {"versions": {name: _version(name) for name in PACKAGES}, "rows": rows}
+    return {"versions": {name: version_of(name) for name in PACKAGES}, "rows": rows}
 
 
 def measure_contender(folder, arguments, truth, options):
@@ -60,13 +59,6 @@ def measure_contender(folder, arguments, truth, options):
         "found": found,
         "planted": {label: len(features) for label, features in truth.items()},
     }
-
-
-def _version(package):
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def peers_table(results):

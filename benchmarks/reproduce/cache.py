@@ -9,9 +9,9 @@ import json
 import os
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import measuring
 import numpy as np
 
 #: Parts of dhsic that no ranking depends on.
@@ -61,10 +61,7 @@ def checksum(*arrays):
 @cache
 def version_of(package):
     """Version of a package; for dhsic, which changes without one, a checksum of its code too."""
-    try:
-        found = version(package)
-    except PackageNotFoundError:
-        return "none"
+    found = measuring.version_of(package) or "none"
     return f"{found} {_code_of_dhsic()}" if package == "dhsic" else found
 
 

@@ -3,11 +3,10 @@
 import datetime as dt
 import platform
 import subprocess
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pandas as pd
-from measuring import OK
+from measuring import OK, version_of
 
 from . import beside, curves
 from .running import NOT_RUN
@@ -87,13 +86,6 @@ def conditions():
     git = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     done = subprocess.run(git, capture_output=True, text=True, check=False)
     commit = done.stdout.strip() or "unknown"
-    told = [f"{name} {_version(name)}" for name in PACKAGES]
+    told = [f"{name} {version_of(name) or '(not installed)'}" for name in PACKAGES]
     when = f"{dt.datetime.now(dt.UTC):%Y-%m-%d}, commit {commit}"
     return f"{when}, Python {platform.python_version()}, {', '.join(told)}."
-
-
-def _version(name):
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "(not installed)"
