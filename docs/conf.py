@@ -25,9 +25,11 @@ html_theme = "pydata_sphinx_theme"
 html_title = "dhsic"
 html_theme_options = {
     "navigation_with_keys": False,
+    "navbar_center": [],  # all pages are in the sidebar
     "show_toc_level": 2,
     "secondary_sidebar_items": ["page-toc"],
 }
+html_sidebars = {"**": ["globaltoc.html"]}
 html_show_sourcelink = False
 
 templates_path = ["_templates"]
@@ -43,7 +45,7 @@ nb_execution_timeout = 300
 nb_merge_streams = True
 here = str(Path(sys.executable).parent)
 os.environ["PATH"] = os.pathsep.join([here, os.environ["PATH"]])  # for `dhsic` in cells
-os.environ["COLUMNS"] = "100"
+os.environ["COLUMNS"] = "80"
 
 
 def whole(outputs):

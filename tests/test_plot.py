@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import xarray as xr
@@ -124,7 +125,7 @@ def drawn(name, path):
     mpl.use("agg")
     figure = PICTURES[name]().figure
     figure.savefig(path, dpi=60, metadata={"Software": None})
-    mpl.pyplot.close(figure)
+    plt.close(figure)
 
 
 @pytest.mark.parametrize("name", PICTURES)
@@ -140,9 +141,9 @@ def test_colours_differ_in_grey_from_what_they_lie_on():
 
 
 def test_axes_given_are_drawn_on_and_returned():
-    _, ax = mpl.pyplot.subplots()
+    _, ax = plt.subplots()
     assert plot.path(genotypes(), ax=ax) is ax
-    mpl.pyplot.close(ax.figure)
+    plt.close(ax.figure)
 
 
 def test_a_million_features_leave_few_points_and_all_that_is_selected():
@@ -164,7 +165,7 @@ def test_results_of_a_run_are_drawn(tmp_path):
     for draw in (plot.genome, plot.path):
         ax = draw(result)
         ax.figure.savefig(tmp_path / "one.png")
-        mpl.pyplot.close(ax.figure)
+        plt.close(ax.figure)
 
 
 def test_what_cannot_be_drawn_is_said():
