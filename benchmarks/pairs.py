@@ -169,7 +169,7 @@ def _additive(source, rng, n):
     if not n:
         return 0.0
     at = np.sort(rng.choice(source.n_features, n, replace=False))
-    Z = np.stack([source.read(Block(j, j + 1))[:, 0] for j in at.tolist()]).astype(float)
+    Z = np.stack([source.read(Block(0, j, j + 1))[:, 0] for j in at.tolist()]).astype(float)
     Z = np.where(Z < 0, np.nan, Z)
     Z = np.nan_to_num((Z - np.nanmean(Z, axis=1)[:, None]) / np.nanstd(Z, axis=1)[:, None])
     return (EXPLAINED / (1 - n * EXPLAINED)) ** 0.5 * (rng.choice([-1, 1], n) @ Z)

@@ -52,6 +52,16 @@ def pairs_of(result: Any) -> xr.Dataset | None:
     )
 
 
+def carried_over(about: Mapping[str, Any]) -> str:
+    """What is told of a level that follows from permutations of some pairs only; else nothing."""
+    n = about.get("n_pairs_permuted", about["n_pairs"])
+    if n == about["n_pairs"]:
+        return ""
+    return (
+        f"; the level is carried over from {n:,} permuted pairs, of runs of neighbouring features"
+    )
+
+
 def selected_features(result: Any) -> xr.Dataset:
     """The selected features alone, the best first, without the history of rounds.
 

@@ -8,6 +8,7 @@ from commands import run
 import dhsic
 from dhsic.errors import InputError, MemoryBudgetError
 from dhsic.interactions import find_pairs
+from dhsic.pairs import scan
 from dhsic.reports import page_of
 from dhsic.results import pairs_of
 from dhsic.runtime.threads import Threads
@@ -83,10 +84,22 @@ def test_where_all_pairs_are_too_many_those_of_the_best_are_looked_at(acting, mo
     monkeypatch.setattr(joining, "MOST_FLOPS", 200 * 20**2)
 
     few = dhsic.select(X, y, **ASKED)
+    monkeypatch.setattr(scan, "MOST_PERMUTED", 32)
+    monkeypatch.setattr(scan, "PERMUTED_RUNS", 4)
     whole = dhsic.select(X, y, **ASKED | {"interactions": "all"})
 
     assert few.attrs["pair_n_pairs"] == 20 * 19 // 2
+    assert "of 190 pairs of the best 20 features are significant" in page_of(few)
+    assert "carried over" not in page_of(few)
     assert whole.attrs["pair_n_pairs"] == 59 * 58 // 2
+    assert whole.attrs["pair_n_pairs_permuted"] == 32 * 31 // 2
+    assert "of 1,711 pairs are significant" in page_of(whole)
+    assert "carried over from 496 permuted pairs" in page_of(whole)
+    law = scan.Null(
+        *(whole.attrs[f"pair_null_{name}"] for name in ("location", "scale")), 1711 / 496
+    )
+    log_p = np.log(whole["pair_p_value"].values)
+    np.testing.assert_allclose(whole["pair_family_wise"], law.family_wise(log_p))
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ from dhsic.linalg.covariates import covariate_basis
 from dhsic.memory import human
 from dhsic.pairs.share import Labels, label_columns
 from dhsic.plans.time import Rates
-from dhsic.results import load
+from dhsic.results import carried_over, load
 from dhsic.simulation.truth import Truth, read_truth
 from dhsic.storage.format import plain
 
@@ -148,7 +148,7 @@ def _told(found: xr.Dataset, took: float, planted: Truth | None) -> Iterator[tup
         n = int((found["family_wise"] <= about["alpha"]).sum())
         told += (
             f"; {n:,} of those above are significant family-wise at {about['alpha']:g} (share "
-            f"{about['threshold']:.4g} or more)"
+            f"{about['threshold']:.4g} or more){carried_over(about)}"
         )
     yield "pairs", told
     if about.get("n_lost"):

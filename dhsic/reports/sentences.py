@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from math import comb, isqrt
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from dhsic.engines.refine import in_low_rank, is_lazy
-from dhsic.results import pairs_of
+from dhsic.results import carried_over, pairs_of
 
 #: Features lost that are told as they are.
 LEAST_TOLD = 0.01
@@ -54,10 +55,14 @@ def _together(result: xr.Dataset) -> Iterator[str]:
     ends = [real[f"{end}_feature" if f"{end}_feature" in real else end] for end in ENDS]
     pairs = [f"{a} with {b}" for a, b in zip(*(each.to_numpy() for each in ends), strict=True)]
     named = ", ".join(pairs[:MOST_PAIRS]) + ", ..." * (len(pairs) > MOST_PAIRS)
+    n_pairs, varying = found.attrs["n_pairs"], found.attrs["n_features"] - found.attrs["n_constant"]
+    some = n_pairs < comb(varying, 2)
+    best = f" of the best {isqrt(2 * n_pairs) + 1:,} features" if some else ""
     yield (
-        f"{n:,} of {found.attrs['n_pairs']:,} pairs are significant (family-wise, "
+        f"{n:,} of {n_pairs:,} pairs{best} are significant (family-wise, "
         f"{found.attrs['alpha']:g}), {len(pairs):,} of them given better ones, for which "
         f"{about['n_joined']:,} features joined the selection{': ' * bool(pairs)}{named}"
+        f"{carried_over(found.attrs)}"
     )
 
 
