@@ -21,10 +21,10 @@ import dhsic
 from dhsic.cli import main
 from dhsic.criteria.features import median_square, medians_of_levels
 from dhsic.criteria.independence import Independence, Permuted
-from dhsic.criteria.leveled import LevelForms
+from dhsic.criteria.leveled import LevelForms, sums_over_codes
 from dhsic.criteria.mixture import log_mixture_tail
 from dhsic.criteria.null import NullOf, log_tail
-from dhsic.criteria.rare import DRAWS, RareLaw
+from dhsic.criteria.rare import DRAWS, RareLaw, _subsets
 from dhsic.errors import InputError
 from dhsic.hsic import estimated
 from dhsic.kernels.labels import label_matrix
@@ -162,6 +162,26 @@ def test_variants_of_few_carriers_are_tested_by_all_of_their_sets(rng, carriers,
         found = np.exp(law.log_p(np.array([(value - values.mean()) / values.std()])))[0]
         error = 4 * np.sqrt(expected / DRAWS) if law.is_drawn else 1e-9
         assert abs(found - expected) < error
+
+
+def test_subsets_are_those_of_numpy():
+    for m, k in ((17, 16), (300, 1), (300, 5)):
+        expected, drawn = np.random.default_rng(m), np.random.default_rng(m)
+        sets = np.stack([expected.choice(m, k, replace=False) for _ in range(20)])
+
+        assert_array_equal(_subsets(drawn, m, k, 20), sets)
+        assert drawn.integers(1 << 40) == expected.integers(1 << 40)
+
+
+@pytest.mark.parametrize("m", [7, 130, 9000])
+def test_sums_over_codes_are_those_of_indicators(rng, m):
+    """Of features without a call missing, with few and with many."""
+    raw, Y = rng.integers(0, 3, (12, m)).astype(np.int8), rng.standard_normal((m, 8))
+    raw[4:][rng.random((8, m)) < np.repeat([0.005, 0.4], 4)[:, None]] = -1
+    expected = np.stack([(raw == code).astype(float) @ Y for code in (0, 1, 2, -1)])
+
+    assert_allclose(sums_over_codes(raw, -1, Y), expected, atol=1e-11)
+    assert_allclose(sums_over_codes(raw[:4], None, Y), expected[:, :4], atol=1e-11)
 
 
 def test_rare_variants_among_others(rng):

@@ -43,8 +43,9 @@ class SelectionState:
             keeps = ~np.isin(self.eliminated, back)
             S = np.sort(np.concatenate([S, back]))
         number = self.round + 1
-        stays = np.ones(S.size, dtype=bool)
-        stays[np.searchsorted(S, features)] = False
+        stays = np.full(S.size, features.size < S.size)
+        if stays.any():
+            stays[np.searchsorted(S, features)] = False
         return SelectionState(
             round=number,
             survivors=S[stays],

@@ -26,11 +26,17 @@ from them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from dhsic._typing import Float
+from dhsic._typing import Array, Float
 from dhsic.criteria.null import Moments, NullOf
+
+#: Terms of a product that BLAS makes without a copy, features of it at least, and the part of the
+#: samples up to which what is missing of a feature is added call by call.
+TERMS, FEWEST, SELDOM = 10**6, 16, 1 / 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,3 +166,49 @@ def _cube(x: Float) -> Float:
 def _times(K: Float, n: Float) -> Float:
     """``K n`` of each feature, (c, q)."""
     return np.asarray((K @ n[..., None])[..., 0])
+
+
+def sums_over_codes(raw: Array, code: int | None, Y: Float) -> Float:
+    """Sums of few columns Y (m, k) over the samples of 0, 1, 2 and missing: (4, c, k).
+
+    Of genotypes raw (c, m) int8, in which `code`, -1, is what is missing, None where nothing is.
+    """
+    out = np.zeros((4, len(raw), Y.shape[1]))
+    zero, one, two, missing = out
+    _add_products(raw, Y, one, two)
+    if code is not None:
+        _add_missing(raw == code, Y, missing)
+    two -= one
+    two /= 2
+    two -= missing
+    one -= 2 * two
+    one += missing
+    zero += Y.sum(axis=0) - one - two - missing
+    return out
+
+
+def _add_missing(mask: Array, Y: Float, out: Float) -> None:
+    """Add sums of Y over what the mask (c, m) says is missing to `out` (c, k)."""
+    c, m = mask.shape
+    at = np.flatnonzero(mask)
+    n = np.diff(np.searchsorted(at, m * np.arange(c + 1)))
+    often = n > SELDOM * m
+    calls = at[np.repeat(~often, n)] % m
+    ends = np.append(0, np.cumsum(np.where(often, 0, n)))
+    out += csr_array((np.ones(calls.size), calls, ends), shape=(c, m)) @ Y
+    if often.any():
+        of_often = out[often]
+        _add_products(mask[often], Y, of_often)
+        out[often] = of_often
+
+
+def _add_products(values: Array, Y: Float, *outs: Float) -> None:
+    """Add products of values (c, m) with Y (m, k), and of their squares, to one or two (c, k)."""
+    (c, m), k = values.shape, Y.shape[1]
+    width = -(-m // -(-m * k * FEWEST // TERMS))  # as wide as each other
+    rows = TERMS // (width * k)
+    for a, b in product(range(0, m, width), range(0, c, rows)):
+        g, y = values[b : b + rows, a : a + width].astype(np.float64), Y[a : a + width]
+        outs[0][b : b + rows] += g @ y
+        for of_squares in outs[1:]:
+            of_squares[b : b + rows] += np.multiply(g, g, out=g) @ y

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from math import comb
 
 import numpy as np
+from scipy.sparse import csr_array
 from scipy.stats import hypergeom
 
-from dhsic._typing import Array, Float
+from dhsic._typing import Array, Float, Index
 from dhsic.criteria.features import medians_of_levels
 from dhsic.criteria.leveled import LevelForms
 from dhsic.criteria.null import NullOf, log_tail
@@ -111,9 +112,32 @@ def _sums(columns: Float, k: int, l: int) -> tuple[Float, Float, Float, bool]:  
         second = np.multiply.outer(y, classes[1]) + np.multiply.outer(l - y, classes[0])
         return first, second, parts, False
     rng = np.random.default_rng([m, k + l])
-    drawn = np.stack([rng.choice(m, k + l, replace=False) for _ in range(DRAWS)])
-    first, second = columns[drawn[:, :k]].sum(axis=1), columns[drawn[:, k:]].sum(axis=1)
+    drawn = _subsets(rng, m, k + l, DRAWS)
+    first, second = _sums_of(columns, drawn[:, :k]), _sums_of(columns, drawn[:, k:])
     return first, second, np.full(DRAWS, 1.0 / DRAWS), True
+
+
+def _subsets(rng: np.random.Generator, m: int, k: int, n: int) -> Index:
+    """As n times ``rng.choice(m, k, replace=False)``, (n, k), to the bit: up to 200 times as fast.
+
+    Floyd's algorithm, in which what is drawn twice is the last one instead; then all are shuffled.
+    """
+    last, places = np.arange(m - k, m), np.arange(k - 1, 0, -1)
+    drawn = rng.integers(np.tile(np.append(last, places), (n, 1)), endpoint=True)
+    found, every = drawn[:, :k], np.arange(n)
+    for i in range(1, k):
+        is_taken = (found[:, :i] == found[:, i : i + 1]).any(axis=1)
+        found[is_taken, i] = last[i]
+    for place, others in zip(places, drawn[:, k:].T, strict=True):
+        found[every, others], found[:, place] = found[:, place].copy(), found[every, others]
+    return found
+
+
+def _sums_of(columns: Float, drawn: Index) -> Float:
+    """Sums of columns (m, r) over the rows that are drawn (n, k), (n, r)."""
+    n, k = drawn.shape
+    of_each = np.ones(drawn.size), drawn.ravel(), k * np.arange(n + 1)
+    return np.asarray(csr_array(of_each, shape=(n, len(columns))) @ columns)
 
 
 def missing_as_commonest(counts: Float, *others: Float) -> None:

@@ -15,18 +15,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dhsic._typing import Float, Index
+from dhsic._typing import Array, Float, Index
 from dhsic.criteria.base import AbstractCriterion
 from dhsic.criteria.features import Features, Levels
+from dhsic.criteria.leveled import sums_over_codes
 from dhsic.criteria.rare import missing_as_commonest
 from dhsic.joins.filters import Counting
 from dhsic.kernels.bandwidth import MEDIAN_SAMPLES
-from dhsic.linalg.directions import Directions
+from dhsic.linalg.directions import PANEL, Directions
 from dhsic.passes import CODE_ENTRIES, AbstractPass, AbstractShared, Cost, Tile, tile_height
 from dhsic.passes.reader import Reader, Reporter
 from dhsic.runtime.base import AbstractRuntime, Job, Jobs
 from dhsic.sources import AbstractSource
-from dhsic.sources.scaling import Codes, Scaling, code_values, scaling_of
+from dhsic.sources.scaling import MISSING, Codes, Scaling, code_values, scaling_of
 from dhsic.sources.values import KEEPING, Alleles, Census, ValueKind, recoded
 from dhsic.sources.views import checksums
 
@@ -36,6 +37,9 @@ LOOKED_AT = 1 << 30
 FEW_JOBS = 3
 #: float64 arrays of a tile: values, deviations, their squares, and masks.
 TILES = 6
+
+#: Directions of each run by their rows, as of `Directions.alike`.
+Alike = Sequence[tuple[Array, Float] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,10 @@ class Judge(AbstractShared):
         scalings: list[Scaling] = []
         columns: list[list[Float]] = [[] for _ in passes]
         directions = Directions.of([each._directions(m) for each in passes])
+        places = directions.places if directions.panels else ()
+        alike = [directions.alike(place) for place in places]
         for tile in _cut(blocks, m, coded=passes[0]._takes_codes):
-            scaling, features, alive = _features(tile, directions, passes[0])
+            scaling, features, alive = _features(tile, directions, alike, passes[0])
             scalings.append(scaling)
             for each, place, some in zip(passes, directions.places, columns, strict=True):
                 some.append(each._columns(features, place, alive, len(tile.raw)))
@@ -102,46 +108,48 @@ def _cut(blocks: Iterable[Tile], m: int, *, coded: bool) -> Iterator[Tile]:
         yield from block.cut(max(1, CODE_ENTRIES // m) if is_coded else float64_height(m))
 
 
-def _features(tile: Tile, directions: Directions, judge: Judge) -> tuple[Scaling, Features, Index]:
+def _features(
+    tile: Tile, directions: Directions, alike: Alike, judge: Judge
+) -> tuple[Scaling, Features, Index]:
     """Scaling of a tile, and its features that vary."""
     codes = tile.codes if judge._takes_codes else None
     if codes is not None and directions.panels:
-        return _coded(codes, directions, standardize=judge.standardize)
+        return _coded(codes, directions, alike, standardize=judge.standardize)
     scaling, X = tile.measured(standardize=judge.standardize)
     alive: Index = np.flatnonzero(scaling.std > 0)
     X = X if alive.size == len(X) else X[alive]
     return scaling, Features(X, scaling.n_levels[alive], directions), alive
 
 
-def _sums_over_levels(codes: Codes, directions: Directions) -> Float:
-    """Sums of directions, and of ones, over the samples of each code, (4, c, k + 1).
+def _sums_over_levels(codes: Codes, directions: Directions, alike: Alike) -> tuple[Float, Float]:
+    """Sums of directions over the samples of each code, (4, c, k), and its counts, (4, c).
 
     Directions of few different rows, as of classes, by counts of these, which are exact in float32.
     """
-    every = [directions.alike(place) for place in directions.places]
-    of_few = [alike for alike in every if alike is not None]
-    panels = [*directions.panels, np.ones((codes.raw.shape[1], 1))]
-    if len(of_few) == len(every):
-        sums = np.zeros((4, len(codes.raw), sum(panel.shape[1] for panel in panels)))
-    else:
-        sums = codes.sums(np.concatenate(panels, axis=1))
-    if of_few:
-        counts, at = codes.sums(np.concatenate([Z for Z, _ in of_few], axis=1)), 0
-        for place, alike in zip(directions.places, every, strict=True):
-            if alike is not None:
-                own = np.ascontiguousarray(counts[..., at : at + len(alike[1])])
-                sums[..., place] = own @ alike[1]
-                sums[..., -1] = own.sum(axis=-1)
-                at += len(alike[1])
-    return sums
+    c, m = codes.raw.shape
+    sums, at = np.empty((4, c, PANEL * len(directions.panels))), 0
+    of_few = [few[0] for few in alike if few is not None]
+    counted = codes.sums(np.concatenate(of_few, axis=1)) if of_few else np.empty(0)
+    for place, few in zip(directions.places, alike, strict=True):
+        if few is None:
+            n = place.stop - place.start  # ones beside them count
+            Y = np.zeros((m, PANEL * (n // PANEL + 1)))
+            Y[:, :n], Y[:, n] = directions.some(place), 1.0
+            own = sums_over_codes(codes.raw, MISSING if codes.has_missing else None, Y)
+            sums[..., place], counts = own[..., :n], own[..., n]
+        else:
+            own = np.ascontiguousarray(counted[..., at : at + len(few[1])])
+            sums[..., place], counts = own @ few[1], own.sum(axis=-1)
+            at += len(few[1])
+    return sums, counts
 
 
 def _coded(
-    codes: Codes, directions: Directions, *, standardize: bool
+    codes: Codes, directions: Directions, alike: Alike, *, standardize: bool
 ) -> tuple[Scaling, Features, Index]:
     """As of `_features`, of genotypes, by sums over their levels."""
-    m, sums = codes.raw.shape[1], _sums_over_levels(codes, directions)
-    counts, stride = np.rint(sums[..., -1]), -(-m // MEDIAN_SAMPLES)
+    sums, counts = _sums_over_levels(codes, directions, alike)
+    counts, stride = np.rint(counts), -(-codes.raw.shape[1] // MEDIAN_SAMPLES)
     sampled = counts if stride == 1 else codes.some(slice(None, None, stride)).counts()
     scaling = replace(scaling_of(counts, standardize=standardize), checksum=checksums(codes.raw))
     missing_as_commonest(counts, sums, *(() if sampled is counts else (sampled,)))
@@ -151,7 +159,7 @@ def _coded(
         np.arange(alive.size),
         values,
         counts[:, alive].T,
-        sums[:, alive, :-1].transpose(1, 0, 2),
+        sums[:, alive].transpose(1, 0, 2),
         sampled[:, alive].T,
     )
     none = np.empty((alive.size, 0))
