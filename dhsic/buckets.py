@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache, lru_cache
 from typing import Any
@@ -142,11 +143,8 @@ def folder_of(url: str, options: Mapping[str, Any] | None = None) -> Any:
             f"{without_secrets(url)} cannot be opened: there is no such kind of store. Check the "
             "scheme (s3://, gs://, az://, https://), or copy what is there to a local folder."
         )
-    exceptions = load_obstore().exceptions
-    try:
+    with asked(url):
         return _opened(url, None, tuple(sorted((options or {}).items())))
-    except exceptions.BaseError as error:
-        raise StoreError(sentence(without_secrets(url), error)) from None
 
 
 def fetched(url: str) -> bytes:
@@ -158,13 +156,29 @@ def fetched(url: str) -> bytes:
         There is none, or as of `folder_of`.
     """
     folder, _, name = url.rpartition("/")
-    store, obstore = folder_of(folder), load_obstore()
+    store = folder_of(folder)
+    with asked(url) as obstore:
+        try:
+            return bytes(obstore.get(store, name).bytes())
+        except FileNotFoundError:
+            raise absent(url) from None
+
+
+@contextmanager
+def asked(url: str) -> Iterator[Any]:
+    """Yield `obstore`; its errors become a sentence, but for those of what is not there."""
+    obstore = load_obstore()
     try:
-        return bytes(obstore.get(store, name).bytes())
+        yield obstore
     except FileNotFoundError:
-        raise InputError(f"There is nothing at {without_secrets(url)}. Check the URL.") from None
+        raise
     except obstore.exceptions.BaseError as error:
-        raise StoreError(sentence(without_secrets(url), error)) from None
+        raise StoreError(sentence(without_secrets(url), error)) from None  # its text may hold keys
+
+
+def absent(url: str) -> InputError:
+    """The error of an object that is not there."""
+    return InputError(f"There is nothing at {without_secrets(url)}. Check the URL.")
 
 
 def _opened(url: str, patience: float | None, options: tuple[tuple[str, Any], ...] = ()) -> Any:

@@ -401,7 +401,6 @@ def test_a_registered_suffix_is_more_than_a_foreign_one(tmp_path, monkeypatch):
         ({"pass_only": True}, "Leave out pass_only"),
         ({"target": np.arange(7.0)}, "there are 7 labels"),
         ({"data": "absent.npy"}, "no array at absent.npy"),
-        ({"data": "s3://bucket/a.npy"}, "Pass a local file"),
     ],
 )
 def test_what_a_source_cannot_do_gets_a_sentence(tmp_path, npy, asked, words):

@@ -245,11 +245,6 @@ def test_damaged_files_are_refused_in_a_sentence(tmp_path, case):
     assert_refused(lambda: model.fit(path, "leiden", **options), error, words, tmp_path)
 
 
-def test_urls_are_refused():
-    with pytest.raises(InputError, match=r"is at a URL, .*write_zarr"):
-        dhsic.open_source("s3://b/a.h5ad")
-
-
 # -- objects --------------------------------------------------------------------------------------
 
 

@@ -360,7 +360,7 @@ def test_a_selection_on_the_command_line(tmp_path):
     result = run("pairs", store, *asked, "--permutations", "0")
 
     assert len(result.stdout.splitlines()) == 3
-    assert "first_feature" in result.stdout
+    assert "first_name" in result.stdout
     assert " pairs in " in " ".join(result.stderr.split())
     result = run("pairs", store, *asked, "--shares", "--out", tmp_path / "shares.tsv")
     assert len(result.stdout.splitlines()) == 3

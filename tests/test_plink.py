@@ -289,7 +289,6 @@ DAMAGED = {
         *("position", "'x'"),
     ),
     "a variable": (lambda folder: None, "x", InputError, "holds calls", "'dosages'"),
-    "a URL": (lambda folder: None, "s3://b/x.bed", InputError, "is at a URL", "plink2zarr"),
     "0 and 1": (
         *(_edited("x.fam", lambda b: b.replace(b" -9\n", b" 0\n").replace(b"0\n", b"1\n", 5)), "x"),
         *(InputError, "is 0 and 1", "--1"),

@@ -1,21 +1,25 @@
 """Data and tables at URLs: read as they are on disk, by every process for itself."""
 
 import pickle
+import shutil
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
+import h5py
 import numpy as np
+import pandas as pd
 import pytest
 import zarr
 from commands import run
 from s3 import SECRET
-from stores import dosage, draw_genotypes, write, write_anndata, write_vcz
+from stores import dosage, draw_genotypes, write, write_anndata, write_plink, write_vcz
 
 import dhsic
 from dhsic import buckets
-from dhsic.errors import DataError, InputError, StoreError
+from dhsic.errors import CheckpointError, DataError, InputError, StoreError
 from dhsic.runtime.dask import DaskRuntime
+from dhsic.sources import fetching
 
 M, D = 30, 24
 GENOTYPES = draw_genotypes(D, M, seed=7)
@@ -99,7 +103,7 @@ def test_commands_read_and_write_urls(at, s3, folder):
 def test_what_is_wrong_with_a_url_is_a_sentence(at, s3, monkeypatch, folder):
     with pytest.raises(InputError, match=r"no Zarr array or group at s3://.*/none.zarr"):
         dhsic.open_source(f"{at}/none.zarr")
-    with pytest.raises(InputError, match="storage_options= are for a store of Zarr"):
+    with pytest.raises(StoreError, match="refuses access to s3://"):
         dhsic.open_source(f"{at}/x.csv", storage_options={"skip_signature": True})
     with pytest.raises(InputError, match=r"There is nothing at s3://.*/none.tsv"):
         dhsic.open_source(f"{at}/none.tsv")
@@ -133,3 +137,110 @@ def test_a_store_on_the_web(folder):
     assert dhsic.open_source(f"{url}/x.csv").n_features == D
     server.shutdown()
     server.server_close()
+
+
+# -- files, which are fetched -------------------------------------------------------------------
+
+FILES = ("b.bed", "x.npy", "x.parquet", "x.h5ad", "x.zarr.zip")
+
+
+@pytest.fixture
+def files(s3, tmp_path, monkeypatch):
+    """Files of other kinds in a folder and a bucket, which are fetched in several parts."""
+    monkeypatch.setattr(fetching, "PART", 700)
+    X = np.random.default_rng(1).standard_normal((M, D)).astype("f4")
+    write_plink(tmp_path / "b", np.nan_to_num(dosage(GENOTYPES), nan=-1).astype("i1"))
+    np.save(tmp_path / "x.npy", X)
+    pd.DataFrame(X, columns=[f"g{j}" for j in range(D)]).to_parquet(tmp_path / "x.parquet")
+    with h5py.File(tmp_path / "x.h5ad", "w") as file:
+        file["X"] = X
+        for name, n in (("obs", M), ("var", D)):
+            group = file.create_group(name)
+            group.attrs.update({"_index": "_index", "column-order": ["y"]})
+            group["_index"] = [f"{name}{i}" for i in range(n)]
+            group["y"] = np.arange(n) % 5.0
+    with zarr.storage.ZipStore(tmp_path / "x.zarr.zip", mode="w") as store:
+        array = zarr.create_array(store, shape=(M, D), chunks=(M, 5), dtype="f4")
+        array[:] = X
+    for path in tmp_path.iterdir():
+        s3.set(f"{tmp_path.name}/{path.name}", path.read_bytes())
+    return tmp_path, f"s3://bucket/{tmp_path.name}"
+
+
+def test_files_in_a_bucket_are_read_as_those_on_disk(files, client, s3):
+    folder, at = files
+    options = QUICK | {"sample_dim": 0}
+    for name in FILES:
+        how = options if name == "x.zarr.zip" else QUICK
+        expected = dhsic.select(folder / name, Y, **how)
+        same(dhsic.select(f"{at}/{name}", Y, **how), expected)
+        if name in ("b.bed", "x.parquet"):
+            same(dhsic.select(f"{at}/{name}", Y, runtime=DaskRuntime(client), **how), expected)
+        key = f"{folder.name}/{name}"
+        assert (
+            sum(method == "GET" and of == key for method, of, _ in s3.log)
+            <= 2 + len(s3.objects[key][0]) / fetching.PART
+        )
+    assert dhsic.read_target(f"{at}/x.h5ad", "y").tolist() == (np.arange(M) % 5.0).tolist()
+    expected = dhsic.select(folder / "x.h5ad", "y", **QUICK)
+    same(dhsic.select(f"{at}/x.h5ad", "y", **QUICK), expected)
+    asked = ("--threads", "1", "--no-progress", "-n", "5")
+    run("select", f"{at}/b.bed", "--labels", _labels(folder), "--target", "y", *asked)
+    assert "y" in run("inspect", f"{at}/x.h5ad").stdout
+    made = dhsic.convert(f"{at}/x.parquet", folder / "made.zarr")
+    assert (made.n_samples, made.n_features) == (M, D)
+
+
+def _labels(folder):
+    names = dhsic.open_source(folder / "b.bed").sample_names()
+    rows = "".join(f"{name}\t{y}\n" for name, y in zip(names, Y, strict=True))
+    (folder / "y.tsv").write_text("IID\ty\n" + rows)
+    return folder / "y.tsv"
+
+
+def test_a_machine_that_does_not_see_a_copy_fetches_the_same_one(files, s3):
+    folder, at = files
+    for name in ("b.bed", "x.npy"):
+        source = dhsic.open_source(f"{at}/{name}")
+        expected, sealed = source.read(source.blocks(D)[0]), pickle.dumps(source)
+        assert SECRET.encode() not in sealed
+        shutil.rmtree(source._copy.path.parent)  # as on another machine
+        again = pickle.loads(sealed)
+        assert again.fingerprint() == source.fingerprint()
+        assert again.read(again.blocks(D)[0]).tolist() == expected.tolist()
+        shutil.rmtree(source._copy.path.parent)
+        data, _ = s3.objects[f"{folder.name}/{name}"]
+        s3.set(f"{folder.name}/{name}", data[:-1] + b"\0")
+        with pytest.raises(DataError, match=r"was written again since .*versions differ"):
+            pickle.loads(sealed)
+
+
+def test_another_file_at_a_url_is_another_one(files, s3, tmp_path):
+    folder, at = files
+    dhsic.select(f"{at}/x.npy", Y, checkpoint=tmp_path / "run", **QUICK)
+    before = dhsic.open_source(f"{at}/x.npy")
+    X = np.load(folder / "x.npy")
+    X[0, 0] = 3
+    np.save(folder / "x.npy", X)
+    s3.set(f"{folder.name}/x.npy", (folder / "x.npy").read_bytes())
+    after = dhsic.open_source(f"{at}/x.npy")
+    assert after.read(after.blocks(D)[0])[0, 0] == 3
+    assert before.read(before.blocks(D)[0])[0, 0] != 3
+    with pytest.raises(CheckpointError, match="belongs to other data"):
+        dhsic.select(f"{at}/x.npy", Y, checkpoint=tmp_path / "run", **QUICK)
+
+
+def test_what_is_wrong_with_a_file_at_a_url_is_a_sentence(files, s3, monkeypatch):
+    folder, at = files
+    s3.objects.pop(f"{folder.name}/b.fam")
+    with pytest.raises(InputError, match=r"There is no s3://.*/b.fam, which belongs to"):
+        dhsic.open_source(f"{at}/b.bed")
+    s3.set(f"{folder.name}/cut.npy", b"no")
+    with pytest.raises(InputError, match=rf"^{at}/cut.npy is no .npy file"):
+        dhsic.open_source(f"{at}/cut.npy")
+    with pytest.raises(InputError, match=r"There is nothing at s3://.*none.h5ad"):
+        dhsic.open_source(f"{at}/none.h5ad")
+    full = shutil._ntuple_diskusage(1000, 990, 10)
+    monkeypatch.setattr(fetching.shutil, "disk_usage", lambda _: full)
+    with pytest.raises(InputError, match=r"has 3.0 kB, and 10 B are free in .*TMPDIR"):
+        dhsic.open_source(f"{at}/x.npy")

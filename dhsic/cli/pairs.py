@@ -27,7 +27,7 @@ from dhsic.cli.console import (
 from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import describe, open_with_labels
 from dhsic.cli.report import filters_told
-from dhsic.cli.tables import check_table, in_columns, write_table
+from dhsic.cli.tables import NAMED, check_table, in_columns, write_table
 from dhsic.errors import InputError
 from dhsic.interactions import PairTest
 from dhsic.interactions.anova import chosen_features, shares_of
@@ -104,13 +104,15 @@ def _show(
     as_json: bool,
 ) -> None:
     """Write all that was found; print some of it, and on stderr what there is to tell."""
-    table = found.to_dataframe()
+    table = found.to_dataframe().rename(columns=NAMED)
     if out is not None:
         write_table(table, out)
     if as_json:
         echo_json({**plain(dict(found.attrs)), kind: table.to_dict("records")})
         return
-    click.echo(in_columns(some.to_dataframe()) if some["first"].size else "no pair")
+    click.echo(
+        in_columns(some.to_dataframe().rename(columns=NAMED)) if some["first"].size else "no pair"
+    )
     for name, sentence in told:
         say(name, sentence)
     if out is not None:

@@ -23,6 +23,7 @@ from dhsic import tables
 from dhsic._typing import Array, Index, Mask
 from dhsic.cli.console import counted, echo_json, printable, seconds, shown, tell
 from dhsic.cli.options import spelled
+from dhsic.cli.tables import NAMED
 from dhsic.errors import InputError
 from dhsic.joins.filtered import OF_SAMPLES
 from dhsic.memory import human
@@ -183,11 +184,13 @@ def report(*, path: str, out: str, pairs: str | None, shares: str | None, force:
 def _of_pairs(path: str, written_by: str, column: str) -> xr.Dataset:
     """A table that `dhsic pairs` wrote, which has that column beside names and shares."""
     table = pd.read_csv(path, sep=None, engine="python", comment=None, keep_default_na=False)
-    if missing := {"first_feature", "second_feature", "share", column} - set(table):
+    table = table.rename(columns=NAMED)  # of a dhsic that called them as results do
+    if missing := {*NAMED.values(), "share", column} - set(table):
         raise InputError(
             f"{shown(path)} has no column {', '.join(sorted(missing))}; pass the table that "
             f"dhsic pairs {written_by} wrote."
         )
+    table = table.rename(columns={name: of for of, name in NAMED.items()})
     return xr.Dataset.from_dataframe(table.rename_axis("rows")).drop_vars("rows")
 
 

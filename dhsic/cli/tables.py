@@ -14,6 +14,8 @@ from dhsic.storage import as_path, is_url, replacing
 
 #: What separates columns of a table, by its suffix.
 SEPARATORS = {".tsv": "\t", ".csv": ","}
+#: Names of the features of a pair, as results call them, and tables, where a name is `name`.
+NAMED = {"first_feature": "first_name", "second_feature": "second_name"}
 
 
 def check_table(out: str, what: str, *, force: bool) -> None:

@@ -33,10 +33,10 @@ from dhsic.conversion.matrices import (
 )
 from dhsic.errors import DataError, InputError, MemoryBudgetError
 from dhsic.memory import available_bytes, resident_bytes
-from dhsic.sources.opening import open_source, opener_of
+from dhsic.sources.opening import on_disk, open_source, opener_of
 from dhsic.sources.options import MissingChunks, OpenOptions
 from dhsic.sources.stores import guarded
-from dhsic.sources.tables import TextTable, local_file, open_table
+from dhsic.sources.tables import TextTable, open_table, refuse_parts
 from dhsic.sources.zarr import (
     check_free,
     create_array,
@@ -192,7 +192,7 @@ def _place(out: str | PathLike[str], *, overwrite: bool) -> Path:
 def _opened(X: Any, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
     """The matrix, and what goes along with it."""
     if opener_of(X) is open_table:
-        return _text(fspath(X), options)
+        return _text(on_disk(X), options)
     source = open_source(
         X,
         variable=options.variable,
@@ -211,7 +211,8 @@ def _opened(X: Any, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
 
 def _text(path: str, options: OpenOptions) -> tuple[AbstractMatrix, Content]:
     """A table of text, which need not fit into memory."""
-    table = TextTable(local_file(path, options, "a table of text"), options)
+    refuse_parts(path, options)
+    table = TextTable(path, options)
     matrix, content = TextMatrix(table), Content("X", ("features", "samples"))
     content.add_names(table.named(matrix.beside, matrix.first))
     return matrix, content

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from dhsic.namespace import slices
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.anndata import AnnDataStore
 from dhsic.sources.ids import is_id
-from dhsic.sources.opening import parent
+from dhsic.sources.opening import on_disk, parent
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, dimension_names, text
 from dhsic.sources.plink import samples_table
 from dhsic.sources.variants import ALLELES, ALT, CONTIG, CONTIGS, IDS, NO_CONTIG, POSITION, REF
@@ -67,7 +67,7 @@ class Content:
                 made.of_group = dict(group.attrs)
                 made._add_arrays(group, source)
             made.add_names(source.names)
-        if isinstance(X, str | PathLike) and (path := samples_table(fspath(X))) is not None:
+        if isinstance(X, str | PathLike) and (path := samples_table(on_disk(X))) is not None:
             made._add_phenotypes(path)
         if source.missing_code is not None and source.dtype.kind in "iu":
             made.attributes.setdefault("missing_value", int(source.missing_code))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AbstractAnnData, AbstractFrame, AnnDataStore
 from dhsic.sources.h5ad import H5AD, AnnDataObject, H5Store, is_anndata
 from dhsic.sources.ids import NAMELESS, did_you_mean, is_id, plain, some
-from dhsic.sources.opening import is_table, open_source, open_store, opener_of
+from dhsic.sources.opening import is_table, on_disk, open_source, open_store, opener_of
 from dhsic.sources.options import FEATURE_DIMS, SAMPLE_DIMS, MissingChunks, dimension_names
 from dhsic.sources.plink import samples_table
 from dhsic.sources.zarr import arrays_of, read_array
@@ -259,7 +259,7 @@ def read_target(data: Any, name: str, missing_chunks: MissingChunks = "error") -
 
 def labels_at(data: Any, name: str, missing_chunks: MissingChunks, otherwise: str) -> Array:
     """As of `read_target`; `otherwise` is what else can be passed, for its sentences."""
-    of_plink = samples_table(fspath(data)) if isinstance(data, (str, PathLike)) else None
+    of_plink = samples_table(on_disk(data)) if isinstance(data, (str, PathLike)) else None
     if of_plink is not None:
         return phenotype(of_plink, name)
     if is_table(data):
@@ -361,7 +361,7 @@ def _opened(data: Any) -> Any:
         return AnnDataObject(data)
     if not isinstance(data, (str, PathLike)):
         return data
-    path = fspath(data)
+    path = on_disk(data)
     if path.lower().endswith(H5AD):
         return H5Store(path)
     return open_store(path) if opener_of(path) is None else data

@@ -303,17 +303,12 @@ def open_h5ad(path: str, options: OpenOptions) -> AbstractSource:
     Raises
     ------
     InputError
-        It is at a URL, is not there, or has no such matrix.
+        It is not there, or has no such matrix.
     DataError
         It is damaged, or a dataframe has other than one row for each element of its axis.
     MemoryBudgetError
         The matrix is sparse, and there is no room for it.
     """
-    if "://" in path:
-        raise InputError(
-            f"{path} is at a URL, and HDF5 is read from folders. Copy it to one, or write it to "
-            "Zarr there: anndata's write_zarr."
-        )
     return _opened(H5Store(str(Path(path).absolute())), options)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from dhsic.sources import (
 )
 from dhsic.sources.arrays import ArraySource
 from dhsic.sources.options import OpenOptions
-from dhsic.sources.tables import check_room, local_file
+from dhsic.sources.tables import check_room, refuse_parts
 
 #: Arrays of a sparse matrix that SciPy wrote.
 SPARSE = frozenset({"data", "indices", "indptr", "shape", "format"})
@@ -101,7 +100,8 @@ def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 def open_npy(path: str, options: OpenOptions) -> AbstractSource:
     """Open a `.npy` file, which is read where it lies."""
-    return NpySource(local_file(path, options, "a file of NumPy"), options)
+    refuse_parts(path, options)
+    return NpySource(path, options)
 
 
 def open_npz(path: str, options: OpenOptions) -> AbstractSource:
@@ -112,7 +112,6 @@ def open_npz(path: str, options: OpenOptions) -> AbstractSource:
     InputError
         It holds no matrix, or several, and `variable` says none of them.
     """
-    path = local_file(path, replace(options, variable=None), "a file of NumPy")
     try:
         with zipfile.ZipFile(path) as archive:
             found = {}

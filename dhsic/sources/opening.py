@@ -18,11 +18,12 @@ from zarr.abc.store import Store
 from zarr.storage import StorePath
 
 from dhsic._typing import Array
-from dhsic.errors import DataError, InputError
+from dhsic.errors import DataError, DhsicError, InputError
 from dhsic.sources import AbstractSource, Names
 from dhsic.sources.anndata import AnnDataStore, open_anndata, refuse_mudata
 from dhsic.sources.arrays import open_in_memory, open_xarray
 from dhsic.sources.columns import NAME, Column
+from dhsic.sources.fetching import Copy, FetchedSource, fetch
 from dhsic.sources.h5ad import H5AD, is_anndata, open_h5ad, open_object
 from dhsic.sources.npy import open_npy, open_npz
 from dhsic.sources.options import (
@@ -63,9 +64,9 @@ from dhsic.sources.zarr import (
 #: What says whether arrays of VCF Zarr describe a matrix whose dimensions have no names.
 NAMING = (POSITION, "sample_id")
 #: What opens files that are no Zarr, by suffix in lower case; others: `FOREIGN`.
-#: It gets path or URL as users write them, at which there may be nothing. Of the options it honours
-#: `sample_dim`, `n_samples` and `missing_code`; `variable`, and URLs with `storage_options`, it
-#: honours or refuses. What it refuses gets an InputError.
+#: It gets a path, at which there may be nothing; what is at a URL was fetched (`fetching`). It
+#: honours the options `sample_dim`, `n_samples` and `missing_code`, and honours or refuses
+#: `variable`. What it refuses gets an InputError.
 OPENERS: dict[str, Callable[[str, OpenOptions], AbstractSource]] = {
     **dict.fromkeys(PLINK_SUFFIXES, open_plink),
     **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".txt.gz"), open_table),
@@ -199,9 +200,7 @@ def open_source(
             f"not_features={[*not_features]} names columns of a table (CSV, TSV, Parquet), and the "
             "data are none. Leave it out."
         )
-    if isinstance(X, str | PathLike) and opener is None:
-        X = open_store(fspath(X), storage_options)
-    source = _opened(X, options) if opener is None else opener(fspath(X), options)
+    source, X = _opened_at(X, opener, options)
     source.keeps_codes |= not isinstance(missing_code, str)  # said: nothing is guessed
     if source.dtype.kind == "f" and source.missing_code is not None:
         several = (*several, source.missing_code)
@@ -210,6 +209,41 @@ def open_source(
     if not pass_only:
         return source
     return passing(source, parent(X) if isinstance(X, zarr.Array) else X, missing_chunks)
+
+
+def _opened_at(
+    X: Any, opener: Callable[[str, OpenOptions], AbstractSource] | None, options: OpenOptions
+) -> tuple[AbstractSource, Any]:
+    """The source of data, and what it was opened from: a store where they were a path."""
+    copy = _copy_of(X, options.storage_options)
+    try:
+        if isinstance(X, str | PathLike):
+            X = on_disk(X, copy)
+            X = open_store(X, options.storage_options) if opener is None else X
+        source = _opened(X, options) if opener is None else opener(X, options)
+    except DhsicError as error:
+        if copy is None:
+            raise
+        raise type(error)(copy.in_sentence(error)) from error
+    if copy is not None and not source.client_bytes:  # what is in memory needs no file
+        source = FetchedSource(source, copy)
+    return source, X
+
+
+def _copy_of(X: Any, storage_options: Mapping[str, Any] | None = None) -> Copy | None:
+    """The copy of a file at a URL; None of what is here, or is read where it lies."""
+    name = fspath(X) if isinstance(X, str | PathLike) else ""
+    is_url = "://" in name and not name.startswith("file://")
+    is_file = is_url and (opener_of(name) is not None or name.lower().endswith(".zip"))
+    return fetch(name, storage_options) if is_file else None
+
+
+def on_disk(path: str | PathLike[str], copy: Copy | None = None) -> str:
+    """The path by which a file is read: its own, or that of the copy of one at a URL."""
+    copy, name = copy or _copy_of(path), fspath(path)
+    if copy is not None:
+        return str(copy.path)
+    return url2pathname(urlsplit(name).path) if name.startswith("file://") else name
 
 
 def _codes_of(missing_code: Any) -> tuple[int, ...]:
@@ -344,9 +378,8 @@ def open_store(path: str, storage_options: Mapping[str, Any] | None = None) -> A
     DataError
         Its metadata, or the zip file that it is in, are damaged.
     """
+    path = on_disk(path) if path.startswith("file://") else path
     is_url = "://" in path
-    if path.startswith("file://"):
-        path, is_url = url2pathname(urlsplit(path).path), False
     try:
         with metadata_of(path):
             store = BucketStore(path, storage_options) if is_url else _local(Path(path))

@@ -30,8 +30,8 @@ from dhsic.sources.tables import (
     check_known,
     check_room,
     is_turned,
-    local_file,
     refuse_counted,
+    refuse_parts,
 )
 
 
@@ -169,7 +169,7 @@ def open_parquet(path: str, options: OpenOptions) -> AbstractSource:
     MemoryBudgetError
         It is to be turned, and does not fit into memory.
     """
-    path = local_file(path, options, "Parquet")
+    refuse_parts(path, options)
     file, turned, apart = ParquetFile(path), is_turned(options, path), tuple(options.not_features)
     check_known(path, apart, file.names)
     others = [name for name in file.names if name not in file.index]

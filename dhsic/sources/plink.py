@@ -69,13 +69,8 @@ class Fileset:
         Raises
         ------
         InputError
-            It is a URL, or one of them is not there.
+            One of them is not there.
         """
-        if "://" in path:
-            raise InputError(
-                f"{path} is at a URL, and files of PLINK are read from folders. Copy its three "
-                "files to one, or write them to Zarr there: bio2zarr's plink2zarr convert."
-            )
         given = SUFFIXES.get(Path(path).suffix.lower())
         found = next((s for s in TABLES if Path(path + s).is_file()), ".bed")
         stem = path if given is None else path[: -len(Path(path).suffix)]
@@ -143,13 +138,17 @@ def _there(paths: tuple[str, ...]) -> Path:
         if file_bytes(Path(path)) is not None:
             return Path(path).absolute()
     packed = next((f"{path}.zst" for path in paths if Path(f"{path}.zst").exists()), "")
-    known = " nor ".join(paths)
     if packed:
         raise InputError(f"{packed} is compressed, and read as text. Unpack it: zstd -d {packed}.")
-    raise InputError(
-        f"There is no {known}, which belongs to the genotypes of that name: files of PLINK come in "
-        "threes (.bed, .bim and .fam; .pgen, .pvar and .psam) and lie in one folder. Check the "
-        "path, or copy it there."
+    raise lacking(paths)
+
+
+def lacking(paths: tuple[str, ...]) -> InputError:
+    """The error of files none of which is there."""
+    return InputError(
+        f"There is no {' nor '.join(paths)}, which belongs to the genotypes of that name: files of "
+        "PLINK come in threes (.bed, .bim and .fam; .pgen, .pvar and .psam) and lie in one folder. "
+        "Check the path, or copy it there."
     )
 
 

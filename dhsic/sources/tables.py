@@ -35,24 +35,13 @@ TEXT = (
 )
 
 
-def local_file(path: str, options: OpenOptions, kind: str = "") -> str:
-    """The path of a file of one matrix; refuse parts by name, and URLs of a `kind`."""
-    if options.storage_options and "://" in path:
-        raise InputError(
-            f"storage_options= are for a store of Zarr at a URL, and {path} is a file. Say keys in "
-            "the environment (AWS_ACCESS_KEY_ID, ...)."
-        )
-    if kind and "://" in path and not path.startswith("file://"):
-        raise InputError(
-            f"{path} is a URL, and {kind} is read from this machine. Copy it here, or convert it "
-            "to Zarr, which is read where it lies."
-        )
+def refuse_parts(path: str, options: OpenOptions) -> None:
+    """Refuse the name of a part of a file of one matrix."""
     if options.variable is not None:
         raise InputError(
             f"{path} holds one matrix, and variable={options.variable!r} names a part of a store. "
             "Leave it out."
         )
-    return path.removeprefix("file://")
 
 
 def check_room(n_bytes: int, path: str, shape: tuple[int, ...]) -> None:
@@ -287,7 +276,7 @@ def open_table(path: str, options: OpenOptions) -> AbstractSource:
     MemoryBudgetError
         It does not fit into memory.
     """
-    path = local_file(path, options)
+    refuse_parts(path, options)
     table = TextTable(path, options)
     columns = table.columns
     width, n_lines = len(columns.numbers), table.text.count()

@@ -1,0 +1,234 @@
+"""Files at URLs: fetched once into a folder of this process, and read there.
+
+Stores of Zarr are read where they lie. HDF5, Parquet, tables and the files of PLINK are read by
+seeking, or by libraries that take paths, so they are copied, each with the files that belong to it,
+into a folder for temporary files (``TMPDIR``) that is removed with the process. Workers that see
+that folder read there; others fetch for themselves, and take no other version.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import logging
+import os
+import pickle
+import shutil
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory, mkdtemp
+from threading import Lock
+from typing import Any
+from urllib.parse import urlsplit
+
+from dhsic._typing import Array, Index
+from dhsic.buckets import absent, asked, folder_of, without_secrets
+from dhsic.errors import DataError, InputError
+from dhsic.memory import human
+from dhsic.sources import AbstractSource, Block
+from dhsic.sources.plink import SUFFIXES, TABLES, lacking
+from dhsic.sources.views import AbstractView
+
+#: Bytes that one request asks for, and requests at a time: each has to end in half a minute.
+PART, AT_ONCE = 16 << 20, 4
+#: Bytes from which on it is told of before, whether or not somebody asked for logs.
+LARGE = 64 << 20
+
+logger = logging.getLogger("dhsic")
+_lock = Lock()
+#: What this process has fetched, by its number and URL.
+_copies: dict[tuple[int, str], Copy] = {}
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The copy of a file at a URL, and of the files that belong to it, in one folder.
+
+    Attributes
+    ----------
+    url : str
+    path : Path
+        Where it is, on all machines.
+    objects : tuple of (str, Mapping)
+        URL of each file, and what the store says of its version.
+    digest : str
+        Of what is in the files.
+    """
+
+    url: str
+    path: Path
+    objects: tuple[tuple[str, Mapping[str, str]], ...]
+    digest: str
+    options: Mapping[str, Any] | None
+
+    def fetch_again(self) -> None:
+        """Fetch it to the same place where this machine does not see it.
+
+        Raises
+        ------
+        DataError
+            There is another version now.
+        """
+        with _lock:
+            if all((self.path.parent / _name(url)).is_file() for url, _ in self.objects):
+                return
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            atexit.register(shutil.rmtree, self.path.parent, ignore_errors=True)
+            if _fetched(self.path.parent, self.objects, self.options) != self.digest:
+                raise changed(self.url)
+
+    def in_sentence(self, error: Exception) -> str:
+        """What an error says, of the URL."""
+        folder = without_secrets(self.url).rpartition("/")[0]
+        return str(error).replace(str(self.path.parent), folder)
+
+
+class FetchedSource(AbstractView):
+    """What is read of a copy; elsewhere the copy is fetched again before anything is read."""
+
+    def __init__(self, base: AbstractSource, copy: Copy) -> None:
+        super().__init__(base)
+        self._copy = copy
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _elsewhere, (self._copy, pickle.dumps(self.base))
+
+    def read_columns(self, block: Block, local: Index, rows: Index | None = None) -> Array:
+        return self.base.read_columns(block, local, rows)
+
+    def fingerprint(self) -> str:
+        return f"{self.base.fingerprint()}-{self._copy.digest}"
+
+
+def _elsewhere(copy: Copy, base: bytes) -> FetchedSource:
+    copy.fetch_again()
+    return FetchedSource(pickle.loads(base), copy)  # part of what is unpickled
+
+
+def fetch(url: str, options: Mapping[str, Any] | None = None) -> Copy:
+    """Fetch the file at a URL, unless this process has this version of it.
+
+    Raises
+    ------
+    InputError
+        There is none, a file that belongs to it is not there, or there is no room on the disk.
+    StoreError
+        The store does not answer, or refuses access.
+    DataError
+        It was written again while it was fetched.
+    """
+    with _lock:
+        held = _copies.get((os.getpid(), url))
+        options = held.options if options is None and held is not None else options
+        objects = tuple(_found(names, options) for names in _parts_of(url))
+        if held is not None and held.objects == objects and held.path.is_file():
+            return held
+        root = _folder(os.getpid()).name
+        n_bytes, free = sum(int(of["size"]) for _, of in objects), shutil.disk_usage(root).free
+        shown = without_secrets(url)
+        if n_bytes > free:
+            raise InputError(
+                f"{shown} has {human(n_bytes)}, and {human(free)} are free in {root}, where it is "
+                "fetched to. Make room, or set TMPDIR to a folder on a larger disk; or write it to "
+                "Zarr there (dhsic convert), which is read where it lies."
+            )
+        level = logging.WARNING if n_bytes >= LARGE else logging.INFO
+        logger.log(level, "Fetching %s, %s, to %s.", shown, human(n_bytes), root)
+        folder = Path(mkdtemp(dir=root))
+        digest = _fetched(folder, objects, options)
+        made = Copy(url, folder / _name(url), objects, digest, options)
+        _copies[os.getpid(), url] = made
+        return made
+
+
+def changed(url: str) -> DataError:
+    """The error of a file that is another one now."""
+    return DataError(
+        f"{without_secrets(url)} was written again since it was first read: versions differ. Put "
+        "the first one back and go on, or start again."
+    )
+
+
+@cache
+def _folder(pid: int) -> TemporaryDirectory[str]:  # noqa: ARG001  # each process has its own
+    """A folder that is removed when this process ends."""
+    return TemporaryDirectory(prefix="dhsic-fetched-", ignore_cleanup_errors=True)
+
+
+def _parts_of(url: str) -> list[tuple[str, ...]]:
+    """URLs of the files that belong together, each with others that may be there instead."""
+    suffix = PurePosixPath(urlsplit(url).path).suffix
+    calls = SUFFIXES.get(suffix.lower())
+    if calls is None:
+        return [(url,)]
+    stem = url.removesuffix(suffix)
+    kinds = ((calls,), *TABLES[calls])
+    return [tuple(url if s == suffix else stem + s for s in some) for some in kinds]
+
+
+def _name(url: str) -> str:
+    return url.rpartition("/")[2]
+
+
+def _found(urls: tuple[str, ...], options: Mapping[str, Any] | None) -> tuple[str, dict[str, str]]:
+    """The first of some files that is there, and what tells its version."""
+    for url in urls:
+        with asked(url) as obstore:
+            try:
+                return url, _version(obstore.head(*_place(url, options)))
+            except FileNotFoundError:
+                continue
+    if len(urls) == 1 and PurePosixPath(urls[0]).suffix not in SUFFIXES:
+        raise absent(urls[0])
+    raise lacking(tuple(map(without_secrets, urls)))
+
+
+def _place(url: str, options: Mapping[str, Any] | None) -> tuple[Any, str]:
+    """The store of an object, and its name there."""
+    return folder_of(url.rpartition("/")[0], options), _name(url)
+
+
+def _version(meta: Mapping[str, Any]) -> dict[str, str]:
+    known = ("size", "e_tag", "version", "last_modified")
+    return {name: str(meta[name]) for name in known if meta.get(name) is not None}
+
+
+def _fetched(folder: Path, objects: Any, options: Mapping[str, Any] | None) -> str:
+    """Fetch files to a folder, and return the digest of what is in them."""
+    digest = hashlib.sha256()
+    for url, version in objects:
+        aside = folder / f".{os.getpid()}-{_name(url)}"
+        with asked(url) as obstore, aside.open("wb") as file:
+            for data in _read(obstore, url, version, options):
+                digest.update(data)
+                file.write(data)
+        aside.replace(folder / _name(url))
+    return digest.hexdigest()
+
+
+def _read(
+    obstore: Any, url: str, version: Mapping[str, str], options: Mapping[str, Any] | None
+) -> Iterator[Any]:
+    """Bytes of an object of a version, a part after the other."""
+    store, name = _place(url, options)
+    size = int(version["size"])
+
+    def asked_for(span: tuple[int, int] | None) -> Any:
+        found = obstore.get(store, name, options=None if span is None else {"range": span})
+        if _version(found.meta) != version:
+            raise changed(url)
+        return found
+
+    try:
+        asked_for((0, 1)).bytes()
+    except obstore.exceptions.BaseError:  # of web servers not all know of ranges
+        yield from asked_for(None).stream(min_chunk_size=PART)
+        return
+    spans = [(start, min(start + PART, size)) for start in range(0, size, PART)]
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        for some in range(0, len(spans), AT_ONCE):
+            found = threads.map(lambda span: asked_for(span).bytes(), spans[some : some + AT_ONCE])
+            yield from found
