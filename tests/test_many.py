@@ -363,7 +363,10 @@ def test_command_line_ranks_for_each_class(rng, tmp_path):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["age", "--per-class"], "values (-?[0-9.]+ to [0-9.]+).*pass --label-kernel multiclass"),
+        (
+            ["age", "--per-class"],
+            r"values \(-?[0-9.]+ to [0-9.]+\).*pass --label-kernel multiclass",
+        ),
         (["cell", "--target", "age", "--per-class"], "each class of one --target"),
         (["cell", "--per-target", "--per-class"], "pass one, without --per-target"),
         (["cell", "--per-class", "--detach"], "--per-class is one a class; leave one"),

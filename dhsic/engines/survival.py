@@ -79,7 +79,7 @@ class Survival:
         self,
         n: int = 1,  # features asked for
         tolerance: float = 0.01,  # part of them that may be lost
-        #: How many of so many features leave in a round.
+        # How many of so many features leave in a round:
         removed: Callable[[int], int] = lambda size: max(1, size // 10),
         exact_from: int = 0,  # so many left, and fewer, are scored exactly; 0: low rank to the end
     ) -> None:

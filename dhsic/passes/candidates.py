@@ -60,7 +60,7 @@ Gains = tuple[Float, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class Scoring:
     """What candidates are scored with."""
 
     engines: AbstractEngines
@@ -102,7 +102,7 @@ class AbstractCandidates(ABC):
         """Features of a candidate, on average: sigma is the same for all of a round."""
 
     @abstractmethod
-    def gains(self, S: Index, asked: Round) -> Gains:
+    def gains(self, S: Index, asked: Scoring) -> Gains:
         """Gains of the candidates S, (s,), good enough to place the n largest, and a record."""
 
 
@@ -123,7 +123,7 @@ class Singles(AbstractCandidates):
     def mean_size(self) -> float:
         return 1.0
 
-    def gains(self, S: Index, asked: Round) -> Gains:
+    def gains(self, S: Index, asked: Scoring) -> Gains:
         engines, data, n = asked.engines, asked.data, asked.n
         d, facts = S.size, data.facts(S)
         gains, errors, sure = np.zeros(d), np.zeros(d), np.zeros(d, dtype=bool)
@@ -285,7 +285,7 @@ class Membership(AbstractCandidates):
             out += merged(data.jobs(features, tags=self.codes[features]), 1)
         return out
 
-    def gains(self, S: Index, asked: Round) -> Gains:
+    def gains(self, S: Index, asked: Scoring) -> Gains:
         question, data = asked.engines.question, asked.data
         state, sums = Direct().prepare(question), question.kernel.sums
         score = ScoreGroups(state, sums, self.sizes, asked.engines.joining)

@@ -38,7 +38,7 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.statistic import Statistic
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.passes import Measure
-from dhsic.passes.candidates import AbstractCandidates, Gains, Round
+from dhsic.passes.candidates import AbstractCandidates, Gains, Scoring
 from dhsic.passes.drawn import turning_rows
 from dhsic.passes.landmarks import LandmarkSum
 from dhsic.passes.lazy import Lazy
@@ -307,7 +307,7 @@ class SourceForward(AbstractRoundDependence):
             score = partial(lasting_gains, engines, self.data)
             losses, record = self._lasting.of(S, self.candidates, score)
             return -losses, record  # what removal would cost
-        asked = Round(engines, self.data, n, self._first, aloud)
+        asked = Scoring(engines, self.data, n, self._first, aloud)
         gains, record = self._candidates.gains(S, asked)
         record.pop("error_bound_used", None)  # of one before the last, which measures its own
         if isinstance(engines.question, LowRankQuestion):

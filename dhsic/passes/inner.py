@@ -19,6 +19,7 @@ from dhsic._typing import Array, Float, Index
 from dhsic.accelerator import wanted_device
 from dhsic.linalg.directions import PANEL, Directions
 from dhsic.linalg.quadratic import LowRankQuadratic
+from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.namespace import at_a_time, namespace_of, slices
 from dhsic.passes import (
     AbstractByTile,
@@ -30,6 +31,7 @@ from dhsic.passes import (
     placed,
     tile_height,
 )
+from dhsic.passes.candidates import Gains
 from dhsic.passes.landmarks import sample_slices
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.statistic import MEASURING, height_of, lowrank_tile, scaled
@@ -79,6 +81,18 @@ class ProductsWithLabels(AbstractByTile):
     def cost(self, m: int) -> Cost:
         width = self.U.shape[1] + self.samples.size
         return Cost(float64=2.0 * m * self.U.shape[1], values=m, columns=8 * width)
+
+
+def measured_linear(
+    data: AbstractReader, weights: LowRankSymmetric, *, standardize: bool
+) -> tuple[Scaling, Gains]:
+    """First pass under the linear kernel, where A is W, exactly: what features gain for good."""
+    ones = LowRankSymmetric.of(np.ones((data.n_samples, 1)), np.ones(1))
+    form = weights.hadamard(ones).form(1.0, np.float64)
+    found: list[Any] = []
+    scaling = data.measure(MeasureLinear(form, standardize), lambda *rest: found.extend(rest))
+    gains = np.asarray(np.concatenate(found[0]))
+    return scaling, (gains, {"engine": f"low rank {len(form.theta)}"})
 
 
 def inner_products(data: AbstractReader, features: Index) -> Float:

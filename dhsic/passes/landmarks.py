@@ -34,8 +34,8 @@ from dhsic.passes.sliced import (
     Renewal,
     RenewSums,
     Sampling,
+    SliceWork,
     TakeSample,
-    Work,
     answer,
     itself,
     longest,
@@ -171,7 +171,7 @@ class LandmarkSum(AbstractFeatureSum):
             *((*sorted(bases),), turning, rows_of(block.W, turning)),
         )
 
-    def step(self, function: Work, state: Any) -> Sums:
+    def step(self, function: SliceWork, state: Any) -> Sums:
         """Have all slices do something, and add up what they say.
 
         Features that have left, but of which they do not know that, go at once.
@@ -182,13 +182,13 @@ class LandmarkSum(AbstractFeatureSum):
         self._block = function(self.block, state, map)[0]
         return cast("Sums", sums)
 
-    def say(self, function: Work, state: Any) -> Sums:
+    def say(self, function: SliceWork, state: Any) -> Sums:
         """Have all slices say something, and add that up; they stay as they are."""
         asked = InSlices(function, renews=False)
         _, sums = self.data.stepped(self._here, asked, self._sites(), state)
         return cast("Sums", sums)
 
-    def sample(self, features: Index, then: Work, asked: Any) -> Sums:
+    def sample(self, features: Index, then: SliceWork, asked: Any) -> Sums:
         """Slices get values of sampled features, and say something: what that adds up to."""
         sites = self._sites(self.data.jobs(features))
         state = Sampling(Values(np.float32), self.data.rows, self.marks.rows, asked)
@@ -206,7 +206,7 @@ class LandmarkSum(AbstractFeatureSum):
     def gathered(self, question: Callable[[Slice, Any], Any], state: Any, make: Make) -> Any:
         """What is made of the answers of all slices: a part of the state of a pass."""
         told = [question] * len(self._sites())
-        return self.data.gathered(self._here, answer, told, state, make)
+        return self.data.runtime.gathered(self._here, answer, told, state, make)
 
     @property
     def _here(self) -> Held:
@@ -271,7 +271,7 @@ class LandmarkSum(AbstractFeatureSum):
         """Whether slices do not know yet of features that have left."""
         return self._leaving is not None
 
-    def settle(self, then: Work | None = None, asked: Any = None) -> Sums:
+    def settle(self, then: SliceWork | None = None, asked: Any = None) -> Sums:
         """Tell slices of features that have left, and add up what they say of what they do then."""
         if self._leaving is None:
             return {}
@@ -342,7 +342,7 @@ class LandmarkSum(AbstractFeatureSum):
         sums: InnerProducts | None = None,
         values: Float | None = None,
         anew: bool = False,
-        then: Work | None = None,
+        then: SliceWork | None = None,
         asked: Any = None,
     ) -> Sums:
         """Sums of slices change, see `Renewal`, by `features` that are read or what is given.

@@ -48,7 +48,7 @@ from dhsic.namespace import slices
 from dhsic.passes.candidates import Gains, Threshold
 from dhsic.passes.drawn import Sample
 from dhsic.passes.engineplan import exact_takes_over
-from dhsic.passes.inner import MeasureLinear
+from dhsic.passes.inner import measured_linear
 from dhsic.passes.jobs import positions
 from dhsic.passes.landmarks import MANY_FEATURES, LandmarkSum
 from dhsic.passes.projection import (
@@ -65,7 +65,7 @@ from dhsic.passes.projection import (
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.score import ScoreLowRank
 from dhsic.passes.scorer import NO_ERROR, AbstractScorer, Choices, ExactScorer, LastingGains
-from dhsic.passes.sliced import Forms, Sampled, Work, begun, ended, sizes, state_of, whole
+from dhsic.passes.sliced import Forms, Sampled, SliceWork, begun, ended, sizes, state_of, whole
 from dhsic.passes.statistic import MeasureLandmarks
 from dhsic.passes.taken import Taken
 from dhsic.sources.scaling import Scaling
@@ -91,11 +91,11 @@ class AbstractLowRankScorer(AbstractScorer):
         choices: Choices,
         data: AbstractReader,
         weights: LowRankSymmetric,
-        survival: Survival | None = None,  # what features that leave by mistake (may) cost
+        survival: Survival | None = None,  # what mistakes cost, and may cost
         *,
         may_square: bool = True,  # whether m x m matrices may be made
         seed: int = 0,  # of landmarks, directions and the sample
-        #: Makes what takes over once that is needed; None where low rank goes on to the end.
+        # Makes what takes over once that is needed; None where low rank goes on to the end:
         exact: Callable[[], ExactScorer] | None = None,
         eager: bool = False,  # it does as soon as it is cheap; else with a handful of features
     ) -> None:
@@ -104,8 +104,7 @@ class AbstractLowRankScorer(AbstractScorer):
         self.sample = Sample(data, seed)
         self._choices, self._data, self._weights = choices, data, weights
         self._survival = survival or Survival()
-        self._may_square, self._seed = may_square, seed
-        self._exact, self._eager = exact, eager
+        self._may_square, self._exact, self._eager = may_square, exact, eager
         self._lasting = LastingGains(data, "low rank: as in round 1")
         self._for_good: Gains = np.empty(0), {}
         self._question: Question | None = None
@@ -116,7 +115,11 @@ class AbstractLowRankScorer(AbstractScorer):
 
     def measure(self) -> Scaling:
         if self._choices.kernel.is_additive:
-            return self._measure_for_good()
+            scaling, self._for_good = measured_linear(
+                self._data, self._weights, standardize=self._choices.standardize
+            )
+            self.sum.begin(self._data.alive)
+            return scaling
         first = MeasureLandmarks(self.sum.first_pass, self._choices.standardize)
         found: list[Any] = []
         scaling = self._data.measure(first, lambda *rest: found.extend(rest))
@@ -178,18 +181,6 @@ class AbstractLowRankScorer(AbstractScorer):
         said = self._said
         assert said is not None, "a fit says"
         return with_diagonal(said["2 A"].columns, rows, said["diag A"], said["A 1"])
-
-    def _measure_for_good(self) -> Scaling:
-        """The linear kernel: A is W, exactly, and what a feature gains stays the same."""
-        ones = LowRankSymmetric.of(np.ones((self._data.n_samples, 1)), np.ones(1))
-        form = self._weights.hadamard(ones).form(1.0, np.float64)
-        found: list[Any] = []
-        first = MeasureLinear(form, self._choices.standardize)
-        scaling = self._data.measure(first, lambda *rest: found.extend(rest))
-        gains = np.asarray(np.concatenate(found[0]))
-        self._for_good = gains, {"engine": f"low rank {len(form.theta)}"}
-        self.sum.begin(self._data.alive)
-        return scaling
 
     def _score_for_good(self, features: Index) -> Gains:
         gains, record = self._for_good
@@ -351,7 +342,7 @@ class LowRankScorer(AbstractLowRankScorer):
         assert known is not None, "slices have the sample"
         return replace(along.from_checks(block), sampled=positions(features, known))
 
-    def _told(self, S: Index, asked: Any, function: Work, tell: Callable[..., Sums]) -> Sums:
+    def _told(self, S: Index, asked: Any, function: SliceWork, tell: Callable[..., Sums]) -> Sums:
         """What slices are told to do, once they have the sample of S."""
         features, is_there = self._sampled(S)
         return tell(function, asked) if is_there else self.sum.sample(features, function, asked)

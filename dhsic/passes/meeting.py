@@ -151,8 +151,8 @@ def together(asked: Sequence[AskedPass]) -> AskedPass:
         for some in zip(*(one.jobs for one in asked), strict=True)
     ]
     state = tuple(one.state for one in asked)
-    adds = tuple(one.add for one in asked if one.add is not None)
-    add = AddTogether(adds) if adds else None
+    adds = [one.add for one in asked if one.add is not None]
+    add = partial(add_together, adds) if adds else None
     return AskedPass(run_together, first.source, jobs, state, divisible=first.divisible, add=add)
 
 
@@ -231,14 +231,9 @@ def _tiles(
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class AddTogether:
-    """Adds two results for each of several passes."""
-
-    each: tuple[Add, ...]
-
-    def __call__(self, left: tuple[Any, ...], right: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(add(a, b) for add, a, b in zip(self.each, left, right, strict=True))
+def add_together(adds: Sequence[Add], left: Sequence[Any], right: Sequence[Any]) -> tuple[Any, ...]:
+    """Sum of two results for each of several passes."""
+    return tuple(add(a, b) for add, a, b in zip(adds, left, right, strict=True))
 
 
 class Meeting:

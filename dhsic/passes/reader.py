@@ -158,10 +158,6 @@ class AbstractReader(ABC):
         """As of its runtime."""
         return self.runtime.asked(held, ask, told, state)
 
-    def gathered(self, *asked: Any) -> Any:
-        """As of its runtime."""
-        return self.runtime.gathered(*asked)
-
     @abstractmethod
     def _packs(self, features: Index) -> bool:
         """Whether the values of features can be packed; it takes a pass."""

@@ -22,7 +22,7 @@ from dhsic.errors import InputError
 from dhsic.kernels.bandwidth import AbstractBandwidth, BandwidthStats, Grid
 from dhsic.kernels.base import AbstractKernel
 from dhsic.passes import Measure
-from dhsic.passes.candidates import AbstractCandidates, Gains, Round, Singles
+from dhsic.passes.candidates import AbstractCandidates, Gains, Scoring, Singles
 from dhsic.passes.lazy import Lazy, is_rough
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.sums import AbstractFeatureSum, SquareSum
@@ -99,7 +99,7 @@ class ExactScorer(AbstractScorer):
         W: Float,  # (m, m), weights of the estimator
         *,
         machine: Callable[[Float], Float] | None = None,  # makes others of K, anew in every round
-        takes_over: bool = False,  # from low rank: the history says that rounds are none of that
+        takes_over: bool = False,  # from low rank: the history says that errors are none now
         lazy: Lazy | None = None,  # spares rounds that would score all features
         engines: Callable[..., AbstractEngines] = RemovalEngines,  # a plan supposes what they find
     ) -> None:
@@ -168,7 +168,7 @@ class ExactScorer(AbstractScorer):
         if found is None:
             engines = self._engines(sigma)
             question = engines.question
-            found = self._candidates.gains(S, Round(engines, self._data, n, self._first))
+            found = self._candidates.gains(S, Scoring(engines, self._data, n, self._first))
             if lazy is not None:
                 lazy.keep(question, S, found[0])
         return found[0], question.hsic, self._beside | found[1]
@@ -226,7 +226,7 @@ class LastingGains:
 
 def lasting_gains(engines: AbstractEngines, data: AbstractReader, features: Index) -> Gains:
     """Gains of features under an additive kernel, from all samples, and a record."""
-    asked = Round(engines, data, features.size, EngineChoice(), aloud=False)
+    asked = Scoring(engines, data, features.size, EngineChoice(), aloud=False)
     gains, record = Singles().gains(features, asked)
     check_shared(engines.question, gains)
     return gains, record

@@ -31,14 +31,14 @@ from dhsic.runtime.threads import single_blas_thread
 from dhsic.sources import AbstractSource
 
 #: What a slice does for a state, with threads that share out its strips.
-Work = Callable[[Slice, Any, Each], tuple[Slice, Sums]]
+SliceWork = Callable[[Slice, Any, Each], tuple[Slice, Sums]]
 
 
 @dataclass(frozen=True, slots=True)
 class InSlices(AbstractStep):
     """What slices do without reading anything; unless it `renews` them they say something alone."""
 
-    function: Work
+    function: SliceWork
     renews: bool = True
 
     def of(self, source: AbstractSource, job: Job, state: Any) -> Any:
@@ -100,7 +100,7 @@ class AbstractReading(AbstractStep):
     samples that are landmarks, and what it says.
     """
 
-    then: Work | None = None
+    then: SliceWork | None = None
 
     @abstractmethod
     def pass_over(self, state: Any) -> AbstractPass:

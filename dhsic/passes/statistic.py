@@ -6,9 +6,10 @@ tile by tile.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from dhsic._typing import Array, Float, Index
 from dhsic.accelerator import wanted_device
 from dhsic.kernels.statistic import add_packed, packed, zero_upper
 from dhsic.linalg.quadratic import add_products
-from dhsic.namespace import DEVICE_ENTRIES, Move, host, into, like, namespace_of
+from dhsic.namespace import DEVICE_ENTRIES, Move, host, into, like, namespace_of, slices
 from dhsic.passes import AbstractShared, AbstractSum, Cost, Tile, cut, mover, tile_height
 from dhsic.sources.scaling import Codes, Scaling, scaling_of
 from dhsic.sources.views import checksums
@@ -74,7 +75,7 @@ class MeasureLandmarks(AbstractShared, AbstractSum):
 
     is_common: ClassVar[bool] = True
 
-    taken: LandmarkSums | TakeEnds
+    taken: AbstractTaking
     standardize: bool = True
 
     @property
@@ -122,8 +123,24 @@ class Ends:
         return Ends(self.raw[which], self.sums[which])
 
 
+class AbstractTaking(AbstractSum):
+    """A pass that takes something of tiles, along directions; also in a first one."""
+
+    device: str | None
+
+    @abstractmethod
+    def begun(self, m: int) -> _Tiles:
+        """What takes tiles."""
+
+    def over(self, blocks: Iterator[Tile], m: int) -> Any:
+        taking = self.begun(m)
+        for tile in cut(blocks, taking.height):
+            taking.take(tile, taking.placed(tile.codes))
+        return taking.found()
+
+
 @dataclass(frozen=True, slots=True)
-class TakeEnds(AbstractSum):
+class TakeEnds(AbstractTaking):
     """`Ends` of features, in parts."""
 
     landmarks: Index
@@ -133,19 +150,13 @@ class TakeEnds(AbstractSum):
     def begun(self, m: int) -> _Ends:
         return _Ends(self, m)
 
-    def over(self, blocks: Iterator[Tile], m: int) -> list[Ends]:
-        taking = self.begun(m)
-        for tile in cut(blocks, taking.height):
-            taking.take(tile, taking.placed(tile.codes))
-        return taking.found()
-
     def cost(self, m: int) -> Cost:
         b, q = len(self.landmarks), int(self.directions.shape[1])
         return Cost(float32=2.0 * q * m, values=m, columns=b + 8 * q, tile=lowrank_tile(m))
 
 
 @dataclass(frozen=True, slots=True)
-class LandmarkSums(AbstractSum):
+class LandmarkSums(AbstractTaking):
     """Inner products of landmarks and samples, and norms, (m,), over the features.
 
     They are (b + q, m) where there are q `directions` (m, q) float32, by which samples are added
@@ -166,12 +177,6 @@ class LandmarkSums(AbstractSum):
 
     def begun(self, m: int) -> _Statistic:
         return _Statistic(self, m)
-
-    def over(self, blocks: Iterator[Tile], m: int) -> InnerProducts:
-        statistic = self.begun(m)
-        for tile in cut(blocks, statistic.height):
-            statistic.take(tile, statistic.placed(tile.codes))
-        return statistic.found()
 
     def add(self, left: InnerProducts, right: InnerProducts) -> InnerProducts:
         return add_inner(left, right)
@@ -210,7 +215,7 @@ class AllSums(AbstractSum):
         return Cost(float32=float(m) ** 2, values=m, result=4 * m * (m + 1), tile=lowrank_tile(m))
 
 
-class _Tiles:
+class _Tiles(ABC):
     """Tiles of features, a strip of samples at a time.
 
     Where a device is wanted values and products are on it, and so are sums in float32. A tile has
@@ -225,13 +230,15 @@ class _Tiles:
             self._width = max(1, tile_entries(m) // self.height)
         else:
             self._directions = None if directions is None else self._moved(directions)
-        self._strips = [slice(a, min(a + self._width, m)) for a in range(0, m, self._width)]
+        self._strips = slices(m, self._width)
 
-    @overload
-    def placed(self, codes: Codes) -> Codes: ...
+    @abstractmethod
+    def take(self, tile: Tile, codes: Codes | None) -> None:
+        """Add a tile, as codes where it has them."""
 
-    @overload
-    def placed(self, codes: Codes | None) -> Codes | None: ...
+    @abstractmethod
+    def found(self) -> Any:
+        """What was taken of all tiles; no more can be added."""
 
     def placed(self, codes: Codes | None) -> Codes | None:
         """Codes where sums are taken of them."""
@@ -271,8 +278,6 @@ class _Ends(_Tiles):
         return [Ends.join(self._parts)]
 
     def take(self, tile: Tile, codes: Codes | None) -> None:
-        """Add a tile."""
-
         def strip(samples: slice) -> Array:
             if codes is not None:
                 return codes.some(samples).filled(tile.scaling.mean)
@@ -301,14 +306,12 @@ class _Statistic(_Tiles):
         self._n = 0
 
     def found(self) -> InnerProducts:
-        """Inner products (b, m) and norms (m,) of all tiles; no more can be added."""
         self._flush()
         assert self._inner is not None, "a job has features"
         self._inner -= self._shifts[:, None]
         return self._inner, self._norms + self._norm_shift
 
     def take(self, tile: Tile, codes: Codes | None) -> None:
-        """Add a tile, as codes where it has them."""
         if self._ends is None:
             self._take(tile, tile.raw[:, self.landmarks], codes, None)
         else:

@@ -51,7 +51,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class Moved:
     """Survivors that are kept apart: how many, where, and in how many bytes."""
 
     n_features: int
@@ -166,7 +166,7 @@ class DryRun:
     steps: list[Step] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)  # candidates at the start of every round
     bytes_read: list[int] = field(default_factory=list)  # stored ones, as its history would tell
-    moves: list[Move] = field(default_factory=list)  # where survivors went
+    moves: list[Moved] = field(default_factory=list)  # where survivors went
     _bytes_before: int = 0
 
     def drive(self, elements: float = 0.0, float64: float = 0.0) -> None:
@@ -285,7 +285,7 @@ class CountingReader(AbstractReader):
         self._counted(Cost(values=form.n_samples), self.jobs(features))
         is_here = is_home or (self.is_home and place is Location.MEMORY)
         to = Location.HOME if is_here else place
-        self._dry.moves.append(Move(n, to, n * form.bytes_per_feature))
+        self._dry.moves.append(Moved(n, to, n * form.bytes_per_feature))
         chunk = 1 if in_memory else self._writing(features, form)[1]
         source = CountedSource(form.n_samples, n, form.dtype, chunk, in_memory=in_memory)
         self._move(source, features, home=is_home)

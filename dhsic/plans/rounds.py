@@ -35,7 +35,7 @@ from dhsic.passes.lazy import PROBED
 from dhsic.passes.once import Judge
 from dhsic.passes.scorer import AbstractScorer, Choices, ExactScorer
 from dhsic.passes.sums import SquareSum
-from dhsic.plans.dry import CountedSums, CountingReader, DryRun, Move, Step, Unread
+from dhsic.plans.dry import CountedSums, CountingReader, DryRun, Moved, Step, Unread
 from dhsic.plans.supposed import (
     RANK,
     ROUNDS_KEPT,
@@ -149,11 +149,11 @@ def _supposed_of(run: SelectionRun, asked: KernelSelector[Any]) -> Iterator[str]
         yield MACHINES
 
 
-def _kept(moves: list[Move], run: SelectionRun) -> str:
+def _kept(moves: list[Moved], run: SelectionRun) -> str:
     """Where features are kept on the way, in words."""
     if not moves:
         return "stay in memory" if run.source.in_memory else "are read where they are stored"
-    largest: dict[str, Move] = {}
+    largest: dict[str, Moved] = {}
     for move in moves:
         largest.setdefault(move.place.value, move)
     return ", then ".join(

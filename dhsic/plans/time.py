@@ -36,39 +36,22 @@ from dhsic.validation import is_positive
 class Overheads:
     """Times and rates of a cluster; by default those of one on a fast local network.
 
-    Attributes
-    ----------
-    job : float
-        Seconds of the scheduler for a task.
-    client : float
-        Seconds of the process that asks for a task; it works while the scheduler does.
-    start : float
-        Seconds of a pass of one task that does nothing, and of a level of tasks that add.
-    worker : float
-        Part of its time that the scheduler spends on a worker process that does nothing.
-    written : float
-        Bytes of a state that the process that asks writes in a second.
-    network : float
-        Bytes that a worker process gets in a second, of a state or from other workers.
-    storage : float
-        The same of all worker processes together.
-    results : float
-        Bytes of results that the process that asks reads and adds up in a second.
+    Times are in seconds, rates in bytes a second.
 
-    Examples
-    --------
     >>> Overheads().of_job(0), Overheads(job=1e-3, worker=5e-5).of_job(1000)
     (0.0008, 0.0010526315789473684)
     """
 
-    job: float = 0.8e-3
-    client: float = 0.7e-3
-    start: float = 20e-3
-    worker: float = 4e-5
-    written: float = 1e9
-    network: float = 200e6
-    storage: float = math.inf
-    results: float = 1e9
+    job: float = 0.8e-3  # of the scheduler for a task
+    client: float = 0.7e-3  # of the process that asks for one; it works while the scheduler does
+    start: float = (
+        20e-3  # of a pass of one task that does nothing, and of a level of tasks that add
+    )
+    worker: float = 4e-5  # part of its time that the scheduler spends on an idle worker process
+    written: float = 1e9  # of a state, by the process that asks
+    network: float = 200e6  # that a worker process gets, of a state or from other workers
+    storage: float = math.inf  # the same of all worker processes together
+    results: float = 1e9  # that the process that asks reads and adds up
 
     def of_job(self, n_processes: int) -> float:
         """Seconds between two tasks that the scheduler hands out to so many worker processes."""

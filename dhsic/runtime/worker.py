@@ -37,7 +37,7 @@ PARTS = 32  # of a share that workers die of: it costs four of them to find the 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, KEPT_BYTES = -1, -3, 64 << 20
 
 #: Values of neighbouring sites, and nodes of their parts.
-Values = tuple[list[Any], dict[Place, Any]]
+SiteValues = tuple[list[Any], dict[Place, Any]]
 #: Attribute of an error of a task: address of the worker on which it was raised.
 WHERE = "dhsic_worker"
 
@@ -153,7 +153,7 @@ class Turn:
 
     def done(
         self, values: Sequence[Any], source: AbstractSource, state: Any, threads: Threads
-    ) -> Values:
+    ) -> SiteValues:
         """Values that follow from those before, and nodes of the parts."""
         made, parts = threads.renewed(values, self.step, source, self.sites, state)
         return made, nodes(self.step.join, parts, self.first, self.n_all)
@@ -289,9 +289,9 @@ def renew(
     turns: tuple[Turn, ...],
     expected: dict[str, str],
     parcels: tuple[tuple[Parcel, Parcel], ...],
-    before: Values | None,
+    before: SiteValues | None,
     *held: bytes | None,
-) -> Values:
+) -> SiteValues:
     """Steps one after the other at the same sites; each has a source and a state.
 
     A single one where the values `before` it are given, else all since they were begun.
@@ -319,7 +319,7 @@ def answer(
     expected: dict[str, str],
     state: Parcel,
     shelf: tuple[str, str] | None,
-    kept: Values,
+    kept: SiteValues,
     state_bytes: bytes | None,
 ) -> Any:
     """Ask something of what is kept here."""
