@@ -104,41 +104,28 @@ __all__ = [
     "test_features",
 ]
 
-#: Modules of the public names, which `__all__` lists.
+#: Public names, which `__all__` lists, by their modules.
 _HOMES = {
-    "annotations": ("merge", "select_genes"),
-    "conversion": ("convert",),
-    "detached": ("Run", "attach", "submit"),
-    "errors": (
-        *("CheckpointError", "ClusterError", "DataError", "DhsicError", "InputError"),
-        *("MemoryBudgetError", "ScratchError", "StoreError"),
-    ),
-    "independence": ("FeatureTests", "TestResult", "hsic_test", "test_features"),
-    "independence.estimate": ("hsic", "hsic_variance"),
-    "joins.filters": ("Filters",),
-    "joins.labels": ("read_target",),
-    "matrix": ("kernel_matrix",),
-    "plans": ("Plan", "Rates", "plan"),
-    "relatedness": ("pca",),
-    "reports": ("report",),
-    "results": ("load", "save", "selected_features"),
-    "selectors": (
-        *(
-            "BAHSIC",
-            "BAHSICCV",
-            "CCM",
-            "FOHSIC",
-            "SVMRFE",
-            "FeatureWeighting",
-            "LinearHSIC",
-            "OnePass",
-        ),
-        *("select", "select_many"),
-    ),
-    "sources.opening": ("open_source",),
-    "structured": ("rank_kernels", "rank_subgraphs", "rank_substrings"),
+    "annotations": "merge select_genes",
+    "conversion": "convert",
+    "detached": "Run attach submit",
+    "errors": "CheckpointError ClusterError DataError DhsicError InputError MemoryBudgetError "
+    "ScratchError StoreError",
+    "independence": "FeatureTests TestResult hsic_test test_features",
+    "independence.estimate": "hsic hsic_variance",
+    "joins.filters": "Filters",
+    "joins.labels": "read_target",
+    "matrix": "kernel_matrix",
+    "plans": "Plan Rates plan",
+    "relatedness": "pca",
+    "reports": "report",
+    "results": "load save selected_features",
+    "selectors": "BAHSIC BAHSICCV CCM FOHSIC SVMRFE FeatureWeighting LinearHSIC OnePass select "
+    "select_many",
+    "sources.opening": "open_source",
+    "structured": "rank_kernels rank_subgraphs rank_substrings",
 }
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

@@ -137,10 +137,7 @@ class Order:
     n_joined: int = 0
 
     def at(
-        self,
-        places: Any,
-        told: Mapping[str, Any] | None = None,
-        **columns: tuple[Array, str],
+        self, places: Any, told: Mapping[str, Any] | None = None, **columns: tuple[Array, str]
     ) -> Order:
         """The features at places of the order, with more columns and attributes for the result."""
         return replace(

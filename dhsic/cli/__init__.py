@@ -59,14 +59,14 @@ DATA, RUN = click.Argument(["path"], type=PATH), click.Argument(["checkpoint"], 
 OF_TEST = ("label_kernel", "bandwidth", "estimator", "missing")
 OUTPUT = named("checkpoint", "out", "force", "truth", "progress", "as_json")
 SELECTION = of_sections("Data", "Target", "Method")
-MACHINE = of_sections("Machine")
+UNGROUPED, MACHINE = of_sections("Data", without=("groups",)), of_sections("Machine")
 #: The cluster of a run that was sent away.
 ASKED = (but(SCHEDULER, help="Ask this cluster; by default the one that was sent to."), *TLS)
 _shown = partial(Option, show_default=True)
 _count = partial(_shown, metavar="N")
 
 _add(
-    "simulate.simulate",
+    "stores.simulate",
     DATA,
     _count("--samples", "n_samples", default=500, type=click.IntRange(2), help="Samples."),
     _count("--variants", "n_variants", default=20_000, type=click.IntRange(1), help="Variants."),
@@ -108,7 +108,7 @@ _add(
 _add(
     "inspect.inspect",
     DATA,
-    [option for option in of_sections("Data") if option.name != "groups"],
+    UNGROUPED,
     JSON,
     example="dhsic inspect g.vcz",
     help="""Say what PATH holds, how it is laid out, what a selection needs.
@@ -118,7 +118,7 @@ _add(
     """,
 )
 _add(
-    "convert.convert",
+    "stores.convert",
     DATA,
     click.Argument(["out"], type=PATH),
     named("variable", "sample_dim", "transpose", "not_feature", "missing_chunks"),
@@ -201,7 +201,7 @@ _add(
 _add(
     "select.test",
     DATA,
-    [option for option in of_sections("Data") if option.name != "groups"],
+    UNGROUPED,
     of_sections("Target"),
     but(N_FEATURES, default=20, show_default=True, help="Features to print; --out has all."),
     [
@@ -218,7 +218,7 @@ _add(
     ),
     OUTPUT,
     MACHINE,
-    [option for option in of_sections("Cluster") if option.name != "detach"],
+    of_sections("Cluster", without=("detach",)),
     TLS,
     example="dhsic test g.vcz --target sample_trait --out tests.tsv",
     help="""Test every feature of PATH: does it depend on the labels at all?
@@ -231,8 +231,8 @@ _add(
 _add(
     "pairs.pairs",
     DATA,
-    [option for option in of_sections("Data") if option.name != "groups"],
-    [option for option in of_sections("Target") if option.name not in ("per_target", "per_class")],
+    UNGROUPED,
+    of_sections("Target", without=("per_target", "per_class")),
     _count("-n", "--n-pairs", default=20, type=click.IntRange(1), help="Pairs to tell, at most."),
     Option(
         "--selection",
@@ -282,7 +282,7 @@ _add(
 _add(
     "pca.pca",
     DATA,
-    [option for option in of_sections("Data") if option.name != "groups"],
+    UNGROUPED,
     _count(
         "-n",
         "--components",

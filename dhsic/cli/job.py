@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import ast
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from dhsic.cli.labels import split_columns
 from dhsic.cli.options import OF_RUNS, spelled
+from dhsic.cli.out import absolute, check_out, is_same
 from dhsic.criteria import CRITERIA
 from dhsic.errors import CheckpointError, InputError
 from dhsic.joins.filters import Filters
 from dhsic.joins.labels import Labelled
 from dhsic.kernels.labels import SELF
-from dhsic.results import check_vacant
 from dhsic.runtime import choose_runtime
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors import parameters_of, selector_of
@@ -23,7 +22,7 @@ from dhsic.selectors.base import Selector
 from dhsic.selectors.request import Request
 from dhsic.sources.opening import is_table
 from dhsic.sources.options import MissingChunks
-from dhsic.storage import FileStore, as_path, check_place, is_url, store_at
+from dhsic.storage import FileStore, check_place, store_at
 from dhsic.storage.checkpoint import Checkpoint
 
 COMMAND = "dhsic select"
@@ -236,15 +235,9 @@ class SelectJob:
             )
         known = {of.name for of in fields(cls)}
         options: dict[str, Any] = {k: v for k, v in kept.items() if k in known}
-        for name in (
-            "target",
-            "covariate",
-            "na",
-            "not_na",
-            "settings",
-            "not_feature",
-        ):  # JSON has no tuples
-            options[name] = tuple(options.get(name, ()))
+        for of in fields(cls):
+            if of.default == ():  # JSON has no tuples
+                options[of.name] = tuple(options.get(of.name, ()))
         said = {k: v for k, v in kept.items() if k in OF_METHODS and v is not None}
         return cls(**options | {"parameters": said, "checkpoint": path})  # it may have moved since
 
@@ -439,18 +432,11 @@ class SelectJob:
             "--checkpoint": self.checkpoint,
         }
         for name, path in read.items():
-            if path and _is_same(path, out):
+            if path and is_same(path, out):
                 raise InputError(
                     f"--out {out} is {name} of this run, which it would overwrite; choose another "
                     "path."
                 )
-
-
-def _is_same(one: str, other: str) -> bool:
-    """Whether two paths or URLs lead to the same place."""
-    if is_url(one) or is_url(other):
-        return one.rstrip("/") == other.rstrip("/")
-    return as_path(one).resolve() == as_path(other).resolve()
 
 
 def _literal(text: str) -> Any:
@@ -459,23 +445,3 @@ def _literal(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
-
-
-def check_out(out: str, *, force: bool) -> None:
-    """Refuse before the work what could not be written after it."""
-    check_vacant(out, overwrite=force)
-    if is_url(out):
-        return
-    path = as_path(out)
-    check_place(path, "--out", InputError)
-    try:
-        path.parent.mkdir(exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--out {path} cannot be written ({error}); choose another.") from error
-    if not os.access(path.parent, os.W_OK):
-        raise InputError(f"--out {path}: its folder cannot be written to; choose another.")
-
-
-def absolute(path: str | None) -> str | None:
-    """A path from the root, as a job keeps it; a URL as it is."""
-    return path if path is None or "://" in path else os.path.abspath(path)  # noqa: PTH100  # keeps links

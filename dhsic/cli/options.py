@@ -84,10 +84,7 @@ class TableNames(click.Choice[str]):
 
 
 #: Where the names are that a parameter may be.
-TABLES = {
-    "kernel": ("dhsic.kernels", "KERNELS"),
-    "method": ("dhsic.selectors", "METHODS"),
-}
+TABLES = {"kernel": ("dhsic.kernels", "KERNELS"), "method": ("dhsic.selectors", "METHODS")}
 
 
 # What users write, turned into values ------------------------------------------------------
@@ -281,9 +278,10 @@ def named(*names: str) -> list[Option]:
     return [_of_select[name] for name in names]
 
 
-def of_sections(*sections: str) -> list[Option]:
-    """Options of `dhsic select` in some sections of its help."""
-    out = [option for option in _of_select.values() if option.section in sections]
+def of_sections(*sections: str, without: Sequence[str] = ()) -> list[Option]:
+    """Options of `dhsic select` in some sections of its help, `without` some."""
+    there = [option for option in _of_select.values() if option.section in sections]
+    out = [option for option in there if option.name not in without]
     if "Method" in sections:
         out[-1:-1] = _of_methods.values()  # before --set, which is for all others
     return out

@@ -14,20 +14,11 @@ import click
 import numpy as np
 import xarray as xr
 
-from dhsic.cli.console import (
-    counted,
-    echo_json,
-    heed_signals,
-    paragraph,
-    say,
-    seconds,
-    shown,
-    tell,
-)
+from dhsic.cli.console import counted, echo_json, heed_signals, paragraph, say, seconds, shown, tell
 from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import describe, open_with_labels
+from dhsic.cli.out import NAMED, check_table, in_columns, write_table
 from dhsic.cli.report import filters_told
-from dhsic.cli.tables import NAMED, check_table, in_columns, write_table
 from dhsic.errors import InputError
 from dhsic.interactions import PairTest
 from dhsic.interactions.anova import chosen_features, shares_of

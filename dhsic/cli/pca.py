@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from dhsic.cli.console import echo_json, heed_signals, say, seconds, shown, tell
-from dhsic.cli.job import SelectJob, absolute
+from dhsic.cli.job import SelectJob
+from dhsic.cli.out import absolute, check_table, in_columns, write_table
 from dhsic.cli.report import filters_told
-from dhsic.cli.tables import check_table, in_columns, write_table
 from dhsic.joins.labels import Labelled
 from dhsic.passes.once import counting_on
 from dhsic.relatedness import ComponentsAsked

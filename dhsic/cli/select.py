@@ -34,8 +34,9 @@ from dhsic.cli.console import (
 )
 from dhsic.cli.detached import detach, settle
 from dhsic.cli.inspect import Sites
-from dhsic.cli.job import SelectJob, absolute
+from dhsic.cli.job import SelectJob
 from dhsic.cli.labels import describe, notes_on, open_with_labels
+from dhsic.cli.out import absolute
 from dhsic.cli.report import filters_told, show
 from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled

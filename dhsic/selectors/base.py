@@ -12,45 +12,30 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from inspect import Signature, get_annotations, signature
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import xarray as xr
-import zarr
-from scipy.sparse import coo_array
-from sklearn.base import BaseEstimator
-from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import ClassifierTags
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dhsic._typing import Array, Index, Mask
 from dhsic.algorithms import how_many
 from dhsic.errors import InputError
 from dhsic.joins.filters import Filters
 from dhsic.kernels import resolve_kernel
 from dhsic.kernels.bandwidth import resolve_bandwidth
 from dhsic.kernels.labels import SELF, LabelMatrix, label_matrix
-from dhsic.memory import MemoryEstimate, release_pages
+from dhsic.memory import MemoryEstimate
 from dhsic.outcome import Order
 from dhsic.selectors.cv import Validation
 from dhsic.selectors.holdout import check_holdout
 from dhsic.selectors.journal import check_progress, told
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun
-from dhsic.sources import AbstractSource, Names
-from dhsic.sources.arrays import ArraySource, check_in_memory, check_turned
-from dhsic.sources.columns import NAME
-from dhsic.sources.h5ad import is_anndata
-from dhsic.sources.lazy import check_features, lazy_matrix, take_features
-from dhsic.sources.opening import open_source
+from dhsic.selectors.transformer import Transformer
 from dhsic.sources.scaling import Scaling
-from dhsic.sources.sparse import is_sparse
 from dhsic.sources.values import ValueKind
-from dhsic.sources.views import RecodedSource, SubsetSource
 from dhsic.validation import (
     BYTES,
     HALVES,
@@ -80,7 +65,7 @@ class MethodFirst:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class Selector(Transformer):
     """What all selectors share: reading X, running, and the fitted attributes.
 
     A method declares its parameters as fields, which make its ``__init__``; a field with
@@ -129,18 +114,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         "memory": BYTES,
     }
     #: Parameters that change nothing of what a run finds, but how much of it is selected.
-    _aside: ClassVar[Set[str]] = {
-        *(
-            "n_features_to_select",
-            "stability",
-            "stability_threshold",
-            "clump_r2",
-            *("holdout", "interactions", "control", "fdr"),
-            "checkpoint",
-            "progress",
-        ),
-        *("verbose", "random_state", "runtime", "n_jobs", "memory"),
-    }
+    _aside: ClassVar[Set[str]]
     #: Parameters that have no effect unless another one has some value, (that one, the value).
     _idle_unless: ClassVar[Mapping[str, tuple[str, Any]]] = {}
     #: Whether `random_state` is the seed of draws besides those of halves of the samples.
@@ -204,7 +178,7 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
             Age, sex, principal components: what they explain linearly is taken out of the labels.
             Real labels are replaced by the residuals of a regression on them. Names of samples,
             and columns of ids, are as of `y`; so are names of variables, text being groups.
-        groups : (d,) array or str, optional
+        feature_groups : (d,) array or str, optional
             Group of each feature (the gene of a variant), or the name of the variable of X that
             holds it: groups are removed or added as a whole, and `n_features_to_select` counts
             them. `BAHSIC` and `FOHSIC` take them, and score them by definition.
@@ -277,53 +251,6 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         self.n_features_ = int(self.support_.sum())
         self.n_iter_ = int(result.sizes.get("rounds", 0))
         return self
-
-    @cached_property
-    def feature_names_in_(self) -> Array:
-        """Names of the features at fit, where they have some; of many they are read when asked."""
-        known = vars(self).get("result_")
-        if known is None or NAME not in known.coords:
-            raise AttributeError(f"This {type(self).__name__} knows no names of features.")
-        names = np.full(self.n_features_in_, "", dtype=object)  # of those that filters left out
-        names[self._left] = known[NAME].to_numpy()
-        return names
-
-    def _open(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
-        """X as a source; `options` as of `dhsic.open_source`."""
-        plain = sample_dim is None and not options["pass_only"]
-        said = options["missing_code"]
-        if plain and isinstance(said, str) and said == "auto" and _is_array_like(X):
-            matrix = self._validated(X, options["variable"])
-            if options["n_samples"] is not None:
-                check_turned(matrix.shape, options["n_samples"])
-            known = Names(features=vars(self).get("feature_names_in_"))
-            return ArraySource(matrix, names=known)
-        source = open_source(X, sample_dim=sample_dim, **options)
-        if sample_dim is None and source.chunked is not None:  # the labels may have told
-            self._stored = {"sample_dim": 1 - source.chunked.feature_axis}
-        self.n_features_in_ = source.n_features
-        self.__dict__.pop("feature_names_in_", None)  # those of this fit come with its result
-        source.check_names()
-        release_pages()
-        return source
-
-    def _validated(self, X: Any, variable: str | None = None, *, reset: bool = True) -> Array:
-        """X as scikit-learn takes it; what NumPy would spoil or refuse gets a sentence.
-
-        Without `reset` it has to have the features of fit, by number and by name.
-        """
-        check_in_memory(X, variable)
-        try:
-            return np.asarray(validate_data(self, X, ensure_all_finite=False, reset=reset))
-        except ValueError as error:
-            if str(error).startswith("The feature names"):
-                raise InputError(
-                    f"{error}Pass the columns of fit in their order: X[selector.feature_names_in_]."
-                ) from error
-            raise InputError(
-                f"X cannot be read: {str(error).splitlines()[0].rstrip('.:')}. Pass a matrix of "
-                "numbers, samples as rows."
-            ) from error
 
     def check(self) -> None:
         """Refuse parameters that cannot be; `InputError.parameter` is the one, where it is one."""
@@ -418,91 +345,6 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         """Seed of the draws of a run."""
         return seed_of(self.random_state) if self._draws else 0
 
-    @property
-    def _left(self) -> Index:
-        """Features that took part, among those of X at fit."""
-        left = self._filtered.features
-        return np.arange(self.n_features_in_) if left is None else left
-
-    def _get_support_mask(self) -> Mask:
-        """Which features of X are selected; `support_` is about those that took part."""
-        check_is_fitted(self)
-        mask = np.zeros(self.n_features_in_, dtype=bool)
-        mask[self._left] = self.support_
-        return mask
-
-    def transform(self, X: Any) -> Any:
-        """Selected features of X, in their original order, samples first; what is lazy stays so.
-
-        Parameters
-        ----------
-        X : array, dataset, path or URL
-            With the features of fit, by number and, where they have some, by name.
-
-        Returns
-        -------
-        (m, k) array
-            As X is: an array, a lazy one of dask, a DataArray, a sparse matrix, AnnData; of a path,
-            URL, Dataset or Zarr a lazy DataArray, opened as at fit, with all samples. Values are
-            passed on as they are, numbers that fit took for missing too; of paths and Datasets
-            these are NaN.
-        """
-        check_is_fitted(self)
-        if _is_array_like(X):
-            self._validated(X, reset=False)
-            return super().transform(X)
-        chosen, d = np.flatnonzero(self._get_support_mask()), self.n_features_in_
-        names = getattr(self, "feature_names_in_", None)
-        lazily = isinstance(X, (str, Path, xr.Dataset, AbstractSource, zarr.Array, zarr.Group))
-        if not lazily:
-            is_turned = self._opening["sample_dim"] in (1, -1)
-            return take_features(X, chosen, d, names, turned=is_turned)
-        turned = {} if isinstance(X, xr.Dataset | AbstractSource) else self._stored
-        source = open_source(X, **self._opening | turned)
-        if source.n_features != d:
-            raise InputError(
-                f"X has {source.n_features} features, but {type(self).__name__} is expecting {d} "
-                "features as input; pass data like those of fit."
-            )
-        codes = self.result_.attrs.get("missing_codes", ())
-        source = SubsetSource(RecodedSource(source, codes) if len(codes) else source, chosen)
-        here = source.feature_names()
-        if names is not None and here is not None:
-            check_features(here, names[chosen], chosen)
-        return lazy_matrix(source)
-
-    def inverse_transform(self, X: Any) -> Any:
-        """Selected features at their places among all, which are 0.
-
-        Parameters
-        ----------
-        X : (m, k) array
-            As of `transform`: a matrix in memory, of dask, sparse, or a DataArray.
-
-        Returns
-        -------
-        (m, d) array
-            Sparse where X is, lazy where X is.
-        """
-        support = self._get_support_mask()
-        X = X.data if isinstance(X, xr.DataArray) else X
-        if not (is_sparse(X) or hasattr(X, "dask")):
-            X = np.asarray(X)
-        if len(X.shape) != 2 or X.shape[1] != support.sum():
-            raise InputError(
-                f"X has shape {X.shape}, and {support.sum()} features are selected; pass what "
-                "transform gives, (m, k)."
-            )
-        if is_sparse(X):
-            places = np.flatnonzero(support)
-            spread = coo_array(
-                (np.ones(places.size, X.dtype), (np.arange(places.size), places)),
-                shape=(places.size, support.size),
-            )
-            return X @ spread.asformat(X.format)
-        at = np.where(support, np.cumsum(support) - 1, -1)
-        return np.concatenate([X, np.zeros_like(X[:, :1])], axis=1)[:, at]
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = self.label_kernel != SELF
@@ -517,6 +359,10 @@ class Selector(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
         return tags
 
 
+# Of all that selectors share, only what is done with the values counts.
+Selector._aside = {of.name for of in fields(Selector)} - {"standardize", "missing"}
+
+
 def scales(asked: Standardize, values: ValueKind, *, alone: bool = False) -> bool:
     """Whether features are scaled to unit deviation: as asked, or as suits the data.
 
@@ -525,11 +371,3 @@ def scales(asked: Standardize, values: ValueKind, *, alone: bool = False) -> boo
     feature is judged `alone`.
     """
     return alone or not values.dosages if isinstance(asked, str) else bool(asked)
-
-
-def _is_array_like(X: Any) -> bool:
-    """Whether scikit-learn's validation may see it: it would load anything lazy."""
-    lazy = (str, Path, xr.DataArray, xr.Dataset, AbstractSource)
-    module = type(X).__module__.split(".")[0]
-    is_lazy = isinstance(X, lazy) or module in ("dask", "zarr")
-    return not (is_lazy or is_sparse(X) or is_anndata(X))

@@ -261,14 +261,7 @@ def _values(run: SelectionRun, result: xr.Dataset, sizes: Index, train: Index) -
 
 
 def _scored(
-    model: Any,
-    scorer: Any,
-    X: Float,
-    C: Float,
-    y: Array,
-    train: Index,
-    test: Index,
-    counts: Index,
+    model: Any, scorer: Any, X: Float, C: Float, y: Array, train: Index, test: Index, counts: Index
 ) -> list[float]:
     """Scores of the first so many features and the covariates, on samples left out."""
     found = []

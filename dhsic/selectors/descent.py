@@ -31,14 +31,7 @@ from dhsic.kernels.bandwidth import (
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.kernels.labels import LabelMatrix
 from dhsic.kernels.statistic import InnerProducts, Statistic
-from dhsic.memory import (
-    VECTORS,
-    MemoryEstimate,
-    fitted,
-    resident_bytes,
-    square_bytes,
-    task_bytes,
-)
+from dhsic.memory import VECTORS, MemoryEstimate, fitted, resident_bytes, square_bytes, task_bytes
 from dhsic.outcome import Order
 from dhsic.passes import Sum
 from dhsic.passes.jobs import block_bytes, n_partials

@@ -70,14 +70,10 @@ class FOHSIC(KernelSelector[SourceForward]):
 
     Attributes
     ----------
-    ranking_ : (d,) int
-        1 is the best; a permutation of 1..d.
-    support_ : (d,) bool
-        The selected features.
     scores_ : (d,) float
         By how much HSIC rose with the feature, in the round it joined; NaN where constant.
-    result_ : xarray.Dataset
-        All of this with the history of rounds; see `dhsic.results`.
+    ranking_, support_, stability_, result_
+        As of `BAHSIC`.
 
     Examples
     --------
@@ -156,18 +152,15 @@ class FOHSIC(KernelSelector[SourceForward]):
     def rounds(
         self, run: SelectionRun, dependence: SourceForward, state: SelectionState
     ) -> Iterator[SelectionState]:
-        """Algorithm 2, or its floating form."""
         if self.strategy == "floating":
             return floating(dependence, state, self._n_wanted(run))
         return fohsic(dependence, state, self.step, self._n_wanted(run))
 
     def _order(self, state: SelectionState) -> Order:
-        """The order of joining, turned."""
         features, scores = state.eliminated[::-1], state.scores[::-1]
         return Order(features, scores, state.removed_in[::-1], state.history, placed="added")
 
     def _warn(self, state: SelectionState, run: SelectionRun) -> None:
-        """Warn where low rank was not sure of its choices."""
         errors = [float(record.get("cut_error", 0.0)) for record in state.history[:-1]]
         if errors and sum(errors) > DOUBTFUL * len(errors):
             warnings.warn(

@@ -28,24 +28,13 @@ from dhsic.kernels.labels import SELF, LabelMatrix
 from dhsic.linalg.symmetric import LowRankSymmetric
 from dhsic.memory import MemoryEstimate, resident_bytes
 from dhsic.outcome import Order
-from dhsic.passes.candidates import (
-    OPEN_GROUPS,
-    AbstractCandidates,
-    Membership,
-    Singles,
-)
+from dhsic.passes.candidates import OPEN_GROUPS, AbstractCandidates, Membership, Singles
 from dhsic.passes.dependence import AbstractRoundDependence, SourceDependence
 from dhsic.passes.engineplan import MOST_SAMPLES, EnginePlan
 from dhsic.passes.reader import AbstractReader
 from dhsic.passes.scorer import Choices
 from dhsic.selectors.base import Selector
-from dhsic.selectors.ridge import (
-    Reranking,
-    bytes_again,
-    bytes_read_again,
-    most_again,
-    ranked_again,
-)
+from dhsic.selectors.ridge import Reranking, bytes_again, bytes_read_again, most_again, ranked_again
 from dhsic.selectors.run import SelectionRun
 from dhsic.sources.scaling import Scaling
 from dhsic.storage.format import FIRST_SCORES
@@ -275,7 +264,6 @@ class AbstractElimination(KernelSelector[SourceDependence]):
     def rounds(
         self, run: SelectionRun, dependence: SourceDependence, state: SelectionState
     ) -> Iterator[SelectionState]:
-        """The algorithm, or all features at once."""
         if self.step is not None:
             return self.algorithm(dependence, state, self.step)
         return iter([one_pass(dependence, state)] if state.survivors.size else [])
@@ -285,7 +273,6 @@ class AbstractElimination(KernelSelector[SourceDependence]):
         return Order(*placed, meaning=self._meaning)
 
     def _warn(self, state: SelectionState, run: SelectionRun) -> None:
-        """Warn where approximate rounds lost more than they may."""
         n = how_many(self.n_features_to_select, run.n_candidates)
         lost = lost_of(state.history, n)
         if lost <= MISSED * self.tolerance * n:

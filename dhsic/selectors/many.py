@@ -92,11 +92,7 @@ def _looked(asked: Sequence[Promised]) -> Iterator[Promised]:
         if like is None:
             known.append(like := one.run.looked(load=room(one.budget)))
         run = replace(
-            one.run,
-            source=like.source,
-            values=like.values,
-            given=like.given,
-            loaded=like.loaded,
+            one.run, source=like.source, values=like.values, given=like.given, loaded=like.loaded
         )
         yield replace(one, run=run)
 

@@ -243,29 +243,24 @@ class SelectionRun:
         asked.check()
         self.check_sizes()
         asked.check_samples(self)
-        needed, budget = asked.fitted(self)
+        (needed, budget), after = asked.fitted(self), [0]
         if asked.clump_r2 is not None:
             check_clumping(self.n_wanted, has_groups=self.groups is not None)
             n = min(self.n_wanted + AT_ONCE, self.source.n_features)
-            tasks = bytes_read_again(n, self.n_samples, self.source)
-            needed = replace(needed, tasks=max(needed.tasks, tasks + 8 * n * n))
+            after.append(bytes_read_again(n, self.n_samples, self.source) + 8 * n * n)
         if self.held_out is not None:
             m, judge = len(self.held_out.rows), self.held_out.judge
             block = block_bytes(self.source, m)
-            of_tests = task_bytes(self.runtime.n_here, block, judge.cost(m).tile)
-            needed = replace(needed, tasks=max(needed.tasks, of_tests["tasks"]))
+            after.append(task_bytes(self.runtime.n_here, block, judge.cost(m).tile)["tasks"])
         scan = check_pairs(self)
         if scan is not None:
-            needed = replace(needed, tasks=max(needed.tasks, scan.bytes_beside))
+            after.append(scan.bytes_beside)
+        needed = replace(needed, tasks=max(needed.tasks, *after))
         needed.check(asked.memory, asked.smaller(self))
         return needed, self.room_on_workers(workers, budget)
 
     def looked(
-        self,
-        runtime: AbstractRuntime | None = None,
-        *,
-        whole: bool = True,
-        load: int | None = None,
+        self, runtime: AbstractRuntime | None = None, *, whole: bool = True, load: int | None = None
     ) -> Self:
         """The run with what the values are, which says what is missing and what scale they have.
 

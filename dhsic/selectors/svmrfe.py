@@ -116,7 +116,6 @@ class SVMRFE(AbstractElimination):
     def _dependence(
         self, run: SelectionRun, labels: LabelMatrix | None, budget: int | None
     ) -> SourceDependence:
-        """The margin term as a function of S."""
         assert labels is not None, "this method does not take the data for labels"
         (classes,) = labels.parts
         assert isinstance(classes, ClassTarget), "others are refused"

@@ -9,8 +9,9 @@ from uuid import uuid4
 import dask.array as da
 import numpy as np
 import xarray as xr
+from scipy.sparse import coo_array
 
-from dhsic._typing import Array, Index
+from dhsic._typing import Array, Index, Mask
 from dhsic.errors import InputError
 from dhsic.sources import AbstractSource, Block, check_dtype
 from dhsic.sources.arrays import check_chunks, names_along
@@ -107,3 +108,24 @@ def check_features(here: Array, names: Array, numbers: Index) -> None:
             f"{str(here[at])!r} and was {str(names[at])!r}. Pass them as at fit, for instance by "
             "X.sel(...)."
         )
+
+
+def spread_features(X: Any, chosen: Mask) -> Any:
+    """Features (m, k) at their places among all (d,), which are 0; sparse or lazy where X is."""
+    X = X.data if isinstance(X, xr.DataArray) else X
+    if not (is_sparse(X) or hasattr(X, "dask")):
+        X = np.asarray(X)
+    if len(X.shape) != 2 or X.shape[1] != chosen.sum():
+        raise InputError(
+            f"X has shape {X.shape}, and {chosen.sum()} features are selected; pass what "
+            "transform gives, (m, k)."
+        )
+    if is_sparse(X):
+        places = np.flatnonzero(chosen)
+        spread = coo_array(
+            (np.ones(places.size, X.dtype), (np.arange(places.size), places)),
+            shape=(places.size, chosen.size),
+        )
+        return X @ spread.asformat(X.format)
+    at = np.where(chosen, np.cumsum(chosen) - 1, -1)
+    return np.concatenate([X, np.zeros_like(X[:, :1])], axis=1)[:, at]

@@ -1,21 +1,49 @@
-"""Small tables: on stdout in columns, and in a file of text."""
+"""Where commands write: paths that can be written to; small tables, in columns or as a file."""
 
 from __future__ import annotations
 
+import os
 from pathlib import PurePath
 from typing import Any
 
 import pandas as pd
 
 from dhsic.cli.console import printable
-from dhsic.cli.job import check_out
 from dhsic.errors import InputError
-from dhsic.storage import as_path, is_url, replacing
+from dhsic.results import check_vacant
+from dhsic.storage import as_path, check_place, is_url, replacing
 
 #: What separates columns of a table, by its suffix.
 SEPARATORS = {".tsv": "\t", ".csv": ","}
 #: Names of the features of a pair, as results call them, and tables, where a name is `name`.
 NAMED = {"first_feature": "first_name", "second_feature": "second_name"}
+
+
+def check_out(out: str, *, force: bool) -> None:
+    """Refuse before the work what could not be written after it."""
+    check_vacant(out, overwrite=force)
+    if is_url(out):
+        return
+    path = as_path(out)
+    check_place(path, "--out", InputError)
+    try:
+        path.parent.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {path} cannot be written ({error}); choose another.") from error
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"--out {path}: its folder cannot be written to; choose another.")
+
+
+def absolute(path: str | None) -> str | None:
+    """A path from the root, as a job keeps it; a URL as it is."""
+    return path if path is None or "://" in path else os.path.abspath(path)  # noqa: PTH100  # keeps links
+
+
+def is_same(one: str, other: str) -> bool:
+    """Whether two paths or URLs lead to the same place."""
+    if is_url(one) or is_url(other):
+        return one.rstrip("/") == other.rstrip("/")
+    return as_path(one).resolve() == as_path(other).resolve()
 
 
 def check_table(out: str, what: str, *, force: bool) -> None:

@@ -1,0 +1,112 @@
+"""Commands that write a store: `dhsic simulate` and `dhsic convert`.
+
+The one writes genotypes with a trait whose causes are known, the other data as they are read
+fastest.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from tqdm import tqdm
+
+from dhsic.cli.console import counted, echo_json, say, seconds
+from dhsic.cli.job import SelectJob
+from dhsic.conversion import convert as write
+from dhsic.errors import InputError
+from dhsic.memory import human, peak_bytes
+from dhsic.simulation import simulate_genotypes
+from dhsic.simulation.truth import truth_path
+from dhsic.sources.ids import some
+from dhsic.storage import check_place
+
+#: Options of `dhsic.open_source` that a conversion takes.
+OPENING = ("variable", "sample_dim", "missing_chunks", "not_features")
+
+
+def simulate(*, path: str, zarr_format: str, force: bool, as_json: bool, **options: Any) -> None:
+    """Write a store of simulated genotypes, and the truth beside it."""
+    started = time.perf_counter()
+    check_place(Path(path), "The store", InputError)
+    bar = tqdm(
+        total=options["n_variants"],
+        unit=" variants",
+        unit_scale=True,
+        desc="simulate",
+        leave=False,
+        disable=not sys.stderr.isatty(),
+    )
+    with bar:
+        truth = simulate_genotypes(
+            path,
+            zarr_format=3 if zarr_format == "3" else 2,
+            overwrite=force,
+            on_block=bar.update,
+            **options,
+        )
+    stored = sum(file.stat().st_size for file in Path(path).rglob("*") if file.is_file())
+    if as_json:
+        facts = {"store": path, "truth": str(truth_path(path)), "stored_bytes": stored}
+        echo_json(facts | {"planted": truth.variant_index.tolist()} | options)
+        return
+    n_samples, n_variants = options["n_samples"], options["n_variants"]
+    click.echo(
+        f"store  {path} ({n_samples:,} samples x {n_variants:,} variants, {human(stored)} stored, "
+        f"{seconds(time.perf_counter() - started)})\n"
+        f"truth  {truth_path(path)} ({counted(len(truth.variant_index), 'planted variant')}: "
+        f"{options['n_causal']} additive, {counted(options['n_pairs'], 'pair')})\n"
+        "next\n"
+        f"dhsic select {shlex.quote(path)} --target sample_trait "
+        f"--truth {shlex.quote(str(truth_path(path)))}"
+    )
+
+
+def convert(
+    *,
+    path: str,
+    out: str,
+    memory: int | None,
+    zarr_format: str,
+    force: bool,
+    progress: bool | None,
+    as_json: bool,
+    **opening: Any,
+) -> None:
+    """Write the store, and say what it holds."""
+    started = time.perf_counter()
+    asked = SelectJob(path, **opening).opening
+    shown = sys.stderr.isatty() if progress is None else progress
+    with tqdm(unit="B", unit_scale=True, desc="convert", leave=False, disable=not shown) as bar:
+
+        def on_part(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        made = write(
+            path,
+            out,
+            memory=memory,
+            zarr_format=3 if zarr_format == "3" else 2,
+            overwrite=force,
+            on_part=on_part,
+            **{name: asked[name] for name in OPENING},
+        )
+    if as_json:
+        echo_json(made.to_dict())
+        return
+    if made.is_resumed:
+        say("note", "what an earlier conversion had written was kept")
+    if made.left:
+        say("note", f"left behind: {some(made.left)}")
+    took = f"{seconds(time.perf_counter() - started)}, peak memory {human(peak_bytes())}"
+    passes = "one pass" if made.n_passes == 1 else f"{made.n_passes} passes"
+    click.echo(
+        f"store  {made.path} ({made.n_samples:,} samples x {made.n_features:,} features, "
+        f"{made.dtype}, chunks of {made.chunks[0]:,} features; {passes}, {took})\n"
+        f"next\ndhsic inspect {shlex.quote(made.path)}"
+    )

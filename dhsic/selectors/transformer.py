@@ -1,0 +1,162 @@
+"""What a fitted selector does with data, as a transformer of scikit-learn's; how it opens them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+import zarr
+from sklearn.base import BaseEstimator
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dhsic._typing import Array, Index, Mask
+from dhsic.errors import InputError
+from dhsic.joins.filtered import Filtered
+from dhsic.memory import release_pages
+from dhsic.sources import AbstractSource, Names
+from dhsic.sources.arrays import ArraySource, check_in_memory, check_turned
+from dhsic.sources.columns import NAME
+from dhsic.sources.h5ad import is_anndata
+from dhsic.sources.lazy import check_features, lazy_matrix, spread_features, take_features
+from dhsic.sources.opening import open_source
+from dhsic.sources.sparse import is_sparse
+from dhsic.sources.views import RecodedSource, SubsetSource
+
+
+class Transformer(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """A selector as a transformer: features of data that are opened as at fit."""
+
+    result_: xr.Dataset
+    support_: Mask  # of the features that took part
+    n_features_in_: int
+    _filtered: Filtered
+    #: How data were opened at fit, and what labels told of that.
+    _opening: dict[str, Any]
+    _stored: dict[str, Any]
+
+    @cached_property
+    def feature_names_in_(self) -> Array:
+        """Names of the features at fit, where they have some; of many they are read when asked."""
+        known = vars(self).get("result_")
+        if known is None or NAME not in known.coords:
+            raise AttributeError(f"This {type(self).__name__} knows no names of features.")
+        names = np.full(self.n_features_in_, "", dtype=object)  # of those that filters left out
+        names[self._left] = known[NAME].to_numpy()
+        return names
+
+    def _open(self, X: Any, sample_dim: str | int | None, **options: Any) -> AbstractSource:
+        """X as a source; `options` as of `dhsic.open_source`."""
+        plain = sample_dim is None and not options["pass_only"]
+        said = options["missing_code"]
+        if plain and isinstance(said, str) and said == "auto" and _is_array_like(X):
+            matrix = self._validated(X, options["variable"])
+            if options["n_samples"] is not None:
+                check_turned(matrix.shape, options["n_samples"])
+            known = Names(features=vars(self).get("feature_names_in_"))
+            return ArraySource(matrix, names=known)
+        source = open_source(X, sample_dim=sample_dim, **options)
+        if sample_dim is None and source.chunked is not None:  # the labels may have told
+            self._stored = {"sample_dim": 1 - source.chunked.feature_axis}
+        self.n_features_in_ = source.n_features
+        self.__dict__.pop("feature_names_in_", None)  # those of this fit come with its result
+        source.check_names()
+        release_pages()
+        return source
+
+    def _validated(self, X: Any, variable: str | None = None, *, reset: bool = True) -> Array:
+        """X as scikit-learn takes it; what NumPy would spoil or refuse gets a sentence.
+
+        Without `reset` it has to have the features of fit, by number and by name.
+        """
+        check_in_memory(X, variable)
+        try:
+            return np.asarray(validate_data(self, X, ensure_all_finite=False, reset=reset))
+        except ValueError as error:
+            if str(error).startswith("The feature names"):
+                raise InputError(
+                    f"{error}Pass the columns of fit in their order: X[selector.feature_names_in_]."
+                ) from error
+            raise InputError(
+                f"X cannot be read: {str(error).splitlines()[0].rstrip('.:')}. Pass a matrix of "
+                "numbers, samples as rows."
+            ) from error
+
+    @property
+    def _left(self) -> Index:
+        """Features that took part, among those of X at fit."""
+        left = self._filtered.features
+        return np.arange(self.n_features_in_) if left is None else left
+
+    def _get_support_mask(self) -> Mask:
+        """Which features of X are selected; `support_` is about those that took part."""
+        check_is_fitted(self)
+        mask = np.zeros(self.n_features_in_, dtype=bool)
+        mask[self._left] = self.support_
+        return mask
+
+    def transform(self, X: Any) -> Any:
+        """Selected features of X, in their original order, samples first; what is lazy stays so.
+
+        Parameters
+        ----------
+        X : array, dataset, path or URL
+            With the features of fit, by number and, where they have some, by name.
+
+        Returns
+        -------
+        (m, k) array
+            As X is: an array, a lazy one of dask, a DataArray, a sparse matrix, AnnData; of a path,
+            URL, Dataset or Zarr a lazy DataArray, opened as at fit, with all samples. Values are
+            passed on as they are, numbers that fit took for missing too; of paths and Datasets
+            these are NaN.
+        """
+        check_is_fitted(self)
+        if _is_array_like(X):
+            self._validated(X, reset=False)
+            return super().transform(X)
+        chosen, d = np.flatnonzero(self._get_support_mask()), self.n_features_in_
+        names = getattr(self, "feature_names_in_", None)
+        lazily = isinstance(X, (str, Path, xr.Dataset, AbstractSource, zarr.Array, zarr.Group))
+        if not lazily:
+            is_turned = self._opening["sample_dim"] in (1, -1)
+            return take_features(X, chosen, d, names, turned=is_turned)
+        turned = {} if isinstance(X, xr.Dataset | AbstractSource) else self._stored
+        source = open_source(X, **self._opening | turned)
+        if source.n_features != d:
+            raise InputError(
+                f"X has {source.n_features} features, but {type(self).__name__} is expecting {d} "
+                "features as input; pass data like those of fit."
+            )
+        codes = self.result_.attrs.get("missing_codes", ())
+        source = SubsetSource(RecodedSource(source, codes) if len(codes) else source, chosen)
+        here = source.feature_names()
+        if names is not None and here is not None:
+            check_features(here, names[chosen], chosen)
+        return lazy_matrix(source)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Selected features at their places among all, which are 0.
+
+        Parameters
+        ----------
+        X : (m, k) array
+            As of `transform`: a matrix in memory, of dask, sparse, or a DataArray.
+
+        Returns
+        -------
+        (m, d) array
+            Sparse where X is, lazy where X is.
+        """
+        return spread_features(X, self._get_support_mask())
+
+
+def _is_array_like(X: Any) -> bool:
+    """Whether scikit-learn's validation may see it: it would load anything lazy."""
+    lazy = (str, Path, xr.DataArray, xr.Dataset, AbstractSource)
+    module = type(X).__module__.split(".")[0]
+    is_lazy = isinstance(X, lazy) or module in ("dask", "zarr")
+    return not (is_lazy or is_sparse(X) or is_anndata(X))
