@@ -23,7 +23,7 @@ from dhsic import tables
 from dhsic._typing import Array, Index, Mask
 from dhsic.cli.console import counted, echo_json, printable, seconds, shown, tell
 from dhsic.cli.options import spelled
-from dhsic.cli.tables import NAMED
+from dhsic.cli.out import NAMED
 from dhsic.errors import InputError
 from dhsic.joins.filtered import OF_SAMPLES
 from dhsic.memory import human
