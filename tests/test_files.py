@@ -218,7 +218,6 @@ def test_untidy_tables_get_a_sentence(tmp_path, text, words):
         ("t.csv", {"variable": "x"}, "holds one matrix"),
         ("t.csv", {"sample_dim": "genes"}, "Pass one of its dimensions, or 0 or 1"),
         ("t.csv", {"not_features": ("disease",), "n_samples": 4}, "3 samples, and there are 4"),
-        ("s3://bucket/t.npy", {}, "is a URL.* Copy it here"),
         ("absent.csv", {}, "There is no table at"),
         ("absent.npy", {}, "There is no array at"),
         ("absent.npz", {}, "There is no array at"),

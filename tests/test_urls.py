@@ -187,6 +187,7 @@ def test_files_in_a_bucket_are_read_as_those_on_disk(files, client, s3):
     asked = ("--threads", "1", "--no-progress", "-n", "5")
     run("select", f"{at}/b.bed", "--labels", _labels(folder), "--target", "y", *asked)
     assert "y" in run("inspect", f"{at}/x.h5ad").stdout
+    assert "SEX" in run("inspect", f"{at}/b.bed").stdout
     made = dhsic.convert(f"{at}/x.parquet", folder / "made.zarr")
     assert (made.n_samples, made.n_features) == (M, D)
 

@@ -38,7 +38,7 @@ from dhsic.sources import AbstractSource
 from dhsic.sources.anndata import AbstractFrame
 from dhsic.sources.codecs import CHECKSUMS, described
 from dhsic.sources.ids import some
-from dhsic.sources.opening import open_source, parent
+from dhsic.sources.opening import on_disk, open_source, parent
 from dhsic.sources.options import dimension_names
 from dhsic.sources.plink import samples_table
 from dhsic.sources.stores import metadata_of
@@ -187,7 +187,7 @@ def _held(source: AbstractSource, values: str) -> str:
 
 def _about_file(path: str, source: AbstractSource) -> list[str]:
     """What to do about a file that is no store; nothing where it is read as fast as one."""
-    if samples_table(path) is not None:
+    if samples_table(on_disk(path)) is not None:
         return []
     whole = "It is held in memory, whole. " if source.in_memory else ""
     remedy = f"dhsic convert {shlex.quote(path)} OUT.zarr"
@@ -200,7 +200,7 @@ def _targets(
     """What there is along the samples that could be labels, and what is in it."""
     if data is None:
         known = dict(source.sample_coords())
-        for name in OF_FAM if samples_table(path) is not None else ():
+        for name in OF_FAM if samples_table(on_disk(path)) is not None else ():
             with suppress(InputError):
                 known[name] = labels_at(path, name, "error", "")
         yield from ((name, _summary(values)) for name, values in known.items())
