@@ -62,6 +62,27 @@ def carried_over(about: Mapping[str, Any]) -> str:
     )
 
 
+#: Part of false ones up to which features that were tested count as real.
+LEVEL = 0.05
+
+
+def of_tests(result: xr.Dataset) -> xr.Dataset:
+    """Tests of all features, of which those of a q-value of `LEVEL` or less count as selected."""
+    selected = (result["q"] <= LEVEL).assign_attrs(long_name=f"whether q <= {LEVEL:g}")
+    result = result.assign(selected=selected).assign_attrs(selected_by=f"q <= {LEVEL:g}")
+    n = selected.sum(result["rank"].dims[-1:])
+    if n.ndim == 0:
+        return result.assign_attrs(n_selected=int(n))
+    result.attrs.pop("n_selected", None)  # of each run another
+    return result.assign(n_selected=n)
+
+
+def of_selected(result: xr.Dataset) -> str:
+    """What the features that count as selected are."""
+    by = result.attrs.get("selected_by")
+    return "selected" if by is None else f"of {by}"
+
+
 def selected_features(result: Any) -> xr.Dataset:
     """The selected features alone, the best first, without the history of rounds.
 

@@ -239,7 +239,10 @@ def test_what_low_rank_cost_and_a_turn_are_told(store, monkeypatch):
     lost = f"it cost {few} of the 8 features that an exact run selects"
     assert 0 <= costs["expected_lost"] <= 0.08
     assert costs["most_lost"] in (0, 1)
-    assert f"by estimate {lost}, and nine times of ten no more than {costs['most_lost']}" in said
+    sentence = f"{lost}, and nine times of ten no more than {costs['most_lost']}"
+    if few == "less than 0.01" and not costs["most_lost"]:
+        sentence = "an exact run selects the same 8 features"
+    assert f"by estimate {sentence}" in said
     assert costs["turn_rank"] == 1203
     assert "turned when 1,203 were left: which 8 are the best may hang on a few samples" in said
 

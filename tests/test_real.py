@@ -312,9 +312,24 @@ def test_from_the_command_line(genotypes, tmp_path):
     assert_allclose(table.loc[np.arange(40), "q"], found.adjusted, rtol=1e-12)
     selected = json.loads(told.stdout)["selected"]
     assert [row["index"] for row in selected] == table.index[:3].tolist()
+    assert_array_equal(table["selected"], table["q"] <= 0.05)
     again = CliRunner().invoke(main, ["resume", asked[-1], "--out", str(tmp_path / "again.tsv")])
     assert again.exit_code == 0, again.output
     assert (tmp_path / "again.tsv").read_bytes() == out.read_bytes()
+
+
+def test_tests_are_saved_drawn_and_reported(genotypes, tmp_path):
+    X, y = genotypes
+    with TAKEN():
+        found = dhsic.test_features(X, y)
+
+    dhsic.save(found, tmp_path / "tests.tsv")
+    dhsic.report(found, tmp_path / "tests.html")
+
+    table = pd.read_csv(tmp_path / "tests.tsv", sep="\t", index_col="index")
+    n = int((found.adjusted <= 0.05).sum())
+    assert table["selected"].sum() == found.result_.attrs["n_selected"] == n > 0
+    assert f"{n} of 40 features have q &lt;= 0.05" in (tmp_path / "tests.html").read_text()
 
 
 def test_definitions_agree(rng):

@@ -216,6 +216,8 @@ def test_chromosome_is_left_out(tmp_path, client):
     np.testing.assert_allclose(tested.p_values, found["p"].fillna(1), rtol=1e-9)
     classes = ("test", store, "--target", "sample_population", "--loco", "--label-kernel", "linear")
     assert json.loads(run(*classes, "--json", "--maf", 0.3).stdout)["selected"]
+    planned = dhsic.plan(store, labels, loco=True, **asked)
+    assert planned.work.n_passes == 3
     one = dhsic.Filters(chromosomes="1")
     with pytest.raises(InputError, match="one chromosome"):
         dhsic.select(store, labels, loco=True, filters=one, **asked)

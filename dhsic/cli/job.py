@@ -43,7 +43,8 @@ class SelectJob:
 
     Paths are absolute where they are local, so that a job resumes from any folder. `parameters` is
     what was said of `OF_METHODS`, by the names of Python; `data` and `typed` are the path and the
-    whole command without secrets, as they were typed, for people.
+    whole command without secrets, as they were typed, for people. Of one that `tests` the first
+    `n_features` are shown, and those of small q are selected.
 
     Data
     ----
@@ -209,6 +210,7 @@ class SelectJob:
     as_json: bool = False
     data: str = ""
     typed: str = ""
+    tests: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> SelectJob:

@@ -11,7 +11,7 @@ import json
 import shutil
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
@@ -48,6 +48,7 @@ class Comparison:
     exact: Mask  # (p,), planted variants that are selected themselves
     near: Mask  # (p,), others of which a neighbour is
     kinds: Array  # (p,), "additive" or "pair"
+    among: str = ""  # what was looked through, where that is not what is selected
 
     def sentence(self) -> str:
         """Two lines for people."""
@@ -58,8 +59,8 @@ class Comparison:
             for kind in dict.fromkeys(self.kinds)
         )
         return (
-            f"recovered {exact + near} of {len(self.exact)} planted variants ({exact} exactly, "
-            f"{near} by a neighbour in linkage)\n"
+            f"recovered {exact + near} of {len(self.exact)} planted variants{self.among} ({exact} "
+            f"exactly, {near} by a neighbour in linkage)\n"
             f"{kinds}; near: within {NEAR_BASES // 1000} kb of a planted variant"
         )
 
@@ -135,14 +136,17 @@ def show(
     out: str | None,
     *,
     as_json: bool,
+    first: int | None = None,
     took: Mapping[str, Any] | None = None,
 ) -> None:
     """Print a result, beside it what was planted, and where `out` it was written to.
 
+    The features that are selected, or of tests the `first` ones.
+
     `took` has ``seconds`` and ``peak_bytes`` of this process, where it made the result. Of several
     runs each is printed, under its name.
     """
-    told = {name: _Told.of(part, truth, took or {}) for name, part in parts(result)}
+    told = {name: _Told.of(part, truth, took or {}, first) for name, part in parts(result)}
     if as_json:
         each = {name: _as_json(one.chosen, one.costs, one.planted) for name, one in told.items()}
         dim = dimension_of(result)
@@ -204,10 +208,17 @@ class _Told:
     planted: Comparison | None
 
     @staticmethod
-    def of(result: xr.Dataset, truth: Truth | None, took: Mapping[str, Any]) -> _Told:
+    def of(
+        result: xr.Dataset, truth: Truth | None, took: Mapping[str, Any], first: int | None
+    ) -> _Told:
         """Look at a result of one run."""
-        planted = None if truth is None else compare(result, truth)
-        return _Told(result, selected_features(result), costs_of(result, took), planted)
+        shown = result
+        if first is not None:
+            shown = result.assign(selected=result["rank"] <= first)
+        planted = None if truth is None else compare(shown, truth)
+        if planted is not None and first is not None:
+            planted = replace(planted, among=f" among the first {planted.markers.size:,} features")
+        return _Told(result, selected_features(shown), costs_of(result, took), planted)
 
 
 def filters_told(left_out: Mapping[str, int]) -> str:
@@ -290,7 +301,7 @@ def _names(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
 
 def _numbers(chosen: xr.Dataset, at: Index) -> dict[str, list[str]]:
     """Columns of what is told of the features."""
-    specs = {"score": ".3e", "p": ".3g", "q": ".3g", "stability": ".0%"}
+    specs = {"score": ".3e", "p": ".3g", "q": ".3g", "fdr": ".3g", "stability": ".0%"}
     return {
         name: [format(v, spec) if np.isfinite(v) else "constant" for v in chosen[name].values[at]]
         for name, spec in specs.items()

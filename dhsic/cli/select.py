@@ -42,7 +42,7 @@ from dhsic.errors import InputError
 from dhsic.joins.labels import Labelled
 from dhsic.memory import MemoryEstimate, available_bytes, human, peak_bytes, resident_bytes
 from dhsic.plans import Foreseen, plan_of
-from dhsic.results import exists, load, save_by
+from dhsic.results import exists, load, of_tests, save_by
 from dhsic.selectors.request import Request
 from dhsic.selectors.run import SelectionRun
 from dhsic.selectors.several import numbered, of_classes, result_of
@@ -63,7 +63,8 @@ def select(**options: Any) -> None:
 def test(*, loco: bool, **options: Any) -> None:
     """Test every feature alone: a selection by the p-value of its HSIC."""
     typed, settings = click.get_current_context().meta[TYPED], ("loco=True",) if loco else ()
-    perform(SelectJob.of(options | {"method": "hsic", "settings": settings, "typed": typed}))
+    asked = {"method": "hsic", "settings": settings, "typed": typed, "tests": True}
+    perform(SelectJob.of(options | asked))
 
 
 def plan(*, n_workers: int | None, worker_memory: int | None, **options: Any) -> None:
@@ -111,11 +112,17 @@ def perform(job: SelectJob) -> None:
         announce = partial(_announce, ctx, job)
         with runtime.heeding(partial(heed_signals, ctx)):
             result = result_of(requests, job.dim, runtime, announce=announce)
+        result = of_tests(result) if job.tests else result
         settle(job, result)
         if job.out is not None:
             save_by(runtime, result, job.out, overwrite=job.force)
     took = {"seconds": time.perf_counter() - started, "peak_bytes": peak_bytes()}
-    show(result, truth, job.out, as_json=job.as_json, took=took)
+    show(result, truth, job.out, as_json=job.as_json, first=_first(job), took=took)
+
+
+def _first(job: SelectJob) -> int | None:
+    """How many features of a test are shown, whichever are selected; None of a selection."""
+    return int(job.n_features) if job.tests else None
 
 
 def _opened(job: SelectJob) -> list[Labelled]:
@@ -144,7 +151,7 @@ def _announce(
     )
     if "standardize" in job.parameters:
         asked = "as asked"
-    say("values", f"{run.values_told()} ({asked})")
+    say("values", run.values_told() + ("" if job.tests else f" ({asked})"))
     allowed = available_bytes() + resident_bytes() if job.memory is None else job.memory
     where = run.runtime.name
     where = f"{run.runtime.n_workers} threads" if where == "threads" else where
@@ -177,7 +184,7 @@ def _say_data(job: SelectJob, every: list[Labelled]) -> None:
         more = (
             f"--n-features {job.n_features:,} exceeds the {source.n_features:,} features there are"
         )
-        say("note", f"{more}; all are selected")
+        say("note", f"{more}; all are {'shown' if job.tests else 'selected'}")
 
 
 def _kept(job: SelectJob) -> str:
@@ -237,7 +244,7 @@ def _show_again(job: SelectJob) -> None:
         perform(replace(job, out=None, detach=False))
     else:
         truth = None if job.truth is None else read_truth(job.truth)
-        show(load(out), truth, None, as_json=job.as_json)
+        show(load(out), truth, None, as_json=job.as_json, first=_first(job))
     tell(f"The run of {job.checkpoint} is complete; its result is in {out}.")
 
 

@@ -49,6 +49,7 @@ from dhsic.kernels.base import AbstractKernel
 from dhsic.kernels.gaussian import Gaussian
 from dhsic.passes import AbstractPass, Tile
 from dhsic.passes.once import looked_at
+from dhsic.results import LEVEL, of_tests
 from dhsic.runtime.threads import Threads
 from dhsic.selectors.base import Standardize, scales
 from dhsic.selectors.onepass import OnePass
@@ -61,8 +62,6 @@ from dhsic.validation import SCALING, as_array
 
 #: Features that are printed, those of the smallest p-values.
 SHOWN = 20
-#: Adjusted p-values that are counted.
-LEVEL = 0.05
 
 __all__ = ["METHODS", "FeatureTests", "TestResult", "hsic_test", "test_features"]
 
@@ -84,6 +83,10 @@ class FeatureTests:
         that do not depend on Y.
     together : TestResult or None
         The test of those asked for as one set; None where all features were tested in one pass.
+    result_ : xarray.Dataset or None
+        Of all features in one pass, as of a selection whose selected features are those of an
+        adjusted p-value of at most 0.05: `dhsic.save`, `dhsic.report` and `dhsic.plot.genome` take
+        the tests for it. None of some features.
     """
 
     features: Index
@@ -93,6 +96,7 @@ class FeatureTests:
     adjusted: Float
     sigmas: Float
     together: TestResult | None
+    result_: xr.Dataset | None = None
 
     def __str__(self) -> str:
         called = self.features if self.names is None else self.names
@@ -289,7 +293,7 @@ def _of_all(found: xr.Dataset) -> FeatureTests:
 
     values = of("hsic", 0.0), of("p", 1.0), of("q", 1.0), of("sigma", np.nan)
     names = found[NAME].to_numpy() if NAME in found.coords else None
-    return FeatureTests(np.arange(still.size), names, *values, together=None)
+    return FeatureTests(np.arange(still.size), names, *values, None, of_tests(found))
 
 
 test_features.__test__ = False  # type: ignore[attr-defined]  # pytest takes it for a test

@@ -44,6 +44,7 @@ from dhsic.plans.supposed import (
     SupposedLowRank,
     SupposedQuestion,
 )
+from dhsic.relatedness import chromosomes_of
 from dhsic.selectors.fohsic import FOHSIC
 from dhsic.selectors.kernel import AbstractElimination, KernelSelector
 from dhsic.selectors.onepass import OnePass
@@ -62,6 +63,10 @@ OPEN = (
 )
 PACKED = "values of one byte take at most four consecutive integers, so survivors pack in two bits"
 MACHINES = "the support vector machines of the rounds, which run in this process, are not counted"
+BY_CHROMOSOME = (
+    "features are read three times (loco=True): for the kernel matrix of all, for those of the "
+    "chromosomes, and to be tested"
+)
 UNTIMED = "what this kernel or criterion computes is not foreseen, so there are no flops or times"
 
 #: Directions of labels.
@@ -114,7 +119,11 @@ def work_of(run: SelectionRun, budget: int | None) -> Work | None:
     asked, assumed = run.selector, [VARY]
     if isinstance(asked, OnePass):
         criterion = asked.resolved()
-        least = most = _one_pass(run, Judge(standardize=True, criterion=criterion), budget)
+        if asked.loco:
+            chromosomes_of(run.source)
+            assumed.append(BY_CHROMOSOME)
+        judge = Judge(standardize=True, criterion=criterion)
+        least = most = _one_pass(run, judge, budget, 3 if asked.loco else 1)
         is_timed = criterion.is_timed
     elif isinstance(asked, KernelSelector):
         least = most = _gone_through(run, asked, budget)
@@ -166,10 +175,11 @@ def _kernel_of(asked: KernelSelector[Any]) -> AbstractKernel:
     return asked.machine_kernel if isinstance(asked, SVMRFE) else resolve_kernel(asked.kernel)
 
 
-def _one_pass(run: SelectionRun, judge: Judge, budget: int | None) -> DryRun:
+def _one_pass(run: SelectionRun, judge: Judge, budget: int | None, n_passes: int) -> DryRun:
     dry = DryRun()
     data = CountingReader(dry, run.source, run.runtime, run.rows, budget)
-    data.scores(judge, data.jobs(data.alive))
+    for _ in range(n_passes):
+        data.scores(judge, data.jobs(data.alive))
     dry.rounds_done([run.source.n_features], data.bytes_read)
     return dry
 

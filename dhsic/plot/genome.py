@@ -12,7 +12,7 @@ from scipy.stats import beta, chi2
 from dhsic._typing import Array, Float, Index
 from dhsic.errors import InputError
 from dhsic.plot.base import CHOSEN, MAIN, MUTED, PALE, axes, names, thinned, variable
-from dhsic.results import result_of_one
+from dhsic.results import of_selected, result_of_one
 
 #: What can be drawn of every feature, the first that there is by default, and what the axis says.
 VALUES = {
@@ -76,7 +76,7 @@ def genome(
         ax.scatter(x[at], heights[at], s=3, color=colour, linewidths=0, rasterized=True)
     at = np.flatnonzero(chosen)
     if at.size:
-        label = f"{at.size:,} selected"
+        label = f"{at.size:,} {of_selected(result)}"
         points = ax.scatter(
             x[at], heights[at], s=18, color=CHOSEN, marker="D", linewidths=0, label=label
         )

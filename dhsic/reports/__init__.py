@@ -22,7 +22,7 @@ from dhsic._typing import Array, Index
 from dhsic.errors import InputError
 from dhsic.memory import human
 from dhsic.reports.sentences import costs_of, doubts_of, order_of
-from dhsic.results import pairs_of, result_of_one
+from dhsic.results import of_selected, pairs_of, result_of_one
 from dhsic.storage import as_path, check_place, replacing
 
 #: What the name of a page ends in.
@@ -120,6 +120,8 @@ def page_of(
         style=(here / "page.css").read_text(encoding="utf-8"),
         script=(here / "page.js").read_text(encoding="utf-8"),
         attributes=result.attrs,
+        heading=_heading(result),
+        method=_method(result),
         facts=_facts(result, costs),
         counts={
             told: int(result.attrs[name]) for name, told in COUNTS.items() if result.attrs.get(name)
@@ -135,16 +137,32 @@ def page_of(
     return text
 
 
+def _method(result: xr.Dataset) -> str:
+    """What the ranking was made by, in the words of ``--method``."""
+    asked = json.loads(result.attrs.get("parameters", "{}"))
+    if "criterion" in asked:
+        return f"criterion {asked['criterion']}"
+    is_linear = asked.get("kernel") == "linear" and result.sizes.get("rounds", 0) == 1
+    return f"method {'linear' if is_linear else asked['method']}" if "method" in asked else ""
+
+
+def _heading(result: xr.Dataset) -> str:
+    """How many features the page is about, of how many."""
+    n, d = (_shown(int(result.attrs[name])) for name in ("n_selected", "n_features"))
+    by = result.attrs.get("selected_by")
+    return f"{n} of {d} features selected" if by is None else f"{n} of {d} features have {by}"
+
+
 def _facts(result: xr.Dataset, costs: Mapping[str, Any]) -> dict[str, str]:
     """What is told in large figures, by what it is called."""
     attributes = result.attrs
     known = {
         "samples": f"{int(attributes['n_samples']):,}",
         "features": f"{int(attributes['n_features']):,}",
-        "selected": f"{int(attributes['n_selected']):,}",
+        of_selected(result): f"{int(attributes['n_selected']):,}",
         "labels": str(attributes.get("label_kernel_used", "")),
         "rounds": f"{costs['rounds']:,}",
-        "time": f"{costs['seconds']:,.1f} s",
+        "time of rounds": f"{costs['seconds']:,.1f} s",
         "read": human(costs["bytes_read"]),
         "memory promised": human(costs["promised_bytes"]),
     }
@@ -157,6 +175,8 @@ def _table(result: xr.Dataset, best: Index) -> dict[str, list[Any]]:
     known = tables.columns(some.assign_coords(features=best))
     lists = {name: _plain(known[name]) for name in sorted(known, key=_place) if name not in DULL}
     several = {name: of for name, of in lists.items() if any(v not in (None, "") for v in of)}
+    if "pair_with" in several:  # those that act with none
+        several["pair_with"] = [None if v < 0 else v for v in several["pair_with"]]
     return {"index": [int(i) for i in best], **several}
 
 
@@ -219,7 +239,7 @@ def _plots(
     words = f"All features {along}; the {chosen.size:,} selected lead to their rows in the table."
     yield _drawn(f"Features {along}", words, all_of_them)
     for needed, draw, title, words in PLOTS:
-        if needed in result:
+        if needed in result and result[needed].size > 1:  # of one round there is no path
             yield _drawn(title, words, partial(draw, result))
     if shares is not None:
         words = "Part of HSIC that each selected feature has alone, and each two of them together."

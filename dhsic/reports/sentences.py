@@ -11,12 +11,10 @@ import numpy as np
 import xarray as xr
 
 from dhsic.engines.refine import in_low_rank, is_lazy
-from dhsic.results import carried_over, pairs_of
+from dhsic.results import LEVEL, carried_over, pairs_of
 
 #: Features lost that are told as they are.
 LEAST_TOLD = 0.01
-#: Part of false ones up to which features count as real in what is told.
-FALSE = 0.05
 #: Pairs that are named, at most.
 MOST_PAIRS, ENDS = 5, ("first", "second")
 
@@ -24,13 +22,13 @@ MOST_PAIRS, ENDS = 5, ("first", "second")
 def _real(result: xr.Dataset) -> Iterator[str]:
     """How many features depend on the labels, where all were tested."""
     if "q" in result:
-        n, held = int((result["q"] <= FALSE).sum()), result.attrs.get("n_held_out")
+        n, held = int((result["q"] <= LEVEL).sum()), result.attrs.get("n_held_out")
         of = f"{result.sizes['features']:,} features have"
         if held is not None:
             n_tested = int(result.attrs["n_selected"])
             of = f"{n_tested:,} features selected have, on {held:,} samples held out,"
-        false = f": about one in {1 / FALSE:.0f} of these is false" if n * FALSE >= 1 else ""
-        yield f"{n:,} of {of} q <= {FALSE:g}{false}"
+        false = f": about one in {1 / LEVEL:.0f} of these is false" if n * LEVEL >= 1 else ""
+        yield f"{n:,} of {of} q <= {LEVEL:g}{false}"
 
 
 def _stable(result: xr.Dataset) -> Iterator[str]:
@@ -133,12 +131,15 @@ def doubts_of(result: xr.Dataset, costs: Mapping[str, Any]) -> Iterator[str]:
             most = f"{costs['largest_cut_error']:.2%}"
             yield f"{told} at most {most} of the features that a round added are wrong ones"
         else:
-            known_lost = costs["expected_lost"]
+            known_lost, most_lost = costs["expected_lost"], costs["most_lost"]
             few = f"{known_lost:.2g}" if known_lost >= LEAST_TOLD else f"less than {LEAST_TOLD}"
             lost = f"{few} of the {n_selected:,} features"
-            yield (
-                f"{told} it cost {lost} that an exact run selects, and nine times of ten no more "
-                f"than {costs['most_lost']:,}"
+            is_exact = known_lost < LEAST_TOLD and not most_lost
+            yield f"{told} " + (
+                f"an exact run selects the same {n_selected:,} features"
+                if is_exact
+                else f"it cost {lost} that an exact run selects, and nine times of ten no more "
+                f"than {most_lost:,}"
             )
     n = costs["turn_rank"]
     if n and n > result.attrs.get("given_others", 0):  # the order of others is not that of HSIC
