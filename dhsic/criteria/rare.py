@@ -89,8 +89,8 @@ class RareLaw:
         return np.asarray(found)
 
 
-def _sums(columns: Float, k: int, l: int) -> tuple[Float, Float, Float, bool]:  # noqa: E741
-    """Sums (n, r) of columns (m, r) over k carriers and l others, and parts (n,) of all sets.
+def _sums(columns: Float, k: int, n: int) -> tuple[Float, Float, Float, bool]:
+    """Sums (c, r) of columns (m, r) over k carriers and n others, and parts (c,) of all sets.
 
     One after the other for one carrier, and by how many of them are of one class for labels of two;
     else drawn, which is True then.
@@ -99,20 +99,20 @@ def _sums(columns: Float, k: int, l: int) -> tuple[Float, Float, Float, bool]:  
     rows, of_row, sizes = np.unique(
         columns.round(DIGITS), axis=0, return_inverse=True, return_counts=True
     )
-    if k + l == 1:
+    if k + n == 1:
         none = np.zeros_like(columns)
         pair = (columns, none) if k else (none, columns)
         return *pair, np.full(m, 1.0 / m), False
     if len(rows) == TWO:
         classes = [columns[of_row.ravel() == i][0] for i in range(TWO)]
-        x, y = (each.ravel() for each in np.meshgrid(np.arange(k + 1), np.arange(l + 1)))
-        parts = hypergeom.pmf(x, m, sizes[1], k) * hypergeom.pmf(y, m - k, sizes[1] - x, l)
+        x, y = (each.ravel() for each in np.meshgrid(np.arange(k + 1), np.arange(n + 1)))
+        parts = hypergeom.pmf(x, m, sizes[1], k) * hypergeom.pmf(y, m - k, sizes[1] - x, n)
         x, y, parts = x[parts > 0], y[parts > 0], parts[parts > 0]
         first = np.multiply.outer(x, classes[1]) + np.multiply.outer(k - x, classes[0])
-        second = np.multiply.outer(y, classes[1]) + np.multiply.outer(l - y, classes[0])
+        second = np.multiply.outer(y, classes[1]) + np.multiply.outer(n - y, classes[0])
         return first, second, parts, False
-    rng = np.random.default_rng([m, k + l])
-    drawn = _subsets(rng, m, k + l, DRAWS)
+    rng = np.random.default_rng([m, k + n])
+    drawn = _subsets(rng, m, k + n, DRAWS)
     first, second = _sums_of(columns, drawn[:, :k]), _sums_of(columns, drawn[:, k:])
     return first, second, np.full(DRAWS, 1.0 / DRAWS), True
 

@@ -239,7 +239,7 @@ def test_features(
         C = None if C is None else C[taken]
     check_coded(X, Y=labels, covariates=C)
     spec = HsicSpec.of(labels, C, kernel, label_kernel, bandwidth, estimator)
-    is_streamed = features is None and isinstance(spec.kernel, Gaussian)
+    is_streamed = features is None and spec.kernel == Gaussian()
     is_streamed &= not isinstance(spec.policy, Grid)
     if is_streamed and method in ("auto", "gamma"):
         asked = OnePass(
