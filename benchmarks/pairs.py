@@ -2,7 +2,8 @@
 
     python benchmarks/pairs.py width [--size 2000x100000] [--every 16]
     python benchmarks/pairs.py planted [--size 1000x20000] [--draws 10]
-    python benchmarks/pairs.py null [--size 200x3000] [--draws 200] [--joint [--effects 5]]
+    python benchmarks/pairs.py null [--size 200x3000] [--draws 200] [--permuted 2048]
+    python benchmarks/pairs.py null [--size 200x200] --joint [--effects 5]
     python benchmarks/pairs.py loops [--size 1000x10000]
 
 - width: processor time of the scan's tiles, every so-many-th of them, over that of the bare
@@ -14,7 +15,8 @@
 - null: genotypes in linkage, and normal labels that have nothing to do with them: runs with a pair
   of a family-wise p-value at or below 0.01, 0.05, 0.1 and 0.2. With `--joint` pairs are those of
   a selection of 20 with ``interactions="auto"``, which takes out main effects that it chose on the
-  same labels; with `--effects` so many variants add to them, 6% each.
+  same labels; with `--effects` so many variants add to them, 6% each. With `--permuted` pairs of
+  so many features are permuted, and the law is carried over, as it is of more than 2,048.
 - loops: the same pairs by a loop over features in float64, all pairs of each, and the shares of the
   best ones by the plain loops of the tests.
 """
@@ -140,8 +142,10 @@ def _stands(r2, wanted, pair):
     return any(min(r2(a, x), r2(b, y)) >= LINKED for x, y in ((j, k), (k, j)))
 
 
-def null(m, d, draws, joint, n_effects):
+def null(m, d, draws, joint, n_effects, most_permuted):
     """Rows: a level, and the part of the runs that err at it, with its exact 95% interval."""
+    if most_permuted:
+        scan.MOST_PERMUTED, scan.PERMUTED_RUNS = most_permuted, max(1, most_permuted // 32)
     best = []
     with tempfile.TemporaryDirectory() as folder:
         path = genotypes(folder, m, d)
@@ -241,13 +245,14 @@ def main():
     parser.add_argument("--method", default="bahsic", help="what selects the main effects")
     parser.add_argument("--joint", action="store_true", help="null: of interactions='auto'")
     parser.add_argument("--effects", type=int, default=0, help="null: variants with an effect")
+    parser.add_argument("--permuted", type=int, help="null: features up to which all are permuted")
     parser.add_argument("--permutations", type=int, default=100)
     given = parser.parse_args()
     m, d = map(int, (given.size or SIZES[given.what]).split("x"))
     rows = {
         "width": lambda: width(m, d, given.every),
         "planted": lambda: planted(m, d, given.draws or 10, given.method, given.permutations),
-        "null": lambda: null(m, d, given.draws or 200, given.joint, given.effects),
+        "null": lambda: null(m, d, given.draws or 200, given.joint, given.effects, given.permuted),
         "loops": lambda: loops(m, d),
     }[given.what]()
     print(f"{m:,} samples x {d:,} features")

@@ -42,8 +42,7 @@ def namespace_of(x: Any) -> Any:
 def moved(x: Any, xp: Any, device: Any = None) -> Array:
     """Copy of an array in namespace `xp` (numpy, cupy, torch, ...), on one of its devices."""
     standard = namespace_of(xp.empty(0))  # cupy's and torch's own functions differ from it
-    copy: Array = standard.asarray(np.ascontiguousarray(host(x)), device=device, copy=True)
-    return copy
+    return standard.asarray(np.ascontiguousarray(host(x)), device=device, copy=True)
 
 
 def host(x: Any) -> Array:
@@ -67,8 +66,7 @@ def zeros(shape: int | tuple[int, ...], like: Any) -> Array:
     if isinstance(like, np.ndarray):
         return np.zeros(shape)
     xp = namespace_of(like)
-    new: Array = xp.zeros(shape, dtype=xp.float64, device=like.device)
-    return new
+    return xp.zeros(shape, dtype=xp.float64, device=like.device)
 
 
 def cast(x: Any, dtype: Any) -> Array:
@@ -76,8 +74,7 @@ def cast(x: Any, dtype: Any) -> Array:
     if isinstance(x, np.ndarray):
         return x.astype(dtype, copy=False)
     xp = namespace_of(x)
-    new: Array = xp.astype(x, getattr(xp, np.dtype(dtype).name), copy=False)
-    return new
+    return xp.astype(x, getattr(xp, np.dtype(dtype).name), copy=False)
 
 
 class Movable:
@@ -110,15 +107,13 @@ def taken(x: Any, which: Index | Mask, axis: int = 0) -> Array:
     """Entries along an axis, a new array; `which`, NumPy's, are positions or a mask."""
     xp = namespace_of(x)
     where = np.flatnonzero(which) if which.dtype == np.bool_ else which
-    new: Array = xp.take(x, xp.asarray(where, device=x.device), axis=axis)
-    return new
+    return xp.take(x, xp.asarray(where, device=x.device), axis=axis)
 
 
 def into(out: Any, function: Any, *operands: Any) -> Array:
     """``function(*operands)``, written over `out` where that is NumPy's; go on with the result."""
     here = isinstance(out, np.ndarray)
-    result: Array = function(*operands, out=out) if here else function(*operands)
-    return result
+    return function(*operands, out=out) if here else function(*operands)
 
 
 def write(out: Any, mask: Any) -> None:
@@ -130,8 +125,7 @@ def first_of(mask: Any) -> Array:
     """Position of the first True of every row of a mask (c, m), (c,)."""
     # NumPy stops at the first True; the standard knows the largest of numbers only.
     numbers = mask if isinstance(mask, np.ndarray) else cast(mask, np.uint8)
-    first: Array = namespace_of(mask).argmax(numbers, axis=1)
-    return first
+    return namespace_of(mask).argmax(numbers, axis=1)
 
 
 def slices(n: int, width: int) -> list[slice]:

@@ -175,15 +175,15 @@ class ComponentsAsked:
         self._check(m, source.n_features)
         n_passes = self.n_passes(m)
         self._promised(source, m, n_passes, runtime).check(self.memory)
-        reader, values = looked_at(source, runtime, rows)
-        ploidy = (source.ploidy or DIPLOID) if values.dosages else None
+        reader, kind = looked_at(source, runtime, rows)
+        ploidy = (source.ploidy or DIPLOID) if kind.dosages else None
         with closing(reader), single_blas_thread():
-            found = _Components.of(reader, self, ploidy, n_passes)
+            values, vectors, errors, total = _components(reader, self, ploidy, n_passes)
         coords = {
             "components": [f"PC{i}" for i in range(1, self.n + 1)],
-            "eigenvalue": ("components", found.eigenvalues),
-            "share": ("components", found.eigenvalues / found.total),
-            "error": ("components", found.errors),
+            "eigenvalue": ("components", values),
+            "share": ("components", values / total),
+            "error": ("components", errors),
         }
         about = {
             "n_samples": m,
@@ -197,7 +197,7 @@ class ComponentsAsked:
         }
         dims = "samples", "components"
         named = {} if names is None else {"samples": names}
-        return xr.DataArray(found.vectors, {**named, **coords}, dims, "components", about)
+        return xr.DataArray(vectors, {**named, **coords}, dims, "components", about)
 
     def n_passes(self, m: int) -> int:
         """Passes of a randomised one over m samples, 0 for an exact one."""
@@ -235,39 +235,28 @@ class ComponentsAsked:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Components:
-    """Eigenvalues (n,) and what they may be off, vectors (m, n), and the sum of all eigenvalues."""
-
-    eigenvalues: Float
-    vectors: Float
-    errors: Float
-    total: float
-
-    @classmethod
-    def of(
-        cls, reader: Reader, asked: ComponentsAsked, ploidy: int | None, n_passes: int
-    ) -> _Components:
-        """Components from passes over the features of a reader."""
-        m = reader.n_samples
-        if not n_passes:
-            upper = product(reader, Relate(ploidy))
-            values, vectors = eigh(Statistic(upper).whole(), subset_by_index=[m - asked.n, m - 1])
-            found = values[::-1], vectors[:, ::-1], np.zeros(asked.n)
-        else:
-            found = _randomised(reader, asked, ploidy, n_passes)
-        reader.scaling.check(asked.missing, standardize=True, has_bandwidth=False)
-        values, vectors, errors = found
-        n_told = int((values > NOTHING * values[0]).sum())
-        if n_told < asked.n:
-            raise InputError(
-                f"n_components={asked.n}, and the data have {n_told}: other directions of the "
-                "samples do not vary. Pass fewer."
-            )
-        largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(asked.n)]
-        alive = reader.alive
-        total = m * float(reader.sizes(alive).sum()) / alive.size
-        return cls(values / alive.size, vectors * np.sign(largest), errors, total)
+def _components(
+    reader: Reader, asked: ComponentsAsked, ploidy: int | None, n_passes: int
+) -> tuple[Float, Float, Float, float]:
+    """Eigenvalues (n,), vectors (m, n), what the values may be off, and the sum of all values."""
+    m = reader.n_samples
+    if not n_passes:
+        upper = product(reader, Relate(ploidy))
+        values, vectors = eigh(Statistic(upper).whole(), subset_by_index=[m - asked.n, m - 1])
+        values, vectors, errors = values[::-1], vectors[:, ::-1], np.zeros(asked.n)
+    else:
+        values, vectors, errors = _randomised(reader, asked, ploidy, n_passes)
+    reader.scaling.check(asked.missing, standardize=True, has_bandwidth=False)
+    n_told = int((values > NOTHING * values[0]).sum())
+    if n_told < asked.n:
+        raise InputError(
+            f"n_components={asked.n}, and the data have {n_told}: other directions of the "
+            "samples do not vary. Pass fewer."
+        )
+    largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(asked.n)]
+    alive = reader.alive
+    total = m * float(reader.sizes(alive).sum()) / alive.size
+    return values / alive.size, vectors * np.sign(largest), errors, total
 
 
 def product(reader: Reader, a_pass: Relate, features: Index | None = None) -> Float:

@@ -34,8 +34,7 @@ class Linear(AbstractKernel):
         return 1
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        K: Float = namespace_of(inner).asarray(inner, copy=True)
-        return K
+        return namespace_of(inner).asarray(inner, copy=True)
 
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
@@ -44,8 +43,7 @@ class Linear(AbstractKernel):
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """All ones: A is W itself."""
-        ones: Float = namespace_of(inner).ones_like(inner)
-        return ones
+        return namespace_of(inner).ones_like(inner)
 
     def addition(self) -> Expansion:
         return _binomial(1, 1)
@@ -99,12 +97,10 @@ class Polynomial(AbstractKernel):
         total = namespace_of(u).zeros_like(u)
         for k in range(self.degree):
             total += v**k * u ** (self.degree - 1 - k)
-        decrement: Float = -t * total
-        return decrement
+        return -t * total
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        powers: Float = (inner + float(self.offset)) ** (self.degree - key)
-        return powers
+        return (inner + float(self.offset)) ** (self.degree - key)
 
     def addition(self) -> Expansion:
         return _binomial(self.degree, 1)

@@ -127,12 +127,10 @@ class Gaussian(AbstractKernel):
             return K
         exponent += t
         without = into(exponent, xp.exp, into(exponent, xp.minimum, exponent, 0.0))
-        decrement: Float = xp.where(t < 1, K * xp.expm1(xp.minimum(t, 1.0)), without - K)
-        return decrement
+        return xp.where(t < 1, K * xp.expm1(xp.minimum(t, 1.0)), without - K)
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:
-        ratio: Float = namespace_of(squared_difference).expm1(sigma * squared_difference)
-        return ratio
+        return namespace_of(squared_difference).expm1(sigma * squared_difference)
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
         """``4 sigma max|x|^2``: no two values of a feature are further apart."""

@@ -72,8 +72,7 @@ class AbstractProduct(AbstractLevels):
                 f"The {self.name} kernel is one of {self.summed}, and what it got is no sum "
                 "of these; take kernel='laplace', which is one of inner products."
             )
-        K: Float = xp.exp(-float(sigma) * xp.where(inner > 0, inner, xp.zeros_like(inner)))
-        return K
+        return xp.exp(-float(sigma) * xp.where(inner > 0, inner, xp.zeros_like(inner)))
 
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
@@ -85,21 +84,18 @@ class AbstractProduct(AbstractLevels):
         K = self.gram(inner, rows, columns, sigma)
         little = K * xp.expm1(xp.minimum(t, xp.ones_like(t)))
         without = self.gram(inner - r, rows, columns, sigma)
-        change: Float = xp.where(t < 1, little, without - K)
-        return change
+        return xp.where(t < 1, little, without - K)
 
     def increment(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
     ) -> Float:
         """``K o (exp(-sigma r) - 1)``."""
         t = float(sigma) * self.apart(x[:, None] - y[None, :])
-        change: Float = self.gram(inner, rows, columns, sigma) * namespace_of(inner).expm1(-t)
-        return change
+        return self.gram(inner, rows, columns, sigma) * namespace_of(inner).expm1(-t)
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:
         xp = namespace_of(squared_difference)
-        ratio: Float = xp.expm1(float(sigma) * self.apart(xp.sqrt(squared_difference)))
-        return ratio
+        return xp.expm1(float(sigma) * self.apart(xp.sqrt(squared_difference)))
 
     def exponent(self, max_abs: Float, sigma: float) -> Float:
         """``sigma r(2 max_abs)``: no two values of a feature are further apart."""
@@ -141,8 +137,7 @@ class LaplaceL1(AbstractProduct):
     summed: ClassVar[str] = "absolute differences"
 
     def apart(self, difference: Float) -> Float:
-        r: Float = namespace_of(difference).abs(difference)
-        return r
+        return namespace_of(difference).abs(difference)
 
 
 @dataclass(frozen=True)
@@ -181,8 +176,7 @@ class Delta(AbstractLevels):
     constant: ClassVar[float] = -1.0
 
     def gram(self, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
-        K: Float = namespace_of(inner).asarray(inner, copy=True)
-        return K
+        return namespace_of(inner).asarray(inner, copy=True)
 
     def decrement(
         self, inner: Float, rows: Float, columns: Float, x: Float, y: Float, sigma: float
@@ -196,8 +190,7 @@ class Delta(AbstractLevels):
 
     def base(self, key: int, inner: Float, rows: Float, columns: Float, sigma: float) -> Float:
         """All ones: A is W itself."""
-        ones: Float = namespace_of(inner).ones_like(inner)
-        return ones
+        return namespace_of(inner).ones_like(inner)
 
     def factor(self, squared_difference: Float, sigma: float) -> Float:
         """``1[x != y]``, the decrement but for the constant -1."""

@@ -95,8 +95,7 @@ class AbstractRadial(AbstractKernel):
         xp = namespace_of(z)
         apart = z > 0
         c = self.coefficient(key, xp.where(apart, z, xp.ones_like(z)))
-        base: Float = xp.where(apart, c, xp.zeros_like(z))
-        return base
+        return xp.where(apart, c, xp.zeros_like(z))
 
     def expansion(self, order: int, sigma: float) -> Expansion:
         """Terms up to ``t^order``; its remainder is not known from the feature alone."""
@@ -108,8 +107,7 @@ def _not_rounding(D: Float, rows: Float, columns: Float) -> Float:
     """Squared distances (r, c), those of samples that are equal but for rounding 0."""
     xp = namespace_of(D)
     least = EQUAL * (rows[:, None] + columns[None, :])
-    kept: Float = xp.where(least >= D, xp.zeros_like(D), D)
-    return kept
+    return xp.where(least >= D, xp.zeros_like(D), D)
 
 
 def _unknown(max_abs: Float, fourth_moment: Float) -> Float:
@@ -192,19 +190,16 @@ class Laplace(AbstractRadial):
 
     def profile(self, z: Float) -> Float:
         xp = namespace_of(z)
-        kappa: Float = xp.exp(-xp.sqrt(2.0 * z))
-        return kappa
+        return xp.exp(-xp.sqrt(2.0 * z))
 
     def change(self, z: Float, t: Float) -> Float:
         """``exp(-u) (exp(u - v) - 1)``; where that is large, ``exp(-v) - exp(-u)``."""
         xp = namespace_of(z)
         u, v, gap = _roots(z, t)
         if xp.max(gap) < 1:
-            change: Float = xp.exp(-u) * xp.expm1(gap)
-        else:
-            little = xp.exp(-u) * xp.expm1(xp.minimum(gap, xp.ones_like(gap)))
-            change = xp.where(gap < 1, little, xp.exp(-v) - xp.exp(-u))
-        return change
+            return xp.exp(-u) * xp.expm1(gap)
+        little = xp.exp(-u) * xp.expm1(xp.minimum(gap, xp.ones_like(gap)))
+        return xp.where(gap < 1, little, xp.exp(-v) - xp.exp(-u))
 
     def coefficient(self, order: int, z: Float) -> Float:
         """``exp(-r) theta_{p-1}(r) / (p! r^(2p-1))``, r = sqrt(2 z), theta Bessel's polynomials.
@@ -259,14 +254,12 @@ class InverseDistance(AbstractRadial):
             raise InputError(f"InverseDistance eps={self.eps!r}; pass a number > 0.")
 
     def profile(self, z: Float) -> Float:
-        kappa: Float = self.eps / (namespace_of(z).sqrt(2.0 * z) + self.eps)
-        return kappa
+        return self.eps / (namespace_of(z).sqrt(2.0 * z) + self.eps)
 
     def change(self, z: Float, t: Float) -> Float:
         """``eps (u - v) / ((u + eps) (v + eps))``."""
         u, v, gap = _roots(z, t)
-        change: Float = self.eps * gap / ((u + self.eps) * (v + self.eps))
-        return change
+        return self.eps * gap / ((u + self.eps) * (v + self.eps))
 
     def coefficient(self, order: int, z: Float) -> Float:
         """Coefficient of ``kappa(z) / (1 - rho sum_n b_n y^n)`` in ``y = t / z``, over ``z^p``.
@@ -308,19 +301,16 @@ class RationalQuadratic(AbstractRadial):
             raise InputError(f"RationalQuadratic alpha={self.alpha!r}; pass a number > 0.")
 
     def profile(self, z: Float) -> Float:
-        kappa: Float = (1.0 + z / self.alpha) ** -self.alpha
-        return kappa
+        return (1.0 + z / self.alpha) ** -self.alpha
 
     def change(self, z: Float, t: Float) -> Float:
         """``kappa(z) ((1 - s)^(-alpha) - 1)``, s the part of ``1 + z / alpha`` that t takes."""
         xp = namespace_of(z)
         s = t / (self.alpha + z)
-        change: Float = self.profile(z) * xp.expm1(-self.alpha * xp.log1p(-s))
-        return change
+        return self.profile(z) * xp.expm1(-self.alpha * xp.log1p(-s))
 
     def coefficient(self, order: int, z: Float) -> Float:
         """``alpha (alpha + 1) ... / (p! alpha^p) (1 + z / alpha)^(-alpha-p)``."""
         rising = prod(self.alpha + k for k in range(order))
         first = rising / (factorial(order) * self.alpha**order)
-        c: Float = first * (1.0 + z / self.alpha) ** (-self.alpha - order)
-        return c
+        return first * (1.0 + z / self.alpha) ** (-self.alpha - order)

@@ -206,8 +206,7 @@ class Quadratic(Movable):
         out = zeros((n, n, c), like=X)
         for a, b, product in self._products(xp.reshape(X, (n * c, m))):
             out += xp.vecdot(X[:, None, :, a:b], xp.reshape(product, (1, n, c, b - a)))
-        pairs: Float = out + xp.permute_dims(out, (1, 0, 2))
-        return pairs
+        return out + xp.permute_dims(out, (1, 0, 2))
 
     def _products(self, X: Array) -> Iterator[tuple[int, int, Array]]:
         """``X T`` (c, m), some of its columns a..b at a time."""
@@ -271,16 +270,14 @@ class LowRankQuadratic(Movable):
         """Sums of its rows, (m,) float64."""
         Y = cast(self.Y, np.float64)
         along = self.theta * namespace_of(Y).sum(Y, axis=1)
-        sums: Array = along @ Y + cast(self.correction, np.float64)
-        return sums
+        return along @ Y + cast(self.correction, np.float64)
 
     def forms(self, X: Array) -> Float:
         """As of `Quadratic`."""
         xp = namespace_of(X)
         along = cast(X @ self.Y.T, np.float64)  # (c, R)
         own = cast(xp.square(X) @ self.correction, np.float64)
-        total: Float = xp.square(along) @ self.theta + own
-        return total
+        return xp.square(along) @ self.theta + own
 
     def pairs(self, X: Array) -> Float:
         """As of `Quadratic`."""
