@@ -67,7 +67,6 @@ def _caption(text: str) -> str:
 
 
 def _cell(value: Any) -> str:
-    """A value as people read it, in its cell."""
     told = str(value)
     if isinstance(value, float):
         told = "" if math.isnan(value) else f"{value:.4g}"

@@ -122,7 +122,6 @@ def _as_result(given: Any) -> xr.Dataset:
 
 
 def _of_one(result: xr.Dataset) -> xr.Dataset:
-    """Refuse a result of several runs."""
     if result["rank"].ndim == 1:
         return result
     dim = result["rank"].dims[0]
@@ -270,7 +269,6 @@ def _is_unread(variable: xr.Variable) -> bool:
 
 
 def _stored(values: Array) -> Array:
-    """Values as they are stored: text as str."""
     if values.dtype.kind not in "OUT":
         return values
     text = np.array([str(v) for v in values.flat], dtype=object)

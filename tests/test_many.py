@@ -371,12 +371,14 @@ def test_command_line_ranks_for_each_class(rng, tmp_path):
         (["cell", "--per-target", "--per-class"], "pass one, without --per-target"),
         (["cell", "--per-class", "--detach"], "--per-class is one a class; leave one"),
         (["one", "--per-class"], "one class has nothing to depend on"),
+        (["rare", "--per-class"], "Error: c: Nothing is left .* a class of one sample"),
     ],
 )
 def test_what_has_no_classes_is_refused(more, said, rng, tmp_path):
     path = simulated(tmp_path)
     frame = pd.DataFrame({"sample": dhsic.open_source(path).sample_names(), "one": "a"})
     frame["cell"], frame["age"] = np.arange(60) % 3, rng.standard_normal(60)
+    frame["rare"] = ["c", *["a", "b"] * 29, "a"]
     frame.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
     asked = ["select", path, "--labels", str(tmp_path / "t.tsv"), "--target", *more]
     refused = CliRunner().invoke(main, asked)

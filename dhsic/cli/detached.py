@@ -140,7 +140,6 @@ def attach(
 
 
 def _follow(run: Run, bar: Any) -> None:
-    """Wait until the run ends, behind a bar."""
     with closing(bar):
 
         def move(now: Mapping[str, Any]) -> None:

@@ -309,7 +309,6 @@ def _zeros(name: str, values: Array) -> int:
 
 
 def _without_one(columns: Columns, m: int) -> Mask:
-    """Samples that lack a value of some column, (m,)."""
     found = np.zeros(m, dtype=bool)
     for _, values in columns:
         found |= is_missing(values)

@@ -373,7 +373,6 @@ def _options(ctx: click.Context) -> Mapping[str, click.Option]:
 
 @cache
 def _settings() -> frozenset[str]:
-    """Parameters of methods that `select` takes by ``--set``."""
     from dhsic.selectors import METHODS, parameters_of
 
     return frozenset(name for method in METHODS for name in parameters_of(method)) - {*OF_RUNS}

@@ -111,7 +111,6 @@ def _show(
 
 
 def _plan(test: PairTest, given: Labelled, chosen: Any, n_tasks: int, *, as_json: bool) -> None:
-    """Say what a scan will take."""
     m = given.source.n_samples if given.rows is None else len(given.rows)
     y, C = given.y, given.covariates
     assert y is not None, "a target is asked for"
@@ -134,7 +133,6 @@ def _plan(test: PairTest, given: Labelled, chosen: Any, n_tasks: int, *, as_json
 
 
 def _told(found: xr.Dataset, took: float, planted: Truth | None) -> Iterator[tuple[str, str]]:
-    """What else there is to know of a scan."""
     about = found.attrs
     told = f"{counted(about['n_pairs'], 'pair')} in {seconds(took)}"
     if "threshold" in about:
@@ -153,7 +151,6 @@ def _told(found: xr.Dataset, took: float, planted: Truth | None) -> Iterator[tup
 
 
 def _parts(found: xr.Dataset) -> str:
-    """What all main effects and pairs come to."""
     about = found.attrs
     told = ", ".join(
         f"{name.replace('_', ' ')} {about[name]:.1%}"

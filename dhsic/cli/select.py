@@ -249,7 +249,6 @@ def _show_again(job: SelectJob) -> None:
 
 
 def _is_written(job: SelectJob, checkpoint: str) -> bool:
-    """Whether the run is complete and its result where it was asked for."""
     if job.force or job.out is None or not exists(job.out):
         return False
     with Checkpoint(checkpoint) as kept:

@@ -271,7 +271,6 @@ class Run:
         return self._driver is not None and self._driver.status == "pending"
 
     def _failure(self) -> DhsicError:
-        """What stopped the run."""
         said = self.folder.status
         kind = getattr(dhsic.errors, said.kind, None)
         if isinstance(kind, type) and issubclass(kind, DhsicError):

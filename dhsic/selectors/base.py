@@ -280,7 +280,6 @@ class Selector(Transformer):
         self._check_together()
 
     def _validate_params(self) -> None:
-        """As scikit-learn calls it."""
         self.check()
 
     def _check_together(self) -> None:
@@ -337,12 +336,10 @@ class Selector(Transformer):
 
     @property
     def _takes_two(self) -> bool:
-        """Whether labels are of two classes alone."""
         return self.label_kernel in ("binary", "balanced")
 
     @property
     def _seed(self) -> int:
-        """Seed of the draws of a run."""
         return seed_of(self.random_state) if self._draws else 0
 
     def __sklearn_tags__(self) -> Any:

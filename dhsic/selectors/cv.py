@@ -383,7 +383,6 @@ class BAHSICCV(SelectorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-le
 
     @property
     def _ranker(self) -> Selector:
-        """What ranks."""
         from dhsic.selectors.bahsic import BAHSIC
 
         return BAHSIC(progress=False) if self.selector is None else self.selector

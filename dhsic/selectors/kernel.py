@@ -243,7 +243,6 @@ class KernelSelector(Selector, Generic[D]):
         return choices, data, Singles() if run.groups is None else Membership(run.groups.codes)
 
     def _factored(self, run: SelectionRun, labels: LabelMatrix | None) -> LowRankSymmetric:
-        """W of low rank."""
         assert labels is not None, "data that are their own labels are scored exactly"
         return checked_factored_weights(labels.factor(), self.estimator, run.covariates)
 

@@ -21,7 +21,7 @@ from dhsic.outcome import Outcome
 from dhsic.passes.meeting import Meeting, same_samples
 from dhsic.runtime.base import AbstractRuntime
 from dhsic.selectors.journal import Progress
-from dhsic.selectors.run import SelectionRun, room
+from dhsic.selectors.run import SelectionRun, named, room
 from dhsic.selectors.stability import check_halves, halved, with_stability
 from dhsic.sources.views import ChecksummedSource
 
@@ -41,7 +41,8 @@ class Promised:
 
     def outcome(self, runtime: AbstractRuntime) -> Outcome:
         """Outcome of the run on a runtime."""
-        return replace(self.run, runtime=runtime).outcome(self.needed, self.budget)
+        with named(self.run.name):
+            return replace(self.run, runtime=runtime).outcome(self.needed, self.budget)
 
 
 def outcomes_of(runs: Sequence[SelectionRun]) -> list[Outcome]:

@@ -251,7 +251,6 @@ def _record(
     *,
     standardized: bool,
 ) -> dict[str, Any]:
-    """Record for the history of rounds, of which there is one."""
     lost = int(np.isnan(scores.score).sum())
     if lost:
         raise InputError(

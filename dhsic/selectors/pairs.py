@@ -119,7 +119,6 @@ def _test(run: SelectionRun) -> PairTest:
 
 
 def _n_main(run: SelectionRun) -> int:
-    """Main effects that are taken out, at most."""
     return min(run.n_wanted, run.n_samples // MOST_MAIN)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -36,7 +36,7 @@ from dhsic.runtime.threads import threads_of
 from dhsic.selectors.cv import Validation
 from dhsic.selectors.holdout import tested, without_held_out
 from dhsic.selectors.many import outcomes_of
-from dhsic.selectors.run import Groups, SelectionRun
+from dhsic.selectors.run import Groups, SelectionRun, named
 from dhsic.selectors.shadows import with_shadows, without_shadows
 from dhsic.sources import AbstractSource
 from dhsic.sources.opening import open_source
@@ -226,9 +226,10 @@ def results_of(
         for request in requests:
             heard = announce if request is requests[0] else None
             runs.append(replace(request, source=source).new_run(there, heard))
-        for run, name in zip(runs, names, strict=True):
-            if name:
-                _check_labels(run, name)
+        runs = [replace(run, name=name) for run, name in zip(runs, names, strict=True)]
+        for run in runs:
+            if run.name:
+                _check_labels(run)
         results, about = [], None
         for request, run, found_by in zip(requests, runs, outcomes_of(runs), strict=True):
             outcome, n_discovered = without_shadows(run, found_by)
@@ -260,18 +261,8 @@ def _sized(request: Request, runtime: AbstractRuntime) -> Request:
     )
 
 
-def _check_labels(run: SelectionRun, name: str) -> None:
-    """Refuse labels of one of several runs, by its name."""
-    with named(name):
+def _check_labels(run: SelectionRun) -> None:
+    with named(run.name):
         run.selector.check_samples(run)
         if run.y is None or len(run.y) == run.n_samples:  # else it is refused with all sizes
             run.selector.labels(run)
-
-
-@contextmanager
-def named(name: str) -> Iterator[None]:
-    """Begin sentences about what is wrong with the name of a run."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from error

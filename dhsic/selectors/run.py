@@ -108,6 +108,17 @@ def room(budget: int | None) -> int:
     return COMPACT_BYTES if budget is None else budget
 
 
+@contextmanager
+def named(name: str) -> Iterator[None]:
+    """Begin sentences about what is wrong with the name of a run, where it has one."""
+    try:
+        yield
+    except InputError as error:
+        if not name or str(error).startswith(f"{name}: "):
+            raise
+        raise InputError(f"{name}: {error}") from error
+
+
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Samples that are held out, and what tests features on them."""
@@ -132,6 +143,7 @@ class SelectionRun:
     rows: Index | None = None
     groups: Groups | None = None
     job: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""  # what sentences call it, where it is one of several
     announce: Callable[[SelectionRun, MemoryEstimate], object] | None = None
     #: What the values of the data are, once they were looked at; and the data before that.
     values: ValueKind | None = None

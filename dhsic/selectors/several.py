@@ -23,7 +23,8 @@ from dhsic.joins.labels import as_labels
 from dhsic.joins.table import id_columns
 from dhsic.kernels.labels import CLASS_KERNELS, auto_kernel, label_matrix
 from dhsic.runtime.base import AbstractRuntime
-from dhsic.selectors.request import Announce, Request, named, results_of
+from dhsic.selectors.request import Announce, Request, results_of
+from dhsic.selectors.run import named
 from dhsic.sources import AbstractSource
 from dhsic.tables import OF_RUNS
 
@@ -228,7 +229,6 @@ def _values(result: xr.Dataset, name: str, like: xr.DataArray, n_rounds: int) ->
 
 
 def _are_same(one: Array, other: Array) -> bool:
-    """Whether all values are, NaN included."""
     return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
 
 

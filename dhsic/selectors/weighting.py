@@ -131,7 +131,6 @@ class ZeroNorm(AbstractWeighting):
         return self.data.spreads(-self.sigma * W * K, which)
 
     def _step(self, state: WeightingState, K: Float) -> tuple[WeightingState, Float]:
-        """The next state and its kernel matrix, from that of this one."""
         tangent = self.tangent(state.w, K)
         inner = ProjectedGradient(tangent.at, Region(np.inf))
         v = inner.begin(tangent.start)
