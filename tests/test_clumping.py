@@ -92,7 +92,8 @@ def test_genotypes_with_missing_calls_from_a_store_on_threads_and_dask(tmp_path)
     expected, by = plain(X, best, 12, 0.2)
     assert_array_equal(order(found)[: len(best)], expected)
     assert by
-    with LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
+    at = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(2, **at) as cluster, Client(cluster):
         there = dhsic.select(store, **options)
     for name in ("rank", "score", "clumped_by"):
         assert_array_equal(there[name], found[name])
