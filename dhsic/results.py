@@ -322,7 +322,9 @@ def load(path: str | PathLike[str]) -> xr.Dataset:
         if suffix and exists(path):
             raise InputError(
                 f"{path} is a table, and a result is read from the Zarr store that dhsic.save "
-                f"wrote. Read the table with {tables.FORMATS[suffix.removesuffix('.gz')][1]}."
+                f"wrote (--out X.zarr; dhsic.save(dhsic.load('X.zarr'), 'X{suffix}') writes the "
+                f"table of it). Read the table with "
+                f"{tables.FORMATS[suffix.removesuffix('.gz')][1]}."
             )
         raise InputError(f"There is no result at {path}; pass the folder that dhsic.save wrote.")
     if isinstance(at, ObjectStore):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 LOOKS = 0.5  # seconds between looks whether the run shall stop
 RETRIES = 20  # of a driver that lost its connection; deaths of its worker count on the scheduler
-WRITING = 60.0  # seconds that workers may take to answer
+WRITING = 120.0  # seconds that workers may take to answer; new ones import dhsic first
 TOLD = 0.5  # seconds in which the state of a driver that has ended is told
 REMEMBERED = 20  # drivers that ended whom a scheduler still knows by the names of their runs
 NAMES = re.compile(r"dhsic-[0-9a-f]{12}")
@@ -321,7 +321,8 @@ def _answers(client: Client, path: str, sign: str) -> dict[str, tuple[str, str]]
             if worker in client.nthreads():
                 raise ClusterError(
                     f"No worker of {client!r} was free within {WRITING:g} s. Submit when other "
-                    "work on it has ended, or add workers."
+                    "work on it has ended, or again if workers are new (they import dhsic first), "
+                    "or add workers."
                 ) from error
         except CancelledError:
             continue

@@ -104,6 +104,11 @@ def order_of(result: xr.Dataset) -> Iterator[str]:
             f"the best are ranked by HSIC alone: the first ones explain {alone} of labels left "
             f"out, each given the others by ridge regression {others} (--given-others)"
         )
+    if not {"q", "stability_threshold", "control"} & {*result, *result.attrs}:
+        yield (
+            "the same labels chose the features, so a part is explained where nothing is real too: "
+            "dhsic test, --holdout and --stability tell what is"
+        )
 
 
 def _number(result: xr.Dataset) -> Iterator[str]:

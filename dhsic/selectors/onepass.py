@@ -142,7 +142,8 @@ class OnePass(Selector):
         }
 
     def described(self) -> str:
-        return f"{self.criterion} of each feature in one pass"
+        against = ", against residuals of a ridge of all other chromosomes" if self.loco else ""
+        return f"{self.criterion} of each feature in one pass{against}"
 
     def scales(self, values: ValueKind) -> bool:
         """Whether features are scaled: as asked or as the criterion is meant, whatever the data."""
