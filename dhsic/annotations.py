@@ -37,6 +37,8 @@ FOUND: Mapping[str, Any] = {
 }
 #: Genes that a message names, at most.
 MOST_NAMED = 3
+#: What `uns` of AnnData can hold of the parameters that were passed.
+PLAIN = (str, int, float, list, tuple)
 
 
 def merge(
@@ -221,8 +223,9 @@ def select_genes(
         Column of ``adata.obs``: cell types, condition, donor's age. None with
         ``label_kernel="self"``.
     layer : str, optional
-        The layer to select from, or ``raw/X``; ``X`` by default. Counts are best normalised and
-        logarithms taken before, as for any method of scanpy.
+        The layer to select from, or ``raw`` (``adata.raw.X``); ``X`` by default. Counts are best
+        normalised and logarithms taken before, as for any method of scanpy; where X was scaled
+        since, these are in ``raw`` or a layer.
     n : int, float or None
         How many genes to select, as ``n_features_to_select`` of `BAHSIC`.
     method : str
@@ -257,6 +260,11 @@ def select_genes(
             "and the rest in adata.obs; or dhsic.select(adata, key, per_class=True) for a result "
             "of all of them."
         )
+    if "variable" in parameters:
+        raise InputError(
+            f"select_genes calls the matrix layer=: pass layer={parameters['variable']!r}."
+        )
+    layer = "raw/X" if layer == "raw" and "raw" not in adata.layers else layer
     is_layer = layer is not None and layer != "X" and "/" not in layer
     variable = f"layers/{layer}" if is_layer else layer
     result = select(
@@ -270,6 +278,12 @@ def select_genes(
     rounds = {
         str(name): of.to_numpy() for name, of in result.data_vars.items() if of.dims == ("rounds",)
     }
-    params = {"key": key or "", "layer": layer or "X", "method": method}
+    params: dict[str, Any] = {
+        "key": key or "",
+        "layer": layer or "X",
+        "method": method,
+        "n": n or "all",
+    }
+    params |= {k: v for k, v in parameters.items() if k != "progress" and isinstance(v, PLAIN)}
     adata.uns[key_added] = {"params": params, "rounds": rounds, "attributes": dict(result.attrs)}
     return None

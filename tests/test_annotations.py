@@ -135,8 +135,10 @@ def test_genes_in_the_manner_of_scanpy(result):
     found = dhsic.select(adata, "leiden", variable="layers/counts", **QUIET)
     assert_along(adata.var, found)
     told = adata.uns["hsic"]
-    assert told["params"] == {"key": "leiden", "layer": "counts", "method": "bahsic"}
+    assert told["params"] == {"key": "leiden", "layer": "counts", "method": "bahsic", "n": 3}
     np.testing.assert_array_equal(told["rounds"]["round_hsic"], found["round_hsic"])
+    with pytest.raises(InputError, match="calls the matrix layer=: pass layer='layers/counts'"):
+        dhsic.select_genes(adata, "leiden", variable="layers/counts")
     with pytest.raises(InputError, match="takes an object of AnnData, and this is a ndarray"):
         dhsic.select_genes(X, "leiden")
 

@@ -14,6 +14,8 @@ from dhsic.results import result_of_one
 
 #: Different values up to which a feature is drawn as groups, and points a group.
 LEVELS, POINTS = 6, 400
+#: Letters below an axis that stand side by side.
+ROOM = 40
 #: Family-wise level of a pair that is drawn as significant, where the result has none.
 ALPHA = 0.05
 
@@ -103,7 +105,12 @@ def _groups(ax: Any, groups: list[tuple[str, Array]]) -> None:
         low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
         ax.plot([place, place], [low, high], color=MAIN, lw=4, solid_capstyle="butt")
         ax.plot([place - 0.3, place + 0.3], [middle, middle], color=CHOSEN, lw=2)
-    ax.set_xticks(range(len(groups)), [f"{label}\n{v.size:,}" for label, v in groups])
+    longest = max(len(label) for label, _ in groups) * len(groups)
+    slanted = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"} if longest > ROOM else {}
+    between = " " if slanted else "\n"
+    ax.set_xticks(
+        range(len(groups)), [f"{label}{between}{v.size:,}" for label, v in groups], **slanted
+    )
 
 
 def pairs(found: xr.Dataset, *, n: int = 20, ax: Any = None) -> Any:

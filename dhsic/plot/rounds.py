@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -77,18 +78,23 @@ def accuracy(cv: Any, *, ax: Any = None) -> Any:
 
     Parameters
     ----------
-    cv : BAHSICCV or mapping
-        A fitted one, or its ``cv_results_``: ``n_features``, ``mean_test_score`` and
-        ``split<i>_test_score``.
+    cv : BAHSICCV, Dataset or mapping
+        A fitted one, a result with ``n_features_to_select="auto"``, or its ``cv_results_``:
+        ``n_features``, ``mean_test_score`` and ``split<i>_test_score``.
     ax : matplotlib.axes.Axes, optional
 
     Returns
     -------
     matplotlib.axes.Axes
     """
-    found: Mapping[str, Array] | None = getattr(cv, "cv_results_", cv)
+    found, chosen = getattr(cv, "cv_results_", cv), getattr(cv, "n_features_", None)
+    if isinstance(cv, xr.Dataset) and "cv_results" in cv.attrs:
+        found, chosen = json.loads(cv.attrs["cv_results"]), int(cv.attrs["cv_chosen"])
     if not isinstance(found, Mapping) or "mean_test_score" not in found:
-        raise InputError("accuracy takes a fitted BAHSICCV, or its cv_results_.")
+        raise InputError(
+            "accuracy takes a fitted BAHSICCV, its cv_results_, or a result with "
+            'n_features_to_select="auto".'
+        )
     n, mean = np.asarray(found["n_features"]), np.asarray(found["mean_test_score"])
     splits = [found[key] for key in found if key.startswith("split")]
     error = np.std(splits, axis=0, ddof=1) / np.sqrt(len(splits))
@@ -98,7 +104,6 @@ def accuracy(cv: Any, *, ax: Any = None) -> Any:
     ax.plot(n, mean, color=MAIN, marker="o", ms=3, lw=1.2, label="mean, one standard error")
     best = int(np.argmax(mean))
     ax.axhline(mean[best] - error[best], color=MUTED, lw=1, ls=":")
-    chosen = getattr(cv, "n_features_", None)
     if chosen is not None:
         ax.axvline(chosen, color=CHOSEN, lw=1.2, ls="--", label=f"{chosen:,} chosen")
     ax.legend(frameon=False)

@@ -242,6 +242,16 @@ def _plots(
     for needed, draw, title, words in PLOTS:
         if needed in result and result[needed].size > 1:  # of one round there is no path
             yield _drawn(title, words, partial(draw, result))
+    if "cv_results" in result.attrs:
+        words = "Score on samples left out by the number of features, and the number chosen."
+        yield _drawn("Cross-validation", words, partial(plot.accuracy, result))
+    yield from _plots_of_pairs(found, shares)
+
+
+def _plots_of_pairs(
+    found: xr.Dataset | None, shares: xr.Dataset | None
+) -> Iterator[tuple[str, str, Any]]:
+    """The same of what acts alone and together."""
     if shares is not None:
         words = "Part of HSIC that each selected feature has alone, and each two of them together."
         yield _drawn("Alone and together", words, partial(plot.shares, shares))
