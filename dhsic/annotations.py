@@ -265,8 +265,7 @@ def select_genes(
             f"select_genes calls the matrix layer=: pass layer={parameters['variable']!r}."
         )
     layer = "raw/X" if layer == "raw" and "raw" not in adata.layers else layer
-    is_layer = layer is not None and layer != "X" and "/" not in layer
-    variable = f"layers/{layer}" if is_layer else layer
+    variable = layer if layer in (None, "X") or "/" in layer else f"layers/{layer}"
     result = select(
         adata, key, method=method, n_features_to_select=n, variable=variable, **parameters
     )

@@ -134,7 +134,8 @@ def _opened(job: SelectJob) -> list[Labelled]:
 def _requests(job: SelectJob, given: list[Labelled]) -> dict[str, Request]:
     """What is to be done in each run, by what sentences call it; all of them keep the whole job."""
     requests = {}
-    for number, (one, labelled) in enumerate(zip(job.each, given, strict=False)):
+    some = zip(job.each, given, strict=False)  # a plan opens the first alone
+    for number, (one, labelled) in enumerate(some):
         asked = replace(one.request(labelled, _provenance(one, labelled)), job=job.plain())
         name = one.target[0] if job.per_target else ""
         requests[name] = replace(asked, selector=numbered(asked.selector, "targets", number))

@@ -175,7 +175,7 @@ def sums_over_codes(raw: Array, code: int | None, Y: Float) -> Float:
     """
     out = np.zeros((4, len(raw), Y.shape[1]))
     zero, one, two, missing = out
-    _add_products(raw, Y, one, two)
+    _add_products(raw, Y, one, two)  # of g and of g^2: g^2 - g is 2 where g is 2 or -1, else 0
     if code is not None:
         _add_missing(raw == code, Y, missing)
     two -= one
