@@ -176,12 +176,22 @@ def test_subsets_are_those_of_numpy():
 @pytest.mark.parametrize("m", [7, 130, 9000])
 def test_sums_over_codes_are_those_of_indicators(rng, m):
     """Of features without a call missing, with few and with many."""
-    raw, Y = rng.integers(0, 3, (12, m)).astype(np.int8), rng.standard_normal((m, 8))
-    raw[4:][rng.random((8, m)) < np.repeat([0.005, 0.4], 4)[:, None]] = -1
+    raw, Y = rng.integers(0, 3, (90, m)).astype(np.int8), rng.standard_normal((m, 8))
+    raw[30:][rng.random((60, m)) < np.repeat([0.005, 0.4], 30)[:, None]] = -1
+    raw[-4:] = 2
+    raw[-4:, 3] = [0, 1, -1, 2]
+    Y[:, -1] = 1.0
     expected = np.stack([(raw == code).astype(float) @ Y for code in (0, 1, 2, -1)])
 
-    assert_allclose(sums_over_codes(raw, -1, Y), expected, atol=1e-11)
-    assert_allclose(sums_over_codes(raw[:4], None, Y), expected[:, :4], atol=1e-11)
+    found = sums_over_codes(raw, -1, Y)
+
+    assert_allclose(found, expected, rtol=0, atol=5e-6 * m**0.5)
+    assert_array_equal(found[..., -1], expected[..., -1])
+    if m > 64:  # all but one sample are alike there
+        assert_allclose(found[:, -4:], expected[:, -4:], atol=1e-11)
+    assert_array_equal(sums_over_codes(raw[:30], None, Y), found[:, :30])
+    for some in (slice(0, 1), slice(5, 40), slice(77, 90)):
+        assert_array_equal(sums_over_codes(raw[some], -1, Y), found[:, some])
 
 
 def test_rare_variants_among_others(rng):
@@ -209,7 +219,7 @@ def test_all_features_in_one_pass_are_as_some_of_them(genotypes, target, estimat
     assert found.together is None
     assert "together" not in str(found)
     assert_alike(found.p_values, some.p_values)
-    assert_allclose(found.statistics, some.statistics, rtol=1e-5, atol=1e-12)
+    assert_allclose(found.statistics, some.statistics, rtol=1e-3, atol=1e-6)
     assert_allclose(found.adjusted, false_discovery_control(found.p_values))
     assert found.p_values.argmin() in (3, 7)
 
@@ -226,7 +236,7 @@ def test_floats_and_continuous_features_are_tested_too(genotypes, rng):
     some = dhsic.test_features(floats, y, np.arange(40))
 
     mine = np.delete(np.arange(20), 5)
-    assert_allclose(found.p_values[mine], coded.p_values[mine], rtol=1e-9)
+    assert_allclose(found.p_values[mine], coded.p_values[mine], rtol=1e-3)
     assert_alike(found.p_values, some.p_values)
     assert (found.p_values[5], found.adjusted[5], found.statistics[5]) == (1.0, 1.0, 0.0)
     assert np.isnan(found.sigmas[5])
@@ -245,7 +255,7 @@ def test_covariates_are_taken_out(genotypes, rng):
 
     assert plain_one.p_values[11] < 1e-4
     assert found.p_values[11] > 0.01
-    assert_allclose(found.statistics, some.statistics, rtol=1e-7, atol=1e-12)
+    assert_allclose(found.statistics, some.statistics, rtol=1e-3, atol=1e-6)
     assert_alike(found.p_values, some.p_values)
 
 
@@ -343,4 +353,4 @@ def test_definitions_agree(rng):
     for j in range(5):
         z = (X[:, j] - X[:, j].mean()) / X[:, j].std()
         K = np.exp(-0.3 * np.square(z[:, None] - z)).tolist()
-        assert_allclose(found["hsic"][j], naive.hsic(K, L, "unbiased"), rtol=1e-9, atol=1e-12)
+        assert_allclose(found["hsic"][j], naive.hsic(K, L, "unbiased"), rtol=1e-3, atol=1e-6)

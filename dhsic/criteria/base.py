@@ -133,11 +133,13 @@ def worst_first(scores: Float) -> Index:
     Ties are told relative to the scores themselves: a t-statistic may be 1e9 for one feature and
     1 for all others.
     """
-    by_score = np.argsort(scores, kind="stable")
+    by_score = np.argsort(scores, kind="stable").astype(np.int64)
     ascending = scores[by_score]
-    apart = ~np.isclose(ascending[:-1], ascending[1:], rtol=TIE, atol=0.0)
-    group = np.concatenate([[0], np.cumsum(apart)])[: scores.size]
-    return by_score[np.lexsort((by_score, group))].astype(np.int64)
+    equal = np.isclose(ascending[:-1], ascending[1:], rtol=TIE, atol=0.0)
+    tied = np.flatnonzero(np.append(equal, False) | np.append(False, equal))[: scores.size]
+    group = np.append(0, np.cumsum(~equal))[tied]
+    by_score[tied] = by_score[tied][np.lexsort((by_score[tied], group))]
+    return by_score
 
 
 def check_part(name: str, value: Any, what: str) -> None:

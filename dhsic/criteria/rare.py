@@ -29,7 +29,7 @@ FEW, DRAWS = 16, 8192
 #: The largest values drawn, beyond which the tail is that of a gamma distribution.
 BEYOND = 32
 #: Deviations that are equal but for rounding, and digits of directions that are.
-TIE, DIGITS = 1e-7, 12
+TIE, DIGITS = 1e-6, 12
 #: Classes whose carriers are counted, not drawn.
 TWO = 2
 #: Codes in order of distance from the commonest one, which comes first.

@@ -238,14 +238,19 @@ class LabelMatrix:
         B = np.column_stack([B for B, _, _ in found])
         return LowRankSymmetric.of(B, np.concatenate([w for _, w, _ in found]), error)
 
-    def low_rank(self) -> LowRankSymmetric | None:
-        """L but for rounding where that has up to 64 directions, else None; of a given L None."""
+    def low_rank(
+        self, tolerance: float = COMPLETE, most: int = FEW_DIRECTIONS
+    ) -> LowRankSymmetric | None:
+        """L but for a part `tolerance` of its trace, rounding by default.
+
+        None where `most` directions do not do, where classes have more than 64, and of a given L.
+        """
         for part in self.parts:
             few = isinstance(part, ClassTarget) and len(part.weights) <= FEW_DIRECTIONS
             if not (few or isinstance(part, RealTargets)):
                 return None
-        L = self.factor(tolerance=COMPLETE, max_rank=FEW_DIRECTIONS)
-        return None if L.error > COMPLETE or L.rank > FEW_DIRECTIONS else L
+        L = self.factor(tolerance=tolerance, max_rank=most)
+        return None if L.error > tolerance or L.rank > most else L
 
 
 def label_distances(rows: Float, columns: Float) -> Float:

@@ -298,6 +298,21 @@ class LowRankSymmetric(Symmetric):
         weights = np.concatenate([weights, values])
         return LowRankSymmetric(F, weights, diagonal_of_product(F, weights) + rest)
 
+    def leading(self, part: float) -> LowRankSymmetric:
+        """By as few orthogonal directions as leave out at most `part` of the norm from the trace.
+
+        Itself where its weights are no positive numbers, or its diagonal has something besides.
+        """
+        if self.weights.ndim != 1 or (self.weights < 0).any() or self.rest.any():
+            return self
+        B = self.F * np.sqrt(self.weights)
+        values, vectors = np.linalg.eigh(B.T @ B)
+        missing = np.cumsum(np.maximum(values, 0.0))  # the smallest first
+        kept = vectors[:, missing > part * float(np.linalg.norm(values))][:, ::-1]
+        if kept.shape[1] == self.rank:
+            return self
+        return LowRankSymmetric.of(B @ kept, np.ones(kept.shape[1]), self.error)
+
     def inner(self, permutations: Index, others: Sequence[Symmetric]) -> Float:
         """Quadratic forms of the permuted directions, all of them at once."""
         n, m = permutations.shape

@@ -134,9 +134,9 @@ def _sums_over_levels(codes: Codes, directions: Directions, alike: Alike) -> tup
         if few is None:
             n = place.stop - place.start  # ones beside them count
             Y = np.zeros((m, PANEL * (n // PANEL + 1)))
-            Y[:, :n], Y[:, n] = directions.some(place), 1.0
+            Y[:, :n], Y[:, -1] = directions.some(place), 1.0
             own = sums_over_codes(codes.raw, MISSING if codes.has_missing else None, Y)
-            sums[..., place], counts = own[..., :n], own[..., n]
+            sums[..., place], counts = own[..., :n], own[..., -1]
         else:
             own = np.ascontiguousarray(counted[..., at : at + len(few[1])])
             sums[..., place], counts = own @ few[1], own.sum(axis=-1)
