@@ -34,8 +34,8 @@ from scipy.sparse import csr_array
 from dhsic._typing import Array, Float
 from dhsic.criteria.null import Moments, NullOf
 
-#: Terms of a product that BLAS makes without a copy, samples of it, and what divides its features.
-TERMS, WIDTH, FEWEST = 1 << 19, 256, 16
+#: Features and samples of a product: few calls, for threads wait for each other between them.
+HEIGHT, WIDTH = 256, 2048
 #: Part of the samples up to which what is missing of a feature is added call by call, and up to
 #: which a feature is rare.
 SELDOM = 1 / 64
@@ -224,13 +224,12 @@ def _add_products(values: Array, Y: Array, *outs: Float) -> None:
     products are of as many features, the last ones too, so that their bits are the same wherever a
     feature stands among others.
     """
-    (c, m), k = values.shape, Y.shape[1]
-    rows = max(1, TERMS // (WIDTH * k) // FEWEST) * FEWEST
-    strip = np.zeros((rows, WIDTH), dtype=Y.dtype)
-    for a, b in product(range(0, m, WIDTH), range(0, c, rows)):
-        some, y = values[b : b + rows, a : a + WIDTH], Y[a : a + WIDTH]
+    c, m = values.shape
+    strip = np.zeros((HEIGHT, min(m, WIDTH)), dtype=Y.dtype)
+    for a, b in product(range(0, m, WIDTH), range(0, c, HEIGHT)):
+        some, y = values[b : b + HEIGHT, a : a + WIDTH], Y[a : a + WIDTH]
         n, g = len(some), strip[:, : len(y)]
         g[:n] = some
-        outs[0][b : b + rows] += (g @ y)[:n]
+        outs[0][b : b + HEIGHT] += (g @ y)[:n]
         for of_squares in outs[1:]:
-            of_squares[b : b + rows] += (np.multiply(g, g, out=g) @ y)[:n]
+            of_squares[b : b + HEIGHT] += (np.multiply(g, g, out=g) @ y)[:n]

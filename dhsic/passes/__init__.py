@@ -103,6 +103,13 @@ class Tile:
         raw = self.raw[:, some]
         return self if raw.shape == self.raw.shape else replace(self, raw=raw, known=None)
 
+    @staticmethod
+    def joined(tiles: Sequence[Tile]) -> Tile:
+        """Values of several as they were read, one after the other."""
+        if len(tiles) == 1:
+            return tiles[0]
+        return Tile(np.concatenate([each.raw for each in tiles]), tiles[0].missing_code)
+
     def cut(self, height: int) -> Iterator[Tile]:
         """The features in even parts, of so many at most."""
         n = len(self.raw)

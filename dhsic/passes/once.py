@@ -102,10 +102,23 @@ class Judge(AbstractShared):
 
 
 def _cut(blocks: Iterable[Tile], m: int, *, coded: bool) -> Iterator[Tile]:
-    """Tiles of genotypes as they are stored, where they are taken so, or in float64."""
+    """Tiles of genotypes as they are stored, where they are taken so, or in float64.
+
+    Those of several blocks are worked on together: few calls, as of `CODE_ENTRIES`.
+    """
+    height, waiting, n = max(1, CODE_ENTRIES // m), list[Tile](), 0
     for block in blocks:
         is_coded = coded and block.codes is not None
-        yield from block.cut(max(1, CODE_ENTRIES // m) if is_coded else float64_height(m))
+        if waiting and (not is_coded or n + len(block.raw) > height):
+            yield from Tile.joined(waiting).cut(height)
+            waiting, n = [], 0
+        if is_coded:
+            waiting.append(block)
+            n += len(block.raw)
+        else:
+            yield from block.cut(float64_height(m))
+    if waiting:
+        yield from Tile.joined(waiting).cut(height)
 
 
 def _features(

@@ -32,8 +32,9 @@ from dhsic.sources.zarr import (
 
 MISSING = -1
 NO_COPY = -2
-#: Bits of a pair of alleles that are neither 0 nor 1; pairs at a time, which stay in the cache.
-NOT_0_OR_1, AT_A_TIME = 0xFEFE, 1 << 16
+#: Bits of a pair of alleles that are neither 0 nor 1; pairs at a time: few calls, for threads wait
+#: for each other between them.
+NOT_0_OR_1, AT_A_TIME = 0xFEFE, 1 << 21
 #: Variables that hold dosages, and alleles of a call where no genotypes tell.
 DOSAGES, DIPLOID = ("call_dosage", "call_DS"), 2
 
