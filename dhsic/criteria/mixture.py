@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.interpolate import RegularGridInterpolator
+from scipy.ndimage import map_coordinates
 
 from dhsic._typing import Float
 from dhsic.criteria.null import log_tail
@@ -76,12 +76,12 @@ class Correction:
 
     def __call__(self, z: Float, skewness: Float) -> Float:
         """The correction at z of these skewnesses, (c,)."""
-        asked = np.clip(skewness, self.skewness[0], self.skewness[-1])
-        # A copy: a worker's is read-only, and of such scipy interpolates in another order.
-        look_up = RegularGridInterpolator((self.skewness, PLACES), self.table.copy())
+        row = np.interp(skewness, self.skewness, np.arange(self.skewness.size))
         # Of quotients, whose bits are the same wherever z stands in an array.
         at = np.clip(z / (1.0 + np.abs(z)), PLACES[0], PLACES[-1])
-        return np.asarray(look_up(np.column_stack([asked, at])))
+        place = (at - PLACES[0]) / (PLACES[-1] - PLACES[0]) * (PLACES.size - 1)
+        found = map_coordinates(self.table, [row, place], order=1, mode="nearest")
+        return np.asarray(found)
 
 
 def _few(mu: Float) -> Float:

@@ -27,9 +27,9 @@ from dhsic.sources.views import checksums
 MOST_LEVELS = 8
 #: Values that decide, cheaply, that a feature has many levels.
 PROBE = 64
-#: Bytes of float64 values that are measured at a time, and the fewest features: passes over them
-#: stay in the cache.
-CACHE_BYTES, FEWEST_ROWS = 1 << 20, 16
+#: Bytes of float64 values that are measured at a time, and the fewest features: few calls, for
+#: threads wait for each other between them, and near enough to stay in a cache.
+CACHE_BYTES, FEWEST_ROWS = 1 << 22, 16
 #: Stored values that go to a device as they are.
 SENT = tuple(np.dtype(name) for name in ("int8", "uint8", "float32", "float64"))
 #: Mean over standard deviation up to which float32 is as good as float64 for standardising.

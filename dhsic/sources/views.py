@@ -26,8 +26,9 @@ from dhsic.sources.columns import Column
 
 #: Coordinate of features that are some of a store's: their positions there.
 STORED = "stored_feature"
-#: Bytes of a word, and of values that are taken at a time, so that they stay in the cache.
-WORD, CACHE_BYTES = 8, 1 << 19
+#: Bytes of a word, and of values that are taken at a time: few calls, for threads wait for each
+#: other between them, and near enough to stay in a cache.
+WORD, CACHE_BYTES = 8, 1 << 22
 #: Runs of features that a message names, at most.
 MOST_NAMED = 3
 
